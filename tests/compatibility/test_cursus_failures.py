@@ -1,7 +1,7 @@
 """What Cursus's clients run into with their own broker, and do not with this one.
 
-The table in src/broker/protocols/cursus/README.md names the test of each such failure; these are
-those that belong to no other file.
+The table in docs/protocols/cursus.md lists the failures; the tests here are those that belong to no
+other file.
 """
 
 import re

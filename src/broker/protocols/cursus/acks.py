@@ -1,7 +1,7 @@
-"""What a producer is told: JSON, with every key of the original document in its order.
+"""The acknowledgement of records: JSON with all keys of the original document, in its order.
 
-Some clients look for `"key":` without a blank behind the colon and read a text up to the next
-quotation mark, so none stands within one, however a JSON reader would take it.
+Some clients search for `"key":` without a space after the colon, and read a string up to the next
+quotation mark, escaped or not. So strings contain no quotation marks.
 """
 
 import json
@@ -11,12 +11,12 @@ from broker.protocols.cursus.errors import Refusal, without_quotes
 
 _OK: Final = "OK"
 _ERROR: Final = "ERROR"
-# To acks=0: not every client reads it. Those that do look for the status alone.
+# The response to acks=0. Not every client reads it; those that do look at the status only.
 UNACKNOWLEDGED: Final = b'{"status":"OK"}'
 
 
 class Sent(NamedTuple):
-    """What of a batch, or of one message, its answer says again."""
+    """The fields of a batch, or of one message, that its acknowledgement repeats."""
 
     producer_id: str = ""
     epoch: int = 0
@@ -25,12 +25,12 @@ class Sent(NamedTuple):
 
 
 def stored(sent: Sent, last_offset: int) -> bytes:
-    """All of it can be read."""
+    """Return the acknowledgement of records that can be read."""
     return _ack(_OK, sent, last_offset, "")
 
 
 def failed(sent: Sent, refusal: Refusal) -> bytes:
-    """Nothing of it was stored."""
+    """Return the error of records of which none was stored."""
     return _ack(_ERROR, sent, 0, f"{refusal.code} {refusal.rest}".strip())
 
 

@@ -1,16 +1,17 @@
-"""What a frame's body is: a batch, or a text, in an envelope or not, compressed or not.
+"""Detection of a frame's body: a batch or a text, with or without envelope and compression.
 
     BA 7C                      a batch
-    00 xx                      an envelope: a topic behind its length, then one of the others
+    00 xx                      an envelope: the length of a topic, the topic, then one of the others
     1F 8B                      gzip
-    82 53 4E 41 50 50 59 00    snappy in the frames of Java's clients (xerial)
-    04 22 4D 18                lz4, frames
+    82 53 4E 41 50 50 59 00    snappy in the framing of xerial, as Java's clients write it
+    04 22 4D 18                lz4 frames
     28 B5 2F FD                zstd
     a word, white space        a text command
-    anything else, or a batch that cannot be read: a raw snappy block, if a whole batch is in it
+    anything else, or an invalid batch: a raw snappy block, if it contains a whole batch
 
-A raw snappy block begins with its plain length, which may look like anything above. What is
-compressed is not compressed again inside, and unfolds to no more than a frame may have.
+A raw snappy block begins with its decompressed length, which may look like anything above. A
+compressed body does not contain another compressed one, and decompresses to at most the size of a
+frame.
 """
 
 from contextlib import suppress
@@ -38,14 +39,14 @@ _CODECS: Final = (
 
 
 class Text(NamedTuple):
-    """A command that is still to be parsed."""
+    """A text command that is not parsed yet."""
 
     body: bytes
     is_enveloped: bool
 
 
 class BadBatch(NamedTuple):
-    """What begins as a batch does and cannot be read."""
+    """A body that begins like a batch but is invalid."""
 
     refusal: Refusal
 
@@ -54,12 +55,16 @@ Body: TypeAlias = Text | CursusBatch | BadBatch
 
 
 def codec_of(body: bytes) -> int | None:
-    """The compression that a body's first bytes announce."""
+    """Return the number of the codec that a body's first bytes indicate, None for none."""
     return next((codec for magic, codec in _CODECS if body.startswith(magic)), None)
 
 
 async def read(body: bytes, thread: Recompression) -> Body:
-    """Find out what a body is, long compressed ones beside the loop; RefusedError for nothing."""
+    """Detect and decompress a body; a long one is decompressed in a thread.
+
+    Raises:
+        RefusedError: the body is neither a batch nor a text.
+    """
     codec = codec_of(body)
     if codec is None and len(body) > _ENVELOPE_HEAD_BYTES and body[0] == _ENVELOPE:
         inner = _unwrapped(body)
@@ -67,7 +72,7 @@ async def read(body: bytes, thread: Recompression) -> Body:
         if codec is not None:
             body = inner
     if codec is not None:
-        return read_plain(await _unfolded(codec, body, thread))
+        return read_plain(await _decompressed(codec, body, thread))
     try:
         found = read_plain(body)
     except RefusedError:
@@ -81,7 +86,7 @@ async def read(body: bytes, thread: Recompression) -> Body:
 
 
 def read_plain(body: bytes) -> Body:
-    """Find out what a body is that is not compressed."""
+    """Detect a body that is not compressed; RefusedError as in `read`."""
     if body.startswith(MAGIC):
         return _batch(body)
     if body and (body[:1].isalpha() or body[0] in WHITE_SPACE):
@@ -98,7 +103,7 @@ def _batch(body: bytes) -> CursusBatch | BadBatch:
 
 
 def _unwrapped(body: bytes) -> bytes:
-    """What an envelope holds; its topic says nothing that the text does not."""
+    """Return the content of an envelope; its topic is ignored, because commands repeat it."""
     if len(body) < _ENVELOPE_HEAD_BYTES:
         raise refused("decode_failed", reason=quoted("data too short"))
     start = _ENVELOPE_HEAD_BYTES + int.from_bytes(body[_LENGTH_OF_TOPIC], "big")
@@ -111,19 +116,19 @@ def _is_command(text: Text) -> bool:
     return bool(keyword_of(text.body.strip(BLANKS)[:32]))
 
 
-async def _unfolded(codec: int, body: bytes, thread: Recompression) -> bytes:
+async def _decompressed(codec: int, body: bytes, thread: Recompression) -> bytes:
     try:
-        if len(body) <= CURSUS_DECOMPRESSED_ON_LOOP_BYTES_MAX:
-            with suppress(CodecError):  # it is longer, or what is wrong is found out below
-                return decompress(codec, body, CURSUS_DECOMPRESSED_ON_LOOP_BYTES_MAX)
-        return await thread.decompress(codec, body, CURSUS_FRAME_BYTES_MAX)
+        if len(body) <= CURSUS_UNFOLDED_ON_LOOP_BYTES_MAX:
+            with suppress(CodecError):  # too long, or invalid, which the thread reports below
+                return decompress(codec, body, CURSUS_UNFOLDED_ON_LOOP_BYTES_MAX)
+        return await thread.unfold(codec, body, CURSUS_FRAME_BYTES_MAX)
     except CodecError as error:
         raise refused("decode_failed", reason=quoted(str(error))) from None
 
 
 async def _snappy_batch(body: bytes, thread: Recompression) -> CursusBatch | None:
     try:
-        found = read_plain(await _unfolded(SNAPPY.number, body, thread))
+        found = read_plain(await _decompressed(SNAPPY.number, body, thread))
     except RefusedError:
         return None
     return found if isinstance(found, CursusBatch) else None

@@ -1,27 +1,30 @@
-"""What is remembered of a connection, and the address that its client can reach."""
+"""The state of a connection, and the address by which its client reaches this broker."""
 
 from broker.core.session import Session
 
 
 class ConnectionState:
-    """What a client has negotiated."""
+    """The features that a client has negotiated."""
 
     __slots__ = ("has_structured_errors",)
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Start without any feature."""
         self.has_structured_errors = False
 
 
 def state_of(session: Session) -> ConnectionState:
-    """What is remembered of a connection."""
+    """Return the state of a connection; create it with the first request."""
     if not isinstance(session.state, ConnectionState):
         session.state = ConnectionState()
     return session.state
 
 
 def host_of(session: Session) -> str:
-    """The host by which the client reaches this broker; some clients end it at the first colon."""
+    """Return the host by which the client reaches this broker.
+
+    Some clients split an address at its first colon, so loopback addresses become `localhost`.
+    """
     host = session.listener_host
     if host in {"::1", "::ffff:127.0.0.1"}:
         return "localhost"
@@ -29,5 +32,5 @@ def host_of(session: Session) -> str:
 
 
 def address_of(session: Session) -> str:
-    """Host and port, as leaders are written."""
+    """Return host:port, the format of leaders in responses."""
     return f"{host_of(session)}:{session.listener_port}"

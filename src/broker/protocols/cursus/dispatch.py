@@ -1,4 +1,4 @@
-"""From a frame's body to its answer: find out what it is, find the command, serve it."""
+"""Dispatch of a frame's body: detect what it is, parse the command, call its handler."""
 
 import json
 import logging
@@ -17,7 +17,7 @@ from broker.protocols.cursus.connections import ConnectionState, address_of, sta
 from broker.protocols.cursus.errors import Refusal, RefusedError, of_request, refused
 from broker.protocols.cursus.grammar import BLANKS, Command, encoded, keyword_of, parse
 from broker.protocols.cursus.handlers import produce
-from broker.protocols.cursus.memory import Memory
+from broker.protocols.cursus.protocol_state import ProtocolState
 from broker.protocols.cursus.requests import Request
 from broker.protocols.cursus.table import COMMANDS
 
@@ -31,35 +31,35 @@ _EVENT_SOURCING: Final = frozenset(
 class Cursus:
     """The protocol."""
 
-    __slots__ = ("_memory",)
+    __slots__ = ("_state",)
     name = "cursus"
 
-    def __init__(self, memory: Memory | None = None) -> None:
-        """Start with nothing remembered."""
-        self._memory = memory or Memory()
+    def __init__(self, state: ProtocolState | None = None) -> None:
+        """Start with an empty state, unless one is given."""
+        self._state = state or ProtocolState()
 
-    def native_protocol(self, config: Config) -> native.Cursus:  # noqa: ARG002 (nothing of it is configured)
-        """Make its native side, which takes part in whose turn it is of the partitions."""
-        return native.Cursus(self, self._memory.turns)
+    def dialect(self, config: Config) -> native.Cursus:  # noqa: ARG002 (it has no settings)
+        """Make its native path, which shares the round robin of partitions with `handle`."""
+        return native.Cursus(self, self._state.turns)
 
     def handle(
         self,
-        operation: int,  # noqa: ARG002 (a body has nothing in front of it)
+        operation: int,  # noqa: ARG002 (the body contains everything)
         version: int,  # noqa: ARG002
         client_id: str | None,  # noqa: ARG002
         body: bytes,
         session: Session,
     ) -> Reply:
         """Serve one frame."""
-        return _answer(body, session, self._memory)
+        return _answer(body, session, self._state)
 
 
-async def _answer(body: bytes, session: Session, memory: Memory) -> Answer:
+async def _answer(body: bytes, session: Session, state: ProtocolState) -> Answer:
     connection = state_of(session)
     try:
         found = await bodies.read(body, session.broker.recompression)
         if isinstance(found, Text):
-            return await _command(found, session, connection, memory)
+            return await _command(found, session, connection, state)
         leader = address_of(session)
         if isinstance(found, BadBatch):
             return produce.refusal_of(RefusedError(found.refusal), Sent(), leader)
@@ -79,7 +79,7 @@ async def _batch(batch: CursusBatch, session: Session, leader: str) -> Answer:
 
 
 async def _command(
-    text: Text, session: Session, connection: ConnectionState, memory: Memory
+    text: Text, session: Session, connection: ConnectionState, state: ProtocolState
 ) -> Answer:
     if text.is_enveloped and not keyword_of(text.body.strip(BLANKS)[:32]):
         raise _malformed()
@@ -88,7 +88,7 @@ async def _command(
     if handler is None:
         return _unsupported(command, connection)
     try:
-        answer = await handler(Request(command, session, connection, memory))
+        answer = await handler(Request(command, session, connection, state))
     except RefusedError as error:
         return _refused(error.refusal, connection)
     except RequestError as error:
@@ -105,7 +105,7 @@ async def _command(
 
 
 def _malformed() -> RefusedError:
-    """An envelope around no command: as the original does, the connection ends behind it."""
+    """Return the error for an envelope without a command; as in the original, it closes."""
     error = refused("malformed_input", reason="missing_topic_or_payload")
     return RefusedError(error.refusal._replace(is_last=True))
 

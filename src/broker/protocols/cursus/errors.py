@@ -1,10 +1,10 @@
-"""What is wrong, in Cursus's words: a code, and fields or a text behind it.
+"""The mapping of errors to Cursus's: a code, followed by fields or a reason.
 
     ERROR: topic_not_found topic=t
-    ERROR: topic_not_found class=not_found retryable=false topic=t      where that was negotiated
+    ERROR: topic_not_found class=not_found retryable=false topic=t      if negotiated
 
-Clients compare codes, look for some of them anywhere in an answer, and split what follows at
-blanks. A code's class says what kind of failure it is; routing and availability pass by themselves.
+Clients compare codes, search for some of them anywhere in a response, and split what follows at
+spaces. Each code has a class; errors of the classes routing and availability are transient.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from broker.model.errors import ErrorCode, PolylogError, RequestError
 from broker.model.limits import ERROR_TEXT_CHARS_MAX
 
 _INTERNAL: Final = "internal"
-# The one table: class → codes. Whatever stands in none of them goes by its name, see `class_of`.
+# Class → codes. The class of other codes follows from their prefix or suffix, see `class_of`.
 _CLASSES: Final[dict[str, frozenset[str]]] = {
     "routing": frozenset(("NOT_COORDINATOR", "NOT_LEADER", "NOT_PARTITION_LEADER")),
     "availability": frozenset(
@@ -89,7 +89,7 @@ _BY_PREFIX: Final = (
     ("empty_", "validation"),
 )
 _NOT_FOUND: Final = ("_not_found", "not_found")
-_PASSES: Final = frozenset(("routing", "availability"))
+_RETRYABLE_CLASSES: Final = frozenset(("routing", "availability"))
 CLASSES: Final = (
     "authorization",
     "availability",
@@ -103,7 +103,7 @@ CLASSES: Final = (
 
 
 def class_of(code: str) -> str:
-    """The class of a code."""
+    """Return the class of a code."""
     found = _CLASS_OF.get(code)
     if found is not None:
         return found
@@ -115,21 +115,21 @@ def class_of(code: str) -> str:
 
 
 def is_retryable(code: str) -> bool:
-    """Whether the same request may succeed later."""
-    return class_of(code) in _PASSES
+    """Return whether the same request may succeed later."""
+    return class_of(code) in _RETRYABLE_CLASSES
 
 
 class Refusal(NamedTuple):
-    """An error as it is said: the code, and what follows it."""
+    """An error response: the code, and what follows it."""
 
     code: str
     rest: str = ""
-    is_last: bool = False  # the connection ends behind it
+    is_last: bool = False  # the connection is closed after it
 
     def text(self, *, is_structured: bool = False) -> str:
-        """The whole answer."""
-        is_said = self.rest.startswith("class=")
-        kind = f" {_structure(self.code)}" if is_structured and not is_said else ""
+        """Return the response; `is_structured` adds the class unless `rest` contains it."""
+        has_class = self.rest.startswith("class=")
+        kind = f" {_structure(self.code)}" if is_structured and not has_class else ""
         return f"ERROR: {self.code}{kind}{f' {self.rest}' if self.rest else ''}"
 
 
@@ -138,26 +138,26 @@ def _structure(code: str) -> str:
 
 
 class RefusedError(PolylogError):
-    """A command or batch that is answered with an error."""
+    """A command or batch is answered with an error."""
 
     def __init__(self, refusal: Refusal) -> None:
-        """Keep what the answer will say."""
+        """Keep the error response."""
         super().__init__(refusal.text())
         self.refusal = refusal
 
 
 def refused(code: str, rest: str = "", **fields: object) -> RefusedError:
-    """An error with its fields in the order given."""
+    """Return an error with these fields, in the order given."""
     shown = [rest, *(f"{name}={value}" for name, value in fields.items())]
     return RefusedError(Refusal(code, " ".join(filter(None, shown))))
 
 
 def always_structured(code: str, **fields: object) -> RefusedError:
-    """One that says its class even to who has not negotiated yet."""
+    """Return an error that has its class even if structured errors are not negotiated."""
     return refused(code, _structure(code), **fields)
 
 
-_SURROGATES: Final = 0xDC00  # how such a byte stands in a text
+_SURROGATES: Final = 0xDC00  # added to a byte that is not UTF-8 (PEP 383)
 _ESCAPES: Final = {
     "\\": "\\\\",
     '"': '\\"',
@@ -172,7 +172,7 @@ _ESCAPES: Final = {
 
 
 def quoted(text: str) -> str:
-    """A text in quotes, as the original's language writes one; what is too long is cut."""
+    """Return a text in quotes, escaped as Go's %q does; a long text is truncated."""
     return f'"{"".join(map(_escaped, text[:ERROR_TEXT_CHARS_MAX]))}"'
 
 
@@ -182,7 +182,7 @@ def _escaped(character: str) -> str:
     if character.isprintable():
         return character
     number = ord(character)
-    if "\udc80" <= character <= "\udcff":  # a byte that is no UTF-8
+    if "\udc80" <= character <= "\udcff":  # a byte that is not UTF-8
         return f"\\x{number - _SURROGATES:02x}"
     if character.isascii():
         return f"\\x{number:02x}"
@@ -190,11 +190,11 @@ def _escaped(character: str) -> str:
 
 
 def reason(code: str, text: str) -> RefusedError:
-    """An error that says in words what is wrong."""
+    """Return an error with the field `reason`, quoted."""
     return refused(code, reason=quoted(text))
 
 
-# Its code is one of availability: clients that know classes try again.
+# Sent with a code of the class availability, so that clients that know classes retry.
 DISK_FULL_TEXT: Final = "the disk is full, try again later"
 UNAVAILABLE: Final = frozenset(
     (
@@ -206,9 +206,9 @@ UNAVAILABLE: Final = frozenset(
 
 
 def of_request(error: RequestError, leader: str, code: str = "broker_error") -> Refusal:
-    """What a RequestError of core is called here; `code` where there is no word of its own.
+    """Return the error for a RequestError of core, with `code` if it has none of its own.
 
-    `leader` is this broker's address: a partition that still loads has no other.
+    `leader` is this broker's address, which NOT_LEADER names while a partition is loading.
     """
     if error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE):
         return Refusal("NOT_LEADER", f"LEADER_IS {leader}")
@@ -216,15 +216,15 @@ def of_request(error: RequestError, leader: str, code: str = "broker_error") -> 
         return Refusal("coordinator_not_available")
     if error.code is ErrorCode.DISK_FULL:
         return Refusal("leader_not_found", f"reason={quoted(DISK_FULL_TEXT)}")
-    said = error.message or error.code.name.lower().replace("_", " ")
-    return reason(code, said).refusal
+    text = error.message or error.code.name.lower().replace("_", " ")
+    return reason(code, text).refusal
 
 
 def without_quotes(text: str) -> str:
-    """A text for a JSON value that some clients read up to the next quotation mark."""
+    """Return a text for a JSON string that some clients read up to the next quotation mark."""
     return text.replace('"', "'").replace("\\", "/")
 
 
-def listed(words: Iterable[str]) -> str:
-    """Words between commas."""
-    return ",".join(words)
+def comma_separated(items: Iterable[str]) -> str:
+    """Return the items separated by commas."""
+    return ",".join(items)

@@ -1,15 +1,15 @@
-"""The text of a command: its first word, its arguments in one of two forms, and its message.
+"""The grammar of text commands: a keyword, arguments in one of two forms, and a message.
 
     CREATE topic=t partitions=4          key=value, in any order
-    CREATE t 4                           positional, and behind a whole list also key=value
+    CREATE t 4                           positional; key=value may follow the required arguments
 
-The form is key=value when the first argument begins with the name of a parameter of that command
-and `=`: a topic may have a `=` in its name. Tokens end at white space; of a name that comes twice
-the last one counts; in the key=value form a token without `=` is ignored, but for the payload of a
-commit, which is the last one. A message begins behind the first `message=` and runs to the end,
-without the white space around it.
+The form is key=value if the first argument begins with a parameter's name and `=`; other first
+arguments may contain a `=`. Tokens are separated by white space. If a name occurs twice, the last
+value counts. In the key=value form a token without `=` is ignored, except for the payload of a
+commit, which is the last token. A message begins after the first `message=` and extends to the end;
+white space around it is removed.
 
-Bytes that are no UTF-8 pass through as surrogates.
+Bytes that are not UTF-8 are kept as surrogates.
 """
 
 import re
@@ -29,30 +29,30 @@ _CREDENTIALS: Final = ("principal", "auth_token")
 
 
 class Form(NamedTuple):
-    """How a command may be called."""
+    """The parameters of a command."""
 
-    names: tuple[str, ...] = ()  # every parameter
-    positional: tuple[str, ...] = ()  # their order in the positional form; none: there is none
-    positional_min: int = 0  # how many of those there must be
+    names: tuple[str, ...] = ()  # of all parameters
+    positional: tuple[str, ...] = ()  # in the order of the positional form; empty: it has none
+    positional_min: int = 0  # the number of positional arguments that are required
     has_message: bool = False
-    has_payload: bool = False  # the last token is one
+    has_payload: bool = False  # the last token is a payload
 
 
 class Command(NamedTuple):
-    """A command that was understood."""
+    """A parsed command."""
 
     keyword: str
     args: dict[str, str]
     is_positional: bool = False
-    message: bytes | None = None  # None: none was given
+    message: bytes | None = None  # None: no message was given
     payload: str | None = None
 
     def get(self, name: str) -> str:
-        """An argument, empty where it is not given."""
+        """Return an argument, empty if it was not given."""
         return self.args.get(name, "")
 
     def need(self, name: str) -> str:
-        """An argument that must be given."""
+        """Return a required argument; raise RefusedError if it was not given."""
         value = self.args.get(name)
         if not value:
             raise refused(f"missing_{name}", command=self.keyword)
@@ -145,28 +145,28 @@ FORMS: Final[dict[str, Form]] = {
     "CLUSTER_STATUS": _form(),
     "ELECT_LEADER": _kv("topic partition broker"),
 }
-# They take no argument: whatever follows is ignored.
+# Commands without arguments: whatever follows is ignored.
 _BARE: Final = frozenset(("HELP", "LIST_GROUPS", "PROTOCOL_INFO", "LIST_CLUSTER", "CLUSTER_STATUS"))
 
 
 def decoded(data: bytes) -> str:
-    """The text of bytes, whatever they are."""
+    """Decode bytes; those that are not UTF-8 become surrogates."""
     return data.decode("utf-8", "surrogateescape")
 
 
 def encoded(text: str) -> bytes:
-    """The bytes of a text, as they came."""
+    """Encode a text of `decoded` to the bytes that it came from."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def keyword_of(body: bytes) -> str:
-    """The command's word in capitals, empty where no text begins with a word."""
+    """Return the keyword in upper case, empty if the body does not begin with one."""
     found = _WORD.match(body)
     return found[0].decode().upper() if found else ""
 
 
 def parse(body: bytes) -> Command:
-    """Read a command; RefusedError says what cannot be understood."""
+    """Parse a command; raise RefusedError if it is invalid."""
     text = body.strip(BLANKS)
     keyword = keyword_of(text)
     form = FORMS.get(keyword)
@@ -188,7 +188,7 @@ def parse(body: bytes) -> Command:
 
 
 def _split_message(text: bytes, form: Form) -> tuple[bytes, bytes | None]:
-    """What stands before the message, and the message."""
+    """Return the text before the message, and the message."""
     if not form.has_message:
         return text, None
     start = text.find(_MESSAGE, 0, CURSUS_COMMAND_BYTES_MAX + len(_MESSAGE))
@@ -218,9 +218,9 @@ def _positional(
     if not form.positional:
         raise _unknown(text)
     values: list[str] = []
-    for place, token in enumerate(tokens):
-        is_option = place >= form.positional_min and _is_named(token, form)
-        if is_option or place == len(form.positional):
+    for index, token in enumerate(tokens):
+        is_option = index >= form.positional_min and _is_named(token, form)
+        if is_option or index == len(form.positional):
             break
         values.append(token)
     options = tokens[len(values) :]
@@ -237,7 +237,7 @@ def _positional(
 
 
 def _published(text: bytes, values: list[str]) -> Command:
-    """PUBLISH topic and the rest of the line."""
+    """Return the command of `PUBLISH topic message...`, whose message is the rest of the line."""
     parts = text.split(None, 2)
     message = parts[2] if len(parts) > 2 else None  # noqa: PLR2004 (the keyword, the topic, the rest)
     return Command("PUBLISH", {"topic": values[0]}, is_positional=True, message=message)
@@ -248,12 +248,12 @@ def _unknown(text: bytes) -> Exception:
 
 
 def integer(text: str) -> int | None:
-    """A whole number, None for what is none."""
+    """Parse an integer; return None if the text is not one."""
     return int(text) if _INTEGER.fullmatch(text) else None
 
 
 def partition_of(command: Command) -> int:
-    """The partition that a command names."""
+    """Return the command's partition; raise RefusedError if it is missing or negative."""
     number = integer(command.need("partition"))
     if number is None or number < 0:
         raise refused("invalid_partition", command=command.keyword)
@@ -261,5 +261,5 @@ def partition_of(command: Command) -> int:
 
 
 def no_such_partition(error: RequestError) -> bool:
-    """Whether core knows no such topic or partition."""
+    """Return whether the error is that a topic or partition does not exist."""
     return error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,9 +1,10 @@
-"""Who holds a transactional id: what a command says of its producer, against what is so.
+"""The holder of a transactional id: a command's producer compared with the coordinator's state.
 
-A producer is known as `txn-` and the sixteen hex digits of an internal producer id, and an epoch;
-INIT_PRODUCER_ID gives out the next epoch, and whoever comes with an older one is fenced. One that
-has left its transaction open for too long, or over a restart, is not: its transaction was aborted
-with an epoch that nobody was given, and it is told so until it is initialised again.
+Clients identify a producer by `txn-`, the sixteen hex digits of an internal producer id, and an
+epoch. INIT_PRODUCER_ID returns the next epoch and fences producers with older ones. A producer
+whose transaction timed out, or was open at a restart, is not fenced: the abort used an epoch that
+no producer has, and its commands are answered with transaction_aborted until it is initialised
+again.
 """
 
 import re
@@ -32,30 +33,30 @@ _ABORTED: Final = (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABO
 class Holder(NamedTuple):
     """A producer that holds its transactional id, or did until its transaction was aborted."""
 
-    name: str  # as its client knows it
+    name: str  # the transactional id as the client knows it
     producer: Producer
-    producer_id: str  # as its client knows it
+    producer_id: str  # as the client knows it
     state: TransactionState
-    staged: Staged | None  # what this transaction, or the last one, has staged
-    is_over: bool  # its transaction was aborted, and it has to be initialised again
+    staged: Staged | None  # of this transaction, or of the last one
+    is_aborted: bool  # its transaction was aborted, and it has to be initialised again
 
     @property
     def is_open(self) -> bool:
-        """Whether its transaction goes on."""
+        """Return whether its transaction is open."""
         return self._is_ongoing and self.staged is not None
 
     @property
-    def is_left_open(self) -> bool:
-        """Whether its transaction is aborted, or will be at once: who began it is forgotten."""
-        return self.is_over or (self._is_ongoing and self.staged is None)
+    def is_abandoned(self) -> bool:
+        """Return whether its transaction is aborted, or is from before a restart and will be."""
+        return self.is_aborted or (self._is_ongoing and self.staged is None)
 
     @property
     def _is_ongoing(self) -> bool:
-        return self.state is TransactionState.ONGOING and not self.is_over
+        return self.state is TransactionState.ONGOING and not self.is_aborted
 
 
 def name_of(command: Command) -> str:
-    """The transactional id that a command names, under one of three names."""
+    """Return the command's transactional id, which clients pass under one of three names."""
     name = next(filter(None, map(command.get, NAMES)), "")
     if not name:
         raise refused("missing_transactional_id", command=command.keyword)
@@ -69,17 +70,17 @@ def name_of(command: Command) -> str:
 
 
 def inner_name(name: str) -> str:
-    """The transactional id as the coordinator keeps it, apart from those of Kafka's clients."""
+    """Return the coordinator's transactional id, whose prefix no Kafka client may use."""
     return CURSUS + name
 
 
 def shown_id(producer_id: int) -> str:
-    """A producer id as clients know it."""
+    """Return a producer id as clients know it."""
     return f"txn-{producer_id:016x}"
 
 
 async def describe(broker: Broker, name: str) -> TransactionDescription | None:
-    """What is known of a transactional id, None for one that nobody has taken."""
+    """Return the coordinator's state of a transactional id, None if it was never initialised."""
     if broker.topics.get(TRANSACTIONS_TOPIC) is None:
         return None
     found = await broker.transactions.describe(inner_name(name))
@@ -91,9 +92,16 @@ async def describe(broker: Broker, name: str) -> TransactionDescription | None:
 
 
 async def holder_of(request: Request, name: str, unknown: str) -> Holder:
-    """The producer that a command names, if it holds its transactional id.
+    """Return the command's producer if it holds its transactional id.
 
-    `unknown`: the error's code when nobody does. RefusedError also says who is fenced.
+    Args:
+        request: the command.
+        name: its transactional id.
+        unknown: the error's code if the transactional id was never initialised.
+
+    Raises:
+        RefusedError: with that code, or the producer is fenced, or an argument is invalid.
+        RequestError: of the coordinator.
     """
     command = request.command
     producer_id = next(filter(None, map(command.get, _PRODUCER_NAMES)), "")
@@ -113,14 +121,15 @@ async def holder_of(request: Request, name: str, unknown: str) -> Holder:
             reason=text,
         )
     producer = Producer(inner_name(name), found.producer_id, epoch)
-    staged = request.memory.transactions.of(name, producer)
-    # A later holder whose transaction was aborted has begun it here, unless that is long ago.
+    staged = request.state.transactions.of(name, producer)
+    # An abort raises the epoch. If a producer has begun a transaction with the newer epoch, that
+    # one was aborted; otherwise this producer's was.
     later = producer._replace(producer_epoch=found.producer_epoch)
-    has_later = request.memory.transactions.of(name, later) is not None
-    is_over = found.state in _ABORTED and epoch == found.producer_epoch - 1 and not has_later
-    if epoch != found.producer_epoch and not is_over:
+    has_later = request.state.transactions.of(name, later) is not None
+    is_aborted = found.state in _ABORTED and epoch == found.producer_epoch - 1 and not has_later
+    if epoch != found.producer_epoch and not is_aborted:
         raise _fenced(name, found.producer_epoch, epoch)
-    return Holder(name, producer, producer_id, found.state, staged, is_over)
+    return Holder(name, producer, producer_id, found.state, staged, is_aborted)
 
 
 def _fenced(name: str, current: int, requested: int) -> RefusedError:
@@ -146,12 +155,12 @@ def _epoch(command: Command) -> int:
 
 
 def aborted(name: str) -> RefusedError:
-    """A transaction is over, and not as its producer wants it."""
+    """Return the error for a command of a transaction that was aborted."""
     return refused("transaction_aborted", transactional_id=name)
 
 
 def refusal_of(error: ErrorCode, name: str, code: str) -> Exception:
-    """Why the coordinator does not do what a holder asks."""
+    """Return the error for an error code of the transaction coordinator; `code` is the default."""
     if error in UNAVAILABLE:
         return RequestError(error)
     if error is ErrorCode.CONCURRENT_TRANSACTIONS:

@@ -1,4 +1,4 @@
-"""Members of groups in Cursus's words: what core is asked, and what its refusals are called."""
+"""Members of groups: the calls of the group coordinator, and the mapping of its errors."""
 
 from typing import Final
 
@@ -18,20 +18,24 @@ from broker.protocols.cursus.errors import RefusedError, quoted, reason, refused
 from broker.protocols.cursus.grammar import Command, integer
 
 _INT32_MAX: Final = (1 << 31) - 1
-# A CONSUME is checked if its group has that member.
+# A CONSUME or STREAM with these errors is served without a member.
 _UNFENCED: Final = (
     AssignedError.GROUP_NOT_FOUND,
     AssignedError.OTHER_TOPIC,
     AssignedError.UNKNOWN_MEMBER,
 )
-_PASSING: Final = {
+_TRANSIENT: Final = {
     AssignedError.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     AssignedError.UNAVAILABLE: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
 
 
 async def groups_of(broker: Broker) -> GroupCoordinator:
-    """The coordinator of every group; whoever comes first has the topic made that they live in."""
+    """Return the coordinator of all groups; the first call creates `__consumer_offsets`.
+
+    Raises:
+        RequestError: COORDINATOR_NOT_AVAILABLE, the topic could not be created.
+    """
     try:
         await broker.topics.offsets_topic()
     except RequestError as error:
@@ -40,7 +44,7 @@ async def groups_of(broker: Broker) -> GroupCoordinator:
 
 
 def generation_of(command: Command) -> int:
-    """The generation that a command names, which it must."""
+    """Return the command's generation, which is required."""
     number = integer(command.need("generation"))
     if number is None or not 0 <= number <= _INT32_MAX:
         raise refused("invalid_generation", command=command.keyword)
@@ -48,14 +52,14 @@ def generation_of(command: Command) -> int:
 
 
 def call_of(topic: Topic, group: str, member: str, generation: int | None) -> AssignedCall:
-    """What a member asks of its group."""
+    """Return the arguments of a member's call to its group."""
     return AssignedCall(
         AssignedProtocol.CURSUS, group, topic.name, member, generation, topic.partition_count
     )
 
 
 def checked(response: AssignedResponse, call: AssignedCall) -> AssignedResponse:
-    """An answer without an error; RefusedError and RequestError say what is wrong."""
+    """Return the response if it is not an error; otherwise raise RefusedError or RequestError."""
     if response.error is not AssignedError.NONE:
         raise _refusal(response, call)
     return response
@@ -63,8 +67,8 @@ def checked(response: AssignedResponse, call: AssignedCall) -> AssignedResponse:
 
 def _refusal(response: AssignedResponse, call: AssignedCall) -> Exception:
     error = response.error
-    if error in _PASSING:
-        return RequestError(_PASSING[error])
+    if error in _TRANSIENT:
+        return RequestError(_TRANSIENT[error])
     if error is AssignedError.STALE_GENERATION:
         return refused(
             "GEN_MISMATCH",
@@ -88,7 +92,7 @@ def _refusal(response: AssignedResponse, call: AssignedCall) -> Exception:
 
 
 def _of_group(response: AssignedResponse, call: AssignedCall) -> RefusedError:
-    """What is wrong with more than a member."""
+    """Return the error of a group, as opposed to one of its members."""
     error = response.error
     if error is AssignedError.OTHER_TOPIC:
         return refused("topic_not_assigned_to_group", expected=response.topic, actual=call.topic)
@@ -106,7 +110,7 @@ def _of_group(response: AssignedResponse, call: AssignedCall) -> RefusedError:
 
 
 def regression(group: str, topic: str, partition: int, current: int, got: int) -> RefusedError:
-    """An offset is lower than what was committed."""
+    """Return the error for a commit below the committed offset."""
     text = (
         f"offset regression group={group} topic={topic} partition={partition}"
         f" current={current} got={got}"
@@ -120,9 +124,11 @@ async def commit(
     offsets: tuple[tuple[int, int], ...],
     producer: Producer | None = None,
 ) -> None:
-    """Commit some partitions together; RefusedError and RequestError say why none is.
+    """Commit offsets of several partitions together, in `producer`'s transaction if there is one.
 
-    In a producer's transaction they count with it; CONCURRENT_TRANSACTIONS: it has ended.
+    Raises:
+        RefusedError, RequestError: none was committed. CONCURRENT_TRANSACTIONS: the producer's
+            transaction has ended.
     """
     groups = await groups_of(broker)
     transaction = None
@@ -141,10 +147,15 @@ async def commit(
 
 
 async def check(broker: Broker, name: str, group: str, member: str, generation: int) -> bool:
-    """Refuse a reader of an old generation; one that is no member of the group may read: False."""
+    """Return whether a reader is a member of its group; readers that are not may read, too.
+
+    Raises:
+        RefusedError: it is a member of an older generation.
+        RequestError: of the coordinator.
+    """
     topic = broker.topics.get(name)
     if topic is None:
-        return False  # a pattern, of which no group is
+        return False  # a pattern, which groups cannot read
     call = call_of(topic, group, member, generation)
     response = await (await groups_of(broker)).assigned_check(call)
     if response.error in _UNFENCED:
@@ -154,5 +165,5 @@ async def check(broker: Broker, name: str, group: str, member: str, generation: 
 
 
 async def check_member(call: AssignedCall, groups: GroupCoordinator) -> None:
-    """Refuse one that was a member of this generation and may not be any more."""
+    """Raise RefusedError if the caller is not a member of its generation any more."""
     checked(await groups.assigned_check(call), call)

@@ -1,13 +1,13 @@
-"""What CREATE says of a topic as its configuration, and back.
+"""The parameters of CREATE as topic settings, and the policy of a topic in responses.
 
     cleanup_policy     cleanup.policy
-    retention_hours    retention.ms        0: as the broker has it
-    retention_bytes    retention.bytes     0: as the broker has it
+    retention_hours    retention.ms        0: the broker's default
+    retention_bytes    retention.bytes     0: the broker's default
     idempotent         polylog.cursus.idempotent
     partitioner        polylog.cursus.partitioner
 
-Access policies need to know who asks, and event sourcing has no commands here: what says anything
-but the default of these is refused.
+Access policies need authentication, and event sourcing has no commands here: values other than
+their defaults are refused.
 """
 
 from typing import Final
@@ -29,7 +29,7 @@ _CLEANUP: Final = ("delete", "compact")
 
 
 def alterations(command: Command) -> list[Alteration]:
-    """What of a topic's configuration a CREATE says; RefusedError for what cannot be."""
+    """Return the settings that a CREATE changes; raise RefusedError for invalid parameters."""
     _check_unsupported(command)
     changes = [
         *_cleanup(command),
@@ -81,8 +81,8 @@ def _cleanup(command: Command) -> list[Alteration]:
     text = command.get("cleanup_policy")
     if not text:
         return []
-    words = text.split(",")
-    if any(word not in _CLEANUP for word in words) or len(set(words)) < len(words):
+    policies = text.split(",")
+    if any(each not in _CLEANUP for each in policies) or len(set(policies)) < len(policies):
         raise refused("invalid_topic_policy", cleanup_policy=text)
     return [Alteration("cleanup.policy", AlterOp.SET, text)]
 
@@ -100,7 +100,7 @@ def _retention(command: Command, name: str, key: str, factor: int) -> list[Alter
 
 
 def policy_of(topic: Topic) -> dict[str, str | int | bool]:
-    """A topic's policy, in the order in which answers give it."""
+    """Return a topic's policy in the order of the fields in responses."""
     config = topic.config
     return {
         "cleanup_policy": ",".join(config.words("cleanup.policy")),
@@ -114,10 +114,10 @@ def policy_of(topic: Topic) -> dict[str, str | int | bool]:
 
 
 def policy_text(topic: Topic) -> str:
-    """A topic's policy as the end of an answer."""
+    """Return a topic's policy as name=value fields."""
     return " ".join(f"{name}={value}" for name, value in policy_of(topic).items())
 
 
 def _own(topic: Topic, key: str) -> int:
-    """What a topic keeps by a rule of its own; 0: it has none, or keeps everything."""
+    """Return a setting that the topic overrides; 0 if it does not, or if it is unlimited."""
     return max(int(topic.config.overrides.get(key, "0")), 0)

@@ -1,4 +1,4 @@
-"""What CONSUME and STREAM both say of their reader, in the same words."""
+"""The parameters that CONSUME and STREAM share."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ _ISOLATION: Final = {"": True, "read_committed": True, "read_uncommitted": False
 
 
 def is_committed(command: Command) -> bool:
-    """Whether only what is committed is read; two clients have a longer name for it."""
+    """Return whether the isolation is read_committed; two clients use the longer parameter name."""
     isolation = command.get("isolation") or command.get("isolation_level")
     if isolation not in _ISOLATION:
         raise refused("invalid_isolation", isolation=isolation)
@@ -19,13 +19,13 @@ def is_committed(command: Command) -> bool:
 
 
 def records_max(command: Command) -> int:
-    """How many records a frame may have."""
+    """Return the maximum number of records in a frame."""
     asked = integer(command.get("batch")) or CURSUS_CONSUME_RECORDS_MAX
     return min(max(asked, 1), CURSUS_CONSUME_RECORDS_MAX)
 
 
 def member_of(command: Command, group: str) -> tuple[str, int]:
-    """The member and its generation, which count together: a member that is empty is none."""
+    """Return the member and its generation; an empty member if either is missing."""
     if not command.get("generation"):
         return "", 0
     return command.get("member") if group else "", members.generation_of(command)

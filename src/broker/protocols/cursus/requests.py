@@ -1,4 +1,4 @@
-"""What a handler is given."""
+"""The request that a handler receives, and the lookup of its topic."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, TypeAlias
@@ -10,20 +10,20 @@ from broker.protocols.base import Answer
 from broker.protocols.cursus.connections import ConnectionState
 from broker.protocols.cursus.errors import quoted, refused
 from broker.protocols.cursus.grammar import Command
-from broker.protocols.cursus.memory import Memory
+from broker.protocols.cursus.protocol_state import ProtocolState
 
 _PATTERN_SIGNS: Final = frozenset("*?")
-# So nobody could say how far a group has read each of them.
+# Without the topic of a record, a client could not commit an offset for each topic.
 _NO_PATTERN: Final = quoted("only CONSUME takes a pattern: its records do not say their topic")
 
 
 class Request(NamedTuple):
-    """A command, and where it came from."""
+    """A command, its connection, and the protocol's state."""
 
     command: Command
     session: Session
     connection: ConnectionState
-    memory: Memory
+    state: ProtocolState
 
     @property
     def broker(self) -> Broker:
@@ -31,12 +31,12 @@ class Request(NamedTuple):
         return self.session.broker
 
     def topic(self) -> Topic:
-        """The topic that the command names."""
+        """Return the topic of the command's parameter `topic`."""
         return find_topic(self.broker, self.command.need("topic"))
 
 
 def find_topic(broker: Broker, name: str) -> Topic:
-    """The topic of that name, or the error that there is none."""
+    """Return the topic of that name; raise RefusedError if it does not exist."""
     topic = broker.topics.get(name)
     if topic is not None:
         return topic
@@ -46,9 +46,9 @@ def find_topic(broker: Broker, name: str) -> Topic:
 
 
 def is_pattern(name: str) -> bool:
-    """Whether it may stand for several topics: no topic has such a name."""
+    """Return whether a name is a pattern; no topic's name contains its signs."""
     return not _PATTERN_SIGNS.isdisjoint(name)
 
 
-# A text, or whatever else is an answer.
+# A text, or another response.
 Handler: TypeAlias = Callable[[Request], Awaitable[str | Answer]]

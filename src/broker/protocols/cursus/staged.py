@@ -1,9 +1,8 @@
-"""What open transactions have staged, as long as this broker runs.
+"""What transactions have staged: counts, offsets, the group's member, and the latest messages.
 
-The records are in their logs and the offsets with their groups already; here is what was said of
-them, and what nobody else knows: how many there are, for which member of a group, and which
-messages came last. A transaction of which nothing is known here is not committed: it was begun
-before a restart, and is aborted.
+The staged records are already in their logs, and the offsets with their groups. This state is
+needed for responses and to recognise messages that are sent again; it is lost at a restart. A
+transaction without state was begun before a restart: it is aborted, never committed.
 """
 
 from asyncio import Future, Lock, get_running_loop, wait
@@ -21,7 +20,7 @@ from broker.model.limits import (
 
 
 class Scope(NamedTuple):
-    """Whose offsets a transaction commits: those of one member in one generation."""
+    """The member and generation whose offsets a transaction commits."""
 
     topic: str
     group: str
@@ -30,7 +29,7 @@ class Scope(NamedTuple):
 
 
 class _Message(NamedTuple):
-    """A message that was staged."""
+    """A staged message."""
 
     topic: str
     sequence: int
@@ -39,25 +38,25 @@ class _Message(NamedTuple):
 
 
 class Staged:
-    """One transaction's."""
+    """The staged messages and offsets of one transaction."""
 
     __slots__ = ("_last", "messages", "offsets", "producer", "scope")
 
     def __init__(self, producer: Producer) -> None:
-        """Begin with nothing."""
+        """Start without messages and offsets."""
         self.producer = producer
         self.messages = 0
-        self.offsets: dict[int, int] = {}  # the next to be read, by partition
+        self.offsets: dict[int, int] = {}  # partition → next offset to read
         self.scope: Scope | None = None
         self._last: dict[_Message, None] = {}  # oldest first
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was staged."""
+        """Return whether nothing was staged."""
         return not self.messages and not self.offsets
 
     def add(self, topic: str, sequence: int, content: tuple[bytes, bytes], partition: int) -> None:
-        """A message has been staged."""
+        """Add a staged message."""
         self.messages += 1
         self._last[_Message(topic, sequence, hash(content), partition)] = None
         if len(self._last) > CURSUS_TRANSACTION_MESSAGES_REMEMBERED:
@@ -66,9 +65,10 @@ class Staged:
     def partition_of(
         self, topic: str, sequence: int, content: tuple[bytes, bytes], wanted: int | None
     ) -> int | None:
-        """Where one of the last messages is that is now sent again, None for a new one.
+        """Return the partition of a message that is sent again, None for a new message.
 
-        It is the same if its sequence, key and payload are; and the partition, where one is wanted.
+        It is compared with the last CURSUS_TRANSACTION_MESSAGES_REMEMBERED messages: sequence, key
+        and payload must be equal, and the partition if one is `wanted`.
         """
         key = (topic, sequence, hash(content))
         for each in self._last:
@@ -77,46 +77,49 @@ class Staged:
         return None
 
     def end(self) -> None:
-        """Only the numbers are of interest now."""
+        """Keep the counts only: the transaction has ended."""
         self._last.clear()
         self.scope = None
 
 
 class Transactions:
-    """Of all transactional ids, those that are open and, of the others, those that began last."""
+    """The staged state of open transactions, and of the latest ones that have ended."""
 
     __slots__ = ("_commits", "_locks", "_staged")
 
     def __init__(self) -> None:
-        """Know none."""
+        """Start without transactions."""
         self._commits: dict[Future[None], str] = {}
         self._staged: dict[str, Staged] = {}
         self._locks: WeakValueDictionary[str, Lock] = WeakValueDictionary()
 
     def lock(self, name: str) -> Lock:
-        """Held while a command of a transactional id is served: a client may have repeated it."""
+        """Return the lock of a transactional id, which serializes its commands."""
         return self._locks.setdefault(name, Lock())
 
     def begin(
         self, name: str, producer: Producer, is_unfinished: Callable[[Producer], bool]
     ) -> Staged:
-        """A transaction begins; `is_unfinished` says which of the others must stay."""
+        """Start the state of a new transaction.
+
+        If there are too many, evict the oldest that is not `is_unfinished`, or else the oldest.
+        """
         self._staged.pop(name, None)
         if len(self._staged) >= CURSUS_TRANSACTIONS_REMEMBERED:
-            over = (
+            finished = (
                 each for each, staged in self._staged.items() if not is_unfinished(staged.producer)
             )
-            del self._staged[next(over, None) or next(iter(self._staged))]
+            del self._staged[next(finished, None) or next(iter(self._staged))]
         staged = self._staged[name] = Staged(producer)
         return staged
 
     def of(self, name: str, producer: Producer) -> Staged | None:
-        """What a producer's transaction has staged; None: this broker does not know."""
+        """Return the state of a producer's transaction, None if there is none."""
         staged = self._staged.get(name)
         return staged if staged is not None and staged.producer == producer else None
 
     def pending(self, scope: Scope, is_unfinished: Callable[[Producer], bool]) -> dict[int, int]:
-        """The offsets by partition that a member's transactions will commit unless they abort."""
+        """Return the offsets, by partition, that a member's open transactions will commit."""
         offsets: dict[int, int] = {}
         for staged in self._staged.values():
             if staged.scope == scope and is_unfinished(staged.producer):
@@ -125,10 +128,10 @@ class Transactions:
         return offsets
 
     @contextmanager
-    def commit_of(self, group: str) -> Iterator[None]:
-        """Held from the check of a group's member until its transaction's commit is asked for.
+    def committing(self, group: str) -> Iterator[None]:
+        """Mark a group as committing, from the check of its member until END_TXN is requested.
 
-        From then on the coordinator knows of it.
+        From then on the transaction coordinator knows of the commit.
         """
         done: Future[None] = get_running_loop().create_future()
         self._commits[done] = group
@@ -138,8 +141,11 @@ class Transactions:
             del self._commits[done]
             done.set_result(None)
 
-    async def commits_are_asked_for(self, group: str) -> None:
-        """Wait for those checks: who has a member's partitions next begins behind its commit."""
+    async def wait_for_commit_requests(self, group: str) -> None:
+        """Wait until no transaction of the group is in `committing`, for a bounded time.
+
+        So the next owner of a member's partitions starts after the offsets of its commit.
+        """
         commits = [done for done, each in self._commits.items() if each == group]
         if commits:
             await wait(commits, timeout=CURSUS_TRANSACTION_END_WAIT_MS / 1000)

@@ -1,14 +1,14 @@
-"""The open streams: who reads what, who takes whose place, and what ends one.
+"""The open streams: their readers, and how they end.
 
     STREAM -> open -> frames ... -> CLOSE frame, connection closed    replaced removed stopped
                                     CLOSE frame                       error
                                     ERROR frame                       the group has rebalanced
-                                    the peer goes
+                                    the peer closes the connection
 
-Behind the last two frames the connection serves what comes next on it: another STREAM, usually. A
-positional stream, whose form knows no such frame, is just closed. What cannot be read is stepped
-over, so that no stream stands before it for good: its readers see the gap in the offsets, and the
-log line says what is missing.
+After a CLOSE frame with `error` and after an ERROR frame the connection serves further requests,
+usually another STREAM. A positional stream, whose form has no such frames, is closed without one.
+Records that cannot be read are skipped, because a stream that stopped there could never continue;
+its reader sees a gap in the offsets, and a log line names them.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from broker.core.groups.coordinator import GroupCoordinator
 
 _log = logging.getLogger(__name__)
-# Why a stream ends: by what it tells, the reason that clients know, and if the connection ends too.
+# Event of a stream → the reason in its CLOSE frame, and whether the connection is closed.
 _ENDS: Final = {
     "removed": ("removed", True),
     "stopped": ("stopped", True),
@@ -44,53 +44,53 @@ _Key = tuple[str, int, str]
 
 
 class Reader(NamedTuple):
-    """Who opened a stream."""
+    """The client that opened a stream."""
 
     broker: Broker
     connection: ConnectionState
     is_positional: bool
-    key: _Key | None  # topic, partition and group, of which there is one stream; None: no group
-    call: AssignedCall | None  # what its group is asked about it; None: it need be no member
+    key: _Key | None  # topic, partition, group: a new stream replaces one with the same key
+    call: AssignedCall | None  # checks its membership; None: it is not a member
 
 
 def close_text(reason: str, offset: int, **fields: int) -> str:
-    """The frame that ends a stream; clients go on at its offset."""
+    """Return the frame that ends a stream; clients continue at its offset."""
     more = "".join(f" {name}={value}" for name, value in fields.items())
     return f"STREAM_CONTROL type=CLOSE reason={reason} offset={offset}{more}"
 
 
 class Streams:
-    """Every open stream; there are at most as many as connections."""
+    """All open streams, of which a connection has at most one."""
 
     __slots__ = (
         "_by_group",
         "_by_key",
         "_changed",
+        "_decompressed",
+        "_decompressing",
         "_groups",
         "_readers",
         "_tasks",
-        "_unfolded",
-        "_unfolding",
     )
 
     def __init__(self) -> None:
-        """Start with none."""
+        """Start without streams."""
         self._readers: dict[CursusStream, Reader] = {}
         self._by_key: dict[_Key, CursusStream] = {}
-        self._by_group: dict[str, set[CursusStream]] = {}  # those of members
-        self._changed: set[str] = set()  # groups whose members are still to be asked about
-        self._groups: GroupCoordinator | None = None  # that tells when they rebalance
+        self._by_group: dict[str, set[CursusStream]] = {}  # streams of members
+        self._changed: set[str] = set()  # groups whose members have to be checked
+        self._groups: GroupCoordinator | None = None  # the one whose rebalances are watched
         self._tasks: set[Task[None]] = set()
-        self._unfolding: dict[CursusStream, Task[None]] = {}  # the last one of each
-        # Those that may hold what was unfolded for them, in the order in which they were given it.
-        self._unfolded: dict[CursusStream, None] = {}
+        self._decompressing: dict[CursusStream, Task[None]] = {}  # the latest task of each
+        # Streams that may hold decompressed records, in the order in which they received them.
+        self._decompressed: dict[CursusStream, None] = {}
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of open streams."""
         return len(self._readers)
 
     def add(self, stream: CursusStream, reader: Reader) -> None:
-        """Know a new stream, which takes the place of the one with its key."""
+        """Add a stream; it replaces the one with the same key."""
         if reader.key is not None:
             before = self._by_key.get(reader.key)
             if before is not None:
@@ -102,16 +102,16 @@ class Streams:
             if self._groups is not reader.broker.groups:
                 self._groups = reader.broker.groups
                 self._groups.watch_rebalances(self.rebalanced)
-            self._start(self._ask_about(stream))  # it may have rebalanced since it was asked
+            self._start(self._check(stream))  # the group may have rebalanced since STREAM's check
 
-    def told(self, stream: CursusStream, what: str) -> None:
-        """Something has come to pass on a stream, see CursusStream."""
+    def on_event(self, stream: CursusStream, event: str) -> None:
+        """Handle an event of a stream; the events are described at CursusStream."""
         reader = self._readers[stream]
-        if what == "closed":
-            self._forget(stream, reader)
-        elif what == "folded":
-            self._read_folded(stream, reader)
-        elif what == "out of range":
+        if event == "closed":
+            self._remove(stream, reader)
+        elif event == "folded":
+            self._read_compressed(stream, reader)
+        elif event == "out of range":
             log = stream.log
             start = log.log_start_offset
             self._close(
@@ -123,18 +123,18 @@ class Streams:
                 earliest=start,
                 latest=log.high_watermark,
             )
-        elif what in _ENDS:
-            reason, is_last = _ENDS[what]
+        elif event in _ENDS:
+            reason, is_last = _ENDS[event]
             self._close(stream, reason, is_last=is_last)
         else:
-            _step_over(stream, stream.skip_offset, what)
+            _skip(stream, stream.skip_offset, event)
 
-    def _forget(self, stream: CursusStream, reader: Reader) -> None:
+    def _remove(self, stream: CursusStream, reader: Reader) -> None:
         del self._readers[stream]
-        self._unfolded.pop(stream, None)
-        unfolding = self._unfolding.pop(stream, None)
-        if unfolding is not None:
-            unfolding.cancel()  # or peers that come and go have ever more of it wait
+        self._decompressed.pop(stream, None)
+        task = self._decompressing.pop(stream, None)
+        if task is not None:
+            task.cancel()  # otherwise peers that reconnect would queue more and more of them
         if reader.key is not None and self._by_key.get(reader.key) is stream:
             del self._by_key[reader.key]
         if reader.call is not None:
@@ -144,7 +144,7 @@ class Streams:
                 del self._by_group[reader.call.group_id]
 
     def _close(self, stream: CursusStream, reason: str, *, is_last: bool, **fields: int) -> None:
-        """End a stream with the offset at which its reader may go on."""
+        """End a stream; its CLOSE frame has the offset at which the reader may continue."""
         if self._readers[stream].is_positional:
             stream.end(None, is_last=True)
             return
@@ -159,70 +159,70 @@ class Streams:
 
     # ---- compressed batches ----------------------------------------------------------------------
 
-    def _read_folded(self, stream: CursusStream, reader: Reader) -> None:
-        """Read the batch that was told of at once: later it may be another one that is there."""
+    def _read_compressed(self, stream: CursusStream, reader: Reader) -> None:
+        """Read the compressed batch now: after compaction another batch may be at its offset."""
         try:
             data = stream.log.read(stream.next_offset, 1)
             [header, *_] = scan_headers(data)
         except StorageError:
-            stream.resume_at(stream.next_offset)  # it finds its log offline
+            stream.go_on_at(stream.next_offset)  # the stream finds its log offline
             return
-        work = self._unfold(stream, reader, header, data[: header.size])
-        self._unfolding[stream] = self._start(work)
+        work = self._decompress(stream, reader, header, data[: header.size])
+        self._decompressing[stream] = self._start(work)
 
-    async def _unfold(
+    async def _decompress(
         self, stream: CursusStream, reader: Reader, header: BatchHeader, batch: bytes
     ) -> None:
         try:
             records = await decompress_records(header, batch, reader.broker.recompression.run)
         except UNREADABLE as error:
             if stream.is_open:
-                _step_over(stream, header.last_offset + 1, str(error))
-        except Exception:  # noqa: BLE001 - told; nothing else would ever end it, or have it go on
-            _log.exception("a stream ends over a batch: log=%s", stream.log)
+                _skip(stream, header.last_offset + 1, str(error))
+        except Exception:  # noqa: BLE001 - logged; without this the stream would wait for ever
+            _log.exception("stream closed, a batch could not be decompressed: log=%s", stream.log)
             if stream.is_open:
                 self._close(stream, "error", is_last=False)
         else:
-            self._make_room(stream, len(records))
+            self._evict_decompressed(stream, len(records))
             stream.unfold(batch, records)
 
-    def _make_room(self, stream: CursusStream, size: int) -> None:
-        """Have streams whose peers do not read let go of what was unfolded for them, oldest first.
+    def _evict_decompressed(self, stream: CursusStream, size: int) -> None:
+        """Drop decompressed records of other streams, oldest first, to stay within the limit.
 
-        They ask for it again once they can send more.
+        A stream whose records are dropped decompresses the batch again once it can send more.
         """
-        self._unfolded.pop(stream, None)
-        held = {each: each.unfolded_bytes for each in self._unfolded}
-        self._unfolded = {each: None for each, has in held.items() if has > 0}
-        over = sum(held.values()) + size - CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX
-        for each in tuple(self._unfolded):
+        self._decompressed.pop(stream, None)
+        held = {each: each.unfolded_bytes for each in self._decompressed}
+        self._decompressed = {each: None for each, has in held.items() if has > 0}
+        over = sum(held.values()) + size - CURSUS_STREAMS_UNFOLDED_BYTES_MAX
+        for each in tuple(self._decompressed):
             if over <= 0:
                 break
             over -= held[each]
             each.drop_unfolded()
-            del self._unfolded[each]
+            del self._decompressed[each]
         if stream.is_open:
-            self._unfolded[stream] = None
+            self._decompressed[stream] = None
 
     # ---- rebalances ------------------------------------------------------------------------------
 
     def rebalanced(self, group: str) -> None:
-        """A group has other members or partitions: its streams are looked at, not here."""
+        """Start to check the members of a group whose members or partitions have changed."""
         if group in self._by_group and group not in self._changed:
             self._changed.add(group)
-            self._start(self._ask_about_all(group))
+            self._start(self._check_group(group))
 
-    async def _ask_about_all(self, group: str) -> None:
+    async def _check_group(self, group: str) -> None:
         self._changed.discard(group)
         for stream in tuple(self._by_group.get(group, ())):
-            await self._ask_about(stream)
+            await self._check(stream)
 
-    async def _ask_about(self, stream: CursusStream) -> None:
-        """End the stream of one who is not of the generation any more."""
+    async def _check(self, stream: CursusStream) -> None:
+        """End the stream of a member that does not belong to the generation any more."""
         reader = self._readers.get(stream)
         if reader is None or reader.call is None:
             return
-        # A coordinator that loads tells of the group when it knows it.
+        # A coordinator that is loading reports a rebalance of the group once it has loaded.
         with suppress(RequestError):
             try:
                 await check_member(reader.call, reader.broker.groups)
@@ -232,12 +232,12 @@ class Streams:
                 stream.end(encoded(text), is_last=False)
 
 
-def _step_over(stream: CursusStream, offset: int, what: str) -> None:
+def _skip(stream: CursusStream, offset: int, error: str) -> None:
     _log.warning(
-        "stream steps over what it cannot send: log=%s from=%d to=%d error=%s",
+        "stream skipped records that it cannot send: log=%s from=%d to=%d error=%s",
         stream.log,
         stream.next_offset,
         offset - 1,
-        what,
+        error,
     )
     stream.resume_at(offset)

@@ -1,4 +1,4 @@
-"""Every command that is served: its word, and what serves it."""
+"""The table of commands: keyword and handler of each."""
 
 from typing import Final
 

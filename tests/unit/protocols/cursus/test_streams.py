@@ -76,7 +76,7 @@ class Fakes:
         return stream
 
     def tell(self, stream: Stream, what: str = "folded") -> None:
-        self.streams.told(cast("CursusStream", stream), what)
+        self.streams.on_event(cast("CursusStream", stream), what)
 
 
 async def settle() -> None:
@@ -115,7 +115,7 @@ def test_a_fault_while_unfolding_ends_the_stream(
         await settle()
 
         assert stream.last == (b"STREAM_CONTROL type=CLOSE reason=error offset=0", False)
-        assert "a stream ends over a batch" in caplog.text
+        assert "stream closed, a batch could not be decompressed" in caplog.text
 
     asyncio.run(play())
 

@@ -18,7 +18,7 @@ from broker.model.errors import ErrorCode
 from broker.protocols.cursus import dispatch, staged
 from broker.protocols.cursus.handlers import offsets, staging, transactions
 from broker.protocols.cursus.holders import refusal_of
-from broker.protocols.cursus.memory import Memory
+from broker.protocols.cursus.protocol_state import ProtocolState
 from broker.protocols.cursus.staged import Transactions
 from tests.fakes import FakeBroker
 
@@ -36,8 +36,8 @@ class Conversation:
 
     def restart(self) -> None:
         """Forget what the dialect remembers."""
-        self.memory = Memory()
-        self.protocol = dispatch.Cursus(self.memory)
+        self.state = ProtocolState()
+        self.protocol = dispatch.Cursus(self.state)
 
     async def answer(self, command: str) -> str:
         """Send a command; the text of its answer."""
@@ -236,7 +236,7 @@ def test_a_transaction_that_was_begun_before_a_restart_is_over(talk: Conversatio
 def test_an_offset_is_fetched_behind_a_commit_that_was_allowed(talk: Conversation) -> None:
     async def is_fetched() -> list[bool]:
         fetch = talk.answer("FETCH_OFFSET topic=t partition=0 group=g")
-        with talk.memory.transactions.commit_of("g"):
+        with talk.state.transactions.committing("g"):
             asked = asyncio.create_task(fetch)
             for _ in range(10):
                 await asyncio.sleep(0)
@@ -355,10 +355,10 @@ def test_who_has_the_partitions_next_begins_behind_a_commit_that_was_allowed() -
         events = []
 
         async def fetch(group: str) -> None:
-            await known.commits_are_asked_for(group)
+            await known.wait_for_commit_requests(group)
             events.append(f"fetch {group}")
 
-        with known.commit_of("g"):
+        with known.committing("g"):
             waiting = asyncio.create_task(fetch("g"))
             await fetch("other")
             await asyncio.sleep(0)

@@ -1,1 +1,1 @@
-"""What the commands do: a file per idea."""
+"""Handlers of the commands, by subject."""

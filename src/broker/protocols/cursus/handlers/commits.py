@@ -1,8 +1,8 @@
-"""COMMIT_OFFSET and BATCH_COMMIT: a member says how far it has read what it was assigned.
+"""COMMIT_OFFSET and BATCH_COMMIT: a member commits offsets of its assigned partitions.
 
-Both need the member's generation; all of a batch counts, or nothing. Offsets only rise, also above
-those that the member has in an open transaction: a later commit, be it lower, would take their
-place, and its clients commit from time to time what they have handled before.
+Both need the member's generation. All offsets of a batch are committed, or none. A commit cannot
+lower an offset, nor commit one below those in the member's open transactions: it would replace
+them, and clients periodically commit offsets that they processed earlier.
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ _ENTRIES_PER_STEP: Final = 1_000  # about 1 ms
 
 
 async def commit(request: Request) -> str:
-    """One partition."""
+    """Commit the offset of one partition."""
     command = request.command
     topic = request.topic()
     partition = partition_of(command)
@@ -33,7 +33,7 @@ async def commit(request: Request) -> str:
 
 
 async def commit_batch(request: Request) -> str:
-    """Several partitions, as `P0:3,P1:1` or `0:3,1:1`."""
+    """Commit the offsets of several partitions, given as `P0:3,P1:1` or `0:3,1:1`."""
     command = request.command
     topic = request.topic()
     group = command.need("group")
@@ -51,7 +51,7 @@ async def _commit(
     call = members.call_of(topic, group, member, generation)
     groups = await members.groups_of(broker)
     scope = Scope(topic.name, group, member, generation)
-    pending = request.memory.transactions.pending(scope, broker.transactions.is_unfinished)
+    pending = request.state.transactions.pending(scope, broker.transactions.is_unfinished)
     for partition, offset in offsets:
         current = pending.get(partition, 0)
         if offset < current:
@@ -61,17 +61,17 @@ async def _commit(
 
 
 async def entries(command: Command, topic: Topic, group: str) -> dict[int, int]:
-    """The payload's offsets by partition; it is given up at the first that is wrong."""
+    """Return the payload's offsets by partition; raise RefusedError at the first invalid entry."""
     if not command.payload:
         raise refused("invalid_batch_commit_format")
     offsets: dict[int, int] = {}
     async for entry in in_steps(command.payload.split(","), _ENTRIES_PER_STEP):
         if not entry:
             continue
-        place, colon, text = entry.partition(":")
+        number, colon, text = entry.partition(":")
         if not colon:
             raise refused("invalid_batch_commit_entry", entry=quoted(entry))
-        partition = integer(place.removeprefix("P"))
+        partition = integer(number.removeprefix("P"))
         if partition is None or partition < 0:
             raise refused("invalid_partition", entry=quoted(entry))
         offset = offset_of(text)

@@ -1,11 +1,11 @@
-"""CONSUME: one batch of records from an offset on, in one frame.
+"""CONSUME: one batch of records from an offset, in one frame.
 
-What a group has committed goes before a lower offset that is asked for, never before a higher one.
-A pattern as topic reads the same partition of every topic that fits, each from its own offset. The
-positional form asks for an offset and gets it, in the layout of the original document.
+Reading starts at the higher of the requested and the group's committed offset. A pattern as topic
+reads the same partition of every matching topic, each from its own offset. The positional form
+always starts at the requested offset, and its response has the layout of the original document.
 
-Nothing in a batch could say that records cannot be read: what stands before them is answered, and
-who asks for the first of them is told which they are, and goes on behind them.
+A batch has no field for records that cannot be read. So the response ends before them; a CONSUME
+that starts at them is answered with an error that has their offsets and the offset to continue at.
 """
 
 import logging
@@ -48,31 +48,31 @@ _UNREADABLE: Final = {
 
 
 class _Wanted(NamedTuple):
-    """What a CONSUME asks for."""
+    """The parameters of a CONSUME."""
 
     name: str  # of a topic, or a pattern
     partition: int
     offset: int
-    group: str  # empty: nobody's commits count
+    group: str  # empty: committed offsets are ignored
     is_committed: bool
-    is_original: bool  # the layout of the answer
+    is_original: bool  # respond in the layout of the original document
     records_max: int
     wait_ms: int
-    member: str  # empty, or of this generation if it is a member of the group
+    member: str  # if it is a member of the group, it must be of `generation`; empty: none
     generation: int
 
 
 class _Source(NamedTuple):
-    """A partition, and where it is read from."""
+    """A partition to read."""
 
     topic: str
     log: Log
-    offset: int
-    end: int  # of what may be read
+    offset: int  # of the first record to read
+    end: int  # the high watermark or the last stable offset
 
 
 async def handle(request: Request) -> bytes:
-    """Answer with what there is, or with a batch of nothing; wait for more where that is asked."""
+    """Return the available records, or an empty batch; wait up to `wait_ms` for the first one."""
     wanted = _wanted(request.command)
     if wanted.member:
         await members.check(
@@ -90,12 +90,12 @@ async def handle(request: Request) -> bytes:
         if left_ms <= 0:
             return _frame(wanted).take()
         if any(_end(each.log, wanted) > each.end for each in sources):
-            continue  # it grew while this was reading
-        await request.broker.log_waiters.wait([each.log for each in sources], left_ms / 1000)
+            continue  # a log has grown since it was read
+        await request.broker.growth.wait([each.log for each in sources], left_ms / 1000)
 
 
 async def _answer(request: Request, wanted: _Wanted, sources: list[_Source]) -> bytes | None:
-    """A frame of what there is; None: there is nothing."""
+    """Return a frame with the available records, None if there are none."""
     frame = _frame(wanted)
     for source in sources:
         if not await _read(request, source, wanted, frame):
@@ -138,34 +138,37 @@ def _wanted(command: Command) -> _Wanted:
 
 
 async def _sources(request: Request, wanted: _Wanted, latest: dict[Log, int]) -> list[_Source]:
-    """Where each partition is read from; `latest` is where each of them ended at first."""
+    """Return the partitions to read.
+
+    `latest` keeps the end of each log at the first call: offset -1 starts there.
+    """
     topics = await matching(request, wanted.name)
     if not topics:
         raise reason("command_failed", f"topic '{wanted.name}' does not exist")
-    having = [topic for topic in topics if 0 <= wanted.partition < topic.partition_count]
-    if not having:
+    found = [topic for topic in topics if 0 <= wanted.partition < topic.partition_count]
+    if not found:
         count = max(topic.partition_count for topic in topics)
         raise reason(
             "command_failed",
             f"partition {wanted.partition} out of range for topic '{wanted.name}' (0-{count - 1})",
         )
-    return [await _source(request, wanted, topic, latest) for topic in having]
+    return [await _source(request, wanted, topic, latest) for topic in found]
 
 
 async def matching(request: Request, name: str) -> list[Topic]:
-    """The topic of that name, or those that a pattern fits, by name; never the broker's own."""
+    """Return the topic of that name, or those that match a pattern, without internal topics."""
     topics = request.broker.topics
     if not is_pattern(name):
         topic = topics.get(name)
         return [] if topic is None else [topic]
-    # Only * and ? are signs of a pattern: a bracket is no part of a name, and fits nothing.
+    # Only * and ? are special here. fnmatch would also interpret [, which no topic's name contains.
     if "[" in name:
         return []
-    fits = compile_pattern(translate(name)).match
+    matches = compile_pattern(translate(name)).match
     return [
         topic
         async for topic in in_steps(topics, REGEX_MATCHES_PER_SLICE)
-        if not topic.is_internal and fits(topic.name)
+        if not topic.is_internal and matches(topic.name)
     ]
 
 
@@ -190,7 +193,7 @@ def _end(log: Log, wanted: _Wanted) -> int:
 
 
 async def _read(request: Request, source: _Source, wanted: _Wanted, frame: CursusFrame) -> bool:
-    """Add what there is of one partition; False when the frame is full."""
+    """Add the available records of a partition; return False if the frame is full."""
     log = cast("PartitionLog", source.log)
     offset, before = source.offset, frame.count
     while True:
@@ -198,7 +201,7 @@ async def _read(request: Request, source: _Source, wanted: _Wanted, frame: Cursu
             log, offset, source.end, is_committed=wanted.is_committed
         )
         if found == "folded":
-            found = await _unfold(request, source, frame)
+            found = await _decompress(request, source, frame)
         if found != "open":
             break
         offset = frame.next_offset
@@ -210,11 +213,11 @@ async def _read(request: Request, source: _Source, wanted: _Wanted, frame: Cursu
         return found == "end"
     if frame.count == before:
         raise _refusal(source, wanted, found)
-    return True  # who goes on behind what there is hears of it
+    return True  # the next CONSUME, which starts at the unreadable records, gets the error
 
 
-async def _unfold(request: Request, source: _Source, frame: CursusFrame) -> str | Unreadable:
-    """Add the compressed batch that comes next, or say why it cannot be read."""
+async def _decompress(request: Request, source: _Source, frame: CursusFrame) -> str | Unreadable:
+    """Add the next batch, which is compressed; return the frame's status, or Unreadable."""
     offset = frame.next_offset
     data = source.log.read(offset, 1, True, source.end)
     [header, *_] = scan_headers(data)
@@ -229,7 +232,7 @@ async def _unfold(request: Request, source: _Source, frame: CursusFrame) -> str 
 def _refusal(
     source: _Source, wanted: _Wanted, found: str | Unreadable
 ) -> RefusedError | RequestError:
-    """What is said where there is nothing to be answered."""
+    """Return the error for a CONSUME that found no readable record at its offset."""
     if found == "out of range":
         return _out_of_range(source.log, source.offset)
     if not isinstance(found, Unreadable):

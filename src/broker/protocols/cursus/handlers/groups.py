@@ -1,7 +1,8 @@
-"""JOIN_GROUP, SYNC_GROUP, HEARTBEAT, LEAVE_GROUP, and what is told of groups.
+"""JOIN_GROUP, SYNC_GROUP, HEARTBEAT, LEAVE_GROUP, and the status of groups.
 
-A join has its partitions at once; the others of its group hear GEN_MISMATCH when they come next,
-and join again. Whom somebody goes on as who joins again: core/groups/assigned/rejoining.py.
+A member that joins is assigned its partitions at once. The next commands of the other members are
+answered with GEN_MISMATCH, and they join again. core/groups/assigned/rejoining.py decides which
+member a client is that joins again.
 """
 
 import json
@@ -21,7 +22,7 @@ from broker.core.steps import ascending, in_parts, in_steps
 from broker.core.topic import Topic
 from broker.model.errors import ErrorCode
 from broker.model.limits import NAMES_READ_PER_STEP
-from broker.protocols.cursus.errors import listed
+from broker.protocols.cursus.errors import comma_separated
 from broker.protocols.cursus.handlers.consume import DEFAULT_GROUP
 from broker.protocols.cursus.members import call_of, checked, generation_of, groups_of
 from broker.protocols.cursus.requests import Request
@@ -30,7 +31,7 @@ _COMPACT: Final = (",", ":")
 
 
 async def register(request: Request) -> str:
-    """Say which topic a group will read. It is its first member's join that makes it so."""
+    """Check that a group may read a topic; the first JOIN_GROUP binds it to the topic."""
     command = request.command
     topic = request.topic()
     group = command.need("group")
@@ -39,7 +40,7 @@ async def register(request: Request) -> str:
 
 
 async def subscribe(request: Request) -> str:
-    """The same in the words of the document; the positional form may leave the group out."""
+    """Do as `register`, under the document's name; the group is optional in positional form."""
     command = request.command
     topic = request.topic()
     group = command.get("group")
@@ -50,7 +51,7 @@ async def subscribe(request: Request) -> str:
 
 
 async def _check_topic(request: Request, topic: Topic, group: str) -> None:
-    """A group with live members reads no other topic."""
+    """Raise RefusedError if the group has live members that read another topic."""
     call = call_of(topic, group, "", None)
     found = await (await groups_of(request.broker)).assigned_status(call)
     error = found.error
@@ -62,7 +63,7 @@ async def _check_topic(request: Request, topic: Topic, group: str) -> None:
 
 
 async def join(request: Request) -> str:
-    """Become a member, or go on as one."""
+    """Join a group as a new member, or again as the same member."""
     command = request.command
     topic = request.topic()
     call = call_of(topic, command.need("group"), command.need("member"), None)
@@ -75,28 +76,28 @@ async def join(request: Request) -> str:
         topic.name,
         call.member_id,
         topic.partition_count,
-        suffix=request.memory.member_suffix(),
+        suffix=request.state.member_suffix(),
         client_host=request.session.java_host,
     )
     response = checked(await (await groups_of(request.broker)).assigned_join(wanted), call)
-    # One client reads the answer to the end: nothing may follow unless a generation was sent.
+    # One client parses the response to its end, so a field is added only if it sent a generation.
     is_resumed = is_resumption and response.member_id == call.member_id
     return f"{_assignment(response)}{' resumed=true' if is_resumed else ''}"
 
 
 async def sync(request: Request) -> str:
-    """What a member of the current generation has been assigned."""
-    return _assignment(await _heard(request))
+    """Return the assignment of a member of the current generation."""
+    return _assignment(await _extend_session(request))
 
 
 async def heartbeat(request: Request) -> str:
-    """A member is alive."""
-    response = await _heard(request)
+    """Extend a member's session."""
+    response = await _extend_session(request)
     return f"OK member={response.member_id} generation={response.generation}"
 
 
 async def leave(request: Request) -> str:
-    """A member goes, and the others share what it had."""
+    """Remove a member; its partitions are assigned to the others."""
     command = request.command
     generation = generation_of(command) if command.get("generation") else None
     topic = request.topic()
@@ -105,7 +106,7 @@ async def leave(request: Request) -> str:
     return f"OK group={call.group_id} member={response.member_id} left=true"
 
 
-async def _heard(request: Request) -> AssignedResponse:
+async def _extend_session(request: Request) -> AssignedResponse:
     command = request.command
     topic = request.topic()
     group, member = command.need("group"), command.need("member")
@@ -122,11 +123,11 @@ def _assignment(response: AssignedResponse) -> str:
 
 
 async def status(request: Request) -> str:
-    """A group with its live members, as JSON."""
+    """Return a group with its live members, as JSON."""
     broker = request.broker
     group = request.command.need("group")
     groups = await groups_of(broker)
-    # Whose topic it is the group says: only the family and the group count.
+    # Only protocol and group matter here; the response has the group's topic.
     call = AssignedCall(AssignedProtocol.CURSUS, group, "", "", None, 0)
     found = await groups.assigned_status(call)
     checked(AssignedResponse(found.error), call)
@@ -162,7 +163,7 @@ def _time(wall_ms: int) -> str:
 
 
 async def list_groups(request: Request) -> str:
-    """The groups of this dialect, by name."""
+    """Return the names of this protocol's groups, sorted."""
     groups = await groups_of(request.broker)
     found: list[str] = []
     for number in groups.partitions():
@@ -177,4 +178,4 @@ async def list_groups(request: Request) -> str:
     names: list[str] = []
     async for part in in_parts(await ascending(found, NAMES_READ_PER_STEP), NAMES_READ_PER_STEP):
         names += part
-    return f"OK count={len(names)} groups={listed(names)}"
+    return f"OK count={len(names)} groups={comma_separated(names)}"

@@ -1,6 +1,6 @@
-"""FETCH_OFFSET and COMMIT: how far a group has read, without being one of its members.
+"""FETCH_OFFSET and COMMIT: a group's committed offsets, for clients that are not its members.
 
-Offsets are the next to be read, as everywhere. Through this door they only rise.
+A committed offset is the next one to read, as in Kafka. A commit of this protocol cannot lower it.
 """
 
 from typing import Final
@@ -16,18 +16,18 @@ from broker.protocols.cursus.members import groups_of
 from broker.protocols.cursus.requests import Request
 
 _INT64_MAX: Final = (1 << 63) - 1
-# What a group, topic or partition that cannot be is told: nobody has committed there.
-_NOWHERE: Final = (ErrorCode.INVALID_GROUP_ID, ErrorCode.GROUP_ID_NOT_FOUND)
+# Groups that cannot exist or do not exist have committed nothing, which is not an error.
+_NO_GROUP: Final = (ErrorCode.INVALID_GROUP_ID, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
 def offset_of(text: str) -> int | None:
-    """An offset that can be committed, None for what is none."""
+    """Parse an offset that can be committed; return None if the text is not one."""
     offset = integer(text)
     return offset if offset is not None and 0 <= offset <= _INT64_MAX else None
 
 
 async def fetch(request: Request) -> str:
-    """The next offset that a group will read; 0 where nothing was committed."""
+    """Return the group's committed offset, 0 if there is none."""
     command = request.command
     topic = request.topic()
     partition = partition_of(command)
@@ -38,7 +38,7 @@ async def fetch(request: Request) -> str:
 
 
 async def commit(request: Request) -> str:
-    """Say how far a group has read, whoever its members are."""
+    """Commit an offset of a group without being its member."""
     command = request.command
     topic = request.topic()
     group = command.need("group")
@@ -53,15 +53,19 @@ async def commit(request: Request) -> str:
 
 
 async def committed_offset(request: Request, group: str, topic: str, partition: int) -> int | None:
-    """What a group has committed of a partition, None for nothing.
+    """Return a group's committed offset of a partition, None if there is none.
 
-    Who begins there begins behind every commit that was allowed before, also one in a transaction
-    that is decided and has not come there yet; RequestError when that takes too long.
+    Commits of transactions that are decided but not written to the group yet are waited for, so
+    that a reader does not start before them.
+
+    Raises:
+        RequestError: COORDINATOR_NOT_AVAILABLE, that takes longer than
+            CURSUS_TRANSACTION_END_WAIT_MS; or another error of the coordinator.
     """
     broker = request.broker
     wanted = FetchOffsetsRequest(group, {topic: (partition,)}, requires_stable=True)
     groups = await groups_of(broker)
-    await request.memory.transactions.commits_are_asked_for(group)
+    await request.state.transactions.wait_for_commit_requests(group)
     response = await groups.fetch_offsets(wanted)
     if response.unstable:
         place = broker.transactions.offsets_partition(group)
@@ -69,13 +73,13 @@ async def committed_offset(request: Request, group: str, topic: str, partition: 
         if not await broker.transactions.wait_for_commits(place, wait_ms):
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         response = await groups.fetch_offsets(wanted)
-    if response.error is not ErrorCode.NONE and response.error not in _NOWHERE:
+    if response.error is not ErrorCode.NONE and response.error not in _NO_GROUP:
         raise RequestError(response.error)
     committed = response.topics.get(topic, {}).get(partition)
     return None if committed is None else committed.offset
 
 
 def check_partition(topic: Topic, partition: int) -> None:
-    """Refuse a partition that a topic does not have."""
+    """Raise RefusedError if the topic does not have the partition."""
     if partition >= topic.partition_count:
         raise refused("partition_not_found", partition=partition)

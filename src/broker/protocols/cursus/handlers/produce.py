@@ -1,9 +1,9 @@
-"""Batches and PUBLISH: records to one partition, acknowledged when they can be read.
+"""Batches and PUBLISH: records for one partition, acknowledged when they can be read.
 
-A record's key, payload and time of arrival are those of the log's; everything else that Cursus
-knows of it travels in headers. Where a topic was created with idempotent=true, what a producer
-sends again is not stored again (core/named_producers); the header's own flag says nothing, as in
-the original.
+Key and payload become the record's key and value, and its timestamp is the time of the append;
+Cursus's other fields are stored in headers. In a topic with idempotent=true, records that a
+producer sends again are not stored again (core/named_producers); the flag in the batch's header is
+ignored, as in the original.
 """
 
 from collections.abc import Sequence
@@ -69,17 +69,17 @@ _NOT_LEADER: Final = "NOT_LEADER"
 
 
 class _Records(NamedTuple):
-    """What is to be appended, and how its sequences are checked."""
+    """Records to append, and their sequence numbers."""
 
     topic: Topic
     partition: int
     rows: Sequence[Row]
-    runs: Sequence[Run]  # empty: nothing is checked
-    batch_assumed: int
+    runs: Sequence[Run]  # empty: sequence numbers are not checked
+    batch_assumed: int  # see Sequences.plan
 
 
 async def batch(found: CursusBatch, broker: Broker, leader: str) -> Answer:
-    """Append a batch; its answer is JSON, also when it is refused."""
+    """Append a batch; the response is JSON, errors too."""
     sent = Sent(decoded(found.producer_id), found.epoch, found.seq_start, found.seq_end)
     acks = _ACKS.get(decoded(found.acks).lower())
     try:
@@ -101,10 +101,10 @@ async def batch(found: CursusBatch, broker: Broker, leader: str) -> Answer:
 
 
 def refusal_of(error: Exception, sent: Sent, leader: str) -> bytes:
-    """What a producer is told whose records are refused."""
+    """Return the response to a producer whose records are refused."""
     refusal = _refusal(error, leader)
     if refusal.code == _NOT_LEADER:
-        return refusal.text().encode()  # clients look for it in the text
+        return refusal.text().encode()  # clients expect this error as text
     return failed(sent, refusal)
 
 
@@ -117,7 +117,7 @@ def _refusal(error: Exception, leader: str) -> Refusal:
 
 
 async def _rows(found: CursusBatch) -> list[Row]:
-    """Every record, some at a time."""
+    """Return all records, read in steps."""
     rows: list[Row] = []
     while len(rows) < found.count:
         if rows:
@@ -140,7 +140,7 @@ def _check_producer_id(producer_id: bytes) -> None:
 
 
 def writable(broker: Broker, name: str) -> Topic:
-    """The topic of that name, if clients may write to it."""
+    """Return the topic of that name; raise RefusedError if clients may not write to it."""
     topic = find_topic(broker, name)
     if topic.is_internal:
         raise refused("internal_topic_write_forbidden", topic=name)
@@ -167,26 +167,26 @@ async def _append(records: _Records, broker: Broker, sent: Sent, acks: str) -> A
 
 
 def check_size(rows: Sequence[Row]) -> None:
-    """Refuse a record that no answer could carry, and all that come with it."""
-    for place, (key, payload, headers) in enumerate(rows):
+    """Raise RequestError if a record is too large for a frame, in which it will be read."""
+    for index, (key, payload, headers) in enumerate(rows):
         size = RECORD_BYTES_MIN + len(key or b"") + len(payload)
         size += sum(len(text) for name, text in headers or () if name in _TEXTS)
         if size > CURSUS_RECORD_BYTES_MAX:
             text = (
-                f"message {place} takes {size} bytes in a frame, a record may take"
+                f"message {index} takes {size} bytes in a frame, a record may take"
                 f" {CURSUS_RECORD_BYTES_MAX}"
             )
             raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, text)
 
 
 async def _append_new(records: _Records, broker: Broker, log: Log) -> Written:
-    """Append those records that the partition has not had."""
+    """Append the records that the partition does not have yet."""
     async with broker.named_producers.of(records.topic, log) as sequences:
         plan = _planned(sequences, records)
-        rows = [row for places in plan.kept for row in records.rows[places.start : places.stop]]
+        rows = [row for kept in plan.kept for row in records.rows[kept.start : kept.stop]]
         if not rows:
             end = log.log_end_offset
-            return Written(log, end, end)  # all of it is there
+            return Written(log, end, end)  # all of them are stored already
         written = await write(broker, records.topic, records.partition, rows)
         # Nothing is awaited between the append and this.
         sequences.replay(plan.arrivals, broker.clock.latest_ms())
@@ -206,7 +206,7 @@ def _planned(sequences: Sequences, records: _Records) -> Plan:
 
 
 async def publish(request: Request) -> Answer:
-    """Append one message; the answer is that of a batch, a refusal is a text."""
+    """Append one message; the response is that of a batch, but errors are texts."""
     command, broker = request.command, request.broker
     name = command.need("topic")
     if not command.message:
@@ -241,7 +241,7 @@ def _message(command: Command, request: Request, topic: Topic, run: Run) -> _Rec
 
 
 def key_of(command: Command) -> bytes:
-    """The key of a message, empty for none."""
+    """Return the key of a message, empty for none."""
     key = encoded(command.get("key"))
     if len(key) > _KEY_BYTES_MAX:
         raise reason("invalid_key", f"at most {_KEY_BYTES_MAX} bytes")
@@ -249,7 +249,7 @@ def key_of(command: Command) -> bytes:
 
 
 def headers_of(run: Run) -> list[tuple[bytes, bytes]]:
-    """What of a message's producer travels in headers: all that is neither empty nor zero."""
+    """Return the headers for a message's producer id, sequence and epoch, without empty or 0."""
     headers = [(PRODUCER_ID, run.producer_id)] if run.producer_id else []
     if run.first:
         headers.append((SEQUENCE, b"%d" % run.first))
@@ -269,7 +269,7 @@ def _number(command: Command, name: str, code: str, allowed: range) -> int:
 
 
 def partition_for(request: Request, topic: Topic, key: bytes) -> int:
-    """The partition that a message names, or has by its key, or is in turn."""
+    """Return a message's partition: the one it names, else that of its key, else round robin."""
     text = request.command.get("partition")
     if text and text != "-1":
         number = integer(text)
@@ -279,4 +279,4 @@ def partition_for(request: Request, topic: Topic, key: bytes) -> int:
         return number
     if key and topic.config.text(PARTITIONER) == HASH_KEY:
         return fnv_1a_64(key) % topic.partition_count
-    return request.memory.next_partition(topic.partition_count)
+    return request.state.next_partition(topic.partition_count)

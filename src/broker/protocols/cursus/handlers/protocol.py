@@ -1,9 +1,9 @@
-"""What the protocol says of itself: versions, features, commands, credentials, the cluster."""
+"""PROTOCOL_INFO, NEGOTIATE, HELP, AUTH, FIND_COORDINATOR and the commands of a cluster."""
 
 from typing import Final
 
 from broker.protocols.cursus.connections import host_of
-from broker.protocols.cursus.errors import CLASSES, always_structured, listed, refused
+from broker.protocols.cursus.errors import CLASSES, always_structured, comma_separated, refused
 from broker.protocols.cursus.grammar import FORMS, integer
 from broker.protocols.cursus.requests import Request
 
@@ -17,25 +17,25 @@ FEATURES: Final = (
     "topic_compaction_v1",
 )
 _ALL: Final = "*"
-_COMMANDS: Final = f"OK commands={listed([*FORMS, 'EXIT'])}"
+_COMMANDS: Final = f"OK commands={comma_separated([*FORMS, 'EXIT'])}"
 _INFO: Final = (
     f"OK protocol=cursus min_version={VERSION} max_version={VERSION} default_version={VERSION}"
-    f" features={listed(FEATURES)} error_classes={listed(CLASSES)}"
+    f" features={comma_separated(FEATURES)} error_classes={comma_separated(CLASSES)}"
 )
 
 
 async def info(_: Request) -> str:
-    """Versions and features, before anything is negotiated."""
+    """Return the supported versions, features and error classes."""
     return _INFO
 
 
 async def list_commands(_: Request) -> str:
-    """Every command there is."""
+    """Return the names of all commands."""
     return _COMMANDS
 
 
 async def negotiate(request: Request) -> str:
-    """Agree on a version, and on features for this connection."""
+    """Set the version and the features of this connection."""
     text = request.command.get("version")
     if not text:
         raise refused("missing_protocol_version")
@@ -51,15 +51,16 @@ async def negotiate(request: Request) -> str:
     enabled = [each for each in wanted if each in FEATURES]
     unsupported = [each for each in wanted if each not in FEATURES]
     if unsupported and request.command.get("require_features") == "true":
-        raise always_structured("UNSUPPORTED_FEATURE", features=listed(unsupported))
+        raise always_structured("UNSUPPORTED_FEATURE", features=comma_separated(unsupported))
     request.connection.has_structured_errors = STRUCTURED_ERRORS in enabled
     return (
-        f"OK protocol_version={VERSION} enabled={listed(enabled)} unsupported={listed(unsupported)}"
+        f"OK protocol_version={VERSION} enabled={comma_separated(enabled)}"
+        f" unsupported={comma_separated(unsupported)}"
     )
 
 
 async def authenticate(request: Request) -> str:
-    """Take any name: there is no authentication yet that could tell who it is."""
+    """Accept any principal and token: there is no authentication."""
     principal = request.command.get("principal")
     if not principal or not request.command.get("token"):
         raise refused("invalid_auth", command="AUTH")
@@ -67,7 +68,7 @@ async def authenticate(request: Request) -> str:
 
 
 async def find_coordinator(request: Request) -> str:
-    """Who looks after a group or a transactional id: this broker."""
+    """Return the coordinator of a group or a transactional id: this broker."""
     command = request.command
     is_group = bool(command.get("group"))
     if not is_group and not any(map(command.get, ("transactional_id", "txn", "transaction"))):
@@ -81,10 +82,10 @@ async def find_coordinator(request: Request) -> str:
 
 
 async def list_cluster(_: Request) -> str:
-    """The brokers of a cluster, which there is none of."""
+    """Refuse to list the brokers of a cluster: this broker is alone."""
     raise refused("distribution_not_enabled")
 
 
 async def need_cluster(request: Request) -> str:
-    """What only a cluster can do."""
+    """Refuse a command that needs a cluster."""
     raise refused("distribution_required", command=request.command.keyword)

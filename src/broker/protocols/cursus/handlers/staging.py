@@ -1,9 +1,9 @@
-"""TXN_PUBLISH and SEND_OFFSETS_TO_TXN: what a transaction will have done once it is committed.
+"""TXN_PUBLISH and SEND_OFFSETS_TO_TXN: the records and offsets of a transaction.
 
-Records are written at once, as batches of the internal producer, and seen when the commit's marker
-stands behind them; offsets wait with their group in the same way. The answer says that they are
-staged, not that they are on the disk: the commit has them there before it is decided, and what was
-staged before a restart is aborted.
+Records are appended at once, as batches of the internal producer id, and become visible with the
+commit marker; offsets are pending in their group until then. The response means that they are
+staged, not that they are durable: END_TXN makes them durable before it decides, and a transaction
+that was open at a restart is aborted.
 """
 
 import re
@@ -40,23 +40,23 @@ from broker.protocols.cursus.holders import Holder, aborted, holder_of, name_of,
 from broker.protocols.cursus.requests import Request
 from broker.protocols.cursus.staged import Scope, Staged
 
-# Two clients write their credentials behind the message, where they would be stored for everybody
-# to read. Nobody's message ends like this by itself.
+# Two clients append their credentials to the message, where every reader of the record would see
+# them. They are removed; messages of other clients do not end like this.
 _PRINCIPAL: Final = b" principal="
 _CREDENTIALS: Final = re.compile(rb" principal=\S+ auth_token=\S+")
 _PUBLISH_FAILED: Final = "transaction_publish_failed"
 _OFFSETS_FAILED: Final = "transaction_offsets_failed"
 _ROUTED: Final = ("", "-1")
-_OFFSETS: Final = "offsets="  # some clients name the payload
+_OFFSETS: Final = "offsets="  # some clients write this before the payload
 _UINT64: Final = 0xFFFFFFFFFFFFFFFF
-_SEQUENCES: Final = 1 << 31  # of Kafka: after the last comes 0
-_LAST_SEQUENCE: Final = 2  # in what a log knows of a producer: id, epoch, last sequence
-_EPOCH: Final = 1
+_SEQUENCES: Final = 1 << 31  # Kafka's sequence numbers wrap to 0 here
+_LAST_SEQUENCE: Final = 2  # index in a log's producer state: id, epoch, last sequence
+_EPOCH: Final = 1  # index likewise
 _NO_SEQUENCE: Final = -1
 
 
 async def publish(request: Request) -> str:
-    """Write one message in a transaction; one that is sent again is not written again."""
+    """Append one message in a transaction; a message that is sent again is not appended again."""
     command = request.command
     name = name_of(command)
     topic_name = command.need("topic")
@@ -64,7 +64,7 @@ async def publish(request: Request) -> str:
     if not message:
         raise refused("missing_message", command=command.keyword)
     sequence = _sequence(command)
-    async with request.memory.transactions.lock(name):
+    async with request.state.transactions.lock(name):
         holder = await holder_of(request, name, _PUBLISH_FAILED)
         topic = writable(request.broker, topic_name)
         key = key_of(command)
@@ -86,7 +86,7 @@ async def publish(request: Request) -> str:
 
 
 def _without_credentials(message: bytes) -> bytes:
-    text = b" " + message  # there may be nothing else
+    text = b" " + message  # the message may consist of credentials only
     start = text.rfind(_PRINCIPAL)
     if start < 0 or not _CREDENTIALS.fullmatch(text, start):
         return message
@@ -107,8 +107,8 @@ def _sequence(command: Command) -> int:
 
 
 def _open(holder: Holder, code: str) -> Staged:
-    """What an open transaction has staged so far."""
-    if holder.is_left_open:
+    """Return the staged state of an open transaction; raise RefusedError if it is not open."""
+    if holder.is_abandoned:
         raise aborted(holder.name)
     if not holder.is_open or holder.staged is None:
         raise reason(code, f"transaction {holder.name} is not open")
@@ -120,7 +120,7 @@ async def _write(request: Request, holder: Holder, topic: Topic, partition: int,
     log = log_of(topic, partition)
     if not log.admits_transaction(producer.producer_id, producer.producer_epoch):
         await _add(request, holder, (topic.name, partition), _PUBLISH_FAILED)
-    # Whoever holds the id's lock is the only one who writes as this producer.
+    # The lock of the transactional id makes this the only writer of the producer.
     known = log.active_producer(producer.producer_id)
     last = _NO_SEQUENCE
     if known is not None and known[_EPOCH] == producer.producer_epoch:
@@ -132,7 +132,7 @@ async def _write(request: Request, holder: Holder, topic: Topic, partition: int,
 async def _batch(
     request: Request, producer: Producer, topic: Topic, row: Row, sequence: int
 ) -> AsyncIterator[bytes]:
-    """The one batch that a message is."""
+    """Yield the batch of one message."""
     try:
         [batch] = encode(
             [row],
@@ -148,29 +148,29 @@ async def _batch(
     yield batch
 
 
-async def _add(request: Request, holder: Holder, place: TopicPartition, code: str) -> None:
-    """The transaction is about to touch a partition."""
+async def _add(request: Request, holder: Holder, place: Place, code: str) -> None:
+    """Add a partition to the transaction, before the first write to it."""
     error = await request.broker.transactions.add(AddRequest(holder.producer, (place,)))
-    if error is ErrorCode.PRODUCER_FENCED:  # It held the id a moment ago: its time is up.
+    if error is ErrorCode.PRODUCER_FENCED:  # not fenced a moment ago: the transaction timed out
         raise aborted(holder.name)
     if error is not ErrorCode.NONE:
         raise refusal_of(error, holder.name, code)
 
 
 async def send_offsets(request: Request) -> str:
-    """Commit offsets of a group's member in a transaction."""
+    """Add offsets of a group's member to a transaction."""
     command = request.command
     name = name_of(command)
     topic = request.topic()
     group = command.need("group")
-    async with request.memory.transactions.lock(name):
+    async with request.state.transactions.lock(name):
         holder = await holder_of(request, name, _OFFSETS_FAILED)
         member = command.need("member")
         scope = Scope(topic.name, group, member, members.generation_of(command))
         offsets = await _offsets(command, topic, group)
         staged = _open(holder, _OFFSETS_FAILED)
         is_unfinished = request.broker.transactions.is_unfinished
-        pending = request.memory.transactions.pending(scope, is_unfinished)
+        pending = request.state.transactions.pending(scope, is_unfinished)
         _check_scope(staged, scope, offsets, pending)
         call = members.call_of(topic, group, member, scope.generation)
         groups = await members.groups_of(request.broker)
@@ -180,7 +180,7 @@ async def send_offsets(request: Request) -> str:
             await _add(request, holder, place, _OFFSETS_FAILED)
         before = staged.scope, staged.offsets
         staged.scope, staged.offsets = scope, staged.offsets | offsets
-        # Whoever asked may be gone when they are written.
+        # Set before the commit: the client may be gone by the time it returns.
         try:
             await members.commit(request.broker, call, tuple(offsets.items()), holder.producer)
         except RefusedError:
@@ -188,7 +188,7 @@ async def send_offsets(request: Request) -> str:
             raise
         except RequestError as error:
             if error.code is ErrorCode.CONCURRENT_TRANSACTIONS:
-                raise aborted(name) from error  # by its timeout, just now
+                raise aborted(name) from error  # by its timeout, since the check above
             raise _refused(request, error, _OFFSETS_FAILED) from error
     return f"OK transactional_id={name} staged_offsets={len(offsets)}"
 
@@ -205,7 +205,7 @@ async def _offsets(command: Command, topic: Topic, group: str) -> dict[int, int]
 def _check_scope(
     staged: Staged, scope: Scope, offsets: dict[int, int], pending: dict[int, int]
 ) -> None:
-    """One member's offsets in one generation, which only rise, in all of its transactions."""
+    """Raise RefusedError if the transaction has another member's offsets, or one is lowered."""
     before = staged.scope
     if before is not None and before != scope:
         text = (

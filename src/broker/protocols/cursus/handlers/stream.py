@@ -1,9 +1,9 @@
-"""STREAM: the records of one partition as they come, behind each other in frames.
+"""STREAM: the records of one partition in a sequence of frames, as they are appended.
 
-It begins where CONSUME would: at what is asked for, or at what the group has committed if that is
-higher; at the log's start, or its end where that is said, when neither is known. Of a topic,
-partition and group there is one stream: the next one takes its place. The positional form has no
-group and a stream of its own.
+A stream starts where CONSUME would: at the higher of the requested and the group's committed
+offset. If there is neither, autoOffsetReset decides: the log start offset by default. There is one
+stream of a topic, partition and group; a new one replaces it. Streams of the positional form have
+no group and do not replace each other.
 """
 
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
@@ -32,7 +32,7 @@ _RESETS: Final = frozenset(("", "earliest", "latest", "error"))
 
 
 class _Wanted(NamedTuple):
-    """What a STREAM asks for."""
+    """The parameters of a STREAM."""
 
     name: str
     partition: int
@@ -42,12 +42,12 @@ class _Wanted(NamedTuple):
     is_committed: bool
     is_positional: bool
     records_max: int
-    member: str  # empty, or of this generation if it is a member of the group
+    member: str  # if it is a member of the group, it must be of `generation`; empty: none
     generation: int
 
 
-async def handle(request: Request) -> StreamAnswer | LastAnswer:
-    """Open the stream; one that cannot begin where it is asked to is closed at once."""
+async def handle(request: Request) -> FlowAnswer | LastAnswer:
+    """Open the stream; close it at once if it cannot start at its offset."""
     wanted = _wanted(request.command)
     topic = _topic(request, wanted)
     call = await _call(request, wanted, topic)
@@ -66,10 +66,10 @@ async def handle(request: Request) -> StreamAnswer | LastAnswer:
         is_committed=wanted.is_committed,
         records_max=wanted.records_max,
         keepalive_ms=0 if wanted.is_positional else CURSUS_KEEPALIVE_MS,
-        notify=request.memory.streams.told,
+        tell=request.state.streams.on_event,
     )
     key = (topic.name, wanted.partition, wanted.group) if wanted.group else None
-    request.memory.streams.add(
+    request.state.streams.add(
         stream, Reader(request.broker, request.connection, wanted.is_positional, key, call)
     )
     return StreamAnswer(stream)
@@ -123,7 +123,7 @@ def _topic(request: Request, wanted: _Wanted) -> Topic:
 
 
 async def _call(request: Request, wanted: _Wanted, topic: Topic) -> AssignedCall | None:
-    """What the group will be asked about the reader, if it is a member."""
+    """Return the call that checks the reader's membership, None if it is not a member."""
     if not wanted.member:
         return None
     is_member = await members.check(
@@ -146,7 +146,7 @@ def _start(wanted: _Wanted, committed: int | None, log: Log) -> int:
 
 
 def _out_of_range(wanted: _Wanted, offset: int, log: Log) -> LastAnswer:
-    """Say where there are records; a client that does not choose goes on with the first of them."""
+    """Return the CLOSE frame with the log's offsets; clients continue at the log start offset."""
     start, end = log.log_start_offset, log.high_watermark
     if wanted.is_positional:
         raise refused("OFFSET_OUT_OF_RANGE", requested=offset, earliest=start, latest=end)

@@ -23,12 +23,12 @@ from broker.protocols.cursus.policies import alterations, policy_of, policy_text
 from broker.protocols.cursus.requests import Request
 
 _DESCRIBED_PER_STEP: Final = 40  # 1 to 2 ms
-PARTITIONS: Final = 4  # of a topic, unless it is told
+PARTITIONS: Final = 4  # the default of CREATE
 _USAGE: Final = quoted("CREATE topic=<name> [partitions=<N>]")
 
 
 async def create(request: Request) -> str:
-    """Create a topic, or give one that exists what is said of it; partitions may only grow."""
+    """Create a topic, or change the settings of one that exists and add partitions to it."""
     command = request.command
     name = command.get("topic")
     if not name:
@@ -55,7 +55,7 @@ def _check_name(name: str) -> None:
 
 
 def _partitions(text: str) -> int | None:
-    """How many are asked for; None: nothing is said."""
+    """Parse the number of partitions; return None if it was not given."""
     if not text:
         return None
     number = integer(text)
@@ -72,7 +72,7 @@ async def _create(request: Request, name: str, count: int, changes: list[Alterat
     try:
         return await topics.create(NewTopic(name, count, config=own))
     except RequestError as error:
-        topic = topics.get(name)  # somebody else was faster
+        topic = topics.get(name)  # another client may have created it meanwhile
         if topic is None or error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
         return await _change(request, topic, count, changes)
@@ -111,9 +111,9 @@ async def delete(request: Request) -> str:
 
 
 async def list_topics(request: Request) -> str:
-    """Every topic, the broker's own too; of one that is named, how many partitions it has.
+    """Return all topics, internal ones too; with a topic, its number of partitions.
 
-    The list is made in steps: a topic that is deleted between two of them is left out.
+    The list is made in steps: a topic that is deleted between two steps is left out.
     """
     if request.command.get("topic"):
         topic = request.topic()
@@ -125,7 +125,7 @@ async def list_topics(request: Request) -> str:
 
 
 async def describe(request: Request) -> str:
-    """A topic as JSON; this broker leads every partition and has its only copy."""
+    """Return a topic as JSON; this broker leads every partition and has its only copy."""
     topic = request.topic()
     leader = address_of(request.session)
     partitions = [
@@ -153,7 +153,7 @@ def _described(log: Log, leader: str) -> dict[str, object]:
 
 
 async def metadata(request: Request) -> str:
-    """Who leads each partition: this broker, by the address that the client can reach."""
+    """Return the leader of each partition: this broker, by the address that the client uses."""
     topic = request.topic()
     count = topic.partition_count
     leaders = ",".join([address_of(request.session)] * count)
@@ -165,7 +165,7 @@ async def metadata(request: Request) -> str:
 
 
 async def list_offsets(request: Request) -> str:
-    """Where each partition begins and ends."""
+    """Return the start and end offsets of each partition, or of one."""
     topic = request.topic()
     text = request.command.get("partition")
     numbers = range(topic.partition_count)

@@ -5,9 +5,9 @@
                            └──── END_TXN ───────┤ time, INIT or a restart        BEGIN_TXN ┴─> open
                                                 └──> aborted, and to be initialised again
 
-One epoch may have one transaction after the other. END_TXN is answered when the decision is durable
-and, as long as that takes no more than a few seconds, every record and offset of it can be seen; to
-send it again gives the same answer.
+One epoch may have several transactions, one after the other. END_TXN is answered when the decision
+is durable and all records and offsets are visible, or after CURSUS_TRANSACTION_END_WAIT_MS. Sent
+again, it returns the same response.
 """
 
 from asyncio import Future
@@ -43,7 +43,7 @@ from broker.protocols.cursus.staged import Scope, Staged
 _RESULTS: Final = ("result", "action", "state")
 _COMMIT: Final = "commit"
 _ABORT: Final = "abort"
-# Others may end a transaction while it is asked about: its timeout, or the same command before.
+# A transaction may end between the check and the call: by its timeout, or by an earlier END_TXN.
 _TRIES: Final = 3
 _COMMITS: Final = {
     TransactionState.PREPARE_COMMIT: "committing",
@@ -52,13 +52,13 @@ _COMMITS: Final = {
 
 
 async def initialise(request: Request) -> str:
-    """Give a producer the next epoch; what its instance before has open is aborted."""
+    """Return the next epoch of a producer; an open transaction of the previous one is aborted."""
     name = name_of(request.command)
     try:
         await request.broker.topics.transactions_topic()
     except RequestError as error:
         raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from error
-    async with request.memory.transactions.lock(name):
+    async with request.state.transactions.lock(name):
         response = await _initialised(request, inner_name(name))
         is_ending = response.error is ErrorCode.CONCURRENT_TRANSACTIONS
         if is_ending and await _ended(request, name):
@@ -84,12 +84,12 @@ async def _initialised(request: Request, inner: str) -> InitResponse:
 
 
 async def begin(request: Request) -> str:
-    """Open a transaction; one in which nothing is yet may be opened again."""
+    """Begin a transaction; an open one without records and offsets may be begun again."""
     name = name_of(request.command)
-    async with request.memory.transactions.lock(name):
+    async with request.state.transactions.lock(name):
         holder = await holder_of(request, name, "transaction_begin_failed")
         epoch = holder.producer.producer_epoch
-        if holder.is_left_open:
+        if holder.is_abandoned:
             raise refused("producer_reinitialization_required", transactional_id=name, epoch=epoch)
         if not holder.is_open:
             await _begin(request, holder)
@@ -100,8 +100,8 @@ async def begin(request: Request) -> str:
 
 async def _begin(request: Request, holder: Holder) -> None:
     transactions = request.broker.transactions
-    # Before it has begun: a client that is gone meanwhile asks again, and finds it empty.
-    request.memory.transactions.begin(holder.name, holder.producer, transactions.is_unfinished)
+    # Before the coordinator's begin: a client that loses the response may send BEGIN_TXN again.
+    request.state.transactions.begin(holder.name, holder.producer, transactions.is_unfinished)
     error = await transactions.begin(BeginRequest(holder.producer))
     if error is ErrorCode.CONCURRENT_TRANSACTIONS and await _ended(request, holder.name):
         error = await transactions.begin(BeginRequest(holder.producer))
@@ -110,11 +110,11 @@ async def _begin(request: Request, holder: Holder) -> None:
 
 
 async def end(request: Request) -> str:
-    """Commit or abort."""
+    """Commit or abort a transaction."""
     name = name_of(request.command)
-    async with request.memory.transactions.lock(name):
+    async with request.state.transactions.lock(name):
         for _ in range(_TRIES):
-            # Before what is to become of it, as in the original.
+            # The original checks the producer before the parameter `result`.
             holder = await holder_of(request, name, "transaction_not_found")
             answer = await _end(request, holder, _result(request.command))
             if answer:
@@ -125,7 +125,7 @@ async def end(request: Request) -> str:
 
 
 def _result(command: Command) -> str:
-    """Commit, or abort; commit where nothing is said."""
+    """Return "commit" or "abort"; commit is the default."""
     text = next(filter(None, map(command.get, _RESULTS)), _COMMIT)
     if text.lower() not in (_COMMIT, _ABORT):
         raise refused("invalid_transaction_result", value=text)
@@ -133,14 +133,14 @@ def _result(command: Command) -> str:
 
 
 async def _end(request: Request, holder: Holder, result: str) -> str:
-    """The answer; empty while something else ends the transaction."""
+    """Return the response; empty if something else is ending the transaction."""
     is_commit = result == _COMMIT
-    if holder.is_over or holder.state is not TransactionState.ONGOING:
+    if holder.is_aborted or holder.state is not TransactionState.ONGOING:
         return _ended_before(holder, is_commit=is_commit)
     if is_commit and holder.staged is None:
         raise aborted(holder.name)
-    decided = await _asked_for(request, holder, is_commit=is_commit)
-    response = await decided
+    decision = await _request_end(request, holder, is_commit=is_commit)
+    response = await decision
     if response.error in (
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.PRODUCER_FENCED,
@@ -156,21 +156,21 @@ async def _end(request: Request, holder: Holder, result: str) -> str:
     return _committed(holder) if is_commit else _aborted(holder)
 
 
-async def _asked_for(request: Request, holder: Holder, *, is_commit: bool) -> Future[EndResponse]:
-    """What the coordinator will say; offsets are committed by a member that may."""
+async def _request_end(request: Request, holder: Holder, *, is_commit: bool) -> Future[EndResponse]:
+    """Start the coordinator's end of a transaction, after a check of the member of its offsets."""
     end = EndRequest(holder.producer, is_commit)
     scope = holder.staged.scope if is_commit and holder.staged is not None else None
     if scope is None:
         return request.broker.transactions.end(end)
-    with request.memory.transactions.commit_of(scope.group):
+    with request.state.transactions.committing(scope.group):
         await _check_scope(request, scope)
-        return request.broker.transactions.end(end)  # Known there before anybody else's turn.
+        return request.broker.transactions.end(end)  # the coordinator knows it before any await
 
 
 def _ended_before(holder: Holder, *, is_commit: bool) -> str:
-    """What is said of a transaction that has ended, or of none."""
+    """Return the response to an END_TXN of a transaction that has ended or never begun."""
     name = holder.name
-    commit = "" if holder.is_over else _COMMITS.get(holder.state, "")
+    commit = "" if holder.is_aborted else _COMMITS.get(holder.state, "")
     if not commit:
         if is_commit:
             raise aborted(name)
@@ -191,14 +191,14 @@ def _aborted(holder: Holder) -> str:
 
 
 def _numbers(staged: Staged | None) -> str:
-    """How much there is; nothing is said of what this broker does not know any more."""
+    """Return the counts of a transaction, nothing if they were lost at a restart."""
     if staged is None:
         return ""
     return f" messages={staged.messages} offsets={len(staged.offsets)}"
 
 
 async def _check_scope(request: Request, scope: Scope) -> None:
-    """A member that has lost its partitions since does not commit what others read by now."""
+    """Raise if the member has lost its partitions: other members read them by now."""
     topic = find_topic(request.broker, scope.topic)
     call = members.call_of(topic, scope.group, scope.member, scope.generation)
     groups = await members.groups_of(request.broker)
@@ -206,22 +206,22 @@ async def _check_scope(request: Request, scope: Scope) -> None:
 
 
 async def status(request: Request) -> str:
-    """How far a transaction is, whoever asks."""
+    """Return the state of a transaction to any client."""
     name = name_of(request.command)
     found = await describe(request.broker, name)
     if found is None:
         raise reason("transaction_not_found", f"transaction {name} not found")
     producer = Producer(inner_name(name), found.producer_id, found.producer_epoch)
-    staged = request.memory.transactions.of(name, producer)
+    staged = request.state.transactions.of(name, producer)
     state = _COMMITS.get(found.state, "aborted")
     if found.state is TransactionState.ONGOING and staged is not None:
         state = "open"
-    # One client needs the numbers, also when this broker does not know them any more.
+    # One client needs the counts, also when they were lost at a restart.
     numbers = _numbers(staged) if state != "aborted" else ""
     return f"OK transactional_id={name} state={state}{numbers or ' messages=0 offsets=0'}"
 
 
 async def _ended(request: Request, name: str) -> bool:
-    """Wait until a transaction has ended everywhere, not for long."""
+    """Wait until a transaction's markers are written; return False if that takes too long."""
     transactions = request.broker.transactions
     return await transactions.wait_ended(inner_name(name), CURSUS_TRANSACTION_END_WAIT_MS)

@@ -1,4 +1,4 @@
-"""What the dialect remembers for all of its connections, not over a restart."""
+"""The state that all of the protocol's connections share; it is lost at a restart."""
 
 from collections.abc import Callable
 from typing import Final
@@ -12,22 +12,22 @@ _SUFFIX_MIN: Final = 1_000  # all have four digits
 _SUFFIXES: Final = 9_000
 
 
-class Memory:
-    """Whose turn it is, what names new members, open streams, what transactions have staged."""
+class ProtocolState:
+    """Round robin of partitions, suffixes of new members, open streams, staged transactions."""
 
     __slots__ = ("_below", "streams", "transactions", "turns")
 
     def __init__(self, below: Callable[[int], int] = random_below) -> None:
-        """Start anew; `below` draws a number from 0 up to, without, another."""
+        """Start empty; `below(n)` returns a random integer from 0 to n - 1."""
         self._below = below
         self.turns = RoundRobin()
         self.streams = Streams()
         self.transactions = Transactions()
 
     def next_partition(self, partition_count: int) -> int:
-        """Where the next message goes that has no key."""
+        """Return the partition of the next message without a key."""
         return self.turns.next(partition_count)
 
     def member_suffix(self) -> str:
-        """What makes the id of a new member unique, four digits."""
+        """Return four random digits that are appended to the id of a new member."""
         return str(_SUFFIX_MIN + self._below(_SUFFIXES))
