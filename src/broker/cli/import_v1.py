@@ -254,7 +254,7 @@ class _Import:
             found = self._client.request("ListOffsets", 5, body)["topics"][0]["partitions"][0]
             return found["error_code"], found["offset"]
 
-        error, end = _patiently(ask)
+        error, end = _with_retries(ask)
         if error.name == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name:
             return None
         if error.code:
@@ -398,11 +398,11 @@ class _Import:
             }
             return next(iter(codes.values())), codes
 
-        _, codes = _patiently(ask)
+        _, codes = _with_retries(ask)
         return ((each, codes[each[0], each[1]]) for each in part)
 
 
-def _patiently(ask: Callable[[], tuple[int, _AnswerT]]) -> tuple[codec.KafkaError, _AnswerT]:
+def _with_retries(ask: Callable[[], tuple[int, _AnswerT]]) -> tuple[codec.KafkaError, _AnswerT]:
     """Ask again as long as the broker is getting ready; what a topic lacks is no such case."""
     tries_left = _TRIES
     while True:

@@ -1,17 +1,17 @@
-"""A small blocking Kafka client, for commands and for the tasks of Spark: no loop, no threads.
+"""A small blocking Kafka client for commands and Spark tasks: no event loop, no threads.
 
     connection   one connection, one request at a time
-    pool         connections that wait for their next user, of this process
-    retry        how long a request is tried again, and what a broker's refusal is raised as
-    metadata     topics, their ids and partitions, and which broker leads what
-    offsets      where a partition begins and ends, offsets by time, offsets of groups
-    fetch        the bytes of one partition's range of offsets, chunk by chunk
+    pool         idle connections of this process
+    retry        retries, and the mapping of error codes to exceptions
+    metadata     topics, their ids and partitions, and the leaders of partitions
+    offsets      start and end offsets, offsets by timestamp, committed offsets
+    fetch        the batches of an offset range of one partition, in chunks
     produce      encoded batches to the leaders of their partitions
-    transactions ids of producers, and the transactions of one of them
-    admin        topics made and looked at
-    coordinators which broker coordinates a group or a transactional id
+    transactions producer ids, and the transactions of one producer
+    admin        creation of topics, and their settings
+    coordinators the coordinator of a group or a transactional id
 
-Every call blocks, has a time limit, and raises errors that name the address:
+Every call blocks, has a timeout, and raises errors that name the address:
 
     cluster = Cluster([Address("127.0.0.1", 9092)])
     clicks = cluster.topics(["clicks"])["clicks"]
@@ -19,5 +19,5 @@ Every call blocks, has a time limit, and raises errors that name the address:
     for chunk in fetch(cluster, Range("clicks", clicks.topic_id, 0, 0, ends["clicks", 0].offset)):
         codec.decode_columns(chunk.data)
 
-Any broker that speaks Kafka's protocol will do; versions are agreed upon per connection.
+It works with every broker that speaks Kafka's protocol; versions are negotiated per connection.
 """

@@ -1,43 +1,43 @@
-"""Topics made and looked at by a client."""
+"""Creation of topics, and their settings."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from broker.client.metadata import Cluster
-from broker.client.retry import check, patiently
+from broker.client.retry import check, with_retries
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import CLIENT_TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
     from broker.codec import Fields
 
-_CREATE_VERSIONS = range(4, 8)  # 4: the broker chooses how many replicas
+_CREATE_VERSIONS = range(4, 8)  # since 4 the replication factor may be the broker's default
 _DESCRIBE_CONFIGS_VERSIONS = range(1, 5)
-_TOPIC: Final = 2  # of DescribeConfigs' kinds of resources
-_BROKERS_CHOICE: Final = -1
+_TOPIC: Final = 2  # a resource type of DescribeConfigs
+_BROKER_DEFAULT: Final = -1
 
 
 def create_topic(
     cluster: Cluster, name: str, partitions: int, configs: Mapping[str, str] | None = None
 ) -> bool:
-    """Make a topic; return whether it was not there before.
+    """Create a topic; return False if it exists already.
 
     Args:
-        cluster: where.
+        cluster: the cluster.
         name: of the topic.
-        partitions: how many; a topic that is there already keeps those that it has.
+        partitions: the number of partitions; an existing topic is not changed.
         configs: its settings, by Kafka's names.
 
     Raises:
         RequestError: the broker refuses.
-        Unreachable: none of the addresses answers.
+        Unreachable: none of the addresses responds.
     """
     body: Fields = {
         "topics": [
             {
                 "name": name,
                 "num_partitions": partitions,
-                "replication_factor": _BROKERS_CHOICE,
+                "replication_factor": _BROKER_DEFAULT,
                 "assignments": [],
                 "configs": [{"name": key, "value": each} for key, each in (configs or {}).items()],
             }
@@ -57,15 +57,15 @@ def create_topic(
             raise
         return True
 
-    return patiently(ask, give_up_seconds=cluster.give_up_seconds)
+    return with_retries(ask, give_up_seconds=cluster.give_up_seconds)
 
 
 def topic_config(cluster: Cluster, name: str, setting: str) -> str | None:
-    """Return the value of one setting of a topic; None where the broker does not tell it.
+    """Return the value of one setting of a topic; None if the broker does not return it.
 
     Raises:
-        RequestError: there is no such topic, or the broker refuses.
-        Unreachable: none of the addresses answers.
+        RequestError: the topic does not exist, or the broker refuses.
+        Unreachable: none of the addresses responds.
     """
     body: Fields = {
         "resources": [
@@ -81,4 +81,4 @@ def topic_config(cluster: Cluster, name: str, setting: str) -> str | None:
         value: str | None = values.get(setting)
         return value
 
-    return patiently(ask, give_up_seconds=cluster.give_up_seconds)
+    return with_retries(ask, give_up_seconds=cluster.give_up_seconds)

@@ -1,4 +1,4 @@
-"""One connection to a broker: a request, then its answer."""
+"""One connection to a broker, with one request at a time."""
 
 import socket
 import struct
@@ -16,7 +16,7 @@ CLIENT_ID = "polylog"
 
 
 class Client:
-    """One connection; a context that closes it.
+    """One connection; as a context manager it closes itself.
 
     Attributes:
         address: of the broker.
@@ -25,12 +25,15 @@ class Client:
     def __init__(
         self, address: Address, client_id: str = CLIENT_ID, timeout_seconds: float | None = None
     ) -> None:
-        """Connect; Unreachable when nobody answers there.
+        """Connect.
 
         Args:
             address: of the broker.
-            client_id: what it logs of this client.
-            timeout_seconds: of the connection and of each answer; CLIENT_TIMEOUT_SECONDS if None.
+            client_id: identifies this client in the broker's logs.
+            timeout_seconds: of connecting and of each response; CLIENT_TIMEOUT_SECONDS if None.
+
+        Raises:
+            Unreachable: no connection can be made.
         """
         timeout_seconds = CLIENT_TIMEOUT_SECONDS if timeout_seconds is None else timeout_seconds
         self.address = address
@@ -40,8 +43,8 @@ class Client:
         try:
             self._socket = socket.create_connection((address.host, address.port), timeout_seconds)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            # From here on the kernel keeps the time, and one call moves all bytes: a timeout of
-            # Python's own would have it ask for every piece that has arrived.
+            # The kernel's timeouts instead of Python's: with the latter the socket would be
+            # non-blocking, and MSG_WAITALL would return every piece that has arrived.
             self._socket.settimeout(None)
             for each in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
                 self._socket.setsockopt(socket.SOL_SOCKET, each, _timeval(timeout_seconds))
@@ -64,18 +67,18 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close the connection; more than once is fine."""
+        """Close the connection; it may be closed already."""
         self._socket.close()
 
     def version(self, api: str, known: range) -> int:
-        """Return the newest version of an API that the broker has too.
+        """Return the newest version of an API that both sides support.
 
         Args:
             api: its name.
-            known: the versions that the caller can write and read.
+            known: the versions that the caller supports.
 
         Raises:
-            PeerError: the broker has none of them.
+            PeerError: the broker supports none of them.
             Unreachable: as `request`.
         """
         if not self._versions:
@@ -85,27 +88,27 @@ class Client:
                 for each in answer["api_keys"]
             }
         key = _KEYS[api]
-        theirs = self._versions.get(key, range(0))
-        newest = min(theirs.stop, known.stop) - 1
-        if newest < max(theirs.start, known.start):
+        supported = self._versions.get(key, range(0))
+        newest = min(supported.stop, known.stop) - 1
+        if newest < max(supported.start, known.start):
             raise PeerError(
-                f"the broker at {self.address} has {api} in {_words(theirs)},"
-                f" needed is one of {_words(known)}"
+                f"the broker at {self.address} supports {_versions_text(supported)} of {api},"
+                f" but one of {_versions_text(known)} is needed: use another broker version"
             )
         return newest
 
     def request(self, api: str, version: int, body: Fields, *, as_views: bool = False) -> Fields:
-        """Ask and wait for the answer.
+        """Send a request and return the response's body.
 
         Args:
             api: its name.
-            version: one that the broker has, see `version`.
+            version: one that the broker supports, see `version`.
             body: of the request.
-            as_views: fields of bytes in the answer are memoryviews; else they are bytes.
+            as_views: return fields of type bytes as memoryviews of the response.
 
         Raises:
-            Unreachable: the connection has ended, or no answer came in time.
-            PeerError: the answer is none.
+            Unreachable: the connection was closed, or the response timed out.
+            PeerError: the response is invalid.
         """
         self._correlation_id += 1
         frame = codec.request_frame(
@@ -115,25 +118,32 @@ class Client:
             self._socket.sendall(frame)
             size = int.from_bytes(self._receive(_SIZE_BYTES), "big")
             if size > CODEC_FRAME_BYTES_MAX:
-                raise PeerError(f"{self.address} announced an answer of {size} bytes")
+                raise PeerError(
+                    f"{self.address} announced a response of {size} bytes, more than"
+                    f" {CODEC_FRAME_BYTES_MAX}: check that a Kafka broker listens there"
+                )
             answer = self._receive(size)
         except OSError as error:
             reason = "timed out" if isinstance(error, BlockingIOError) else error
             raise Unreachable(
-                f"the broker at {self.address} did not answer {api} ({reason}): its log says why"
+                f"the broker at {self.address} did not answer {api} ({reason}): see its log"
             ) from error
         try:
             response = codec.read_response(api, version, answer, as_views=as_views)
         except CodecError as error:
             raise PeerError(
-                f"{self.address} answered {api} with no such answer: {error}"
+                f"the response of {self.address} to {api} is invalid: {error}; check that a Kafka"
+                " broker listens there"
             ) from error
         if response.correlation_id != self._correlation_id:
-            raise PeerError(f"{self.address} answered another request than {api}")
+            raise PeerError(
+                f"the response of {self.address} to {api} has the correlation id of another"
+                " request; check that a Kafka broker listens there"
+            )
         return response.body
 
     def _receive(self, size: int) -> bytes:
-        pieces: list[bytes] = []  # one, unless a signal or the time has come between
+        pieces: list[bytes] = []  # one, unless a signal interrupts the call
         while size:
             piece = self._socket.recv(size, socket.MSG_WAITALL)
             if not piece:
@@ -148,7 +158,7 @@ def _timeval(seconds: float) -> bytes:
     return struct.pack("@ll", int(seconds), int(seconds % 1 * 1_000_000))
 
 
-def _words(versions: range) -> str:
+def _versions_text(versions: range) -> str:
     if not versions:
         return "no version"
     return f"versions {versions.start} to {versions.stop - 1}"

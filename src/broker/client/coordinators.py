@@ -1,4 +1,4 @@
-"""Which broker coordinates a group or a transactional id."""
+"""The coordinator of a group or a transactional id."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -9,21 +9,21 @@ from broker.model.address import Address
 if TYPE_CHECKING:
     from broker.codec import Fields
 
-GROUP: Final = 0  # of FindCoordinator's kinds of keys
+GROUP: Final = 0  # key types of FindCoordinator
 TRANSACTION: Final = 1
 
 _VERSIONS = range(1, 4)
-_WORDS: Final = {GROUP: "group", TRANSACTION: "transactional id"}
+_KIND_NAMES: Final = {GROUP: "group", TRANSACTION: "transactional id"}
 
 
 def coordinator(cluster: Cluster, key: str, kind: int) -> Address:
     """Return the address of the broker that coordinates a key.
 
     Raises:
-        RequestError: the broker refuses, or there is no coordinator for now.
-        Unreachable: none of the addresses answers.
+        RequestError: the broker refuses, or the coordinator is not available yet.
+        Unreachable: none of the addresses responds.
     """
     body: Fields = {"key": key, "key_type": kind}
     client, answer = cluster.ask_any("FindCoordinator", _VERSIONS, body)
-    check(answer["error_code"], f"{client.address}: the coordinator of {_WORDS[kind]} {key!r}")
+    check(answer["error_code"], f"{client.address}: the coordinator of {_KIND_NAMES[kind]} {key!r}")
     return Address(answer["host"], answer["port"])

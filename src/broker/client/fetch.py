@@ -1,8 +1,8 @@
-"""The bytes of one partition's range of offsets, chunk by chunk, as the broker has them.
+"""The batches of an offset range of one partition, in chunks, as the broker stores them.
 
-Without a fetch session: whoever reads a range once has no use for one. By topic id where the
-broker has ids (Fetch 13 and later), so that a topic of the same name that was made again is not
-taken for the one that was asked for.
+A range is read once, so no fetch session is used. Topics are named by id if the broker has ids
+(Fetch 13 and later), so that a topic that was deleted and created again is not mistaken for the
+requested one.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from broker import codec
 from broker.client.metadata import Cluster
-from broker.client.retry import check, patiently
+from broker.client.retry import check, with_retries
 from broker.codec import Fields
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ErrorCode, PeerError, RequestError, Unreachable
@@ -21,7 +21,7 @@ from broker.model.limits import (
 )
 
 _FETCH_VERSIONS = range(4, 18)
-_RECORD_BYTES_GUESS = 1024  # what the first Fetch of a range takes a record for
+_RECORD_BYTES_GUESS = 1024  # the size of a record that the first Fetch of a range assumes
 _GONE = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_ID,
@@ -32,7 +32,7 @@ _GONE = frozenset(
 
 
 class Range(NamedTuple):
-    """Offsets of one partition, `end` excluded; topic_id as in metadata.Topic, or empty."""
+    """An offset range of one partition, without `end`; topic_id as in metadata.Topic, or empty."""
 
     topic: str
     topic_id: str
@@ -42,10 +42,10 @@ class Range(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Whole batches; the first may begin before what was asked for, the last end behind it.
+    """Whole batches; the first may begin before the range, the last may end after it.
 
-    next_offset is where the next chunk goes on. aborted has (producer id, first offset) of aborted
-    transactions, as decode_columns takes them; None for a read of everything.
+    next_offset is the first offset of the next chunk. aborted has (producer id, first offset) of
+    aborted transactions, as decode_columns takes them; None for read_uncommitted.
     """
 
     data: memoryview
@@ -61,32 +61,33 @@ def fetch(
     bytes_max: int = CLIENT_FETCH_BYTES,
     clock: Clock | None = None,
 ) -> Iterator[Chunk]:
-    """Yield what a partition holds in a range of offsets.
+    """Yield the batches of an offset range.
 
     Args:
-        cluster: where.
-        part: the range; its end is at most the high watermark, or the last stable offset when
+        cluster: the cluster.
+        part: the range; its end is at most the high watermark, or the last stable offset if
             `is_committed`.
         is_committed: fetch with isolation level read_committed.
-        bytes_max: of a chunk; a single batch that is larger comes whole.
-        clock: tells when to give up.
+        bytes_max: of a chunk; a larger batch is returned whole.
+        clock: for the timeout.
 
     Raises:
-        RequestError: OFFSET_OUT_OF_RANGE, the log begins behind the range or ends before it does;
-            UNKNOWN_TOPIC_ID, the topic is gone or was made again; or what else a broker refuses.
-        Unreachable: the leader has not answered in time, nor has another taken its place.
-        PeerError: an answer that is none.
+        RequestError: OFFSET_OUT_OF_RANGE, the log starts after the range's start or ends before
+            its end; UNKNOWN_TOPIC_ID, the topic was deleted, or deleted and created again; or
+            another error of a broker.
+        Unreachable: neither the leader nor a new one has responded in time.
+        PeerError: a response is invalid.
     """
     clock = clock or SystemClock()
     position, bytes_per_offset = part.start, float(_RECORD_BYTES_GUESS)
     waits_until = 0.0
     while position < part.end:
         size = _size((part.end - position) * bytes_per_offset, bytes_max)
-        found = _patiently(cluster, part, position, size, is_committed=is_committed)
+        found = _with_retries(cluster, part, position, size, is_committed=is_committed)
         if not found["records"]:
             end = found["last_stable_offset" if is_committed else "high_watermark"]
             if end >= part.end:
-                return  # compaction has left nothing up to there
+                return  # compaction has removed the rest of the range
             waits_until = waits_until or clock.monotonic_ms() + cluster.give_up_seconds * 1000
             if clock.monotonic_ms() >= waits_until:
                 raise RequestError(
@@ -110,7 +111,7 @@ def fetch(
 
 
 def _size(expected: float, bytes_max: int) -> int:
-    """A little more than is expected: a small request for the rest would cost most of a large."""
+    """Return the size of a fetch: 5% more than expected, to avoid a second small request."""
     return int(min(expected * 1.05 + CLIENT_FETCH_BYTES_MIN, bytes_max))
 
 
@@ -120,7 +121,7 @@ def _aborted(found: Fields) -> list[tuple[int, int]]:
     ]
 
 
-def _patiently(
+def _with_retries(
     cluster: Cluster, part: Range, position: int, size: int, *, is_committed: bool
 ) -> Fields:
     def ask() -> Fields:
@@ -132,7 +133,7 @@ def _patiently(
                 _check_topic(cluster, part)
             raise
 
-    return patiently(
+    return with_retries(
         ask,
         give_up_seconds=cluster.give_up_seconds,
         final=frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}),
@@ -140,12 +141,12 @@ def _patiently(
 
 
 def _check_topic(cluster: Cluster, part: Range) -> None:
-    """Say so if the topic has gone; a broker that knows it not yet is another matter."""
+    """Raise the error for a topic that the leader does not know: deleted, or not known yet."""
     now = cluster.topics([part.topic])[part.topic]
     if part.topic_id and now.topic_id and now.topic_id != part.topic_id:
         raise RequestError(
             ErrorCode.UNKNOWN_TOPIC_ID,
-            f"{cluster}: topic {part.topic!r} was deleted and made again: its id was"
+            f"{cluster}: topic {part.topic!r} was deleted and created again: its id was"
             f" {part.topic_id}, now it is {now.topic_id}",
         )
     raise RequestError(
@@ -185,4 +186,4 @@ def _ask(cluster: Cluster, part: Range, position: int, size: int, *, is_committe
             check(each["error_code"], what)
             found: Fields = each
             return found
-    raise PeerError(f"{what}: the answer leaves the partition out")
+    raise PeerError(f"{what}: the response does not contain the partition")

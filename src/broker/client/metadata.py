@@ -1,4 +1,4 @@
-"""Topics, their ids and partitions, and which broker leads what."""
+"""Topics, their ids and partitions, and the leaders of partitions."""
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -6,21 +6,21 @@ from typing import NamedTuple
 
 from broker.client.connection import CLIENT_ID, Client
 from broker.client.pool import POOL, Pool
-from broker.client.retry import check, patiently
+from broker.client.retry import check, with_retries
 from broker.codec import Fields
 from broker.model.address import Address
 from broker.model.errors import ErrorCode, RequestError, Unreachable
 from broker.model.limits import CLIENT_GIVE_UP_SECONDS
 
-_METADATA_VERSIONS = range(4, 14)  # from 4 on it can be asked without making topics
+_METADATA_VERSIONS = range(4, 14)  # since 4 a client can prevent that topics are created
 _NO_ID = bytes(16)
 
 
 class Topic(NamedTuple):
-    """A topic as the cluster knows it.
+    """The metadata of a topic.
 
-    topic_id is 32 hexadecimal digits, empty where the broker has no ids (before Kafka 2.8).
-    partitions are those there are, ascending.
+    topic_id is 32 hexadecimal digits, empty if the broker has no ids (before Kafka 2.8).
+    partitions are their numbers, ascending.
     """
 
     name: str
@@ -30,9 +30,9 @@ class Topic(NamedTuple):
 
 
 class Cluster:
-    """Brokers that know each other, found by any of some addresses.
+    """A Kafka cluster, found by any of its bootstrap addresses.
 
-    Leaders are asked for once and remembered, until `forget_leaders`.
+    The leaders of partitions are cached until `forget_leaders`.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Cluster:
         give_up_seconds: float = CLIENT_GIVE_UP_SECONDS,
         pool: Pool = POOL,
     ) -> None:
-        """Keep the addresses; nothing is connected yet."""
+        """Keep the addresses without connecting."""
         self.bootstrap = tuple(bootstrap)
         self.client_id = client_id
         self.give_up_seconds = give_up_seconds
@@ -51,20 +51,20 @@ class Cluster:
         self._leaders: dict[tuple[str, int], Address] = {}
 
     def __str__(self) -> str:
-        """The addresses, as bootstrap.servers has them."""
+        """Return the addresses in the format of bootstrap.servers."""
         return ",".join(map(str, self.bootstrap))
 
     def lease(self, address: Address) -> AbstractContextManager[Client]:
-        """Lend a connection to one broker; see Pool.lease."""
+        """Lease a connection to one broker; see Pool.lease."""
         return self._pool.lease(address, self.client_id)
 
     def topics(self, names: Collection[str]) -> dict[str, Topic]:
         """Describe topics by name.
 
         Raises:
-            RequestError: UNKNOWN_TOPIC_OR_PARTITION, its message names all that are unknown; or
-                what else the broker refuses.
-            Unreachable: none of the addresses answers.
+            RequestError: UNKNOWN_TOPIC_OR_PARTITION, whose message names all unknown topics; or
+                another error of the broker.
+            Unreachable: none of the addresses responds.
         """
         found = self._metadata(sorted(names))
         unknown = [each["name"] for each in found if each["error_code"] == _UNKNOWN_TOPIC]
@@ -76,7 +76,7 @@ class Cluster:
         return {each["name"]: _topic(each) for each in found}
 
     def existing_topics(self, names: Collection[str] | None = None) -> dict[str, Topic]:
-        """Describe all topics, or those of some names that exist.
+        """Describe all topics, or those of `names` that exist.
 
         Raises:
             RequestError, Unreachable: as `topics`.
@@ -88,8 +88,8 @@ class Cluster:
         """Return the address of the broker that leads a partition.
 
         Raises:
-            RequestError: there is no such partition, or it has no leader for now.
-            Unreachable: none of the addresses answers.
+            RequestError: the partition does not exist, or it has no leader.
+            Unreachable: none of the addresses responds.
         """
         found = self._leaders.get((topic, partition))
         if found is None:
@@ -103,15 +103,18 @@ class Cluster:
         return found
 
     def forget_leaders(self, topic: str) -> None:
-        """Ask again who leads the topic's partitions: it has moved, or the broker has gone."""
+        """Drop the cached leaders of a topic, and idle connections to them.
+
+        Called after an error: leaders may have moved or stopped.
+        """
         for key in [each for each in self._leaders if each[0] == topic]:
             self._pool.close(self._leaders.pop(key))
 
     def ask_any(self, api: str, known: range, body: Fields) -> tuple[Client, Fields]:
-        """Ask the first broker that answers; return whom too.
+        """Send a request to the first broker that responds; return its connection, too.
 
         Raises:
-            Unreachable: none of the addresses answers.
+            Unreachable: none of the addresses responds.
         """
         failures: list[Unreachable] = []
         for address in self.bootstrap:
@@ -132,13 +135,13 @@ class Cluster:
             for each in answer["topics"]:
                 if each["error_code"] != _UNKNOWN_TOPIC:
                     check(each["error_code"], f"{client.address}: topic {each['name']!r}")
-            self._remember_leaders(answer)
+            self._cache_leaders(answer)
             found: list[Fields] = answer["topics"]
             return found
 
-        return patiently(ask, give_up_seconds=self.give_up_seconds)
+        return with_retries(ask, give_up_seconds=self.give_up_seconds)
 
-    def _remember_leaders(self, answer: Fields) -> None:
+    def _cache_leaders(self, answer: Fields) -> None:
         brokers = {
             each["node_id"]: Address(each["host"], each["port"]) for each in answer["brokers"]
         }
@@ -154,7 +157,7 @@ class Cluster:
 def by_leader(
     cluster: Cluster, partitions: Collection[tuple[str, int]]
 ) -> Iterator[tuple[Address, list[tuple[str, int]]]]:
-    """Sort partitions by the broker that leads them."""
+    """Group partitions by the address of their leader."""
     groups: dict[Address, list[tuple[str, int]]] = {}
     for topic, partition in partitions:
         groups.setdefault(cluster.leader(topic, partition), []).append((topic, partition))
@@ -177,4 +180,4 @@ def _topic(found: Fields) -> Topic:
 def _of_all(failures: list[Unreachable]) -> Unreachable:
     if len(failures) == 1:
         return failures[0]
-    return Unreachable("; ".join(map(str, failures)) or "no address of a broker is given")
+    return Unreachable("; ".join(map(str, failures)) or "no broker address given: name one")

@@ -1,4 +1,4 @@
-"""Where partitions begin and end, offsets by time, and what groups have committed.
+"""Start and end offsets of partitions, offsets by timestamp, and committed offsets of groups.
 
 A committed offset is the next one to read.
 """
@@ -8,13 +8,13 @@ from typing import Final, NamedTuple, TypeVar
 
 from broker.client.coordinators import GROUP, coordinator
 from broker.client.metadata import Cluster, by_leader
-from broker.client.retry import check, patiently
+from broker.client.retry import check, with_retries
 from broker.codec import Fields
 from broker.model.address import Address
 from broker.model.errors import RequestError, Unreachable
 
-EARLIEST: Final = -2  # asks for the first offset that is there
-LATEST: Final = -1  # asks for the high watermark, or the last stable offset
+EARLIEST: Final = -2  # requests the log start offset
+LATEST: Final = -1  # requests the high watermark, or the last stable offset
 
 Partition = tuple[str, int]
 _AnswerT = TypeVar("_AnswerT")
@@ -25,9 +25,9 @@ _OFFSET_COMMIT_VERSIONS = range(2, 9)
 
 
 class Found(NamedTuple):
-    """What ListOffsets answers: an offset, and the timestamp (ms) of the record there or -1.
+    """The result of ListOffsets: an offset, and the timestamp (ms) of its record or -1.
 
-    Asked by time, both are -1 where no record is as young.
+    In a request by timestamp, both are -1 if no record has that timestamp or a later one.
     """
 
     offset: int
@@ -40,14 +40,14 @@ def list_offsets(
     """Ask the leaders of partitions for offsets.
 
     Args:
-        cluster: where.
-        wanted: EARLIEST, LATEST or a time in ms for each partition; a time means the first record
-            that is as young or younger.
+        cluster: the cluster.
+        wanted: EARLIEST, LATEST or a timestamp in ms for each partition; a timestamp means the
+            first record with that timestamp or a later one.
         is_committed: LATEST is the last stable offset instead of the high watermark.
 
     Raises:
         RequestError: a broker refuses; the message names it and the partition.
-        Unreachable: a leader does not answer.
+        Unreachable: a leader does not respond.
     """
 
     def ask() -> dict[Partition, Found]:
@@ -64,7 +64,7 @@ def _ask_leader(
     address: Address,
     partitions: list[Partition],
     wanted: Mapping[Partition, int],
-    is_committed: bool,  # noqa: FBT001 - of one caller
+    is_committed: bool,  # noqa: FBT001 - private, with one caller
 ) -> dict[Partition, Found]:
     topics = [
         {
@@ -91,11 +91,13 @@ def _ask_leader(
 def committed_offsets(
     cluster: Cluster, group: str, partitions: Collection[Partition] | None = None
 ) -> dict[Partition, int]:
-    """Return what a group has committed, of those partitions where it has; None asks for all.
+    """Return a group's committed offsets of these partitions, or of all.
+
+    Partitions without a committed offset are left out.
 
     Raises:
         RequestError: the coordinator refuses.
-        Unreachable: no broker answers, or the coordinator does not.
+        Unreachable: no broker responds, or the coordinator does not.
     """
     body: Fields = {
         "group_id": group,
@@ -115,7 +117,7 @@ def committed_offsets(
         check(answer["error_code"], f"{address}: offsets of group {group!r}")
         return answer
 
-    answer = patiently(ask, give_up_seconds=cluster.give_up_seconds)
+    answer = with_retries(ask, give_up_seconds=cluster.give_up_seconds)
     found: dict[Partition, int] = {}
     for topic in answer["topics"]:
         for each in topic["partitions"]:
@@ -130,8 +132,8 @@ def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[Partition, int
     """Commit offsets for a group that has no members.
 
     Raises:
-        RequestError: the coordinator refuses, the group has members for example.
-        Unreachable: no broker answers, or the coordinator does not.
+        RequestError: the coordinator refuses, for example because the group has members.
+        Unreachable: no broker responds, or the coordinator does not.
     """
     body: Fields = {
         "group_id": group,
@@ -164,13 +166,13 @@ def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[Partition, int
                 what = f"{address}: {topic['name']}-{each['partition_index']} of group {group!r}"
                 check(each["error_code"], what)
 
-    patiently(ask, give_up_seconds=cluster.give_up_seconds)
+    with_retries(ask, give_up_seconds=cluster.give_up_seconds)
 
 
 def _with_new_leaders(
     cluster: Cluster, partitions: Iterable[Partition], ask: Callable[[], _AnswerT]
 ) -> _AnswerT:
-    """Ask patiently; before another try, find out who leads now."""
+    """Call `ask` with retries; look up the leaders again before each retry."""
 
     def once() -> _AnswerT:
         try:
@@ -180,7 +182,7 @@ def _with_new_leaders(
                 cluster.forget_leaders(topic)
             raise
 
-    return patiently(once, give_up_seconds=cluster.give_up_seconds)
+    return with_retries(once, give_up_seconds=cluster.give_up_seconds)
 
 
 def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:

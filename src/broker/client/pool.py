@@ -1,8 +1,8 @@
-"""Connections that wait for their next user.
+"""A pool of idle connections.
 
-Spark keeps its worker processes from task to task, so what a module holds outlives a task: a
-connection per broker is made once, not once per task. A worker is a fork: what its parent had open
-is not used there.
+Spark reuses its worker processes for many tasks, so the pool of this module outlives a task:
+connections are made once, not once per task. A worker is a forked process: it does not use the
+connections of its parent.
 """
 
 import os
@@ -19,33 +19,33 @@ _Key = tuple[Address, str]
 
 
 class Pool:
-    """Idle connections by address and client id; for any number of threads."""
+    """Idle connections by address and client id; thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
-        """Begin without any."""
+        """Start without connections."""
         self._clock = clock
         self._lock = threading.Lock()
         self._process = os.getpid()
-        # The last one is the latest to have come back, with when that was, in ms.
+        # For each connection the time of its return in ms; the last one was returned last.
         self._idle: dict[_Key, list[tuple[int, Client]]] = {}
 
     @contextmanager
     def lease(self, address: Address, client_id: str) -> Iterator[Client]:
-        """Lend a connection, a new one if none is idle; what fails meanwhile closes it.
+        """Lease a connection, a new one if none is idle; an exception in the block closes it.
 
         Raises:
-            Unreachable: nobody answers at the address.
+            Unreachable: no connection can be made.
         """
         client = self._take((address, client_id)) or Client(address, client_id)
         try:
             yield client
         except BaseException:
-            client.close()  # whether an answer is still to come, nobody knows
+            client.close()  # a response may still be on its way
             raise
-        self._give_back((address, client_id), client)
+        self._return((address, client_id), client)
 
     def close(self, address: Address | None = None) -> None:
-        """Close what is idle at an address, whose broker has gone or has started again, or all."""
+        """Close the idle connections to an address, whose broker stopped or restarted, or all."""
         with self._lock:
             for key in [each for each in self._idle if address in {each[0], None}]:
                 for _, client in self._idle.pop(key):
@@ -55,7 +55,7 @@ class Pool:
         oldest = self._clock.monotonic_ms() - CLIENT_IDLE_SECONDS * 1000
         with self._lock:
             if self._process != os.getpid():
-                self._forget()
+                self._close_copies()
             idle = self._idle.get(key, [])
             while idle:
                 since, client = idle.pop()
@@ -64,7 +64,7 @@ class Pool:
                 client.close()
         return None
 
-    def _give_back(self, key: _Key, client: Client) -> None:
+    def _return(self, key: _Key, client: Client) -> None:
         with self._lock:
             idle = self._idle.setdefault(key, [])
             if len(idle) >= CLIENT_IDLE_CONNECTIONS_MAX:
@@ -72,8 +72,8 @@ class Pool:
                 return
             idle.append((self._clock.monotonic_ms(), client))
 
-    def _forget(self) -> None:
-        """Close this process's copies; the parent's connections stay as they are."""
+    def _close_copies(self) -> None:
+        """Close this process's copies of the parent's connections; the parent keeps its own."""
         self._process = os.getpid()
         for idle in self._idle.values():
             for _, client in idle:
@@ -81,4 +81,4 @@ class Pool:
         self._idle.clear()
 
 
-POOL = Pool(SystemClock())  # the one of this process
+POOL = Pool(SystemClock())  # of this process

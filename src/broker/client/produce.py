@@ -1,8 +1,8 @@
 """Encoded batches to the leaders of their partitions, each exactly once.
 
-A batch of a producer id carries its sequence number, so a leader recognises it when it is sent
-again: a request whose answer was lost is simply repeated, whatever became of it. One request is on
-its way to a leader at a time, with one batch per partition, as the protocol asks for.
+A batch contains its producer id and sequence number, so a leader recognises it when it is sent
+again: a request without a response is repeated, whether it was served or not. There is one request
+in flight to a leader, with one batch per partition, as the protocol requires.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from broker import codec
 from broker.client.metadata import Cluster, by_leader
 from broker.client.offsets import Partition
-from broker.client.retry import check, patiently
+from broker.client.retry import check, with_retries
 from broker.client.transactions import ProducerId
 from broker.model.address import Address
 from broker.model.errors import RequestError, Unreachable
@@ -20,7 +20,7 @@ from broker.model.limits import CLIENT_PRODUCE_BYTES, CLIENT_TIMEOUT_SECONDS
 if TYPE_CHECKING:
     from broker.codec import Fields
 
-_VERSIONS = range(3, 10)  # 3: batches of magic 2; from 13 on topics have ids instead of names
+_VERSIONS = range(3, 10)  # since 3 batches have magic 2; since 13 topics have ids, not names
 _ALL_REPLICAS = -1
 _SEQUENCE_END: Final = 1 << 31
 _OFFSET_0: Final = bytes(8)  # the first field of a batch
@@ -28,46 +28,46 @@ _DUPLICATE: Final = codec.error_named("DUPLICATE_SEQUENCE_NUMBER").code
 
 
 class Written(NamedTuple):
-    """Where a batch went; base_offset is -1 where it had been written before and nobody knows."""
+    """A written batch; base_offset is -1 if it is a duplicate whose offset the broker lost."""
 
     partition: Partition
     base_offset: int
 
 
 class Sequences:
-    """The number that the next record of a producer has in each partition."""
+    """The sequence number of the producer's next record in each partition."""
 
     def __init__(self) -> None:
-        """Begin with 0 everywhere: a new producer id, or a new epoch of it."""
+        """Start with 0 in every partition: for a new producer id, or a new epoch of it."""
         self._next: dict[Partition, int] = {}
 
     def take(self, partition: Partition, count: int) -> int:
-        """Return the number of the next record, and count so many records on."""
+        """Return the sequence number of the next record, and advance it by `count` records."""
         first = self._next.get(partition, 0)
         self._next[partition] = (first + count) % _SEQUENCE_END
         return first
 
 
 class Producer:
-    """What one producer id writes; not for several threads.
+    """A producer; not thread-safe.
 
     Attributes:
-        producer: what the batches have to carry.
-        sequences: likewise.
-        transactional_id: of the transaction that the batches belong to; None: of none.
+        producer: the producer id and epoch that batches must contain.
+        sequences: the sequence numbers that they must contain.
+        transactional_id: of the transaction that the batches belong to; None: no transaction.
     """
 
     def __init__(
         self, cluster: Cluster, producer: ProducerId, transactional_id: str | None = None
     ) -> None:
-        """Keep whom to be; nothing is sent yet."""
+        """Keep the producer id without sending anything."""
         self.producer = producer
         self.sequences = Sequences()
         self.transactional_id = transactional_id
         self._cluster = cluster
 
     def send(self, batches: Mapping[Partition, Sequence[bytes]]) -> list[Written]:
-        """Write batches, those of a partition in their order, and wait until all are safe.
+        """Write batches, in order within a partition, and wait until all are acknowledged.
 
         Args:
             batches: whole record batches, as `codec.encode` makes them, per topic and partition.
@@ -75,15 +75,15 @@ class Producer:
         Raises:
             RequestError: a leader refuses a batch; the message names address and partition. Some
                 of the others may be written.
-            Unreachable: a leader does not answer for as long as the cluster's patience goes.
+            Unreachable: a leader does not respond within the cluster's `give_up_seconds`.
         """
         written: list[Written] = []
-        for turn in _turns(batches):
-            written += self._send_turn(turn)
+        for each in _rounds(batches):
+            written += self._send_round(each)
         return written
 
-    def _send_turn(self, batches: dict[Partition, bytes]) -> list[Written]:
-        """Send at most one batch per partition, again and again what has failed."""
+    def _send_round(self, batches: dict[Partition, bytes]) -> list[Written]:
+        """Send at most one batch per partition; retry those that fail."""
         left = dict(batches)
         written: list[Written] = []
 
@@ -98,11 +98,11 @@ class Producer:
                     self._cluster.forget_leaders(topic)
                 raise
 
-        patiently(once, give_up_seconds=self._cluster.give_up_seconds)
+        with_retries(once, give_up_seconds=self._cluster.give_up_seconds)
         return written
 
     def _ask(self, address: Address, batches: dict[Partition, bytes]) -> Iterator[Written]:
-        """Yield what was written; then raise if something was not."""
+        """Yield the written batches; then raise RequestError if one was refused."""
         body: Fields = {
             "transactional_id": self.transactional_id,
             "acks": _ALL_REPLICAS,
@@ -134,23 +134,23 @@ class Producer:
             check(each["error_code"], f"{address}: a batch for {name}-{number}{text}")
 
 
-def _turns(batches: Mapping[Partition, Sequence[bytes]]) -> Iterator[dict[Partition, bytes]]:
-    """Deal the batches out to requests: one per partition, no more bytes than one should have."""
+def _rounds(batches: Mapping[Partition, Sequence[bytes]]) -> Iterator[dict[Partition, bytes]]:
+    """Split batches into rounds of one per partition and at most CLIENT_PRODUCE_BYTES."""
     queues = {key: list(reversed(value)) for key, value in batches.items() if value}
     while queues:
-        turn: dict[Partition, bytes] = {}
+        round_: dict[Partition, bytes] = {}
         size = 0
         for key in list(queues):
-            if turn and size + len(queues[key][-1]) > CLIENT_PRODUCE_BYTES:
-                yield turn
-                turn, size = {}, 0
-            turn[key] = _from_offset_0(queues[key].pop())
-            size += len(turn[key])
+            if round_ and size + len(queues[key][-1]) > CLIENT_PRODUCE_BYTES:
+                yield round_
+                round_, size = {}, 0
+            round_[key] = _from_offset_0(queues[key].pop())
+            size += len(round_[key])
             if not queues[key]:
                 del queues[key]
-        yield turn
+        yield round_
 
 
 def _from_offset_0(batch: bytes) -> bytes:
-    """Return a batch whose base offset, which no CRC covers, is 0: Kafka refuses any other."""
+    """Return the batch with base offset 0, because Kafka refuses others; the CRC excludes it."""
     return batch if batch.startswith(_OFFSET_0) else _OFFSET_0 + batch[len(_OFFSET_0) :]

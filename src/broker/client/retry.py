@@ -1,4 +1,4 @@
-"""How long something is tried again, and what a broker's refusal is raised as."""
+"""Retries of requests, and the mapping of error codes to exceptions."""
 
 import time
 from collections.abc import Callable
@@ -13,20 +13,20 @@ _AnswerT = TypeVar("_AnswerT")
 
 
 def check(code: int, what: str) -> None:
-    """Raise a RequestError if a code of an answer is an error; `what` names address and object."""
+    """Raise RequestError if a response's error code is not 0; `what` names address and object."""
     if code:
         error = codec.error_of(code)
         raise RequestError(ErrorCode[error.name], f"{what}: {error.message} ({error.name})")
 
 
-def is_worth_another_try(error: Exception) -> bool:
-    """Whether the same request may succeed a little later."""
+def is_retriable(error: Exception) -> bool:
+    """Return whether the same request may succeed later."""
     if isinstance(error, RequestError):
         return codec.error_named(error.code.name).is_retriable
     return isinstance(error, Unreachable)
 
 
-def patiently(
+def with_retries(
     ask: Callable[[], _AnswerT],
     *,
     give_up_seconds: float = CLIENT_GIVE_UP_SECONDS,
@@ -34,17 +34,17 @@ def patiently(
     clock: Clock | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> _AnswerT:
-    """Return what `ask` does, asking again until the time is over.
+    """Return the result of `ask`, which is called again after retriable errors.
 
     Args:
         ask: raises Unreachable or RequestError when it fails.
-        give_up_seconds: no try begins later than this.
-        final: refusals that a wait does not mend, though Kafka calls them retriable.
-        clock: tells how long it has taken.
-        sleep: waits, for seconds.
+        give_up_seconds: after this time no retry is started.
+        final: error codes that are not retried, although Kafka calls them retriable.
+        clock: measures the time.
+        sleep: waits for seconds.
 
     Raises:
-        Unreachable, RequestError: the last failure, or the first that no wait mends.
+        Unreachable, RequestError: the last error, or the first that is not retriable.
     """
     clock = clock or SystemClock()
     end = clock.monotonic_ms() + give_up_seconds * 1000
@@ -53,6 +53,6 @@ def patiently(
             return ask()
         except (RequestError, Unreachable) as error:
             is_final = isinstance(error, RequestError) and error.code in final
-            if is_final or not is_worth_another_try(error) or clock.monotonic_ms() >= end:
+            if is_final or not is_retriable(error) or clock.monotonic_ms() >= end:
                 raise
         sleep(CLIENT_RETRY_SECONDS)

@@ -1,14 +1,14 @@
-"""One producer's transactions: what it writes is seen by readers of committed records at once.
+"""The transactions of one producer: readers of committed records see all of one, or nothing.
 
-    open → add partitions → produce (client/produce.py) → add … → end (commit or abort)
+    init → add partitions → produce (client/produce.py) → add … → end (commit or abort)
            ^                                                |
            +------------------------------------------------+
 
-`open` asks for a producer id by a transactional id: whoever had that id before is fenced, and what
-he left open is aborted; what he was about to commit is committed before the answer comes. These are
-Kafka's transactions of before KIP-890, which every broker has: partitions are added by a request.
+InitProducerId with a transactional id fences the previous producer of that id and aborts its open
+transaction; one that it was already committing is committed before the response is sent. These are
+Kafka's transactions before KIP-890, which every broker supports: partitions are added by a request.
 
-Source: KIP-98; spark.md section 5.
+Source: KIP-98; docs/spark.md describes the sink that uses them.
 """
 
 from collections.abc import Callable, Collection
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from broker.client.coordinators import TRANSACTION, coordinator
 from broker.client.metadata import Cluster
 from broker.client.offsets import Partition
-from broker.client.retry import check, patiently
+from broker.client.retry import check, with_retries
 from broker.codec import Fields
 from broker.model.errors import RequestError, Unreachable
 
@@ -30,18 +30,18 @@ _END_VERSIONS = range(5)
 
 
 class ProducerId(NamedTuple):
-    """Who writes: an id of the cluster's, and how often it was taken over."""
+    """A producer id of the cluster, and its epoch."""
 
     producer_id: int
     epoch: int
 
 
 def new_producer_id(cluster: Cluster) -> ProducerId:
-    """Return an id that nobody else has, for batches that a broker recognises when sent twice.
+    """Return a new producer id, with which brokers recognise batches that are sent again.
 
     Raises:
         RequestError: a broker refuses.
-        Unreachable: none of the addresses answers.
+        Unreachable: none of the addresses responds.
     """
 
     def ask() -> ProducerId:
@@ -50,28 +50,28 @@ def new_producer_id(cluster: Cluster) -> ProducerId:
         check(answer["error_code"], f"{client.address}: a producer id")
         return ProducerId(answer["producer_id"], answer["producer_epoch"])
 
-    return patiently(ask, give_up_seconds=cluster.give_up_seconds)
+    return with_retries(ask, give_up_seconds=cluster.give_up_seconds)
 
 
 class Transactions:
     """The transactions of one transactional id, one after the other.
 
     Attributes:
-        transactional_id: what it is known by.
-        producer: the id and epoch that its batches carry.
+        transactional_id: the transactional id.
+        producer: the producer id and epoch that batches must contain.
     """
 
     def __init__(self, cluster: Cluster, transactional_id: str, timeout_ms: int) -> None:
-        """Take over the transactional id.
+        """Initialise the transactional id and fence its previous producer.
 
         Args:
-            cluster: where.
+            cluster: the cluster.
             transactional_id: not empty.
             timeout_ms: the coordinator aborts a transaction that is open for longer.
 
         Raises:
-            RequestError: the coordinator refuses, the timeout for example.
-            Unreachable: no broker answers, or the coordinator does not.
+            RequestError: the coordinator refuses, for example because of the timeout.
+            Unreachable: no broker responds, or the coordinator does not.
         """
         self.transactional_id = transactional_id
         self._cluster = cluster
@@ -86,12 +86,12 @@ class Transactions:
         self.producer = ProducerId(answer["producer_id"], answer["producer_epoch"])
 
     def add(self, partitions: Collection[Partition]) -> None:
-        """Let the open transaction have these partitions too; it begins with the first of them.
+        """Add partitions to the transaction; the first ones begin it.
 
         Raises:
-            RequestError: PRODUCER_FENCED or INVALID_PRODUCER_EPOCH: somebody has taken over the
-                transactional id, or the transaction took too long.
-            Unreachable: the coordinator does not answer.
+            RequestError: PRODUCER_FENCED or INVALID_PRODUCER_EPOCH: another producer has
+                initialised the transactional id, or the transaction timed out.
+            Unreachable: the coordinator does not respond.
         """
         new = sorted(set(partitions) - self._partitions)
         if not new:
@@ -105,7 +105,7 @@ class Transactions:
         self._partitions.update(new)
 
     def end(self, *, is_committed: bool) -> None:
-        """Commit or abort what was written since the last end; nothing where nothing was added.
+        """Commit or abort the transaction; do nothing if no partition was added.
 
         Raises:
             RequestError, Unreachable: as `add`.
@@ -127,7 +127,7 @@ class Transactions:
     def _ask(
         self, api: str, known: range, body: Fields, codes: Callable[[Fields], list[int]]
     ) -> Fields:
-        """Ask the coordinator; whom, is found out again after every failure."""
+        """Send a request to the coordinator, which is looked up again after every failure."""
 
         def once() -> Fields:
             try:
@@ -136,7 +136,7 @@ class Transactions:
                 self._coordinator = None
                 raise
 
-        return patiently(once, give_up_seconds=self._cluster.give_up_seconds)
+        return with_retries(once, give_up_seconds=self._cluster.give_up_seconds)
 
     def _ask_once(
         self, api: str, known: range, body: Fields, codes: Callable[[Fields], list[int]]
@@ -146,7 +146,7 @@ class Transactions:
         address = self._coordinator
         with self._cluster.lease(address) as client:
             answer = client.request(api, client.version(api, known), body)
-        # Of several refusals the first that says why: the others were not attempted.
+        # Of several errors, raise the first that is not OPERATION_NOT_ATTEMPTED.
         failed = [each for each in codes(answer) if each]
         reasons = [each for each in failed if each != _NOT_ATTEMPTED] or failed
         for code in reasons:

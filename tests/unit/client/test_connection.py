@@ -140,7 +140,7 @@ def test_a_broker_without_a_version_that_is_known_is_told_by_its_address(known: 
     with (
         scripted_broker(lambda *_: None, {"Fetch": range(2, 13)}) as broker,
         Client(broker.address) as client,
-        pytest.raises(PeerError, match=rf"{broker.address} has Fetch in versions 2 to 12"),
+        pytest.raises(PeerError, match=rf"{broker.address} supports versions 2 to 12 of Fetch"),
     ):
         client.version("Fetch", known)
 
@@ -149,6 +149,8 @@ def test_a_broker_without_an_api_is_told() -> None:
     with (
         scripted_broker(lambda *_: None, {"Fetch": range(0)}) as broker,
         Client(broker.address) as client,
-        pytest.raises(PeerError, match="has Fetch in no version, needed is one of versions 4 to 5"),
+        pytest.raises(
+            PeerError, match="supports no version of Fetch, but one of versions 4 to 5 is needed"
+        ),
     ):
         client.version("Fetch", range(4, 6))

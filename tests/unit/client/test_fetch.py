@@ -193,7 +193,7 @@ def test_a_topic_that_was_made_again_is_told_with_both_ids() -> None:
             _,
             cluster,
         ),
-        pytest.raises(RequestError, match=f"made again: its id was {ID}, now it is {OTHER_ID}"),
+        pytest.raises(RequestError, match=f"created again: its id was {ID}, now it is {OTHER_ID}"),
     ):
         list(fetch(cluster, ALL))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.client.retry import check, is_worth_another_try, patiently
+from broker.client.retry import check, is_retriable, with_retries
 from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode, PeerError, RequestError, Unreachable
 
@@ -24,8 +24,8 @@ class Trouble:
             raise self.errors.pop(0)
         return "answer"
 
-    def patiently(self, final: frozenset[ErrorCode] = frozenset()) -> str:
-        return patiently(
+    def with_retries(self, final: frozenset[ErrorCode] = frozenset()) -> str:
+        return with_retries(
             self.ask,
             give_up_seconds=1,
             final=final,
@@ -37,7 +37,7 @@ class Trouble:
 def test_an_answer_needs_one_try() -> None:
     trouble = Trouble()
 
-    assert trouble.patiently() == "answer"
+    assert trouble.with_retries() == "answer"
     assert trouble.calls == 1
 
 
@@ -45,7 +45,7 @@ def test_an_answer_needs_one_try() -> None:
 def test_what_may_pass_is_tried_again(error: Exception) -> None:
     trouble = Trouble(error, error)
 
-    assert trouble.patiently() == "answer"
+    assert trouble.with_retries() == "answer"
     assert trouble.calls == 3
 
 
@@ -54,7 +54,7 @@ def test_what_no_wait_mends_is_raised_at_once(error: Exception) -> None:
     trouble = Trouble(error)
 
     with pytest.raises(type(error)):
-        trouble.patiently()
+        trouble.with_retries()
     assert trouble.calls == 1
 
 
@@ -62,7 +62,7 @@ def test_a_refusal_may_be_named_final() -> None:
     trouble = Trouble(LOADING)
 
     with pytest.raises(RequestError):
-        trouble.patiently(frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}))
+        trouble.with_retries(frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}))
     assert trouble.calls == 1
 
 
@@ -70,7 +70,7 @@ def test_it_ends_with_the_last_failure_when_the_time_is_over() -> None:
     trouble = Trouble(*[LOADING] * 100, Unreachable("never seen"))
 
     with pytest.raises(RequestError, match="COORDINATOR_LOAD"):
-        trouble.patiently()
+        trouble.with_retries()
     assert trouble.calls == 11  # at 0.1 s each
 
 
@@ -84,4 +84,4 @@ def test_a_code_is_raised_with_its_meaning_and_where_it_came_from() -> None:
 def test_a_code_of_a_newer_broker_is_no_reason_to_try_again() -> None:
     with pytest.raises(RequestError, match="error 999") as raised:
         check(999, "host:1")
-    assert not is_worth_another_try(raised.value)
+    assert not is_retriable(raised.value)

@@ -9,7 +9,7 @@ from broker.client.fetch import Range, fetch
 from broker.client.metadata import Cluster, Topic
 from broker.client.offsets import EARLIEST, LATEST, Partition, list_offsets
 from broker.client.produce import Producer
-from broker.client.retry import patiently
+from broker.client.retry import with_retries
 from broker.client.transactions import ProducerId
 from broker.model.errors import ConfigError, ErrorCode, RequestError
 from broker.model.limits import (
@@ -110,7 +110,7 @@ class MarkerTopic:
                 )
             return log
 
-        return patiently(ask, give_up_seconds=self._cluster.give_up_seconds)
+        return with_retries(ask, give_up_seconds=self._cluster.give_up_seconds)
 
     def write(self, record: tuple[bytes, bytes]) -> None:
         """Write a record that belongs to no transaction; twice, should an answer be lost.
