@@ -69,7 +69,7 @@ def test_the_next_start_says_what_is_in_force(start_broker: StartBroker) -> None
 
     broker.restart()
 
-    assert "power loss takes the last seconds" in broker.stdout()
+    assert "power loss may lose the last seconds" in broker.stdout()
     assert "altered settings are in force: names=polylog.durability" in broker.stderr()
 
 

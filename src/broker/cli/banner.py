@@ -1,19 +1,20 @@
-"""What a start prints once clients are answered; no more than fits on one screen."""
+"""The text that `broker start` prints once the broker is ready; it fits on one screen."""
 
 from collections.abc import Sequence
 
 from broker.model.address import Address
 from broker.model.config import Config
 
-GROUP_COMMIT_WORDS = (
-    "group-commit: an ack comes after a shared fdatasync; it survives a process kill and power loss"
+GROUP_COMMIT_TEXT = (
+    "group-commit: an acknowledgement follows a shared fdatasync; the record survives a process"
+    " kill and power loss"
 )
-OS_WORDS = (
-    "os: an ack comes from the page cache; it survives a process kill, power loss takes the last"
-    " seconds"
+OS_TEXT = (
+    "os: an acknowledgement follows the write to the page cache; the record survives a process"
+    " kill, but power loss may lose the last seconds"
 )
-INSECURE_WORDS = (
-    "none: whoever reaches these addresses reads and writes everything (polylog.insecure=true)"
+INSECURE_TEXT = (
+    "none: every client that can connect may read and write everything (polylog.insecure=true)"
 )
 
 _SNIPPET = """\
@@ -26,15 +27,15 @@ _SNIPPET = """\
 
 
 def banner(addresses: Sequence[Address], config: Config) -> str:
-    """The text for these bound addresses: where, what is kept and how safely, how to connect."""
-    durability = GROUP_COMMIT_WORDS if config.is_group_commit else OS_WORDS
+    """Return the banner: bound addresses, data directory, durability, and a client snippet."""
+    durability = GROUP_COMMIT_TEXT if config.is_group_commit else OS_TEXT
     lines = [
         f"polylog broker {config.integer('node.id')} listens on {', '.join(map(str, addresses))}",
         f"  data        {config.data_dir}",
         f"  durability  {durability}",
     ]
     if config.flag("polylog.insecure"):
-        lines.append(f"  security    {INSECURE_WORDS}")
+        lines.append(f"  security    {INSECURE_TEXT}")
     for_kafka = [each for each in addresses if each.protocol in ("", "kafka")]
     if for_kafka:
         lines += ["", _SNIPPET.format(address=_reachable(for_kafka[0]))]
@@ -42,7 +43,7 @@ def banner(addresses: Sequence[Address], config: Config) -> str:
 
 
 def _reachable(address: Address) -> Address:
-    """An address that works on this machine for one that may stand for all."""
+    """Return an address to connect to on this machine: loopback for a wildcard address."""
     if not address.is_wildcard:
         return address._replace(protocol="")
     return Address("::1" if address.host == "::" else "127.0.0.1", address.port)

@@ -1,12 +1,12 @@
-"""`broker import v1`: brings what V1's original server has kept into a running broker.
+"""`broker import v1`: import a data directory of V1's original server into a running broker.
 
-    directory → records → Produce, with their times, partition by partition
-              → offsets.json → OffsetCommit, as the records' offsets are here
+    directory → records → Produce, with their timestamps, partition by partition
+              → offsets.json → OffsetCommit, translated to the offsets here
 
-It is a client of the broker like any other. Topics are made for it, or must be empty: so a second
-import cannot double what the first has brought, and offsets come out as they were wherever the
-original's log begins at 0 and nothing is missing in it. Elsewhere records move together, committed
-offsets move with them, and the report says so. Memberships are not brought: members join again.
+The import is a client of the broker. Topics are created, or must be empty, so that a second import
+cannot write records twice. Offsets are unchanged if the original log begins at 0 and has no gaps;
+otherwise records get consecutive offsets, committed offsets are translated, and the report says so.
+Group members are not imported: they join again.
 """
 
 import json
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from broker import codec
 from broker.cli.offset_map import OffsetMap
-from broker.cli.reaching import check_reachable
+from broker.cli.reachability import check_reachable
 from broker.cli.v1_directory import (
     Damage,
     Found,
@@ -40,59 +40,61 @@ from broker.storage.v1_files import Offsets
 _AnswerT = TypeVar("_AnswerT")
 _PROGRESS_RECORDS = 100_000
 _LATEST, _ALL_ACKS, _TIMEOUT_MS = -1, -1, 30_000
-_TOPIC = 2  # of DescribeConfigs' kinds of resources
+_TOPIC = 2  # a resource type of DescribeConfigs
 _TRIES = int(limits.CLIENT_TIMEOUT_SECONDS / limits.CLIENT_RETRY_SECONDS)
 
 
 class Options(NamedTuple):
-    """What the command line says."""
+    """The options of the command line."""
 
     folder: Path
     broker: Address
-    partition_count: int  # of topics that are made
+    partition_count: int  # of topics that are created
     prints_json: bool
 
 
 def options(folder: Path, broker: str, partition_count: int, output: str) -> Options:
-    """What a command line asks for; ConfigError says what is wrong with it."""
+    """Return the options of a command line; raise ConfigError if they are invalid."""
     if not 0 < partition_count <= limits.PARTITIONS_PER_TOPIC_MAX:
-        raise ConfigError(f"--partitions is 1 .. {limits.PARTITIONS_PER_TOPIC_MAX}")
+        raise ConfigError(
+            f"--partitions {partition_count}: give 1 .. {limits.PARTITIONS_PER_TOPIC_MAX}"
+        )
     return Options(folder, parse_address(broker), partition_count, output == "json")
 
 
 class Report:
-    """What has come of it; `problems` is what could not be brought as it was."""
+    """The result of an import; `problems` are what could not be imported unchanged."""
 
     def __init__(self, mirror_count: int) -> None:
-        """Begin with nothing."""
+        """Start an empty report; `mirror_count` segments are copies, which are skipped."""
         self.mirror_count = mirror_count
         self.maps: dict[Partition, OffsetMap] = {}
         self.offsets: dict[str, dict[str, dict[int, int]]] = {}
         self.damage_count = self.problem_count = 0
-        self.damages: list[Damage] = []  # the first of them
+        self.damages: list[Damage] = []  # the first IMPORT_DAMAGES_REPORTED
         self.problems: list[str] = []  # likewise
 
     def add_damage(self, damage: Damage) -> None:
-        """Say it now, count it, keep it for the report if there is room."""
-        _say(f"{damage.file}:{damage.line}: {damage.reason}")
+        """Print and count a damaged line; keep it unless the report has enough of them."""
+        _print_stderr(f"{damage.file}:{damage.line}: {damage.reason}")
         self.damage_count += 1
         if len(self.damages) < limits.IMPORT_DAMAGES_REPORTED:
             self.damages.append(damage)
 
     def add_problem(self, problem: str) -> None:
-        """Likewise."""
-        _say(problem)
+        """Print and count a problem; keep it unless the report has enough of them."""
+        _print_stderr(problem)
         self.problem_count += 1
         if len(self.problems) < limits.IMPORT_DAMAGES_REPORTED:
             self.problems.append(problem)
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything was brought."""
+        """Return whether everything was imported."""
         return not (self.damage_count or self.problem_count)
 
     def as_json(self) -> dict[str, Any]:
-        """The report for programs."""
+        """Return the report as JSON for programs."""
         topics: dict[str, dict[str, object]] = {}
         for partition, offset_map in self.maps.items():
             topics.setdefault(partition.topic, {})[str(partition.number)] = {
@@ -112,10 +114,14 @@ class Report:
         }
 
     def as_text(self) -> Iterator[str]:
-        """The report for people."""
+        """Yield the lines of the report for people."""
         for (topic, number), offset_map in self.maps.items():
-            where = "" if offset_map.is_same else f", first there {offset_map.first_source}: moved"
-            yield f"{topic}-{number}: {offset_map.count} records{where}"
+            note = (
+                ""
+                if offset_map.is_same
+                else f", first original offset {offset_map.first_source}: offsets changed"
+            )
+            yield f"{topic}-{number}: {offset_map.count} records{note}"
         for group_id, topics in self.offsets.items():
             yield f"group {group_id}: {sum(map(len, topics.values()))} committed offsets"
         if self.mirror_count:
@@ -124,14 +130,14 @@ class Report:
 
 
 def run(asked: Options) -> int:
-    """Import, print the report on stdout, and say on stderr what is done and what is wrong.
+    """Import; print the report on stdout, progress and problems on stderr.
 
-    Returns 0 when everything is there now.
+    Returns 0 if everything was imported.
 
     Raises:
-        ConfigError: the directory has nothing of V1's.
-        Unreachable, PeerError: the broker.
-        ImportFailed: a topic cannot take the records, or the broker refuses them.
+        ConfigError: the directory has no data of V1's server.
+        Unreachable, PeerError: of the broker.
+        ImportFailed: a topic cannot accept the records, or the broker refuses them.
     """
     try:
         found = find_segments(asked.folder)
@@ -144,15 +150,20 @@ def run(asked: Options) -> int:
             )
         report = Report(found.mirror_count)
         if has_unread:
-            report.add_problem(f"{v1_files.OFFSETS_FILE} cannot be read: no offset is brought")
+            report.add_problem(
+                f"{v1_files.OFFSETS_FILE} cannot be read, no committed offset is imported: repair"
+                " it, delete the topics and import again"
+            )
         check_reachable(str(asked.broker))
         with Client(asked.broker) as client:
             importing = _Import(client, report, asked.partition_count, SystemClock())
             importing.run(found, offsets or {})
     except OSError as error:
-        raise ImportFailed(f"{asked.folder} cannot be read: {error}") from error
+        raise ImportFailed(
+            f"{asked.folder} cannot be read: {error}. Make it readable and import again"
+        ) from error
     _print(report, asked)
-    return 0 if report.is_complete else _say_what_next(report)
+    return 0 if report.is_complete else _print_next_steps(report)
 
 
 def _print(report: Report, options: Options) -> None:
@@ -162,17 +173,17 @@ def _print(report: Report, options: Options) -> None:
         print(*report.as_text(), sep="\n")
 
 
-def _say_what_next(report: Report) -> int:
-    _say(
+def _print_next_steps(report: Report) -> int:
+    _print_stderr(
         f"broker: {report.damage_count} damaged lines and {report.problem_count} other problems,"
-        " see above; everything else is there. Go on with it, or mend the files, delete the topics"
-        " and import again"
+        " see above; everything else is imported. Use it as it is, or repair the files, delete the"
+        " topics and import again"
     )
     return 1
 
 
 class _Import:
-    """One import, from the segments to the last offset."""
+    """One import of segments and committed offsets."""
 
     def __init__(self, client: Client, report: Report, partition_count: int, clock: Clock) -> None:
         self._client = client
@@ -186,7 +197,7 @@ class _Import:
         sizes: dict[str, int] = {}
         for each in named:
             sizes[each.topic] = max(sizes.get(each.topic, 0), each.number + 1)
-        for topic, size in sizes.items():  # All are ready before the first record is written.
+        for topic, size in sizes.items():  # all are ready before the first record is written
             self._prepare(topic, size)
         for each in named:
             self._import_partition(each, found.segments[each])
@@ -196,7 +207,7 @@ class _Import:
             self._commit(group_id, topics)
 
     def _is_named(self, partition: Partition) -> bool:
-        """Whether a topic may be called so and be so large; if not, its files are told."""
+        """Return whether a topic's name and number of partitions are allowed; else report it."""
         topic, number = partition
         try:
             check_name(topic)
@@ -204,20 +215,20 @@ class _Import:
             reason = str(error)
         else:
             if topic in INTERNAL_TOPICS:
-                reason = "the broker has a topic of its own of that name"
+                reason = "it is the name of an internal topic"
             elif number < limits.PARTITIONS_PER_TOPIC_MAX:
                 return True
             else:
                 reason = f"a topic has at most {limits.PARTITIONS_PER_TOPIC_MAX} partitions"
         self._report.add_problem(
-            f"{topic!a}-{number} is not brought: {reason}; rename its files and import again"
+            f"{topic!a}-{number} is not imported: {reason}; rename its files and import again"
         )
         return False
 
     # ---- topics ----------------------------------------------------------------------------------
 
     def _prepare(self, topic: str, partitions_needed: int) -> None:
-        """Make the topic, or see that it is large enough and empty."""
+        """Create the topic, or check that it has enough partitions and is empty."""
         body = {
             "name": topic,
             "num_partitions": max(partitions_needed, self._partition_count),
@@ -228,13 +239,16 @@ class _Import:
         )
         error = codec.error_of(answer["topics"][0]["error_code"])
         if error.name not in (ErrorCode.NONE.name, ErrorCode.TOPIC_ALREADY_EXISTS.name):
-            raise ImportFailed(f"topic {topic} cannot be made: {error.name}: {error.message}")
+            raise ImportFailed(
+                f"topic {topic} cannot be created: {error.name}: {error.message}. Correct that and"
+                " import again"
+            )
         for number in range(partitions_needed):
             end = self._end_offset(Partition(topic, number))
             if end is None:
                 raise ImportFailed(
-                    f"topic {topic} has less than the {partitions_needed} partitions of the files:"
-                    " make it larger (kafka-topics.sh --alter) and import again"
+                    f"topic {topic} has fewer partitions than the files, {partitions_needed}: add"
+                    " partitions (kafka-topics.sh --alter) and import again"
                 )
             if end > 0:
                 raise ImportFailed(
@@ -243,7 +257,7 @@ class _Import:
                 )
 
     def _end_offset(self, partition: Partition) -> int | None:
-        """Where a partition ends; None when there is none."""
+        """Return the end offset of a partition, None if the partition does not exist."""
         asked = {"partition_index": partition.number, "timestamp": _LATEST}
         body = {
             "replica_id": -1,
@@ -258,13 +272,16 @@ class _Import:
         if error.name == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name:
             return None
         if error.code:
-            raise ImportFailed(f"{partition.topic}-{partition.number}: {error.message}")
+            raise ImportFailed(
+                f"{partition.topic}-{partition.number}: its end offset cannot be read:"
+                f" {error.message}. Correct that and import again"
+            )
         return end
 
     # ---- records ---------------------------------------------------------------------------------
 
     def _import_partition(self, partition: Partition, files: list[Path]) -> None:
-        """Write its records in their order; each batch must come to stand behind the last."""
+        """Write the records of a partition, in order and without records of others in between."""
         offset_map = self._report.maps[partition] = OffsetMap()
         batch: list[StoredRecord] = []
         size = 0
@@ -279,10 +296,10 @@ class _Import:
                 batch, size = [], 0
         if batch:
             self._write(partition, batch, offset_map)
-        _say(f"{partition.topic}-{partition.number}: {offset_map.count} records")
+        _print_stderr(f"{partition.topic}-{partition.number}: {offset_map.count} records")
 
     def _check_retention(self, topic: str, oldest_ms: int) -> None:
-        """Records keep their times, and what is too old goes soon: before anybody has read it."""
+        """Report records that retention will delete soon, because they keep their timestamps."""
         configs = self._configs(topic, "cleanup.policy", "retention.ms")
         retention_ms = int(configs["retention.ms"])
         if "delete" not in configs["cleanup.policy"] or retention_ms < 0:
@@ -290,10 +307,11 @@ class _Import:
         age_ms = self._clock.wall_ms() - oldest_ms
         if age_ms > retention_ms:
             self._report.add_problem(
-                f"topic {topic} lets go of records after {retention_ms} ms (retention.ms), and has"
-                f" some of {age_ms} ms now, which go within minutes. To keep them: kafka-configs.sh"
-                f" --alter --entity-type topics --entity-name {topic} --add-config retention.ms=-1;"
-                f" where they have gone, delete topic {topic}, create it so and import again"
+                f"topic {topic} deletes records after {retention_ms} ms (retention.ms); its oldest"
+                f" are {age_ms} ms old and will be deleted within minutes. To keep them run"
+                f" kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config"
+                f" retention.ms=-1; if they are deleted already, delete topic {topic}, create it"
+                " with that setting and import again"
             )
 
     def _configs(self, topic: str, *names: str) -> dict[str, str]:
@@ -306,7 +324,10 @@ class _Import:
         [found] = self._client.request("DescribeConfigs", 1, body)["results"]
         error = codec.error_of(found["error_code"])
         if error.code:
-            raise ImportFailed(f"topic {topic} has no configuration: {error.message}")
+            raise ImportFailed(
+                f"the settings of topic {topic} cannot be read: {error.message}. Correct that,"
+                f" delete topic {topic} and import again"
+            )
         return {each["name"]: each["value"] for each in found["configs"]}
 
     def _write(
@@ -320,20 +341,22 @@ class _Import:
         self._oldest_ms[partition.topic] = min(known_ms, oldest_ms)
         if base_offset != offset_map.count:
             raise ImportFailed(
-                f"{partition.topic}-{partition.number}: somebody else writes to it. Stop that,"
-                f" delete topic {partition.topic} and import again"
+                f"{partition.topic}-{partition.number}: another client writes to it. Stop that"
+                f" client, delete topic {partition.topic} and import again"
             )
         for each in batch:
             if not offset_map.add(each.offset):
                 self._report.add_problem(
-                    f"{partition.topic}-{partition.number}: offset {each.offset} comes again;"
-                    f" its record is offset {offset_map.count - 1} here"
+                    f"{partition.topic}-{partition.number}: offset {each.offset} occurs again or"
+                    f" out of order; its record has offset {offset_map.count - 1} here"
                 )
             if offset_map.count % _PROGRESS_RECORDS == 0:
-                _say(f"{partition.topic}-{partition.number}: {offset_map.count} records so far")
+                _print_stderr(
+                    f"{partition.topic}-{partition.number}: {offset_map.count} records so far"
+                )
 
     def _produce(self, partition: Partition, batch: bytes, first_offset: int) -> int:
-        """Write a batch; the offset of its first record here."""
+        """Write a batch and return the offset of its first record."""
         data = {"index": partition.number, "records": batch}
         topic = {"name": partition.topic, "partition_data": [data]}
         body = {"acks": _ALL_ACKS, "timeout_ms": _TIMEOUT_MS, "topic_data": [topic]}
@@ -342,9 +365,9 @@ class _Import:
         error = codec.error_of(found["error_code"])
         if error.code:
             raise ImportFailed(
-                f"{partition.topic}-{partition.number} from offset {first_offset} on is refused:"
-                f" {error.name}: {error.message}. Mend that, delete topic {partition.topic} and"
-                " import again"
+                f"{partition.topic}-{partition.number}: the broker refuses the records from offset"
+                f" {first_offset}: {error.name}: {error.message}. Correct that, delete topic"
+                f" {partition.topic} and import again"
             )
         base_offset: int = found["base_offset"]
         return base_offset
@@ -352,7 +375,7 @@ class _Import:
     # ---- offsets ---------------------------------------------------------------------------------
 
     def _commit(self, group_id: str, topics: Offsets) -> None:
-        """Have a group go on where it was."""
+        """Commit the offsets of a group."""
         wanted = list(self._translated(group_id, topics))
         for first in range(0, len(wanted), limits.IMPORT_OFFSETS_PER_REQUEST):
             part = wanted[first : first + limits.IMPORT_OFFSETS_PER_REQUEST]
@@ -360,7 +383,7 @@ class _Import:
                 error = codec.error_of(error_code)
                 if error.code:
                     self._report.add_problem(
-                        f"offset of group {group_id!a} in {topic}-{number} is refused:"
+                        f"the broker refuses the offset of group {group_id!a} in {topic}-{number}:"
                         f" {error.name}: {error.message}"
                     )
                 else:
@@ -368,14 +391,14 @@ class _Import:
                     group.setdefault(topic, {})[number] = offset
 
     def _translated(self, group_id: str, topics: Offsets) -> Iterator[tuple[str, int, int]]:
-        """The offsets as they are here: of the same records."""
+        """Yield the offsets of the same records here."""
         for topic, partitions in topics.items():
             for number, offset in partitions.items():
                 offset_map = self._report.maps.get(Partition(topic, number), OffsetMap())
                 if offset < 0 or (offset > 0 and not offset_map.count):
                     self._report.add_problem(
                         f"offset {offset} of group {group_id!a} in {topic!a}-{number} is not"
-                        " brought: the partition has no record"
+                        " imported: the partition has no records"
                     )
                 else:
                     yield topic, number, offset_map.translate(offset)
@@ -403,7 +426,7 @@ class _Import:
 
 
 def _with_retries(ask: Callable[[], tuple[int, _AnswerT]]) -> tuple[codec.KafkaError, _AnswerT]:
-    """Ask again as long as the broker is getting ready; what a topic lacks is no such case."""
+    """Call `ask` again after retriable errors, except for a partition that does not exist."""
     tries_left = _TRIES
     while True:
         code, answer = ask()
@@ -415,5 +438,5 @@ def _with_retries(ask: Callable[[], tuple[int, _AnswerT]]) -> tuple[codec.KafkaE
         time.sleep(limits.CLIENT_RETRY_SECONDS)
 
 
-def _say(line: str) -> None:
+def _print_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""`broker pipeline COMMAND`: what is done with topics as a whole, each with a report."""
+"""`broker pipeline COMMAND`: jobs on whole topics, each with a report."""
 
 import argparse
 from collections.abc import Sequence
@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker.cli import pipeline_jobs
-from broker.cli.reaching import check_reachable
-from broker.cli.reporting import FORMATTER, add_broker, add_output, say, show
+from broker.cli.reachability import check_reachable
+from broker.cli.reporting import FORMATTER, add_broker, add_output, print_progress, print_report
 
 if TYPE_CHECKING:
     from broker.cli.reporting import Commands
@@ -17,9 +17,9 @@ _LAG_SECONDS = 60.0
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command; returns 0 when its report has no problem.
+    """Run one command and return the exit code: 0 if its report has no problems.
 
-    Each command sets `run`, which takes what was parsed and returns the report.
+    Each command's parser sets `run`, a function of the parsed arguments that returns the report.
     """
     parser = argparse.ArgumentParser(prog="broker pipeline", formatter_class=FORMATTER)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -29,16 +29,16 @@ def run(arguments: Sequence[str]) -> int:
     parsed = parser.parse_args(arguments)
     if "broker" in parsed:
         check_reachable(parsed.broker)
-    return show(parsed.run(parsed), parsed.output)
+    return print_report(parsed.run(parsed), parsed.output)
 
 
 def _add_audit(commands: "Commands") -> None:
     audit = commands.add_parser(
         "audit",
-        help="look at every byte of stored segments",
-        description="Look at every byte of the closed segments of a data directory, or of a"
-        " snapshot: CRCs, gaps and repeats in offsets and in producers' sequences, the order of"
-        " times, indexes against their log. The exit code is 1 when something is wrong.",
+        help="check every byte of closed segments",
+        description="Check every byte of the closed segments of a data directory or of a snapshot:"
+        " CRCs, gaps and duplicates in offsets and in producers' sequence numbers, the order of"
+        " timestamps, and indexes against their log. The exit code is 1 if problems are found.",
         formatter_class=FORMATTER,
     )
     audit.add_argument("folder", type=Path, metavar="DIR", help="a snapshot or a data directory")
@@ -51,22 +51,22 @@ def _add_audit(commands: "Commands") -> None:
     )
     audit.add_argument("--workers", type=int, metavar="N", help="threads (default: one per core)")
     audit.add_argument(
-        "--master", metavar="MASTER", help="let Spark do it: local[*], spark://HOST:PORT, ..."
+        "--master", metavar="MASTER", help="run it in Spark: local[*], spark://HOST:PORT, ..."
     )
     add_output(audit)
     audit.set_defaults(run=_audit)
 
 
 def _audit(parsed: argparse.Namespace) -> "Report":
-    from broker.pipeline.jobs.audit import audit  # noqa: PLC0415 - `--help` needs none of it
+    from broker.pipeline.jobs.audit import audit  # noqa: PLC0415 - not needed by `--help`
 
     if parsed.master is None:
-        return audit(parsed.folder, topics=parsed.topic, workers=parsed.workers, say=say)
-    from broker.pipeline.session import session  # noqa: PLC0415 - the same
+        return audit(parsed.folder, topics=parsed.topic, workers=parsed.workers, say=print_progress)
+    from broker.pipeline.session import session  # noqa: PLC0415 - likewise
 
     spark = session(parsed.master, app_name="polylog audit")
     try:
-        return audit(parsed.folder, topics=parsed.topic, spark=spark, say=say)
+        return audit(parsed.folder, topics=parsed.topic, spark=spark, say=print_progress)
     finally:
         spark.stop()
 
@@ -74,9 +74,9 @@ def _audit(parsed: argparse.Namespace) -> "Report":
 def _add_lag(commands: "Commands") -> None:
     lag = commands.add_parser(
         "lag",
-        help="how far groups are behind",
-        description="How far groups are behind, per partition: records, seconds, the rate at which"
-        " records come in, and how unevenly the lag is spread.",
+        help="show the lag of groups",
+        description="Show the lag of groups per partition in records and seconds, the rate of new"
+        " records, and how unevenly the lag is distributed.",
         formatter_class=FORMATTER,
     )
     add_broker(lag)
@@ -92,20 +92,20 @@ def _add_lag(commands: "Commands") -> None:
         type=float,
         default=_LAG_SECONDS,
         metavar="SECONDS",
-        help="over how long the rate is taken (default: 60)",
+        help="time over which the rate is measured (default: 60)",
     )
-    lag.add_argument("--plot", type=Path, metavar="FILE.png", help="draw it, too")
+    lag.add_argument("--plot", type=Path, metavar="FILE.png", help="also plot it to this file")
     add_output(lag)
     lag.set_defaults(run=_lag)
 
 
 def _lag(parsed: argparse.Namespace) -> "Report":
-    from broker.pipeline.jobs.lag import lag, plot, plotter  # noqa: PLC0415 - no help needs it
+    from broker.pipeline.jobs.lag import lag, plot, plotter  # noqa: PLC0415 - as above
 
     if parsed.plot is not None:
-        plotter()  # what is missing is said before the work begins
+        plotter()  # raises before the work begins if matplotlib is not installed
     report = lag(parsed.broker, groups=parsed.group, window_seconds=parsed.window)
     if parsed.plot is not None:
         plot(report, parsed.plot)
-        say(f"drawn: {parsed.plot}")
+        print_progress(f"plot written to {parsed.plot}")
     return report

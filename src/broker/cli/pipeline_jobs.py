@@ -1,11 +1,11 @@
-"""`broker pipeline archive | replay | dedupe`: what the command line says, and how it is done."""
+"""`broker pipeline archive | replay | dedupe`: their command lines and the jobs that they run."""
 
 import argparse
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from broker.cli.reporting import FORMATTER, add_broker, add_output, say
+from broker.cli.reporting import FORMATTER, add_broker, add_output, print_progress
 from broker.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,63 +20,66 @@ Progress = Callable[[str], None]
 
 
 def add_commands(commands: "Commands") -> None:
-    """Add the three to the subcommands of `broker pipeline`.
+    """Add the three commands to `broker pipeline`.
 
-    Each sets `run`, which takes what was parsed and returns the report.
+    Each parser sets `run`, a function of the parsed arguments that returns the report.
     """
     archive = commands.add_parser(
         "archive",
-        help="a topic into a table of Parquet files, each record exactly once",
-        description="Bring a table up to the end that the topic has now. Where to go on stands in"
-        " the table: start it again whenever you like, after whatever has happened.",
+        help="copy a topic into a table of Parquet files, each record exactly once",
+        description="Append the records of a topic, up to its current end, to a table. The table"
+        " contains the offsets to continue at: run the command again at any time, also after a"
+        " failure.",
         formatter_class=FORMATTER,
     )
-    archive.add_argument("topic", metavar="TOPIC")
+    archive.add_argument("topic", metavar="TOPIC", help="the topic to copy")
     _add_table(archive)
     archive.add_argument(
         "--compact",
         action="store_true",
-        help="afterwards join small files, each day's by themselves",
+        help="afterwards merge small files, separately for each day",
     )
     archive.add_argument(
         "--allow-data-loss",
         action="store_true",
-        help="go on where the topic begins, if records are gone that the table has not",
+        help="continue at the start of the topic if records were deleted before they were archived",
     )
     _add_common(archive, _archive)
     replay = commands.add_parser(
         "replay",
-        help="an archive back into a topic, with keys, times and order, exactly once",
-        description="Write the records of an archive to a topic. Started again, it goes on where it"
-        " was; the same replay is not written twice.",
+        help="write an archive to a topic, with keys, timestamps and order, exactly once",
+        description="Write the records of an archive to a topic. If it is run again, it continues"
+        " where it stopped; the same replay is not written twice.",
         formatter_class=FORMATTER,
     )
     _add_table(replay)
-    replay.add_argument("topic", metavar="TOPIC")
+    replay.add_argument("topic", metavar="TOPIC", help="the topic to write to")
     replay.add_argument(
         "--where",
         metavar="CONDITION",
-        help="which records, in SQL: \"date >= '2026-11-01' and partition = 3\"",
+        help="only these records, in SQL: \"date >= '2026-11-01' and partition = 3\"",
     )
     replay.add_argument(
         "--by-key",
         action="store_true",
-        help="to the partition of the key (default: the one that the record came from)",
+        help="write to the partition of the key (default: to the record's original partition)",
     )
     replay.add_argument(
-        "--records-per-second", type=int, metavar="N", help="no faster than this, in all"
+        "--records-per-second", type=int, metavar="N", help="limit of the total rate"
     )
-    replay.add_argument("--id", metavar="NAME", help="write it once more, under another name")
+    replay.add_argument(
+        "--id", metavar="NAME", help="name of this replay; a new name writes the records again"
+    )
     _add_common(replay, _replay)
     dedupe = commands.add_parser(
         "dedupe",
-        help="a topic into another one, without the records that came twice",
-        description="Write one of all records with the same identity. Started again, it goes on"
-        " where it was.",
+        help="copy a topic to another one without duplicates",
+        description="Write one of all records with the same identity. If it is run again, it"
+        " continues where it stopped.",
         formatter_class=FORMATTER,
     )
-    dedupe.add_argument("source", metavar="FROM")
-    dedupe.add_argument("target", metavar="TO")
+    dedupe.add_argument("source", metavar="FROM", help="the topic to read")
+    dedupe.add_argument("target", metavar="TO", help="the topic to write to")
     dedupe.add_argument(
         "--by",
         default="key+value",
@@ -87,22 +90,22 @@ def add_commands(commands: "Commands") -> None:
         "--within",
         default="1 hour",
         metavar="TIME",
-        help="how far apart two copies may be (default: 1 hour)",
+        help="the maximum time between two duplicates (default: 1 hour)",
     )
     dedupe.add_argument(
         "--checkpoint",
         type=Path,
         required=True,
         metavar="DIR",
-        help="where it keeps what it has seen",
+        help="directory of the job's state; use the same one to continue",
     )
     _add_common(dedupe, _dedupe)
 
 
 def _add_table(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, metavar="DIR", help="of the table")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="directory of the table")
     parser.add_argument(
-        "--format", choices=_FORMATS, default="delta", help="of the table (default: delta)"
+        "--format", choices=_FORMATS, default="delta", help="format of the table (default: delta)"
     )
 
 
@@ -125,7 +128,7 @@ def _run(parsed: argparse.Namespace, job: Callable[..., "Report"]) -> "Report":
     spark = session(parsed.master, options={"spark.ui.showConsoleProgress": "false"})
     pipeline.register(spark)
     try:
-        return job(spark, parsed, say)
+        return job(spark, parsed, print_progress)
     finally:
         spark.stop()
 
@@ -152,7 +155,7 @@ def _replay(spark: "SparkSession", parsed: argparse.Namespace, progress: Progres
 
     rate: int | None = parsed.records_per_second
     if rate is not None and rate < 1:
-        raise ConfigError(f"--records-per-second {rate}: expected 1 or more")
+        raise ConfigError(f"--records-per-second {rate}: give 1 or more")
     options = ReplayOptions(
         parsed.folder,
         parsed.format,

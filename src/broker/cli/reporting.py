@@ -1,4 +1,4 @@
-"""What the commands on topics as a whole have in common: how they help, tell and report."""
+"""Help format, common options, progress and report of the commands on whole topics and files."""
 
 import argparse
 import sys
@@ -14,29 +14,29 @@ FORMATTER = partial(argparse.HelpFormatter, width=78)
 _BROKER = "localhost:9092"
 
 
-def show(report: "Report", output: str) -> int:
-    """Print a report and return the exit code that it means."""
+def print_report(report: "Report", output: str) -> int:
+    """Print a report and return the exit code: 1 if it has problems."""
     print(report.in_format(output))
     return 0 if report.is_well else 1
 
 
-def say(line: str) -> None:
-    """Tell of progress, where no report is."""
+def print_progress(line: str) -> None:
+    """Print a line of progress on stderr."""
     print(line, file=sys.stderr, flush=True)
 
 
 def add_broker(command: argparse.ArgumentParser) -> None:
-    """Add the option that every command on a running broker has."""
+    """Add --broker, which every command on a running broker has."""
     command.add_argument(
         "--broker",
         default=_BROKER,
         metavar="HOST:PORT",
-        help=f"where the broker listens (default: {_BROKER})",
+        help=f"address of the broker (default: {_BROKER})",
     )
 
 
 def add_output(command: argparse.ArgumentParser) -> None:
-    """Add the option that every command has."""
+    """Add --output, which every command has."""
     command.add_argument(
-        "-o", "--output", choices=("table", "json"), default="table", help="how to report"
+        "-o", "--output", choices=("table", "json"), default="table", help="format of the report"
     )

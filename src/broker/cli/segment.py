@@ -1,10 +1,10 @@
-"""`broker segment COMMAND`: what is in the files of a log, and whether it is what was written."""
+"""`broker segment COMMAND`: the contents and the integrity of segment files."""
 
 import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from broker.cli.reporting import FORMATTER, add_output, say, show
+from broker.cli.reporting import FORMATTER, add_output, print_progress, print_report
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import CodecError, StorageError
 from broker.model.limits import PROGRESS_MS
@@ -27,21 +27,21 @@ COLUMNS = (
     "index_errors",
     "unwritten_bytes",
 )
-_SELDOM = frozenset({"gaps", "damages", "index_errors", "unwritten_bytes"})
+_OPTIONAL_COLUMNS = frozenset({"gaps", "damages", "index_errors", "unwritten_bytes"})
 _INDEXES = ("offset index", "time index", "index of aborted transactions")
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command; 0: all is sound, 1: damage was found."""
+    """Run one command and return the exit code: 1 if damage was found."""
     parser = argparse.ArgumentParser(prog="broker segment", formatter_class=FORMATTER)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     verify = commands.add_parser(
         "verify",
-        help="look at every byte of segments",
-        description="Look at every byte of segments: CRCs, the order of offsets and leader epochs,"
+        help="check every byte of segments",
+        description="Check every byte of segments: CRCs, the order of offsets and leader epochs,"
         " the digest that was recorded when a segment was closed or compacted, and the three"
-        " indexes against the log. It needs no broker and may run beside one: the active segment"
-        " is then read as far as it is whole. The exit code is 1 when damage is found.",
+        " indexes against the log. No broker is needed; if one is running, the active segment is"
+        " checked up to its last whole batch. The exit code is 1 if damage is found.",
         formatter_class=FORMATTER,
     )
     verify.add_argument(
@@ -55,10 +55,10 @@ def run(arguments: Sequence[str]) -> int:
         "--manifest",
         type=Path,
         metavar="FILE",
-        help="write the XXH3 of every closed segment here, as xxhsum -c takes it",
+        help="write the XXH3 of every closed segment to this file, in the format of xxhsum -c",
     )
     verify.add_argument(
-        "--against", type=Path, metavar="FILE", help="compare with a manifest that was written so"
+        "--against", type=Path, metavar="FILE", help="compare with a file written by --manifest"
     )
     add_output(verify)
     verify.set_defaults(run=_verify)
@@ -72,21 +72,27 @@ def _add_dump(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     dump = commands.add_parser(
         "dump",
         help="show the batches or records of segments",
-        description="Show the batches of segments, or their records, one to a line. What is damaged"
-        " is shown as such, with where it is; the exit code is 1 then. Keys and values are text"
-        " where they are UTF-8, base64 otherwise.",
+        description="Show the batches of segments, or their records, one per line. Damage is shown"
+        " with its position; the exit code is 1 then. Keys and values are shown as text if they"
+        " are UTF-8, otherwise as base64.",
         formatter_class=FORMATTER,
     )
-    dump.add_argument("paths", type=Path, nargs="+", metavar="PATH", help="as of verify")
-    dump.add_argument("--records", action="store_true", help="records instead of batches")
     dump.add_argument(
-        "-o", "--output", choices=("table", "jsonl"), default="table", help="how to show"
+        "paths",
+        type=Path,
+        nargs="+",
+        metavar="PATH",
+        help="a segment (.log), a partition's folder or a data directory",
+    )
+    dump.add_argument("--records", action="store_true", help="show records instead of batches")
+    dump.add_argument(
+        "-o", "--output", choices=("table", "jsonl"), default="table", help="output format"
     )
     dump.set_defaults(run=_dump)
 
 
 def _dump(parsed: argparse.Namespace) -> int:
-    from broker.cli import segment_dump  # noqa: PLC0415 - verify needs no codec
+    from broker.cli import segment_dump  # noqa: PLC0415 - verify does not need the codec
 
     places = [place for path in parsed.paths for place in verification.find(path)]
     return segment_dump.run(places, parsed.output, has_records=parsed.records)
@@ -101,7 +107,7 @@ def _verify(parsed: argparse.Namespace) -> int:
     progress = _Progress(places, SystemClock())
     rows, problems, gone = [], [], 0
     closed: dict[str, int] = {}
-    undigested = looked_at = 0
+    undigested = bytes_read = 0
     for place in places:
         try:
             found = verification.look_at(place, progress.add)
@@ -112,7 +118,7 @@ def _verify(parsed: argparse.Namespace) -> int:
             gone += 1
             continue
         undigested += found.recorded is None
-        looked_at += found.size
+        bytes_read += found.size
         if place.end_offset >= 0:
             closed[place.name] = found.xxh3
         rows.append(_row(place, found))
@@ -124,12 +130,12 @@ def _verify(parsed: argparse.Namespace) -> int:
         digest_manifest.write(parsed.manifest, closed)
     totals = {
         "segments": len(rows),
-        "bytes": looked_at,
+        "bytes": bytes_read,
         "gone": gone,
         "without_digest": undigested,
         "undetectable_there": " and ".join(UNDETECTABLE) if undigested else "nothing",
     }
-    return show(Report(COLUMNS, rows, totals, problems, _SELDOM), parsed.output)
+    return print_report(Report(COLUMNS, rows, totals, problems, _OPTIONAL_COLUMNS), parsed.output)
 
 
 def _row(place: LocatedSegment, found: Verdict) -> tuple[str | int, ...]:
@@ -159,7 +165,7 @@ def _problems(place: LocatedSegment, found: Verdict) -> Iterator[str]:
         )
     for index, wrong in zip(_INDEXES, found.index_errors, strict=True):
         if wrong:
-            yield f"{place.name}: {wrong} entries of its {index} are those of no batch"
+            yield f"{place.name}: {wrong} entries of its {index} do not match a batch"
 
 
 def _differences(expected: dict[str, int], found: dict[str, int]) -> Iterator[str]:
@@ -171,27 +177,27 @@ def _differences(expected: dict[str, int], found: dict[str, int]) -> Iterator[st
 
 
 class _Progress:
-    """Tells people on stderr how far it is, where it takes long."""
+    """Prints the progress of a long verification on stderr, every PROGRESS_MS."""
 
     def __init__(self, places: Sequence[LocatedSegment], clock: Clock) -> None:
         self._places = places
         self._clock = clock
         self._bytes = 0
-        self._began_ms = self._told_ms = clock.monotonic_ms()
+        self._began_ms = self._printed_ms = clock.monotonic_ms()
 
     def add(self, size: int) -> None:
         self._bytes += size
         now_ms = self._clock.monotonic_ms()
-        if now_ms - self._told_ms >= PROGRESS_MS:
-            self._told_ms = now_ms
-            self._say(now_ms)
+        if now_ms - self._printed_ms >= PROGRESS_MS:
+            self._printed_ms = now_ms
+            self._print(now_ms)
 
     def end(self) -> None:
-        if self._told_ms > self._began_ms:
-            self._say(self._clock.monotonic_ms())
+        if self._printed_ms > self._began_ms:
+            self._print(self._clock.monotonic_ms())
 
-    def _say(self, now_ms: int) -> None:
+    def _print(self, now_ms: int) -> None:
         rate = self._bytes / max(now_ms - self._began_ms, 1) / 1e6
-        say(
-            f"{self._bytes / 1e9:.2f} GB of {len(self._places)} segments looked at, {rate:.2f} GB/s"
+        print_progress(
+            f"{self._bytes / 1e9:.2f} GB of {len(self._places)} segments checked, {rate:.2f} GB/s"
         )

@@ -1,7 +1,7 @@
-"""`broker segment dump`: batches or records, a line each, with as much memory as one batch needs.
+"""`broker segment dump`: batches or records, one per line, in the memory of one batch.
 
-Each segment is looked at first, which tells where it is damaged; then what is sound is read once
-more and shown, and between it what is damaged, with where it is.
+Each segment is examined for damage first; then the intact ranges are read again and printed, with
+the damaged ranges between them.
 """
 
 import json
@@ -19,7 +19,7 @@ from broker.model.limits import DUMP_READ_BYTES, SEGMENT_CHECK_STEP_BYTES
 from broker.storage.segment_integrity import Examination
 from broker.storage.verification import LocatedSegment
 
-# The names of a line's fields and what is in them.
+# The fields of a line by name.
 Row: TypeAlias = dict[str, Any]
 
 _CODEC: Final = 0x07
@@ -33,7 +33,7 @@ _CONTROL: Final = 0x20
 
 
 def run(places: Sequence[LocatedSegment], output: str, *, has_records: bool) -> int:
-    """Print the batches or records of segments; 1 when one of them is damaged."""
+    """Print the batches or records of segments; return 1 if one of them is damaged."""
     is_damaged = False
     for place in places:
         for row in rows(place, has_records=has_records):
@@ -43,18 +43,18 @@ def run(places: Sequence[LocatedSegment], output: str, *, has_records: bool) -> 
 
 
 def rows(place: LocatedSegment, *, has_records: bool) -> Iterator[Row]:
-    """Yield a row for each batch, or each record, and each damage, by their positions."""
+    """Yield a row for each batch or record, and for each damaged range, in order of position."""
     position = 0
-    damages, end = _judged(place)
+    damages, end = _examined(place)
     for damage in damages:
-        yield from _sound_rows(place, position, damage.position, has_records=has_records)
+        yield from _intact_rows(place, position, damage.position, has_records=has_records)
         yield _damage_row(place, damage)
         position = damage.end_position
-    yield from _sound_rows(place, position, end, has_records=has_records)
+    yield from _intact_rows(place, position, end, has_records=has_records)
 
 
-def _judged(place: LocatedSegment) -> tuple[tuple[Damage, ...], int]:
-    """Return what is damaged in a segment, and where its batches end."""
+def _examined(place: LocatedSegment) -> tuple[tuple[Damage, ...], int]:
+    """Return the damaged ranges of a segment, and the position where its batches end."""
     examination = Examination(
         place.folder,
         place.base_offset,
@@ -71,7 +71,7 @@ def _judged(place: LocatedSegment) -> tuple[tuple[Damage, ...], int]:
     return found.damages, found.size - found.reserved_bytes - found.tail_bytes
 
 
-def _sound_rows(
+def _intact_rows(
     place: LocatedSegment, position: int, end: int, *, has_records: bool
 ) -> Iterator[Row]:
     while position < end:
@@ -83,7 +83,7 @@ def _sound_rows(
                 yield from _record_rows(place, position, header, batch)
             else:
                 yield _batch_row(place, position, header)
-        if headers.end == 0:  # it has changed since it was looked at
+        if headers.end == 0:  # the file has changed since the examination
             raise CodecError(f"{place.name}: no whole batch", position)
         position += headers.end
 
@@ -121,7 +121,7 @@ def _batch_row(place: LocatedSegment, start: int, header: BatchHeader) -> Row:
 def _record_rows(
     place: LocatedSegment, start: int, header: BatchHeader, batch: bytes
 ) -> Iterator[Row]:
-    """Yield the records of a sound batch; a control batch, which has none for clients, as such."""
+    """Yield the records of an intact batch; a control batch is shown as a batch."""
     if header.attributes & _CONTROL:
         yield _batch_row(place, start, header)
         return
@@ -135,7 +135,7 @@ def _record_rows(
                 "value": _shown(record.value),
                 "headers": [[_shown(key), _shown(value)] for key, value in record.headers],
             }
-    except CodecError as error:  # its CRC fits: it was written so
+    except CodecError as error:  # its CRC is correct: the batch was written like this
         position = start + header.position
         damage = Damage(
             position,
@@ -159,7 +159,7 @@ def _damage_row(place: LocatedSegment, damage: Damage) -> Row:
 
 
 def _shown(data: bytes | None) -> str | dict[str, str] | None:
-    """Return bytes as text where they are some, as {"base64": ...} otherwise."""
+    """Return bytes as text if they are UTF-8, otherwise as {"base64": ...}."""
     if data is None:
         return None
     try:
@@ -169,13 +169,13 @@ def _shown(data: bytes | None) -> str | dict[str, str] | None:
 
 
 def _line(row: Row) -> str:
-    """Return a row for people: memory for a whole table, to align it, there may not be."""
-    return "  ".join(f"{name}={_word(value)}" for name, value in row.items())
+    """Return a row as text; columns are not aligned, which would need the whole table in memory."""
+    return "  ".join(f"{name}={_text_of(value)}" for name, value in row.items())
 
 
-def _word(value: object) -> str:
+def _text_of(value: object) -> str:
     if isinstance(value, list):
-        return ",".join(map(_word, value)) or "-"
+        return ",".join(map(_text_of, value)) or "-"
     if isinstance(value, dict):
         return f"base64:{value['base64']}"
     if value is None:

@@ -5,21 +5,21 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from broker.cli.reaching import check_reachable
+from broker.cli.reachability import check_reachable
 from broker.cli.reporting import FORMATTER, add_broker, add_output
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command of snapshots; returns 0 when nothing is wrong with what was found."""
+    """Run one command and return the exit code: 0 if its report has no problems."""
     parser = argparse.ArgumentParser(prog="broker snapshot", formatter_class=FORMATTER)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     create = commands.add_parser(
         "create",
-        help="link the files of a running broker's topics into a folder",
-        description="Link the files of a running broker's topics into a new folder, with a manifest"
-        " that says up to where they count: the high watermark and the last stable offset of now,"
-        " and a hash of each file. It takes no space until the broker removes its own files, and"
-        " must be on the same file system. Never start a broker on it.",
+        help="create hard links of a running broker's files in a folder",
+        description="Create hard links of the files of a running broker's topics in a new folder,"
+        " with a manifest that has the current high watermark and last stable offset of each"
+        " partition and a hash of each file. The snapshot takes no space until the broker deletes"
+        " its own files. It must be on the same file system. Never start a broker on it.",
         formatter_class=FORMATTER,
     )
     create.add_argument("folder", type=Path, metavar="DIR", help="a new or empty folder")
@@ -39,7 +39,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _create(parsed: argparse.Namespace) -> int:
-    from broker.pipeline.jobs import snapshot  # noqa: PLC0415 - `--help` needs none of it
+    from broker.pipeline.jobs import snapshot  # noqa: PLC0415 - not needed by `--help`
 
     check_reachable(parsed.broker)
     report = snapshot.create(

@@ -1,4 +1,4 @@
-"""`broker start`: from the command line to a running broker."""
+"""`broker start`: read the configuration, check it or run a broker with it."""
 
 import gc
 import logging
@@ -21,7 +21,7 @@ from broker.server.garbage_collection import bound_collections
 def configuration(
     file: Path | None, data_dir: str | None, listen: Sequence[str] | None, overrides: Sequence[str]
 ) -> Config:
-    """The configuration that a command line asks for; ConfigError says what is wrong with it."""
+    """Return the configuration of a command line; raise ConfigError if it is invalid."""
     options = list(overrides)
     if data_dir is not None:
         options.append(f"log.dirs={data_dir}")
@@ -31,17 +31,17 @@ def configuration(
 
 
 def check(config: Config) -> int:
-    """Print what was given and where, touch nothing."""
+    """Print the settings that are not defaults and their origins; change nothing."""
     for name, origin in sorted(config.origins.items()):
-        note = "" if BROKER_SETTINGS[name].applies else "  (nothing acts on it in this version)"
+        note = "" if BROKER_SETTINGS[name].applies else "  (has no effect in this version)"
         print(f"{name}={value_to_text(config.get(name))}  from {origin}{note}")
     print("configuration ok")
     return 0
 
 
 def run(config: Config) -> int:
-    """Run the broker until it is told to stop; the exit code."""
-    # Records, keys and offsets are the owner's alone, whatever creates the file.
+    """Run the broker until it is stopped; return the exit code."""
+    # Only the owner may read the data, whatever creates a file.
     os.umask(0o077)
     heap.bound_what_is_kept()
     _raise_descriptor_limit()
@@ -54,17 +54,19 @@ def run(config: Config) -> int:
         handler.addFilter(LineLimit(SystemClock()))
     for name in config.origins:
         if not BROKER_SETTINGS[name].applies:
-            logging.getLogger(__name__).warning("%s is set, but nothing acts on it yet", name)
+            logging.getLogger(__name__).warning(
+                "setting has no effect in this version, remove it: name=%s", name
+            )
 
     def announce(addresses: Sequence[Address], in_force: Config) -> None:
         print(banner(addresses, in_force), flush=True)
-        bound_collections()
+        gc.freeze()  # objects of the start live as long as the process: exclude them from GC
         gc.enable()
 
-    # What a start makes is what stays: looking for garbage in it costs 16 ms and finds none.
+    # Objects of the start are not garbage: collections during it would cost 16 ms for nothing.
     gc.disable()
     try:
-        from broker.server import app  # noqa: PLC0415 - a wrong configuration needs none of it
+        from broker.server import app  # noqa: PLC0415 - not needed for an invalid configuration
 
         return app.run(config, announce)
     finally:
@@ -72,6 +74,6 @@ def run(config: Config) -> int:
 
 
 def _raise_descriptor_limit() -> None:
-    """Take as many descriptors as may be had: every active partition and connection holds one."""
+    """Raise the descriptor limit to its maximum: every partition and connection needs one."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

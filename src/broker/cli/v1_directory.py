@@ -1,10 +1,10 @@
-"""A data directory of V1's original server, read as it stands on the disk (v1.md 1.7).
+"""Reading of a data directory of V1's original server.
 
     TOPIC-PARTITION-segment-NNNNNN.log             lines offset|unix ms|CRC-32 of the value|value
     TOPIC-PARTITION-replica-R-segment-NNNNNN.log   a copy of the same lines on the same disk
 
-A line that is not what it should be is told with its file and number, and the next one is read: no
-line is lost without a word. The server must not write meanwhile.
+A damaged line is reported with its file and number, and reading continues with the next one. The
+server must not write meanwhile.
 """
 
 import re
@@ -15,7 +15,7 @@ from zlib import crc32
 
 from broker.model.limits import V1_LINE_BYTES_MAX
 
-# Names are greedy: a topic may itself have -segment- in its name.
+# The topic is matched greedily, because its name may contain -segment-.
 _SEGMENT = re.compile(
     r"(?P<topic>.+)-(?P<partition>[0-9]{1,9})-segment-(?P<number>[0-9]{6,9})\.log"
 )
@@ -24,14 +24,14 @@ _LINE = re.compile(rb"([0-9]{1,18})\|([0-9]{1,18})\|([0-9a-f]{8})\|(.*)", re.DOT
 
 
 class Partition(NamedTuple):
-    """A partition, as the names of files have it."""
+    """A partition, as named by its files."""
 
     topic: str
     number: int
 
 
 class StoredRecord(NamedTuple):
-    """A line that is whole."""
+    """The record of an intact line."""
 
     offset: int
     timestamp_ms: int
@@ -39,7 +39,7 @@ class StoredRecord(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """What is not, and where."""
+    """A damaged line and the reason."""
 
     file: str
     line: int
@@ -47,14 +47,14 @@ class Damage(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The segments of a directory: of each partition in their order, and how many are copies."""
+    """The segments of each partition, in order, and the number of segments that are copies."""
 
     segments: Mapping[Partition, list[Path]]
     mirror_count: int
 
 
 def find_segments(folder: Path) -> Found:
-    """What a directory has; OSError when it cannot be read."""
+    """Return the segments of a directory; raise OSError if it cannot be read."""
     numbered: dict[Partition, list[tuple[int, Path]]] = {}
     mirror_count = 0
     for file in folder.iterdir():
@@ -74,7 +74,7 @@ def find_segments(folder: Path) -> Found:
 
 
 def read_records(files: Iterable[Path]) -> Iterator[StoredRecord | Damage]:
-    """Every line of a partition's segments, in order; OSError when a file cannot be read."""
+    """Yield every line of a partition's segments, in order; raise OSError if one is unreadable."""
     for file in files:
         with file.open("rb") as stream:
             for number, line in enumerate(_lines(stream), 1):
@@ -83,23 +83,23 @@ def read_records(files: Iterable[Path]) -> Iterator[StoredRecord | Damage]:
 
 
 def _lines(stream: BinaryIO) -> Iterator[bytes]:
-    """Lines with their end, of one that is too long a part that is longer than any may be."""
+    """Yield lines with their newline; of a line that is too long, its first bytes."""
     while line := stream.readline(V1_LINE_BYTES_MAX + 1):
         yield line
         while len(line) > V1_LINE_BYTES_MAX and not line.endswith(b"\n"):
-            line = stream.readline(V1_LINE_BYTES_MAX + 1)  # passed over
+            line = stream.readline(V1_LINE_BYTES_MAX + 1)  # skipped
 
 
 def _parse(line: bytes) -> StoredRecord | str:
-    """The record of a line, or what is wrong with it."""
+    """Return the record of a line, or the reason why it is damaged."""
     if len(line) > V1_LINE_BYTES_MAX:
         return f"longer than {V1_LINE_BYTES_MAX} bytes"
     if not line.endswith(b"\n"):
-        return "the line has no end: its write was cut off"
+        return "the line has no newline: its write was interrupted"
     match = _LINE.fullmatch(line[:-1])
     if match is None:
         return "not offset|unix ms|CRC-32|value"
     value = match[4]
     if crc32(value) != int(match[3], 16):
-        return "the value does not have the checksum that stands before it"
+        return "the value does not match the checksum before it"
     return StoredRecord(int(match[1]), int(match[2]), value)

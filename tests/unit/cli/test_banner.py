@@ -18,7 +18,7 @@ def test_it_names_every_bound_address_and_the_data_directory(tmp_path: Path) -> 
 
 def test_it_says_what_an_ack_survives() -> None:
     assert "survives a process kill and power loss" in banner(LOCAL, load())
-    assert "power loss takes the last seconds" in banner(LOCAL, load(["polylog.durability=os"]))
+    assert "power loss may lose the last seconds" in banner(LOCAL, load(["polylog.durability=os"]))
 
 
 def test_its_snippet_is_python_that_connects_to_the_first_address() -> None:
@@ -37,5 +37,5 @@ def test_its_snippet_names_an_address_that_works_for_a_wildcard() -> None:
 
 
 def test_it_warns_only_when_everybody_may_do_everything() -> None:
-    assert "whoever reaches" not in banner(LOCAL, load())
-    assert "whoever reaches" in banner(LOCAL, load(["polylog.insecure=true"]))
+    assert "every client that can connect" not in banner(LOCAL, load())
+    assert "every client that can connect" in banner(LOCAL, load(["polylog.insecure=true"]))

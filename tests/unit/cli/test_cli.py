@@ -90,7 +90,7 @@ def test_wrong_configuration_exits_2_and_says_what_to_do(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--partitions", "0"], "--partitions is 1 .. 10000"),
+        (["--partitions", "0"], "--partitions 0: give 1 .. 10000"),
         (["--broker", "nowhere"], "expected HOST:PORT"),
         ([], "give the data directory of V1's server"),
     ],
@@ -138,7 +138,7 @@ def test_check_prints_what_was_given_and_touches_nothing(
     assert code == 0
     assert capsys.readouterr().out.splitlines() == [
         f"log.dirs={data_dir}  from command line",
-        f"{setting}  from command line  (nothing acts on it in this version)",
+        f"{setting}  from command line  (has no effect in this version)",
         "configuration ok",
     ]
     assert not data_dir.exists()

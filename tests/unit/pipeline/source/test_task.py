@@ -97,7 +97,7 @@ def test_all_of_a_range_may_be_gone(log: Log) -> None:
 def test_a_topic_that_was_made_again_since_the_plan_is_not_read_in_its_place(log: Log) -> None:
     log.topic_id, log.error_at = OTHER_ID, {0: 100}
 
-    with pytest.raises(DataLoss, match="deleted and made again"):
+    with pytest.raises(DataLoss, match="deleted and created again"):
         log.read()
     assert log.read(failOnDataLoss="false") == []
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from broker import cli
-from broker.cli import main, reaching
-from broker.cli.reaching import check_reachable
+from broker.cli import main, reachability
+from broker.cli.reachability import check_reachable
 from broker.client.metadata import Cluster
 from broker.model.errors import ConfigError, Unreachable
 from broker.model.limits import CLIENT_REACH_SECONDS
@@ -91,7 +91,7 @@ def test_a_command_gives_up_who_does_not_answer_before_it_begins(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reaching, "CLIENT_REACH_SECONDS", 0.05)
+    monkeypatch.setattr(reachability, "CLIENT_REACH_SECONDS", 0.05)
 
     assert main([*commands(tmp_path)[command], "--broker", silent]) == cli.EXIT_UNREACHABLE
 
