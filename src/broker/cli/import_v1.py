@@ -10,15 +10,16 @@ Group members are not imported: they join again.
 """
 
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from broker import codec
+from broker.cli.import_report import Report
 from broker.cli.offset_map import OffsetMap
 from broker.cli.reachability import check_reachable
+from broker.cli.reporting import print_progress
 from broker.cli.v1_directory import (
     Damage,
     Found,
@@ -60,73 +61,6 @@ def options(folder: Path, broker: str, partition_count: int, output: str) -> Opt
             f"--partitions {partition_count}: give 1 .. {limits.PARTITIONS_PER_TOPIC_MAX}"
         )
     return Options(folder, parse_address(broker), partition_count, output == "json")
-
-
-class Report:
-    """The result of an import; `problems` are what could not be imported unchanged."""
-
-    def __init__(self, mirror_count: int) -> None:
-        """Start an empty report; `mirror_count` segments are copies, which are skipped."""
-        self.mirror_count = mirror_count
-        self.maps: dict[Partition, OffsetMap] = {}
-        self.offsets: dict[str, dict[str, dict[int, int]]] = {}
-        self.damage_count = self.problem_count = 0
-        self.damages: list[Damage] = []  # the first IMPORT_DAMAGES_REPORTED
-        self.problems: list[str] = []  # likewise
-
-    def add_damage(self, damage: Damage) -> None:
-        """Print and count a damaged line; keep it unless the report has enough of them."""
-        _print_stderr(f"{damage.file}:{damage.line}: {damage.reason}")
-        self.damage_count += 1
-        if len(self.damages) < limits.IMPORT_DAMAGES_REPORTED:
-            self.damages.append(damage)
-
-    def add_problem(self, problem: str) -> None:
-        """Print and count a problem; keep it unless the report has enough of them."""
-        _print_stderr(problem)
-        self.problem_count += 1
-        if len(self.problems) < limits.IMPORT_DAMAGES_REPORTED:
-            self.problems.append(problem)
-
-    @property
-    def is_complete(self) -> bool:
-        """Return whether everything was imported."""
-        return not (self.damage_count or self.problem_count)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the report as JSON for programs."""
-        topics: dict[str, dict[str, object]] = {}
-        for partition, offset_map in self.maps.items():
-            topics.setdefault(partition.topic, {})[str(partition.number)] = {
-                "records": offset_map.count,
-                "first_offset_there": offset_map.first_source,
-                "offsets_are_the_same": offset_map.is_same,
-            }
-        return {
-            "is_complete": self.is_complete,
-            "topics": topics,
-            "committed_offsets": self.offsets,
-            "damaged_lines": self.damage_count,
-            "damages": [damage._asdict() for damage in self.damages],
-            "other_problems": self.problem_count,
-            "problems": self.problems,
-            "mirror_segments_skipped": self.mirror_count,
-        }
-
-    def as_text(self) -> Iterator[str]:
-        """Yield the lines of the report for people."""
-        for (topic, number), offset_map in self.maps.items():
-            note = (
-                ""
-                if offset_map.is_same
-                else f", first original offset {offset_map.first_source}: offsets changed"
-            )
-            yield f"{topic}-{number}: {offset_map.count} records{note}"
-        for group_id, topics in self.offsets.items():
-            yield f"group {group_id}: {sum(map(len, topics.values()))} committed offsets"
-        if self.mirror_count:
-            yield f"skipped {self.mirror_count} segments that are copies (-replica-)"
-        yield f"damaged lines: {self.damage_count}; problems: {self.problem_count}"
 
 
 def run(asked: Options) -> int:
@@ -174,7 +108,7 @@ def _print(report: Report, options: Options) -> None:
 
 
 def _print_next_steps(report: Report) -> int:
-    _print_stderr(
+    print_progress(
         f"broker: {report.damage_count} damaged lines and {report.problem_count} other problems,"
         " see above; everything else is imported. Use it as it is, or repair the files, delete the"
         " topics and import again"
@@ -296,7 +230,7 @@ class _Import:
                 batch, size = [], 0
         if batch:
             self._write(partition, batch, offset_map)
-        _print_stderr(f"{partition.topic}-{partition.number}: {offset_map.count} records")
+        print_progress(f"{partition.topic}-{partition.number}: {offset_map.count} records")
 
     def _check_retention(self, topic: str, oldest_ms: int) -> None:
         """Report records that retention will delete soon, because they keep their timestamps."""
@@ -351,7 +285,7 @@ class _Import:
                     f" out of order; its record has offset {offset_map.count - 1} here"
                 )
             if offset_map.count % _PROGRESS_RECORDS == 0:
-                _print_stderr(
+                print_progress(
                     f"{partition.topic}-{partition.number}: {offset_map.count} records so far"
                 )
 
@@ -436,7 +370,3 @@ def _with_retries(ask: Callable[[], tuple[int, _AnswerT]]) -> tuple[codec.KafkaE
         if is_final or not error.is_retriable or not tries_left:
             return error, answer
         time.sleep(limits.CLIENT_RETRY_SECONDS)
-
-
-def _print_stderr(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,78 @@
+"""The report of `broker import v1`: what was imported, and what could not be."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from broker.cli.reporting import print_progress
+from broker.cli.v1_directory import Damage, Partition
+from broker.model import limits
+
+if TYPE_CHECKING:
+    from broker.cli.offset_map import OffsetMap
+
+
+class Report:
+    """The result of an import; `problems` are what could not be imported unchanged."""
+
+    def __init__(self, mirror_count: int) -> None:
+        """Start an empty report; `mirror_count` segments are copies, which are skipped."""
+        self.mirror_count = mirror_count
+        self.maps: dict[Partition, OffsetMap] = {}
+        self.offsets: dict[str, dict[str, dict[int, int]]] = {}
+        self.damage_count = self.problem_count = 0
+        self.damages: list[Damage] = []  # the first IMPORT_DAMAGES_REPORTED
+        self.problems: list[str] = []  # likewise
+
+    def add_damage(self, damage: Damage) -> None:
+        """Print and count a damaged line; keep it unless the report has enough of them."""
+        print_progress(f"{damage.file}:{damage.line}: {damage.reason}")
+        self.damage_count += 1
+        if len(self.damages) < limits.IMPORT_DAMAGES_REPORTED:
+            self.damages.append(damage)
+
+    def add_problem(self, problem: str) -> None:
+        """Print and count a problem; keep it unless the report has enough of them."""
+        print_progress(problem)
+        self.problem_count += 1
+        if len(self.problems) < limits.IMPORT_DAMAGES_REPORTED:
+            self.problems.append(problem)
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether everything was imported."""
+        return not (self.damage_count or self.problem_count)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as JSON for programs."""
+        topics: dict[str, dict[str, object]] = {}
+        for partition, offset_map in self.maps.items():
+            topics.setdefault(partition.topic, {})[str(partition.number)] = {
+                "records": offset_map.count,
+                "first_offset_there": offset_map.first_source,
+                "offsets_are_the_same": offset_map.is_same,
+            }
+        return {
+            "is_complete": self.is_complete,
+            "topics": topics,
+            "committed_offsets": self.offsets,
+            "damaged_lines": self.damage_count,
+            "damages": [damage._asdict() for damage in self.damages],
+            "other_problems": self.problem_count,
+            "problems": self.problems,
+            "mirror_segments_skipped": self.mirror_count,
+        }
+
+    def as_text(self) -> Iterator[str]:
+        """Yield the lines of the report for people."""
+        for (topic, number), offset_map in self.maps.items():
+            note = (
+                ""
+                if offset_map.is_same
+                else f", first original offset {offset_map.first_source}: offsets changed"
+            )
+            yield f"{topic}-{number}: {offset_map.count} records{note}"
+        for group_id, topics in self.offsets.items():
+            yield f"group {group_id}: {sum(map(len, topics.values()))} committed offsets"
+        if self.mirror_count:
+            yield f"skipped {self.mirror_count} segments that are copies (-replica-)"
+        yield f"damaged lines: {self.damage_count}; problems: {self.problem_count}"
