@@ -1,12 +1,11 @@
 """`broker snapshot create`: hard links of a running broker's files, to be read without it."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from broker.cli.reachability import check_reachable
-from broker.cli.reporting import FORMATTER, add_broker, add_output
+from broker.cli.reporting import FORMATTER, add_broker, add_output, print_progress
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -47,7 +46,7 @@ def _create(parsed: argparse.Namespace) -> int:
         parsed.data_dir,
         parsed.broker,
         topics=parsed.topic,
-        say=lambda line: print(line, file=sys.stderr, flush=True),
+        say=print_progress,
     )
     print(report.in_format(parsed.output))
     return 0 if report.is_well else 1
