@@ -408,7 +408,7 @@ def test_as_much_is_answered_as_a_frame_has_room_for(client: RustLogClient, made
     assert len(client.read_all(made)) == 12
 
 
-def test_both_forms_write_and_read_the_same_log(client: RustLogClient, made: str) -> None:
+def test_both_dialects_write_and_read_the_same_log(client: RustLogClient, made: str) -> None:
     assert client.produce(made, [b"\x00\xff"]) == 0
     fields = {"topic": made, "partition": 0, "records": [[0, 255], []]}
     assert client.ask_json({"Produce": fields}) == {"Produce": {"offsets": [1, 2]}}

@@ -105,7 +105,9 @@ def test_what_unfolds_too_far_is_told_with_its_offset_and_what_comes_before_it_i
 
     with RustLogClient(broker.address) as client:
         assert client.fetch("t", 0).records == [b"a"]
-        with pytest.raises(RefusedError, match="the batch at offset 3 decompresses to too many bytes"):
+        with pytest.raises(
+            RefusedError, match="the batch at offset 3 decompresses to too many bytes"
+        ):
             client.fetch("t", 3)
 
 

@@ -132,7 +132,7 @@ def test_requests_that_come_together_are_answered_in_order(rustlog: RustLogWire)
         (commit("g", "t", 0, 1), 0),
     ],
 )
-def test_what_is_not_served_at_once_is_left_to_python_in_its_form(
+def test_what_is_not_served_at_once_is_left_to_python_in_its_dialect(
     rustlog: RustLogWire, payload: bytes, version: int
 ) -> None:
     rustlog.client.send(frame(PING) + frame(payload))

@@ -46,7 +46,7 @@ def answered(answer: FetchAnswerWriter) -> tuple[list[bytes], int]:
 
 
 @given(VALUES, st.integers(0, 2**62))
-def test_both_forms_tell_the_same(values: list[bytes | None], offset: int) -> None:
+def test_both_dialects_tell_the_same(values: list[bytes | None], offset: int) -> None:
     short = FetchAnswerWriter(offset, 1 << 20, is_json=False)
     text = FetchAnswerWriter(offset, 1 << 20, is_json=True)
     for each in (short, text):
@@ -83,7 +83,7 @@ def test_what_is_before_the_wanted_offset_is_left_out(
 
 
 @pytest.mark.parametrize(("bytes_max", "count"), [(1, 1), (24, 1), (25, 2), (37, 2), (38, 3)])
-def test_max_bytes_counts_twelve_bytes_a_record_in_the_binary_form(
+def test_max_bytes_counts_twelve_bytes_a_record_in_the_binary_dialect(
     bytes_max: int, count: int
 ) -> None:
     answer = FetchAnswerWriter(0, bytes_max, is_json=False)
@@ -101,7 +101,7 @@ def test_max_bytes_counts_the_payload_in_json(bytes_max: int, count: int) -> Non
     assert answer.count == count
 
 
-def test_the_binary_form_stops_at_a_gap_and_json_does_not() -> None:
+def test_the_binary_dialect_stops_at_a_gap_and_json_does_not() -> None:
     short = FetchAnswerWriter(0, 1 << 20, is_json=False)
     text = FetchAnswerWriter(0, 1 << 20, is_json=True)
     for each in (short, text):

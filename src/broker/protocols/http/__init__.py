@@ -26,8 +26,8 @@ class Http:
     __slots__ = ()
     name = "http"
 
-    def dialect(self, config: Config) -> native.Http:  # noqa: ARG002 (it has no settings)
-        """Make its native path."""
+    def dialect(self, config: Config) -> native.Http:  # noqa: ARG002 (nothing of it is configured)
+        """Make its native side."""
         return native.Http(self)
 
     def handle(

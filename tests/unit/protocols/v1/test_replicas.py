@@ -69,8 +69,8 @@ def test_a_role_is_taken_and_given_back_and_the_followers_stay(replicas: Replica
 
 
 def test_a_topic_that_is_made_again_begins_anew(replicas: Replicas) -> None:
-    notified: list[int] = []
-    replicas.on_roles_changed = notified.append
+    told: list[int] = []
+    replicas.on_roles_changed = told.append
     replicas.set_follower(PLACE, NOW_MS, is_follower=True)
     replicas.report(OTHER, 1, 5, 5, NOW_MS)
 
@@ -79,7 +79,7 @@ def test_a_topic_that_is_made_again_begins_anew(replicas: Replicas) -> None:
 
     assert not replicas.is_follower(PLACE)
     assert replicas.in_sync(OTHER, 5, NOW_MS) == [0]
-    assert notified == [1, 0]
+    assert told == [1, 0]
 
 
 def test_no_more_partitions_are_remembered_than_may_be(replicas: Replicas) -> None:
