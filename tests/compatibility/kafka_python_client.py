@@ -98,8 +98,8 @@ class KafkaPythonClient(Client):
 
     def join(self, group: str, topic: str) -> Member:
         consumer = KafkaConsumer(topic, **member_options(self._address, group))
-        # A leader that assigns before it knows the topic's partitions joins again when it does; if a
-        # poll ends between that JoinGroup and its SyncGroup, kafka-python 3.0.12 forgets the join:
-        # it sends no heartbeat and joins no more.
+        # A leader that assigns before it knows the topic's partitions joins again when it does. If
+        # a poll ends between that JoinGroup and its SyncGroup, kafka-python 3.0.12 forgets the
+        # join: it sends no heartbeat and never joins again.
         assert consumer.partitions_for_topic(topic), "the topic is not there"
         return KafkaPythonMember(consumer)

@@ -15,7 +15,6 @@ from broker.model.address import Address
 from broker.model.clock import SystemClock
 from broker.model.config import Config, load, value_to_text
 from broker.model.settings import BROKER_SETTINGS
-from broker.server.garbage_collection import bound_collections
 
 
 def configuration(

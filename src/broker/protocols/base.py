@@ -9,7 +9,7 @@ from asyncio import Future
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from broker._native.wire.connection import Flow, NativeProtocol
+from broker._native.wire.connection import NativeProtocol, ResponseStream
 from broker.core.log import Log
 from broker.core.session import Session
 from broker.model.config import Config
@@ -39,7 +39,7 @@ class SilentAnswer(NamedTuple):
     written: Sequence[tuple[Log, int]]
 
 
-class FlowAnswer(NamedTuple):
+class StreamAnswer(NamedTuple):
     """A stream of frames that a native flow sends; later requests wait until the flow ends."""
 
     stream: ResponseStream
@@ -70,7 +70,7 @@ class Deferred(Generic[_ResultT, _AnswerT_co]):
 
 
 # A response: its bytes without framing, or one of the classes above.
-Answer: TypeAlias = bytes | LastAnswer | DroppableAnswer | SilentAnswer | FlowAnswer
+Answer: TypeAlias = bytes | LastAnswer | DroppableAnswer | SilentAnswer | StreamAnswer
 # A response, now or later.
 Reply: TypeAlias = Answer | Deferred[Any, Answer] | Awaitable[Answer]
 
@@ -82,7 +82,7 @@ class WireProtocol(Protocol):
     def name(self) -> str:
         """The name in broker.model.protocol_names."""
 
-    def dialect(self, config: Config) -> NativeProtocol:
+    def native_protocol(self, config: Config) -> NativeProtocol:
         """Make the native path of its connections, which leaves other requests to `handle`."""
 
     def handle(

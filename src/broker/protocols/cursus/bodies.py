@@ -118,10 +118,10 @@ def _is_command(text: Text) -> bool:
 
 async def _decompressed(codec: int, body: bytes, thread: Recompression) -> bytes:
     try:
-        if len(body) <= CURSUS_UNFOLDED_ON_LOOP_BYTES_MAX:
+        if len(body) <= CURSUS_DECOMPRESSED_ON_LOOP_BYTES_MAX:
             with suppress(CodecError):  # too long, or invalid, which the thread reports below
-                return decompress(codec, body, CURSUS_UNFOLDED_ON_LOOP_BYTES_MAX)
-        return await thread.unfold(codec, body, CURSUS_FRAME_BYTES_MAX)
+                return decompress(codec, body, CURSUS_DECOMPRESSED_ON_LOOP_BYTES_MAX)
+        return await thread.decompress(codec, body, CURSUS_FRAME_BYTES_MAX)
     except CodecError as error:
         raise refused("decode_failed", reason=quoted(str(error))) from None
 

@@ -38,7 +38,7 @@ class Cursus:
         """Start with an empty state, unless one is given."""
         self._state = state or ProtocolState()
 
-    def dialect(self, config: Config) -> native.Cursus:  # noqa: ARG002 (it has no settings)
+    def native_protocol(self, config: Config) -> native.Cursus:  # noqa: ARG002 (it has no settings)
         """Make its native path, which shares the round robin of partitions with `handle`."""
         return native.Cursus(self, self._state.turns)
 

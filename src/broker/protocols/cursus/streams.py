@@ -165,7 +165,7 @@ class Streams:
             data = stream.log.read(stream.next_offset, 1)
             [header, *_] = scan_headers(data)
         except StorageError:
-            stream.go_on_at(stream.next_offset)  # the stream finds its log offline
+            stream.resume_at(stream.next_offset)  # the stream finds its log offline
             return
         work = self._decompress(stream, reader, header, data[: header.size])
         self._decompressing[stream] = self._start(work)
@@ -194,7 +194,7 @@ class Streams:
         self._decompressed.pop(stream, None)
         held = {each: each.unfolded_bytes for each in self._decompressed}
         self._decompressed = {each: None for each, has in held.items() if has > 0}
-        over = sum(held.values()) + size - CURSUS_STREAMS_UNFOLDED_BYTES_MAX
+        over = sum(held.values()) + size - CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX
         for each in tuple(self._decompressed):
             if over <= 0:
                 break

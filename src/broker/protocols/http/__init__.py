@@ -26,7 +26,7 @@ class Http:
     __slots__ = ()
     name = "http"
 
-    def dialect(self, config: Config) -> native.Http:  # noqa: ARG002 (nothing of it is configured)
+    def native_protocol(self, config: Config) -> native.Http:  # noqa: ARG002 (nothing of it is configured)
         """Make its native side."""
         return native.Http(self)
 

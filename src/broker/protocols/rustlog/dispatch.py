@@ -68,7 +68,7 @@ class RustLog:
         error = RefusalError(Failure.WRITE, reason=reason(ErrorCode.KAFKA_STORAGE_ERROR))
         return _BINARY.refuse(error)
 
-    def dialect(self, config: Config) -> native.RustLog:  # noqa: ARG002 (nothing of it is configured)
+    def native_protocol(self, config: Config) -> native.RustLog:  # noqa: ARG002 (nothing of it is configured)
         """Make its native side."""
         return native.RustLog(self, self.counters, write_failed=self.write_failed)
 

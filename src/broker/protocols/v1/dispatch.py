@@ -42,7 +42,7 @@ class V1:
         self.replicas = Replicas(V1_REPLICATED_PARTITIONS_MAX)
         self._brokers = Brokers(V1_BROKERS_MAX)
 
-    def dialect(self, config: Config) -> native.V1:  # noqa: ARG002 (it has no settings)
+    def native_protocol(self, config: Config) -> native.V1:  # noqa: ARG002 (it has no settings)
         """Make its native path; it leaves PRODUCE to `handle` while any partition is a follower."""
         dialect = native.V1(self, STORAGE_FAILURE)
 

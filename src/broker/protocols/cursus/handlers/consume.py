@@ -91,7 +91,7 @@ async def handle(request: Request) -> bytes:
             return _frame(wanted).take()
         if any(_end(each.log, wanted) > each.end for each in sources):
             continue  # a log has grown since it was read
-        await request.broker.growth.wait([each.log for each in sources], left_ms / 1000)
+        await request.broker.log_waiters.wait([each.log for each in sources], left_ms / 1000)
 
 
 async def _answer(request: Request, wanted: _Wanted, sources: list[_Source]) -> bytes | None:

@@ -148,7 +148,7 @@ async def _batch(
     yield batch
 
 
-async def _add(request: Request, holder: Holder, place: Place, code: str) -> None:
+async def _add(request: Request, holder: Holder, place: TopicPartition, code: str) -> None:
     """Add a partition to the transaction, before the first write to it."""
     error = await request.broker.transactions.add(AddRequest(holder.producer, (place,)))
     if error is ErrorCode.PRODUCER_FENCED:  # not fenced a moment ago: the transaction timed out

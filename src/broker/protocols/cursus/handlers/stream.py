@@ -46,7 +46,7 @@ class _Wanted(NamedTuple):
     generation: int
 
 
-async def handle(request: Request) -> FlowAnswer | LastAnswer:
+async def handle(request: Request) -> StreamAnswer | LastAnswer:
     """Open the stream; close it at once if it cannot start at its offset."""
     wanted = _wanted(request.command)
     topic = _topic(request, wanted)
@@ -66,7 +66,7 @@ async def handle(request: Request) -> FlowAnswer | LastAnswer:
         is_committed=wanted.is_committed,
         records_max=wanted.records_max,
         keepalive_ms=0 if wanted.is_positional else CURSUS_KEEPALIVE_MS,
-        tell=request.state.streams.on_event,
+        notify=request.state.streams.on_event,
     )
     key = (topic.name, wanted.partition, wanted.group) if wanted.group else None
     request.state.streams.add(

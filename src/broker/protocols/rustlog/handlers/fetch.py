@@ -128,7 +128,7 @@ async def _decompressed(
 ) -> bytes | None:
     if header.attributes & CODEC == 0:
         return None
-    return await unfold_records(header, batch, run_in_thread)
+    return await decompress_records(header, batch, run_in_thread)
 
 
 def _next_offset(answer: FetchAnswerWriter, end: int) -> int:
