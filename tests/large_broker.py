@@ -117,11 +117,11 @@ class LargeBroker(FakeBroker):
         request = JoinRequest(
             group, "", None, "client", "/127.0.0.1", 45_000, 300_000, "consumer", protocols
         )
-        return self.coordinator.join(request)
+        return self.coordinator.join_group(request)
 
     async def _join_consumers(self, number: int) -> None:
         names = tuple(topic_names(self.size))
-        joined = await self.coordinator.consumer_heartbeat(
+        joined = await self.coordinator.consumer_group_heartbeat(
             ConsumerHeartbeat(
                 "consumers",
                 f"member-{number}",

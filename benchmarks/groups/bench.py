@@ -117,7 +117,7 @@ class Bench:
     def join(self, group: str, member: str = "", client: str = "client") -> Future[JoinResponse]:
         """Ask to be in the next generation."""
         protocols = (GroupProtocol("range", SUBSCRIPTION), GroupProtocol("sticky", SUBSCRIPTION))
-        return self.coordinator.join(
+        return self.coordinator.join_group(
             JoinRequest(
                 group, member, None, client, "/127.0.0.1", 45_000, 300_000, "consumer", protocols
             )
@@ -126,7 +126,7 @@ class Bench:
     def become_stable(self, group: str, count: int) -> list[str]:
         """Let a group have so many members: one alone, then the others together."""
         leader = self.join(group).result().member_id
-        self.coordinator.sync(SyncRequest(group, leader, None, 1))
+        self.coordinator.sync_group(SyncRequest(group, leader, None, 1))
         joining: list[Future[JoinResponse]] = []
         for number in range(count - 1):
             client = f"c{number}"
@@ -141,7 +141,7 @@ class Bench:
         for member in members:
             assignments = dict.fromkeys(members, ASSIGNMENT) if member == leader else {}
             request = SyncRequest(group, member, None, generation, assignments)
-            synced.append(self.turn(partial(self.coordinator.sync, request)))
+            synced.append(self.turn(partial(self.coordinator.sync_group, request)))
         self.tick_until(lambda: all(each.done() for each in synced))
         return members
 

@@ -4,7 +4,7 @@
     JOIN g t c1 assignor=range
     HEARTBEAT g t c1 2
 
-`family=CURSUS` speaks another dialect, `session=` and `suffix=` are what its joins may say. A
+`protocol=CURSUS` speaks another dialect, `session=` and `suffix=` are what its joins may say. A
 generation may be `any` and a member `anybody`, as Cursus's members need not know it.
 
     COMMITS g t c1-4711 2 0:5 1:6
@@ -52,7 +52,7 @@ class AssignedConversation(Conversation[GroupShard]):
             words.text("suffix"),
         )
         self.apply(self.shard.end_sessions(group_id, self.now()))
-        self.apply(self.shard.assigned.join(request, member_id, self.now()))
+        self.apply(self.shard.assigned.assigned_group_join(request, member_id, self.now()))
 
     def do_SYNC(self, words: Words) -> None:  # noqa: N802
         self.apply(self.shard.assigned.sync(self._call(words), words.bare[2], self.now()))
@@ -92,7 +92,7 @@ class AssignedConversation(Conversation[GroupShard]):
 
 
 def _protocol(words: Words) -> AssignedProtocol:
-    return AssignedProtocol[words.text("family", "V1")]
+    return AssignedProtocol[words.text("protocol", "V1")]
 
 
 def _long(name: str) -> str:

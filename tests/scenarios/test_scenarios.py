@@ -65,12 +65,12 @@ class GroupConversation(ConsumerConversation, AssignedConversation):
     def __init__(self) -> None:
         self.settings = GroupSettings()
         self.topics = FakeTopics()
-        self.budget = GroupMemoryBudget(1 << 62)
+        self.memory_budget = GroupMemoryBudget(1 << 62)
         super().__init__(RECORD_FORMAT)
 
     def make_shard(self) -> GroupShard:
-        shard = GroupShard(self.settings, self.budget, self.topics)
-        self.budget.count(lambda: [shard.held])
+        shard = GroupShard(self.settings, self.memory_budget, self.topics)
+        self.memory_budget.measure(lambda: [shard.memory_usage])
         return shard
 
     def shown_record(self, record: records.Record) -> str:
@@ -92,8 +92,8 @@ class GroupConversation(ConsumerConversation, AssignedConversation):
         )
         self.settings = consumer_words.settings_of(words, self.settings)
         has_room = words.text("room", "yes") == "yes"
-        self.budget = GroupMemoryBudget(
-            words.number("held_bytes_max", 1 << 62), 10_000 if has_room else 0
+        self.memory_budget = GroupMemoryBudget(
+            words.number("memory_bytes_max", 1 << 62), 10_000 if has_room else 0
         )
         self.begin_again()
 
@@ -118,7 +118,7 @@ class GroupConversation(ConsumerConversation, AssignedConversation):
             fresh_id=str(self.ids),
             reason=words.text("reason"),
         )
-        self.apply(self.shard.join(request, words.token, self.now()))
+        self.apply(self.shard.classic_group_join(request, words.token, self.now()))
 
     def do_sync(self, words: Words) -> None:
         request = SyncRequest(

@@ -130,7 +130,7 @@ class ConsumerMember:
         )
         sent_ms = self._sim.time.now_ms
         answer: ConsumerHeartbeatResponse | None = await self._sim.network.ask(
-            lambda broker: broker.groups.consumer_heartbeat(request),
+            lambda broker: broker.groups.consumer_group_heartbeat(request),
             # Whoever has not missed an answer is not told again what it has got (as in Kafka).
             comes_late=False,
         )
@@ -182,7 +182,7 @@ class ConsumerMember:
             LEAVE_STATIC_EPOCH if is_for_a_while else LEAVE_EPOCH,
             self._instance_id,
         )
-        await self._sim.network.ask(lambda broker: broker.groups.consumer_heartbeat(request))
+        await self._sim.network.ask(lambda broker: broker.groups.consumer_group_heartbeat(request))
 
 
 def _shown(partitions: object) -> object:

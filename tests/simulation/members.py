@@ -172,7 +172,7 @@ class ClassicMember:
             requires_member_id=True,
         )
         answer: JoinResponse | None = await self._sim.network.ask(
-            lambda broker: broker.groups.join(request),
+            lambda broker: broker.groups.join_group(request),
             timeout_ms=REBALANCE_MS + 5_000,
             comes_late=self._joins_late,
         )
@@ -235,7 +235,7 @@ class ClassicMember:
             self._metadata().name,
         )
         answer: SyncResponse | None = await self._sim.network.ask(
-            lambda broker: broker.groups.sync(request), timeout_ms=REBALANCE_MS + 5_000
+            lambda broker: broker.groups.sync_group(request), timeout_ms=REBALANCE_MS + 5_000
         )
         self._sim.note(f"sync {self.name} {self.generation}: {answer and answer[:2]}")
         return answer
@@ -299,7 +299,7 @@ class ClassicMember:
         leaving = LeavingMember(self._member_id, self._instance_id)
         request = LeaveRequest(self._group_id, (leaving,))
         self._lose()
-        await self._sim.network.ask(lambda broker: broker.groups.leave(request))
+        await self._sim.network.ask(lambda broker: broker.groups.leave_group(request))
         self._is_over = True
 
 

@@ -7,12 +7,12 @@ import pytest
 
 from broker.core import coordinator
 from broker.core.groups.assigned.commands import AssignedError
-from broker.core.groups.assigned.draft import Draft as AssignedDraft
 from broker.core.groups.assigned.group import AssignedGroup
+from broker.core.groups.assigned.group_update import AssignedGroupUpdate
 from broker.core.groups.classic import ClassicGroup
 from broker.core.groups.consumer import migration
-from broker.core.groups.consumer.draft import Draft
 from broker.core.groups.consumer.group import ConsumerGroup
+from broker.core.groups.consumer.group_update import ConsumerGroupUpdate
 from broker.core.groups.consumer.records import NO_PARTITIONS
 from broker.core.groups.pending_offsets import PendingOffsets
 from broker.core.groups.shard import GroupShard
@@ -57,11 +57,11 @@ def _skip_epochs_of_commits(patch: Patch) -> None:
 
 
 def _give_before_it_is_free(patch: Patch) -> None:
-    patch.setattr(Draft, "_is_taken", lambda *_: False)
+    patch.setattr(ConsumerGroupUpdate, "_is_owned_by_another", lambda *_: False)
 
 
 def _never_miss_consumers(patch: Patch) -> None:
-    patch.setattr(ConsumerGroup, "heard_of", lambda *_: None)
+    patch.setattr(ConsumerGroup, "extend_session", lambda *_: None)
 
 
 def _forget_at_an_upgrade(patch: Patch) -> None:
@@ -73,20 +73,20 @@ def _assign_in_the_same_generation(patch: Patch) -> None:
         self.generation = max(2, self.generation)
         self.reasons.append(reason)
 
-    patch.setattr(AssignedDraft, "_bump", bump)
+    patch.setattr(AssignedGroupUpdate, "_bump_generation", bump)
 
 
 def _skip_generations_of_assigned(patch: Patch) -> None:
     call_error = AssignedGroup._call_error
 
-    def of_any(self: Any, draft: Any, call: Any, now: Any) -> AssignedError:
-        return call_error(self, draft, call._replace(generation=draft.generation), now)
+    def of_any(self: Any, update: Any, call: Any, now: Any) -> AssignedError:
+        return call_error(self, update, call._replace(generation=update.generation), now)
 
     patch.setattr(AssignedGroup, "_call_error", of_any)
 
 
 def _never_miss_assigned(patch: Patch) -> None:
-    patch.setattr(AssignedGroup, "_silent", lambda *_: [])
+    patch.setattr(AssignedGroup, "_expired_members", lambda *_: [])
 
 
 def _fence_nobody(patch: Patch) -> None:

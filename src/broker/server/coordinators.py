@@ -207,7 +207,7 @@ def _group_settings(config: Config, group_configs: GroupConfigs) -> GroupSetting
         session_timeout_ms_max=config.integer("group.max.session.timeout.ms"),
         members_max=config.integer("group.max.size"),
         offset_metadata_bytes_max=config.integer("offset.metadata.max.bytes"),
-        held_bytes_max=memory_bytes() // GROUPS_MEMORY_SHARE,
+        memory_bytes_max=memory_bytes() // GROUPS_MEMORY_SHARE,
         offsets_retention_ms=config.integer("offsets.retention.minutes") * 60_000,
         consumer=ConsumerSettings(
             group_setting=group_configs.setting,

@@ -77,7 +77,7 @@ class V1Copies:
             image.topic,
             image.generation,
             image.assignor.value,
-            {each: group.heard_wall_ms(each, now) for each in image.members},
+            {each: group.last_seen_wall_ms(each, now) for each in image.members},
             {each.member_id: each.partitions for each in image.members.values()},
         )
 

@@ -1,8 +1,8 @@
-"""What concerns many groups or many offsets: lists, fetches, deletions, expiry.
+"""Requests over many groups or many offsets: lists, fetches, deletions, expiry.
 
-Sources: kafka.md 2.6, KIP-211. It comes in steps, each of which looks at few groups and offsets:
-whoever drives them serves others between two steps. A decision must have its effect before the next
-one is asked for; what others did meanwhile is looked at anew.
+Expiry follows KIP-211. The work is done in steps, each over a few groups and offsets; the driver
+serves other requests between two steps. The records of one decision must be replayed before the
+next decision is requested, because each step reads the state again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from broker.core.groups.commands import (
     ListGroupsResponse,
 )
 from broker.core.groups.consumer.group import ConsumerGroup
-from broker.core.groups.kinds import Group
+from broker.core.groups.group_types import Group
 from broker.core.groups.offsets import CommittedOffsets
 from broker.core.groups.records import CommittedOffset, OffsetRecord
 from broker.core.machine import Decision, Moment, Token
@@ -32,14 +32,14 @@ from broker.model.limits import (
     REMOVALS_PER_STEP,
 )
 
-# In decisions: offsets that are looked up are cheaper than records.
+# The cost of one fetch step, in decisions: looking an offset up is cheaper than writing a record.
 _FETCH_WEIGHT = OFFSETS_FETCHED_PER_STEP // (4 * COORDINATOR_DECISION_RECORDS)
-# What was looked at, counted, and the records that remove it.
+# The number of offsets examined, and the records that remove the expired ones of them.
 _Part: TypeAlias = tuple[int, list[OffsetRecord]]
 
 
 class Administration:
-    """The groups of one coordinator partition, as somebody sees them who is in none."""
+    """Administrative requests to the groups and offsets of one coordinator partition."""
 
     def __init__(
         self,
@@ -47,20 +47,20 @@ class Administration:
         offsets: CommittedOffsets,
         settings: GroupSettings,
     ) -> None:
-        """Look at the groups and offsets of a shard, which stay the shard's."""
+        """Read the groups and offsets that a shard owns."""
         self._groups = groups
         self._offsets = offsets
         self._settings = settings
-        self._asking: set[Token] = set()  # who waits for the end of several steps
+        self._waiting: set[Token] = set()  # requests whose steps have not ended
 
     def waiting(self) -> list[Token]:
-        """Everybody whose request has begun and has not ended."""
-        return list(self._asking)
+        """Return the tokens of requests that have begun and have not ended."""
+        return list(self._waiting)
 
-    # ---- looking ---------------------------------------------------------------------------------
+    # ---- lists and fetches -----------------------------------------------------------------------
 
     def list_groups(self, request: ListGroupsRequest, token: Token) -> Iterator[GroupDecision]:
-        """The groups that pass the filters."""
+        """Respond with the groups that pass the filters."""
         return self._until_answered(token, self._list_groups(request, token))
 
     def _list_groups(self, request: ListGroupsRequest, token: Token) -> Iterator[GroupDecision]:
@@ -78,9 +78,9 @@ class Administration:
         yield Decision((), [(token, ListGroupsResponse(ErrorCode.NONE, tuple(listed)))])
 
     def fetch_offsets(self, request: FetchOffsetsRequest, token: Token) -> Iterator[GroupDecision]:
-        """How far a group has read, of more partitions than one step looks at.
+        """Respond with committed offsets of more partitions than one step covers.
 
-        Each offset is as it is in its step; whoever has left meanwhile is still answered.
+        Each offset is read in its step; a member that leaves meanwhile still gets a response.
         """
         return self._until_answered(token, self._fetch_offsets(request, token))
 
@@ -95,7 +95,7 @@ class Administration:
         for topic, part in self._fetched(request):
             wanted = {topic: part}
             fetched = self._offsets.fetch(request._replace(topics=wanted))[topic]
-            if request.topics is None:  # without those that are forgotten by now
+            if request.topics is None:  # without offsets that were removed meanwhile
                 fetched = {each: offset for each, offset in fetched.items() if offset is not None}
             found.setdefault(topic, {}).update(fetched)
             if request.requires_stable:
@@ -107,7 +107,7 @@ class Administration:
         yield Decision((), [(token, FetchOffsetsResponse(ErrorCode.NONE, found, unstable))])
 
     def _fetched(self, request: FetchOffsetsRequest) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """So many of the partitions asked for as one step looks at; one part of none."""
+        """Yield the requested partitions in parts of one step; one empty part if there are none."""
         topics: Mapping[str, Iterable[int]] | None = request.topics
         if topics is None:
             topics = self._offsets.of_group(request.group_id)
@@ -119,18 +119,20 @@ class Administration:
     def _until_answered(
         self, token: Token, steps: Iterator[GroupDecision]
     ) -> Iterator[GroupDecision]:
-        """Keep who asked from now on, so that they are told if the steps come to no end."""
-        self._asking.add(token)
-        return self._taken(token, steps)
+        """Register the token, so that it gets an error if the steps are never finished."""
+        self._waiting.add(token)
+        return self._run_registered(token, steps)
 
-    def _taken(self, token: Token, steps: Iterator[GroupDecision]) -> Iterator[GroupDecision]:
+    def _run_registered(
+        self, token: Token, steps: Iterator[GroupDecision]
+    ) -> Iterator[GroupDecision]:
         yield from steps
-        self._asking.discard(token)
+        self._waiting.discard(token)
 
     # ---- deleting --------------------------------------------------------------------------------
 
     def delete_group(self, group_id: str, token: Token) -> Iterator[GroupDecision]:
-        """An administrator deletes a group without members, and all its offsets."""
+        """Delete a group without members, and all its offsets."""
         return self._until_answered(token, self._delete_group(group_id, token))
 
     def _delete_group(self, group_id: str, token: Token) -> Iterator[GroupDecision]:
@@ -155,7 +157,7 @@ class Administration:
     def delete_offsets(
         self, request: DeleteOffsetsRequest, token: Token
     ) -> Iterator[GroupDecision]:
-        """An administrator lets a group forget partitions that none of its members reads."""
+        """Delete a group's offsets of partitions that none of its members is subscribed to."""
         return self._until_answered(token, self._delete_offsets(request, token))
 
     def _delete_offsets(
@@ -171,11 +173,11 @@ class Administration:
     def _unread(
         self, request: DeleteOffsetsRequest, errors: dict[str, ErrorCode]
     ) -> Iterator[_Part]:
-        """What is to be forgotten, part by part; each topic's error as far as it is known."""
+        """Yield removals, part by part, and fill in each topic's error."""
         for topic, partitions in request.topics.items():
             errors[topic] = ErrorCode.NONE
             for part in _parts(partitions):
-                group = self._groups.get(request.group_id)  # None: forgotten with its last offset.
+                group = self._groups.get(request.group_id)  # None: removed with its last offset.
                 if group is not None and group.subscribes_to(topic):
                     errors[topic] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
                     break
@@ -185,10 +187,10 @@ class Administration:
                 )
 
     def forget_topic(self, topic: str, deleted_ms: int) -> Iterator[GroupDecision]:
-        """Every group forgets the offsets of a topic that is gone since that wall time.
+        """Delete every group's offsets of a topic that was deleted at that wall time.
 
-        What was committed later is of another topic of that name. This may be done long after the
-        deletion, and again after a load.
+        Offsets that were committed later belong to a new topic of that name. This may run long
+        after the deletion, and again after a load.
         """
         return _gathered(
             (1 + len(part), self._offsets.removals_until(group_id, topic, part, deleted_ms))
@@ -199,11 +201,11 @@ class Administration:
     # ---- expiry ----------------------------------------------------------------------------------
 
     def expire(self, now: Moment) -> Iterator[GroupDecision]:
-        """Groups forget what is too old, and are forgotten with their last offset.
+        """Remove expired offsets, and groups without members and offsets.
 
-        A group that had members counts from the moment it became empty; a consumer without
-        membership from each commit, and so does a group with members for topics that none of them
-        is subscribed to any more. A client of old may have set a time of its own.
+        An offset's retention begins when its group became empty; without membership, or for a topic
+        that no member is subscribed to, it begins at the commit. Clients before OffsetCommit v5 may
+        have set an expiry time of their own.
         """
         for group_id in list(self._groups):
             expired = 0
@@ -243,7 +245,7 @@ class Administration:
         return age_ms >= self._settings.offsets_retention_ms
 
     def _end_of_expiry(self, group_id: str, expired: int, now: Moment) -> GroupDecision:
-        """Say what a group has lost; and let the group go if that was its last."""
+        """Note the expired offsets of a group; end the group if it has no offset left."""
         decision: GroupDecision = Decision()
         if expired:
             decision.note(
@@ -255,7 +257,9 @@ class Administration:
         group = self._groups.get(group_id)
         if group is None or not group.is_idle or self._offsets.has_any(group_id):
             return decision
-        start_ms = group.retention_start_ms("") or 0  # of no topic: nobody is subscribed
+        start_ms = (
+            group.retention_start_ms("") or 0
+        )  # "" is no topic: no member is subscribed to it
         if group.is_stored and now.wall_ms - start_ms >= self._settings.offsets_retention_ms:
             decision.records += group.tombstones()
             decision.note("group expired", "it has neither members nor offsets", group=group_id)
@@ -263,20 +267,20 @@ class Administration:
 
 
 def fetch_error(group: Group | None, request: FetchOffsetsRequest) -> ErrorCode:
-    """Why whoever asks may not read a group's offsets; without a group everybody may."""
+    """Return why the caller may not read a group's offsets; NONE if there is no such group."""
     if isinstance(group, ConsumerGroup):
         return group.fetch_error(request.member_id, request.member_epoch)
     return ErrorCode.NONE
 
 
 def _parts(partitions: Sequence[int]) -> Iterator[Sequence[int]]:
-    """So many partitions as one step looks at; one part if there are none."""
+    """Yield partitions in parts of one step; one empty part if there are none."""
     for first in range(0, max(len(partitions), 1), REMOVALS_PER_STEP):
         yield partitions[first : first + REMOVALS_PER_STEP]
 
 
 def _gathered(parts: Iterable[_Part]) -> Iterator[GroupDecision]:
-    """As many parts in one decision as one step looks at."""
+    """Combine parts into decisions of one step each."""
     records: list[OffsetRecord] = []
     looked_at = 0
     for weight, removals in parts:

@@ -1,26 +1,27 @@
-"""One classic group: members agree on a generation, their leader assigns, the broker keeps watch.
+"""One classic group: members join a generation, their leader assigns the partitions.
 
-                      a join                         initial delay, or all came, or timeout
+                      a join                     initial delay, or all joined, or timeout
     Empty ------------------------> PreparingRebalance ------------------------> CompletingRebalance
-      ^                               ^            |  nobody left                          |
+      ^                               ^            |  no member left                       |
       |                               |            v                          the leader's |
       +---------------------------------------- Empty                       assignments    |
                                       |                                                    v
                                       +--------- join, leave, expiry --------------------- Stable
 
-(kafka.md 2.6; Kafka's GroupMetadataManager, KIP-62, KIP-345, KIP-394, KIP-814.)
+(Kafka's GroupMetadataManager; KIP-62, KIP-345, KIP-394, KIP-814.)
 
-The state is not stored, it follows from two things:
+The state is not stored. It is derived from two things:
 
-- `image`, what the last record says. Only `replay` changes it. A completed join writes one
-  (generation + 1, no assignments yet), the leader's sync writes one (assignments), so does the
-  last member that leaves, and a static member that comes back under a new id.
-- the waiting room, open between two generations. Members come and go there; it is never written,
-  and the record that ends a rebalance closes it.
+- `image`, the content of the last record. Only `replay` changes it. A record is written when a
+  join completes (generation + 1, no assignments yet), when the leader's sync brings assignments,
+  when the last member leaves, and when a static member rejoins with a new member id.
+- `PendingRebalance`, which exists between two generations. Members join and leave it. It is never
+  written; the record that completes the rebalance ends it.
 
-Sessions, parked requests and ids handed out (`GroupPresence`, `Syncs`, `HandedOutIds`) are not
-written either: after a load members get a full session timeout, and everybody who waited was told.
-At most one record follows from a command, so that each command sees the last one's effect.
+Sessions, waiting requests and ids without a join (`GroupPresence`, `PendingSyncs`,
+`PendingMembers`) are not written either: after a load members have a full session timeout, and
+requests that were waiting have been answered with an error. A command writes at most one record, so
+that each command sees the effect of the one before.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -43,16 +44,16 @@ from broker.core.groups.commands import (
     SyncRequest,
     SyncResponse,
 )
-from broker.core.groups.joining import (
-    Syncs,
-    WaitingRoom,
+from broker.core.groups.presence import GroupPresence, PendingMembers, Presence
+from broker.core.groups.rebalance import (
+    PendingRebalance,
+    PendingSyncs,
     choose_protocol,
-    joined,
+    join_response,
     new_member,
-    replaced,
-    synced,
+    sync_response,
+    with_replaced,
 )
-from broker.core.groups.presence import GroupPresence, HandedOutIds, Presence
 from broker.core.groups.records import GroupImage, GroupRecord, Member, Record
 from broker.core.groups.subscription import CONSUMER_PROTOCOL, subscribed_topics
 from broker.core.machine import Decision, Moment, Token
@@ -63,27 +64,27 @@ GROUP_TYPE = "classic"  # as ListGroups shows it
 
 
 class ClassicGroup:
-    """The state machine of one group. Commands return a Decision; `replay` makes it true."""
+    """The state machine of one group. Commands return a Decision; `replay` applies its records."""
 
     def __init__(self, group_id: str, settings: GroupSettings) -> None:
-        """Begin without members, as a group that nobody has written of."""
+        """Create a group without members that is not in the log yet."""
         self.group_id = group_id
         self.image = GroupImage()
-        self.watched_ms: int | None = None  # when its shard will look at it again
+        self.tick_scheduled_ms: int | None = None  # when its shard will call `tick`
         self._settings = settings
-        self._room: WaitingRoom | None = None
+        self._rebalance: PendingRebalance | None = None
         self._presence = GroupPresence()
-        self._handed_out = HandedOutIds()
-        self._syncs = Syncs()
+        self._pending_members = PendingMembers()
+        self._pending_syncs = PendingSyncs()
         self._subscribed: tuple[GroupImage, frozenset[str] | None] | None = None
         self._assigned_bytes = 0
 
-    # ---- what it is ------------------------------------------------------------------------------
+    # ---- state -----------------------------------------------------------------------------------
 
     @property
     def state(self) -> GroupState:
-        """Where the group stands."""
-        if self._room is not None:
+        """The state of the group, as Kafka names it."""
+        if self._rebalance is not None:
             return GroupState.PREPARING_REBALANCE
         if not self.image.members:
             return GroupState.EMPTY
@@ -93,36 +94,36 @@ class ClassicGroup:
 
     @property
     def members(self) -> Mapping[str, Member]:
-        """Who belongs to it now; in a rebalance, who is expected or new."""
-        return self.image.members if self._room is None else self._room.members
+        """The members by id; in a rebalance, the expected ones and the new ones."""
+        return self.image.members if self._rebalance is None else self._rebalance.members
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody is in it or on the way into it."""
-        return self.state is GroupState.EMPTY and not self._handed_out
+        """Whether it has no members and no member id is waiting to be used."""
+        return self.state is GroupState.EMPTY and not self._pending_members
 
     @property
     def is_stored(self) -> bool:
-        """Whether the log knows it."""
+        """Whether the log has a record of it."""
         return self.image.generation > 0
 
     @property
-    def weight(self) -> int:
-        """What it takes, as group_sizes.py counts it."""
-        ids = len(self._handed_out) * limits.HANDED_OUT_ID_BYTES
-        return limits.GROUP_BYTES + self._presence.weight + self._assigned_bytes + ids
+    def memory_bytes(self) -> int:
+        """Its size in memory, as group_sizes.py counts it."""
+        ids = len(self._pending_members) * limits.PENDING_MEMBER_BYTES
+        return limits.GROUP_BYTES + self._presence.memory_bytes + self._assigned_bytes + ids
 
-    def growth(self, request: JoinRequest) -> int:
-        """How much more it would take with this member in it."""
+    def added_bytes_of_join(self, request: JoinRequest) -> int:
+        """Return by how much its size in memory would grow with this member."""
         size = limits.MEMBER_BYTES + sum(protocol.size for protocol in request.protocols)
-        return size - self._presence.weight_of(self._own_id(request))
+        return size - self._presence.memory_bytes_of(self._joining_id(request))
 
-    def growth_by(self, assignments: Mapping[str, bytes]) -> int:
-        """How much more it would take with these."""
+    def added_bytes_of_assignments(self, assignments: Mapping[str, bytes]) -> int:
+        """Return by how much its size in memory would grow with these assignments."""
         return sum(map(len, assignments.values())) - self._assigned_bytes
 
     def describe(self) -> GroupDescription:
-        """What an administrator sees: subscriptions and assignments only when they are settled."""
+        """Return its description; with subscriptions and assignments only if it is stable."""
         is_stable = self.state is GroupState.STABLE
         members = tuple(
             DescribedMember(
@@ -139,42 +140,46 @@ class ClassicGroup:
             ErrorCode.NONE,
             self.group_id,
             self.state,
-            self.image.protocol_type if self._room is None else self._room.protocol_type,
+            self.image.protocol_type if self._rebalance is None else self._rebalance.protocol_type,
             (self.image.protocol or "") if is_stable else "",
             members,
         )
 
     def listing(self) -> GroupListing:
-        """What a list of groups says of it."""
-        protocol_type = self.image.protocol_type if self._room is None else self._room.protocol_type
+        """Return its row of ListGroups."""
+        protocol_type = (
+            self.image.protocol_type if self._rebalance is None else self._rebalance.protocol_type
+        )
         return GroupListing(self.group_id, protocol_type, self.state.value, GROUP_TYPE)
 
     def deletion_error(self) -> ErrorCode:
-        """Whether an administrator may delete it."""
+        """Return NON_EMPTY_GROUP if it may not be deleted."""
         is_empty = self.state is GroupState.EMPTY
         return ErrorCode.NONE if is_empty else ErrorCode.NON_EMPTY_GROUP
 
     def offset_deletion_error(self) -> ErrorCode:
-        """Whether it can be told what its members are subscribed to, if it has any."""
+        """Return NON_EMPTY_GROUP if it has members whose subscriptions cannot be read."""
         protocol_type = self.listing().protocol_type
         is_known = protocol_type == CONSUMER_PROTOCOL or self.state is GroupState.EMPTY
         return ErrorCode.NONE if is_known else ErrorCode.NON_EMPTY_GROUP
 
     def tombstones(self) -> list[Record]:
-        """The records that end it, as far as the log knows it."""
+        """Return the records that delete it; none if the log has no record of it."""
         return [GroupRecord(self.group_id, None)] if self.image.generation else []
 
     def subscribes_to(self, topic: str) -> bool:
-        """Whether a member reads a topic, as far as can be told: else it may."""
+        """Return whether a member reads a topic; true if its subscription cannot be read."""
         if self._subscribed is None or self._subscribed[0] is not self.image:
             self._subscribed = (self.image, subscribed_topics(self.image))
         topics = self._subscribed[1]
         return bool(self.members) and (topics is None or topic in topics)
 
     def retention_start_ms(self, topic: str) -> int | None:
-        """From when on the offsets of a topic grow old, if not from their commit (KIP-211).
+        """Return when the retention of a topic's offsets begins (KIP-211).
 
-        None: they do not, as long as the group is as it is.
+        Retention begins at the commit of an offset if that is later.
+
+        None: they do not expire in this state of the group.
         """
         if self.is_idle:
             return self.image.state_timestamp_ms or 0
@@ -183,95 +188,97 @@ class ClassicGroup:
         return 0 if is_stable and not is_read else None
 
     def waiting(self) -> list[Token]:
-        """Everybody whose request is parked here."""
-        joining = [] if self._room is None else list(self._room.joined.values())
-        return joining + list(self._syncs.waiting.values())
+        """Return the tokens of all joins and syncs that wait here."""
+        joining = [] if self._rebalance is None else list(self._rebalance.joined.values())
+        return joining + list(self._pending_syncs.waiting.values())
 
     # ---- the log ---------------------------------------------------------------------------------
 
     def replay(self, image: GroupImage) -> None:
-        """What the log says is now so; a rebalance that led to it is over."""
+        """Apply a record; the rebalance that led to it is over."""
         self.image = image
-        self._room = None
+        self._rebalance = None
         self._assigned_bytes = sum(len(each.assignment) for each in image.members.values())
 
     def resume(self, now: Moment) -> None:
-        """After a load: every member has one session timeout to show that it is still there."""
+        """Begin a full session timeout for every member after a load."""
         for member in self.image.members.values():
             protocol = GroupProtocol(self.image.protocol or "", member.subscription)
             deadline_ms = now.monotonic_ms + member.session_timeout_ms
             presence = Presence(member.instance_id, (protocol,), deadline_ms)
             self._presence.add(member.member_id, presence)
         if self.state is GroupState.COMPLETING_REBALANCE:
-            self._syncs.expect(self.image.members, now.monotonic_ms)
+            self._pending_syncs.start(self.image.members, now.monotonic_ms)
 
-    # ---- another kind of group (KIP-848) ---------------------------------------------------------
+    # ---- conversion from and to a consumer group (KIP-848) ---------------------------------------
 
-    def begin_rebalance(self, reason: str, now: Moment) -> GroupDecision:
-        """Have everybody join again: a group that was of another kind begins anew."""
+    def trigger_rebalance(self, reason: str, now: Moment) -> GroupDecision:
+        """Make all members join again, after a conversion from another group type."""
         decision: GroupDecision = Decision()
-        if self.image.members and self._room is None:
-            self._open_room(reason, decision)
-            self._settle(decision, now)
+        if self.image.members and self._rebalance is None:
+            self._prepare_rebalance(reason, decision)
+            self._maybe_complete_join(decision, now)
         return decision
 
-    def offers(self) -> Iterator[tuple[Member, tuple[GroupProtocol, ...], bool]]:
-        """Each member, what it can take part in, and whether that tells what it owns.
+    def members_with_protocols(self) -> Iterator[tuple[Member, tuple[GroupProtocol, ...], bool]]:
+        """Yield each member, its protocols, and whether these state the partitions it owns.
 
-        A member's offer does once it has joined again; before, its assignment does, be it of this
-        generation or of the consumer group that this one was.
+        They do once the member has joined again. Before that, its assignment does, whether of this
+        generation or of the consumer group that this group was.
         """
         for member in self.members.values():
-            has_joined = self._room is not None and member.member_id in self._room.joined
+            has_joined = self._rebalance is not None and member.member_id in self._rebalance.joined
             is_assigned = self.image.state_timestamp_ms is not None or bool(member.assignment)
             protocols = self._presence[member.member_id].protocols
             yield member, protocols, has_joined or not is_assigned
 
     @property
     def _was_consumer_group(self) -> bool:
-        """Whether its members have not joined again since: they have what that one gave them.
+        """Whether it was converted and no member has joined again: members have its assignments.
 
-        Only such a group is unassigned with assignments, which every member has then.
+        Only such a group has no state timestamp although every member has an assignment.
         """
         if self.image.state_timestamp_ms is not None or not self.image.members:
             return False
         return bool(next(iter(self.image.members.values())).assignment)
 
-    def dismiss(self, decision: GroupDecision) -> None:
-        """Whoever waits hears that it must join again."""
+    def reject_waiting(self, decision: GroupDecision) -> None:
+        """Answer all waiting joins and syncs with REBALANCE_IN_PROGRESS."""
         error = ErrorCode.REBALANCE_IN_PROGRESS
-        if self._room is not None:
-            for member_id, token in self._room.joined.items():
+        if self._rebalance is not None:
+            for member_id, token in self._rebalance.joined.items():
                 decision.reply(token, JoinResponse(error, member_id))
-        for token in self._syncs.waiting.values():
+        for token in self._pending_syncs.waiting.values():
             decision.reply(token, SyncResponse(error))
 
     # ---- join ------------------------------------------------------------------------------------
 
-    def join(self, request: JoinRequest, token: Token, now: Moment) -> GroupDecision:
-        """A member asks to be in the next generation; it may wait for the others."""
+    def join_to_classic_group(
+        self, request: JoinRequest, token: Token, now: Moment
+    ) -> GroupDecision:
+        """Add a member to the next generation; its response may wait for the other members."""
         decision: GroupDecision = Decision()
         error = self._join_error(request)
         if error is ErrorCode.GROUP_MAX_SIZE_REACHED and request.member_id in self.members:
-            # One too many, for whom the others would otherwise wait.
-            self._note_gone([request.member_id], "came back to a group that was full", decision)
-            self._remove([request.member_id], "the group is full", decision, now)
+            # The others would wait for this member until the rebalance timeout.
+            self._note_removed([request.member_id], "came back to a group that was full", decision)
+            self._remove_members([request.member_id], "the group is full", decision, now)
         if error is not ErrorCode.NONE:
             decision.reply(token, JoinResponse(error, request.member_id))
         elif request.member_id == NO_MEMBER_ID:
-            self._join_first(request, token, now, decision)
-        elif request.member_id in self._handed_out:
-            self._handed_out.remove(request.member_id)
-            self._admit(request, token, now, decision)
+            self._join_without_id(request, token, now, decision)
+        elif request.member_id in self._pending_members:
+            self._pending_members.remove(request.member_id)
+            self._add_member(request, token, now, decision)
         else:
-            self._join_again(request, token, now, decision)
+            self._rejoin(request, token, now, decision)
         return decision
 
     def _join_error(self, request: JoinRequest) -> ErrorCode:
-        """What forbids this member to join this group, whatever its state."""
+        """Return why this member may not join this group, in any state of it."""
         if not self._supports(request):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        if request.member_id != NO_MEMBER_ID and request.member_id not in self._handed_out:
+        if request.member_id != NO_MEMBER_ID and request.member_id not in self._pending_members:
             error = self._identity_error(request.member_id, request.instance_id)
             if error is not ErrorCode.NONE:
                 return error
@@ -281,47 +288,51 @@ class ClassicGroup:
         names = [protocol.name for protocol in request.protocols]
         if not request.protocol_type or not 0 < len(names) <= limits.GROUP_PROTOCOLS_PER_MEMBER_MAX:
             return False
-        own_id = self._own_id(request)
-        if not self._presence.has_others(own_id):
+        joining_id = self._joining_id(request)
+        if not self._presence.has_others(joining_id):
             return True
-        expected = self.image.protocol_type if self._room is None else self._room.protocol_type
+        expected = (
+            self.image.protocol_type if self._rebalance is None else self._rebalance.protocol_type
+        )
         is_expected = request.protocol_type == expected
-        return is_expected and self._presence.supports(names, apart_from=own_id)
+        return is_expected and self._presence.supports(names, excluding=joining_id)
 
     def _is_full_for(self, request: JoinRequest) -> bool:
-        own_id = self._own_id(request)
+        joining_id = self._joining_id(request)
         size_bytes = sum(protocol.size for protocol in request.protocols)
-        size_bytes += self._presence.metadata_bytes_apart_from(own_id)
+        size_bytes += self._presence.metadata_bytes_without(joining_id)
         if size_bytes > self._settings.metadata_bytes_max:
             return True
-        # In a rebalance, those who have not come do not take a place: they may never come.
-        present: Collection[str] = self.members if self._room is None else self._room.joined
-        return own_id not in present and len(present) >= self._settings.members_max
+        # In a rebalance, members that have not rejoined are not counted: they may never do so.
+        present: Collection[str] = (
+            self.members if self._rebalance is None else self._rebalance.joined
+        )
+        return joining_id not in present and len(present) >= self._settings.members_max
 
-    def _join_first(
+    def _join_without_id(
         self, request: JoinRequest, token: Token, now: Moment, decision: GroupDecision
     ) -> None:
-        """A member without an id: a static one may be an old one that was restarted."""
+        """Join a member without an id; a static one may be a restarted instance."""
         member_id = request.fresh_member_id
         named = request._replace(member_id=member_id)
         if request.instance_id is not None:
-            old_id = self._presence.static_id(request.instance_id)
+            old_id = self._presence.static_member_id(request.instance_id)
             if old_id is None:
-                self._admit(named, token, now, decision)
+                self._add_member(named, token, now, decision)
             else:
-                self._replace_static(old_id, named, token, now, decision)
+                self._replace_static_member(old_id, named, token, now, decision)
         elif not request.requires_member_id:
-            self._admit(named, token, now, decision)
-        elif len(self._handed_out) >= limits.PENDING_MEMBERS_PER_GROUP_MAX:
+            self._add_member(named, token, now, decision)
+        elif len(self._pending_members) >= limits.PENDING_MEMBERS_PER_GROUP_MAX:
             decision.reply(token, JoinResponse(ErrorCode.GROUP_MAX_SIZE_REACHED))
         else:  # KIP-394: a client that gives up between the two joins leaves no member behind.
-            self._handed_out.add(member_id, now.monotonic_ms + request.session_timeout_ms)
+            self._pending_members.add(member_id, now.monotonic_ms + request.session_timeout_ms)
             decision.reply(token, JoinResponse(ErrorCode.MEMBER_ID_REQUIRED, member_id))
 
-    def _join_again(
+    def _rejoin(
         self, request: JoinRequest, token: Token, now: Moment, decision: GroupDecision
     ) -> None:
-        """A member of this group: a rebalance, unless nothing changed for anybody."""
+        """Join a current member again: a rebalance, unless nothing has changed."""
         is_unchanged = self._presence[request.member_id].protocols == request.protocols
         is_leader = request.member_id == self.image.leader
         state = self.state
@@ -329,85 +340,88 @@ class ClassicGroup:
             state is GroupState.COMPLETING_REBALANCE
             or (state is GroupState.STABLE and not is_leader)
         ):
-            self._touch(request.member_id, now)
-            decision.reply(token, joined(self.image, request.member_id))
+            self._extend_session(request.member_id, now)
+            decision.reply(token, join_response(self.image, request.member_id))
             return
         what = "joined again" if is_unchanged else "changed its subscription or protocols"
         who = "leader" if is_leader else "member"
-        reason = f"{who} {request.member_id} {what}{_in_its_words(request.reason)}"
-        room = self._room or self._open_room(reason, decision)
-        room.members[request.member_id] = new_member(request)
-        self._park(request, token, now, decision)
+        reason = f"{who} {request.member_id} {what}{_reason_text(request.reason)}"
+        rebalance = self._rebalance or self._prepare_rebalance(reason, decision)
+        rebalance.members[request.member_id] = new_member(request)
+        self._add_waiting_join(request, token, now, decision)
 
-    def _admit(
+    def _add_member(
         self, request: JoinRequest, token: Token, now: Moment, decision: GroupDecision
     ) -> None:
-        """Let a member in that was not one before."""
-        reason = f"member {request.member_id} joined{_in_its_words(request.reason)}"
-        room = self._room or self._open_room(reason, decision)
-        room.add(new_member(request), request.protocol_type)
-        patience_ms = now.monotonic_ms + limits.NEW_MEMBER_JOIN_TIMEOUT_MS
+        """Add a new member."""
+        reason = f"member {request.member_id} joined{_reason_text(request.reason)}"
+        rebalance = self._rebalance or self._prepare_rebalance(reason, decision)
+        rebalance.add(new_member(request), request.protocol_type)
+        deadline_ms = now.monotonic_ms + limits.NEW_MEMBER_JOIN_TIMEOUT_MS
         self._presence.add(
             request.member_id,
-            Presence(request.instance_id, request.protocols, patience_ms, is_new=True),
+            Presence(request.instance_id, request.protocols, deadline_ms, is_new=True),
         )
-        self._park(request, token, now, decision)
+        self._add_waiting_join(request, token, now, decision)
 
-    def _replace_static(
+    def _replace_static_member(
         self, old_id: str, request: JoinRequest, token: Token, now: Moment, decision: GroupDecision
     ) -> None:
-        """KIP-345: an instance that was restarted goes on where it was, the old one is fenced."""
+        """Give a restarted instance its old place under a new id; fence the old id (KIP-345)."""
         self._fence(old_id, request, decision)
-        if self.state is GroupState.STABLE and self._vote(old_id, request) == self.image.protocol:
-            self._keep_generation(old_id, request, token, now, decision)
+        if (
+            self.state is GroupState.STABLE
+            and self._protocol_after_replacement(old_id, request) == self.image.protocol
+        ):
+            self._replace_without_rebalance(old_id, request, token, now, decision)
             return
         self._presence.add(request.member_id, self._presence.remove(old_id))
         reason = f"static member {request.member_id} came back where another assignment is due"
-        room = self._room or self._open_room(reason, decision)
-        room.replace(old_id, new_member(request))
-        self._park(request, token, now, decision)
+        rebalance = self._rebalance or self._prepare_rebalance(reason, decision)
+        rebalance.replace(old_id, new_member(request))
+        self._add_waiting_join(request, token, now, decision)
 
-    def _vote(self, old_id: str, request: JoinRequest) -> str:
-        """What would be chosen if an old member were replaced by this one."""
+    def _protocol_after_replacement(self, old_id: str, request: JoinRequest) -> str:
+        """Return the protocol that would be chosen if the request replaced the old member."""
         return choose_protocol(
             request.protocols if each == old_id else self._presence[each].protocols
             for each in self.image.members
         )
 
-    def _keep_generation(
+    def _replace_without_rebalance(
         self, old_id: str, request: JoinRequest, token: Token, now: Moment, decision: GroupDecision
     ) -> None:
-        """No rebalance: the same assignment under the new id.
+        """Give the new id the old assignment, without a rebalance.
 
-        A client that cannot be told to skip assigning (KIP-814) is told the old leader's id, so
-        that it does not take itself for the leader and compute what nobody waits for.
+        A client without `skip_assignment` (KIP-814) gets the old leader's id as leader, so that it
+        does not compute an assignment that would not be used.
         """
         deadline_ms = now.monotonic_ms + request.session_timeout_ms
         presence = Presence(request.instance_id, request.protocols, deadline_ms)
-        member = new_member(request).with_share(
+        member = new_member(request).with_assignment(
             presence.metadata.get(self.image.protocol or "", b""),
             self.image.members[old_id].assignment,
         )
         is_leader = self.image.leader == old_id
         image = self.image._replace(
             leader=member.member_id if is_leader else self.image.leader,
-            members=replaced(self.image.members, old_id, member),
+            members=with_replaced(self.image.members, old_id, member),
         )
         self._presence.remove(old_id)
         self._presence.add(member.member_id, presence)
-        self._syncs.has_asked(old_id)
+        self._pending_syncs.mark_received(old_id)
         decision.records.append(GroupRecord(self.group_id, image))
-        response = joined(image, member.member_id)
+        response = join_response(image, member.member_id)
         if is_leader and request.supports_skip_assignment:
             response = response._replace(skip_assignment=True)
         elif is_leader:
             response = response._replace(leader=old_id, members=())
         decision.reply(token, response)
 
-    # ---- the waiting room ------------------------------------------------------------------------
+    # ---- rebalance -------------------------------------------------------------------------------
 
-    def _open_room(self, reason: str, decision: GroupDecision) -> WaitingRoom:
-        """Begin a rebalance: who waits for an assignment hears that there will be none."""
+    def _prepare_rebalance(self, reason: str, decision: GroupDecision) -> PendingRebalance:
+        """Begin a rebalance; answer waiting syncs with REBALANCE_IN_PROGRESS."""
         decision.note(
             "group rebalance",
             reason,
@@ -415,171 +429,177 @@ class ClassicGroup:
             generation=self.image.generation,
             members=len(self.image.members),
         )
-        for token in self._syncs.end():
+        for token in self._pending_syncs.cancel():
             decision.reply(token, SyncResponse(ErrorCode.REBALANCE_IN_PROGRESS))
         image = self.image
-        self._room = WaitingRoom(
+        self._rebalance = PendingRebalance(
             dict(image.members), image.protocol_type, image.leader, is_initial=not image.members
         )
-        return self._room
+        return self._rebalance
 
-    def _park(
+    def _add_waiting_join(
         self, request: JoinRequest, token: Token, now: Moment, decision: GroupDecision
     ) -> None:
-        """Let a member wait for the others; a request it sent before is answered at last."""
-        room = self._room
-        assert room is not None
-        earlier = room.joined.pop(request.member_id, None)
+        """Let a join wait for the other members; answer an earlier join of the same member."""
+        rebalance = self._rebalance
+        assert rebalance is not None
+        earlier = rebalance.joined.pop(request.member_id, None)
         if earlier is not None:
             response = JoinResponse(ErrorCode.REBALANCE_IN_PROGRESS, request.member_id)
             decision.reply(earlier, response)
-        room.joined[request.member_id] = token
-        self._presence.offer(request.member_id, request.protocols)
+        rebalance.joined[request.member_id] = token
+        self._presence.set_protocols(request.member_id, request.protocols)
         if not self._presence[request.member_id].is_new:
             deadline_ms = now.monotonic_ms + request.session_timeout_ms
-            self._presence.live_until(request.member_id, deadline_ms)
-        self._settle(decision, now)
+            self._presence.set_session_deadline(request.member_id, deadline_ms)
+        self._maybe_complete_join(decision, now)
 
-    def _settle(self, decision: GroupDecision, now: Moment) -> None:
-        """Close the room if it is time."""
-        room = self._room
-        if room is not None and room.is_over(
+    def _maybe_complete_join(self, decision: GroupDecision, now: Moment) -> None:
+        """Complete the join phase if all members have joined, or its deadline has passed."""
+        rebalance = self._rebalance
+        if rebalance is not None and rebalance.check_complete(
             now.monotonic_ms,
             self._settings.initial_rebalance_delay_ms,
-            awaits_more=bool(self._handed_out),
+            has_pending_members=bool(self._pending_members),
         ):
-            self._complete(room, decision, now)
+            self._complete_join(rebalance, decision, now)
 
-    def _complete(self, room: WaitingRoom, decision: GroupDecision, now: Moment) -> None:
-        """End the join: those who came are the next generation.
+    def _complete_join(
+        self, rebalance: PendingRebalance, decision: GroupDecision, now: Moment
+    ) -> None:
+        """End the join phase: the members that have joined are the next generation.
 
-        A static member that has not come stays until its session ends (KIP-345).
+        A static member that has not rejoined stays until its session ends (KIP-345).
         """
         absent = [
             member.member_id
-            for member in room.members.values()
-            if member.member_id not in room.joined and member.instance_id is None
+            for member in rebalance.members.values()
+            if member.member_id not in rebalance.joined and member.instance_id is None
         ]
         for member_id in absent:
-            room.remove(member_id)
+            rebalance.remove(member_id)
             self._presence.remove(member_id)
         if absent:
-            self._note_gone(absent, "did not join again within the rebalance timeout", decision)
-        if room.members and not room.joined:
-            room.wait_again(now.monotonic_ms)
+            self._note_removed(absent, "did not join again within the rebalance timeout", decision)
+        if rebalance.members and not rebalance.joined:
+            rebalance.extend_deadline(now.monotonic_ms)
             return
-        if room.leader not in room.joined:
-            room.leader = next(iter(room.joined), None)
-        image = self._next_image(room, now)
-        room.deadline_ms = None  # The record closes it.
+        if rebalance.leader not in rebalance.joined:
+            rebalance.leader = next(iter(rebalance.joined), None)
+        image = self._next_image(rebalance, now)
+        rebalance.deadline_ms = None  # The record ends it.
         decision.records.append(GroupRecord(self.group_id, image))
-        for member_id, token in room.joined.items():
-            decision.reply(token, joined(image, member_id))
-        for member_id, member in room.members.items():
+        for member_id, token in rebalance.joined.items():
+            decision.reply(token, join_response(image, member_id))
+        for member_id, member in rebalance.members.items():
             self._presence[member_id].is_new = False
-            self._presence.live_until(member_id, now.monotonic_ms + member.session_timeout_ms)
-        if room.members:
-            self._syncs.expect(room.members, now.monotonic_ms)
+            self._presence.set_session_deadline(
+                member_id, now.monotonic_ms + member.session_timeout_ms
+            )
+        if rebalance.members:
+            self._pending_syncs.start(rebalance.members, now.monotonic_ms)
 
-    def _next_image(self, room: WaitingRoom, now: Moment) -> GroupImage:
+    def _next_image(self, rebalance: PendingRebalance, now: Moment) -> GroupImage:
         generation = self.image.generation + 1
-        if not room.members:
-            return GroupImage(generation, room.protocol_type, state_timestamp_ms=now.wall_ms)
-        protocol = choose_protocol(self._presence[each].protocols for each in room.members)
+        if not rebalance.members:
+            return GroupImage(generation, rebalance.protocol_type, state_timestamp_ms=now.wall_ms)
+        protocol = choose_protocol(self._presence[each].protocols for each in rebalance.members)
         members = {
-            member_id: member.with_share(self._presence[member_id].metadata[protocol], b"")
-            for member_id, member in room.members.items()
+            member_id: member.with_assignment(self._presence[member_id].metadata[protocol], b"")
+            for member_id, member in rebalance.members.items()
         }
-        return GroupImage(generation, room.protocol_type, protocol, room.leader, None, members)
+        return GroupImage(
+            generation, rebalance.protocol_type, protocol, rebalance.leader, None, members
+        )
 
     # ---- sync ------------------------------------------------------------------------------------
 
     def sync(self, request: SyncRequest, token: Token, now: Moment) -> GroupDecision:
-        """A member asks for its assignment; it waits until the leader has brought them."""
+        """Respond with a member's assignment, once the leader has sent the assignments."""
         decision: GroupDecision = Decision()
         error = self._sync_error(request)
         if error is not ErrorCode.NONE:
             decision.reply(token, SyncResponse(error))
             return decision
-        self._touch(request.member_id, now)
-        self._syncs.has_asked(request.member_id)
+        self._extend_session(request.member_id, now)
+        self._pending_syncs.mark_received(request.member_id)
         if self.state is GroupState.STABLE:
-            decision.reply(token, synced(self.image, request.member_id))
+            decision.reply(token, sync_response(self.image, request.member_id))
             return decision
-        earlier = self._syncs.park(request.member_id, token)
+        earlier = self._pending_syncs.add_waiting(request.member_id, token)
         if earlier is not None:
             decision.reply(earlier, SyncResponse(ErrorCode.REBALANCE_IN_PROGRESS))
         if request.member_id == self.image.leader:
-            self._assign(request.assignments, decision, now)
+            self._complete_sync(request.assignments, decision, now)
         return decision
 
     def _sync_error(self, request: SyncRequest) -> ErrorCode:
         error = self._member_error(request.member_id, request.instance_id, request.generation)
         if error is not ErrorCode.NONE:
             return error
-        if self._was_consumer_group:  # Its members may have been told of another protocol there.
+        if self._was_consumer_group:  # Its members may have been given another protocol there.
             return ErrorCode.REBALANCE_IN_PROGRESS
         is_other_type = request.protocol_type not in (None, self.image.protocol_type)
         if is_other_type or request.protocol not in (None, self.image.protocol):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        if self._room is not None:
+        if self._rebalance is not None:
             return ErrorCode.REBALANCE_IN_PROGRESS
         if sum(map(len, request.assignments.values())) > self._settings.metadata_bytes_max:
             # As Kafka answers when the record that holds them would be too large.
             return ErrorCode.UNKNOWN_SERVER_ERROR
         return ErrorCode.NONE
 
-    def _assign(
+    def _complete_sync(
         self, assignments: Mapping[str, bytes], decision: GroupDecision, now: Moment
     ) -> None:
-        """The leader has spoken: a member it left out gets an empty assignment."""
+        """Store the leader's assignments; a member without one gets an empty assignment."""
         members = {
-            member_id: member.with_share(member.subscription, assignments.get(member_id, b""))
+            member_id: member.with_assignment(member.subscription, assignments.get(member_id, b""))
             for member_id, member in self.image.members.items()
         }
         image = self.image._replace(state_timestamp_ms=now.wall_ms, members=members)
         decision.records.append(GroupRecord(self.group_id, image))
-        for member_id, token in self._syncs.waiting.items():
-            decision.reply(token, synced(image, member_id))
-            self._touch(member_id, now)
-        self._syncs.waiting.clear()
+        for member_id, token in self._pending_syncs.waiting.items():
+            decision.reply(token, sync_response(image, member_id))
+            self._extend_session(member_id, now)
+        self._pending_syncs.waiting.clear()
 
-    # ---- staying and leaving ---------------------------------------------------------------------
+    # ---- heartbeat and leave ---------------------------------------------------------------------
 
     def heartbeat(self, request: HeartbeatRequest, now: Moment) -> ErrorCode:
-        """A member is alive; it hears whether it has to join again."""
+        """Extend a member's session; return whether it has to join again."""
         error = self._member_error(request.member_id, request.instance_id, request.generation)
         if error is not ErrorCode.NONE:
             return error
-        self._touch(request.member_id, now)
-        is_settled = self._room is None and not self._was_consumer_group
+        self._extend_session(request.member_id, now)
+        is_settled = self._rebalance is None and not self._was_consumer_group
         return ErrorCode.NONE if is_settled else ErrorCode.REBALANCE_IN_PROGRESS
 
     def leave(self, request: LeaveRequest, token: Token, now: Moment) -> GroupDecision:
-        """Members go; the others learn it by the rebalance that follows."""
+        """Remove members, which causes a rebalance."""
         decision: GroupDecision = Decision()
         errors = []
         leaving: dict[str, str] = {}
         for member in request.members:
-            error, member_id = self._leave_one(member)
+            error, member_id = self._leaving_id(member)
             errors.append(error)
             if member_id is not None:
                 leaving[member_id] = member.reason
         if leaving:
             said = next(iter(leaving.values()))
-            reason = f"{_members(list(leaving))} left{_in_its_words(said)}"
-            self._remove(leaving, reason, decision, now)
+            reason = f"{_member_names(list(leaving))} left{_reason_text(said)}"
+            self._remove_members(leaving, reason, decision, now)
         else:
-            self._settle(decision, now)  # An id that was only handed out may be gone.
+            self._maybe_complete_join(decision, now)  # A pending member id may be gone.
         decision.reply(token, LeaveResponse(ErrorCode.NONE, tuple(errors)))
         return decision
 
-    def _leave_one(self, member: LeavingMember) -> tuple[ErrorCode, str | None]:
-        if member.instance_id is None and member.member_id in self._handed_out:
-            self._handed_out.remove(member.member_id)
+    def _leaving_id(self, member: LeavingMember) -> tuple[ErrorCode, str | None]:
+        if member.instance_id is None and member.member_id in self._pending_members:
+            self._pending_members.remove(member.member_id)
             return ErrorCode.NONE, None
         if member.member_id == NO_MEMBER_ID and member.instance_id is not None:
-            static_id = self._presence.static_id(member.instance_id)
+            static_id = self._presence.static_member_id(member.instance_id)
             known = ErrorCode.UNKNOWN_MEMBER_ID if static_id is None else ErrorCode.NONE
             return known, static_id
         error = self._identity_error(member.member_id, member.instance_id)
@@ -588,7 +608,7 @@ class ClassicGroup:
     def commit_error(
         self, member_id: str, instance_id: str | None, generation: int, now: Moment
     ) -> ErrorCode:
-        """Whether this consumer may commit offsets; a member that does is alive."""
+        """Return why a consumer may not commit offsets; a commit extends the member's session."""
         if generation < 0 and self.state is GroupState.EMPTY:
             return ErrorCode.NONE
         if generation < 0 and member_id == NO_MEMBER_ID and instance_id is None:
@@ -598,125 +618,125 @@ class ClassicGroup:
             return error
         if self.state is GroupState.COMPLETING_REBALANCE:
             return ErrorCode.REBALANCE_IN_PROGRESS
-        self._touch(member_id, now)
+        self._extend_session(member_id, now)
         return ErrorCode.NONE
 
     def tick(self, now: Moment) -> GroupDecision:
-        """Let time do its work: sessions end, rooms close, those who never synced are removed."""
+        """End expired sessions and rebalances; remove members that have not synced in time."""
         decision: GroupDecision = Decision()
-        self._handed_out.expire(now.monotonic_ms)
-        silent = {each: None for each in self.members if self._is_gone(each, now)}
-        late = self._syncs.late(self.members, now.monotonic_ms)
+        self._pending_members.expire(now.monotonic_ms)
+        silent = {each: None for each in self.members if self._is_session_over(each, now)}
+        late = self._pending_syncs.expired(self.members, now.monotonic_ms)
         unsynced = [each for each in late if each not in silent]
         if silent:
-            self._note_gone(list(silent), "not heard of for the session timeout", decision)
+            self._note_removed(list(silent), "not heard of for the session timeout", decision)
         if unsynced:
             reason = "did not ask for the assignment within the rebalance timeout"
-            self._note_gone(unsynced, reason, decision)
+            self._note_removed(unsynced, reason, decision)
         if silent or unsynced:
             gone = [*silent, *unsynced]
-            self._remove(gone, f"{_members(gone)} expired", decision, now)
+            self._remove_members(gone, f"{_member_names(gone)} expired", decision, now)
         else:
-            self._settle(decision, now)
-        self._presence.look_again()
+            self._maybe_complete_join(decision, now)
+        self._presence.update_earliest()
         return decision
 
     def next_deadline_ms(self) -> int | None:
-        """The monotonic time before which `tick` has nothing to do; None if it never has."""
+        """Return the monotonic time before which `tick` has nothing to do; None: never."""
         deadlines = (
             self._presence.earliest_ms,
-            self._handed_out.earliest_ms,
-            self._syncs.deadline_ms,
-            None if self._room is None else self._room.deadline_ms,
+            self._pending_members.earliest_ms,
+            self._pending_syncs.deadline_ms,
+            None if self._rebalance is None else self._rebalance.deadline_ms,
         )
         return min((each for each in deadlines if each is not None), default=None)
 
-    def _is_gone(self, member_id: str, now: Moment) -> bool:
-        """Whether a session is over; who waits for us cannot heartbeat, so we wait for it."""
+    def _is_session_over(self, member_id: str, now: Moment) -> bool:
+        """Return whether a session is over; a member whose request waits here cannot heartbeat."""
         presence = self._presence[member_id]
         if now.monotonic_ms < presence.session_deadline_ms:
             return False
-        is_waiting = member_id in self._syncs.waiting or (
-            self._room is not None and member_id in self._room.joined
+        is_waiting = member_id in self._pending_syncs.waiting or (
+            self._rebalance is not None and member_id in self._rebalance.joined
         )
         if is_waiting and not presence.is_new:
-            self._touch(member_id, now)
+            self._extend_session(member_id, now)
             return False
         return True
 
-    def _remove(
+    def _remove_members(
         self, member_ids: Iterable[str], reason: str, decision: GroupDecision, now: Moment
     ) -> None:
-        """Take members out, which begins a rebalance or may complete one."""
-        room = self._room or self._open_room(reason, decision)
+        """Remove members, which begins a rebalance or may complete one."""
+        rebalance = self._rebalance or self._prepare_rebalance(reason, decision)
         for member_id in member_ids:
-            token = room.remove(member_id)
+            token = rebalance.remove(member_id)
             self._presence.remove(member_id)
             if token is not None:
                 decision.reply(token, JoinResponse(ErrorCode.UNKNOWN_MEMBER_ID, member_id))
-        self._settle(decision, now)
+        self._maybe_complete_join(decision, now)
 
-    def _note_gone(self, member_ids: list[str], reason: str, decision: GroupDecision) -> None:
+    def _note_removed(self, member_ids: list[str], reason: str, decision: GroupDecision) -> None:
         decision.note(
             "group member expired",
-            f"{_members(member_ids)} {reason}",
+            f"{_member_names(member_ids)} {reason}",
             group=self.group_id,
             generation=self.image.generation,
         )
 
-    # ---- who is who ------------------------------------------------------------------------------
+    # ---- identity --------------------------------------------------------------------------------
 
-    def _own_id(self, request: JoinRequest) -> str | None:
-        """Which member of the group a join is about: itself, or the instance it replaces."""
+    def _joining_id(self, request: JoinRequest) -> str | None:
+        """Return the member id that a join is for: its own, or that of the replaced instance."""
         if request.instance_id is not None and request.member_id == NO_MEMBER_ID:
-            return self._presence.static_id(request.instance_id)
+            return self._presence.static_member_id(request.instance_id)
         return request.member_id
 
     def _identity_error(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Whether this is a member; an instance under an older id is fenced (KIP-345)."""
+        """Return an error unless this is a member; old ids of an instance are fenced (KIP-345)."""
         member = self.members.get(member_id)
         if instance_id is None or (member is not None and member.instance_id == instance_id):
             return ErrorCode.NONE if member is not None else ErrorCode.UNKNOWN_MEMBER_ID
-        if self._presence.static_id(instance_id) is None:
+        if self._presence.static_member_id(instance_id) is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.FENCED_INSTANCE_ID
 
     def _member_error(self, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
-        """Whether this is a member of this very generation."""
+        """Return an error unless this is a member of the current generation."""
         error = self._identity_error(member_id, instance_id)
         if error is ErrorCode.NONE and generation != self.image.generation:
             return ErrorCode.ILLEGAL_GENERATION
         return error
 
-    def _touch(self, member_id: str, now: Moment) -> None:
-        """A sign of life."""
+    def _extend_session(self, member_id: str, now: Moment) -> None:
+        """Restart a member's session timeout."""
         timeout_ms = self.members[member_id].session_timeout_ms
-        self._presence.live_until(member_id, now.monotonic_ms + timeout_ms)
+        self._presence.set_session_deadline(member_id, now.monotonic_ms + timeout_ms)
 
     def _fence(self, member_id: str, by: JoinRequest, decision: GroupDecision) -> None:
-        """Whatever the replaced instance waits for, it hears that it was replaced."""
+        """Note the replacement; answer waiting requests of the old id with FENCED_INSTANCE_ID."""
         decision.note(
             "group member fenced",
-            f"another process joined with its instance id{_in_its_words(by.reason)}",
+            f"another process joined with its instance id{_reason_text(by.reason)}",
             group=self.group_id,
             instance=by.instance_id,
             member=member_id,
             successor=by.member_id,
         )
-        joining = None if self._room is None else self._room.joined.pop(member_id, None)
+        joining = None if self._rebalance is None else self._rebalance.joined.pop(member_id, None)
         if joining is not None:
             decision.reply(joining, JoinResponse(ErrorCode.FENCED_INSTANCE_ID, member_id))
-        syncing = self._syncs.waiting.pop(member_id, None)
+        syncing = self._pending_syncs.waiting.pop(member_id, None)
         if syncing is not None:
             decision.reply(syncing, SyncResponse(ErrorCode.FENCED_INSTANCE_ID))
 
 
-def _members(member_ids: list[str]) -> str:
-    """Members in the words of a note: the first, and how many more."""
+def _member_names(member_ids: list[str]) -> str:
+    """Return members for a log line: the first id, and the number of the others."""
     [first, *others] = member_ids
     return f"member {first} and {len(others)} more" if others else f"member {first}"
 
 
-def _in_its_words(reason: str) -> str:
-    """What a client said of why it joins or leaves (KIP-800)."""
+def _reason_text(reason: str) -> str:
+    """Return the reason that a client gave for joining or leaving (KIP-800)."""
     return f": {reason}" if reason else ""

@@ -1,8 +1,8 @@
-"""What can be asked of a group, and the answers, in words that no protocol owns.
+"""Requests to groups and their responses, independent of the wire protocol.
 
-What a protocol's version changes beyond its fields is a flag here (`requires_member_id`), so that
-the state machine never sees a version. Ids are strings, an empty member id is a member that has
-none yet, `NO_GENERATION` stands for a consumer outside of any membership, as in Kafka.
+What an API version changes beyond its fields is a flag here (`requires_member_id`), so that the
+state machine sees no versions. An empty member id is a member that has none yet; `NO_GENERATION` is
+a consumer that is not a member, as in Kafka.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ NO_MEMBER_ID = ""
 
 
 class GroupState(Enum):
-    """The states of a classic group (kafka.md 2.6); the values are what DescribeGroups shows."""
+    """The states of a classic group; the values are those of DescribeGroups."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -37,7 +37,7 @@ class GroupState(Enum):
 
 
 class GroupSettings(NamedTuple):
-    """What an operator may move, in Kafka's words (group.*, offset.*, offsets.*)."""
+    """The configurable limits and intervals: Kafka's group.*, offset.* and offsets.*."""
 
     initial_rebalance_delay_ms: int = 3_000
     session_timeout_ms_min: int = 6_000
@@ -46,28 +46,28 @@ class GroupSettings(NamedTuple):
     metadata_bytes_max: int = limits.GROUP_METADATA_BYTES_MAX
     offset_metadata_bytes_max: int = limits.OFFSET_METADATA_BYTES_MAX
     offsets_max: int = limits.OFFSETS_PER_GROUP_MAX
-    held_bytes_max: int = 1 << 62  # of all groups of the broker: group_sizes.py
+    memory_bytes_max: int = 1 << 62  # of all groups of the broker: group_sizes.py
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     consumer: ConsumerSettings = ConsumerSettings()
 
 
 class GroupProtocol(NamedTuple):
-    """A way to assign that a member can take part in, with its subscription in that format."""
+    """An assignment protocol that a member supports, with its metadata (its subscription)."""
 
     name: str
     metadata: bytes
 
     @property
     def size(self) -> int:
-        """What it takes, in bytes and characters."""
+        """The length of name and metadata."""
         return len(self.name) + len(self.metadata)
 
 
 class JoinRequest(NamedTuple):
-    """A member asks to be in the next generation.
+    """A JoinGroup request.
 
-    `fresh_id` makes the id of a member that has none unique; it comes from outside because a
-    machine draws no random numbers.
+    `fresh_id` makes the id of a new member unique; it is an argument because a state machine draws
+    no random numbers.
     """
 
     group_id: str
@@ -82,16 +82,16 @@ class JoinRequest(NamedTuple):
     requires_member_id: bool = False
     supports_skip_assignment: bool = False
     fresh_id: str = ""
-    reason: str = ""  # in the client's words (KIP-800)
+    reason: str = ""  # KIP-800
 
     @property
     def fresh_member_id(self) -> str:
-        """The id of a member that has none yet: people know its instance or client by it."""
+        """The id of a new member, which begins with its instance id or client id."""
         return f"{self.instance_id or self.client_id}-{self.fresh_id}"
 
 
 class JoinedMember(NamedTuple):
-    """What the leader is told of a member, to assign partitions by."""
+    """A member as the leader sees it, to assign partitions to it."""
 
     member_id: str
     instance_id: str | None
@@ -99,7 +99,7 @@ class JoinedMember(NamedTuple):
 
 
 class JoinResponse(NamedTuple):
-    """The generation a member is part of; only its leader gets the members."""
+    """A JoinGroup response: the generation; only the leader gets the members."""
 
     error: ErrorCode
     member_id: str = NO_MEMBER_ID
@@ -112,19 +112,19 @@ class JoinResponse(NamedTuple):
 
 
 class SyncRequest(NamedTuple):
-    """A member asks for its assignment; the leader brings everybody's."""
+    """A SyncGroup request; the leader's has the assignments of all members."""
 
     group_id: str
     member_id: str
     instance_id: str | None
     generation: int
     assignments: Mapping[str, bytes] = MappingProxyType({})
-    protocol_type: str | None = None  # None: this version does not say
+    protocol_type: str | None = None  # None: not in this API version
     protocol: str | None = None
 
 
 class SyncResponse(NamedTuple):
-    """A member's assignment, in the leader's words."""
+    """A SyncGroup response: the assignment as the leader encoded it."""
 
     error: ErrorCode
     assignment: bytes = b""
@@ -133,7 +133,7 @@ class SyncResponse(NamedTuple):
 
 
 class HeartbeatRequest(NamedTuple):
-    """A member says that it is alive."""
+    """A Heartbeat request of a classic member."""
 
     group_id: str
     member_id: str
@@ -142,7 +142,7 @@ class HeartbeatRequest(NamedTuple):
 
 
 class LeavingMember(NamedTuple):
-    """Who leaves: by member id, or an administrator names a static member by its instance."""
+    """A member that leaves: by member id, or a static member by instance id alone."""
 
     member_id: str
     instance_id: str | None = None
@@ -150,21 +150,21 @@ class LeavingMember(NamedTuple):
 
 
 class LeaveRequest(NamedTuple):
-    """Members leave together; older versions name one."""
+    """A LeaveGroup request; before v3 with one member."""
 
     group_id: str
     members: tuple[LeavingMember, ...]
 
 
 class LeaveResponse(NamedTuple):
-    """An error for the whole request, or one per member in the order asked."""
+    """An error for the whole request, or one per member in request order."""
 
     error: ErrorCode
     members: tuple[ErrorCode, ...] = ()
 
 
 class OffsetToCommit(NamedTuple):
-    """The next offset to read of one partition."""
+    """The next offset to read in one partition."""
 
     topic: str
     partition: int
@@ -174,9 +174,9 @@ class OffsetToCommit(NamedTuple):
 
 
 class CommitRequest(NamedTuple):
-    """A member, or a consumer without membership, says how far it has read.
+    """Offsets to commit, of a member or of a consumer without membership.
 
-    With the id and epoch of a producer it counts when that producer's transaction is committed.
+    With a producer's id and epoch the offsets are pending until its transaction is committed.
     """
 
     group_id: str
@@ -185,30 +185,30 @@ class CommitRequest(NamedTuple):
     generation: int
     offsets: tuple[OffsetToCommit, ...]
     transaction: tuple[int, int] | None = None
-    retention_ms: int | None = None  # how long to keep them; None: as long as the broker does
-    knows_epochs: bool = True  # False: a version whose generation cannot be a member's epoch
+    retention_ms: int | None = None  # before OffsetCommit v5; None: the broker's
+    knows_epochs: bool = True  # False: an API version without member epochs (KIP-848)
 
 
 class CommitResponse(NamedTuple):
-    """One error per offset, in the order asked."""
+    """One error per offset, in request order."""
 
     errors: tuple[ErrorCode, ...]
 
 
 class FetchOffsetsRequest(NamedTuple):
-    """Which partitions' offsets: None is every partition that has one."""
+    """An OffsetFetch request; topics None: all partitions that have an offset."""
 
     group_id: str
     topics: Mapping[str, tuple[int, ...]] | None
     requires_stable: bool = False  # KIP-447
-    member_id: str | None = None  # who asks, of a consumer group (KIP-848); None: anybody
+    member_id: str | None = None  # checked in a consumer group (KIP-848); None: not given
     member_epoch: int = -1
 
 
 class FetchOffsetsResponse(NamedTuple):
-    """What was committed; a partition asked for without a commit is None.
+    """Committed offsets; None for a requested partition without one.
 
-    Of those that are unstable an open transaction will decide.
+    Unstable partitions have an offset that is pending in an open transaction.
     """
 
     error: ErrorCode
@@ -217,28 +217,28 @@ class FetchOffsetsResponse(NamedTuple):
 
 
 class DeleteOffsetsRequest(NamedTuple):
-    """An administrator lets a group forget some partitions."""
+    """An OffsetDelete request."""
 
     group_id: str
     topics: Mapping[str, tuple[int, ...]]
 
 
 class DeleteOffsetsResponse(NamedTuple):
-    """An error for the whole request, or one per topic, whatever its partitions."""
+    """An error for the whole request, or one per topic for all of its partitions."""
 
     error: ErrorCode
     topics: Mapping[str, ErrorCode] = MappingProxyType({})
 
 
 class ListGroupsRequest(NamedTuple):
-    """Which groups to list, in small letters; an empty filter lets all pass."""
+    """Filters of ListGroups, in lower case; an empty filter matches all groups."""
 
     states: frozenset[str] = frozenset()
     types: frozenset[str] = frozenset()
 
 
 class GroupListing(NamedTuple):
-    """A group in a list of many."""
+    """A row of ListGroups."""
 
     group_id: str
     protocol_type: str
@@ -254,7 +254,7 @@ class ListGroupsResponse(NamedTuple):
 
 
 class DescribedMember(NamedTuple):
-    """A member as an administrator sees it."""
+    """A member in DescribeGroups."""
 
     member_id: str
     instance_id: str | None
@@ -265,7 +265,7 @@ class DescribedMember(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """A group as an administrator sees it; an unknown one is Dead."""
+    """A group in DescribeGroups; an unknown one is Dead."""
 
     error: ErrorCode
     group_id: str

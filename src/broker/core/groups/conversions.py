@@ -1,8 +1,8 @@
-"""Which kind a group is, and how it becomes the other one (KIP-848, "Online migration").
+"""Conversions of groups between group types (KIP-848, "Online migration").
 
-A group without members is whatever the next one who joins makes of it. A group with members changes
-as group.consumer.migration.policy allows, in one batch of records. What a command has made ready
-stands here until its records are replayed: only then does the shard know it.
+A group without members gets the type of the next member that joins. A group with members is
+converted as group.consumer.migration.policy allows, in one batch of records. A group that a command
+has prepared is kept here until its records are replayed; then the shard takes it.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,12 +19,12 @@ from broker.core.groups.consumer.commands import (
     ConsumerHeartbeatResponse,
 )
 from broker.core.groups.consumer.group import ConsumerGroup
-from broker.core.groups.consumer.membership import growth
-from broker.core.groups.consumer.migration import downgraded, upgrade_records
+from broker.core.groups.consumer.membership import added_bytes_of_heartbeat
+from broker.core.groups.consumer.migration import downgrade_records, upgrade_records
 from broker.core.groups.consumer.records import ConsumerRecord
-from broker.core.groups.consumer.subscriptions import SeenTopics
+from broker.core.groups.consumer.subscriptions import TopicsView
 from broker.core.groups.group_sizes import GroupMemoryBudget
-from broker.core.groups.kinds import Group
+from broker.core.groups.group_types import Group
 from broker.core.groups.records import GroupImage
 from broker.core.machine import Decision, Moment, Token
 from broker.model import limits
@@ -32,22 +32,22 @@ from broker.model.errors import ErrorCode, RequestError
 
 
 class Conversions:
-    """Groups of one shard that are about to be of another kind."""
+    """Groups of one shard that are being converted."""
 
     def __init__(
-        self, settings: GroupSettings, topics: SeenTopics, budget: GroupMemoryBudget
+        self, settings: GroupSettings, topics: TopicsView, memory_budget: GroupMemoryBudget
     ) -> None:
-        """Begin with none."""
-        self.downgraded: dict[str, None] = {}  # classic now, their members do not know it yet
+        """Begin without prepared groups."""
+        self.downgraded: dict[str, None] = {}  # classic now, not rebalanced yet
         self._settings = settings
         self._topics = topics
-        self._budget = budget
+        self._memory_budget = memory_budget
         self._prepared: dict[str, Group] = {}
 
-    # ---- what the log makes true -----------------------------------------------------------------
+    # ---- replay ----------------------------------------------------------------------------------
 
     def consumer_group(self, group_id: str) -> ConsumerGroup:
-        """A consumer group that the log now knows."""
+        """Return the consumer group whose first record is replayed."""
         prepared = self._prepared.get(group_id)
         if isinstance(prepared, ConsumerGroup):
             del self._prepared[group_id]
@@ -55,7 +55,7 @@ class Conversions:
         return ConsumerGroup(group_id, self._settings.consumer, self._topics)
 
     def classic_group(self, group_id: str) -> ClassicGroup:
-        """A group that was of another kind as far as the log knows."""
+        """Return the classic group that replaces a group of another type."""
         prepared = self._prepared.get(group_id)
         if isinstance(prepared, ClassicGroup):
             del self._prepared[group_id]
@@ -63,10 +63,10 @@ class Conversions:
         return ClassicGroup(group_id, self._settings)
 
     def assigned_group(self, group_id: str, stored: GroupImage) -> AssignedGroup:
-        """An assigned group that the log now knows.
+        """Return the assigned group whose first record is replayed.
 
         Raises:
-            CodecError: the record is no such group's.
+            CodecError: the record is not that of an assigned group.
         """
         prepared = self._prepared.get(group_id)
         if isinstance(prepared, AssignedGroup):
@@ -80,99 +80,107 @@ class Conversions:
 
     # ---- to an assigned group --------------------------------------------------------------------
 
-    def assigned_join(self, request: AssignedJoin, known: Group | None, now: Moment) -> Outcome:
-        """The first member of an assigned group, whatever the group was before."""
-        error = self._taken_error(known, now)
+    def convert_to_assigned_on_join(
+        self, request: AssignedJoin, existing: Group | None, now: Moment
+    ) -> Outcome:
+        """Join the first member of an assigned group, which may have had another type."""
+        error = self._in_use_error(existing, now)
         if error is not AssignedError.NONE:
             return Decision(), AssignedResponse(error, request.member_id)
         image = first_image(request.protocol, request.topic, request.assignor)
         group = self._assigned(request.group_id, image)
-        return self._instead(group, group.join(request, now), known)
+        return self._replace_group(group, group.join_to_assigned_group(request, now), existing)
 
-    def restored(
-        self, group_id: str, image: AssignedImage, known: Group | None, now: Moment
+    def restore_assigned_group(
+        self, group_id: str, image: AssignedImage, existing: Group | None, now: Moment
     ) -> Outcome:
-        """An assigned group that another server has left; one that is here already goes on."""
-        is_here = isinstance(known, AssignedGroup)  # also when nobody in it is alive any more
-        error = AssignedError.OTHER_PROTOCOL if is_here else self._taken_error(known, now)
+        """Create an assigned group from another server's state, unless it exists."""
+        is_here = isinstance(existing, AssignedGroup)  # even if it has no live members
+        error = AssignedError.OTHER_PROTOCOL if is_here else self._in_use_error(existing, now)
         if error is not AssignedError.NONE:
             return Decision(), AssignedResponse(error)
         group = self._assigned(group_id, image)
-        return self._instead(group, group.restore(now), known)
+        return self._replace_group(group, group.restore(now), existing)
 
-    def _instead(self, group: AssignedGroup, outcome: Outcome, known: Group | None) -> Outcome:
-        """Have an assigned group take the place of what there was."""
+    def _replace_group(
+        self, group: AssignedGroup, outcome: Outcome, existing: Group | None
+    ) -> Outcome:
+        """Prepare an assigned group that replaces an existing group."""
         decision, response = outcome
-        if isinstance(known, ConsumerGroup):  # The record of another kind is replaced, not ended.
-            decision.records = [*known.tombstones(), *decision.records]
+        if isinstance(
+            existing, ConsumerGroup
+        ):  # The record of a classic or assigned group has the same key.
+            decision.records = [*existing.tombstones(), *decision.records]
         self._prepared[group.group_id] = group
         return decision, response
 
-    def _taken_error(self, known: Group | None, now: Moment) -> AssignedError:
-        if known is None:
-            return AssignedError.NONE if self._budget.has_group else AssignedError.FULL
-        is_free = known.is_idle
-        if isinstance(known, ClassicGroup):  # Who has only asked for a member id is not in it.
-            is_free = known.state is GroupState.EMPTY
-        elif isinstance(known, AssignedGroup):
-            is_free = not known.has_live_members(now)
+    def _in_use_error(self, existing: Group | None, now: Moment) -> AssignedError:
+        if existing is None:
+            return AssignedError.NONE if self._memory_budget.allows_group else AssignedError.FULL
+        is_free = existing.is_idle
+        if isinstance(
+            existing, ClassicGroup
+        ):  # A client that has only requested a member id is not a member.
+            is_free = existing.state is GroupState.EMPTY
+        elif isinstance(existing, AssignedGroup):
+            is_free = not existing.has_live_members(now)
         return AssignedError.NONE if is_free else AssignedError.OTHER_PROTOCOL
 
     # ---- to a consumer group ---------------------------------------------------------------------
 
     def heartbeat(
-        self, request: ConsumerHeartbeat, known: Group | None, token: Token, now: Moment
+        self, request: ConsumerHeartbeat, existing: Group | None, token: Token, now: Moment
     ) -> GroupDecision:
-        """A heartbeat to a group that may not be a consumer group yet."""
+        """Serve a heartbeat; a group of another type may become a consumer group."""
         try:
             check_heartbeat(request, self._settings.consumer)
-            self._check_growth(request, known)
-            if isinstance(known, ConsumerGroup):
-                decision = known.heartbeat(request, token, now)
-                self.maybe_downgrade(known, decision)
+            self._check_memory(request, existing)
+            if isinstance(existing, ConsumerGroup):
+                decision = existing.heartbeat(request, token, now)
+                self.maybe_downgrade(existing, decision)
                 return decision
-            self._check_makes_group(request, known)
-            return self._begin(request, known, token, now)
+            self._check_new_group(request, existing)
+            return self._convert_to_consumer_group(request, existing, token, now)
         except RequestError as error:
             response = ConsumerHeartbeatResponse(error.code, error.message)
             return Decision((), [(token, response)])
 
-    def _check_growth(self, request: ConsumerHeartbeat, known: Group | None) -> None:
-        members = known.state.members if isinstance(known, ConsumerGroup) else {}
+    def _check_memory(self, request: ConsumerHeartbeat, existing: Group | None) -> None:
+        members = existing.state.members if isinstance(existing, ConsumerGroup) else {}
         member = members.get(request.member_id)
         if member is None and request.member_epoch != JOIN_EPOCH:
-            return  # nobody here
-        if not self._budget.has_bytes(growth(request, member)):
-            text = "the groups of the broker hold as much as they may"
+            return  # an unknown member
+        if not self._memory_budget.allows_bytes(added_bytes_of_heartbeat(request, member)):
+            text = "the groups of the broker use all memory that is allowed"
             raise RequestError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
 
-    def _check_makes_group(self, request: ConsumerHeartbeat, known: Group | None) -> None:
+    def _check_new_group(self, request: ConsumerHeartbeat, existing: Group | None) -> None:
         if request.member_epoch != JOIN_EPOCH:
-            verb = "does not exist" if known is None else "is not a consumer group"
+            verb = "does not exist" if existing is None else "is not a consumer group"
             raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"the group {verb}")
-        if known is None and not self._budget.has_group:
-            raise RequestError(ErrorCode.GROUP_MAX_SIZE_REACHED, "the broker knows too many groups")
+        if existing is None and not self._memory_budget.allows_group:
+            raise RequestError(ErrorCode.GROUP_MAX_SIZE_REACHED, "the broker has too many groups")
 
-    def _begin(
+    def _convert_to_consumer_group(
         self,
         request: ConsumerHeartbeat,
-        known: ClassicGroup | AssignedGroup | None,
+        existing: ClassicGroup | AssignedGroup | None,
         token: Token,
         now: Moment,
     ) -> GroupDecision:
-        """The first heartbeat of a consumer group, in one batch with what it was before."""
+        """Serve the first heartbeat of a consumer group, in one batch with the conversion."""
         group = ConsumerGroup(request.group_id, self._settings.consumer, self._topics)
-        before = self._before(known, now)
+        before = self._upgrade_records(existing, now)
         for record in before:
             group.replay(record)
         group.resume(now)
         decision = group.heartbeat(request, token, now)
         if not decision.records:
             return decision
-        if known is not None:
-            decision.records = [*known.tombstones(), *before, *decision.records]
-        if isinstance(known, ClassicGroup):
-            known.dismiss(decision)
+        if existing is not None:
+            decision.records = [*existing.tombstones(), *before, *decision.records]
+        if isinstance(existing, ClassicGroup):
+            existing.reject_waiting(decision)
         if before:
             decision.note(
                 "group upgraded", "a consumer protocol member joined", group=request.group_id
@@ -181,47 +189,47 @@ class Conversions:
         self._prepared[request.group_id] = group
         return decision
 
-    def _before(
-        self, known: ClassicGroup | AssignedGroup | None, now: Moment
+    def _upgrade_records(
+        self, existing: ClassicGroup | AssignedGroup | None, now: Moment
     ) -> list[ConsumerRecord]:
-        """What a consumer group takes over from what the group was."""
-        if isinstance(known, AssignedGroup):
-            if known.has_live_members(now):
+        """Return the records that carry a group's state over into a consumer group."""
+        if isinstance(existing, AssignedGroup):
+            if existing.has_live_members(now):
                 raise RequestError(
                     ErrorCode.GROUP_ID_NOT_FOUND, "the group has members of another protocol"
                 )
             return []
-        if known is None or not known.members:
+        if existing is None or not existing.members:
             return []
-        return upgrade_records(known, self._settings.consumer, self._topics)
+        return upgrade_records(existing, self._settings.consumer, self._topics)
 
     # ---- to a classic group ----------------------------------------------------------------------
 
-    def join(
+    def convert_to_classic_on_join(
         self,
         request: JoinRequest,
-        known: ConsumerGroup | AssignedGroup,
+        existing: ConsumerGroup | AssignedGroup,
         token: Token,
         now: Moment,
     ) -> GroupDecision:
-        """A classic member joins a group of another kind that nobody is in: it is classic now.
+        """Join a classic member to a group of another type without members: it becomes classic.
 
-        Not yet when it has only been given an id to join with.
+        It is not converted while the member has only been given an id (MEMBER_ID_REQUIRED).
         """
         group = self._prepared.pop(request.group_id, None)
         if not isinstance(group, ClassicGroup):
             group = ClassicGroup(request.group_id, self._settings)
-        group.tick(now)  # The ids that it has given grow old.
-        decision = group.join(request, token, now)
+        group.tick(now)  # Pending member ids expire.
+        decision = group.join_to_classic_group(request, token, now)
         if not group.is_idle:
             self._prepared[request.group_id] = group
         if group.members:
-            decision.records = [*known.tombstones(), *decision.records]
+            decision.records = [*existing.tombstones(), *decision.records]
         return decision
 
     def maybe_downgrade(self, group: ConsumerGroup, decision: GroupDecision) -> None:
-        """Make a group classic again when its last other member leaves by this decision."""
-        records = downgraded(group, decision, self._settings.consumer, self._topics)
+        """Convert a group to classic if this decision removes its last consumer protocol member."""
+        records = downgrade_records(group, decision, self._settings.consumer, self._topics)
         if records is not None:
             decision.records = records
             decision.note(
@@ -229,11 +237,11 @@ class Conversions:
             )
             self.downgraded[group.group_id] = None
 
-    def rebalances(
+    def rebalance_downgraded(
         self, find: Callable[[str], Group | None], now: Moment
     ) -> Iterator[tuple[Group, GroupDecision]]:
-        """Have members of what are classic groups now join again."""
+        """Make the members of downgraded groups join again."""
         while self.downgraded:
             group = find(self.downgraded.popitem()[0])
             if isinstance(group, ClassicGroup):
-                yield group, group.begin_rebalance("the group was a consumer group", now)
+                yield group, group.trigger_rebalance("the group was a consumer group", now)

@@ -1,8 +1,8 @@
-"""The group coordinator: the one face of groups and offsets that protocols and the broker see.
+"""The group coordinator: the API of groups and offsets for protocols and the broker.
 
-A group lives in the partition of `__consumer_offsets` that its name hashes to; what all
-coordinators share is in `coordinator_partitions.py`. Every call returns a future, most of them
-done.
+A group is stored in the partition of `__consumer_offsets` that its name hashes to; what all
+coordinators share is in `coordinator_partitions.py`. Requests return a future, which is often done
+already.
 """
 
 from asyncio import Future
@@ -52,7 +52,7 @@ from broker.core.groups.consumer.commands import (
     ConsumerHeartbeat,
     ConsumerHeartbeatResponse,
 )
-from broker.core.groups.consumer.subscriptions import SeenTopics
+from broker.core.groups.consumer.subscriptions import TopicsView
 from broker.core.groups.group_sizes import GroupMemoryBudget
 from broker.core.groups.records import CommittedOffset
 from broker.core.groups.shard import GroupShard
@@ -76,25 +76,27 @@ class GroupCoordinator:
         environment: Environment,
         *,
         settings: GroupSettings | None = None,
-        topics: SeenTopics | None = None,
+        topics: TopicsView | None = None,
         partition_count: int = 50,
         fresh_id: Callable[[], str] = random_uuid,
     ) -> None:
-        """Know how to reach the world; nothing is opened yet.
+        """Create a coordinator that has loaded no partition yet.
 
         Args:
-            environment: the logs of `__consumer_offsets`, the loop and the clock.
-            settings: what an operator may move.
-            topics: what consumer groups can be subscribed to.
-            partition_count: with which `__consumer_offsets` is made; one that exists has its own.
-            fresh_id: makes the ids of members unique.
+            world: the logs of `__consumer_offsets`, the loop and the clock.
+            settings: configurable limits and intervals.
+            topics: the topics that consumer groups can subscribe to.
+            partition_count: of `__consumer_offsets` if it does not exist yet.
+            fresh_id: returns a new id, which makes member ids unique.
         """
         self._settings = settings or GroupSettings()
         self._clock = environment.clock
         self._fresh_id = fresh_id
         self._rebalance_watchers: list[Callable[[str], None]] = []
-        self.assigned_changes = 0  # grows with each change of an assigned group and its offsets
-        budget = GroupMemoryBudget(self._settings.held_bytes_max)
+        self.assigned_changes = (
+            0  # incremented with each change of an assigned group or of its offsets
+        )
+        memory_budget = GroupMemoryBudget(self._settings.memory_bytes_max)
         self._partitions: CoordinatorPartitions[records.Record, Response, GroupShard] = (
             CoordinatorPartitions(
                 OFFSETS_TOPIC,
@@ -102,60 +104,60 @@ class GroupCoordinator:
                 environment,
                 RECORD_FORMAT,
                 lambda _number: GroupShard(
-                    self._settings, budget, topics, self._count_assigned_change
+                    self._settings, memory_budget, topics, self._count_assigned_change
                 ),
                 expiry_interval_ms=limits.OFFSETS_EXPIRY_INTERVAL_MS,
-                can_resume_partly=True,  # one group needs no other
+                goes_on_in_part=True,  # groups do not depend on each other
             )
         )
-        budget.count(lambda: (shard.held for shard in self._partitions.shards()))
+        memory_budget.measure(lambda: (shard.memory_usage for shard in self._partitions.shards()))
 
-    # ---- where groups live -----------------------------------------------------------------------
+    # ---- partitions of the coordinator -----------------------------------------------------------
 
     def partition_for(self, group_id: str) -> int:
-        """The partition of `__consumer_offsets` that keeps a group."""
+        """Return the partition of `__consumer_offsets` that stores a group."""
         return self._partitions.partition_for(group_id)
 
     def expect(self, partitions: Iterable[int]) -> None:
-        """These partitions exist, and their logs are still being recovered."""
+        """Register partitions whose logs are still being recovered."""
         self._partitions.expect(partitions)
 
     def recovered(self, number: int, *, is_empty: bool) -> None:
-        """Begin to load a partition that was expected."""
+        """Begin to load a partition that `expect` registered."""
         self._partitions.recovered(number, is_empty=is_empty)
 
     @property
     def is_loading(self) -> bool:
-        """Whether a part of what it keeps is not known yet."""
+        """Whether a partition is not loaded yet."""
         return self._partitions.is_loading
 
     def tick(self) -> int:
-        """Load on, let deadlines pass; the monotonic time in ms at which to be called again."""
+        """Continue loads, handle deadlines; return the monotonic time in ms of the next call."""
         return self._partitions.tick()
 
     def close(self) -> None:
-        """Stop serving: who waits looks for its coordinator again, what was written stays."""
+        """Stop serving: waiting requests are answered with NOT_COORDINATOR."""
         self._partitions.close()
 
     # ---- membership ------------------------------------------------------------------------------
 
-    def join(self, request: JoinRequest) -> Future[JoinResponse]:
-        """A member asks to be in the next generation of its group."""
+    def join_group(self, request: JoinRequest) -> Future[JoinResponse]:
+        """Serve JoinGroup."""
         named = request
         if request.member_id == NO_MEMBER_ID:
             named = request._replace(fresh_id=self._fresh_id())
         return self._serve(
             request.group_id,
-            lambda shard, token, now: shard.join(named, token, now),
+            lambda shard, token, now: shard.classic_group_join(named, token, now),
             lambda error: JoinResponse(error, request.member_id),
         )
 
-    def sync(self, request: SyncRequest) -> Future[SyncResponse]:
-        """A member asks for its assignment."""
+    def sync_group(self, request: SyncRequest) -> Future[SyncResponse]:
+        """Serve SyncGroup."""
         return self._serve(
             request.group_id,
             lambda shard, token, now: shard.sync(request, token, now),
-            # Kafka's answer while loading: the member joins again, which finds the group loaded.
+            # Kafka's answer while loading: the member joins again, which waits for the load.
             lambda error: SyncResponse(
                 ErrorCode.REBALANCE_IN_PROGRESS
                 if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -164,7 +166,7 @@ class GroupCoordinator:
         )
 
     def heartbeat(self, request: HeartbeatRequest) -> Future[ErrorCode]:
-        """A member is alive. While its group loads every member is taken for alive."""
+        """Serve Heartbeat; while a group is being loaded, every member is taken for live."""
         return self._serve(
             request.group_id,
             lambda shard, token, now: shard.heartbeat(request, token, now),
@@ -173,16 +175,16 @@ class GroupCoordinator:
             ),
         )
 
-    def leave(self, request: LeaveRequest) -> Future[LeaveResponse]:
-        """Members leave their group."""
+    def leave_group(self, request: LeaveRequest) -> Future[LeaveResponse]:
+        """Serve LeaveGroup."""
         return self._serve(
             request.group_id,
             lambda shard, token, now: shard.leave(request, token, now),
             LeaveResponse,
         )
 
-    def describe(self, group_id: str) -> Future[GroupDescription]:
-        """What an administrator sees of a group."""
+    def describe_group(self, group_id: str) -> Future[GroupDescription]:
+        """Serve DescribeGroups for one group."""
         return self._serve(
             group_id,
             lambda shard, token, _: shard.describe(group_id, token),
@@ -190,11 +192,11 @@ class GroupCoordinator:
         )
 
     def partitions(self) -> list[int]:
-        """The partitions of `__consumer_offsets` that may hold groups, and whose disk works."""
+        """Return the partitions of `__consumer_offsets` that are not offline."""
         return self._partitions.within_reach()
 
     def list_groups(self, number: int, request: ListGroupsRequest) -> Future[ListGroupsResponse]:
-        """The groups of one partition."""
+        """Serve ListGroups for one partition."""
         return self._partitions.serve_in_steps(
             number,
             lambda shard, token, _: shard.administration.list_groups(request, token),
@@ -202,7 +204,7 @@ class GroupCoordinator:
         )
 
     def delete_group(self, group_id: str) -> Future[ErrorCode]:
-        """Let a group without members go, with all its offsets."""
+        """Delete a group without members, and its offsets."""
         return self._partitions.serve_in_steps(
             self.partition_for(group_id),
             lambda shard, token, _: shard.administration.delete_group(group_id, token),
@@ -211,8 +213,10 @@ class GroupCoordinator:
 
     # ---- the consumer protocol -------------------------------------------------------------------
 
-    def consumer_heartbeat(self, request: ConsumerHeartbeat) -> Future[ConsumerHeartbeatResponse]:
-        """A member of the consumer protocol joins, stays or leaves."""
+    def consumer_group_heartbeat(
+        self, request: ConsumerHeartbeat
+    ) -> Future[ConsumerHeartbeatResponse]:
+        """Serve ConsumerGroupHeartbeat: a member joins, stays or leaves."""
         named = request if request.member_id else request._replace(fresh_id=self._fresh_id())
         return self._serve(
             request.group_id,
@@ -220,24 +224,24 @@ class GroupCoordinator:
             ConsumerHeartbeatResponse,
         )
 
-    def consumer_describe(self, group_id: str) -> Future[ConsumerGroupDescription]:
-        """What an administrator sees of a consumer group."""
+    def consumer_group_describe(self, group_id: str) -> Future[ConsumerGroupDescription]:
+        """Serve ConsumerGroupDescribe for one group."""
         return self._serve(
             group_id,
             lambda shard, token, _: shard.consumer_describe(group_id, token),
             lambda error: ConsumerGroupDescription(error, group_id),
         )
 
-    # ---- groups that the broker assigns at once --------------------------------------------------
+    # ---- assigned groups (V1, Cursus) ------------------------------------------------------------
 
     def assigned_join(self, request: AssignedJoin) -> Future[AssignedResponse]:
-        """A member asks for its part of a topic; it has it at once.
+        """Join an assigned group; the response has the member's partitions.
 
-        Errors: LOADING, UNAVAILABLE, INVALID_NAME, OTHER_FAMILY, FULL.
+        Errors: LOADING, UNAVAILABLE, INVALID_NAME, OTHER_PROTOCOL, FULL.
         """
         number = self.partition_for(request.group_id)
         nobody: Callback[AssignedResponse] = Callback(lambda _: None)
-        self._partitions.serve_to(  # What it does must be so before the join is decided.
+        self._partitions.serve_to(  # Sessions that are over must end before the join is decided.
             number,
             lambda shard, _, now: shard.end_sessions(request.group_id, now),
             nobody,
@@ -245,12 +249,12 @@ class GroupCoordinator:
         )
         return self._serve(
             request.group_id,
-            lambda shard, token, now: shard.assigned.join(request, token, now),
+            lambda shard, token, now: shard.assigned.assigned_group_join(request, token, now),
             lambda error: _refused(error, request.member_id),
         )
 
     def assigned_sync(self, call: AssignedCall) -> Future[AssignedResponse]:
-        """A member of this generation asks for its partitions again, and is alive.
+        """Return the partitions of a member of this generation, and extend its session.
 
         Errors: LOADING, UNAVAILABLE, GROUP_NOT_FOUND, STALE_GENERATION, UNKNOWN_MEMBER.
         """
@@ -261,7 +265,7 @@ class GroupCoordinator:
         )
 
     def assigned_heartbeat(self, call: AssignedCall) -> Future[AssignedResponse]:
-        """A member of this generation is alive; errors as of a sync."""
+        """Extend the session of a member of this generation; errors as `assigned_sync`."""
         return self._serve(
             call.group_id,
             lambda shard, token, now: shard.assigned.sync(call, token, now),
@@ -269,7 +273,7 @@ class GroupCoordinator:
         )
 
     def assigned_leave(self, call: AssignedCall) -> Future[AssignedResponse]:
-        """A member of this generation goes; errors as of a sync."""
+        """Remove a member of this generation; errors as `assigned_sync`."""
         return self._serve(
             call.group_id,
             lambda shard, token, now: shard.assigned.leave(call, token, now),
@@ -277,11 +281,11 @@ class GroupCoordinator:
         )
 
     def assigned_commit(self, request: AssignedCommit) -> Future[AssignedResponse]:
-        """A member says how far it has read one of its partitions, which is no sign of life.
+        """Commit a member's offset of one of its partitions; this does not extend its session.
 
-        A commit without membership, of any dialect, is `commit_offsets` without a generation and
-        member: UNKNOWN_MEMBER_ID as long as the group has live members. Errors: as of a sync, then
-        NOT_ASSIGNED, OFFSET_REFUSED.
+        A commit without membership, of any protocol, is `commit_offsets` without generation and
+        member: UNKNOWN_MEMBER_ID while the group has live members. Errors: those of
+        `assigned_sync`, then NOT_ASSIGNED, OFFSET_REFUSED.
         """
         return self._serve(
             request.call.group_id,
@@ -290,7 +294,10 @@ class GroupCoordinator:
         )
 
     def assigned_check(self, call: AssignedCall) -> Future[AssignedResponse]:
-        """Whether a member is of this generation, which is no sign of life; errors as of a sync."""
+        """Check that a member is of this generation, without extending its session.
+
+        Errors: those of `assigned_sync`.
+        """
         return self._serve(
             call.group_id,
             lambda shard, token, now: shard.assigned.check(call, token, now),
@@ -298,10 +305,11 @@ class GroupCoordinator:
         )
 
     def assigned_commit_all(self, request: AssignedCommits) -> Future[AssignedResponse]:
-        """Commit some partitions of a group together, or none; offsets only rise.
+        """Commit offsets of several partitions, all or none; offsets may not decrease.
 
-        Errors: as of a commit, then OFFSET_REGRESSION. Without a member and generation, which need
-        no group: INVALID_NAME, OTHER_FAMILY, FULL, OFFSET_REGRESSION, OFFSET_REFUSED.
+        Errors: those of `assigned_commit`, then OFFSET_REGRESSION. Without member and generation
+        the group need not exist; errors: INVALID_NAME, OTHER_PROTOCOL, FULL, OFFSET_REGRESSION,
+        OFFSET_REFUSED.
         """
         return self._serve(
             request.call.group_id,
@@ -310,7 +318,7 @@ class GroupCoordinator:
         )
 
     def assigned_status(self, call: AssignedCall) -> Future[AssignedStatus]:
-        """A group as its dialect shows it; only whose family and group the call names counts.
+        """Return the status of a group; only `protocol` and `group_id` of the call are used.
 
         Errors: LOADING, UNAVAILABLE, GROUP_NOT_FOUND.
         """
@@ -321,9 +329,9 @@ class GroupCoordinator:
         )
 
     def restore_assigned(self, group_id: str, image: AssignedImage) -> Future[AssignedResponse]:
-        """Take a group over as another server has left it, unless it is here or one is in use.
+        """Create a group from the state of another server, unless it exists or the name is in use.
 
-        Errors: LOADING, UNAVAILABLE, OTHER_FAMILY, FULL.
+        Errors: LOADING, UNAVAILABLE, OTHER_PROTOCOL, FULL.
         """
         return self._serve(
             group_id,
@@ -334,9 +342,9 @@ class GroupCoordinator:
     def assigned_groups(
         self, protocol: AssignedProtocol
     ) -> Iterator[tuple[AssignedGroup, Mapping[str, Mapping[int, CommittedOffset]]]]:
-        """The groups of a family, with their offsets by topic and partition, as they are now.
+        """Yield the groups of a protocol, each with its offsets by topic and partition.
 
-        Others may have a turn of the loop between two of them, not while offsets are looked at.
+        Other work may run between two groups, but not while a group's offsets are read.
         """
         for shard in list(self._partitions.shards()):
             for group_id in list(shard.groups):
@@ -346,13 +354,13 @@ class GroupCoordinator:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every partition that holds something is loaded."""
+        """Whether every partition with records is loaded."""
         return self._partitions.is_complete
 
     # ---- offsets ---------------------------------------------------------------------------------
 
     def commit_offsets(self, request: CommitRequest) -> Future[CommitResponse]:
-        """A consumer says how far it has read."""
+        """Serve OffsetCommit."""
         return self._serve(
             request.group_id,
             lambda shard, token, now: shard.commit(request, token, now),
@@ -360,7 +368,7 @@ class GroupCoordinator:
         )
 
     def fetch_offsets(self, request: FetchOffsetsRequest) -> Future[FetchOffsetsResponse]:
-        """How far a group has read; of many partitions in steps."""
+        """Serve OffsetFetch; in steps for many partitions."""
         if _is_long(request):
             return self._partitions.serve_in_steps(
                 self.partition_for(request.group_id),
@@ -374,7 +382,7 @@ class GroupCoordinator:
         )
 
     def delete_offsets(self, request: DeleteOffsetsRequest) -> Future[DeleteOffsetsResponse]:
-        """Let a group forget partitions that none of its members reads."""
+        """Serve OffsetDelete."""
         return self._partitions.serve_in_steps(
             self.partition_for(request.group_id),
             lambda shard, token, _: shard.administration.delete_offsets(request, token),
@@ -384,24 +392,24 @@ class GroupCoordinator:
     def end_transaction(
         self, number: int, marker: Marker, future: ResponseFuture[ErrorCode]
     ) -> None:
-        """Write a marker: offsets committed in its transaction count from now on, or never."""
-        self._partitions.end_transaction(number, marker, future)
+        """Write a marker, which commits or drops the offsets of its transaction."""
+        self._partitions.end_transaction(number, marker, promise)
 
     def topic_deleted(self, topic: str) -> None:
-        """Every group forgets the offsets of a topic that is gone."""
+        """Delete all groups' offsets of a deleted topic."""
         now_ms = self._clock.latest_ms()
         self._partitions.in_every_partition(
             lambda shard: shard.administration.forget_topic(topic, now_ms)
         )
 
     def watch_rebalances(self, notify: Callable[[str], None]) -> None:
-        """Tell the name of each assigned group whose members or partitions may be others now.
+        """Call `notify` with the name of each assigned group that may have been rebalanced.
 
-        It is told as the change is replayed: whoever asks about the group does so later.
+        It is called during the replay of the change, and must request the group's state later.
         """
         self._rebalance_watchers.append(notify)
 
-    # ---- inside ----------------------------------------------------------------------------------
+    # ---- helpers ---------------------------------------------------------------------------------
 
     def _serve(
         self, group_id: str, command: Command, refusal: Callable[[ErrorCode], ResponseT]
@@ -416,14 +424,14 @@ class GroupCoordinator:
 
 
 def _is_long(request: FetchOffsetsRequest) -> bool:
-    """Whether it asks for more than one step may look at, as all of a group's offsets may be."""
+    """Return whether it may cover more offsets than one step does."""
     topics = request.topics
     most = limits.OFFSETS_FETCHED_PER_STEP
     return topics is None or len(topics) > most or sum(map(len, topics.values())) > most
 
 
 def _refused(error: ErrorCode, member_id: str) -> AssignedResponse:
-    """Why the coordinator does not serve, in the words of assigned groups."""
+    """Return the coordinator's error as a response of assigned groups."""
     is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     refusal = AssignedError.LOADING if is_loading else AssignedError.UNAVAILABLE
     return AssignedResponse(refusal, member_id)

@@ -1,7 +1,8 @@
-"""What the groups of one coordinator partition take of the memory, as far as members decide it.
+"""The memory that groups take, as far as clients decide it, and its budget.
 
-An estimate from below of what Python objects take, kept as groups change, so that nothing is walked
-to know it. Who may grow is decided by the sum of all partitions (`GroupMemoryBudget`).
+Sizes are a lower estimate of the memory of Python objects. They are updated as groups change, so
+that no walk over groups is needed. The sum over all coordinator partitions decides whether a group
+may grow (`GroupMemoryBudget`).
 """
 
 from collections.abc import Callable, Iterable
@@ -10,58 +11,58 @@ from typing import Protocol
 from broker.model import limits
 
 
-class Weighed(Protocol):
-    """What keeps something of groups."""
+class HasMemorySize(Protocol):
+    """Something with a size in memory."""
 
     @property
-    def weight(self) -> int:
-        """How many bytes it takes."""
+    def memory_bytes(self) -> int:
+        """Its size in bytes."""
 
 
 class GroupMemoryBudget:
-    """How many groups the whole broker may have, and how much they may hold."""
+    """The limits of the number of groups and of their memory, over the whole broker."""
 
     def __init__(self, bytes_max: int, groups_max: int = limits.GROUPS_MAX) -> None:
-        """Count on demand: shards are loaded and dropped, and say nothing of it."""
+        """Begin without a source of usage; it is read on demand, as shards come and go."""
         self._bytes_max = bytes_max
         self._groups_max = groups_max
-        self._held: Callable[[], Iterable[tuple[int, int]]] = lambda: ()
+        self._usage: Callable[[], Iterable[tuple[int, int]]] = lambda: ()
 
-    def count(self, held: Callable[[], Iterable[tuple[int, int]]]) -> None:
-        """Count what these hold: groups and bytes of each shard."""
-        self._held = held
+    def measure(self, memory_usage: Callable[[], Iterable[tuple[int, int]]]) -> None:
+        """Set the source of usage: the number of groups, and their bytes, of each shard."""
+        self._usage = memory_usage
 
     @property
-    def has_group(self) -> bool:
-        """Whether one more group may be known."""
-        held = list(self._held())
-        groups, size = map(sum, zip(*held, strict=True)) if held else (0, 0)
+    def allows_group(self) -> bool:
+        """Whether one more group may be created."""
+        memory_usage = list(self._usage())
+        groups, size = map(sum, zip(*memory_usage, strict=True)) if memory_usage else (0, 0)
         return groups < self._groups_max and size + limits.GROUP_BYTES <= self._bytes_max
 
-    def has_bytes(self, growth: int) -> bool:
-        """Whether so much more may be held; what does not grow always may."""
-        return growth <= 0 or growth <= self.bytes_left
+    def allows_bytes(self, added: int) -> bool:
+        """Return whether memory may grow by so many bytes; always true for 0 and less."""
+        return added <= 0 or added <= self.bytes_left
 
     @property
     def bytes_left(self) -> int:
-        """How much may be added to what all groups hold; negative when there is too much."""
-        return self._bytes_max - sum(size for _, size in self._held())
+        """The bytes left for all groups; negative if more is in use than is allowed."""
+        return self._bytes_max - sum(size for _, size in self._usage())
 
 
 class GroupSizes:
-    """The weights of groups by name, and their sum."""
+    """The sizes of groups by name, and their sum."""
 
     __slots__ = ("_by_name", "total")
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Begin without groups."""
         self._by_name: dict[str, int] = {}
         self.total = 0
 
-    def update(self, name: str, group: Weighed | None) -> None:
-        """A group may weigh something else now; None: it is gone."""
+    def update(self, name: str, group: HasMemorySize | None) -> None:
+        """Store the current size of a group; None: it was removed."""
         before = self._by_name.pop(name, 0)
-        now = 0 if group is None else group.weight
+        now = 0 if group is None else group.memory_bytes
         if group is not None:
             self._by_name[name] = now
         self.total += now - before

@@ -1,7 +1,8 @@
-"""How far each group has read: the next offset of every partition it committed (kafka.md 2.6).
+"""The committed offsets of groups: the next offset to read in each partition.
 
-Keyed by topic name, as the log is. Only `replay` changes it; what else is here looks things up or
-says which records a command needs. Whether a group lets a consumer commit is the group's business.
+They are keyed by topic name, as the records are. Only `replay` changes them; the other functions
+look offsets up, or return the records that a command needs. The group decides whether a consumer
+may commit.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,37 +26,39 @@ _NOTHING: Mapping[str, Mapping[int, CommittedOffset]] = {}
 class CommittedOffsets:
     """The committed offsets of the groups of one coordinator partition."""
 
-    def __init__(self, settings: GroupSettings, budget: GroupMemoryBudget | None = None) -> None:
-        """Begin with none."""
+    def __init__(
+        self, settings: GroupSettings, memory_budget: GroupMemoryBudget | None = None
+    ) -> None:
+        """Begin without offsets."""
         self._settings = settings
         self._groups: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
-        self._budget = budget or GroupMemoryBudget(settings.held_bytes_max)
-        self._held_bytes = 0
+        self._memory_budget = memory_budget or GroupMemoryBudget(settings.memory_bytes_max)
+        self._committed_bytes = 0
         self.pending = PendingOffsets(self._apply)
 
     @property
-    def weight(self) -> int:
-        """What they take, as group_sizes.py counts it."""
-        return self._held_bytes + self.pending.weight
+    def memory_bytes(self) -> int:
+        """Their size in memory, as group_sizes.py counts it."""
+        return self._committed_bytes + self.pending.memory_bytes
 
     def of_group(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
-        """All that a group has committed: topic, partition, offset."""
+        """Return a group's committed offsets by topic and partition."""
         return self._groups.get(group_id, _NOTHING)
 
     def has_any(self, group_id: str) -> bool:
-        """Whether a group has committed something, be it in a transaction that is open."""
+        """Return whether a group has offsets, committed or pending in an open transaction."""
         return group_id in self._groups or self.pending.has_group(group_id)
 
     def replay(self, record: OffsetRecord) -> None:
-        """What the record says is now so, whatever a transaction had in mind before it."""
-        self.pending.overtaken(record)
+        """Apply a record; it supersedes offsets pending in open transactions."""
+        self.pending.supersede(record)
         self._apply(record)
 
     def _apply(self, record: OffsetRecord) -> None:
-        """Make it so; a topic or group without offsets leaves no trace."""
+        """Store or delete an offset; drop topics and groups without offsets."""
         before = self._groups.get(record.group_id, _NOTHING).get(record.topic, {})
-        self._held_bytes += offset_weight(record.committed)
-        self._held_bytes -= offset_weight(before.get(record.partition))
+        self._committed_bytes += offset_bytes(record.committed)
+        self._committed_bytes -= offset_bytes(before.get(record.partition))
         if record.committed is not None:
             topics = self._groups.setdefault(record.group_id, {})
             topics.setdefault(record.topic, {})[record.partition] = record.committed
@@ -69,23 +72,23 @@ class CommittedOffsets:
             self._groups.pop(record.group_id, None)
 
     def has_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether a transaction that has not ended will decide about a partition's offset."""
+        """Return whether a partition has an offset pending in an open transaction."""
         return self.pending.has_pending(group_id, topic, partition)
 
     def commit(
         self, request: CommitRequest, wall_ms: int
     ) -> tuple[list[OffsetRecord], tuple[ErrorCode, ...]]:
-        """The records of a commit that its group allows, and an error for each of its offsets.
+        """Return the records of a commit that its group allows, and an error for each offset.
 
-        Of a partition that is named more than once the last offset that can be kept counts, and it
-        is one record: a request has room for a million names, and its records are one batch.
+        For a partition that is named more than once, one record is written, with the last offset
+        that is accepted: a request may name a million partitions, and its records are one batch.
         """
         records: dict[tuple[str, int], OffsetRecord] = {}
         errors = []
         topics = self.of_group(request.group_id)
         expire_ms = _expiry(request.retention_ms, wall_ms)
-        offsets_left = self._offsets_left(request.group_id, len(request.offsets))
-        bytes_left: int | None = None  # it is only asked for where something grows
+        partitions_left = self._new_partitions_left(request.group_id, len(request.offsets))
+        bytes_left: int | None = None  # computed only if an offset needs more memory
         for each in request.offsets:
             place = (each.topic, each.partition)
             is_new = not (
@@ -97,12 +100,12 @@ class CommittedOffsets:
             growth = len(each.metadata) - (0 if before is None else len(before.metadata))
             growth += OFFSET_BYTES * is_new
             if growth > 0 and bytes_left is None:
-                bytes_left = self._budget.bytes_left
-            is_full = (is_new and offsets_left <= 0) or growth > max(bytes_left or 0, 0)
+                bytes_left = self._memory_budget.bytes_left
+            is_full = (is_new and partitions_left <= 0) or growth > max(bytes_left or 0, 0)
             error = self._refusal(each, is_full=is_full)
             errors.append(error)
             if error is ErrorCode.NONE:
-                offsets_left -= is_new
+                partitions_left -= is_new
                 if growth > 0 and bytes_left is not None:
                     bytes_left -= growth
                 committed = CommittedOffset(
@@ -111,17 +114,17 @@ class CommittedOffsets:
                 records[place] = OffsetRecord(request.group_id, *place, committed)
         return list(records.values()), tuple(errors)
 
-    def _offsets_left(self, group_id: str, wanted: int) -> int:
-        """How many more partitions a group may commit; exact where it is fewer than wanted."""
+    def _new_partitions_left(self, group_id: str, wanted: int) -> int:
+        """Return how many more partitions a group may commit; exact if fewer than wanted."""
         topics = self.of_group(group_id)
         pending = self.pending.places(group_id)
-        offsets_left = self._settings.offsets_max - sum(map(len, topics.values())) - len(pending)
-        if offsets_left < wanted:  # Only now it matters that some are counted twice.
-            offsets_left += sum(partition in topics.get(topic, {}) for topic, partition in pending)
-        return offsets_left
+        left = self._settings.offsets_max - sum(map(len, topics.values())) - len(pending)
+        if left < wanted:  # Correct for partitions counted twice, committed and pending.
+            left += sum(partition in topics.get(topic, {}) for topic, partition in pending)
+        return left
 
     def fetch(self, request: FetchOffsetsRequest) -> dict[str, dict[int, CommittedOffset | None]]:
-        """What was asked for; None where nothing was committed."""
+        """Return the requested offsets; None for a partition without one."""
         topics = self.of_group(request.group_id)
         if request.topics is None:
             return {topic: dict(partitions) for topic, partitions in topics.items()}
@@ -133,7 +136,7 @@ class CommittedOffsets:
     def unstable(
         self, group_id: str, topics: Mapping[str, Iterable[int]]
     ) -> Iterator[tuple[str, int]]:
-        """Which of these partitions a transaction that has not ended will decide about."""
+        """Yield those of the partitions with an offset pending in an open transaction."""
         if self.pending.has_group(group_id):
             for topic, partitions in topics.items():
                 for partition in partitions:
@@ -141,27 +144,27 @@ class CommittedOffsets:
                         yield topic, partition
 
     def groups(self) -> list[str]:
-        """Every group that has committed something, be it in a transaction that is open."""
+        """Return all groups that have offsets, committed or pending in an open transaction."""
         return list(dict.fromkeys([*self._groups, *self.pending.groups()]))
 
     def partitions(self, group_id: str, topic: str) -> list[int]:
-        """The partitions of a topic that a group has committed, or will have."""
+        """Return the partitions of a topic with a committed or pending offset of a group."""
         committed = self.of_group(group_id).get(topic, {})
         return list(dict.fromkeys([*committed, *self.pending.partitions(group_id, topic)]))
 
     def removals(self, group_id: str, topic: str, partitions: Iterable[int]) -> list[OffsetRecord]:
-        """The records that make a group forget these partitions, as far as it knows them."""
+        """Return the tombstones of a group's offsets of these partitions, of those that exist."""
         committed = self.of_group(group_id).get(topic, {})
         return [
             OffsetRecord(group_id, topic, each, None)
             for each in partitions
-            if each in committed or self.pending.may_count(group_id, topic, each)
+            if each in committed or self.pending.may_be_committed(group_id, topic, each)
         ]
 
     def removals_until(
         self, group_id: str, topic: str, partitions: Iterable[int], wall_ms: int
     ) -> list[OffsetRecord]:
-        """The same, but of partitions with a commit after that time, even a pending one, none."""
+        """Return the same, without partitions with a later commit, even a pending one."""
         return [
             each
             for each in self.removals(group_id, topic, partitions)
@@ -169,14 +172,14 @@ class CommittedOffsets:
         ]
 
     def _last_commit_ms(self, place: OffsetRecord) -> int:
-        """When what counts of a partition was committed, or what may still come to count."""
+        """Return the latest commit time of a partition, of committed and of pending offsets."""
         group_id, topic, partition, _ = place
-        found = [each.committed for each in self.pending.may_come(group_id, topic, partition)]
+        found = [each.committed for each in self.pending.committable(group_id, topic, partition)]
         found.append(self.of_group(group_id).get(topic, {}).get(partition))
         return max((each.commit_timestamp_ms for each in found if each is not None), default=0)
 
     def removals_of_group(self, group_id: str) -> Iterator[OffsetRecord]:
-        """The records that make a group forget everything; to be read before any of them is so."""
+        """Yield the tombstones of all offsets of a group; consume it before replaying them."""
         topics = self.of_group(group_id)
         for topic, partitions in topics.items():
             for partition in partitions:
@@ -191,11 +194,11 @@ class CommittedOffsets:
         return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if is_full else ErrorCode.NONE
 
 
-def offset_weight(committed: CommittedOffset | None) -> int:
-    """What a committed offset takes; nothing, if there is none."""
+def offset_bytes(committed: CommittedOffset | None) -> int:
+    """Return the size of a committed offset in memory; 0 for None."""
     return 0 if committed is None else OFFSET_BYTES + len(committed.metadata)
 
 
 def _expiry(retention_ms: int | None, wall_ms: int) -> int | None:
-    """When an offset with a retention of its own expires, as an int64 that cannot wrap."""
+    """Return when an offset with its own retention expires, clamped to an int64."""
     return None if retention_ms is None else min(max(wall_ms + retention_ms, 0), _INT64_MAX)

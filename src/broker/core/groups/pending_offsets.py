@@ -1,9 +1,9 @@
-"""Offsets that were committed in a transaction which has not ended (kafka.md 2.9, KIP-98, KIP-447).
+"""Offsets that were committed in open transactions (KIP-98, KIP-447).
 
-They count when the marker of their producer commits them. An offset that was committed outside of
-the transaction meanwhile is the newer one and stays, as in Kafka, and so does one that another
-transaction said later and committed first; until the marker has come the partition is unstable
-either way.
+They become committed offsets with the commit marker of their producer. An offset that was committed
+outside of the transaction meanwhile is newer and stays, as in Kafka; so does one that another
+transaction wrote later and committed first. Until the marker is written the partition is unstable
+in either case.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -19,20 +19,22 @@ class PendingOffsets:
     """The offsets of open transactions in one coordinator partition."""
 
     def __init__(self, commit: Callable[[OffsetRecord], None]) -> None:
-        """Hold none; `commit` is given what a marker makes true."""
+        """Begin without offsets; `commit` is called with each offset that a marker commits."""
         self._commit = commit
-        # By producer and group; None: overtaken.
+        # By producer and group; None: superseded by a newer offset.
         self._producers: dict[int, dict[str, dict[_Place, OffsetRecord | None]]] = {}
-        # By group: the producers that wait for a marker, in the order of what they said last.
+        # By group and partition: the producers whose marker is missing, by their last commit.
         self._unstable: dict[str, dict[_Place, dict[int, None]]] = {}
-        self.weight = 0  # what they take, as group_sizes.py counts it
+        self.memory_bytes = 0  # size in memory, as group_sizes.py counts it
 
     def replay_pending(self, producer_id: int, record: OffsetRecord) -> None:
         """Keep an offset until its producer's marker."""
         place = (record.topic, record.partition)
         groups = self._producers.setdefault(producer_id, {})
         places = groups.setdefault(record.group_id, {})
-        self.weight += _weight(record) - (_weight(places[place]) if place in places else 0)
+        self.memory_bytes += _pending_bytes(record) - (
+            _pending_bytes(places[place]) if place in places else 0
+        )
         places[place] = record
         unstable = self._unstable.setdefault(record.group_id, {})
         producers = unstable.setdefault(place, {})
@@ -40,72 +42,72 @@ class PendingOffsets:
         producers[producer_id] = None
 
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> set[str]:
-        """Commit what a producer has pending and nobody has overtaken, or drop it; whose it was."""
+        """Commit or drop a producer's pending offsets; return the groups that they belong to."""
         ended = self._producers.pop(producer_id, {})
         for group_id, places in ended.items():
             for place, record in places.items():
-                self.weight -= _weight(record)
+                self.memory_bytes -= _pending_bytes(record)
                 if is_committed and record is not None:
-                    self._overtake(group_id, place, producer_id)
+                    self._supersede(group_id, place, producer_id)
                     self._commit(record)
                 self._end(producer_id, group_id, place)
         return set(ended)
 
-    def overtaken(self, record: OffsetRecord) -> None:
-        """A later word on a partition is in the log: what was pending before it does not count."""
+    def supersede(self, record: OffsetRecord) -> None:
+        """Discard the pending offsets of a partition: a later offset is in the log."""
         if not self._unstable:
             return
         place = (record.topic, record.partition)
-        self._overtake(record.group_id, place)
+        self._supersede(record.group_id, place)
 
-    def _overtake(self, group_id: str, place: _Place, until: int | None = None) -> None:
-        """What producers have pending of a partition does not count: all, or those before one."""
+    def _supersede(self, group_id: str, place: _Place, until: int | None = None) -> None:
+        """Discard a partition's pending offsets: all, or those of producers before one."""
         for producer_id in self._unstable.get(group_id, {}).get(place, ()):
             if producer_id == until:
                 break
             places = self._producers[producer_id][group_id]
-            self.weight += _weight(None) - _weight(places[place])
+            self.memory_bytes += _pending_bytes(None) - _pending_bytes(places[place])
             places[place] = None
 
     def has_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether a transaction that has not ended will decide about a partition."""
+        """Return whether a partition has an offset pending in an open transaction."""
         return (topic, partition) in self._unstable.get(group_id, {})
 
     def has_group(self, group_id: str) -> bool:
-        """Whether a group has an offset pending."""
+        """Return whether a group has pending offsets."""
         return group_id in self._unstable
 
     def places(self, group_id: str) -> Collection[_Place]:
-        """The partitions of a group about which such a transaction will decide."""
+        """Return the partitions of a group with pending offsets."""
         return self._unstable.get(group_id, {}).keys()
 
     def groups(self) -> list[str]:
-        """The groups that have an offset pending."""
+        """Return the groups that have pending offsets."""
         return list(self._unstable)
 
-    def may_count(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether a pending offset of a partition may still come to count."""
-        return next(self.may_come(group_id, topic, partition), None) is not None
+    def may_be_committed(self, group_id: str, topic: str, partition: int) -> bool:
+        """Return whether a partition has a pending offset that is not superseded."""
+        return next(self.committable(group_id, topic, partition), None) is not None
 
-    def may_come(self, group_id: str, topic: str, partition: int) -> Iterator[OffsetRecord]:
-        """The pending offsets of a partition that may still come to count."""
+    def committable(self, group_id: str, topic: str, partition: int) -> Iterator[OffsetRecord]:
+        """Yield a partition's pending offsets that are not superseded."""
         for producer_id in self._unstable.get(group_id, {}).get((topic, partition), ()):
             record = self._producers[producer_id][group_id][topic, partition]
             if record is not None:
                 yield record
 
     def of_group(self, group_id: str) -> Iterator[_Place]:
-        """Topics and partitions of which that is so, of a group."""
+        """Yield the partitions of a group with a pending offset that is not superseded."""
         for place in self._unstable.get(group_id, ()):
-            if self.may_count(group_id, *place):
+            if self.may_be_committed(group_id, *place):
                 yield place
 
     def partitions(self, group_id: str, topic: str) -> list[int]:
-        """The same of one topic."""
+        """Return those partitions of one topic."""
         return [partition for each, partition in self.of_group(group_id) if each == topic]
 
     def _end(self, producer_id: int, group_id: str, place: _Place) -> None:
-        """A producer decides about a partition no more; what nobody decides about is stable."""
+        """Remove a producer from a partition, which is stable when none is left."""
         unstable = self._unstable[group_id]
         del unstable[place][producer_id]
         if not unstable[place]:
@@ -114,7 +116,7 @@ class PendingOffsets:
             del self._unstable[group_id]
 
 
-def _weight(record: OffsetRecord | None) -> int:
-    """What one of them takes; None: overtaken."""
+def _pending_bytes(record: OffsetRecord | None) -> int:
+    """Return the size of a pending offset in memory; None: superseded."""
     committed = None if record is None else record.committed
     return 2 * OFFSET_BYTES + (0 if committed is None else len(committed.metadata))

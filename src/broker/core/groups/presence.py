@@ -1,9 +1,9 @@
-"""Who is in a group or on the way into it: their sessions, and what they can take part in.
+"""The sessions and protocols of a classic group's members, and ids that wait for a join.
 
-None of it is ever written: after a load members get a full session timeout. What a join has to
-know of all the others (who supports which protocol, what their subscriptions weigh, who goes by
-which instance id, when to look again) is counted as members come and go, so that a join costs the
-same in a group of a thousand.
+Nothing here is written to the log: after a load members have a full session timeout. What a join
+must know of all other members (supported protocols, bytes of subscriptions, instance ids, the next
+deadline) is kept up to date as members join and leave, so the cost of a join does not depend on the
+size of the group.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from broker.model.limits import MEMBER_BYTES
 
 
 class Presence:
-    """What is known of a living member beside its record."""
+    """The state of a member that is not in its record."""
 
     __slots__ = (
         "instance_id",
@@ -32,151 +32,153 @@ class Presence:
         *,
         is_new: bool = False,
     ) -> None:
-        """Begin with what the member's join said."""
+        """Create it from a member's join."""
         self.instance_id = instance_id
         self.session_deadline_ms = session_deadline_ms
         self.is_new = is_new
         self.protocols = protocols
-        # Of a name that is given twice the first counts.
+        # If a name is given twice, the first one counts.
         self.metadata: Mapping[str, bytes] = dict(reversed(protocols))
         self.metadata_bytes = sum([protocol.size for protocol in protocols])
 
 
 class GroupPresence:
-    """The presence of every member of one group, by member id."""
+    """The presence of each member of one group, by member id, and sums over them."""
 
     __slots__ = ("_by_id", "_instances", "_supporters", "earliest_ms", "metadata_bytes")
 
     def __init__(self) -> None:
-        """Begin with nobody."""
+        """Begin without members."""
         self._by_id: dict[str, Presence] = {}
         self._instances: dict[str, str] = {}
         self._supporters: dict[str, int] = {}
         self.metadata_bytes = 0
-        # No session ends before this; a sign of life moves its own deadline, not this bound.
+        # No session ends before this. A heartbeat moves the member's own deadline, not this bound.
         self.earliest_ms: int | None = None
 
     def __getitem__(self, member_id: str) -> Presence:
-        """The presence of a member of the group."""
+        """Return the presence of a member."""
         return self._by_id[member_id]
 
     def add(self, member_id: str, presence: Presence) -> None:
-        """Count a member in."""
+        """Add a member."""
         self._by_id[member_id] = presence
         if presence.instance_id is not None:
             self._instances[presence.instance_id] = member_id
-        self._count(presence)
-        self._expect(presence.session_deadline_ms)
+        self._add_protocols(presence)
+        self._lower_earliest(presence.session_deadline_ms)
 
     def remove(self, member_id: str) -> Presence:
-        """Count a member out."""
+        """Remove a member."""
         presence = self._by_id.pop(member_id)
         if presence.instance_id is not None:
             del self._instances[presence.instance_id]
-        self._discount(presence)
+        self._remove_protocols(presence)
         return presence
 
-    def offer(self, member_id: str, protocols: tuple[GroupProtocol, ...]) -> None:
-        """A member that joins again says anew what it can take part in."""
+    def set_protocols(self, member_id: str, protocols: tuple[GroupProtocol, ...]) -> None:
+        """Replace the protocols of a member that joins again."""
         old = self._by_id[member_id]
         if old.protocols != protocols:
-            self._discount(old)
+            self._remove_protocols(old)
             new = Presence(old.instance_id, protocols, old.session_deadline_ms, is_new=old.is_new)
             self._by_id[member_id] = new
-            self._count(new)
+            self._add_protocols(new)
 
-    def live_until(self, member_id: str, deadline_ms: int) -> None:
-        """Move the end of a session."""
+    def set_session_deadline(self, member_id: str, deadline_ms: int) -> None:
+        """Set the end of a member's session."""
         self._by_id[member_id].session_deadline_ms = deadline_ms
-        self._expect(deadline_ms)
+        self._lower_earliest(deadline_ms)
 
-    def look_again(self) -> None:
-        """Find out anew when the next session can end."""
+    def update_earliest(self) -> None:
+        """Compute when the next session can end."""
         deadlines = (presence.session_deadline_ms for presence in self._by_id.values())
         self.earliest_ms = min(deadlines, default=None)
 
-    def static_id(self, instance_id: str) -> str | None:
-        """The member id under which an instance is known now."""
+    def static_member_id(self, instance_id: str) -> str | None:
+        """Return the current member id of an instance."""
         return self._instances.get(instance_id)
 
-    def supports(self, names: Iterable[str], *, apart_from: str | None) -> bool:
-        """Whether all members but one support one of these protocols."""
-        apart = None if apart_from is None else self._by_id.get(apart_from)
-        own_names: Mapping[str, bytes] = {} if apart is None else apart.metadata
-        others = len(self._by_id) - (apart is not None)
+    def supports(self, names: Iterable[str], *, excluding: str | None) -> bool:
+        """Return whether all members but the excluded one support one of these protocols."""
+        excluded = None if excluding is None else self._by_id.get(excluding)
+        own_names: Mapping[str, bytes] = {} if excluded is None else excluded.metadata
+        others = len(self._by_id) - (excluded is not None)
         count = self._supporters.get
         return any(count(name, 0) - (name in own_names) == others for name in names)
 
     def has_others(self, member_id: str | None) -> bool:
-        """Whether anybody but this member is here."""
+        """Return whether there are members besides this one."""
         return len(self._by_id) > (member_id in self._by_id)
 
-    def metadata_bytes_apart_from(self, member_id: str | None) -> int:
-        """What the subscriptions of all members but one weigh."""
-        apart = None if member_id is None else self._by_id.get(member_id)
-        return self.metadata_bytes - (0 if apart is None else apart.metadata_bytes)
+    def metadata_bytes_without(self, member_id: str | None) -> int:
+        """Return the bytes of all members' subscriptions but the excluded one's."""
+        excluded = None if member_id is None else self._by_id.get(member_id)
+        return self.metadata_bytes - (0 if excluded is None else excluded.metadata_bytes)
 
     @property
-    def weight(self) -> int:
-        """What all members take, as group_sizes.py counts it."""
+    def memory_bytes(self) -> int:
+        """The size of all members in memory, as group_sizes.py counts it."""
         return self.metadata_bytes + len(self._by_id) * MEMBER_BYTES
 
-    def weight_of(self, member_id: str | None) -> int:
-        """What one of them takes; 0: it is not here."""
+    def memory_bytes_of(self, member_id: str | None) -> int:
+        """Return the size of one member in memory; 0 if it is not in the group."""
         presence = None if member_id is None else self._by_id.get(member_id)
         return 0 if presence is None else presence.metadata_bytes + MEMBER_BYTES
 
-    def _count(self, presence: Presence) -> None:
+    def _add_protocols(self, presence: Presence) -> None:
         for name in presence.metadata:
             self._supporters[name] = self._supporters.get(name, 0) + 1
         self.metadata_bytes += presence.metadata_bytes
 
-    def _discount(self, presence: Presence) -> None:
-        for name in presence.metadata:  # Names come from clients: none is kept that nobody has.
+    def _remove_protocols(self, presence: Presence) -> None:
+        for name in (
+            presence.metadata
+        ):  # Names come from clients: unused ones are dropped, to bound memory.
             self._supporters[name] -= 1
             if not self._supporters[name]:
                 del self._supporters[name]
         self.metadata_bytes -= presence.metadata_bytes
 
-    def _expect(self, deadline_ms: int) -> None:
+    def _lower_earliest(self, deadline_ms: int) -> None:
         if self.earliest_ms is None or deadline_ms < self.earliest_ms:
             self.earliest_ms = deadline_ms
 
 
-class HandedOutIds:
-    """The ids that members were given and have not joined with yet (KIP-394).
+class PendingMembers:
+    """Member ids that were assigned with MEMBER_ID_REQUIRED and have not joined yet (KIP-394).
 
     Attributes:
-        earliest_ms: the monotonic time before which none of them is too old; None: there is none.
+        earliest_ms: the monotonic time before which no id expires; None: there is none.
     """
 
     __slots__ = ("_deadlines", "earliest_ms")
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Begin without ids."""
         self._deadlines: dict[str, int] = {}
         self.earliest_ms: int | None = None
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of ids."""
         return len(self._deadlines)
 
     def __contains__(self, member_id: str) -> bool:
-        """Whether somebody may still join with this id."""
+        """Return whether a member may still join with this id."""
         return member_id in self._deadlines
 
     def add(self, member_id: str, deadline_ms: int) -> None:
-        """Hand one out, which becomes too old at that time."""
+        """Add an id that expires at that time."""
         self._deadlines[member_id] = deadline_ms
         if self.earliest_ms is None or deadline_ms < self.earliest_ms:
             self.earliest_ms = deadline_ms
 
     def remove(self, member_id: str) -> None:
-        """Somebody has joined with it, or will not any more."""
+        """Remove an id that was used or given up."""
         del self._deadlines[member_id]
 
     def expire(self, now_ms: int) -> None:
-        """Forget those that are too old."""
+        """Remove expired ids."""
         for member_id, deadline_ms in list(self._deadlines.items()):
             if now_ms >= deadline_ms:
                 del self._deadlines[member_id]

@@ -1,17 +1,16 @@
-"""What a group remembers, and its records in `__consumer_offsets`, which Kafka's tools read too.
+"""Records of groups and offsets in `__consumer_offsets`, which Kafka's tools read too.
 
     OffsetCommit    key: group, topic, partition    value: the offset
     GroupMetadata   key: group                      value: its generation and members
 
-A null value deletes what the key names (broker.codec.coordinator_records has the bytes). Written as
-a Kafka 4.3 broker writes them: OffsetCommitValue 3 (4 adds a topic id; 1 where the client said how
-long to keep the offset), and GroupMetadataValue 3.
-Records of consumer groups are consumer/records.py's. Key types of other kinds of group are skipped
-while loading, as Kafka does.
+A null value is a tombstone (the bytes: broker.codec.coordinator_records). The versions are those of
+Kafka 4.3: OffsetCommitValue 3 (4 adds a topic id; 1 if the client set a retention time), and
+GroupMetadataValue 3. Records of consumer groups are in consumer/records.py. Key types of other
+group types are skipped while loading, as in Kafka.
 
-One use of a field is ours: Kafka writes a group when its leader has assigned; we also write it when
-a join has completed, so that no generation is ever given out twice and a rebalance survives a
-restart. Such a group has members and no `current_state_timestamp` (-1, Kafka's "unknown").
+One difference: Kafka writes a group when its leader has assigned; this broker also writes it when a
+join has completed, so that no generation is used twice and a rebalance survives a restart. Such a
+group has members and no `current_state_timestamp` (-1, Kafka's "unknown").
 """
 
 from collections.abc import Mapping
@@ -31,10 +30,10 @@ from broker.model.errors import Corrupt
 _OFFSET_COMMIT = "OffsetCommit"
 _GROUP_METADATA = "GroupMetadata"
 _OFFSET_COMMIT_VALUE_VERSION = 3
-# The one version that has room for a retention of the client's own; it has none for a leader epoch.
+# The only version with an expiry time of the client's own; it has no leader epoch.
 _EXPIRING_OFFSET_VALUE_VERSION = 1
 _GROUP_METADATA_VALUE_VERSION = 3
-# Versions before this had no timestamp: a group of theirs does not await assignments.
+# Versions before this have no timestamp: their groups are not waiting for assignments.
 _FIRST_VERSION_WITH_TIMESTAMP = 2
 _UNKNOWN_TIMESTAMP = -1
 
@@ -51,13 +50,13 @@ class Member(NamedTuple):
     subscription: bytes = b""
     assignment: bytes = b""
 
-    def with_share(self, subscription: bytes, assignment: bytes) -> "Member":
-        """The same member in another generation; cheaper than `_replace`, for a thousand."""
+    def with_assignment(self, subscription: bytes, assignment: bytes) -> "Member":
+        """Return the member in another generation; cheaper than `_replace` in large groups."""
         return Member(*self[:6], subscription, assignment)
 
 
 class GroupImage(NamedTuple):
-    """A group as its last record says; members in the order in which they joined."""
+    """The content of a group's last record; members in the order in which they joined."""
 
     generation: int = 0
     protocol_type: str = ""
@@ -68,24 +67,24 @@ class GroupImage(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """The next offset that a group will read of a partition."""
+    """The next offset that a group will read in a partition."""
 
     offset: int
     leader_epoch: int
     metadata: str
     commit_timestamp_ms: int
-    expire_timestamp_ms: int | None = None  # None: the broker's retention decides
+    expire_timestamp_ms: int | None = None  # None: the broker's retention applies
 
 
 class GroupRecord(NamedTuple):
-    """A group is now as its image says; without one it is gone."""
+    """The new content of a group; image None: it was deleted."""
 
     group_id: str
     image: GroupImage | None
 
 
 class OffsetRecord(NamedTuple):
-    """A group's offset for a partition is now this; without one it is gone."""
+    """A group's new offset of a partition; committed None: it was deleted."""
 
     group_id: str
     topic: str
@@ -97,7 +96,7 @@ Record: TypeAlias = GroupRecord | OffsetRecord | consumer.ConsumerRecord
 
 
 def encode(record: Record) -> tuple[bytes, bytes | None]:
-    """The key and value that say it in the log."""
+    """Return the key and value of a record."""
     if isinstance(record, OffsetRecord):
         return encode_coordinator_record(_from_offset(record))
     if isinstance(record, GroupRecord):
@@ -106,10 +105,10 @@ def encode(record: Record) -> tuple[bytes, bytes | None]:
 
 
 def decode(key: bytes, value: bytes | None) -> Record | None:
-    """The record of a key and value from the log; None if it is of a kind that is not ours.
+    """Return the record of a key and value; None if its key type is not used here.
 
     Raises:
-        CodecError: the bytes are no such record.
+        CodecError: the bytes are not a valid record.
     """
     name = group_record_name(key)
     if name == _OFFSET_COMMIT:
@@ -211,7 +210,7 @@ def _decode_member(version: int, body: Fields) -> Member:
         body["group_instance_id"],
         body["client_id"],
         body["client_host"],
-        # Version 0 had no rebalance timeout: the session timeout stood for it.
+        # Version 0 has no rebalance timeout: the session timeout was used for both.
         body["rebalance_timeout"] if version > 0 else body["session_timeout"],
         body["session_timeout"],
         body["subscription"],

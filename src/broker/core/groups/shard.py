@@ -1,7 +1,7 @@
-"""The groups of one partition of `__consumer_offsets`: which group a command is for.
+"""The groups of one partition of `__consumer_offsets`; it routes commands to them.
 
-Pure like the groups themselves: commands give a Decision, `replay` makes it true, `tick` lets time
-pass. A group exists as long as the log knows it or somebody is on the way into it.
+It is a state machine like the groups: commands return a Decision, `replay` applies its records,
+`tick` handles deadlines. A group exists while the log has records of it, or a member is joining it.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,10 +42,10 @@ from broker.core.groups.consumer.records import (
     ConsumerRecord,
     is_deletion,
 )
-from broker.core.groups.consumer.subscriptions import NoTopics, SeenTopics
+from broker.core.groups.consumer.subscriptions import NoTopics, TopicsView
 from broker.core.groups.conversions import Conversions
 from broker.core.groups.group_sizes import GroupMemoryBudget, GroupSizes
-from broker.core.groups.kinds import Group
+from broker.core.groups.group_types import Group
 from broker.core.groups.offsets import CommittedOffsets
 from broker.core.groups.records import GroupImage, GroupRecord, OffsetRecord, Record
 from broker.core.machine import Decision, Moment, Token
@@ -54,55 +54,55 @@ from broker.model.errors import ErrorCode
 
 
 class GroupShard:
-    """The groups and committed offsets that one coordinator partition keeps."""
+    """The groups and committed offsets of one coordinator partition."""
 
     def __init__(
         self,
         settings: GroupSettings,
-        budget: GroupMemoryBudget | None = None,
-        topics: SeenTopics | None = None,
+        memory_budget: GroupMemoryBudget | None = None,
+        topics: TopicsView | None = None,
         assigned_changed: Callable[[str | None], None] = lambda _group_id: None,
     ) -> None:
-        """Begin with nothing.
+        """Begin without groups.
 
         Args:
-            settings: what an operator may move.
-            budget: what all groups of the broker may hold.
-            topics: what consumer groups can be subscribed to.
-            assigned_changed: is told of each change of an assigned group: its name, or None
-                when only its offsets are others.
+            settings: configurable limits and intervals.
+            memory_budget: of all groups of the broker.
+            topics: the topics that consumer groups can subscribe to.
+            assigned_changed: called with each change of an assigned group: its name, or None if
+                only its offsets have changed.
         """
         self._assigned_changed = assigned_changed
         self._settings = settings
-        self._budget = budget or GroupMemoryBudget(settings.held_bytes_max)
+        self._memory_budget = memory_budget or GroupMemoryBudget(settings.memory_bytes_max)
         self._sizes = GroupSizes()
         self._topics = topics or NoTopics()
         self.groups: dict[str, Group] = {}
-        self.offsets = CommittedOffsets(settings, self._budget)
-        self._conversions = Conversions(settings, self._topics, self._budget)
+        self.offsets = CommittedOffsets(settings, self._memory_budget)
+        self._conversions = Conversions(settings, self._topics, self._memory_budget)
         self.administration = Administration(self.groups, self.offsets, settings)
         self.assigned = AssignedGroups(
             self._find,
-            self._watch,
+            self._schedule_tick,
             self.offsets,
             self._conversions,
             self._commit_error,
-            self._budget,
+            self._memory_budget,
         )
-        # When to look at which group again. An entry may be early, never late: a member that
-        # stays alive moves its deadline without telling.
+        # When to call `tick` of which group. An entry may be early, never late: a heartbeat moves
+        # its member's deadline, not the entry.
         self._deadlines: list[tuple[int, str]] = []
-        self._resting: set[str] = set()  # loaded, their members' sessions not begun yet
+        self._unresumed: set[str] = set()  # loaded groups whose sessions have not begun yet
 
     @property
-    def held(self) -> tuple[int, int]:
-        """How many groups it has, and how many bytes they and their offsets take."""
-        return len(self.groups), self._sizes.total + self.offsets.weight
+    def memory_usage(self) -> tuple[int, int]:
+        """The number of groups, and the bytes of groups and offsets."""
+        return len(self.groups), self._sizes.total + self.offsets.memory_bytes
 
     # ---- the log ---------------------------------------------------------------------------------
 
     def replay(self, record: Record) -> None:
-        """What the log says is now so."""
+        """Apply a record."""
         if isinstance(record, OffsetRecord):
             self.offsets.replay(record)
             if record.committed is not None:
@@ -113,10 +113,10 @@ class GroupShard:
                 self._forget_unknown(record.group_id)
         elif isinstance(record, GroupRecord):
             self._replay_classic(record)
-            self._weigh(record.group_id)
+            self._update_size(record.group_id)
         else:
             self._replay_consumer(record)
-            self._weigh(record.group_id)
+            self._update_size(record.group_id)
 
     def _replay_classic(self, record: GroupRecord) -> None:
         group_id, image = record.group_id, record.image
@@ -130,7 +130,7 @@ class GroupShard:
             self._forget_unknown(group_id)
         elif isinstance(group, AssignedGroup):
             group = self.groups[group_id] = self._conversions.classic_group(group_id)
-            self._watch(group)
+            self._schedule_tick(group)
             self._forget_unknown(group_id)
             self._assigned_changed(group_id)
 
@@ -142,11 +142,11 @@ class GroupShard:
         ):
             group = self.groups[group_id] = self._conversions.assigned_group(group_id, image)
         group.replay(image)
-        self._watch(group)
+        self._schedule_tick(group)
         self._assigned_changed(group_id)
 
     def _replay_consumer(self, record: ConsumerRecord) -> None:
-        """A deletion is no reason to know a group; anything else makes it a consumer group."""
+        """Apply a record; one that is not a tombstone makes the group a consumer group."""
         group_id = record.group_id
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
@@ -154,27 +154,27 @@ class GroupShard:
         elif not is_deletion(record):
             group = self.groups[group_id] = self._conversions.consumer_group(group_id)
             group.replay(record)
-            self._watch(group)
+            self._schedule_tick(group)
         if isinstance(record, ConsumerEpochRecord) and record.epoch is None and group is not None:
             group = self.groups[group_id] = self._conversions.classic_group(group_id)
             if group_id in self._conversions.downgraded:
-                self._resting.add(group_id)
-            self._watch(group)
+                self._unresumed.add(group_id)
+            self._schedule_tick(group)
             self._forget_unknown(group_id)
 
     @property
     def pending(self) -> "GroupShard":
-        """Where offsets go that are committed in transactions."""
+        """The state for records of transactions, which are offsets."""
         return self
 
     def replay_pending(self, producer_id: int, record: Record) -> None:
-        """Keep an offset until its transaction ends; nothing else is written in transactions."""
+        """Keep an offset until its transaction ends; no other records are transactional."""
         if isinstance(record, OffsetRecord):
             self.offsets.pending.replay_pending(producer_id, record)
             self._group(record.group_id)
 
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
-        """The offsets of a producer's transaction count from now on, or are forgotten."""
+        """Commit or drop the offsets of a producer's transaction."""
         pending = self.offsets.pending
         for group_id in pending.end_transaction(producer_id, is_committed=is_committed):
             if isinstance(self.groups.get(group_id), AssignedGroup):
@@ -182,12 +182,12 @@ class GroupShard:
             self._forget_unknown(group_id)
 
     def resume(self, now: Moment) -> Iterator[GroupDecision]:
-        """After a load: members have a session timeout to show themselves.
+        """Begin the sessions of all members after a load.
 
-        It comes in steps; a group that is asked for meanwhile goes on at once.
+        This is done in steps; a command to a group begins the sessions of that group at once.
         """
-        self._resting = {each.group_id for each in self.groups.values() if not each.is_idle}
-        return self._resume_all(list(self._resting), now)
+        self._unresumed = {each.group_id for each in self.groups.values() if not each.is_idle}
+        return self._resume_all(list(self._unresumed), now)
 
     def _resume_all(self, group_ids: list[str], now: Moment) -> Iterator[GroupDecision]:
         for group_id in group_ids:
@@ -195,37 +195,37 @@ class GroupShard:
             yield Decision()
 
     def waiting(self) -> list[Token]:
-        """Everybody whose request is parked in a group, or takes several steps."""
+        """Return the tokens of requests that wait in a group, or take several steps."""
         parked = [token for group in self.groups.values() for token in group.waiting()]
         return parked + self.administration.waiting()
 
     # ---- membership ------------------------------------------------------------------------------
 
-    def join(self, request: JoinRequest, token: Token, now: Moment) -> GroupDecision:
-        """A member asks to be in its group, which a member without an id creates."""
+    def classic_group_join(self, request: JoinRequest, token: Token, now: Moment) -> GroupDecision:
+        """Join a classic member; one without an id may create its group."""
         known = self._find(request.group_id, now)
         error = self._join_error(request, known, now)
         if error is not ErrorCode.NONE:
             return _answer(token, JoinResponse(error, request.member_id))
         if isinstance(known, AssignedGroup):
-            return self._conversions.join(request, known, token, now)
+            return self._conversions.convert_to_classic_on_join(request, known, token, now)
         if isinstance(known, ConsumerGroup):
             if known.is_idle:
-                return self._conversions.join(request, known, token, now)
-            decision = self._classic_members(known).join(request, token, now)
+                return self._conversions.convert_to_classic_on_join(request, known, token, now)
+            decision = self._classic_members(known).join_to_consumer_group(request, token, now)
             self._conversions.maybe_downgrade(known, decision)
-            self._watch(known)
+            self._schedule_tick(known)
             return decision
         group = known or self._classic_group(request.group_id)
-        decision = group.join(request, token, now)
+        decision = group.join_to_classic_group(request, token, now)
         if not decision.records:
             self._forget_unknown(request.group_id)
-        self._watch(group)
+        self._schedule_tick(group)
         return decision
 
     def _join_error(self, request: JoinRequest, group: Group | None, now: Moment) -> ErrorCode:
         settings = self._settings
-        if not request.group_id or _is_unwritable(request.group_id):
+        if not request.group_id or _is_invalid_group_id(request.group_id):
             return ErrorCode.INVALID_GROUP_ID
         if not (
             settings.session_timeout_ms_min
@@ -236,45 +236,51 @@ class GroupShard:
         protocols = [protocol.name for protocol in request.protocols]
         names = (request.client_id, request.instance_id or "", request.protocol_type, *protocols)
         if any(len(name.encode()) > limits.CLIENT_ID_BYTES_MAX for name in names):
-            return ErrorCode.INVALID_REQUEST  # They are stored, as an id or part of one.
+            return ErrorCode.INVALID_REQUEST  # These are stored.
         if group is None and request.member_id != NO_MEMBER_ID:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        has_group = group is not None or self._budget.has_group
-        if not (has_group and self._budget.has_bytes(_growth(request, group))):
+        is_allowed = group is not None or self._memory_budget.allows_group
+        if not (
+            is_allowed and self._memory_budget.allows_bytes(_added_bytes_of_join(request, group))
+        ):
             return ErrorCode.GROUP_MAX_SIZE_REACHED
-        # The protocol types of assigned groups are the broker's own.
+        # The protocol types of assigned groups are reserved for the broker.
         is_taken = isinstance(group, AssignedGroup) and group.has_live_members(now)
         is_inconsistent = is_taken or is_assigned(request.protocol_type)
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL if is_inconsistent else ErrorCode.NONE
 
     def sync(self, request: SyncRequest, token: Token, now: Moment) -> GroupDecision:
-        """A member asks for its assignment."""
+        """Serve SyncGroup."""
         group = self._find_for_classic(request.group_id, now)
         if group is None:
-            return _answer(token, SyncResponse(_unknown(request.group_id)))
-        growth = group.growth_by(request.assignments) if isinstance(group, ClassicGroup) else 0
-        if request.assignments and not self._budget.has_bytes(growth):
-            # As where they are too much for one group.
+            return _answer(token, SyncResponse(_unknown_group_error(request.group_id)))
+        added_bytes = (
+            group.added_bytes_of_assignments(request.assignments)
+            if isinstance(group, ClassicGroup)
+            else 0
+        )
+        if request.assignments and not self._memory_budget.allows_bytes(added_bytes):
+            # The same error as for assignments that are too large for one group.
             return _answer(token, SyncResponse(ErrorCode.UNKNOWN_SERVER_ERROR))
         decision = self._for_classic(group).sync(request, token, now)
-        self._watch(group)
+        self._schedule_tick(group)
         return decision
 
     def heartbeat(self, request: HeartbeatRequest, token: Token, now: Moment) -> GroupDecision:
-        """A member is alive."""
+        """Serve Heartbeat of a classic member."""
         group = self._find_for_classic(request.group_id, now)
         if group is None:
-            return _answer(token, _unknown(request.group_id))
+            return _answer(token, _unknown_group_error(request.group_id))
         error = self._for_classic(group).heartbeat(request, now)
         if isinstance(group, ConsumerGroup):
-            self._watch(group)  # It may be waiting for this member from now on.
+            self._schedule_tick(group)  # It may have given the member a rebalance timeout.
         return _answer(token, error)
 
     def leave(self, request: LeaveRequest, token: Token, now: Moment) -> GroupDecision:
-        """Members leave."""
+        """Serve LeaveGroup."""
         group = self._find_for_classic(request.group_id, now)
         if group is None:
-            error = _unknown(request.group_id)
+            error = _unknown_group_error(request.group_id)
             is_invalid = error is ErrorCode.INVALID_GROUP_ID
             errors = () if is_invalid else (error,) * len(request.members)
             overall = error if is_invalid else ErrorCode.NONE
@@ -284,11 +290,11 @@ class GroupShard:
             self._conversions.maybe_downgrade(group, decision)
         if not decision.records:
             self._forget_unknown(request.group_id)
-        self._watch(group)
+        self._schedule_tick(group)
         return decision
 
     def describe(self, group_id: str, token: Token) -> GroupDecision:
-        """What an administrator sees; a group that nobody knows is Dead."""
+        """Serve DescribeGroups; a group that does not exist is Dead."""
         group = self.groups.get(group_id)
         if group is None or isinstance(group, ConsumerGroup):
             return _answer(token, GroupDescription(ErrorCode.NONE, group_id))
@@ -299,8 +305,8 @@ class GroupShard:
     def consumer_heartbeat(
         self, request: ConsumerHeartbeat, token: Token, now: Moment
     ) -> GroupDecision:
-        """A member of the consumer protocol joins, which may make its group, stays or leaves."""
-        if _is_unwritable(request.group_id):
+        """Serve ConsumerGroupHeartbeat; a member that joins may create its group."""
+        if _is_invalid_group_id(request.group_id):
             return _answer(
                 token,
                 ConsumerHeartbeatResponse(ErrorCode.INVALID_REQUEST, "the group id is too long"),
@@ -308,11 +314,11 @@ class GroupShard:
         group = self._find(request.group_id, now)
         decision = self._conversions.heartbeat(request, group, token, now)
         if group is not None:
-            self._watch(group)
+            self._schedule_tick(group)
         return decision
 
     def consumer_describe(self, group_id: str, token: Token) -> GroupDecision:
-        """What an administrator sees; only of a consumer group."""
+        """Serve ConsumerGroupDescribe; GROUP_ID_NOT_FOUND for other types of group."""
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return _answer(token, group.describe())
@@ -324,7 +330,7 @@ class GroupShard:
     # ---- offsets ---------------------------------------------------------------------------------
 
     def commit(self, request: CommitRequest, token: Token, now: Moment) -> GroupDecision:
-        """A consumer says how far it has read; one without membership creates its group."""
+        """Serve OffsetCommit; a commit without membership may create its group."""
         error = self._commit_error(request, now)
         if error is not ErrorCode.NONE:
             return _answer(token, CommitResponse((error,) * len(request.offsets)))
@@ -332,17 +338,21 @@ class GroupShard:
         return Decision(records, [(token, CommitResponse(errors))], request.transaction)
 
     def _commit_error(self, request: CommitRequest, now: Moment) -> ErrorCode:
-        if (not request.group_id and request.generation >= 0) or _is_unwritable(request.group_id):
+        if (not request.group_id and request.generation >= 0) or _is_invalid_group_id(
+            request.group_id
+        ):
             return ErrorCode.INVALID_GROUP_ID
         group = self._find(request.group_id, now)
         if group is not None:
             return _commit_error(group, request, now)
         if request.generation >= 0:
             return ErrorCode.ILLEGAL_GENERATION
-        return ErrorCode.NONE if self._budget.has_group else ErrorCode.GROUP_MAX_SIZE_REACHED
+        return (
+            ErrorCode.NONE if self._memory_budget.allows_group else ErrorCode.GROUP_MAX_SIZE_REACHED
+        )
 
     def fetch_offsets(self, request: FetchOffsetsRequest, token: Token) -> GroupDecision:
-        """What was committed; nothing, without an error, for a group that nobody knows."""
+        """Serve OffsetFetch; a group that does not exist has no offsets and no error."""
         error = fetch_error(self.groups.get(request.group_id), request)
         if error is not ErrorCode.NONE:
             return _answer(token, FetchOffsetsResponse(error))
@@ -351,33 +361,33 @@ class GroupShard:
         return _answer(token, FetchOffsetsResponse(ErrorCode.NONE, found, frozenset(unstable)))
 
     def expire(self, now: Moment) -> Iterator[GroupDecision]:
-        """Groups forget what is too old, and are forgotten with their last offset."""
+        """Remove expired offsets, and groups without members and offsets."""
         return self.administration.expire(now)
 
     # ---- time ------------------------------------------------------------------------------------
 
     def tick(self, now: Moment) -> Iterator[GroupDecision]:
-        """Let the time pass for every group whose deadline has come.
+        """Call `tick` of every group whose deadline has passed.
 
-        Each decision must have its effect before the next one is asked for.
+        The records of each decision must be replayed before the next decision is requested.
         """
-        for group, decision in self._conversions.rebalances(
+        for group, decision in self._conversions.rebalance_downgraded(
             lambda name: self._find(name, now), now
         ):
             yield decision
-            self._watch(group)
+            self._schedule_tick(group)
         yield from self._tick_groups(now)
 
     def _tick_groups(self, now: Moment) -> Iterator[GroupDecision]:
         while self._deadlines and self._deadlines[0][0] <= now.monotonic_ms:
             deadline_ms, group_id = heappop(self._deadlines)
             group = self.groups.get(group_id)
-            if group is None or group.watched_ms != deadline_ms:
-                continue  # An entry that a nearer deadline has replaced.
-            group.watched_ms = None
+            if group is None or group.tick_scheduled_ms != deadline_ms:
+                continue  # An earlier deadline has replaced this entry.
+            group.tick_scheduled_ms = None
             yield self._tick_group(group, now)
             self._forget_unknown(group_id)
-            self._watch(group)
+            self._schedule_tick(group)
 
     def _tick_group(self, group: Group, now: Moment) -> GroupDecision:
         decision = group.tick(now)
@@ -386,7 +396,7 @@ class GroupShard:
         return decision
 
     def end_sessions(self, group_id: str, now: Moment) -> GroupDecision:
-        """What the tick would do to a group, now: somebody of another dialect wants to join it."""
+        """End a group's expired sessions now, before a member of another protocol joins it."""
         group = self._find(group_id, now)
         deadline_ms = None if group is None else group.next_deadline_ms()
         if group is None or deadline_ms is None or now.monotonic_ms < deadline_ms:
@@ -394,91 +404,91 @@ class GroupShard:
         return self._tick_group(group, now)
 
     def next_deadline_ms(self) -> int | None:
-        """The monotonic time of the next look at a group; None if there is none."""
+        """Return the monotonic time of the next `tick`; None if no group has a deadline."""
         if self._conversions.downgraded:
             return 0
         return self._deadlines[0][0] if self._deadlines else None
 
-    def _watch(self, group: Group) -> None:
-        """Something happened to a group: look at it again when its next deadline comes."""
-        self._weigh(group.group_id)
+    def _schedule_tick(self, group: Group) -> None:
+        """Update a group's size after a change, and schedule `tick` for its next deadline."""
+        self._update_size(group.group_id)
         deadline_ms = group.next_deadline_ms()
         if deadline_ms is None or self.groups.get(group.group_id) is not group:
             return
-        if group.watched_ms is None or deadline_ms < group.watched_ms:
-            group.watched_ms = deadline_ms
+        if group.tick_scheduled_ms is None or deadline_ms < group.tick_scheduled_ms:
+            group.tick_scheduled_ms = deadline_ms
             heappush(self._deadlines, (deadline_ms, group.group_id))
 
-    def _weigh(self, group_id: str) -> None:
+    def _update_size(self, group_id: str) -> None:
         self._sizes.update(group_id, self.groups.get(group_id))
 
-    # ---- which groups there are ------------------------------------------------------------------
+    # ---- lookup ----------------------------------------------------------------------------------
 
     def _find(self, group_id: str, now: Moment) -> Group | None:
-        """The group, if there is one, with its members' sessions running."""
+        """Return a group, if it exists, after beginning its members' sessions if necessary."""
         group = self.groups.get(group_id)
-        if group is not None and group_id in self._resting:
+        if group is not None and group_id in self._unresumed:
             group.resume(now)
-            self._resting.discard(group_id)
-            self._watch(group)
+            self._unresumed.discard(group_id)
+            self._schedule_tick(group)
         return group
 
     def _find_for_classic(self, group_id: str, now: Moment) -> ClassicGroup | ConsumerGroup | None:
-        """The group, if members of the classic protocol can be in it.
+        """Return a group that can have members of the classic protocol.
 
-        The one without a name has none, though offsets may be committed for it.
+        The group with an empty name has no members, though offsets may be committed for it.
         """
         group = self._find(group_id, now) if group_id else None
         return None if isinstance(group, AssignedGroup) else group
 
     def _for_classic(self, group: ClassicGroup | ConsumerGroup) -> ClassicGroup | ClassicMembers:
-        """Who answers members of the classic protocol."""
+        """Return what serves members of the classic protocol in a group."""
         return group if isinstance(group, ClassicGroup) else self._classic_members(group)
 
     def _classic_members(self, group: ConsumerGroup) -> ClassicMembers:
         return ClassicMembers(group, self._topics, self._settings.metadata_bytes_max)
 
     def _group(self, group_id: str) -> Group:
-        """The group of that name, of whatever kind; offsets alone make it a classic one."""
+        """Return the group of that name and any type, or else a new classic group."""
         return self.groups.get(group_id) or self._classic_group(group_id)
 
     def _classic_group(self, group_id: str) -> ClassicGroup:
         group = self.groups.get(group_id)
         if not isinstance(group, ClassicGroup):
             group = self.groups[group_id] = ClassicGroup(group_id, self._settings)
-            self._weigh(group_id)
+            self._update_size(group_id)
         return group
 
     def _forget_unknown(self, group_id: str) -> None:
-        """Drop a group of which the log says nothing and in which nobody is."""
+        """Drop a group without records in the log and without members."""
         group = self.groups.get(group_id)
         if group is None or not group.is_idle or group.is_stored:
             return
         if not self.offsets.has_any(group_id):
             del self.groups[group_id]
-            self._weigh(group_id)
+            self._update_size(group_id)
 
 
-def _growth(request: JoinRequest, group: Group | None) -> int:
-    """How much more its group takes with this member in it, at most."""
+def _added_bytes_of_join(request: JoinRequest, group: Group | None) -> int:
+    """Return by how much its group's size in memory would grow with this member, at most."""
     if isinstance(group, ClassicGroup):
-        return group.growth(request)
+        return group.added_bytes_of_join(request)
     return limits.MEMBER_BYTES + sum(protocol.size for protocol in request.protocols)
 
 
 def _commit_error(group: Group, request: CommitRequest, now: Moment) -> ErrorCode:
-    """Why a consumer may not commit; a producer commits for whoever it says (KIP-447).
+    """Return why a consumer may not commit; a producer may commit for any group (KIP-447).
 
-    An old producer says nothing of a member, and one that does may be between two generations.
+    Producers before KIP-447 name no member; others may commit during a rebalance.
     """
     names_member = request.generation >= 0 or request.member_id or request.instance_id is not None
-    is_assigned_here = isinstance(group, AssignedGroup)  # for whom no producer of Kafka's reads
+    is_assigned_here = isinstance(group, AssignedGroup)  # Kafka's producers do not read for it
     if request.transaction is not None and not names_member and not is_assigned_here:
         return ErrorCode.NONE
     error = group.commit_error(request.member_id, request.instance_id, request.generation, now)
     if request.transaction is not None and error is ErrorCode.REBALANCE_IN_PROGRESS:
         return ErrorCode.NONE
-    is_epoch = isinstance(group, ConsumerGroup) and group.gives_epochs_to(request.member_id)
+    is_epoch = isinstance(group, ConsumerGroup) and group.uses_member_epochs(request.member_id)
     if error is ErrorCode.NONE and is_epoch and not request.knows_epochs:
         return ErrorCode.UNSUPPORTED_VERSION
     return error
@@ -488,14 +498,14 @@ def _answer(token: Token, response: Response) -> GroupDecision:
     return Decision((), [(token, response)])
 
 
-def _is_unwritable(group_id: str) -> bool:
-    """Whether no record can have it: too long, or of bytes that were no text."""
+def _is_invalid_group_id(group_id: str) -> bool:
+    """Return whether it is too long for a record, or cannot be encoded as UTF-8."""
     try:
         return len(group_id.encode()) > limits.GROUP_ID_BYTES_MAX
     except UnicodeEncodeError:
         return True
 
 
-def _unknown(group_id: str) -> ErrorCode:
-    """Why nobody can be a member of a group that does not exist."""
+def _unknown_group_error(group_id: str) -> ErrorCode:
+    """Return the error of a member's request to a group that does not exist."""
     return ErrorCode.UNKNOWN_MEMBER_ID if group_id else ErrorCode.INVALID_GROUP_ID

@@ -1,14 +1,14 @@
-"""What the members of a classic group have subscribed to, in the words of the consumer protocol."""
+"""The topics that a classic group's members have subscribed to with the consumer protocol."""
 
 from broker.codec.coordinator_records import decode_subscription
 from broker.core.groups.records import GroupImage
 from broker.model.errors import CodecError
 
-CONSUMER_PROTOCOL = "consumer"  # the protocol type of groups that share partitions
+CONSUMER_PROTOCOL = "consumer"  # the protocol type of consumers, in Kafka's clients
 
 
 def subscribed_topics(image: GroupImage) -> frozenset[str] | None:
-    """The topics that a generation reads; None if its subscriptions cannot be read here."""
+    """Return the topics of a generation; None if it has another protocol type or is unreadable."""
     if image.protocol_type != CONSUMER_PROTOCOL:
         return None
     try:

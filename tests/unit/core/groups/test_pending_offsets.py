@@ -204,14 +204,14 @@ def test_a_group_with_nothing_but_pending_offsets_is_gone_after_an_abort(groups:
 def test_what_is_pending_counts_until_its_transaction_ends(groups: Groups) -> None:
     groups.commit(1, partition=1)
     [shard] = groups.groups._partitions.shards()
-    before = shard.held
+    before = shard.memory_usage
 
     groups.commit(5, PRODUCER)
     groups.commit(6, PRODUCER)
     groups.commit(7, OTHER, partition=1)
     groups.commit(8, partition=0)  # overtakes the first
-    assert shard.held[1] > before[1] + 2 * limits.OFFSET_BYTES
+    assert shard.memory_usage[1] > before[1] + 2 * limits.OFFSET_BYTES
     groups.end(is_committed=False)
     groups.end(is_committed=True, producer_id=OTHER)
 
-    assert shard.offsets.weight == 2 * limits.OFFSET_BYTES
+    assert shard.offsets.memory_bytes == 2 * limits.OFFSET_BYTES

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.core.groups.commands import GroupProtocol
-from broker.core.groups.presence import GroupPresence, HandedOutIds, Presence
+from broker.core.groups.presence import GroupPresence, PendingMembers, Presence
 
 NAMES = ("range", "sticky", "uniform")
 CHANGES = st.lists(
@@ -22,9 +22,9 @@ def protocols(names: list[str], weight: int) -> tuple[GroupProtocol, ...]:
     return tuple(GroupProtocol(name, bytes(weight)) for name in names)
 
 
-@given(changes=CHANGES, asked=st.sampled_from(NAMES), apart=st.sampled_from([None, *"abcd"]))
+@given(changes=CHANGES, asked=st.sampled_from(NAMES), excluded=st.sampled_from([None, *"abcd"]))
 def test_the_counts_are_those_of_the_members_that_are_here(
-    changes: list[tuple[str, str, list[str], int]], asked: str, apart: str | None
+    changes: list[tuple[str, str, list[str], int]], asked: str, excluded: str | None
 ) -> None:
     presence = GroupPresence()
     here: dict[str, tuple[GroupProtocol, ...]] = {}
@@ -38,20 +38,20 @@ def test_the_counts_are_those_of_the_members_that_are_here(
             presence.remove(member_id)
             del here[member_id]
         elif verb == "live":
-            presence.live_until(member_id, number)
+            presence.set_session_deadline(member_id, number)
         else:
-            presence.offer(member_id, offered)
+            presence.set_protocols(member_id, offered)
             here[member_id] = offered
 
-    others = {each: offered for each, offered in here.items() if each != apart}
+    others = {each: offered for each, offered in here.items() if each != excluded}
     weights = [each.size for offered in others.values() for each in offered]
     supporters = [any(each.name == asked for each in offered) for offered in others.values()]
-    assert presence.has_others(apart) == bool(others)
-    assert presence.metadata_bytes_apart_from(apart) == sum(weights)
-    assert presence.supports([asked], apart_from=apart) == all(supporters)
+    assert presence.has_others(excluded) == bool(others)
+    assert presence.metadata_bytes_without(excluded) == sum(weights)
+    assert presence.supports([asked], excluding=excluded) == all(supporters)
     for member_id in "abcd":
         known = member_id if member_id in here else None
-        assert presence.static_id(f"i-{member_id}") == known
+        assert presence.static_member_id(f"i-{member_id}") == known
     deadlines = [presence[each].session_deadline_ms for each in here]
     if deadlines:
         assert presence.earliest_ms is not None
@@ -62,15 +62,15 @@ def test_no_session_ends_before_the_earliest_that_was_looked_up() -> None:
     presence = GroupPresence()
     presence.add("a", Presence(None, (), 5))
     presence.add("b", Presence(None, (), 7))
-    presence.live_until("a", 9)
+    presence.set_session_deadline("a", 9)
 
-    presence.look_again()
+    presence.update_earliest()
 
     assert presence.earliest_ms == 7
 
 
 def test_an_id_that_was_handed_out_and_not_used_becomes_too_old() -> None:
-    ids = HandedOutIds()
+    ids = PendingMembers()
     ids.add("late", 300)
     ids.add("soon", 200)
     earliest = [ids.earliest_ms]
@@ -83,7 +83,7 @@ def test_an_id_that_was_handed_out_and_not_used_becomes_too_old() -> None:
 
 
 def test_an_id_is_used_once() -> None:
-    ids = HandedOutIds()
+    ids = PendingMembers()
     ids.add("a", 300)
 
     ids.remove("a")

@@ -112,7 +112,7 @@ class Run(LoggedShard[GroupShard]):
             supports_skip_assignment=choice % 5 > 0,
             fresh_id=str(self.ids),
         )
-        self.apply(self.shard.join(request, client.name, self.now()))
+        self.apply(self.shard.classic_group_join(request, client.name, self.now()))
 
     def sync(self, client: Client, choice: int) -> None:
         # A different split each time: only one of them may ever count in a generation.
@@ -207,7 +207,7 @@ def weight(shard: GroupShard) -> int:
         for partitions in shard.offsets.of_group(name).values()
         for offset in partitions.values()
     ]
-    return sum(group.weight for group in shard.groups.values()) + sum(
+    return sum(group.memory_bytes for group in shard.groups.values()) + sum(
         limits.OFFSET_BYTES + len(each.metadata) for each in committed
     )
 
@@ -217,7 +217,7 @@ def play(steps: Iterable[tuple[str, int, int]], delay_ms: int) -> None:
     for action, who, choice in steps:
         getattr(run, action)(run.clients[who], choice)
         assert state(run.shard) == state(run.loaded())
-        assert run.shard.held == (len(run.shard.groups), weight(run.shard))
+        assert run.shard.memory_usage == (len(run.shard.groups), weight(run.shard))
 
 
 STEPS = st.lists(

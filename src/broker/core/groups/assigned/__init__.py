@@ -1,10 +1,10 @@
-"""Groups whose partitions the broker assigns at once: those of V1 (v1.md 1.6) and Cursus.
+"""Assigned groups, of V1 and Cursus: the broker assigns all partitions with each join.
 
-commands.py   what is asked and answered
-assignors.py  which member gets which partitions
-images.py     what is remembered, in Kafka's record of a classic group
-draft.py      a group as a command will leave it
-rejoining.py  whom somebody goes on as that was told to join again: Cursus's
+commands.py   requests and responses
+assignors.py  the assignors
+images.py     the stored state, in Kafka's record of a classic group
 group.py      the state machine of one group
-shard.py      the commands to all such groups of one coordinator partition
+group_update.py  the changes that one command makes to a group
+rejoining.py  member ids of Cursus's members that join again
+shard.py      routes commands to the assigned groups of one coordinator partition
 """

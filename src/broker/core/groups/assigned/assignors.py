@@ -1,7 +1,7 @@
-"""Which member gets which partitions: the two assignors of V1 (v1.md 1.6).
+"""The assignors of V1 and Cursus: round robin and range.
 
-Members stand in the order of their ids' bytes, whatever the order in which they joined. A member
-more than there are partitions gets none.
+Members are sorted by the bytes of their ids. If there are more members than partitions, the last
+members get none.
 """
 
 from collections.abc import Collection
@@ -12,7 +12,7 @@ from broker.core.groups.assigned.commands import Assignor
 def assign(
     assignor: Assignor, member_ids: Collection[str], partition_count: int
 ) -> dict[str, tuple[int, ...]]:
-    """The partitions of every member, ascending; each from 0 up to the count has one owner."""
+    """Return the partitions of every member, ascending; each partition has one owner."""
     ordered = sorted(member_ids, key=lambda each: each.encode(errors="surrogatepass"))
     if assignor is Assignor.RANGE:
         return _in_ranges(ordered, partition_count)
@@ -21,7 +21,7 @@ def assign(
 
 
 def _in_ranges(ordered: list[str], partition_count: int) -> dict[str, tuple[int, ...]]:
-    """Neighbouring partitions; the first members get one more where it does not come out even."""
+    """Assign adjacent partitions; the first members get one more if the count is uneven."""
     share, extra = divmod(partition_count, max(len(ordered), 1))
     ranges = {}
     first = 0

@@ -1,9 +1,8 @@
-"""What can be asked of an assigned group, and the answers, in words that no protocol owns.
+"""Requests to assigned groups and their responses, independent of the wire protocol.
 
-A group reads one topic. Its partitions are those of the topic when a command comes, so each command
-says how many there are: of a topic that does not exist, as many as it would be created with. A
-group whose topic has another number of partitions than it has assigned is rebalanced, whatever the
-command, as if a member had come or gone.
+A group reads one topic. Each command carries the current number of the topic's partitions; for a
+topic that does not exist, the number it would be created with. If that number differs from the
+number of assigned partitions, any command rebalances the group, as if a member had joined or left.
 """
 
 from enum import Enum
@@ -11,70 +10,70 @@ from typing import NamedTuple
 
 from broker.model import limits
 
-NO_GENERATION = 0  # in answers: no group is known, or not to be spoken of
-NEW_GROUP_GENERATION = 1  # before its first member has joined, which nobody sees
+NO_GENERATION = 0  # in responses: no group, or none that the caller may see
+NEW_GROUP_GENERATION = 1  # before its first member has joined; not visible to clients
 
 
 class AssignedProtocol(Enum):
-    """The dialects that have such groups; the values are the groups' protocol type in the log."""
+    """The protocols with assigned groups; the values are the protocol types in the log."""
 
     V1 = "polylog-v1"
     CURSUS = "polylog-cursus"
 
 
 class Assignor(Enum):
-    """How partitions are shared among members; the values stand in the log and in V1's lines."""
+    """An assignment strategy; the values are stored in the log and used in V1's commands."""
 
     ROUND_ROBIN = "round_robin"
     RANGE = "range"
 
 
 class AssignedError(Enum):
-    """Why a command did nothing for its caller, in the order in which it is found out.
+    """Why a command was refused, in the order of the checks.
 
-    Of Cursus an unknown member comes before a stale generation.
+    For Cursus an unknown member is checked before a stale generation.
 
-    The group may have changed nevertheless: it lost members that were silent for too long, or got
-    new partitions.
+    A refused command may still change the group: expired members are removed, and new partitions
+    are assigned.
     """
 
     NONE = "none"
-    # The coordinator cannot serve now; what may help is to ask again.
+    # The coordinator cannot serve now; the client may retry.
     LOADING = "loading"
     UNAVAILABLE = "unavailable"
-    # Of a join, and of a commit without a member.
-    INVALID_NAME = "invalid name"  # a group, topic or member is empty or longer than can be kept
-    OTHER_PROTOCOL = "other family"  # the group has live members of another dialect
-    FULL = "full"  # of members in the group, or of groups in the broker
-    # Of everything else.
-    GROUP_NOT_FOUND = "group not found"  # no such group of this family; V1: or of another topic
-    OTHER_TOPIC = "other topic"  # Cursus: what the group reads is in the answer; also of a join
+    # Errors of a join, and of a commit without a member.
+    INVALID_NAME = "invalid name"  # a name of a group, topic or member is empty or too long
+    OTHER_PROTOCOL = "other protocol"  # the group has live members of another protocol
+    FULL = "full"  # too many members in the group, or groups in the broker
+    # Errors of all other commands.
+    GROUP_NOT_FOUND = "group not found"  # of this protocol; V1: or it reads another topic
+    OTHER_TOPIC = "other topic"  # Cursus: the response has the group's topic; also of a join
     STALE_GENERATION = "stale generation"
     UNKNOWN_MEMBER = "unknown member"
-    # Of a commit.
-    NOT_ASSIGNED = "not assigned"  # the partition is another member's, or nobody's
-    OFFSET_REFUSED = "offset refused"  # the group has as many offsets as it may
-    OFFSET_REGRESSION = "offset regression"  # Cursus: more is committed already
+    # Errors of a commit.
+    NOT_ASSIGNED = "not assigned"  # the partition is not assigned to this member
+    OFFSET_REFUSED = "offset refused"  # too many offsets, too large metadata, or no memory left
+    OFFSET_REGRESSION = "offset regression"  # Cursus: a higher offset is committed
 
 
 class AssignedJoin(NamedTuple):
-    """A member asks for its part of a topic; an unknown group begins with its first member.
+    """A join; the first member creates its group.
 
     Attributes:
-        protocol: whose client it is.
+        protocol: the member's protocol.
         group_id: the group.
-        topic: what the group reads from now on; members who read another topic are dropped. Of
-            Cursus the join is refused while one of them lives.
-        member_id: who joins; a live member that joins again goes on as it was. With a suffix it may
-            also be the id without it of a member that was told to join again.
+        topic: the group's topic from now on; members that read another topic are removed. For
+            Cursus the join is refused while one of them is live.
+        member_id: the member; a live member that joins again keeps its place. With a suffix, it may
+            be the id without suffix of a member that has to join again.
         partition_count: of the topic.
-        assignor: how to assign from now on; None: as it is, a new group in round robin.
-        session_timeout_ms: a member is dead when it is silent for longer.
-        suffix: what makes the id of a new member unique, four digits behind a `-`; empty: its id is
-            as given. It comes from outside because a machine draws no random numbers; a suffix that
-            another member has already is counted up.
-        client_id: of the connection, for tools.
-        client_host: of the connection, as Session.java_host, for tools.
+        assignor: from now on; None: unchanged, in a new group the protocol's default.
+        session_timeout_ms: a member expires after this time without a request.
+        suffix: makes the id of a new member unique, four digits after a `-`; empty: the id is used
+            as it is. It is an argument because a state machine draws no random numbers; a suffix
+            that is in use is incremented.
+        client_id: of the connection, for Kafka's tools.
+        client_host: of the connection, as Session.java_host, for Kafka's tools.
     """
 
     protocol: AssignedProtocol
@@ -90,52 +89,53 @@ class AssignedJoin(NamedTuple):
 
 
 class AssignedCall(NamedTuple):
-    """A member of a generation asks for its part, is alive, or leaves."""
+    """A sync, heartbeat or leave of a member."""
 
     protocol: AssignedProtocol
     group_id: str
     topic: str
     member_id: str
-    generation: int | None  # None: whichever it is
+    generation: int | None  # None: any
     partition_count: int
 
 
 class AssignedCommit(NamedTuple):
-    """A member says how far it has read a partition that it has been assigned."""
+    """A member's commit of one assigned partition."""
 
     call: AssignedCall
     partition: int
-    offset: int  # the next one to read
+    offset: int  # the next offset to read
     metadata: str = ""
 
 
 class AssignedCommits(NamedTuple):
-    """A member says how far it has read some partitions: all of it counts, or nothing.
+    """A commit of several partitions, all or none.
 
-    Without a member and generation it is a commit of whoever it may be, of any topic: for a group
-    of the family at any time, for one of another kind while it has no live members.
+    Without member and generation it is a commit by a client that is not a member, for any topic:
+    allowed for a group of this protocol at any time, for any other group while it has no live
+    members.
     """
 
     call: AssignedCall
-    offsets: tuple[tuple[int, int], ...]  # partition, and the next offset to read; each once
-    transaction: tuple[int, int] | None = None  # id and epoch of the producer whose commit counts
+    offsets: tuple[tuple[int, int], ...]  # partition and next offset to read; no partition twice
+    transaction: tuple[int, int] | None = None  # producer id and epoch, for pending offsets
 
     @property
-    def is_fenced(self) -> bool:
-        """Whether it is a member's."""
+    def is_from_member(self) -> bool:
+        """Whether it names a member or generation."""
         return bool(self.call.member_id) or self.call.generation is not None
 
 
 class AssignedMemberStatus(NamedTuple):
-    """A live member as its dialect shows it."""
+    """A live member in a group's status."""
 
     member_id: str
-    heard_ms: int  # wall
+    last_seen_ms: int  # wall
     partitions: tuple[int, ...]
 
 
 class AssignedStatus(NamedTuple):
-    """A group as its dialect shows it, or why it cannot be shown."""
+    """The status of a group, or an error."""
 
     error: AssignedError
     topic: str = ""
@@ -145,16 +145,16 @@ class AssignedStatus(NamedTuple):
 
 
 class AssignedResponse(NamedTuple):
-    """The answer to every command.
+    """The response to every command.
 
     Attributes:
-        error: NONE, or why nothing was done.
-        member_id: who was asked for; after a join, the id by which it goes.
-        generation: the group's now, also with STALE_GENERATION and what comes behind it.
-        partitions: after a join or a sync the member's, ascending; a surplus member has none.
-        topic: with OTHER_TOPIC what the group reads.
-        partition: of several commits the one that is at fault.
-        committed: with OFFSET_REGRESSION what it has been committed to.
+        error: NONE, or why the command was refused.
+        member_id: of the request; after a join, the id that the member has.
+        generation: the group's generation now; also with STALE_GENERATION and later errors.
+        partitions: of the member after a join or sync, ascending; may be empty.
+        topic: with OTHER_TOPIC, the group's topic.
+        partition: of several commits, the refused one.
+        committed: with OFFSET_REGRESSION, the committed offset.
     """
 
     error: AssignedError

@@ -1,15 +1,15 @@
-"""One assigned group: whoever joins has its partitions at once, the others learn it from an error.
+"""One assigned group: a join returns partitions at once; other members get an error and rejoin.
 
     join, leave, expiry, another topic or assignor, more partitions
-        -> generation + 1, all partitions assigned anew, in the same command
+        -> generation + 1, all partitions are assigned again, in the same command
 
-Nobody waits and nobody is told: a member of an older generation hears STALE_GENERATION when it
-comes next, and joins again (v1.md 1.6). Sessions end when a command touches the group: then all
-that are over end together. So that a group nobody touches any more is not full of the dead for
-ever, `tick` ends them when the last session is over; the next command would find the same.
+No request waits, and no member is notified: a member of an older generation gets STALE_GENERATION
+for its next request, and joins again. Expired sessions end together with the next command to the
+group. `tick` ends all sessions when the last one has expired, so that an unused group does not keep
+expired members; the next command would have the same result.
 
-`image` changes only in `replay`. When members were heard of is not written: after a load they get
-a full session timeout.
+`image` changes only in `replay`. The times of members' last requests are not stored: after a load
+members have a full session timeout.
 """
 
 from typing import TypeAlias
@@ -25,9 +25,9 @@ from broker.core.groups.assigned.commands import (
     AssignedResponse,
     AssignedStatus,
 )
-from broker.core.groups.assigned.draft import Draft
+from broker.core.groups.assigned.group_update import AssignedGroupUpdate
 from broker.core.groups.assigned.images import AssignedImage, AssignedMember, from_log, to_log
-from broker.core.groups.assigned.rejoining import PendingRejoin, only_one, unique_id
+from broker.core.groups.assigned.rejoining import PendingRejoin, only_member_named, unique_member_id
 from broker.core.groups.commands import (
     NO_MEMBER_ID,
     DescribedMember,
@@ -41,63 +41,65 @@ from broker.core.machine import Decision, Moment, Token
 from broker.model.errors import ErrorCode
 from broker.model.limits import GROUP_BYTES, MEMBER_BYTES
 
-GROUP_TYPE = "classic"  # as ListGroups shows it: of Kafka's kinds the one with such a record
-Outcome: TypeAlias = tuple[GroupDecision, AssignedResponse]  # the answer is not in the decision yet
-_SILENT = "not heard of for the session timeout"
+GROUP_TYPE = "classic"  # as ListGroups shows it: Kafka's group type with this record
+Outcome: TypeAlias = tuple[
+    GroupDecision, AssignedResponse
+]  # the response is not in the decision yet
+_EXPIRED = "not heard of for the session timeout"
 
 
 class AssignedGroup:
-    """The state machine of one group. Commands return a Decision; `replay` makes it true."""
+    """The state machine of one group. Commands return a Decision; `replay` applies its records."""
 
     def __init__(self, group_id: str, image: AssignedImage, *, members_max: int) -> None:
-        """Begin as an image says, of which the log knows nothing yet."""
+        """Begin with a state that is not in the log yet."""
         self.group_id = group_id
         self.image = image
-        self.watched_ms: int | None = None  # when its shard will look at it again
+        self.tick_scheduled_ms: int | None = None  # when its shard will call `tick`
         self._members_max = members_max
         self._stored = GroupImage()
         self._written: tuple[GroupImage, AssignedImage] | None = None  # by the last command
-        self._heard_ms: dict[str, int] = {}  # monotonic, by member
-        self._pending_rejoin = PendingRejoin()
+        self._last_seen_ms: dict[str, int] = {}  # monotonic, by member
+        self._pending_rejoins = PendingRejoin()
 
-    # ---- what it is ------------------------------------------------------------------------------
+    # ---- state -----------------------------------------------------------------------------------
 
     @property
     def state(self) -> GroupState:
-        """Where the group stands: it is never between two generations."""
+        """The state of the group; it is never in a rebalance."""
         return GroupState.STABLE if self.image.members else GroupState.EMPTY
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody is in it, dead or alive."""
+        """Whether it has no members, live or expired."""
         return not self.image.members
 
     @property
     def is_stored(self) -> bool:
-        """Whether the log knows it."""
+        """Whether the log has a record of it."""
         return self._stored.generation > 0
 
     @property
-    def weight(self) -> int:
-        """What it takes, as group_sizes.py counts it."""
+    def memory_bytes(self) -> int:
+        """Its size in memory, as group_sizes.py counts it."""
         return GROUP_BYTES + len(self.image.members) * MEMBER_BYTES
 
     def has_live_members(self, now: Moment) -> bool:
-        """Whether anybody in it has not been silent for too long."""
-        return len(self._silent(now)) < len(self.image.members)
+        """Return whether it has a member whose session has not expired."""
+        return len(self._expired_members(now)) < len(self.image.members)
 
-    def heard_wall_ms(self, member_id: str, now: Moment) -> int:
-        """When a member was last heard of, in wall time; after a load, as if it were now."""
-        silence_ms = now.monotonic_ms - self._heard_ms.get(member_id, now.monotonic_ms)
+    def last_seen_wall_ms(self, member_id: str, now: Moment) -> int:
+        """Return the wall time of a member's last request; now, if there was none since a load."""
+        silence_ms = now.monotonic_ms - self._last_seen_ms.get(member_id, now.monotonic_ms)
         return now.wall_ms - silence_ms
 
     def status(self, now: Moment) -> AssignedStatus:
-        """What its dialect shows of it: without those who were silent for too long."""
-        silent = set(self._silent(now))
+        """Return its status, without expired members."""
+        expired = set(self._expired_members(now))
         members = tuple(
-            AssignedMemberStatus(each, self.heard_wall_ms(each, now), member.partitions)
+            AssignedMemberStatus(each, self.last_seen_wall_ms(each, now), member.partitions)
             for each, member in self.image.members.items()
-            if each not in silent
+            if each not in expired
         )
         image = self.image
         return AssignedStatus(
@@ -105,7 +107,7 @@ class AssignedGroup:
         )
 
     def describe(self) -> GroupDescription:
-        """What an administrator sees."""
+        """Return its description for DescribeGroups."""
         members = tuple(
             DescribedMember(
                 each.member_id,
@@ -127,45 +129,47 @@ class AssignedGroup:
         )
 
     def listing(self) -> GroupListing:
-        """What a list of groups says of it."""
+        """Return its row of ListGroups."""
         return GroupListing(self.group_id, self.image.protocol.value, self.state.value, GROUP_TYPE)
 
     def deletion_error(self) -> ErrorCode:
-        """Whether an administrator may delete it."""
+        """Return NON_EMPTY_GROUP if it may not be deleted."""
         return ErrorCode.NONE if self.is_idle else ErrorCode.NON_EMPTY_GROUP
 
     def offset_deletion_error(self) -> ErrorCode:
-        """Whether it can be told what its members read: always."""
+        """Return NONE: the topic of its members is always known."""
         return ErrorCode.NONE
 
     def tombstones(self) -> list[Record]:
-        """The records that end it, as far as the log knows it."""
+        """Return the records that delete it; none if the log has no record of it."""
         return [GroupRecord(self.group_id, None)] if self.is_stored else []
 
     def subscribes_to(self, topic: str) -> bool:
-        """Whether a member reads a topic."""
+        """Return whether its members read a topic."""
         return not self.is_idle and topic == self.image.topic
 
     def retention_start_ms(self, topic: str) -> int | None:
-        """From when on the offsets of a topic grow old, if not from their commit (KIP-211).
+        """Return when the retention of a topic's offsets begins (KIP-211).
 
-        None: they do not, as long as the group is as it is.
+        Retention begins at the commit of an offset if that is later.
+
+        None: they do not expire in this state of the group.
         """
         if self.is_idle:
             return self.image.timestamp_ms
         return None if self.subscribes_to(topic) else 0
 
     def waiting(self) -> list[Token]:
-        """Nobody: every command is answered at once."""
+        """Return no tokens: every command is answered at once."""
         return []
 
     # ---- the log ---------------------------------------------------------------------------------
 
     def replay(self, stored: GroupImage) -> None:
-        """What the log says is now so.
+        """Apply a record.
 
         Raises:
-            CodecError: it is no such group's.
+            CodecError: the record is not that of an assigned group.
         """
         if self._written is not None and self._written[0] is stored:
             self.image = self._written[1]
@@ -174,90 +178,94 @@ class AssignedGroup:
         self._written = None
         self._stored = stored
         members = self.image.members
-        self._heard_ms = {each: at for each, at in self._heard_ms.items() if each in members}
-        self._pending_rejoin.keep(members)
+        self._last_seen_ms = {
+            each: at for each, at in self._last_seen_ms.items() if each in members
+        }
+        self._pending_rejoins.retain(members)
 
     def resume(self, now: Moment) -> None:
-        """After a load: every member has one session timeout to show that it is still there."""
-        self._heard_ms = dict.fromkeys(self.image.members, now.monotonic_ms)
+        """Begin a full session timeout for every member after a load."""
+        self._last_seen_ms = dict.fromkeys(self.image.members, now.monotonic_ms)
 
-    # ---- membership: what a command changes, and its answer --------------------------------------
+    # ---- membership ------------------------------------------------------------------------------
 
-    def join(self, request: AssignedJoin, now: Moment) -> Outcome:
-        """A member asks for its part; the steps and their order are V1's (v1.md 1.6)."""
-        draft = Draft(self.image)
-        if request.topic != draft.topic:
+    def join_to_assigned_group(self, request: AssignedJoin, now: Moment) -> Outcome:
+        """Join a member; the order of the steps is that of V1's original server."""
+        update = AssignedGroupUpdate(self.image)
+        if request.topic != update.topic:
             if request.protocol is AssignedProtocol.CURSUS and self.has_live_members(now):
                 return Decision(), self._other_topic(request.member_id)
-            draft.read_topic(request.topic)
-        if request.assignor is not None and request.assignor is not draft.assignor:
-            draft.assign_by(request.assignor)
-        self._let_time_pass(draft, request.partition_count, now)
+            update.change_topic(request.topic)
+        if request.assignor is not None and request.assignor is not update.assignor:
+            update.change_assignor(request.assignor)
+        self._expire_and_resize(update, request.partition_count, now)
         member_id, error = request.member_id, AssignedError.NONE
-        if request.suffix and member_id not in draft.members:
-            member_id = self._pending_rejoin.first_of(member_id, draft.members) or member_id
-        if member_id not in draft.members:
-            member_id, error = self._admit(draft, request)
+        if request.suffix and member_id not in update.members:
+            member_id = self._pending_rejoins.first_named(member_id, update.members) or member_id
+        if member_id not in update.members:
+            member_id, error = self._add_member(update, request)
         if error is AssignedError.NONE:
-            self._heard_ms[member_id] = now.monotonic_ms
-            self._pending_rejoin.back(member_id)
-        return self._decide(draft, member_id, request.partition_count, error, now)
+            self._last_seen_ms[member_id] = now.monotonic_ms
+            self._pending_rejoins.remove(member_id)
+        return self._decide(update, member_id, request.partition_count, error, now)
 
-    def _admit(self, draft: Draft, request: AssignedJoin) -> tuple[str, AssignedError]:
-        if len(draft.members) >= self._members_max:
+    def _add_member(
+        self, update: AssignedGroupUpdate, request: AssignedJoin
+    ) -> tuple[str, AssignedError]:
+        if len(update.members) >= self._members_max:
             return request.member_id, AssignedError.FULL
         member = AssignedMember(
-            unique_id(request.member_id, request.suffix, draft.members),
+            unique_member_id(request.member_id, request.suffix, update.members),
             request.client_id,
             request.client_host,
             request.session_timeout_ms,
         )
-        draft.admit(member)
+        update.add_member(member)
         return member.member_id, AssignedError.NONE
 
     def sync(self, call: AssignedCall, now: Moment) -> Outcome:
-        """A member is alive, and hears its partitions again."""
-        draft = Draft(self.image)
-        error = self._call_error(draft, call, now)
-        # One of Cursus's that still has to join again is alive until it does.
-        is_told = (
+        """Extend a member's session and return its partitions."""
+        update = AssignedGroupUpdate(self.image)
+        error = self._call_error(update, call, now)
+        # A member of Cursus that has to join again stays live until it does.
+        is_stale = (
             error is AssignedError.STALE_GENERATION and call.protocol is AssignedProtocol.CURSUS
         )
-        if error is AssignedError.NONE or is_told:
-            self._heard_ms[call.member_id] = now.monotonic_ms
+        if error is AssignedError.NONE or is_stale:
+            self._last_seen_ms[call.member_id] = now.monotonic_ms
         if error is AssignedError.NONE:
-            self._pending_rejoin.back(call.member_id)
-        return self._decide(draft, call.member_id, call.partition_count, error, now)
+            self._pending_rejoins.remove(call.member_id)
+        return self._decide(update, call.member_id, call.partition_count, error, now)
 
     def leave(self, call: AssignedCall, now: Moment) -> Outcome:
-        """A member goes; the group stays, also without members."""
-        draft = Draft(self.image)
-        if call.protocol is AssignedProtocol.CURSUS and call.member_id not in draft.members:
-            call = call._replace(member_id=only_one(call.member_id, draft.members))
-        error = self._call_error(draft, call, now)
+        """Remove a member; the group stays, even without members."""
+        update = AssignedGroupUpdate(self.image)
+        if call.protocol is AssignedProtocol.CURSUS and call.member_id not in update.members:
+            call = call._replace(member_id=only_member_named(call.member_id, update.members))
+        error = self._call_error(update, call, now)
         if error is AssignedError.NONE:
-            draft.remove([call.member_id], "left")
-        return self._decide(draft, call.member_id, call.partition_count, error, now)
+            update.remove_members([call.member_id], "left")
+        return self._decide(update, call.member_id, call.partition_count, error, now)
 
     def check_commit(self, request: AssignedCommit, now: Moment) -> Outcome:
-        """Whether a member may commit, which is no sign of life."""
+        """Check that a member may commit, without extending its session."""
         call = request.call
-        draft = Draft(self.image)
-        error = self._call_error(draft, call, now)
-        decision, response = self._decide(draft, call.member_id, call.partition_count, error, now)
+        update = AssignedGroupUpdate(self.image)
+        error = self._call_error(update, call, now)
+        decision, response = self._decide(update, call.member_id, call.partition_count, error, now)
         if error is AssignedError.NONE and request.partition not in response.partitions:
             response = response._replace(error=AssignedError.NOT_ASSIGNED, partitions=())
         return decision, response
 
     def check(self, call: AssignedCall, now: Moment) -> Outcome:
-        """Whether a member is of this generation, which is no sign of life."""
-        draft = Draft(self.image)
-        error = self._call_error(draft, call, now)
-        return self._decide(draft, call.member_id, call.partition_count, error, now)
+        """Check that a member is of this generation, without extending its session."""
+        update = AssignedGroupUpdate(self.image)
+        error = self._call_error(update, call, now)
+        return self._decide(update, call.member_id, call.partition_count, error, now)
 
     def check_commits(self, request: AssignedCommits, now: Moment) -> Outcome:
-        """Whether a member may commit all of this; others may while they name no member."""
-        if not request.is_fenced:
+        """Check that a member may commit all of these; commits without a member are allowed."""
+        if not request.is_from_member:
             return Decision(), AssignedResponse(AssignedError.NONE)
         decision, response = self.check(request.call, now)
         if response.error is not AssignedError.NONE:
@@ -265,7 +273,7 @@ class AssignedGroup:
         owned = frozenset(response.partitions)
         for partition, _ in request.offsets:
             if partition not in owned:
-                self._pending_rejoin.tell(response.member_id)
+                self._pending_rejoins.add(response.member_id)
                 response = response._replace(
                     error=AssignedError.NOT_ASSIGNED, partitions=(), partition=partition
                 )
@@ -275,78 +283,82 @@ class AssignedGroup:
     def commit_error(
         self, member_id: str, instance_id: str | None, generation: int, now: Moment
     ) -> ErrorCode:
-        """Whether a consumer of Kafka's may commit offsets: if no member of ours is alive."""
+        """Return an error unless a Kafka consumer may commit: neither it nor others are members."""
         names_member = member_id != NO_MEMBER_ID or instance_id is not None or generation >= 0
         is_allowed = not names_member and not self.has_live_members(now)
         return ErrorCode.NONE if is_allowed else ErrorCode.UNKNOWN_MEMBER_ID
 
-    def _call_error(self, draft: Draft, call: AssignedCall, now: Moment) -> AssignedError:
-        """What forbids a member its call, once the time that has passed has had its effect."""
+    def _call_error(
+        self, update: AssignedGroupUpdate, call: AssignedCall, now: Moment
+    ) -> AssignedError:
+        """Return why a member's call is refused, after removing expired members."""
         is_cursus = call.protocol is AssignedProtocol.CURSUS
         if call.protocol is not self.image.protocol:
             return AssignedError.GROUP_NOT_FOUND
         if call.topic != self.image.topic:
             return AssignedError.OTHER_TOPIC if is_cursus else AssignedError.GROUP_NOT_FOUND
-        self._let_time_pass(draft, call.partition_count, now)
-        is_member = call.member_id in draft.members
-        if is_cursus and not is_member:  # Of it V1 is told last.
+        self._expire_and_resize(update, call.partition_count, now)
+        is_member = call.member_id in update.members
+        if is_cursus and not is_member:  # For V1 this is the last check.
             return AssignedError.UNKNOWN_MEMBER
-        if call.generation is not None and call.generation != draft.generation:
+        if call.generation is not None and call.generation != update.generation:
             if is_member:
-                self._pending_rejoin.tell(call.member_id)
+                self._pending_rejoins.add(call.member_id)
             return AssignedError.STALE_GENERATION
         return AssignedError.NONE if is_member else AssignedError.UNKNOWN_MEMBER
 
     # ---- time ------------------------------------------------------------------------------------
 
     def tick(self, now: Moment) -> GroupDecision:
-        """End all sessions together, when the last of them is over."""
+        """Remove all members when the last session has expired."""
         decision: GroupDecision = Decision()
         if self.image.members and not self.has_live_members(now):
-            draft = Draft(self.image)
-            draft.remove(self._silent(now), _SILENT)
-            self._record(draft, 0, decision, now)
+            update = AssignedGroupUpdate(self.image)
+            update.remove_members(self._expired_members(now), _EXPIRED)
+            self._record_update(update, 0, decision, now)
         return decision
 
     def next_deadline_ms(self) -> int | None:
-        """The monotonic time before which `tick` has nothing to do; None if it never has."""
+        """Return the monotonic time before which `tick` has nothing to do; None: never."""
         deadlines = (
-            self._heard_ms[each.member_id] + each.session_timeout_ms + 1
+            self._last_seen_ms[each.member_id] + each.session_timeout_ms + 1
             for each in self.image.members.values()
-            if each.member_id in self._heard_ms
+            if each.member_id in self._last_seen_ms
         )
         return max(deadlines, default=None)
 
-    def _let_time_pass(self, draft: Draft, partition_count: int, now: Moment) -> None:
-        """Sessions may be over, the topic may have grown; of who was dropped there is nothing."""
-        silent = [each for each in self._silent(now) if each in draft.members]
-        if silent:
-            draft.remove(silent, _SILENT)
+    def _expire_and_resize(
+        self, update: AssignedGroupUpdate, partition_count: int, now: Moment
+    ) -> None:
+        """Remove expired members; reassign if the topic has another number of partitions."""
+        expired = [each for each in self._expired_members(now) if each in update.members]
+        if expired:
+            update.remove_members(expired, _EXPIRED)
         has_other_count = partition_count != self.image.partition_count
-        if draft.members and has_other_count and not draft.is_changed:
-            draft.resize(partition_count)
+        if update.members and has_other_count and not update.is_changed:
+            update.change_partition_count(partition_count)
 
-    def _silent(self, now: Moment) -> list[str]:
-        """Members whose session is over."""
+    def _expired_members(self, now: Moment) -> list[str]:
+        """Return the members whose session has expired."""
         return [
             each.member_id
             for each in self.image.members.values()
-            if now.monotonic_ms - self._heard_ms.get(each.member_id, now.monotonic_ms)
+            if now.monotonic_ms - self._last_seen_ms.get(each.member_id, now.monotonic_ms)
             > each.session_timeout_ms
         ]
 
-    # ---- deciding --------------------------------------------------------------------------------
+    # ---- decisions -------------------------------------------------------------------------------
 
     def _decide(
         self,
-        draft: Draft,
+        update: AssignedGroupUpdate,
         member_id: str,
         partition_count: int,
         error: AssignedError,
         now: Moment,
     ) -> Outcome:
         decision: GroupDecision = Decision()
-        image = self._record(draft, partition_count, decision, now)
+        image = self._record_update(update, partition_count, decision, now)
         if error is AssignedError.GROUP_NOT_FOUND:
             return decision, AssignedResponse(error, member_id)
         if error is AssignedError.OTHER_TOPIC:
@@ -359,20 +371,24 @@ class AssignedGroup:
         return AssignedResponse(AssignedError.OTHER_TOPIC, member_id, topic=self.image.topic)
 
     def restore(self, now: Moment) -> Outcome:
-        """The group as its image says, which the log does not know yet; everybody is alive."""
+        """Write a restored group to the log; all its members are live."""
         self.resume(now)
         decision: GroupDecision = Decision()
         self._write(self.image, "it was brought from another server", decision)
         return decision, AssignedResponse(AssignedError.NONE, generation=self.image.generation)
 
-    def _record(
-        self, draft: Draft, partition_count: int, decision: GroupDecision, now: Moment
+    def _record_update(
+        self,
+        update: AssignedGroupUpdate,
+        partition_count: int,
+        decision: GroupDecision,
+        now: Moment,
     ) -> AssignedImage:
-        """The group as it will be, with the record that makes it so if it is not."""
-        if not draft.is_changed:
+        """Return the state after an update, and add its record if there are changes."""
+        if not update.is_changed:
             return self.image
-        image = draft.image(partition_count, now.wall_ms)
-        self._write(image, "; ".join(draft.reasons), decision)
+        image = update.new_image(partition_count, now.wall_ms)
+        self._write(image, "; ".join(update.reasons), decision)
         return image
 
     def _write(self, image: AssignedImage, reason: str, decision: GroupDecision) -> None:

@@ -1,14 +1,13 @@
-"""What the log says of an assigned group: Kafka's GroupMetadata, so that Kafka's tools read it.
+"""The stored state of an assigned group: Kafka's GroupMetadata, which Kafka's tools can read.
 
-    protocol_type  the family
-    protocol       the assignor; of a group without members, a space and the topic too, which
-                   nothing else would say then
-    leader         the first member to have joined; it has nothing to do
-    members        in the order in which they joined, each with a subscription to the topic and an
-                   assignment as consumers write them
+    protocol_type  the protocol (`AssignedProtocol`)
+    protocol       the assignor; without members followed by a space and the topic, which the
+                   members' subscriptions have otherwise
+    leader         the first member that joined; it has no function
+    members        in the order in which they joined, each with a subscription and an assignment
+                   in the format of Kafka's consumers
 
-When a member was last heard of is not written: after a load each has its session timeout to show
-itself.
+The time of a member's last request is not stored: after a load each has a full session timeout.
 """
 
 from collections.abc import Mapping
@@ -31,8 +30,8 @@ from broker.core.groups.records import GroupImage, Member
 from broker.model import limits
 from broker.model.errors import Corrupt
 
-_VERSION = 0  # of subscriptions and assignments: later ones say what only clients know
-_PROTOCOLS = frozenset(each.value for each in AssignedProtocol)
+_VERSION = 0  # of subscriptions and assignments; later ones add fields of clients
+_PROTOCOL_TYPES = frozenset(each.value for each in AssignedProtocol)
 
 
 class AssignedMember(NamedTuple):
@@ -46,25 +45,26 @@ class AssignedMember(NamedTuple):
 
 
 class AssignedImage(NamedTuple):
-    """A group as its last record says."""
+    """The content of a group's last record."""
 
     protocol: AssignedProtocol
     topic: str
     assignor: Assignor = Assignor.ROUND_ROBIN
     generation: int = NEW_GROUP_GENERATION
     members: Mapping[str, AssignedMember] = MappingProxyType({})
-    timestamp_ms: int = 0  # wall, when it came to be so
+    timestamp_ms: int = 0  # wall time of the last change
 
     @property
     def partition_count(self) -> int:
-        """How many partitions its members share."""
+        """The number of assigned partitions."""
         return sum(len(each.partitions) for each in self.members.values())
 
 
 def first_image(protocol: AssignedProtocol, topic: str, assignor: Assignor | None) -> AssignedImage:
-    """A group before its first member has joined; Cursus assigns ranges and counts from 1.
+    """Return the state of a group before its first member joins.
 
-    It begins with the assignor it is given: a change of it would be a generation (v1.md 1.6).
+    Cursus assigns ranges by default and counts generations from 1. The group begins with the
+    requested assignor, because a change of it would increment the generation.
     """
     if protocol is AssignedProtocol.CURSUS:
         return AssignedImage(protocol, topic, assignor or Assignor.RANGE, NO_GENERATION)
@@ -72,12 +72,12 @@ def first_image(protocol: AssignedProtocol, topic: str, assignor: Assignor | Non
 
 
 def is_assigned(protocol_type: str) -> bool:
-    """Whether groups of this protocol type are the broker's to assign."""
-    return protocol_type in _PROTOCOLS
+    """Return whether groups of this protocol type are assigned groups."""
+    return protocol_type in _PROTOCOL_TYPES
 
 
 def fits(group_id: str, topic: str, member_id: str) -> bool:
-    """Whether these names can stand in a record; whether a topic may be called so is not asked."""
+    """Return whether these names fit a record; the rules of topic names are not checked."""
     bounded = (
         (group_id, limits.GROUP_ID_BYTES_MAX),
         (topic, limits.TOPIC_NAME_BYTES_MAX),
@@ -85,12 +85,12 @@ def fits(group_id: str, topic: str, member_id: str) -> bool:
     )
     try:
         return all(0 < len(name.encode()) <= bytes_max for name, bytes_max in bounded)
-    except UnicodeEncodeError:  # a surrogate, of bytes that were no text
+    except UnicodeEncodeError:  # a surrogate, from bytes that are not UTF-8
         return False
 
 
 def to_log(image: AssignedImage) -> GroupImage:
-    """The image as Kafka's record has it."""
+    """Return the state as Kafka's record has it."""
     subscription = encode_subscription(_VERSION, {"topics": [image.topic], "user_data": None})
     members = {
         each.member_id: Member(
@@ -117,19 +117,19 @@ def to_log(image: AssignedImage) -> GroupImage:
 
 
 def from_log(stored: GroupImage) -> AssignedImage:
-    """The image that a record of such a group has.
+    """Return the state from a record.
 
     Raises:
-        CodecError: it is no such group's, or not written by this broker.
+        CodecError: it is not the record of an assigned group, or was not written by this broker.
     """
     assignor, _, topic = (stored.protocol or "").partition(" ")
     for each in stored.members.values():
         [topic] = decode_subscription(each.subscription).body["topics"] or [topic]
-        break  # They are all the same.
+        break  # All members have the same subscription.
     try:
         known = AssignedProtocol(stored.protocol_type), Assignor(assignor)
     except ValueError as error:
-        raise Corrupt(f"no group that is assigned here: {error}", 0) from error
+        raise Corrupt(f"not an assigned group: {error}", 0) from error
     members = {
         each.member_id: AssignedMember(
             each.member_id,

@@ -1,16 +1,15 @@
-"""Which member somebody is who joins by the name it has given itself (cursus.md 1.8).
+"""The member id of a Cursus client that joins again with its own name.
 
-Every join of a dialect with suffixes used to make a new member, whose generation made the others
-join again as yet other members, without end. So who joins because it was told to goes on as the
-member that was told:
+In the original every join with a suffix creates a new member; its generation makes the others join
+again as further new members, without end. Here a client that joins after STALE_GENERATION keeps its
+member id:
 
     join c        -> c-1111, generation 1
     join d        -> d-2222, generation 2
-    c-1111 calls with generation 1, and is told
-    join c        -> c-1111 again, generation 2
+    c-1111 calls with generation 1  -> STALE_GENERATION join c        -> c-1111 again, generation 2
 
-Several members may have one name. Each that was told takes the place of the one that was told first
-and has not come back: which of their processes has which place matters to nobody.
+Several members may have one name. A join takes the id of the member of that name that got the error
+first and has not rejoined; it does not matter which process has which id.
 """
 
 import re
@@ -20,13 +19,13 @@ _SUFFIX = re.compile(r"-[0-9]{4}\Z")
 _SUFFIXES = 10_000
 
 
-def base_of(member_id: str) -> str:
-    """The id without its suffix."""
+def name_without_suffix(member_id: str) -> str:
+    """Return the id without its suffix."""
     return _SUFFIX.sub("", member_id)
 
 
-def unique_id(name: str, suffix: str, taken: Collection[str]) -> str:
-    """The id of a new member; fewer are taken than there are suffixes."""
+def unique_member_id(name: str, suffix: str, taken: Collection[str]) -> str:
+    """Return an unused id for a new member; fewer ids are taken than there are suffixes."""
     if not suffix:
         return name
     member_id = f"{name}-{suffix}"
@@ -36,35 +35,39 @@ def unique_id(name: str, suffix: str, taken: Collection[str]) -> str:
     return member_id
 
 
-def only_one(name: str, member_ids: Iterable[str]) -> str:
-    """The one member of that name; the name itself where there is none, or more than one."""
-    found = [each for each in member_ids if base_of(each) == name]
+def only_member_named(name: str, member_ids: Iterable[str]) -> str:
+    """Return the only member of that name; the name itself if there is none, or several."""
+    found = [each for each in member_ids if name_without_suffix(each) == name]
     return found[0] if len(found) == 1 else name
 
 
 class PendingRejoin:
-    """Who was told to join again and has not come back, in the order in which they were told.
+    """Members that have to join again and have not done so, in the order of their errors.
 
-    It is not written: after a load a member that was told before it is a new one, once.
+    This is not stored: a member that got its error before a load becomes a new member.
     """
 
     def __init__(self) -> None:
-        """Nobody."""
+        """Begin without members."""
         self._members: dict[str, None] = {}
 
-    def tell(self, member_id: str) -> None:
-        """A member has been told."""
+    def add(self, member_id: str) -> None:
+        """Add a member that has been told to join again."""
         self._members.setdefault(member_id)
 
-    def back(self, member_id: str) -> None:
-        """A member has joined again, or knows the generation all the same."""
+    def remove(self, member_id: str) -> None:
+        """Remove a member that has joined again, or knows the current generation."""
         self._members.pop(member_id, None)
 
-    def keep(self, member_ids: Collection[str]) -> None:
-        """Only these are members now."""
+    def retain(self, member_ids: Collection[str]) -> None:
+        """Remove all that are not members any more."""
         self._members = {each: None for each in self._members if each in member_ids}
 
-    def first_of(self, name: str, member_ids: Collection[str]) -> str | None:
-        """The member of that name which was told first, if one of these was."""
-        found = (each for each in self._members if base_of(each) == name and each in member_ids)
+    def first_named(self, name: str, member_ids: Collection[str]) -> str | None:
+        """Return the first member of that name that is among these; None: there is none."""
+        found = (
+            each
+            for each in self._members
+            if name_without_suffix(each) == name and each in member_ids
+        )
         return next(found, None)

@@ -1,7 +1,7 @@
-"""The commands to the assigned groups of one coordinator partition.
+"""Routes commands to the assigned groups of one coordinator partition.
 
-A group without live members is whatever the next one who joins makes of it (design.md 7), so a join
-may find a group of another dialect. What becomes of it waits in `conversions` for its record.
+A group without live members gets the type of the next member that joins, so a join may find a group
+of another type or protocol. `conversions` keeps the new group until its record is replayed.
 """
 
 from collections.abc import Callable
@@ -26,15 +26,15 @@ from broker.core.groups.commands import (
 )
 from broker.core.groups.conversions import Conversions
 from broker.core.groups.group_sizes import GroupMemoryBudget
-from broker.core.groups.kinds import Group
+from broker.core.groups.group_types import Group
 from broker.core.groups.offsets import CommittedOffsets
 from broker.core.groups.records import OffsetRecord
 from broker.core.machine import Decision, Moment, Token
 from broker.model.errors import ErrorCode
 from broker.model.limits import MEMBER_BYTES
 
-# What forbids somebody who is no member to commit; all else is a live member of the group.
-_NOBODYS = {
+# Errors of a commit without membership; any other means that the group has live members.
+_NON_MEMBER_ERRORS = {
     ErrorCode.NONE: AssignedError.NONE,
     ErrorCode.INVALID_GROUP_ID: AssignedError.INVALID_NAME,
     ErrorCode.GROUP_MAX_SIZE_REACHED: AssignedError.FULL,
@@ -42,7 +42,7 @@ _NOBODYS = {
 
 
 class AssignedGroups:
-    """Finds the group that a command is for, and gives its answer."""
+    """Finds the group that a command is for, and adds its response to the decision."""
 
     def __init__(
         self,
@@ -51,21 +51,23 @@ class AssignedGroups:
         offsets: CommittedOffsets,
         conversions: Conversions,
         commit_error: Callable[[CommitRequest, Moment], ErrorCode],
-        budget: GroupMemoryBudget,
+        memory_budget: GroupMemoryBudget,
     ) -> None:
-        """Serve the groups and offsets of a shard, which stay the shard's.
+        """Serve the groups and offsets that a shard owns.
 
-        `commit_error` says why a consumer that is no member may not commit for its group.
+        `commit_error` returns why a consumer without membership may not commit for a group.
         """
         self._find = find
         self._watch = watch
         self._offsets = offsets
         self._conversions = conversions
         self._commit_error = commit_error
-        self._budget = budget
+        self._memory_budget = memory_budget
 
-    def join(self, request: AssignedJoin, token: Token, now: Moment) -> GroupDecision:
-        """A member asks for its part; a group that is not in use becomes one of its family."""
+    def assigned_group_join(
+        self, request: AssignedJoin, token: Token, now: Moment
+    ) -> GroupDecision:
+        """Join a member; a group without live members becomes a group of its protocol."""
         member_id = f"{request.member_id}-{request.suffix}" if request.suffix else request.member_id
         if not (request.member_id and fits(request.group_id, request.topic, member_id)):
             response = AssignedResponse(AssignedError.INVALID_NAME, request.member_id)
@@ -73,28 +75,28 @@ class AssignedGroups:
         known = self._find(request.group_id, now)
         if isinstance(known, AssignedGroup) and known.image.protocol is request.protocol:
             is_known = member_id in known.image.members
-            if is_known or self._budget.has_bytes(MEMBER_BYTES):
-                outcome = known.join(request, now)
+            if is_known or self._memory_budget.allows_bytes(MEMBER_BYTES):
+                outcome = known.join_to_assigned_group(request, now)
             else:
                 outcome = Decision(), AssignedResponse(AssignedError.FULL, request.member_id)
         else:
-            outcome = self._conversions.assigned_join(request, known, now)
+            outcome = self._conversions.convert_to_assigned_on_join(request, known, now)
         if known is not None:
             self._watch(known)
         return _answered(outcome, token)
 
     def sync(self, call: AssignedCall, token: Token, now: Moment) -> GroupDecision:
-        """A member is alive, and hears its partitions again."""
+        """Extend a member's session and return its partitions."""
         group = self._group(call, now)
         return _answered(_not_found(call) if group is None else group.sync(call, now), token)
 
     def leave(self, call: AssignedCall, token: Token, now: Moment) -> GroupDecision:
-        """A member goes."""
+        """Remove a member."""
         group = self._group(call, now)
         return _answered(_not_found(call) if group is None else group.leave(call, now), token)
 
     def commit(self, request: AssignedCommit, token: Token, now: Moment) -> GroupDecision:
-        """A member says how far it has read one of its partitions."""
+        """Commit a member's offset of one of its partitions."""
         call = request.call
         group = self._group(call, now)
         if group is None:
@@ -112,39 +114,39 @@ class AssignedGroups:
         return _answered((decision, response), token)
 
     def check(self, call: AssignedCall, token: Token, now: Moment) -> GroupDecision:
-        """Whether a member is of this generation, which is no sign of life."""
+        """Check that a member is of this generation, without extending its session."""
         group = self._group(call, now)
         return _answered(_not_found(call) if group is None else group.check(call, now), token)
 
     def commit_all(self, request: AssignedCommits, token: Token, now: Moment) -> GroupDecision:
-        """A member, or nobody in particular, commits some partitions together; offsets only rise.
+        """Commit offsets of several partitions, all or none; offsets may not decrease.
 
-        What is committed already is not written again.
+        An offset that equals the committed one is not written again.
         """
         call = request.call
         group = self._group(call, now)
         if group is not None and group.image.protocol is call.protocol:
             decision, response = group.check_commits(request, now)
-        elif request.is_fenced:
+        elif request.is_from_member:
             return _answered(_not_found(call), token)
         else:
-            decision, response = Decision(), self._check_nobodys(call, now)
+            decision, response = Decision(), self._check_non_member(call, now)
         if response.error is AssignedError.NONE:
-            records, response = self._raised(request, response, now)
+            records, response = self._records_of_rising_offsets(request, response, now)
             if request.transaction is not None and records:
-                # What else a member's call may write comes with an error: the generation is over.
+                # A call that writes a group record has an error, as it ends the generation.
                 assert not decision.records
                 decision.transaction = request.transaction
             decision.records += records
         return _answered((decision, response), token)
 
-    def _check_nobodys(self, call: AssignedCall, now: Moment) -> AssignedResponse:
-        """Whether somebody who is no member may commit for a group that is no dialect's here."""
-        nobodys = CommitRequest(call.group_id, NO_MEMBER_ID, None, NO_GENERATION, ())
-        error = self._commit_error(nobodys, now)
-        return AssignedResponse(_NOBODYS.get(error, AssignedError.OTHER_PROTOCOL))
+    def _check_non_member(self, call: AssignedCall, now: Moment) -> AssignedResponse:
+        """Check a commit without membership for a group that is not of this protocol."""
+        request = CommitRequest(call.group_id, NO_MEMBER_ID, None, NO_GENERATION, ())
+        error = self._commit_error(request, now)
+        return AssignedResponse(_NON_MEMBER_ERRORS.get(error, AssignedError.OTHER_PROTOCOL))
 
-    def _raised(
+    def _records_of_rising_offsets(
         self, request: AssignedCommits, response: AssignedResponse, now: Moment
     ) -> tuple[list[OffsetRecord], AssignedResponse]:
         topic, group_id = request.call.topic, request.call.group_id
@@ -156,7 +158,8 @@ class AssignedGroups:
                 return [], response._replace(
                     error=AssignedError.OFFSET_REGRESSION, partition=partition, committed=committed
                 )
-            # What is pending may be more than what is committed: a transaction says all it wants.
+            # A pending offset may be higher than the committed one: write it in a transaction
+            # anyway.
             if offset > committed or request.transaction is not None:
                 offsets.append(OffsetToCommit(topic, partition, offset))
         commit = CommitRequest(
@@ -168,7 +171,7 @@ class AssignedGroups:
         return records, response
 
     def status(self, call: AssignedCall, token: Token, now: Moment) -> GroupDecision:
-        """What a dialect shows of a group of its own."""
+        """Return the status of a group of the call's protocol."""
         group = self._group(call, now)
         if group is None or group.image.protocol is not call.protocol:
             status = AssignedStatus(AssignedError.GROUP_NOT_FOUND)
@@ -179,9 +182,9 @@ class AssignedGroups:
     def restore(
         self, group_id: str, image: AssignedImage, token: Token, now: Moment
     ) -> GroupDecision:
-        """Take a group over as another server has left it, unless it is here or one is in use."""
+        """Create a group from the state of another server, unless it exists or is in use."""
         known = self._find(group_id, now)
-        outcome = self._conversions.restored(group_id, image, known, now)
+        outcome = self._conversions.restore_assigned_group(group_id, image, known, now)
         return _answered(outcome, token)
 
     def _group(self, call: AssignedCall, now: Moment) -> AssignedGroup | None:

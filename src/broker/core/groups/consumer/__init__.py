@@ -1,13 +1,16 @@
-"""The groups of the new consumer protocol (KIP-848): the broker assigns, members reconcile.
+"""Consumer groups (KIP-848): the broker assigns partitions, members reconcile.
 
-commands.py     what is asked and answered
-records.py      what is remembered, in Kafka's own record formats
-group.py        the state machine of one group
-membership.py   what the log says of a group, and what follows from it: who owns which partition
-subscriptions.py  topics that a group is subscribed to, and whether they have changed
-reconcile.py    one member's next step towards its target
-targets.py      a new target for all members, computed in slices
-uniform.py, range_assignor.py   the assignors
-regex.py        subscriptions by pattern, RE2's syntax
-classic_members.py   members that still speak the classic protocol; migration.py: whole groups
+commands.py     requests and responses
+records.py      the records in `__consumer_offsets`, in Kafka's formats
+group.py        the state machine of one group; checks.py its validation of heartbeats
+group_update.py the changes of one command; member_deadlines.py sessions and timeouts
+membership.py   the state of a group from the log, and what is derived from it: partition owners
+subscriptions.py  the topics that a group is subscribed to, and a hash to detect changes
+reconcile.py    one member's next step towards its target assignment
+planning.py     group epochs and target assignments after a change
+targets.py      a new target assignment for all members, computed in slices
+assignors.py    the assignors by name: uniform.py, range_assignor.py
+regex.py        subscriptions by regular expression, in RE2's syntax
+classic_members.py   members that use the classic protocol
+migration.py    conversion of whole groups from and to classic groups
 """

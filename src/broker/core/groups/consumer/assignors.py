@@ -1,12 +1,12 @@
-"""The assignors that the broker has, by the names that members ask for them with."""
+"""The server-side assignors, by name."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from broker.core.groups.consumer import range_assignor, uniform
-from broker.core.groups.consumer.targets import Assigning, Spec
+from broker.core.groups.consumer.targets import AssignmentSpec, AssignmentSteps
 
-ASSIGNORS: Final[Mapping[str, Callable[[Spec], Assigning]]] = {
+ASSIGNORS: Final[Mapping[str, Callable[[AssignmentSpec], AssignmentSteps]]] = {
     "uniform": uniform.assign,
     "range": range_assignor.assign,
 }

@@ -1,4 +1,4 @@
-"""What forbids a heartbeat, whatever the group's state, and what its epoch says (kafka.md 2.7)."""
+"""Validation of heartbeats: their fields, and the member epoch (KIP-848)."""
 
 from broker.core.groups.consumer.assignors import ASSIGNORS
 from broker.core.groups.consumer.commands import (
@@ -14,14 +14,14 @@ from broker.model.errors import ErrorCode, RequestError
 
 
 def check_heartbeat(request: ConsumerHeartbeat, settings: ConsumerSettings) -> None:
-    """Refuse a heartbeat that says too little or too much, or wants what the broker has not."""
+    """Raise RequestError if a heartbeat has missing or invalid fields, or an unknown assignor."""
     _check_names(request)
     if request.member_epoch == JOIN_EPOCH:
         _check_join(request)
     elif request.member_epoch == LEAVE_STATIC_EPOCH and request.instance_id is None:
-        raise _invalid("only a member with an instance id can leave for a while")
+        raise _invalid("only a member with an instance id can leave temporarily")
     elif request.member_epoch < LEAVE_STATIC_EPOCH:
-        raise _invalid(f"member epoch {request.member_epoch} means nothing")
+        raise _invalid(f"invalid member epoch {request.member_epoch}")
     if request.assignor is not None and not (
         request.assignor in ASSIGNORS and request.assignor in settings.assignors
     ):
@@ -44,23 +44,23 @@ def _check_names(request: ConsumerHeartbeat) -> None:
     size = sum(len(name.encode()) for name in request.topic_names or ())
     if size > limits.SUBSCRIBED_NAMES_BYTES_MAX:
         raise _invalid(
-            f"the names subscribed to have more than {limits.SUBSCRIBED_NAMES_BYTES_MAX} bytes"
+            f"the subscribed topic names have more than {limits.SUBSCRIBED_NAMES_BYTES_MAX} bytes"
         )
 
 
 def _check_join(request: ConsumerHeartbeat) -> None:
     if request.rebalance_timeout_ms == -1:
-        raise _invalid("a member that joins says its rebalance timeout")
+        raise _invalid("a member that joins must set its rebalance timeout")
     if request.owned is None or request.owned:
-        raise _invalid("a member that joins owns no partitions, and says so")
+        raise _invalid("a member that joins must send an empty list of owned partitions")
     if request.topic_names is None and request.topic_regex is None:
-        raise _invalid("a member that joins says what it is subscribed to")
+        raise _invalid("a member that joins must send a subscription")
 
 
 def check_epoch(current: CurrentAssignment, request: ConsumerHeartbeat) -> None:
-    """Fence a member whose epoch is not ours, unless it has only missed our last answer.
+    """Fence a member with another epoch, unless it has only missed the last response.
 
-    That one is known by the epoch before, and by owning nothing but what it has been given.
+    Such a member has the previous epoch, and owns only partitions that are assigned to it.
     """
     if request.member_epoch == current.epoch:
         return

@@ -1,10 +1,10 @@
-"""Members of the classic protocol in a consumer group: they join, sync and heartbeat as ever.
+"""Members of the classic protocol in a consumer group: their joins, syncs and heartbeats.
 
-What they ask is translated (KIP-848, "Online migration"): a join is a heartbeat that says
-everything, its answer names nobody as the leader, so that nobody assigns; a sync hands out what the
-broker has assigned; a heartbeat says REBALANCE_IN_PROGRESS as long as joining again would bring the
-member further. The generation is the member's epoch. An eager member joins without partitions and
-so has given all back; a cooperative one says which it still owns.
+Their requests are translated (KIP-848, "Online migration"): a join is a full heartbeat, and its
+response names no leader, so that no member assigns; a sync returns the broker's assignment; a
+heartbeat returns REBALANCE_IN_PROGRESS while joining again would change the member's assignment.
+The generation is the member's epoch. An eager member has revoked all partitions when it joins; a
+cooperative one sends those that it still owns.
 """
 
 from collections.abc import Sequence
@@ -24,8 +24,8 @@ from broker.core.groups.commands import (
     SyncRequest,
     SyncResponse,
 )
-from broker.core.groups.consumer.draft import Draft
 from broker.core.groups.consumer.group import ConsumerGroup
+from broker.core.groups.consumer.group_update import ConsumerGroupUpdate
 from broker.core.groups.consumer.reconcile import difference
 from broker.core.groups.consumer.records import (
     NO_PARTITIONS,
@@ -37,7 +37,7 @@ from broker.core.groups.consumer.records import (
     Partitions,
     in_order,
 )
-from broker.core.groups.consumer.subscriptions import SeenTopics
+from broker.core.groups.consumer.subscriptions import TopicsView
 from broker.core.groups.subscription import CONSUMER_PROTOCOL
 from broker.core.machine import Decision, Moment, Token
 from broker.model import limits
@@ -47,13 +47,13 @@ _NEWEST_ASSIGNMENT = schema.record("ConsumerProtocolAssignment").versions[-1]
 
 
 class Subscription:
-    """What a classic member says of itself in the consumer protocol's words."""
+    """The subscription of a classic member, decoded."""
 
-    def __init__(self, metadata: bytes, topics: SeenTopics) -> None:
-        """Read it.
+    def __init__(self, metadata: bytes, topics: TopicsView) -> None:
+        """Decode it.
 
         Raises:
-            CodecError: it is no subscription.
+            CodecError: it is not a subscription.
         """
         body = decode_subscription(metadata).body
         self.topic_names = tuple(sorted(set(body["topics"])))
@@ -64,20 +64,20 @@ class Subscription:
         )
 
 
-def subscription_in(protocols: Sequence[GroupProtocol], topics: SeenTopics) -> Subscription:
-    """What a member says that offers these, in the format that it likes best.
+def subscription_in(protocols: Sequence[GroupProtocol], topics: TopicsView) -> Subscription:
+    """Return the subscription in the protocol that a member prefers.
 
-    Every other one must be readable too: when the group is classic again, it may be chosen.
+    All others must be readable too: one of them may be chosen when the group becomes classic.
 
     Raises:
-        CodecError: one of them is no subscription.
+        CodecError: one of them is not a subscription.
     """
     first, *_ = [Subscription(each.metadata, topics) for each in protocols]
     return first
 
 
-def by_id(partitions: dict[str, list[int]], topics: SeenTopics) -> Partitions:
-    """The partitions by topic id; what does not exist is left out."""
+def by_id(partitions: dict[str, list[int]], topics: TopicsView) -> Partitions:
+    """Return the partitions by topic id, without those that do not exist."""
     found = {name: topics.get(name) for name in partitions}
     return in_order(
         {
@@ -91,7 +91,7 @@ def by_id(partitions: dict[str, list[int]], topics: SeenTopics) -> Partitions:
 def consumer_member(
     member_id: str, request: JoinRequest, subscription: Subscription
 ) -> ConsumerMember:
-    """The member that a join describes."""
+    """Return the member that a join describes."""
     return ConsumerMember(
         member_id,
         request.instance_id,
@@ -105,16 +105,16 @@ def consumer_member(
 
 
 def classic_metadata(request: JoinRequest) -> ClassicMetadata:
-    """What a join offers, as it is stored."""
+    """Return the protocols of a join, as they are stored."""
     protocols = tuple(ClassicProtocol(each.name, each.metadata) for each in request.protocols)
     return ClassicMetadata(request.session_timeout_ms, protocols)
 
 
 class ClassicMembers:
-    """One consumer group as its members of the classic protocol see it."""
+    """Serves classic protocol requests of one consumer group's members."""
 
-    def __init__(self, group: ConsumerGroup, topics: SeenTopics, metadata_bytes_max: int) -> None:
-        """Translate for this group, whose classic members' subscriptions may weigh so much."""
+    def __init__(self, group: ConsumerGroup, topics: TopicsView, metadata_bytes_max: int) -> None:
+        """Serve this group; its classic members' metadata may have so many bytes together."""
         self._group = group
         self._state = group.state
         self._topics = topics
@@ -122,8 +122,10 @@ class ClassicMembers:
 
     # ---- join ------------------------------------------------------------------------------------
 
-    def join(self, request: JoinRequest, token: Token, now: Moment) -> GroupDecision:
-        """A member joins, at once: there is nobody to wait for."""
+    def join_to_consumer_group(
+        self, request: JoinRequest, token: Token, now: Moment
+    ) -> GroupDecision:
+        """Join a member; the response does not wait for other members."""
         decision: GroupDecision = Decision()
         try:
             response = self._join(request, decision, now)
@@ -144,35 +146,35 @@ class ClassicMembers:
         elif static_id not in {None, member_id}:
             raise RequestError(ErrorCode.FENCED_INSTANCE_ID)
         elif member_id not in self._state.members and subscription.owned:
-            # Its session has ended, and what it thinks that it owns may be another's by now. Kafka
-            # takes it in as a new member, which never learns of that.
+            # Its session has ended, and another member may own its partitions now. Kafka adds it as
+            # a new member, which is not told to revoke them.
             raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
-        draft = Draft(self._state)
+        update = ConsumerGroupUpdate(self._state)
         if static_id is not None and static_id != member_id:
-            self._group.replace(static_id, member_id, draft)
+            self._group.replace_static_member(static_id, member_id, update)
         else:
-            self._group.check_room(member_id)
-            draft.choose(member_id)
+            self._group.check_members_max(member_id)
+            update.select_member(member_id)
         member = consumer_member(member_id, request, subscription)
-        draft.subscribe(member)
-        self._group.settle(draft, subscription.owned, decision, now)
-        self._group.be_content_with(member_id)
-        self._group.expect(member, now)  # to sync
+        update.set_member(member)
+        self._group.finish_update(update, subscription.owned, decision, now)
+        self._group.cancel_rebalance_timeout(member_id)
+        self._group.start_rebalance_timeout(member, now)  # to sync
         return JoinResponse(
             ErrorCode.NONE,
             member_id,
-            draft.current.epoch,
+            update.current.epoch,
             CONSUMER_PROTOCOL,
             request.protocols[0].name,
         )
 
     def _check_offer(self, offer: ClassicMetadata, protocol_type: str, own_id: str) -> None:
-        """Refuse what the other classic members cannot do, and what is too much.
+        """Refuse protocols that the other classic members do not support, and too large metadata.
 
         Args:
-            offer: what a join says.
+            offer: the protocols of a join.
             protocol_type: of the join.
-            own_id: the member that the join is of, or whose place it takes; it may be new.
+            own_id: the member that joins, or that it replaces; it may be new.
         """
         state = self._state
         own = state.members.get(own_id)
@@ -200,7 +202,7 @@ class ClassicMembers:
     # ---- sync ------------------------------------------------------------------------------------
 
     def sync(self, request: SyncRequest, token: Token, now: Moment) -> GroupDecision:
-        """A member asks for its assignment; the broker has made it."""
+        """Respond with the assignment that the broker has made."""
         try:
             response = self._sync(request, now)
         except RequestError as error:
@@ -213,27 +215,27 @@ class ClassicMembers:
         is_other = request.protocol_type not in {None, CONSUMER_PROTOCOL}
         if is_other or request.protocol not in {None, protocol.name}:
             raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        self._group.heard_of(member, now)
+        self._group.extend_session(member, now)
         current = self._state.current[member.member_id]
         must_revoke = current.state is MemberState.UNREVOKED_PARTITIONS
         if self._state.epoch > current.epoch and not must_revoke:
-            self._group.expect(member, now)
+            self._group.start_rebalance_timeout(member, now)
             raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)
-        self._group.be_content_with(member.member_id)
-        if must_revoke:  # It joins again when it has.
-            self._group.expect(member, now)
+        self._group.cancel_rebalance_timeout(member.member_id)
+        if must_revoke:  # It joins again after the revocation.
+            self._group.start_rebalance_timeout(member, now)
         assignment = assignment_bytes(protocol.metadata, current.assigned, self._topics)
         return SyncResponse(ErrorCode.NONE, assignment, CONSUMER_PROTOCOL, protocol.name)
 
-    # ---- staying and leaving ---------------------------------------------------------------------
+    # ---- heartbeat and leave ---------------------------------------------------------------------
 
     def heartbeat(self, request: HeartbeatRequest, now: Moment) -> ErrorCode:
-        """A member is alive; it hears whether joining again would bring it further."""
+        """Extend a session; REBALANCE_IN_PROGRESS if joining again would change the assignment."""
         try:
             member, _ = self._member(request.member_id, request.instance_id, request.generation)
         except RequestError as error:
             return error.code
-        self._group.heard_of(member, now)
+        self._group.extend_session(member, now)
         current = self._state.current[member.member_id]
         must_join = (
             current.epoch < self._state.epoch
@@ -245,11 +247,11 @@ class ClassicMembers:
         )
         if not must_join:
             return ErrorCode.NONE
-        self._group.expect(member, now)
+        self._group.start_rebalance_timeout(member, now)
         return ErrorCode.REBALANCE_IN_PROGRESS
 
     def _can_get_more(self, current: CurrentAssignment, member: ConsumerMember) -> bool:
-        """Whether something that the member waits for is free now."""
+        """Return whether a partition of the member's target is free now."""
         target = self._state.target.get(member.member_id, NO_PARTITIONS)
         return any(
             self._state.owner(topic, partition) is None
@@ -258,7 +260,7 @@ class ClassicMembers:
         )
 
     def leave(self, request: LeaveRequest, token: Token, _now: Moment) -> GroupDecision:
-        """Members leave, or an administrator takes static ones out."""
+        """Remove members that leave, or static members that an administrator removes."""
         decision: GroupDecision = Decision()
         errors, leaving = [], {}
         for each in request.members:
@@ -279,12 +281,12 @@ class ClassicMembers:
         self._identity(member_id, leaving.instance_id)
         return member_id
 
-    # ---- who is who ------------------------------------------------------------------------------
+    # ---- identity --------------------------------------------------------------------------------
 
     def _member(
         self, member_id: str, instance_id: str | None, generation: int
     ) -> tuple[ConsumerMember, ClassicMetadata]:
-        """The member of this very generation."""
+        """Return the member, which must be of the current generation."""
         found = self._identity(member_id, instance_id)
         if generation != self._state.current[member_id].epoch:
             raise RequestError(ErrorCode.ILLEGAL_GENERATION)
@@ -300,11 +302,13 @@ class ClassicMembers:
         return member, member.classic
 
 
-def assignment_bytes(subscription: bytes, partitions: Partitions, topics: SeenTopics) -> bytes:
-    """An assignment in the words that a classic member understands, as its subscription tells."""
+def assignment_bytes(subscription: bytes, partitions: Partitions, topics: TopicsView) -> bytes:
+    """Encode an assignment in the version of the member's subscription."""
     try:
         version = min(decode_subscription(subscription).version, _NEWEST_ASSIGNMENT)
-    except CodecError:  # The log may know a member that would not be let in.
+    except (
+        CodecError
+    ):  # A member from the log may have a subscription that a join would not accept.
         version = 0
     found = ((topics.by_id(topic_id), numbers) for topic_id, numbers in partitions.items())
     assigned = [

@@ -1,6 +1,6 @@
-"""What can be asked of a consumer group, and the answers (KIP-848), in words that no protocol owns.
+"""Requests to consumer groups and their responses (KIP-848), independent of the wire format.
 
-A field that is None has not changed since the member said it last.
+A field that is None has not changed since the member's last request that had it.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,20 +19,20 @@ from broker.model.settings import GROUP_SETTINGS
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
-LEAVE_STATIC_EPOCH = -2  # a static member goes for a while: its partitions wait for it
+LEAVE_STATIC_EPOCH = -2  # a static member leaves temporarily and keeps its partitions
 
 
 class ConsumerGroupState(Enum):
-    """The states of a consumer group; the values are what tools show."""
+    """The states of a consumer group; the values are those of ConsumerGroupDescribe."""
 
     EMPTY = "Empty"
-    ASSIGNING = "Assigning"  # the group has changed, its target has not yet
-    RECONCILING = "Reconciling"  # members are on their way to the target
+    ASSIGNING = "Assigning"  # the target is older than the group epoch
+    RECONCILING = "Reconciling"  # a member has not reached its target yet
     STABLE = "Stable"
 
 
 class MigrationPolicy(Enum):
-    """Which groups change their protocol while members are live."""
+    """Which groups with live members may be converted."""
 
     DISABLED = "disabled"
     UPGRADE = "upgrade"
@@ -50,27 +50,27 @@ class MigrationPolicy(Enum):
         return self in {MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL}
 
 
-def default_of_groups(_group_id: str, name: str) -> int:
-    """What a group key stands for where nobody has given it a value."""
+def default_group_setting(_group_id: str, name: str) -> int:
+    """Return the default value of a group configuration key."""
     default = GROUP_SETTINGS[name].setting.default
-    assert type(default) is int  # every one that a group goes by is
+    assert type(default) is int  # all settings that groups read are integers
     return default
 
 
 class ConsumerSettings(NamedTuple):
-    """What an operator may move, in Kafka's words (group.consumer.*)."""
+    """The configurable limits and intervals: Kafka's group.consumer.*."""
 
-    # What is in force for one group, by its key (consumer.*).
-    group_setting: Callable[[str, str], int] = default_of_groups
+    # Returns the effective value of a group's key (consumer.*), by group id and key.
+    group_setting: Callable[[str, str], int] = default_group_setting
     members_max: int = limits.MEMBERS_PER_GROUP_MAX
     assignors: tuple[str, ...] = ("uniform", "range")  # the first is the default
     migration: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
 
 
 class ConsumerHeartbeat(NamedTuple):
-    """A member joins, says what has changed, what it owns, that it is alive, or that it leaves.
+    """A ConsumerGroupHeartbeat request: a member joins, changes, stays or leaves.
 
-    `fresh_id` is the id of a member that has none yet; it comes from outside because a machine
+    `fresh_id` is the id for a member that has none yet; it is an argument because a state machine
     draws no random numbers.
     """
 
@@ -91,13 +91,13 @@ class ConsumerHeartbeat(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """Whether it says everything, as members do when they join and after an error."""
+        """Whether it has all fields, as when members join and after an error."""
         says_topics = self.topic_names is not None or self.topic_regex is not None
         return self.rebalance_timeout_ms != -1 and says_topics and self.owned is not None
 
 
 class ConsumerHeartbeatResponse(NamedTuple):
-    """What a member has now; the assignment only when the member may not know it."""
+    """A member's epoch and assignment; the latter only if the member may not know it."""
 
     error: ErrorCode
     message: str = ""
@@ -108,7 +108,7 @@ class ConsumerHeartbeatResponse(NamedTuple):
 
 
 class DescribedConsumerMember(NamedTuple):
-    """A member as an administrator sees it."""
+    """A member in ConsumerGroupDescribe."""
 
     member: ConsumerMember
     current: CurrentAssignment
@@ -116,7 +116,7 @@ class DescribedConsumerMember(NamedTuple):
 
 
 class ConsumerGroupDescription(NamedTuple):
-    """A consumer group as an administrator sees it."""
+    """A group in ConsumerGroupDescribe."""
 
     error: ErrorCode
     group_id: str

@@ -1,16 +1,16 @@
-"""One consumer group (KIP-848): members say what they want and own, the broker assigns.
+"""One consumer group (KIP-848): the broker assigns what members are subscribed to.
 
-    group epoch    grows when members, subscriptions or topics change
-    target epoch   the group epoch that the target was computed for
-    member epoch   the target epoch that a member has come to
+    group epoch    incremented when members, subscriptions or topics change
+    target epoch   the group epoch for which the target was computed
+    member epoch   the target epoch that a member has reached
 
-    Empty --- join ---> Assigning --- target computed ---> Reconciling --- all there ---> Stable
+    Empty --- join ---> Assigning --- target computed ---> Reconciling -- all reached --> Stable
       ^                     ^                                   |                           |
-      +---- nobody left ----+------------- a change ------------+---------------------------+
+      +-- no members left --+------------- a change ------------+---------------------------+
 
-(kafka.md 2.7.) What `state` holds changes only in `replay`. Sessions, deadlines and a target that
-is being computed are not written: after a load members get a full session timeout, and the next
-heartbeat begins the computation anew, because the target epoch is behind the group's.
+`state` changes only in `replay`. Sessions, deadlines and a target that is being computed are not
+written: after a load members have a full session timeout, and the next heartbeat begins the
+computation again, because the target epoch is lower than the group epoch.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,8 @@ from broker.core.groups.consumer.commands import (
     ConsumerSettings,
     DescribedConsumerMember,
 )
-from broker.core.groups.consumer.draft import Draft
+from broker.core.groups.consumer.group_update import ConsumerGroupUpdate
+from broker.core.groups.consumer.member_deadlines import MemberDeadlines
 from broker.core.groups.consumer.membership import Membership
 from broker.core.groups.consumer.planning import Planner
 from broker.core.groups.consumer.records import (
@@ -40,8 +41,7 @@ from broker.core.groups.consumer.records import (
     MemberState,
     Partitions,
 )
-from broker.core.groups.consumer.subscriptions import SeenTopics
-from broker.core.groups.consumer.watch import Watch
+from broker.core.groups.consumer.subscriptions import TopicsView
 from broker.core.groups.records import Record
 from broker.core.groups.subscription import CONSUMER_PROTOCOL
 from broker.core.machine import Decision, Moment, Token
@@ -53,23 +53,23 @@ GROUP_TYPE = "consumer"  # as ListGroups shows it
 
 
 class ConsumerGroup:
-    """The state machine of one group. Commands return a Decision; `replay` makes it true."""
+    """The state machine of one group. Commands return a Decision; `replay` applies its records."""
 
-    def __init__(self, group_id: str, settings: ConsumerSettings, topics: SeenTopics) -> None:
-        """Begin without members, as a group that nobody has written of."""
+    def __init__(self, group_id: str, settings: ConsumerSettings, topics: TopicsView) -> None:
+        """Create a group without members that is not in the log yet."""
         self.group_id = group_id
         self.state = Membership(group_id)
-        self.watched_ms: int | None = None  # when its shard will look at it again
+        self.tick_scheduled_ms: int | None = None  # when its shard will call `tick`
         self._settings = settings
         self._topics = topics
-        self._watch = Watch()
+        self._deadlines = MemberDeadlines()
         self._planner = Planner(settings, topics)
 
-    # ---- what it is ------------------------------------------------------------------------------
+    # ---- state -----------------------------------------------------------------------------------
 
     @property
     def state_name(self) -> str:
-        """Where the group stands, as tools show it."""
+        """The state of the group, as ConsumerGroupDescribe shows it."""
         state = self.state
         if not state.members:
             return ConsumerGroupState.EMPTY.value
@@ -81,49 +81,49 @@ class ConsumerGroup:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody is in it."""
+        """Whether it has no members."""
         return not self.state.members
 
     @property
     def is_stored(self) -> bool:
-        """Whether the log knows it."""
+        """Whether the log has records of it."""
         return self.state.epoch > 0
 
     @property
-    def weight(self) -> int:
-        """What it takes, as group_sizes.py counts it."""
-        return self.state.weight
+    def memory_bytes(self) -> int:
+        """Its size in memory, as group_sizes.py counts it."""
+        return self.state.memory_bytes
 
     def listing(self) -> GroupListing:
-        """What a list of groups says of it."""
+        """Return its row of ListGroups."""
         return GroupListing(self.group_id, CONSUMER_PROTOCOL, self.state_name, GROUP_TYPE)
 
     def deletion_error(self) -> ErrorCode:
-        """Whether an administrator may delete it."""
+        """Return NON_EMPTY_GROUP if it may not be deleted."""
         return ErrorCode.NONE if self.is_idle else ErrorCode.NON_EMPTY_GROUP
 
     def offset_deletion_error(self) -> ErrorCode:
-        """Whether it can be told what its members are subscribed to: always."""
+        """Return NONE: the subscriptions of its members are always known."""
         return ErrorCode.NONE
 
     def tombstones(self) -> list[Record]:
-        """The records that end it."""
+        """Return the records that delete it."""
         return list(self.state.removals())
 
     def subscribes_to(self, topic: str) -> bool:
-        """Whether a member reads a topic."""
+        """Return whether a member is subscribed to a topic."""
         return self.state.is_subscribed_to(topic)
 
     def retention_start_ms(self, _topic: str) -> int | None:
-        """From when on offsets grow old: from their commit, once the group is empty."""
+        """Return 0 if it is empty: offsets expire by commit time; None: they do not expire."""
         return 0 if self.is_idle else None
 
     def waiting(self) -> list[Token]:
-        """Nobody: a heartbeat is answered at once."""
+        """Return no tokens: every heartbeat is answered at once."""
         return []
 
     def describe(self) -> ConsumerGroupDescription:
-        """What an administrator sees."""
+        """Return its description for ConsumerGroupDescribe."""
         state = self.state
         members = tuple(
             DescribedConsumerMember(
@@ -154,78 +154,78 @@ class ConsumerGroup:
     # ---- the log ---------------------------------------------------------------------------------
 
     def replay(self, record: ConsumerRecord) -> None:
-        """What the record says is now so."""
+        """Apply a record."""
         self.state.replay(record)
 
     def restart(self) -> None:
-        """Forget what was replayed, to be replayed again: it was only to decide by."""
+        """Drop the state: records that were replayed to decide a command are replayed again."""
         self.state = Membership(self.group_id)
 
     def resume(self, now: Moment) -> None:
-        """After a load: every member has one session timeout to show that it is still there."""
+        """Begin a full session timeout for every member after a load."""
         for member_id, member in self.state.members.items():
-            self.heard_of(member, now)
+            self.extend_session(member, now)
             current = self.state.current.get(member_id, CurrentAssignment())
-            self._watch_step(member, current, now)
+            self._update_rebalance_timeout(member, current, now)
 
     # ---- heartbeat -------------------------------------------------------------------------------
 
     def heartbeat(self, request: ConsumerHeartbeat, token: Token, now: Moment) -> GroupDecision:
-        """A member joins, stays or leaves; it hears what it has now."""
+        """Serve a heartbeat: a member joins, stays or leaves."""
         decision: GroupDecision = Decision()
         try:
             if request.member_epoch == LEAVE_EPOCH:
                 response = self._leave(request, decision)
             elif request.member_epoch == LEAVE_STATIC_EPOCH:
-                response = self._leave_for_a_while(request, decision)
+                response = self._leave_temporarily(request, decision)
             else:
-                response = self._stay(request, decision, now)
+                response = self._join_or_stay(request, decision, now)
         except RequestError as error:
             response = ConsumerHeartbeatResponse(error.code, error.message)
         decision.reply(token, response)
         return decision
 
-    def _stay(
+    def _join_or_stay(
         self, request: ConsumerHeartbeat, decision: GroupDecision, now: Moment
     ) -> ConsumerHeartbeatResponse:
-        draft = Draft(self.state)
-        self._find(request, draft)
-        epoch, assigned = draft.current.epoch, draft.current.assigned
+        update = ConsumerGroupUpdate(self.state)
+        self._find(request, update)
+        epoch, assigned = update.current.epoch, update.current.assigned
         is_rejoining = request.member_epoch == JOIN_EPOCH < epoch
-        member = _updated(draft.member, request, draft.member_id)
+        member = _updated(update.member, request, update.member_id)
         if member.topic_regex is not None and member.topic_regex not in self.state.by_regex:
             compiled(member.topic_regex)
-        draft.subscribe(member)
-        # A member that joins again owns nothing, unless an old request of its is late: what it
-        # has stays its own, and what it must give back waits for its next word.
-        self.settle(draft, None if is_rejoining else request.owned, decision, now)
+        update.set_member(member)
+        # A member that joins again owns nothing, unless this is a delayed old request. So it keeps
+        # its assignment, and partitions to revoke stay its own until its next heartbeat.
+        self.finish_update(update, None if is_rejoining else request.owned, decision, now)
         is_told = request.member_epoch == JOIN_EPOCH or request.is_full
-        is_told = is_told or draft.current.assigned != assigned
+        is_told = is_told or update.current.assigned != assigned
         return ConsumerHeartbeatResponse(
             ErrorCode.NONE,
-            member_id=draft.member_id,
-            member_epoch=draft.current.epoch,
-            heartbeat_interval_ms=self._own_setting("consumer.heartbeat.interval.ms"),
-            assignment=draft.current.assigned if is_told else None,
+            member_id=update.member_id,
+            member_epoch=update.current.epoch,
+            heartbeat_interval_ms=self._group_setting("consumer.heartbeat.interval.ms"),
+            assignment=update.current.assigned if is_told else None,
         )
 
-    def _find(self, request: ConsumerHeartbeat, draft: Draft) -> None:
-        """Open the draft for the member that a heartbeat is from, or refuse it."""
+    def _find(self, request: ConsumerHeartbeat, update: ConsumerGroupUpdate) -> None:
+        """Select the member of a heartbeat in the update; raise RequestError if it is refused."""
         state = self.state
         member_id = request.member_id or request.fresh_id
         static_id = state.static_id(request.instance_id)
         if request.member_epoch != JOIN_EPOCH:
             self.check_identity(member_id, request.instance_id)
-            draft.choose(member_id)
-            check_epoch(draft.current, request)
+            update.select_member(member_id)
+            check_epoch(update.current, request)
         elif static_id is not None and self._is_replaced(static_id, member_id):
-            self.replace(static_id, member_id, draft)
+            self.replace_static_member(static_id, member_id, update)
         else:
-            self.check_room(member_id)
-            draft.choose(member_id)
+            self.check_members_max(member_id)
+            update.select_member(member_id)
 
     def _is_replaced(self, static_id: str, member_id: str) -> bool:
-        """Whether an instance goes on as a new member; it must have left, or be a classic one."""
+        """Return whether a join replaces a static member, which must have left or be classic."""
         has_left = self.state.current[static_id].epoch == LEAVE_STATIC_EPOCH
         if static_id == member_id or has_left:
             return has_left
@@ -235,13 +235,15 @@ class ConsumerGroup:
             )
         return True
 
-    def replace(self, old_id: str, member_id: str, draft: Draft) -> None:
-        """Let a static member go on under another id."""
-        draft.replace(old_id, member_id)
-        self._planner.drop_target()
+    def replace_static_member(
+        self, old_id: str, member_id: str, update: ConsumerGroupUpdate
+    ) -> None:
+        """Give a static member another id."""
+        update.replace_member(old_id, member_id)
+        self._planner.cancel_target_job()
 
-    def check_room(self, member_id: str) -> None:
-        """Refuse one member too many."""
+    def check_members_max(self, member_id: str) -> None:
+        """Raise GROUP_MAX_SIZE_REACHED if a new member would exceed the limit."""
         members = self.state.members
         if member_id not in members and len(members) >= self._settings.members_max:
             raise RequestError(
@@ -250,7 +252,7 @@ class ConsumerGroup:
             )
 
     def check_identity(self, member_id: str, instance_id: str | None) -> None:
-        """Refuse whoever is not a member, or is no longer its instance (KIP-345)."""
+        """Raise RequestError unless this is a member, the current one of its instance (KIP-345)."""
         static_id = self.state.static_id(instance_id)
         if instance_id is not None and static_id is None:
             raise RequestError(
@@ -270,59 +272,59 @@ class ConsumerGroup:
     def _leave(
         self, request: ConsumerHeartbeat, decision: GroupDecision
     ) -> ConsumerHeartbeatResponse:
-        """A member goes for good; the next heartbeat of another computes the target anew."""
+        """Remove a member; the next heartbeat of another one computes a new target."""
         self.check_identity(request.member_id, request.instance_id)
         self.remove({request.member_id: "left"}, decision)
         return ConsumerHeartbeatResponse(
             ErrorCode.NONE, member_id=request.member_id, member_epoch=request.member_epoch
         )
 
-    def _leave_for_a_while(
+    def _leave_temporarily(
         self, request: ConsumerHeartbeat, decision: GroupDecision
     ) -> ConsumerHeartbeatResponse:
-        """A static member goes and keeps what it has, as long as its session lasts."""
+        """Mark a static member as left; it keeps its partitions until its session ends."""
         self.check_identity(request.member_id, request.instance_id)
         current = self.state.current[request.member_id]
         left = current._replace(
             epoch=LEAVE_STATIC_EPOCH, state=MemberState.STABLE, revoking=NO_PARTITIONS
         )
         decision.records.append(CurrentRecord(self.group_id, request.member_id, left))
-        self._watch.be_content_with(request.member_id)
+        self._deadlines.cancel_rebalance_timeout(request.member_id)
         return ConsumerHeartbeatResponse(
             ErrorCode.NONE, member_id=request.member_id, member_epoch=request.member_epoch
         )
 
     def remove(self, reasons: Mapping[str, str], decision: GroupDecision) -> None:
-        """Take members out, each for its reason."""
-        draft = Draft(self.state)
-        draft.remove(reasons)
-        draft.reasons += [f"member {each} {reason}" for each, reason in reasons.items()]
-        draft.forget_patterns()
-        draft.follow(self._topics)
-        draft.bump()
+        """Remove members, each with a reason for the log."""
+        update = ConsumerGroupUpdate(self.state)
+        update.remove_members(reasons)
+        update.reasons += [f"member {each} {reason}" for each, reason in reasons.items()]
+        update.remove_unused_patterns()
+        update.refresh_metadata_hash(self._topics)
+        update.bump_epoch()
         for member_id in reasons:
-            self._watch.forget(member_id)
-        self._record(draft, decision)
+            self._deadlines.remove(member_id)
+        self._record(update, decision)
 
     # ---- time ------------------------------------------------------------------------------------
 
     def tick(self, now: Moment) -> GroupDecision:
-        """Let time do its work: sessions end, patience ends, a long computation goes on."""
+        """Remove members over their deadlines, or else continue a long computation."""
         decision: GroupDecision = Decision()
-        gone = self._watch.too_late(now.monotonic_ms)
+        gone = self._deadlines.expired(now.monotonic_ms)
         if gone:
             self.remove(gone, decision)
         else:
             if self._planner.deadline_ms is not None:
                 decision.weight = COORDINATOR_SLICE_DECISIONS
-            draft = self._planner.work(self.state, now)
-            if draft is not None:
-                self._record(draft, decision)
+            update = self._planner.run_slice(self.state, now)
+            if update is not None:
+                self._record(update, decision)
         return decision
 
     def next_deadline_ms(self) -> int | None:
-        """The monotonic time at which `tick` has something to do; None if never."""
-        deadlines = (self._watch.earliest_ms, self._planner.deadline_ms)
+        """Return the monotonic time of the next `tick`; None: never."""
+        deadlines = (self._deadlines.earliest_ms, self._planner.deadline_ms)
         return min((each for each in deadlines if each is not None), default=None)
 
     # ---- offsets ---------------------------------------------------------------------------------
@@ -330,9 +332,9 @@ class ConsumerGroup:
     def commit_error(
         self, member_id: str, instance_id: str | None, epoch: int, _now: Moment
     ) -> ErrorCode:
-        """Whether this consumer may commit offsets."""
+        """Return why a consumer may not commit offsets."""
         if epoch < 0 and self.is_idle:
-            return ErrorCode.NONE  # An administrator moves the offsets of a group at rest.
+            return ErrorCode.NONE  # An administrator may reset the offsets of an empty group.
         member = self.state.members.get(member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
@@ -343,13 +345,13 @@ class ConsumerGroup:
         is_classic = member.classic is not None
         return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
 
-    def gives_epochs_to(self, member_id: str) -> bool:
-        """Whether a member speaks the consumer protocol, not the classic one."""
+    def uses_member_epochs(self, member_id: str) -> bool:
+        """Return whether a member uses the consumer protocol, not the classic one."""
         member = self.state.members.get(member_id)
         return member is not None and member.classic is None
 
     def fetch_error(self, member_id: str | None, epoch: int) -> ErrorCode:
-        """Whether this consumer may read the group's offsets; whoever names no member may."""
+        """Return why a consumer may not read the group's offsets; NONE if it names no member."""
         if not member_id and epoch < 0:
             return ErrorCode.NONE
         current = self.state.current.get(member_id or "")
@@ -357,61 +359,69 @@ class ConsumerGroup:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.NONE if epoch == current.epoch else ErrorCode.STALE_MEMBER_EPOCH
 
-    # ---- what is not written ---------------------------------------------------------------------
+    # ---- shared by both protocols ----------------------------------------------------------------
 
-    def settle(
-        self, draft: Draft, owned: Partitions | None, decision: GroupDecision, now: Moment
+    def finish_update(
+        self,
+        update: ConsumerGroupUpdate,
+        owned: Partitions | None,
+        decision: GroupDecision,
+        now: Moment,
     ) -> None:
-        """Decide for what has been drafted, and all that follows from it."""
-        self._planner.advance(draft, owned, now)
-        assert draft.member is not None
-        for member_id in draft.removed:
-            self._watch.forget(member_id)
-        self.heard_of(draft.member, now)
-        if draft.current is not self.state.current.get(draft.member_id):
-            # It has taken a step. What it is told to do next has the whole of its time again.
-            self.be_content_with(draft.member_id)
-        self._watch_step(draft.member, draft.current, now)
-        self._record(draft, decision)
+        """Compute what follows from an update, and add its records to the decision."""
+        self._planner.apply_change(update, owned, now)
+        assert update.member is not None
+        for member_id in update.removed:
+            self._deadlines.remove(member_id)
+        self.extend_session(update.member, now)
+        if update.current is not self.state.current.get(update.member_id):
+            # Its assignment has changed: the next step has a full rebalance timeout.
+            self.cancel_rebalance_timeout(update.member_id)
+        self._update_rebalance_timeout(update.member, update.current, now)
+        self._record(update, decision)
 
-    def _record(self, draft: Draft, decision: GroupDecision) -> None:
-        decision.records += draft.records
-        for regex, reason in draft.unreadable.items():
+    def _record(self, update: ConsumerGroupUpdate, decision: GroupDecision) -> None:
+        decision.records += update.records
+        for regex, reason in update.invalid_patterns.items():
             decision.note("group pattern ignored", reason, group=self.group_id, regex=regex)
-        if draft.reasons:
-            reason = "; ".join(draft.reasons)
-            decision.note("group rebalance", reason, group=self.group_id, epoch=draft.epoch)
+        if update.reasons:
+            reason = "; ".join(update.reasons)
+            decision.note("group rebalance", reason, group=self.group_id, epoch=update.epoch)
 
-    def _own_setting(self, name: str) -> int:
+    def _group_setting(self, name: str) -> int:
         return self._settings.group_setting(self.group_id, name)
 
-    def heard_of(self, member: ConsumerMember, now: Moment) -> None:
-        """A sign of life."""
-        timeout_ms = self._own_setting("consumer.session.timeout.ms")
+    def extend_session(self, member: ConsumerMember, now: Moment) -> None:
+        """Restart a member's session timeout."""
+        timeout_ms = self._group_setting("consumer.session.timeout.ms")
         if member.classic is not None:
             timeout_ms = member.classic.session_timeout_ms
-        self._watch.heard_of(member.member_id, now.monotonic_ms + timeout_ms)
+        self._deadlines.extend_session(member.member_id, now.monotonic_ms + timeout_ms)
 
-    def _watch_step(self, member: ConsumerMember, current: CurrentAssignment, now: Moment) -> None:
-        """Give a member its own rebalance timeout to give partitions back."""
+    def _update_rebalance_timeout(
+        self, member: ConsumerMember, current: CurrentAssignment, now: Moment
+    ) -> None:
+        """Start the rebalance timeout of a member that must revoke partitions, or cancel it."""
         if current.state is not MemberState.UNREVOKED_PARTITIONS:
-            self.be_content_with(member.member_id)
+            self.cancel_rebalance_timeout(member.member_id)
         else:
-            self.expect(member, now)
+            self.start_rebalance_timeout(member, now)
 
-    def expect(self, member: ConsumerMember, now: Moment) -> None:
-        """Give a member its rebalance timeout for its next step, from when it was told of it."""
-        self._watch.expect(member.member_id, now.monotonic_ms + member.rebalance_timeout_ms)
+    def start_rebalance_timeout(self, member: ConsumerMember, now: Moment) -> None:
+        """Start a member's rebalance timeout for its next step, if it is not running."""
+        self._deadlines.start_rebalance_timeout(
+            member.member_id, now.monotonic_ms + member.rebalance_timeout_ms
+        )
 
-    def be_content_with(self, member_id: str) -> None:
-        """A member has done what it was told."""
-        self._watch.be_content_with(member_id)
+    def cancel_rebalance_timeout(self, member_id: str) -> None:
+        """Cancel the rebalance timeout of a member that has completed its step."""
+        self._deadlines.cancel_rebalance_timeout(member_id)
 
 
 def _updated(
     member: ConsumerMember | None, request: ConsumerHeartbeat, member_id: str
 ) -> ConsumerMember:
-    """The member as a heartbeat says it is; what the heartbeat does not say stays."""
+    """Return the member with the fields that a heartbeat has; the other fields are unchanged."""
     before = member or ConsumerMember(member_id)
     names, regex = request.topic_names, request.topic_regex
     return ConsumerMember(

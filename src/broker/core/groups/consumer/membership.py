@@ -1,4 +1,4 @@
-"""What the log says of a consumer group, and what follows from it. Only `replay` changes it."""
+"""The state of a consumer group from the log, and what is derived from it."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
@@ -26,10 +26,10 @@ _NOBODY: Mapping[int, str] = {}
 
 
 class Membership:
-    """Members, their targets and what they have; counts that spare others a walk over members."""
+    """Members, targets and assignments, and counts over them. Only `replay` changes it."""
 
     def __init__(self, group_id: str) -> None:
-        """Begin as a group that nobody has written of."""
+        """Begin as a group without records."""
         self.group_id = group_id
         self.epoch = 0
         self.metadata_hash = 0
@@ -38,31 +38,33 @@ class Membership:
         self.target: dict[str, Partitions] = {}
         self.current: dict[str, CurrentAssignment] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
-        # What follows from the members: how many have subscribed to a topic by name or to a
-        # pattern, how many prefer an assignor, how many speak the classic protocol and which ways
-        # to assign these have offered, with subscriptions of so many bytes.
+        # Derived from the members: subscribers by topic name and by pattern, preferences by
+        # assignor; members of the classic protocol, how many of these support a protocol, and the
+        # bytes of their metadata.
         self.by_topic: dict[str, int] = {}
         self.by_regex: dict[str, int] = {}
         self.by_assignor: dict[str, int] = {}
         self.classic_count = 0
         self.by_protocol: dict[str, int] = {}
         self.classic_bytes = 0
-        self.weight = limits.GROUP_BYTES  # what it takes, as core/groups/group_sizes.py counts it
+        self.memory_bytes = (
+            limits.GROUP_BYTES
+        )  # size in memory, as core/groups/group_sizes.py counts it
         self._static_ids: dict[str, str] = {}
         self._owners: dict[bytes, dict[int, str]] = {}
 
-    # ---- what it says ----------------------------------------------------------------------------
+    # ---- lookup ----------------------------------------------------------------------------------
 
     def static_id(self, instance_id: str | None) -> str | None:
-        """The member id under which an instance is known."""
+        """Return the member id of an instance."""
         return None if instance_id is None else self._static_ids.get(instance_id)
 
     def owner(self, topic_id: bytes, partition: int) -> str | None:
-        """Who has a partition, be it only to give it back."""
+        """Return the member that owns a partition, even if it has to revoke it."""
         return self._owners.get(topic_id, _NOBODY).get(partition)
 
     def is_reconciled(self, member_id: str) -> bool:
-        """Whether a member has all that it shall have."""
+        """Return whether a member has reached its target."""
         current = self.current.get(member_id)
         return (
             current is not None
@@ -71,13 +73,13 @@ class Membership:
         )
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether any member is subscribed to a topic."""
+        """Return whether any member is subscribed to a topic."""
         return topic in self.by_topic or any(
             topic in self.regexes[regex].topics for regex in self.by_regex if regex in self.regexes
         )
 
     def removals(self) -> Iterator[ConsumerRecord]:
-        """The records that make the log forget this group."""
+        """Yield the tombstones of all records of this group."""
         for member_id in list(self.current):
             yield CurrentRecord(self.group_id, member_id, None)
         for member_id in list(self.target):
@@ -92,7 +94,7 @@ class Membership:
     # ---- the log ---------------------------------------------------------------------------------
 
     def replay(self, record: ConsumerRecord) -> None:
-        """What the record says is now so."""
+        """Apply a record."""
         if isinstance(record, CurrentRecord):
             self._set_current(record.member_id, record.current)
         elif isinstance(record, TargetRecord):
@@ -120,7 +122,7 @@ class Membership:
                 self._static_ids[member.instance_id] = member_id
 
     def _count(self, member: ConsumerMember, change: int) -> None:
-        self.weight += change * weight_of(member)
+        self.memory_bytes += change * member_bytes(member)
         for topic in member.topic_names:
             _add(self.by_topic, topic, change)
         if member.topic_regex:
@@ -135,15 +137,15 @@ class Membership:
 
     def _set_target(self, member_id: str, partitions: Partitions | None) -> None:
         before = self.target.get(member_id)
-        count = _partitions(partitions) - _partitions(before)
-        self.weight += count * limits.ASSIGNED_PARTITION_BYTES
+        count = _partition_count(partitions) - _partition_count(before)
+        self.memory_bytes += count * limits.ASSIGNED_PARTITION_BYTES
         _put(self.target, member_id, partitions)
 
     def _set_current(self, member_id: str, current: CurrentAssignment | None) -> None:
         before = self.current.get(member_id)
         _put(self.current, member_id, current)
         if before is not None:
-            for topic, numbers in _held(before):
+            for topic, numbers in _owned_partitions(before):
                 owners = self._owners.get(topic, {})
                 for number in numbers:
                     if owners.get(number) == member_id:
@@ -151,36 +153,42 @@ class Membership:
                 if not owners:
                     self._owners.pop(topic, None)
         if current is not None:
-            for topic, numbers in _held(current):
+            for topic, numbers in _owned_partitions(current):
                 self._owners.setdefault(topic, {}).update(dict.fromkeys(numbers, member_id))
 
 
-def weight_of(member: ConsumerMember) -> int:
-    """What a member takes."""
-    words = 0 if member.classic is None else member.classic.metadata_bytes
-    return words + limits.MEMBER_BYTES + _said(member.topic_names, member.topic_regex)
+def member_bytes(member: ConsumerMember) -> int:
+    """Return the size of a member in memory."""
+    protocol_bytes = 0 if member.classic is None else member.classic.metadata_bytes
+    return (
+        protocol_bytes
+        + limits.MEMBER_BYTES
+        + _subscription_bytes(member.topic_names, member.topic_regex)
+    )
 
 
-def growth(request: ConsumerHeartbeat, member: ConsumerMember | None) -> int:
-    """How much more a member takes that is known, or not yet, and says this."""
+def added_bytes_of_heartbeat(request: ConsumerHeartbeat, member: ConsumerMember | None) -> int:
+    """Return by how much a heartbeat increases the memory of a member; None: a new one."""
     if member is None:
-        return limits.MEMBER_BYTES + _said(request.topic_names, request.topic_regex)
+        return limits.MEMBER_BYTES + _subscription_bytes(request.topic_names, request.topic_regex)
     names, regex = request.topic_names, request.topic_regex
     if names is None and regex is None:
         return 0
-    return _said(names, regex) - _said(member.topic_names, member.topic_regex)
+    return _subscription_bytes(names, regex) - _subscription_bytes(
+        member.topic_names, member.topic_regex
+    )
 
 
-def _said(topic_names: Iterable[str] | None, topic_regex: str | None) -> int:
+def _subscription_bytes(topic_names: Iterable[str] | None, topic_regex: str | None) -> int:
     names = sum(len(name) + limits.SUBSCRIBED_NAME_BYTES for name in topic_names or ())
     return names + len(topic_regex or "")
 
 
-def _partitions(assignment: Partitions | None) -> int:
+def _partition_count(assignment: Partitions | None) -> int:
     return 0 if assignment is None else sum(map(len, assignment.values()))
 
 
-def _held(current: CurrentAssignment) -> Iterable[tuple[bytes, tuple[int, ...]]]:
+def _owned_partitions(current: CurrentAssignment) -> Iterable[tuple[bytes, tuple[int, ...]]]:
     yield from current.assigned.items()
     yield from current.revoking.items()
 

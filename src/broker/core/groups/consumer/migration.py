@@ -1,10 +1,13 @@
-"""A whole group changes its protocol while members are live: up and down, each in one batch.
+"""Conversion of a group with live members between the classic and the consumer protocol.
 
-Up: the first member of the consumer protocol finds a classic group. What its members have been
-assigned, or say that they own, is what they have; they join again and go on from there.
-Down: the last member of the consumer protocol has left, or its instance goes on as a classic one.
-Who is left is a classic group that has not been assigned yet, so that a rebalance follows, also
-when the broker stops just then.
+Upgrade: the first member of the consumer protocol joins a classic group. Its members keep the
+partitions that they have been assigned, or state to own; they join again and continue with these.
+
+Downgrade: the last member of the consumer protocol leaves, or is replaced by a classic member. The
+others become a classic group without assignments, so that a rebalance follows, even if the broker
+stops at that moment.
+
+Each conversion is one batch of records.
 """
 
 from collections.abc import Mapping
@@ -37,28 +40,27 @@ from broker.core.groups.consumer.records import (
     TargetEpochRecord,
     TargetRecord,
 )
-from broker.core.groups.consumer.subscriptions import SeenTopics
-from broker.core.groups.joining import choose_protocol, metadata_of
+from broker.core.groups.consumer.subscriptions import TopicsView
+from broker.core.groups.rebalance import choose_protocol, metadata_of
 from broker.core.groups.records import GroupImage, GroupRecord, Member, Record
 from broker.core.groups.subscription import CONSUMER_PROTOCOL
 from broker.model.errors import CodecError, ErrorCode, RequestError
 
-# The assignors that clients bring along. They do without the data that an assignment may carry
-# beside partitions: librdkafka repeats in it what the member has said itself. Others, like that of
-# Kafka Streams, cannot.
+# The assignors of common clients. They do not need the user data of an assignment: librdkafka
+# copies the member's own user data into it. Others, like that of Kafka Streams, need it.
 _OWN_ASSIGNORS = frozenset(("range", "roundrobin", "sticky", "cooperative-sticky"))
 
 
-# ---- up ------------------------------------------------------------------------------------------
+# ---- upgrade -------------------------------------------------------------------------------------
 
 
 def upgrade_records(
-    group: ClassicGroup, settings: ConsumerSettings, topics: SeenTopics
+    group: ClassicGroup, settings: ConsumerSettings, topics: TopicsView
 ) -> list[ConsumerRecord]:
-    """The records that make a classic group a consumer group.
+    """Return the records that make a classic group a consumer group.
 
     Raises:
-        RequestError: it cannot become one.
+        RequestError: it cannot be converted.
     """
     if not settings.migration.allows_upgrade:
         raise _impossible("groups are not upgraded here (group.consumer.migration.policy)")
@@ -69,19 +71,21 @@ def upgrade_records(
     group_id, epoch = group.group_id, max(group.image.generation, 1)
     found: list[tuple[Member, ConsumerMember, Partitions, Partitions]] = []
     taken: Partitions = NO_PARTITIONS
-    for member, protocols, offer_tells in group.offers():
+    for member, protocols, owns_offered in group.members_with_protocols():
         try:
             subscription = subscription_in(protocols, topics)
-            said = subscription.owned if offer_tells else _assigned(group, member, topics)
+            said = subscription.owned if owns_offered else _assigned(group, member, topics)
         except CodecError as error:
-            raise _impossible(f"what member {member.member_id} says cannot be read") from error
+            raise _impossible(
+                f"the metadata of member {member.member_id} cannot be read"
+            ) from error
         has = difference(said, taken)
         taken = union(taken, has)
         upgraded = _upgraded(member, protocols, subscription)
         found.append((member, upgraded, has, subscription.owned))
     records: list[ConsumerRecord] = []
     for member, upgraded, has, owned in found:
-        # A cooperative member may not have given back yet what it was not assigned again.
+        # A cooperative member may still own partitions that it was not assigned again.
         revoking = difference(owned, taken)
         taken = union(taken, revoking)
         state = MemberState.UNREVOKED_PARTITIONS if revoking else MemberState.STABLE
@@ -97,7 +101,7 @@ def upgrade_records(
     return [*records, TargetEpochRecord(group_id, epoch), ConsumerEpochRecord(group_id, epoch)]
 
 
-def _assigned(group: ClassicGroup, member: Member, topics: SeenTopics) -> Partitions:
+def _assigned(group: ClassicGroup, member: Member, topics: TopicsView) -> Partitions:
     embedded = decode_assignment(member.assignment)
     if embedded is None:
         return NO_PARTITIONS
@@ -129,19 +133,19 @@ def _impossible(message: str) -> RequestError:
     )
 
 
-# ---- down ----------------------------------------------------------------------------------------
+# ---- downgrade -----------------------------------------------------------------------------------
 
 
-def downgraded(
-    group: ConsumerGroup, decision: GroupDecision, settings: ConsumerSettings, topics: SeenTopics
+def downgrade_records(
+    group: ConsumerGroup, decision: GroupDecision, settings: ConsumerSettings, topics: TopicsView
 ) -> list[Record] | None:
-    """The records of a group that only classic members are left in; None if it is not so.
+    """Return the records of a downgrade if only classic members are left; None: it is not due.
 
     Args:
-        group: as it was.
-        decision: by which members leave it, or others take their place.
-        settings: what an operator may move.
-        topics: that it can be subscribed to.
+        group: before the decision.
+        decision: that removes or replaces members.
+        settings: with the migration policy.
+        topics: that exist.
     """
     state = group.state
     changed = {
@@ -149,7 +153,7 @@ def downgraded(
         for record in decision.records
         if isinstance(record, ConsumerMemberRecord)
     }
-    if not (_loses_last(state, changed) and settings.migration.allows_downgrade):
+    if not (_loses_last_consumer_member(state, changed) and settings.migration.allows_downgrade):
         return None
     members = {**state.members, **changed}
     left = {each: member for each, member in members.items() if member is not None}
@@ -159,23 +163,25 @@ def downgraded(
     for record in decision.records:
         if isinstance(record, CurrentRecord) and record.current is not None:
             current[record.member_id] = record.current
-    # Nobody may have been told of a later generation than the group is of.
+    # The generation must not be lower than the epoch of any member.
     generation = max(state.epoch, *(current[each].epoch for each in left))
     image = _image(generation, left, current, topics)
     return [*state.removals(), GroupRecord(group.group_id, image)]
 
 
-def _loses_last(state: Membership, changed: Mapping[str, ConsumerMember | None]) -> bool:
-    """Whether nobody of the consumer protocol will be left, where there was somebody."""
+def _loses_last_consumer_member(
+    state: Membership, changed: Mapping[str, ConsumerMember | None]
+) -> bool:
+    """Return whether the last member of the consumer protocol leaves."""
     before = len(state.members) - state.classic_count
     change = sum(
-        _counts(member) - _counts(state.members.get(member_id))
+        _is_consumer_member(member) - _is_consumer_member(state.members.get(member_id))
         for member_id, member in changed.items()
     )
     return before > 0 and before + change == 0
 
 
-def _counts(member: ConsumerMember | None) -> bool:
+def _is_consumer_member(member: ConsumerMember | None) -> bool:
     return member is not None and member.classic is None
 
 
@@ -183,7 +189,7 @@ def _image(
     generation: int,
     members: Mapping[str, ConsumerMember],
     current: Mapping[str, CurrentAssignment],
-    topics: SeenTopics,
+    topics: TopicsView,
 ) -> GroupImage:
     offers = {
         each: tuple(GroupProtocol(*protocol) for protocol in member.classic.protocols)
@@ -195,7 +201,7 @@ def _image(
     for member_id, member in members.items():
         assert member.classic is not None
         metadata = metadata_of(offers[member_id], protocol)
-        # Nobody is told of this assignment: it is what the member has, or may still have.
+        # This assignment is not sent to the member: it records what the member may still own.
         has = union(current[member_id].assigned, current[member_id].revoking)
         classic[member_id] = Member(
             member_id,

@@ -1,17 +1,17 @@
-"""From a change of a group to its next epoch and target: at once, or over many turns of the loop.
+"""Computes the next epoch and target assignment after a change of a group.
 
-What a draft asks for is done within it as far as a slice of work allows. What is left, a search for
-the topics that patterns match or a target for a large group, goes on in `work`.
+Small computations are completed within the update. Longer ones, a search for the topics that
+patterns match or a target for a large group, are continued in slices by `run_slice`.
 """
 
 from broker.core.groups.consumer.assignors import ASSIGNORS
 from broker.core.groups.consumer.commands import ConsumerSettings
-from broker.core.groups.consumer.draft import Draft
+from broker.core.groups.consumer.group_update import ConsumerGroupUpdate
 from broker.core.groups.consumer.membership import Membership
 from broker.core.groups.consumer.records import ConsumerMember, Partitions, ResolvedRegex
 from broker.core.groups.consumer.regex import RegexJob
-from broker.core.groups.consumer.subscriptions import SeenTopics
-from broker.core.groups.consumer.targets import TargetJob, assigning
+from broker.core.groups.consumer.subscriptions import TopicsView
+from broker.core.groups.consumer.targets import TargetJob, assignment_steps
 from broker.core.machine import Moment
 from broker.model.limits import (
     ASSIGNMENT_SLICE_INTERVAL_MS,
@@ -22,120 +22,122 @@ from broker.model.limits import (
 
 
 class Planner:
-    """What one group computes, and how far it has come."""
+    """The computations of one group and their progress."""
 
-    def __init__(self, settings: ConsumerSettings, topics: SeenTopics) -> None:
-        """Begin with nothing to do."""
+    def __init__(self, settings: ConsumerSettings, topics: TopicsView) -> None:
+        """Begin without a computation."""
         self._settings = settings
         self._topics = topics
-        self._topics_version = -1  # of the topics at which the group was last compared with them
+        self._topics_version = -1  # of the topics that the metadata hash was last computed from
         self._search: RegexJob | None = None
-        self._searched_version = -1  # of the topics at which all patterns were last looked at
-        self._search_again_ms = 0  # when they may be looked at again
+        self._searched_version = -1  # of the topics that all patterns were last resolved against
+        self._search_again_ms = 0  # the earliest time of the next search
         self._job: TargetJob | None = None
-        self._goes_on_ms = 0
+        self._next_slice_ms = 0
 
     @property
     def deadline_ms(self) -> int | None:
-        """When `work` has something to do; None if nothing is left."""
-        return None if self._job is None and self._search is None else self._goes_on_ms
+        """When `run_slice` is to be called; None: no computation is in progress."""
+        return None if self._job is None and self._search is None else self._next_slice_ms
 
-    def advance(self, draft: Draft, owned: Partitions | None, now: Moment) -> None:
-        """Follow a member's change: the group's epoch, its target, the member's next step."""
-        self._find_topics(draft, now)
-        if draft.reasons or self._topics_version != self._topics.version:
+    def apply_change(
+        self, update: ConsumerGroupUpdate, owned: Partitions | None, now: Moment
+    ) -> None:
+        """Complete a member's change: the group epoch, the target, the member's next step."""
+        self._resolve_patterns(update, now)
+        if update.reasons or self._topics_version != self._topics.version:
             self._topics_version = self._topics.version
-            draft.forget_patterns()
-            draft.follow(self._topics)
-        draft.bump()
-        if draft.epoch > draft.target_epoch:
-            self._aim(draft, now)
-        draft.step(owned, self._topics)
+            update.remove_unused_patterns()
+            update.refresh_metadata_hash(self._topics)
+        update.bump_epoch()
+        if update.epoch > update.target_epoch:
+            self._compute_target(update, now)
+        update.reconcile_member(owned, self._topics)
 
-    def _find_topics(self, draft: Draft, now: Moment) -> None:
-        """Find out what patterns match: those that are new at once, the others now and then."""
+    def _resolve_patterns(self, update: ConsumerGroupUpdate, now: Moment) -> None:
+        """Resolve patterns: new ones now, all of them when topics have changed, at intervals."""
         is_new = self._searched_version != self._topics.version
-        if not (is_new or draft.reasons or self._search):
+        if not (is_new or update.reasons or self._search):
             return
-        wanted = draft.patterns()
+        wanted = update.subscribed_patterns()
         if not wanted:
             self._searched_version = self._topics.version
             return
         is_due = is_new and now.monotonic_ms >= self._search_again_ms
         begun = set() if self._search is None else wanted & self._search.regexes
-        wanted = wanted if is_due else begun | (wanted - draft.regexes.keys())
+        wanted = wanted if is_due else begun | (wanted - update.regexes.keys())
         if wanted and (self._search is None or not wanted <= self._search.regexes):
             self._search = RegexJob(wanted, self._topics)
             if is_due:
                 self._searched_version = self._topics.version
                 self._search_again_ms = now.monotonic_ms + REGEX_REFRESH_INTERVAL_MS
         if self._search is not None:
-            self._search_on(self._search, draft, now)
+            self._continue_search(self._search, update, now)
 
-    def _search_on(self, job: RegexJob, draft: Draft, now: Moment) -> None:
+    def _continue_search(self, job: RegexJob, update: ConsumerGroupUpdate, now: Moment) -> None:
         if not job.run(REGEX_MATCHES_PER_SLICE):
-            self._goes_on_ms = now.monotonic_ms + ASSIGNMENT_SLICE_INTERVAL_MS
+            self._next_slice_ms = now.monotonic_ms + ASSIGNMENT_SLICE_INTERVAL_MS
             return
         self._search = None
         assert job.matched is not None
-        wanted = draft.patterns()
+        wanted = update.subscribed_patterns()
         for regex, names in job.matched.items():
             if regex in wanted:
                 resolved = ResolvedRegex(names, job.topics_version, now.wall_ms)
-                draft.resolve(regex, resolved, job.unreadable.get(regex))
+                update.resolve_pattern(regex, resolved, job.invalid_patterns.get(regex))
 
-    def _aim(self, draft: Draft, now: Moment) -> None:
-        """Compute a target at once, if that is little work; more is computed on in `tick`."""
+    def _compute_target(self, update: ConsumerGroupUpdate, now: Moment) -> None:
+        """Compute a target now if it fits one slice; otherwise `tick` continues it."""
         if self._job is None:
-            job = self._new_job(draft)
+            job = self._new_job(update)
             if job.run(ASSIGNMENT_WORK_PER_SLICE) and not job.is_large:
-                draft.aim(job.take(), job.epoch)
+                update.set_target(job.take(), job.epoch)
                 return
             self._job = job
-            self._goes_on_ms = now.monotonic_ms + ASSIGNMENT_SLICE_INTERVAL_MS
-        if not draft.target_epoch:
-            draft.aim_at_nothing()
-            self._job.epoch = draft.epoch
+            self._next_slice_ms = now.monotonic_ms + ASSIGNMENT_SLICE_INTERVAL_MS
+        if not update.target_epoch:
+            update.set_empty_target()
+            self._job.epoch = update.epoch
 
-    def _new_job(self, draft: Draft) -> TargetJob:
-        assign = ASSIGNORS[self.assignor(draft.state, draft.member)]
-        targets = draft.targets()
-        work = assigning(draft.members(), targets, draft.topics_of, self._topics, assign)
-        return TargetJob(draft.epoch, work, targets)
+    def _new_job(self, update: ConsumerGroupUpdate) -> TargetJob:
+        assign = ASSIGNORS[self.assignor(update.state, update.member)]
+        targets = update.targets()
+        work = assignment_steps(update.members(), targets, update.topics_of, self._topics, assign)
+        return TargetJob(update.epoch, work, targets)
 
     def assignor(self, state: Membership, newest: ConsumerMember | None = None) -> str:
-        """What most members prefer; the broker's first where nobody does."""
+        """Return the assignor that most members prefer; the default if none has a preference."""
         votes = dict(state.by_assignor)
         if newest is not None and newest.assignor and newest.member_id not in state.members:
             votes[newest.assignor] = votes.get(newest.assignor, 0) + 1
         served = [name for name in votes if name in self._settings.assignors]
         return max(served, key=votes.__getitem__, default=self._settings.assignors[0])
 
-    def drop_target(self) -> None:
-        """What is being computed is about a member that goes on as another: begin anew."""
+    def cancel_target_job(self) -> None:
+        """Cancel the computation of a target, because a member has got another id."""
         self._job = None
 
-    # ---- what is left ----------------------------------------------------------------------------
+    # ---- slices ----------------------------------------------------------------------------------
 
-    def work(self, state: Membership, now: Moment) -> Draft | None:
-        """Do a slice of what is left; what has come of it."""
-        draft = Draft(state)
+    def run_slice(self, state: Membership, now: Moment) -> ConsumerGroupUpdate | None:
+        """Run one slice of a computation; return the update that results, if any."""
+        update = ConsumerGroupUpdate(state)
         if self._search is not None:
-            self._search_on(self._search, draft, now)
-            if draft.reasons:
-                draft.follow(self._topics)
-                draft.bump()
+            self._continue_search(self._search, update, now)
+            if update.reasons:
+                update.refresh_metadata_hash(self._topics)
+                update.bump_epoch()
         elif self._job is not None:
-            self._compute_on(self._job, draft, now)
-        return draft if draft.records else None
+            self._continue_target(self._job, update, now)
+        return update if update.records else None
 
-    def _compute_on(self, job: TargetJob, draft: Draft, now: Moment) -> None:
-        self._goes_on_ms = now.monotonic_ms + ASSIGNMENT_SLICE_INTERVAL_MS
+    def _continue_target(self, job: TargetJob, update: ConsumerGroupUpdate, now: Moment) -> None:
+        self._next_slice_ms = now.monotonic_ms + ASSIGNMENT_SLICE_INTERVAL_MS
         if not job.run(ASSIGNMENT_WORK_PER_SLICE):
             return
-        # Members may follow their part of a target before all of it is written: what they do not
-        # have yet they only get when nobody else has it.
+        # A member may reconcile with its part of a target before all of it is written: it only gets
+        # partitions that no other member owns.
         changes = job.take()
         is_last = job.is_taken
-        draft.aim(changes, job.epoch if is_last else None)
+        update.set_target(changes, job.epoch if is_last else None)
         self._job = None if is_last else job

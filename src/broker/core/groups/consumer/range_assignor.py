@@ -1,14 +1,14 @@
-"""The assignor "range": of each topic a member gets neighbouring partitions (KIP-848).
+"""The assignor "range": each member gets adjacent partitions of each topic (KIP-848).
 
-Members stand in one order for all topics, static ones by instance id, so that who is subscribed to
-the same topics gets the same partition numbers of each: topics joined by key stay together.
+Members have the same order for all topics, static ones by instance id. So members with the same
+subscriptions get the same partition numbers of each topic, which joins by key need.
 """
 
-from broker.core.groups.consumer.targets import Assigned, Assigning, Spec
+from broker.core.groups.consumer.targets import Assigned, AssignmentSpec, AssignmentSteps
 
 
-def assign(spec: Spec) -> Assigning:
-    """The new target, in steps whose size is yielded."""
+def assign(spec: AssignmentSpec) -> AssignmentSteps:
+    """Compute the new target; yield the amount of work of each step."""
     result: Assigned = {}
     subscribers: dict[bytes, list[str]] = {}
     for member in sorted(

@@ -1,11 +1,11 @@
-"""One member's next step from what it has to what it shall have (KIP-848, section "Rebalance").
+"""One member's next step from its assignment to its target (KIP-848, section "Rebalance").
 
-    has and shall not: give back first; the epoch waits until the member no longer reports it
-    shall and nobody has: take, and go to the target's epoch
-    shall and another has: go to the target's epoch, ask again at the next heartbeat
+    assigned, not in the target: revoke first; the epoch stays until the member does not report it
+    in the target, and free: assign, and advance to the target epoch
+    in the target, owned by another member: advance to the target epoch, retry with each heartbeat
 
-A partition is nobody's only once its last owner no longer reports it, has left or was fenced, so
-no two members have it at once, whatever the targets were in between.
+A partition is free only when its last owner does not report it any more, has left or was fenced. So
+no two members own it at the same time, whatever targets there were in between.
 """
 
 from collections.abc import Callable, Container
@@ -23,16 +23,16 @@ def reconcile(
     target_epoch: int,
     target: Partitions,
     owned: Partitions | None,
-    is_taken: Callable[[bytes, int], bool],
+    is_owned: Callable[[bytes, int], bool],
 ) -> CurrentAssignment:
-    """What the member has from now on; the same object if nothing has changed.
+    """Return the member's new assignment; the same object if it has not changed.
 
     Args:
-        current: what it has.
+        current: its assignment.
         target_epoch: of the newest target.
-        target: what it shall have, of topics that it is subscribed to.
-        owned: what it says it owns; None if it does not say.
-        is_taken: whether somebody else has a partition.
+        target: its target, of topics that it is subscribed to.
+        owned: the partitions that it reports; None if the heartbeat has no list.
+        is_owned: whether another member owns a partition.
     """
     if current.state is MemberState.STABLE and current.epoch == target_epoch:
         return current
@@ -46,7 +46,7 @@ def reconcile(
         )
     wanted = difference(target, kept)
     free = {
-        topic: tuple(each for each in numbers if not is_taken(topic, each))
+        topic: tuple(each for each in numbers if not is_owned(topic, each))
         for topic, numbers in wanted.items()
     }
     is_complete = all(len(free[topic]) == len(numbers) for topic, numbers in wanted.items())
@@ -56,32 +56,32 @@ def reconcile(
 
 
 def _is_same(after: CurrentAssignment, before: CurrentAssignment) -> bool:
-    """Whether only the previous epoch would change, as when a member asks again in vain."""
+    """Return whether only the previous epoch would change, as in a retry without result."""
     return after._replace(previous_epoch=before.previous_epoch) == before
 
 
 def _owns(owned: Partitions | None, revoking: Partitions) -> bool:
-    """Whether a member may still have some of these; one that does not say may have all."""
+    """Return whether a member may still own some of these; without a list, it may own all."""
     return owned is None or bool(intersection(revoking, owned))
 
 
 def is_subset(some: Partitions, others: Partitions) -> bool:
-    """Whether all of the partitions are among the others."""
+    """Return whether all of the partitions are among the others."""
     return all(set(numbers).issubset(others.get(topic, ())) for topic, numbers in some.items())
 
 
 def intersection(some: Partitions, others: Partitions) -> Partitions:
-    """The partitions that are in both."""
+    """Return the partitions that are in both."""
     return _filtered(some, others, is_wanted=True)
 
 
 def difference(some: Partitions, others: Partitions) -> Partitions:
-    """The partitions that are not among the others."""
+    """Return the partitions that are not among the others."""
     return _filtered(some, others, is_wanted=False)
 
 
 def union(some: Partitions, others: Partitions) -> Partitions:
-    """The partitions that are in either; none is in both."""
+    """Return the partitions of both, which must be disjoint."""
     topics = {**some, **others}
     merged = {
         topic: tuple(sorted(some.get(topic, ()) + others.get(topic, ())))
@@ -91,7 +91,7 @@ def union(some: Partitions, others: Partitions) -> Partitions:
 
 
 def only_topics(partitions: Partitions, topics: Container[bytes]) -> Partitions:
-    """The partitions of these topics; the same object if that is all of them."""
+    """Return the partitions of these topics; the same object if these are all."""
     if all(topic in topics for topic in partitions):
         return partitions
     return {topic: numbers for topic, numbers in partitions.items() if topic in topics}

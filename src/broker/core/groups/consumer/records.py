@@ -1,15 +1,15 @@
-"""What a consumer group remembers, and its records in `__consumer_offsets` (KIP-848, Kafka 4.3).
+"""The records of consumer groups in `__consumer_offsets` (KIP-848, Kafka 4.3).
 
-    ConsumerGroupMetadata                   the group's epoch, a hash of the topics behind it
-    ConsumerGroupMemberMetadata             what a member has said of itself
-    ConsumerGroupTargetAssignmentMetadata   the epoch of the target
-    ConsumerGroupTargetAssignmentMember     what a member shall have
-    ConsumerGroupCurrentMemberAssignment    what a member has, and has yet to give back
-    ConsumerGroupRegularExpression          the topics that a pattern matches
+    ConsumerGroupMetadata                   the group epoch, a hash of the subscribed topics
+    ConsumerGroupMemberMetadata             a member's subscription, timeouts and client
+    ConsumerGroupTargetAssignmentMetadata   the target epoch ConsumerGroupTargetAssignmentMember
+    a member's target assignment ConsumerGroupCurrentMemberAssignment    a member's assignment, and
+    partitions to be revoked ConsumerGroupRegularExpression          the topics that a pattern
+    matches
 
-A null value deletes what the key names. Partitions of a topic are stored and held in order, so
-that equal assignments are equal bytes. Kafka's older ConsumerGroupPartitionMetadata (before the
-hash, 4.1) says nothing that is needed here and is skipped.
+A null value is a tombstone. Partitions of a topic are sorted, so that equal assignments have equal
+bytes. Kafka's older ConsumerGroupPartitionMetadata (before the hash, 4.1) is not needed and is
+skipped.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,61 +20,61 @@ from typing import Final, NamedTuple, TypeAlias
 from broker.codec.coordinator_records import CoordinatorRecord
 from broker.codec.schema import Fields
 
-# Topic id → its partitions in order; a topic without any is left out.
+# Topic id → its partitions, sorted; no topic without partitions.
 Partitions: TypeAlias = Mapping[bytes, tuple[int, ...]]
 
 NO_PARTITIONS: Final[Partitions] = MappingProxyType({})
 
 
 class ClassicProtocol(NamedTuple):
-    """One way to assign that a member of the classic protocol has offered."""
+    """An assignment protocol that a member of the classic protocol supports."""
 
     name: str
     metadata: bytes
 
 
 class ClassicMetadata(NamedTuple):
-    """What the broker must know of a member that speaks the classic protocol."""
+    """The additional data of a member that uses the classic protocol."""
 
     session_timeout_ms: int
     protocols: tuple[ClassicProtocol, ...]
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of what it has offered."""
+        """The names of its protocols."""
         return frozenset(each.name for each in self.protocols)
 
     @property
     def metadata_bytes(self) -> int:
-        """What its offers weigh, with their names: all of them stand in its record."""
+        """The bytes of its protocols' names and metadata, which are all stored."""
         return sum(len(each.name.encode()) + len(each.metadata) for each in self.protocols)
 
 
 class ConsumerMember(NamedTuple):
-    """What a member has said of itself."""
+    """A member, as its heartbeats describe it."""
 
     member_id: str
     instance_id: str | None = None
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
-    topic_names: tuple[str, ...] = ()  # in order, none twice
+    topic_names: tuple[str, ...] = ()  # sorted, without duplicates
     topic_regex: str | None = None
     rebalance_timeout_ms: int = -1
     assignor: str | None = None
-    classic: ClassicMetadata | None = None  # None: it speaks the consumer protocol
+    classic: ClassicMetadata | None = None  # None: it uses the consumer protocol
 
 
 class MemberState(IntEnum):
-    """Where a member stands on its way to the target; the numbers are the record's."""
+    """The state of a member's reconciliation; the numbers are those of the record."""
 
     STABLE = 0
-    UNREVOKED_PARTITIONS = 1  # it has to give partitions back first
-    UNRELEASED_PARTITIONS = 2  # others have to
+    UNREVOKED_PARTITIONS = 1  # it has to revoke partitions first
+    UNRELEASED_PARTITIONS = 2  # it waits for partitions of other members
 
 
 class CurrentAssignment(NamedTuple):
-    """What a member has: of which epoch, and what of it must be given back."""
+    """A member's epoch and partitions, assigned and to be revoked."""
 
     epoch: int = 0
     previous_epoch: int = 0
@@ -84,7 +84,7 @@ class CurrentAssignment(NamedTuple):
 
 
 class ConsumerEpochRecord(NamedTuple):
-    """The group has this epoch; None: the group is gone."""
+    """The group epoch; None: the group was deleted."""
 
     group_id: str
     epoch: int | None
@@ -92,7 +92,7 @@ class ConsumerEpochRecord(NamedTuple):
 
 
 class ConsumerMemberRecord(NamedTuple):
-    """A member is now so; None: it is gone."""
+    """A member's data; None: it was removed."""
 
     group_id: str
     member_id: str
@@ -100,14 +100,14 @@ class ConsumerMemberRecord(NamedTuple):
 
 
 class TargetEpochRecord(NamedTuple):
-    """The target is of this epoch; None: there is no target."""
+    """The target epoch; None: there is no target."""
 
     group_id: str
     epoch: int | None
 
 
 class TargetRecord(NamedTuple):
-    """What a member shall have; None: it is gone."""
+    """A member's target; None: it was removed."""
 
     group_id: str
     member_id: str
@@ -115,7 +115,7 @@ class TargetRecord(NamedTuple):
 
 
 class CurrentRecord(NamedTuple):
-    """What a member has; None: it is gone."""
+    """A member's assignment; None: it was removed."""
 
     group_id: str
     member_id: str
@@ -123,7 +123,7 @@ class CurrentRecord(NamedTuple):
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that a pattern matched, in order, and when that was looked up."""
+    """The topics that a pattern matched, sorted, and when it was resolved."""
 
     topics: tuple[str, ...]
     topics_version: int
@@ -131,7 +131,7 @@ class ResolvedRegex(NamedTuple):
 
 
 class RegexRecord(NamedTuple):
-    """What a pattern matches; None: nobody is subscribed to it."""
+    """The topics of a pattern; None: no member uses it."""
 
     group_id: str
     regex: str
@@ -149,13 +149,13 @@ ConsumerRecord: TypeAlias = (
 
 
 def is_deletion(record: ConsumerRecord) -> bool:
-    """Whether a record only takes something away."""
+    """Return whether a record is a tombstone."""
     if isinstance(record, (ConsumerEpochRecord, TargetEpochRecord)):
         return record.epoch is None
     return record[2] is None
 
 
-# What Kafka calls it, the fields of the key behind the group, and how its value is written.
+# Kafka's names of the records.
 _EPOCH = "ConsumerGroupMetadata"
 _MEMBER = "ConsumerGroupMemberMetadata"
 _TARGET_EPOCH = "ConsumerGroupTargetAssignmentMetadata"
@@ -166,7 +166,7 @@ _VALUE_VERSION = 0
 
 
 def in_order(partitions: Mapping[bytes, Iterable[int]]) -> Partitions:
-    """The same partitions as they are stored: sorted, without empty topics."""
+    """Return the partitions sorted, without empty topics, as they are stored."""
     return {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items() if numbers}
 
 
@@ -174,7 +174,7 @@ def in_order(partitions: Mapping[bytes, Iterable[int]]) -> Partitions:
 
 
 def to_log(record: ConsumerRecord) -> CoordinatorRecord:
-    """The record in the codec's words."""
+    """Return the record for the codec."""
     name, key, value = _WRITERS[type(record)](record)
     return CoordinatorRecord(name, _VALUE_VERSION, {"group_id": record.group_id, **key}, value)
 
@@ -322,7 +322,7 @@ def _read_current(key: Fields, value: Fields | None) -> ConsumerRecord:
 
 
 def _read_state(state: int) -> MemberState:
-    """Of a state that is none of ours the member is looked at again at its next heartbeat."""
+    """Return the state; an unknown one makes the next heartbeat reconcile the member."""
     try:
         return MemberState(state)
     except ValueError:
@@ -340,7 +340,7 @@ def _read_partitions(topics: Iterable[Fields]) -> Partitions:
     return in_order({each["topic_id"]: each["partitions"] for each in topics})
 
 
-# By the codec's name of the record.
+# By the name of the record.
 READERS: Final[Mapping[str, Callable[[Fields, Fields | None], ConsumerRecord]]] = {
     _EPOCH: _read_epoch,
     _MEMBER: _read_member,

@@ -1,13 +1,13 @@
-"""Subscriptions by pattern: which topics a regular expression of a client matches, in slices.
+"""Subscriptions by regular expression: the topics that patterns match, found in slices.
 
-A pattern must match a whole name; internal topics are only subscribed to by name (KIP-848). What is
-no pattern matches nothing.
+A pattern must match the whole name; internal topics can be subscribed to by name only (KIP-848). An
+invalid pattern matches nothing.
 """
 
 from collections.abc import Generator, Iterable, Mapping
 from typing import TypeAlias
 
-from broker.core.groups.consumer.subscriptions import SeenTopics
+from broker.core.groups.consumer.subscriptions import TopicsView
 from broker.core.patterns import compiled
 from broker.model.errors import RequestError
 from broker.model.limits import REGEX_COMPILE_WORK
@@ -16,18 +16,18 @@ Matched: TypeAlias = Mapping[str, tuple[str, ...]]
 
 
 class RegexJob:
-    """The search for the topics that some patterns match."""
+    """A search for the topics that some patterns match."""
 
-    def __init__(self, regexes: Iterable[str], topics: SeenTopics) -> None:
-        """Begin; nothing has been looked at yet."""
+    def __init__(self, regexes: Iterable[str], topics: TopicsView) -> None:
+        """Begin a search; `run` continues it."""
         self.topics_version = topics.version
         self.regexes = frozenset(regexes)
         self.matched: Matched | None = None
-        self.unreadable: dict[str, str] = {}  # what is no pattern here, and why
-        self._work = _matching(sorted(self.regexes), topics, self.unreadable)
+        self.invalid_patterns: dict[str, str] = {}  # patterns that are not valid, with the reason
+        self._work = _matching(sorted(self.regexes), topics, self.invalid_patterns)
 
     def run(self, budget: int) -> bool:
-        """Look at about so many names more; whether that was all."""
+        """Test about so many more names; return whether the search is complete."""
         while budget > 0 and self.matched is None:
             try:
                 budget -= next(self._work)
@@ -37,14 +37,14 @@ class RegexJob:
 
 
 def _matching(
-    regexes: list[str], topics: SeenTopics, unreadable: dict[str, str]
+    regexes: list[str], topics: TopicsView, invalid_patterns: dict[str, str]
 ) -> Generator[int, None, Matched]:
     patterns = []
     for regex in regexes:
         try:
             patterns.append((regex, compiled(regex)))
-        except RequestError as error:  # The log knows it: another engine, or release, let it in.
-            unreadable[regex] = error.message
+        except RequestError as error:  # It is in the log: another engine, or release, accepted it.
+            invalid_patterns[regex] = error.message
         yield REGEX_COMPILE_WORK
     found: dict[str, list[str]] = {regex: [] for regex in regexes}
     for name in sorted(topics.names()):

@@ -1,7 +1,7 @@
-"""The topics that a group is subscribed to, and a hash that tells whether they have changed.
+"""The topics that a group is subscribed to, and a hash to detect changes of them.
 
-The hash stands in the group's record, so that a change is seen across a restart too. It is of our
-own making: nobody but this broker compares it.
+The hash is stored in the group's record, so that a change is detected across a restart too. It is
+not Kafka's hash: only this broker compares it.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -15,41 +15,41 @@ from broker.core.groups.consumer.records import ConsumerMember, ResolvedRegex
 _INT32_BYTES = 4
 
 
-class SeenTopic(Protocol):
-    """A topic as groups see it."""
+class TopicView(Protocol):
+    """The properties of a topic that groups use."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name."""
 
     @property
     def topic_id(self) -> bytes:
-        """The id of this incarnation."""
+        """The topic id, which a topic created again does not share."""
 
     @property
     def partition_count(self) -> int:
-        """How many partitions it has."""
+        """The number of partitions."""
 
     @property
     def is_internal(self) -> bool:
-        """Whether it is the broker's own."""
+        """Whether it is an internal topic."""
 
 
-class SeenTopics(Protocol):
-    """The topics of this broker as groups see them."""
+class TopicsView(Protocol):
+    """The topics of this broker, for groups."""
 
     @property
     def version(self) -> int:
-        """A number that grows with every change of a topic's existence or size."""
+        """A number that is incremented when a topic is created, deleted or enlarged."""
 
-    def get(self, name: str, /) -> SeenTopic | None:
-        """The topic of that name."""
+    def get(self, name: str, /) -> TopicView | None:
+        """Return the topic of that name."""
 
-    def by_id(self, topic_id: bytes, /) -> SeenTopic | None:
-        """The topic with that id."""
+    def by_id(self, topic_id: bytes, /) -> TopicView | None:
+        """Return the topic with that id."""
 
     def names(self) -> Collection[str]:
-        """Every topic's name."""
+        """Return the names of all topics."""
 
 
 class NoTopics:
@@ -57,16 +57,16 @@ class NoTopics:
 
     version = 0
 
-    def get(self, _name: str, /) -> SeenTopic | None:
-        """None of that name."""
+    def get(self, _name: str, /) -> TopicView | None:
+        """Return None."""
         return None
 
-    def by_id(self, _topic_id: bytes, /) -> SeenTopic | None:
-        """None with that id."""
+    def by_id(self, _topic_id: bytes, /) -> TopicView | None:
+        """Return None, for every id."""
         return None
 
     def names(self) -> Collection[str]:
-        """No names."""
+        """Return no names."""
         return ()
 
 
@@ -76,13 +76,13 @@ def subscribed_topics(
     before: Iterable[ConsumerMember],
     after: Iterable[ConsumerMember],
 ) -> set[str]:
-    """The names that a group is subscribed to once some members have changed, or are gone.
+    """Return the topic names that a group is subscribed to after a change of members.
 
     Args:
-        state: the group as it is.
-        regexes: what patterns match.
-        before: the members that change, as they are.
-        after: the same members, and new ones, as they will be.
+        state: the group before the change.
+        regexes: the topics that patterns match.
+        before: the former state of members that change or leave.
+        after: the new state of members that change or join.
     """
     topics, patterns = dict(state.by_topic), dict(state.by_regex)
     for members, change in ((before, -1), (after, 1)):
@@ -98,13 +98,13 @@ def subscribed_topics(
     return names
 
 
-def metadata_hash(names: Iterable[str], topics: SeenTopics) -> int:
-    """A number that changes when one of these topics comes, goes, comes again or grows."""
+def metadata_hash(names: Iterable[str], topics: TopicsView) -> int:
+    """Return a hash that changes if one of these topics is created, deleted or enlarged."""
     found = (topics.get(name) for name in sorted(names))
     data = b"".join(
         topic.topic_id + topic.partition_count.to_bytes(_INT32_BYTES, "big")
         for topic in found
         if topic is not None
     )
-    # Two checksums over different polynomials: 63 bits, from what every start has loaded anyway.
+    # Two checksums over different polynomials: 63 bits, from modules that are loaded anyway.
     return crc32(data) << 31 ^ crc32c(data) if data else 0

@@ -1,8 +1,8 @@
-"""A new target for all members of a group, computed in slices.
+"""A new target assignment for all members of a group, computed in slices.
 
-The work is a generator that yields how much it has done, so that a large group's takes many turns
-of the loop and a small one's is done within the heartbeat that asked for it. What it computes is
-of the members and topics at its start: whoever has come or gone meanwhile is the next one's.
+The work is a generator that yields the amount of work done, so that a large group's target takes
+several turns of the loop, and a small one's is computed within the heartbeat that needs it. It is
+computed for the members and topics at its start; later changes are part of the next target.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -13,15 +13,15 @@ from broker.core.groups.consumer.records import (
     Partitions,
     in_order,
 )
-from broker.core.groups.consumer.subscriptions import SeenTopics
+from broker.core.groups.consumer.subscriptions import TopicsView
 from broker.model.limits import TARGETS_PER_BATCH
 
 Assigned: TypeAlias = dict[str, dict[bytes, list[int]]]  # member → topic id → partitions
-Assigning: TypeAlias = Generator[int, None, Assigned]
+AssignmentSteps: TypeAlias = Generator[int, None, Assigned]
 
 
-class Spec(NamedTuple):
-    """What an assignor is given: topics are ids, and exist."""
+class AssignmentSpec(NamedTuple):
+    """The input of an assignor; topics are ids of existing topics."""
 
     subscriptions: Mapping[str, tuple[bytes, ...]]
     partitions: Mapping[bytes, int]
@@ -32,14 +32,16 @@ class Spec(NamedTuple):
 class TargetJob:
     """The computation of one target."""
 
-    def __init__(self, epoch: int, work: Assigning, previous: Mapping[str, Partitions]) -> None:
-        """Begin; nothing has been done yet."""
+    def __init__(
+        self, epoch: int, work: AssignmentSteps, previous: Mapping[str, Partitions]
+    ) -> None:
+        """Begin a computation; `run` continues it."""
         self.epoch = epoch
         self._work = _changes(work, previous)
         self._changes: list[tuple[str, Partitions]] | None = None
 
     def run(self, budget: int) -> bool:
-        """Do about so much more of the work; whether all is done."""
+        """Do about so much more work; return whether it is complete."""
         while budget > 0 and self._changes is None:
             try:
                 budget -= next(self._work)
@@ -49,12 +51,12 @@ class TargetJob:
 
     @property
     def is_large(self) -> bool:
-        """Whether the result is for more members than one batch should change."""
+        """Whether the result changes more members than one batch should."""
         assert self._changes is not None
         return len(self._changes) > TARGETS_PER_BATCH
 
     def take(self) -> list[tuple[str, Partitions]]:
-        """The next members whose target is another, and what it is."""
+        """Remove and return the next members with a changed target, and their targets."""
         assert self._changes is not None
         taken = self._changes[:TARGETS_PER_BATCH]
         del self._changes[:TARGETS_PER_BATCH]
@@ -67,9 +69,9 @@ class TargetJob:
 
 
 def _changes(
-    work: Assigning, previous: Mapping[str, Partitions]
+    work: AssignmentSteps, previous: Mapping[str, Partitions]
 ) -> Generator[int, None, list[tuple[str, Partitions]]]:
-    """Go on from what an assignor says to what is different from before."""
+    """Run an assignor, then compare its result with the previous targets."""
     assigned = yield from work
     changes = []
     for member_id, partitions in assigned.items():
@@ -80,14 +82,14 @@ def _changes(
     return changes
 
 
-def assigning(
+def assignment_steps(
     members: Mapping[str, ConsumerMember],
     previous: Mapping[str, Partitions],
     topics_of: Callable[[ConsumerMember], tuple[str, ...]],
-    topics: SeenTopics,
-    assign: Callable[[Spec], Assigning],
-) -> Assigning:
-    """The work of an assignor for these members, which have had these partitions."""
+    topics: TopicsView,
+    assign: Callable[[AssignmentSpec], AssignmentSteps],
+) -> AssignmentSteps:
+    """Run an assignor for these members, with their previous targets."""
     subscriptions: dict[str, tuple[bytes, ...]] = {}
     partitions: dict[bytes, int] = {}
     known: dict[tuple[str, ...], tuple[bytes, ...]] = {}
@@ -103,4 +105,4 @@ def assigning(
         yield 1
     instances = {each: member.instance_id or each for each, member in members.items()}
     yield len(members)
-    return (yield from assign(Spec(subscriptions, partitions, previous, instances)))
+    return (yield from assign(AssignmentSpec(subscriptions, partitions, previous, instances)))

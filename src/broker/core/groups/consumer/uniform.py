@@ -1,31 +1,32 @@
-"""The assignor "uniform": as even as can be, and as little moved as can be (KIP-848).
+"""The assignor "uniform": balanced, with as few moves of partitions as possible (KIP-848).
 
-When all members are subscribed to the same topics, none has more than one partition more than
-another, a member keeps what it has up to its share, and one that leaves moves only its own. When
-subscriptions differ, what nobody has goes to the member with the least, topics with the fewest
-subscribers first, and then partitions move from members with more to members with less until no
-move helps. Cost is linear in members, partitions and subscriptions, but for the heaps' logarithm.
+If all members are subscribed to the same topics, their numbers of partitions differ by at most one,
+a member keeps its partitions up to its quota, and a member that leaves moves only its own. If
+subscriptions differ, free partitions go to the member with the fewest, topics with the fewest
+subscribers first; then partitions move from members with more to members with fewer until no move
+improves the balance. The cost is linear in members, partitions and subscriptions, times the
+logarithm of the heaps.
 """
 
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heapreplace
 
-from broker.core.groups.consumer.targets import Assigned, Assigning, Spec
+from broker.core.groups.consumer.targets import Assigned, AssignmentSpec, AssignmentSteps
 from broker.model.limits import ASSIGNMENT_BALANCE_PASSES_MAX
 
 
-def assign(spec: Spec) -> Assigning:
-    """The new target, in steps whose size is yielded."""
+def assign(spec: AssignmentSpec) -> AssignmentSteps:
+    """Compute the new target; yield the amount of work of each step."""
     different = set(spec.subscriptions.values())
     if len(different) <= 1:
-        return _assign_alike(spec)
-    return _assign_different(spec)
+        return _assign_homogeneous(spec)
+    return _assign_heterogeneous(spec)
 
 
 # ---- the same subscription -----------------------------------------------------------------------
 
 
-def _assign_alike(spec: Spec) -> Assigning:
+def _assign_homogeneous(spec: AssignmentSpec) -> AssignmentSteps:
     members = sorted(spec.subscriptions)
     result: Assigned = {member: {} for member in members}
     if not members:
@@ -51,13 +52,13 @@ def _assign_alike(spec: Spec) -> Assigning:
 
 
 def _keep(
-    spec: Spec,
+    spec: AssignmentSpec,
     member: str,
     limit: int,
     taken: dict[bytes, bytearray],
     kept: dict[bytes, list[int]],
 ) -> int:
-    """Leave a member what it had, as far as that still exists and is within its share."""
+    """Keep a member's partitions that exist, up to its quota; return how many."""
     count = 0
     for topic, partitions in spec.previous.get(member, {}).items():
         flags = taken.get(topic)
@@ -89,7 +90,7 @@ def _take(free: Iterator[tuple[bytes, int]], count: int) -> Iterator[tuple[bytes
 # ---- different subscriptions ---------------------------------------------------------------------
 
 
-def _assign_different(spec: Spec) -> Assigning:
+def _assign_heterogeneous(spec: AssignmentSpec) -> AssignmentSteps:
     subscribers: dict[bytes, list[str]] = {}
     for member in sorted(spec.subscriptions):
         for topic in spec.subscriptions[member]:
@@ -123,7 +124,7 @@ def _give_free(
     counts: dict[str, int],
     result: Assigned,
 ) -> Iterator[int]:
-    """Give what nobody has of a topic to the subscribers with the least."""
+    """Assign free partitions of a topic to the subscribers with the fewest partitions."""
     heap = [(counts[member], member) for member in members]
     heapify(heap)
     yield len(members)
@@ -136,7 +137,11 @@ def _give_free(
 
 
 def _balance(topic: bytes, members: Sequence[str], counts: dict[str, int], result: Assigned) -> int:
-    """Move partitions of a topic from those with the most to those with the least; how many."""
+    """Move partitions of a topic from members with the most to those with the fewest.
+
+    Returns:
+        The number of moves.
+    """
     poorest = [(counts[member], member) for member in members]
     heapify(poorest)
     moves = 0
@@ -144,7 +149,7 @@ def _balance(topic: bytes, members: Sequence[str], counts: dict[str, int], resul
         spare = result[rich].get(topic)
         while spare:
             count, poor = poorest[0]
-            if count != counts[poor]:  # It has given or got since.
+            if count != counts[poor]:  # The entry is outdated.
                 heapreplace(poorest, (counts[poor], poor))
                 continue
             if counts[rich] - count <= 1:

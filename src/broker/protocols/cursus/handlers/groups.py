@@ -148,7 +148,7 @@ def _shown(group: str, found: AssignedStatus, partitions: int) -> dict[str, obje
         "members": [
             {
                 "member_id": each.member_id,
-                "last_heartbeat": _time(each.heard_ms),
+                "last_heartbeat": _time(each.last_seen_ms),
                 "assignments": list(each.partitions),
             }
             for each in found.members

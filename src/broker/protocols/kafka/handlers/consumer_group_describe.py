@@ -27,7 +27,7 @@ async def handle(request: Request, session: Session) -> Fields:
     operations = GROUP_OPERATIONS if is_asked else NOT_ASKED
     return {
         "groups": [
-            await _group(await groups.consumer_describe(group_id), operations)
+            await _group(await groups.consumer_group_describe(group_id), operations)
             async for group_id in in_steps(wanted, 1)
         ]
     }

@@ -31,7 +31,7 @@ def handle(request: Request, session: Session) -> Fields | Later:
         client_host=session.java_host,
         requires_member_id=request.version >= _MEMBER_ID_SINCE,
     )
-    return then(session.broker.groups.consumer_heartbeat(command), _fields)
+    return then(session.broker.groups.consumer_group_heartbeat(command), _fields)
 
 
 def _fields(response: ConsumerHeartbeatResponse) -> Fields:

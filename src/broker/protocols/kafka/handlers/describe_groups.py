@@ -20,7 +20,7 @@ async def handle(request: Request, session: Session) -> Fields:
     wanted = await once(request.body["groups"])
     return {
         "groups": [
-            _fields(request, await session.broker.groups.describe(group_id))
+            _fields(request, await session.broker.groups.describe_group(group_id))
             async for group_id in in_steps(wanted, 1)
         ]
     }

@@ -17,7 +17,7 @@ _SKIP_ASSIGNMENT_SINCE = 9
 
 def handle(request: Request, session: Session) -> Fields | Later:
     """Wait with the other members for the next generation."""
-    joined = session.broker.groups.join(_command(request, session))
+    joined = session.broker.groups.join_group(_command(request, session))
     version = request.version  # all that is kept of the request while it waits
     return then(joined, lambda response: _fields(version, response))
 

@@ -23,7 +23,7 @@ def handle(request: Request, session: Session) -> Fields | Later:
         else LeavingMember(each["member_id"])
         for each in members
     )
-    left = session.broker.groups.leave(LeaveRequest(body["group_id"], leaving))
+    left = session.broker.groups.leave_group(LeaveRequest(body["group_id"], leaving))
     return then(left, lambda response: _fields(response, leaving, is_batched=is_batched))
 
 

@@ -24,7 +24,7 @@ def handle(request: Request, session: Session) -> Fields | Later:
         protocol_type=body["protocol_type"],
         protocol=body["protocol_name"],
     )
-    return then(session.broker.groups.sync(command), _fields)
+    return then(session.broker.groups.sync_group(command), _fields)
 
 
 def _fields(response: SyncResponse) -> Fields:

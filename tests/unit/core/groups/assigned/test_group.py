@@ -29,7 +29,12 @@ def group_of(*member_ids: str, partitions: int = 4, generation: int = 1) -> Assi
     image = AssignedImage(AssignedProtocol.V1, "t", generation=generation)
     group = AssignedGroup("g", image, members_max=10)
     for each in member_ids:
-        apply(group, group.join(AssignedJoin(AssignedProtocol.V1, "g", "t", each, partitions), NOW))
+        apply(
+            group,
+            group.join_to_assigned_group(
+                AssignedJoin(AssignedProtocol.V1, "g", "t", each, partitions), NOW
+            ),
+        )
     return group
 
 
@@ -48,6 +53,9 @@ def test_a_commit_that_brings_a_rebalance_is_judged_by_the_new_assignment() -> N
 def test_behind_the_last_generation_comes_the_first() -> None:
     group = group_of("a", generation=(1 << 31) - 2)
 
-    apply(group, group.join(AssignedJoin(AssignedProtocol.V1, "g", "t", "b", 4), NOW))
+    apply(
+        group,
+        group.join_to_assigned_group(AssignedJoin(AssignedProtocol.V1, "g", "t", "b", 4), NOW),
+    )
 
     assert group.image.generation == 1

@@ -130,7 +130,9 @@ class Run:
         if verb == "join":
             assignor = ASSIGNORS[choice % len(ASSIGNORS)]
             request = AssignedJoin(AssignedProtocol.V1, "g", topic, member, self.count, assignor)
-            response = self.apply(self.shard.assigned.join(request, member, self.now()))
+            response = self.apply(
+                self.shard.assigned.assigned_group_join(request, member, self.now())
+            )
             expected = self.model.join(topic, member, assignor, self.count, self.now_ms)
             self.generations[member] = response.generation
         else:

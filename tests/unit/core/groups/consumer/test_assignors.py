@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.core.groups.consumer.assignors import ASSIGNORS
-from broker.core.groups.consumer.targets import Assigned, Spec
+from broker.core.groups.consumer.targets import Assigned, AssignmentSpec
 
 Places = dict[str, set[tuple[bytes, int]]]
 
@@ -17,7 +17,7 @@ sizes = st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 9), max_size=6)
 members = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8, unique=True)
 
 
-def assigned(name: str, spec: Spec) -> Assigned:
+def assigned(name: str, spec: AssignmentSpec) -> Assigned:
     work = ASSIGNORS[name](spec)
     while True:
         try:
@@ -41,13 +41,15 @@ def previous(result: Assigned) -> dict[str, dict[bytes, tuple[int, ...]]]:
     }
 
 
-def alike(names: list[str], partitions: dict[bytes, int], before: Assigned | None = None) -> Spec:
+def alike(
+    names: list[str], partitions: dict[bytes, int], before: Assigned | None = None
+) -> AssignmentSpec:
     topics = tuple(sorted(partitions))
-    return Spec(dict.fromkeys(names, topics), partitions, previous(before or {}), {})
+    return AssignmentSpec(dict.fromkeys(names, topics), partitions, previous(before or {}), {})
 
 
 @st.composite
-def mixed_specs(draw: st.DrawFn) -> Spec:
+def mixed_specs(draw: st.DrawFn) -> AssignmentSpec:
     """Members with subscriptions of their own, and something that was before."""
     partitions = draw(sizes)
     names = draw(members)
@@ -59,13 +61,13 @@ def mixed_specs(draw: st.DrawFn) -> Spec:
             owner = draw(st.sampled_from(names))
             topics = before.setdefault(owner, {})
             topics[topic] = (*topics.get(topic, ()), number)
-    return Spec(subscriptions, partitions, before, {})
+    return AssignmentSpec(subscriptions, partitions, before, {})
 
 
 @pytest.mark.parametrize("name", sorted(ASSIGNORS))
 @given(spec=mixed_specs())
 def test_every_partition_of_a_subscribed_topic_is_given_once_to_a_subscriber(
-    name: str, spec: Spec
+    name: str, spec: AssignmentSpec
 ) -> None:
     given_out = [
         (member, topic, number)
@@ -83,7 +85,7 @@ def test_every_partition_of_a_subscribed_topic_is_given_once_to_a_subscriber(
 
 @given(names=members, partitions=sizes, before=mixed_specs())
 def test_uniform_gives_nobody_two_more_than_another_with_the_same_topics(
-    names: list[str], partitions: dict[bytes, int], before: Spec
+    names: list[str], partitions: dict[bytes, int], before: AssignmentSpec
 ) -> None:
     spec = alike(names, partitions)._replace(previous=before.previous)
 
@@ -117,14 +119,14 @@ def test_uniform_moves_to_a_new_member_no_more_than_its_share(
 
 
 @given(spec=mixed_specs())
-def test_uniform_changes_nothing_when_nothing_has_changed(spec: Spec) -> None:
+def test_uniform_changes_nothing_when_nothing_has_changed(spec: AssignmentSpec) -> None:
     first = assigned("uniform", spec)
 
     assert places(assigned("uniform", spec._replace(previous=previous(first)))) == places(first)
 
 
 @given(spec=mixed_specs())
-def test_uniform_leaves_no_single_move_that_would_even_out(spec: Spec) -> None:
+def test_uniform_leaves_no_single_move_that_would_even_out(spec: AssignmentSpec) -> None:
     result = assigned("uniform", spec)
 
     counts = {member: len(each) for member, each in places(result).items()}
@@ -150,7 +152,9 @@ def test_range_gives_neighbours_in_the_order_of_members_and_the_same_numbers_of_
 
 
 def test_range_puts_static_members_in_the_order_of_their_instances() -> None:
-    spec = Spec({"b": (TOPICS[0],), "a": (TOPICS[0],)}, {TOPICS[0]: 2}, {}, {"a": "y", "b": "x"})
+    spec = AssignmentSpec(
+        {"b": (TOPICS[0],), "a": (TOPICS[0],)}, {TOPICS[0]: 2}, {}, {"a": "y", "b": "x"}
+    )
 
     assert assigned("range", spec) == {"a": {TOPICS[0]: [1]}, "b": {TOPICS[0]: [0]}}
 

@@ -70,7 +70,7 @@ class Members:
         self.classic = ClassicMembers(self.group, topics, limits.GROUP_METADATA_BYTES_MAX)
 
     def join(self, request: JoinRequest) -> ErrorCode:
-        decision = self.classic.join(request, "token", Moment(0, 0))
+        decision = self.classic.join_to_consumer_group(request, "token", Moment(0, 0))
         for record in decision.records:
             assert not isinstance(record, (GroupRecord, OffsetRecord))
             self.group.replay(record)

@@ -11,7 +11,7 @@ from broker.core.groups.classic import ClassicGroup
 from broker.core.groups.commands import GroupDecision, GroupSettings
 from broker.core.groups.consumer.commands import ConsumerSettings, MigrationPolicy
 from broker.core.groups.consumer.group import ConsumerGroup
-from broker.core.groups.consumer.migration import downgraded, upgrade_records
+from broker.core.groups.consumer.migration import downgrade_records, upgrade_records
 from broker.core.groups.consumer.records import (
     ClassicMetadata,
     ClassicProtocol,
@@ -210,7 +210,7 @@ def test_a_logged_member_that_cannot_be_read_is_downgraded_with_its_group() -> N
         group.replay(CurrentRecord("g", member.member_id, current))
 
     leaving: GroupDecision = Decision([ConsumerMemberRecord("g", "c", None)])
-    records = downgraded(group, leaving, ConsumerSettings(), topics)
+    records = downgrade_records(group, leaving, ConsumerSettings(), topics)
 
     assert records is not None
     image = records[-1]

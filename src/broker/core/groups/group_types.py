@@ -1,4 +1,4 @@
-"""The kinds of group that one coordinator partition keeps side by side."""
+"""The types of group that one coordinator partition may hold."""
 
 from typing import TypeAlias
 

@@ -1,7 +1,7 @@
-"""What a command makes of a group before any of it is written: the state as it will be.
+"""The changes that one command makes to a consumer group, before they are written.
 
-A member that joins changes the group's epoch, which asks for a new target, which changes what the
-member has; all of that is one batch of records, so each step must see the effect of the one before.
+A join changes the group epoch, which needs a new target, which changes the member's assignment. All
+of that is one batch of records, so each step must see the effect of the one before.
 """
 
 from collections import Counter
@@ -24,23 +24,23 @@ from broker.core.groups.consumer.records import (
     TargetEpochRecord,
     TargetRecord,
 )
-from broker.core.groups.consumer.subscriptions import SeenTopics, metadata_hash, subscribed_topics
+from broker.core.groups.consumer.subscriptions import TopicsView, metadata_hash, subscribed_topics
 
 
-class Draft:
-    """A group in which one member changes, or several are removed."""
+class ConsumerGroupUpdate:
+    """The state of a group in which one member changes, or several are removed."""
 
     def __init__(self, state: Membership) -> None:
-        """Begin with the group as it is."""
+        """Begin with the current state."""
         self.state = state
         self.records: list[ConsumerRecord] = []
         self.epoch = state.epoch
         self.metadata_hash = state.metadata_hash
         self.target_epoch = state.target_epoch
-        self.reasons: list[str] = []  # why the epoch has changed
+        self.reasons: list[str] = []  # why the epoch is incremented
         self.regexes = state.regexes
-        self.unreadable: dict[str, str] = {}  # patterns that are none here, and why
-        self._before: list[ConsumerMember] = []  # of members that change or go
+        self.invalid_patterns: dict[str, str] = {}  # patterns that are not valid, with the reason
+        self._changed_members: list[ConsumerMember] = []  # their former state, of removed ones too
         self.removed: set[str] = set()
         self.member_id = ""
         self.member: ConsumerMember | None = None
@@ -49,20 +49,20 @@ class Draft:
 
     # ---- members ---------------------------------------------------------------------------------
 
-    def choose(self, member_id: str) -> None:
-        """Let this draft be about a member that is there, or will be."""
+    def select_member(self, member_id: str) -> None:
+        """Select the member that this update changes or adds."""
         self.member_id = member_id
         self.member = self.state.members.get(member_id)
         self.target = self.state.target.get(member_id, NO_PARTITIONS)
         self.current = self.state.current.get(member_id, CurrentAssignment())
         if self.member is not None:
-            self._before.append(self.member)
+            self._changed_members.append(self.member)
 
-    def replace(self, old_id: str, member_id: str) -> None:
-        """Let a member take the place of another: what that one had is its own, at epoch 0."""
-        self.choose(old_id)
+    def replace_member(self, old_id: str, member_id: str) -> None:
+        """Replace a member: the new one takes over target and partitions, at epoch 0."""
+        self.select_member(old_id)
         assert self.member is not None
-        self.remove([old_id])
+        self.remove_members([old_id])
         self.member_id = member_id
         self.member = self.member._replace(member_id=member_id)
         self.current = CurrentAssignment(
@@ -75,8 +75,8 @@ class Draft:
             CurrentRecord(group_id, member_id, self.current),
         ]
 
-    def subscribe(self, member: ConsumerMember) -> None:
-        """Let the member be so; a new one, or one with another subscription, changes the group."""
+    def set_member(self, member: ConsumerMember) -> None:
+        """Store the member; a new one or a changed subscription increments the group epoch."""
         before, self.member = self.member, member
         if member == before:
             return
@@ -86,8 +86,8 @@ class Draft:
         elif (before.topic_names, before.topic_regex) != (member.topic_names, member.topic_regex):
             self.reasons.append(f"member {member.member_id} changed its subscription")
 
-    def remove(self, member_ids: Iterable[str]) -> None:
-        """Take members out, with all that they had."""
+    def remove_members(self, member_ids: Iterable[str]) -> None:
+        """Remove members, with their targets and assignments."""
         group_id = self.state.group_id
         for member_id in member_ids:
             self.records += [
@@ -97,10 +97,10 @@ class Draft:
             ]
             self.removed.add(member_id)
             if member_id != self.member_id:
-                self._before.append(self.state.members[member_id])
+                self._changed_members.append(self.state.members[member_id])
 
     def members(self) -> dict[str, ConsumerMember]:
-        """Everybody who will be in the group."""
+        """Return the members after this update."""
         members = {
             each: member for each, member in self.state.members.items() if each not in self.removed
         }
@@ -109,12 +109,12 @@ class Draft:
         return members
 
     def targets(self) -> dict[str, Partitions]:
-        """What everybody who will be in the group shall have as yet."""
+        """Return the current targets of the members after this update."""
         known = {**self.state.target, self.member_id: self.target}
         return {each: known.get(each, NO_PARTITIONS) for each in self.members()}
 
     def topics_of(self, member: ConsumerMember) -> tuple[str, ...]:
-        """The topics that a member is subscribed to, in order."""
+        """Return the topics that a member is subscribed to, in order."""
         resolved = self.regexes.get(member.topic_regex) if member.topic_regex else None
         if resolved is None or not resolved.topics:
             return member.topic_names
@@ -122,13 +122,15 @@ class Draft:
 
     # ---- the group -------------------------------------------------------------------------------
 
-    def resolve(self, regex: str, resolved: ResolvedRegex, why_not: str | None = None) -> None:
-        """Let a pattern match these topics; who has been subscribed by it has other topics then.
+    def resolve_pattern(
+        self, regex: str, resolved: ResolvedRegex, why_not: str | None = None
+    ) -> None:
+        """Store the topics that a pattern matches; a difference increments the group epoch.
 
         Args:
             regex: the pattern.
-            resolved: what it matches.
-            why_not: where it is none, in words.
+            resolved: the matching topics.
+            why_not: why the pattern is not valid; None: it is.
         """
         before = self.regexes.get(regex)
         if before is not None and before.topics == resolved.topics:
@@ -136,34 +138,34 @@ class Draft:
         self.regexes = {**self.regexes, regex: resolved}
         self.records.append(RegexRecord(self.state.group_id, regex, resolved))
         if why_not is not None:
-            self.unreadable[regex] = why_not
+            self.invalid_patterns[regex] = why_not
         if not self.reasons:
             self.reasons.append(f"pattern {regex} matches other topics")
 
-    def patterns(self) -> set[str]:
-        """The patterns that somebody will be subscribed by."""
-        gone = Counter(each.topic_regex for each in self._before)
+    def subscribed_patterns(self) -> set[str]:
+        """Return the patterns of the members after this update."""
+        gone = Counter(each.topic_regex for each in self._changed_members)
         kept = {each for each, count in self.state.by_regex.items() if count > gone[each]}
         if self.member is not None and self.member.topic_regex is not None:
             kept.add(self.member.topic_regex)
         return kept
 
-    def forget_patterns(self) -> None:
-        """Drop what patterns have matched that nobody is subscribed by any more."""
+    def remove_unused_patterns(self) -> None:
+        """Delete the records of patterns that no member uses any more."""
         if self.state.regexes:
-            for regex in sorted(self.state.regexes.keys() - self.patterns()):
+            for regex in sorted(self.state.regexes.keys() - self.subscribed_patterns()):
                 self.records.append(RegexRecord(self.state.group_id, regex, None))
 
-    def follow(self, topics: SeenTopics) -> None:
-        """Look at what the group is subscribed to; a change of it changes the group."""
+    def refresh_metadata_hash(self, topics: TopicsView) -> None:
+        """Hash the metadata of subscribed topics; a difference increments the group epoch."""
         after = () if self.member is None else (self.member,)
-        names = subscribed_topics(self.state, self.regexes, self._before, after)
+        names = subscribed_topics(self.state, self.regexes, self._changed_members, after)
         self.metadata_hash = metadata_hash(names, topics)
         if self.metadata_hash != self.state.metadata_hash and not self.reasons:
             self.reasons.append("topics changed")
 
-    def bump(self) -> None:
-        """Give the group its next epoch if something has changed."""
+    def bump_epoch(self) -> None:
+        """Increment the group epoch if there is a reason to."""
         if self.reasons:
             self.epoch += 1
             self._write_epoch()
@@ -175,8 +177,8 @@ class Draft:
 
     # ---- the target ------------------------------------------------------------------------------
 
-    def aim(self, changes: Iterable[tuple[str, Partitions]], epoch: int | None) -> None:
-        """Let members have another target; with the last of them, the target has its epoch."""
+    def set_target(self, changes: Iterable[tuple[str, Partitions]], epoch: int | None) -> None:
+        """Write members' new targets; with the last of them, also the target epoch."""
         group_id = self.state.group_id
         gone = self.removed - {self.member_id}
         for member_id, target in changes:
@@ -190,18 +192,18 @@ class Draft:
             self.target_epoch = epoch
             self.records.append(TargetEpochRecord(group_id, epoch))
 
-    def aim_at_nothing(self) -> None:
-        """Give a group that has never had a target an empty one; its first is still computed.
+    def set_empty_target(self) -> None:
+        """Write an empty target for a new group whose first target is still being computed.
 
-        Members then have an epoch above 0, which they would take for "join again".
+        Members then have an epoch above 0; epoch 0 would mean "join again" to them.
         """
         self.target_epoch = self.epoch
         self.records.append(TargetEpochRecord(self.state.group_id, self.target_epoch))
         self.epoch += 1
         self._write_epoch()
 
-    def step(self, owned: Partitions | None, topics: SeenTopics) -> None:
-        """Bring the member one step nearer to its target."""
+    def reconcile_member(self, owned: Partitions | None, topics: TopicsView) -> None:
+        """Move the member's assignment one step towards its target."""
         if self.current.epoch == self.target_epoch and self.current.state is MemberState.STABLE:
             return
         assert self.member is not None
@@ -212,12 +214,12 @@ class Draft:
             self.target_epoch,
             only_topics(self.target, subscribed),
             owned,
-            self._is_taken,
+            self._is_owned_by_another,
         )
         if after is not self.current:
             self.current = after
             self.records.append(CurrentRecord(self.state.group_id, self.member_id, after))
 
-    def _is_taken(self, topic_id: bytes, partition: int) -> bool:
+    def _is_owned_by_another(self, topic_id: bytes, partition: int) -> bool:
         owner = self.state.owner(topic_id, partition)
         return owner is not None and owner != self.member_id and owner not in self.removed

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.core.groups.commands import GroupProtocol
-from broker.core.groups.joining import Syncs, choose_protocol
+from broker.core.groups.rebalance import PendingSyncs, choose_protocol
 from broker.core.groups.records import Member
 
 
@@ -32,30 +32,30 @@ def member(name: str, rebalance_timeout_ms: int) -> Member:
     return Member(name, None, "c", "", rebalance_timeout_ms, 10_000)
 
 
-def test_who_has_not_asked_when_the_most_patient_member_gives_up_is_late_once() -> None:
-    syncs = Syncs()
+def test_members_that_have_not_synced_by_the_longest_rebalance_timeout_are_reported_once() -> None:
+    syncs = PendingSyncs()
     members = {"a": member("a", 100), "b": member("b", 300), "c": member("c", 200)}
-    syncs.expect(members, 1_000)
-    syncs.has_asked("b")
+    syncs.start(members, 1_000)
+    syncs.mark_received("b")
 
-    assert syncs.late(members, 1_299) == []
-    assert syncs.late(members, 1_300) == ["a", "c"]
-    assert syncs.late(members, 1_301) == []
+    assert syncs.expired(members, 1_299) == []
+    assert syncs.expired(members, 1_300) == ["a", "c"]
+    assert syncs.expired(members, 1_301) == []
 
 
-def test_a_member_that_asks_again_waits_with_its_last_request() -> None:
-    syncs = Syncs()
+def test_a_second_sync_of_a_member_replaces_its_waiting_one() -> None:
+    syncs = PendingSyncs()
 
-    earlier = [syncs.park("a", "first"), syncs.park("a", "second")]
+    earlier = [syncs.add_waiting("a", "first"), syncs.add_waiting("a", "second")]
 
     assert earlier == [None, "first"]
     assert syncs.waiting == {"a": "second"}
 
 
-def test_an_end_leaves_nobody_to_wait_or_to_wait_for() -> None:
-    syncs = Syncs()
-    syncs.expect({"a": member("a", 100), "b": member("b", 100)}, 1_000)
-    syncs.park("a", "asks")
+def test_a_cancel_returns_the_waiting_syncs_and_expects_no_more() -> None:
+    syncs = PendingSyncs()
+    syncs.start({"a": member("a", 100), "b": member("b", 100)}, 1_000)
+    syncs.add_waiting("a", "asks")
 
-    assert syncs.end() == ["asks"]
-    assert (syncs.waiting, syncs.deadline_ms, syncs.late(["a", "b"], 9_999)) == ({}, None, [])
+    assert syncs.cancel() == ["asks"]
+    assert (syncs.waiting, syncs.deadline_ms, syncs.expired(["a", "b"], 9_999)) == ({}, None, [])
