@@ -1,4 +1,4 @@
-"""Kafka's protocol: one small file per API in `handlers`, one table of them in `apis`."""
+"""Kafka's protocol: one module per API in `handlers`, the table of APIs in `apis`."""
 
 from broker.protocols.kafka.dispatch import Kafka
 

@@ -1,7 +1,6 @@
-"""What AlterConfigs and IncrementalAlterConfigs share: everything but what they make of a key.
+"""The common part of AlterConfigs and IncrementalAlterConfigs.
 
-A resource is altered whole or not at all, and by itself: one that is refused does not hold up the
-others.
+Each resource is altered completely or not at all; an error of one does not affect the others.
 """
 
 import logging
@@ -27,7 +26,7 @@ async def alter(
     *,
     except_for: Resource | None = None,
 ) -> Fields:
-    """Alter each resource as `change` makes it of the resource's keys; the whole response."""
+    """Alter each resource with the change that `change` makes from its keys."""
     wanted = request.body["resources"]
     count: Counter[tuple[int, str]] = Counter()
     by_name: dict[tuple[int, str], Fields] = {}
@@ -47,7 +46,7 @@ async def alter(
                 raise RequestError(ErrorCode.INVALID_REQUEST, text)
             kind = resources.kind(resource_type)
             do = kind.plan if request.body["validate_only"] else kind.alter
-            await do(session, name, change(_obeyed(resource)))
+            await do(session, name, change(_with_effect(resource)))
         except RequestError as error:
             refusal = error
         responses.append(_response(resource_type, name, refusal))
@@ -55,15 +54,15 @@ async def alter(
 
 
 def check_values(configs: Sequence[Fields]) -> None:
-    """Refuse keys without a value, which only a deletion may be."""
+    """Raise RequestError for keys without a value, which only a deletion may have."""
     missing = [each["name"] for each in configs if each["value"] is None]
     if missing:
         text = f"null is not a value for {', '.join(missing)}"
         raise RequestError(ErrorCode.INVALID_REQUEST, text)
 
 
-def _obeyed(resource: Fields) -> list[Fields]:
-    """The keys that may have an effect: of a broker's, not those that only Kafka has."""
+def _with_effect(resource: Fields) -> list[Fields]:
+    """Return the keys that have an effect here: for a broker, not those that only Kafka has."""
     configs: list[Fields] = resource["configs"]
     if resource["resource_type"] != Resource.BROKER:
         return configs

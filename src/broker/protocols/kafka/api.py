@@ -1,4 +1,4 @@
-"""What one Kafka API is: a key, a name, versions, and one function."""
+"""The definition of a Kafka API: key, name, versions and handler; helpers for handlers."""
 
 from asyncio import Future, gather
 from collections.abc import Awaitable, Callable, Iterable
@@ -17,8 +17,8 @@ from broker.model.limits import (
 from broker.protocols.base import Deferred, SilentAnswer
 from broker.protocols.kafka import errors
 
-# A decoded message: Kafka's field names in snake_case, as the schema tables have them. What the
-# values are is the tables' fact, not Python's. A response may hold fields that its version lacks.
+# A decoded message: Kafka's field names in snake_case, as in the schema tables, which define the
+# types of values. A response may have fields that its version does not; they are not encoded.
 Fields: TypeAlias = dict[str, Any]
 
 
@@ -32,57 +32,57 @@ class Request(NamedTuple):
     version: int
     client_id: str | None
     body: Fields
-    share: Share  # of the memory of requests that are under way
+    share: Share  # of the memory budget of requests in progress
 
 
-# Bytes: encoded already; SilentAnswer: the request has no response (Produce with acks=0).
+# Bytes: already encoded; SilentAnswer: the request has no response (Produce with acks=0).
 Response: TypeAlias = Fields | bytes | SilentAnswer
-# The response that a result of core will become.
-Later: TypeAlias = Deferred[Any, Fields]
-Handler: TypeAlias = Callable[[Request, Session], Response | Later | Awaitable[Response]]
+# A response that is made from a result of core when that is there.
+DeferredResponse: TypeAlias = Deferred[Any, Fields]
+Handler: TypeAlias = Callable[[Request, Session], Response | DeferredResponse | Awaitable[Response]]
 
 
-def then(future: Future[_T], fields: Callable[[_T], Fields]) -> Fields | Later:
-    """The response that a result becomes: at once where core has already answered."""
+def respond_with(future: Future[_T], fields: Callable[[_T], Fields]) -> Fields | DeferredResponse:
+    """Return the response made from a future's result: now if it is done, else deferred."""
     if future.done():
         return fields(future.result())
     return Deferred(future, lambda done: fields(done.result()))
 
 
-async def once(items: Iterable[_T]) -> list[_T]:
-    """Each of what a request names once, in its order; as many as fit a frame, so in steps."""
+async def unique(items: Iterable[_T]) -> list[_T]:
+    """Return items without duplicates, in order; in steps, as a frame may have a million."""
     found: dict[_T, None] = {}
     async for part in in_parts(items, NAMES_READ_PER_STEP):
         found.update(dict.fromkeys(part))
     return list(found)
 
 
-async def ask_in_turns(
-    ask: Callable[[_T], Awaitable[_R]],
+async def call_in_turns(
+    call: Callable[[_T], Awaitable[_R]],
     wanted: Iterable[_T],
     per_turn: int = GROUPS_ASKED_PER_TURN,
 ) -> list[_R]:
-    """Ask for each, a few in one turn of the loop: what those change goes to the disk together."""
+    """Call with each item, a few in one turn of the loop, so that these share a disk sync."""
     answers: list[_R] = []
     rest = iter(wanted)
     while part := list(islice(rest, per_turn)):
-        answers += await gather(*map(ask, part))
+        answers += await gather(*map(call, part))
         await next_step()
     return answers
 
 
 def refuse(error: RequestError) -> Fields:
-    """The response of an API whose error stands at the top level, without a text."""
+    """Return the response of an API with a top-level error code and no message."""
     return {"error_code": errors.number(error.code)}
 
 
 def refuse_with_message(error: RequestError) -> Fields:
-    """The response of an API that has room for a text."""
+    """Return the response of an API with a top-level error code and message."""
     return {"error_code": errors.number(error.code), "error_message": message(error)}
 
 
 def message(error: RequestError) -> str | None:
-    """What was said about an error, else what is always said."""
+    """Return the message of an error, or else the default text of its code."""
     return error.message[:ERROR_TEXT_CHARS_MAX] or errors.message(error.code)
 
 
@@ -91,9 +91,9 @@ class Api(NamedTuple):
 
     key: int
     name: str
-    versions: range  # advertised; exclusive at the end, like every range of Python
+    versions: range  # as advertised; the end is exclusive
     handle: Handler
-    # What a RequestError that escapes the handler is answered with.
+    # Makes the response to a RequestError that the handler raises.
     refuse: Callable[[RequestError], Fields] = refuse
-    # Whether what it keeps while it is under way has limits of its own.
+    # Whether the memory it keeps while a request is in progress has its own limits.
     has_own_limits: bool = False

@@ -1,7 +1,7 @@
-"""Every Kafka API that is served, in the order of the keys.
+"""The table of served Kafka APIs, in the order of their keys.
 
-The answer to ApiVersions, the check that every advertised version has a schema, and the names in
-logs and metrics all come from this table.
+The response of ApiVersions, the check that every advertised version has a schema, and the names in
+logs and metrics come from this table.
 """
 
 from typing import Final
@@ -63,7 +63,7 @@ from broker.protocols.kafka.handlers import (
 
 
 def advertised() -> list[Fields]:
-    """What ApiVersions shows."""
+    """Return the list of APIs for ApiVersions."""
     return [
         {
             "api_key": api.key,
@@ -132,7 +132,7 @@ APIS: Final[dict[int, Api]] = {
 
 
 def check() -> None:
-    """Refuse to start with an API that advertises what the schema tables do not have."""
+    """Raise ValueError if an API advertises a version that has no schema."""
     for api in APIS.values():
         for message in (schema.request(api.key), schema.response(api.key)):
             for version in (api.versions.start, api.versions.stop - 1):

@@ -1,4 +1,4 @@
-"""Partitions by topic id, as the messages of consumer groups write them."""
+"""Partitions by topic id, in the format of the consumer group messages."""
 
 from collections.abc import Mapping
 
@@ -6,5 +6,5 @@ from broker.protocols.kafka.api import Fields
 
 
 def topic_partitions(partitions: Mapping[bytes, tuple[int, ...]]) -> list[Fields]:
-    """One entry per topic."""
+    """Return one entry per topic."""
     return [{"topic_id": topic, "partitions": list(each)} for topic, each in partitions.items()]

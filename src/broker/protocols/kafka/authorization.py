@@ -1,8 +1,8 @@
-"""Whether a connection may have a request served: asked once for each, before its handler.
+"""Authorization of a request, called once before its handler.
 
-There is no authentication and no authorizer yet, so everything may be: a broker without either is
-bound to loopback (model/config.py). A refusal is a RequestError, which the API turns into its
-response; what a request names inside of it is for its handler to ask about.
+There is no authentication and no authorizer yet, so every request is permitted: a broker without
+either is bound to loopback (model/config.py). A refusal would be a RequestError, which the API
+turns into its response; handlers would check the resources that a request names.
 """
 
 from broker.core.session import Session

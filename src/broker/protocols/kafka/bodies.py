@@ -1,4 +1,4 @@
-"""Bodies of requests and responses: into objects and back, in steps for those that are long."""
+"""Decoding and encoding of message bodies, in steps for long ones."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from broker.protocols.kafka.api import Fields
 
 
 async def decoded(api_key: int, version: int, body: bytes) -> Fields:
-    """The fields of a request; CodecError if it is none."""
+    """Decode a request; CodecError if it is invalid."""
     decoding = schema.request(api_key).decoding(version, body, REQUEST_WEIGHT_MAX)
     while (fields := decoding.step(MESSAGE_WEIGHT_PER_STEP)) is None:
         await next_step()
@@ -21,7 +21,7 @@ async def decoded(api_key: int, version: int, body: bytes) -> Fields:
 
 
 async def encoded(api_key: int, version: int, fields: Fields) -> bytes:
-    """The bytes of a response, whose lists are taken apart; ValueError if it is none."""
+    """Encode a response, emptying its lists; ValueError if a field does not fit the schema."""
     encoding = schema.response(api_key).encoding(version, fields)
     while (body := encoding.step(MESSAGE_WEIGHT_PER_STEP)) is None:
         await next_step()
@@ -29,9 +29,9 @@ async def encoded(api_key: int, version: int, fields: Fields) -> bytes:
 
 
 async def freed(fields: Fields) -> None:
-    """Take the lists of a request apart, which nobody needs any more.
+    """Free a request that is not needed any more, in steps.
 
-    The last reference to a request of 50,000 objects would free all of them in one step.
+    Dropping the last reference to a request of 50,000 objects would free all of them in one step.
     """
     for place, _ in enumerate(_freed(fields), 1):
         if place % OBJECTS_FREED_PER_STEP == 0:
@@ -39,7 +39,7 @@ async def freed(fields: Fields) -> None:
 
 
 def _freed(fields: Fields) -> Iterator[None]:
-    """An object less at each step."""
+    """Remove one object per step."""
     for values in fields.values():
         if type(values) is list:
             while values:

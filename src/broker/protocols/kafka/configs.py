@@ -1,4 +1,4 @@
-"""What the config APIs share: their resources, and configuration entries as they are shown."""
+"""The common types of the config APIs: resource types and configuration entries."""
 
 from enum import IntEnum
 
@@ -8,7 +8,7 @@ from broker.protocols.kafka.api import Fields
 
 
 class Resource(IntEnum):
-    """Kafka's `ConfigResource.Type`; nothing here collects the metrics of clients."""
+    """Kafka's `ConfigResource.Type`; CLIENT_METRICS has no resources here."""
 
     TOPIC = 2
     BROKER = 4
@@ -39,7 +39,7 @@ _TYPES = {
 
 
 def entry_fields(entry: ConfigEntry) -> Fields:
-    """What both APIs tell of a key; no setting here holds a secret."""
+    """Return the fields of a key in DescribeConfigs and CreateTopics; no value is sensitive."""
     return {
         "name": entry.name,
         "value": entry.text,
@@ -50,7 +50,7 @@ def entry_fields(entry: ConfigEntry) -> Fields:
 
 
 def description_fields(entry: ConfigEntry) -> Fields:
-    """What DescribeConfigs tells beside that."""
+    """Return the additional fields of a key in DescribeConfigs."""
     return {
         "is_default": entry.source is Source.DEFAULT,
         "config_type": _TYPES[entry.kind],
@@ -58,7 +58,7 @@ def description_fields(entry: ConfigEntry) -> Fields:
 
 
 def synonym_fields(entry: ConfigEntry) -> list[Fields]:
-    """Where else the value could come from, most specific first."""
+    """Return the synonyms of a key, most specific first."""
     return [
         {"name": each.name, "value": each.text, "source": _SOURCES[each.source]}
         for each in entry.synonyms

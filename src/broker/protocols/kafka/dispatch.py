@@ -1,4 +1,4 @@
-"""From a request's bytes to its response's bytes: look up, decode, call the handler, encode."""
+"""Serves a request: look up its API, decode it, call the handler, encode the response."""
 
 import logging
 from collections.abc import Awaitable
@@ -14,37 +14,37 @@ from broker.model.config import Config
 from broker.model.errors import CodecError, PeerError, RequestError
 from broker.protocols.base import Answer, Deferred, Reply, SilentAnswer
 from broker.protocols.kafka import apis
-from broker.protocols.kafka.api import Api, Fields, Later, Request, Response
+from broker.protocols.kafka.api import Api, DeferredResponse, Fields, Request, Response
 from broker.protocols.kafka.authorization import authorize
 from broker.protocols.kafka.bodies import decoded, encoded, freed
 from broker.protocols.kafka.handlers import api_versions
 
 _log = logging.getLogger(__name__)
-_NEVER: Final = 32_767  # a version that no API reaches
+_NEVER: Final = 32_767  # higher than any API version
 
 
 class Kafka:
-    """The protocol; of a request it keeps nothing but that it is under way."""
+    """The protocol; it holds the memory admission of its requests."""
 
     __slots__ = ("_admission",)
     name = "kafka"
 
     def __init__(self) -> None:
-        """Begin without requests."""
+        """Create the admission, without requests."""
         self._admission = Admission(
             limits.REQUEST_OBJECTS_BYTES_MAX,
             limits.LONG_REQUESTS_WAITING_BYTES_MAX,
             Parking(limits.PARKED_REQUESTS_BYTES_MAX),
         )
 
-    def native_protocol(self, config: Config) -> native.Kafka:
-        """Make its native side."""
+    def dialect(self, config: Config) -> native.Kafka:
+        """Create the native part."""
         return native.Kafka(self, _served_apis(), frame_bytes_max=config.frame_bytes_max)
 
     def handle(
         self, operation: int, version: int, client_id: str | None, body: bytes, session: Session
     ) -> Reply:
-        """Serve one request of an API key; `body` is what follows the request header."""
+        """Serve one request of an API key; `body` is the frame without the request header."""
         api = apis.APIS.get(operation)
         if api is None or version not in api.versions:
             return _unsupported(operation, version)
@@ -61,7 +61,7 @@ class Kafka:
         self, api: Api, version: int, client_id: str | None, body: bytes, session: Session
     ) -> Answer:
         size = len(body)
-        # REQUEST_WEIGHT_MAX lets it become no more than the largest may.
+        # REQUEST_WEIGHT_MAX bounds the objects of a request to this.
         weight = min(size * limits.REQUEST_OBJECTS_PER_BYTE, limits.REQUEST_OBJECTS_BYTES_MAX)
         async with self._admission.turn(session, size, weight) as share:
             answer = _serve_long(api, version, client_id, body, session, share)
@@ -101,7 +101,7 @@ async def _serve_long(
 
 def _response(
     api: Api, request: Request, session: Session
-) -> Response | Later | Awaitable[Response]:
+) -> Response | DeferredResponse | Awaitable[Response]:
     try:
         authorize(session, api, request)
         return api.handle(request, session)
@@ -110,7 +110,7 @@ def _response(
 
 
 def _served_apis() -> list[tuple[int, int, int, int]]:
-    """What native code knows of each API: key, first and last version, first flexible one."""
+    """Return a row per API for native code: key, first, last and first flexible version."""
     rows = []
     for api in apis.APIS.values():
         flexible = schema.request(api.key).first_flexible
@@ -119,11 +119,11 @@ def _served_apis() -> list[tuple[int, int, int, int]]:
     return rows
 
 
-def _answer(api: Api, version: int, response: Later) -> Answer:
+def _answer(api: Api, version: int, response: DeferredResponse) -> Answer:
     return _encode(api, version, _fields(api, version, response))
 
 
-def _fields(api: Api, version: int, response: Later) -> Response:
+def _fields(api: Api, version: int, response: DeferredResponse) -> Response:
     try:
         return response.answer()
     except Exception as error:  # noqa: BLE001 - sorted by _failure
@@ -144,7 +144,7 @@ async def _answer_later(
 
 
 async def _encode_in_steps(api: Api, version: int, response: Response) -> Answer:
-    """Make the bytes of a response; others have their turns meanwhile if it is long."""
+    """Encode a response, in steps if it is long."""
     if isinstance(response, (SilentAnswer, bytes)):
         return response
     try:
@@ -163,7 +163,7 @@ def _encode(api: Api, version: int, response: Response) -> Answer:
 
 
 def _failure(api: Api, version: int, error: Exception) -> Fields:
-    """The response to an error that has one; every other error closes the connection."""
+    """Return the response to a RequestError; raise any other error to close the connection."""
     if isinstance(error, RequestError):
         return api.refuse(error)
     if isinstance(error, (CodecError, PeerError)):
@@ -172,13 +172,13 @@ def _failure(api: Api, version: int, error: Exception) -> Fields:
 
 
 def _failed(api: Api, version: int, error: Exception) -> PeerError:
-    """Log a mistake of the broker's own, which ends the connection and nothing else."""
+    """Log an internal error; return the error that closes this connection only."""
     _log.error("request_failed api=%s version=%d", api.name, version, exc_info=error)
     return PeerError(f"{api.name} v{version} failed in the broker")
 
 
 def _unsupported(operation: int, version: int) -> Answer:
-    """No API but ApiVersions has an answer to a version that its client cannot know (KIP-35)."""
+    """Respond to an unsupported version: only ApiVersions has a response for it (KIP-35)."""
     if operation != api_versions.KEY:
         raise PeerError(f"API key {operation} version {version} is not supported")
     return schema.response(operation).encode(0, api_versions.unsupported(apis.advertised()))

@@ -1,4 +1,4 @@
-"""Every ErrorCode as a Kafka response says it: the facts of broker.codec.errors."""
+"""Kafka's number and text of each ErrorCode, from broker.codec.errors."""
 
 from typing import Final
 
@@ -6,19 +6,19 @@ from broker.codec.errors import ERRORS, KafkaError
 from broker.model.errors import ErrorCode
 
 _ERRORS: Final[dict[ErrorCode, KafkaError]] = {ErrorCode[error.name]: error for error in ERRORS}
-# Producers of every client send the same again for it, and take nothing for written. For
-# KAFKA_STORAGE_ERROR they look for another leader, and tools for a disk that is broken.
+# Every producer retries the same request after this code. After KAFKA_STORAGE_ERROR it would look
+# for another leader, and tools would report a failed disk.
 _ERRORS[ErrorCode.DISK_FULL] = _ERRORS[ErrorCode.NOT_ENOUGH_REPLICAS]
 _NUMBERS: Final[dict[ErrorCode, int]] = {code: error.code for code, error in _ERRORS.items()}
 
 
 def number(code: ErrorCode) -> int:
-    """The number that a response carries."""
+    """Return the error code of a response."""
     return _NUMBERS[code]
 
 
-# What clients of the 0.8 to 0.10 era know for an error that came later (kafka.md 3).
-_IN_OLD_WORDS: Final[dict[ErrorCode, ErrorCode]] = {
+# The codes that clients of Kafka 0.8 to 0.10 know, for codes that were added later.
+_OLD_CODES: Final[dict[ErrorCode, ErrorCode]] = {
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.LISTENER_NOT_FOUND: ErrorCode.LEADER_NOT_AVAILABLE,
     ErrorCode.FENCED_INSTANCE_ID: ErrorCode.UNKNOWN_MEMBER_ID,
@@ -28,15 +28,15 @@ _IN_OLD_WORDS: Final[dict[ErrorCode, ErrorCode]] = {
 
 
 def old_number(code: ErrorCode) -> int:
-    """The number that a response carries to a client from before batches of magic 2."""
-    return number(_IN_OLD_WORDS.get(code, code))
+    """Return the error code of a response to a client from before batches of magic 2."""
+    return number(_OLD_CODES.get(code, code))
 
 
 def is_retriable(code: ErrorCode) -> bool:
-    """Whether clients send the same request again."""
+    """Return whether clients retry after this error."""
     return _ERRORS[code].is_retriable
 
 
 def message(code: ErrorCode) -> str | None:
-    """The default text; a response without an error has none."""
+    """Return the default text; None for no error."""
     return _ERRORS[code].message or None

@@ -1,8 +1,7 @@
-"""The features of the cluster and their levels (KIP-584): what clients may build upon.
+"""The features of the cluster and their finalized levels (KIP-584).
 
-A level is final from the start: this broker was made for it, and there is no other to agree with.
-It is never lowered, not even by another version of polylog, so the sum of all levels counts their
-changes.
+Levels are fixed: there is no other broker that could have a different one. No version of Polylog
+lowers a level, so the sum of all levels is used as the epoch of the finalized features.
 """
 
 from typing import Final, NamedTuple
@@ -11,7 +10,7 @@ from broker.protocols.kafka.api import Fields
 
 
 class Feature(NamedTuple):
-    """One feature: the levels that this broker could work at, and the one it does."""
+    """One feature: the supported levels, and the finalized one."""
 
     name: str
     lowest: int
@@ -22,10 +21,10 @@ class Feature(NamedTuple):
 FEATURES: Final[dict[str, Feature]] = {
     feature.name: feature
     for feature in (
-        # Kafka's release whose features the APIs are those of, as tools show it: 4.3-IV0.
+        # The Kafka release that the APIs match; tools show 4.3-IV0.
         Feature("metadata.version", 30, 30, 30),
         Feature("group.version", 0, 1, 1),  # 1: groups of the consumer protocol (KIP-848)
-        # Producers add partitions by writing, and each end raises their epoch (KIP-890).
+        # 2: a write adds its partition, EndTxn increments the producer epoch (KIP-890).
         Feature("transaction.version", 0, 2, 2),
     )
 }
@@ -33,7 +32,7 @@ EPOCH: Final = sum(feature.level for feature in FEATURES.values())
 
 
 def supported(*, with_lowest_0: bool) -> list[Fields]:
-    """The supported levels; clients before ApiVersions v4 fail on one that begins at 0."""
+    """Return the supported levels; ApiVersions before v4 cannot have a lowest level of 0."""
     return [
         {
             "name": feature.name,
@@ -46,7 +45,7 @@ def supported(*, with_lowest_0: bool) -> list[Fields]:
 
 
 def finalized() -> list[Fields]:
-    """The levels in force."""
+    """Return the finalized levels."""
     return [
         {
             "name": feature.name,

@@ -1,16 +1,16 @@
-"""Fetch as consumers of the 0.8 to 0.10 era know it: v0-1 messages of magic 0, v2-3 of magic 1.
+"""Fetch v0-3, of consumers of Kafka 0.8 to 0.10: v0-1 with messages of magic 0, v2-3 of magic 1.
 
-Batches are converted one by one, and as long as the fetch waits for more, what is converted already
-is kept. Small plain batches are converted on the loop, a few before others have their turn, all
-others in the thread that compresses. What has no messages, markers of transactions and what
-compaction has emptied, is passed over: else a reader would ask for the same offset for ever. Old
-consumers read uncommitted, up to the high watermark.
+Batches are converted one by one; while the fetch waits for more data, the converted messages are
+kept. Small uncompressed batches are converted on the event loop, a few per turn, all others in the
+compression thread. Batches without messages, control batches and those that compaction has emptied,
+are skipped: otherwise a consumer would request the same offset forever. Old consumers read
+uncommitted data, up to the high watermark.
 
-v0-2 end each partition at its limit, in the middle of a message if need be: readers drop the piece,
-and one that gets nothing else knows that it has to ask for more. They have no limit for all
-partitions together; because we have one, each fetch begins with another partition, so that all get
-their turn. v3 returns whole messages, at least one in all (KIP-74), and its clients change the
-order of the partitions themselves.
+v0-2 cut each partition at its limit, even in the middle of a message: consumers drop the partial
+message, and one that gets nothing else detects that its limit is too small. These versions have no
+limit over all partitions; because the broker has one, each fetch begins with another partition, so
+that no partition starves. v3 returns whole messages, at least one in total (KIP-74), and its
+clients rotate the partitions themselves.
 """
 
 from asyncio import get_running_loop
@@ -42,9 +42,9 @@ _CONTROL = 0x20
 
 
 async def fetch(request: Request, session: Session) -> Fields:
-    """Read and convert; if that is too little, wait and go on where it ended."""
+    """Read and convert; below `min_bytes`, wait for more data and continue."""
     reading = _Reading(request, session)
-    await reading.go_on()
+    await reading.read_more()
     wait_ms = min(request.body["max_wait_ms"], FETCH_WAIT_MS_MAX)
     loop = get_running_loop()
     deadline = loop.time() + wait_ms / 1000
@@ -52,8 +52,8 @@ async def fetch(request: Request, session: Session) -> Fields:
         if not reading.has_more and not await session.broker.log_waiters.wait(
             reading.logs, seconds_left, request.share
         ):
-            break  # others need the memory that the request takes
-        await reading.go_on()
+            break  # other requests need its memory
+        await reading.read_more()
     return reading.response
 
 
@@ -67,7 +67,7 @@ class _Batch(NamedTuple):
 
 
 class _Pace:
-    """Lets others have their turn of the loop now and then."""
+    """Limits the work per turn of the loop."""
 
     __slots__ = ("_bytes", "_pieces")
 
@@ -76,7 +76,7 @@ class _Pace:
         self._pieces = self._bytes = 0
 
     async def take(self, size: int) -> None:
-        """Count a batch of so many bytes, or a partition, that comes next."""
+        """Count the next partition, or batch of so many bytes; end the turn first if it is full."""
         self._pieces += 1
         self._bytes += size
         if self._pieces > OLD_FETCH_BATCHES_PER_TURN or self._bytes > OLD_FETCH_BYTES_PER_TURN:
@@ -84,13 +84,13 @@ class _Pace:
             await next_step()
 
 
-class _Part:
-    """What one partition of the request has given so far."""
+class _PartitionRead:
+    """The data read from one partition of the request so far."""
 
     __slots__ = ("_next", "error", "high_watermark", "is_full", "log", "messages", "size", "wanted")
 
     def __init__(self, wanted: Fields) -> None:
-        """Begin with nothing."""
+        """Begin without data."""
         self.wanted = wanted
         self.log: Log | None = None
         self.messages: list[bytes] = []
@@ -102,12 +102,12 @@ class _Part:
 
     @property
     def has_more(self) -> bool:
-        """Whether the log has grown since it was read."""
+        """Whether the log has data after the last read."""
         return self.log is not None and not self.is_full and self._next < self.log.high_watermark
 
     @property
     def response(self) -> Fields:
-        """Its part of the answer."""
+        """The partition's part of the response."""
         index = self.wanted["partition"]
         if self.error is not ErrorCode.NONE:
             return {
@@ -124,7 +124,7 @@ class _Part:
         }
 
     def read(self, log: Log, size_max: int, *, at_least_one: bool) -> list[_Batch]:
-        """The next batches of a log, none at its end."""
+        """Read the next batches of a log; empty at its end."""
         self.log = log
         if not log.log_start_offset <= self._next <= log.log_end_offset:
             raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -139,48 +139,48 @@ class _Part:
         self.is_full = not data
         return list(_batches(data))
 
-    def passed(self, batch: _Batch) -> None:
-        """Go on behind a batch."""
+    def skip(self, batch: _Batch) -> None:
+        """Continue after a batch."""
         self._next = batch.last_offset + 1
 
-    def put(self, batch: _Batch, messages: bytes) -> None:
-        """Take the messages of a batch, and go on behind it."""
-        self.passed(batch)
+    def add(self, batch: _Batch, messages: bytes) -> None:
+        """Add the messages of a batch, and continue after it."""
+        self.skip(batch)
         if messages:
             self.messages.append(messages)
             self.size += len(messages)
 
-    def end_with(self, error: RequestError) -> None:
-        """End here; what there is comes first, and the next fetch begins with the error."""
+    def stop_with(self, error: RequestError) -> None:
+        """Stop at an error; after messages it is left to the next fetch."""
         if self.messages:
             self.is_full = True
         else:
             self.error = error.code
 
     def cut(self, size: int) -> None:
-        """Keep so many bytes."""
+        """Cut the messages to so many bytes."""
         self.messages = [b"".join(self.messages)[:size]]
         self.size = min(self.size, size)
         self.is_full = True
 
     @property
     def offset(self) -> int:
-        """The first offset that the reader wants to have."""
+        """The requested offset."""
         offset: int = self.wanted["fetch_offset"]
         return offset
 
 
 class _Reading:
-    """A request on its way to its answer."""
+    """The state of a fetch request."""
 
     __slots__ = ("_bytes_max", "_order", "_pace", "_request", "_session", "_size", "_topics")
 
     def __init__(self, request: Request, session: Session) -> None:
-        """Begin with nothing read."""
+        """Begin without data."""
         self._request = request
         self._session = session
         self._topics = [
-            (topic["topic"], [_Part(each) for each in topic["partitions"]])
+            (topic["topic"], [_PartitionRead(each) for each in topic["partitions"]])
             for topic in request.body["topics"]
         ]
         self._order = [(name, part) for name, parts in self._topics for part in parts]
@@ -199,17 +199,17 @@ class _Reading:
 
     @property
     def logs(self) -> list[Log]:
-        """What can grow."""
+        """The logs to wait for."""
         return [part.log for _, part in self._order if part.log is not None]
 
     @property
     def has_more(self) -> bool:
-        """Whether there is something that was not there when it was read."""
+        """Whether a log has data after its last read."""
         return any(part.has_more for _, part in self._order)
 
     @property
     def is_enough(self) -> bool:
-        """Whether there is nothing to wait for."""
+        """Whether the fetch can be answered without waiting."""
         return (
             not self._order
             or self._size >= self._request.body["min_bytes"]
@@ -218,7 +218,7 @@ class _Reading:
 
     @property
     def response(self) -> Fields:
-        """What has come together."""
+        """The response from the data read so far."""
         return {
             "responses": [
                 {"topic": name, "partitions": [part.response for part in parts]}
@@ -226,19 +226,19 @@ class _Reading:
             ]
         }
 
-    async def go_on(self) -> None:
-        """Read on in every partition."""
+    async def read_more(self) -> None:
+        """Continue reading in every partition."""
         for name, part in self._order:
             await self._pace.take(0)
             others = self._size - part.size
             try:
                 await self._fill(name, part, others)
             except RequestError as error:
-                part.end_with(error)
+                part.stop_with(error)
             self._size = others + part.size
 
-    async def _fill(self, name: str, part: _Part, others: int) -> None:
-        """Read on in one partition; `others` is the size of what the others have given."""
+    async def _fill(self, name: str, part: _PartitionRead, others: int) -> None:
+        """Continue reading in one partition; `others` is the size of all other partitions' data."""
         left = self._bytes_max - others
         limit = min(part.wanted["partition_max_bytes"], left)
         is_cut = self._cuts and limit < left
@@ -255,20 +255,20 @@ class _Reading:
             await self._convert(topic, part, batches, limit, is_cut=is_cut)
 
     async def _convert(
-        self, topic: Topic, part: _Part, batches: list[_Batch], limit: int, *, is_cut: bool
+        self, topic: Topic, part: _PartitionRead, batches: list[_Batch], limit: int, *, is_cut: bool
     ) -> None:
-        """Give a partition the messages of batches, up to its limit."""
+        """Convert batches and add their messages to a partition, up to its limit."""
         for batch in batches:
             await self._pace.take(len(batch.data))
             if not batch.has_messages:
-                part.passed(batch)
+                part.skip(batch)
                 continue
             messages = await self._messages(topic, batch, part.offset)
             is_over = part.size + len(messages) > limit
             if is_over and part.messages and not is_cut:
                 part.is_full = True  # whole messages only, at least those of one batch
                 break
-            part.put(batch, messages)
+            part.add(batch, messages)
             if is_over and is_cut:
                 part.cut(limit)
                 break

@@ -1,9 +1,9 @@
-"""Message sets, what clients of the 0.8 to 0.10 era send and read, to batches and back.
+"""Conversion between batches and message sets, the format of Kafka 0.8 to 0.10 clients.
 
-Only batches of magic 2 are stored. What an old producer sends becomes one batch, with the codec of
-the wrapper that it came in; what an old consumer reads becomes messages again, one per record, or a
-wrapper per batch with its codec. The broker looks at the messages, not at the version of the
-request: old producers mix them (kafka.md 2.8).
+Only batches of magic 2 are stored. A message set becomes one batch, with the codec of its wrapper
+message; a batch is returned as messages, one per record, or as one wrapper message with its codec.
+The format is detected from the messages, not from the API version: old producers send either magic
+in any of these versions.
 """
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -27,30 +27,30 @@ _ATTRIBUTES_POSITION = 17  # of a message, int8
 
 
 def is_message_set(records: bytes) -> bool:
-    """Whether these are messages, so far as one can tell from the first: else a batch, or nothing.
+    """Return whether these are messages, by the first magic byte; otherwise a batch, or nothing.
 
-    The magic stands at the same place in all formats.
+    The magic byte is at the same position in all formats.
     """
     return len(records) > _ATTRIBUTES_POSITION and records[MAGIC_POSITION] < MAGIC
 
 
 class Conversion(NamedTuple):
-    """A producer's message set (see above), and the topic that is to store it."""
+    """The conversion of a producer's message set for a topic."""
 
     records: bytes
     config: TopicConfig
-    is_long: bool  # it, or all sets of its request together
+    is_long: bool  # this set, or all sets of its request together
 
     @property
     def is_slow(self) -> bool:
-        """Whether it takes long: not on the loop."""
+        """Whether it is too long for the event loop."""
         is_compressed = self.records[_ATTRIBUTES_POSITION] & _CODEC != 0
         return self.is_long or is_compressed or needs_compression(self.config, NONE)
 
     def run(self) -> bytes:
-        """The batch to be appended; RequestError when the messages are not what they should be."""
+        """Return the batch to append; RequestError if the messages are invalid."""
         try:
-            came, batch = self._unfolded()
+            came, batch = self._converted()
         except LimitExceeded as error:
             raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
         except Unsupported as error:
@@ -59,7 +59,7 @@ class Conversion(NamedTuple):
             raise RequestError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
         return compress_batch(self.config, batch, came)
 
-    def _unfolded(self) -> tuple[Compression, bytes]:
+    def _converted(self) -> tuple[Compression, bytes]:
         wrapper = read_wrapper(self.records)
         if wrapper is None:
             return NONE, convert_messages(self.records)
@@ -76,11 +76,11 @@ class Conversion(NamedTuple):
 
 
 def for_consumer(batch: "Buffer", magic: Literal[0, 1], offset: int, config: TopicConfig) -> bytes:
-    """The records of a stored batch as messages; b"" when there are none from an offset on.
+    """Convert a stored batch to messages; b"" if it has no record from an offset on.
 
-    RequestError for what cannot be told to an old consumer.
+    RequestError if an old consumer cannot read it.
     """
-    # A batch that was stored when the topic took larger ones is no bomb.
+    # A batch from a time when the topic allowed larger ones is not a decompression bomb.
     batch_bytes_max = max(config.integer("max.message.bytes"), len(memoryview(batch)))
     try:
         messages = down_convert(
@@ -92,7 +92,8 @@ def for_consumer(batch: "Buffer", magic: Literal[0, 1], offset: int, config: Top
         raise RequestError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
     except CodecError as error:
         raise RequestError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
-    # A wrapper is returned whole. When compaction has left nothing of it from the offset on, its
-    # reader would ask for that offset for ever: the wrapper's own offset is that of its last.
+    # A wrapper message is returned whole, and has the offset of its last message. If compaction has
+    # removed all its messages from the requested offset on, the consumer would request that offset
+    # forever.
     is_behind = int.from_bytes(messages[:_OFFSET_BYTES]) < offset
     return b"" if is_behind else messages

@@ -1,9 +1,9 @@
-"""ListOffsets v0: where segments begin, as consumers of the 0.8 and 0.9 era looked for offsets.
+"""ListOffsets v0, of Kafka 0.8 and 0.9 consumers: the base offsets of segments.
 
-The answer is a list, newest first: the starts of the segments that are as old as the time asked
-for, and of all if that is -1, before them the high watermark. -2 asks for the oldest one only. A
-segment is as old as its newest record, as retention sees it too; one without times counts by the
-last change of its file (kafka.md 2.5).
+The response is a list, newest first: the base offsets of the segments that are as old as the
+requested time. For -1 it is the high watermark and the base offsets of all segments, for -2 the
+oldest base offset only. The time of a segment is the largest timestamp of its records, as for
+retention; without timestamps, it is the modification time of its file.
 """
 
 from functools import partial
@@ -24,7 +24,7 @@ _EARLIEST = -2
 
 
 async def list_offsets(request: Request, session: Session) -> Fields:
-    """Look one partition up after the other."""
+    """Look up one partition after the other."""
     topics = []
     for topic in request.body["topics"]:
         partitions = []
@@ -48,7 +48,7 @@ async def _answer(session: Session, name: str, wanted: Fields) -> Fields:
 
 
 async def _offsets(session: Session, log: Log, timestamp: int) -> list[int]:
-    """Those as old as a time, newest first."""
+    """Return the offsets as old as a time, newest first."""
     segments = log.segment_entries
     start, end = log.log_start_offset, log.high_watermark
     starts = [min(max(base_offset, start), end) for base_offset, _, _ in segments]
@@ -62,10 +62,10 @@ async def _offsets(session: Session, log: Log, timestamp: int) -> list[int]:
         changes = partial(_changes_ms, log.folder, undated)
         try:
             changed_ms = await session.broker.io_thread.run(changes)
-        except (StorageError, FileNotFoundError) as error:  # retention may have been faster
+        except (StorageError, FileNotFoundError) as error:  # retention may have deleted it
             raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER) from error
         times = [changed_ms.get(base_offset, newest_ms) for base_offset, _, newest_ms in segments]
-    if segments[-1][1]:  # the end is as old as now, if there is anything before it
+    if segments[-1][1]:  # the time of the end is now, unless the last segment is empty
         starts.append(end)
         times.append(session.broker.clock.wall_ms())
     count = max((place for place, time in enumerate(times, 1) if time <= timestamp), default=0)

@@ -1,4 +1,4 @@
-"""What has a configuration: for each type of resource how it is described, checked and altered."""
+"""The types of config resources: how each is described, validated and altered."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from broker.protocols.kafka.configs import Resource
 
 
 class Kind(NamedTuple):
-    """One type of resource; RequestError refuses a name or a change."""
+    """One type of resource; its functions raise RequestError for an invalid name or change."""
 
     describe: Callable[[Session, str], list[ConfigEntry]]
     plan: Callable[[Session, str, ConfigChange], Awaitable[None]]
@@ -23,7 +23,7 @@ class Kind(NamedTuple):
 
 
 def kind(resource_type: int) -> Kind:
-    """How resources of that type are configured."""
+    """Return the functions for a resource type."""
     found = _KINDS.get(resource_type)
     if found is None:
         text = f"resource type {resource_type} has no configuration here"

@@ -1,4 +1,4 @@
-"""What the handlers of transactions share: error codes by version, ids for those who need one."""
+"""Common functions of the transaction handlers: error codes by version, producer ids."""
 
 from collections.abc import Mapping
 
@@ -12,24 +12,24 @@ from broker.protocols.kafka.api import Fields
 from broker.protocols.kafka.partitions import topics_of
 
 
-def abortable(code: ErrorCode, *, knows_it: bool) -> ErrorCode:
-    """What is said of a write outside of its transaction: newer producers abort it (KIP-890)."""
-    if code is ErrorCode.INVALID_TXN_STATE and knows_it:
+def abortable(code: ErrorCode, *, supports_abortable: bool) -> ErrorCode:
+    """Return the error of a write outside of a transaction: newer producers abort it (KIP-890)."""
+    if code is ErrorCode.INVALID_TXN_STATE and supports_abortable:
         return ErrorCode.TRANSACTION_ABORTABLE
     return code
 
 
 def number(code: ErrorCode, *, knows_fencing: bool) -> int:
-    """The number of an error; older clients know a fenced producer by an older code (KIP-588)."""
+    """Return the error code; for older clients the older code of a fenced producer (KIP-588)."""
     if code is ErrorCode.PRODUCER_FENCED and not knows_fencing:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return errors.number(code)
 
 
-async def offsets_partition(session: Session, group_id: str) -> TopicPartition:
-    """The partition that keeps a group's offsets, of a topic that is made on first need.
+async def offsets_place(session: Session, group_id: str) -> Place:
+    """Return the partition that stores a group's offsets; create its topic if necessary.
 
-    RequestError COORDINATOR_NOT_AVAILABLE, which clients retry, while that cannot be had.
+    RequestError COORDINATOR_NOT_AVAILABLE, which clients retry, if the topic cannot be created.
     """
     try:
         await session.broker.topics.offsets_topic()
@@ -39,7 +39,7 @@ async def offsets_partition(session: Session, group_id: str) -> TopicPartition:
 
 
 async def fresh_producer_id(session: Session) -> int:
-    """A producer id that nobody had; reserving a block of them may wait for the disk."""
+    """Return an unused producer id; reserving a block of ids may wait for the disk."""
     broker = session.broker
     try:
         return await broker.io_thread.run(broker.producer_ids.next_id)
@@ -50,7 +50,7 @@ async def fresh_producer_id(session: Session) -> int:
 async def partition_results(
     codes: Mapping[TopicPartition, ErrorCode], *, knows_fencing: bool
 ) -> list[Fields]:
-    """The answer to AddPartitionsToTxn about each partition, in order."""
+    """Return the results of AddPartitionsToTxn, sorted by partition."""
     rows: dict[str, list[Fields]] = {}
     in_order = await ascending(codes, NAMES_READ_PER_STEP)
     async for name, index in in_steps(in_order, NAMES_READ_PER_STEP):

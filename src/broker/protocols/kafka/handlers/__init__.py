@@ -1,1 +1,1 @@
-"""One file per API: its versions on top, then one function from request to response."""
+"""One module per API: its docstring lists the versions, `handle` serves a request."""

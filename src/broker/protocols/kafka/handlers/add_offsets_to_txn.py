@@ -10,7 +10,7 @@ _FENCED_SINCE = 2
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Add the partition that keeps a group's offsets."""
+    """Add the partition that stores a group's offsets."""
     body = request.body
     if not body["transactional_id"]:
         raise RequestError(ErrorCode.INVALID_REQUEST)

@@ -1,7 +1,7 @@
 """AddPartitionsToTxn, v0-5. v2 PRODUCER_FENCED; v3 flexible; v4 batched, verify_only (KIP-890).
 
-v5 TRANSACTION_ABORTABLE. Clients send up to v3, one transaction a request; v4 and v5 are what
-brokers send each other, and are served for whoever sends them.
+v5 TRANSACTION_ABORTABLE. Clients use up to v3, with one transaction per request; brokers use v4 and
+v5 between each other, and any client may.
 """
 
 from broker.core.lookup import check_partition, topic_by_name
@@ -14,7 +14,7 @@ from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP, TRANSACTIONS_PER_STEP
 from broker.protocols.kafka import transactions
 from broker.protocols.kafka.api import Api, Fields, Request
-from broker.protocols.kafka.partitions import each_once
+from broker.protocols.kafka.partitions import unique_partitions
 
 _FENCED_SINCE = 2
 _BATCHED_SINCE = 4
@@ -22,7 +22,7 @@ _ABORTABLE_SINCE = 5
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Add partitions to the transactions named, all of one or none."""
+    """Add partitions to each transaction, all or none of them."""
     body = request.body
     if request.version < _BATCHED_SINCE:
         producer = Producer(
@@ -47,9 +47,9 @@ async def _transaction(request: Request, session: Session, wanted: Fields) -> Fi
     places = await _places(wanted["topics"])
     if wanted["verify_only"]:
         response = await session.broker.transactions.verify(VerifyRequest(producer, tuple(places)))
-        knows_it = request.version >= _ABORTABLE_SINCE
+        supports_abortable = request.version >= _ABORTABLE_SINCE
         codes = {
-            place: transactions.abortable(code, knows_it=knows_it)
+            place: transactions.abortable(code, supports_abortable=supports_abortable)
             for place, code in zip(places, response.errors, strict=True)
         }
     else:
@@ -84,8 +84,8 @@ def _refusal(session: Session, place: TopicPartition) -> ErrorCode | None:
     return None
 
 
-async def _places(topics: list[Fields]) -> list[TopicPartition]:
-    return await each_once(topics, name="name", partitions="partitions")
+async def _places(topics: list[Fields]) -> list[Place]:
+    return await unique_partitions(topics, name="name", partitions="partitions")
 
 
 async def _results(request: Request, codes: dict[TopicPartition, ErrorCode]) -> list[Fields]:

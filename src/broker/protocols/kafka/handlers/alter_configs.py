@@ -1,8 +1,8 @@
 """AlterConfigs, v0-2. v1 throttle time; v2 flexible. Deprecated for IncrementalAlterConfigs.
 
-The keys of a request become the whole own configuration: what is not named goes back to the value
-that it stands over (KIP-133), so tools read all, change one and write all. Levels of loggers are
-not altered so, as in Kafka: whoever names one would reset all others.
+The keys of a request replace the resource's own configuration: a key that is not named is reset to
+the value that it overrides (KIP-133), so tools read all keys, change one and write all. As in Kafka
+loggers cannot be altered with this API: naming one level would reset all others.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""AlterPartitionReassignments, v0-1. v1 whether replicas may become more or fewer (KIP-455).
+"""AlterPartitionReassignments, v0-1. v1 allow_replication_factor_change (KIP-455).
 
-A partition can stay where it is, which is done as soon as it is asked for; there is no other broker
-to move to, and so never a move to cancel.
+There is no other broker. An assignment to this broker is complete at once, and there is never a
+reassignment to cancel.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from broker.protocols.kafka.api import Api, Fields, Request, message, refuse_wit
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Answer for each partition by itself."""
+    """Return a result for each partition."""
     topics = request.body["topics"]
     responses: list[Fields] = [
         {"name": topic["name"], "partitions": []}
@@ -56,7 +56,7 @@ def _check_replicas(replicas: Sequence[int] | None, node_id: int) -> None:
         raise RequestError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     if list(replicas) != [node_id]:
         raise RequestError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {node_id}, once"
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the replicas must be broker {node_id}, once"
         )
 
 

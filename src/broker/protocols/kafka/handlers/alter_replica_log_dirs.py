@@ -1,7 +1,7 @@
 """AlterReplicaLogDirs, v0-2. v2 flexible (KIP-113).
 
-There is one directory: a partition that is to go there stays where it is, and no other directory is
-known. As in Kafka the directory is looked at before the partition.
+There is one directory: a move to it changes nothing, and other directories are not found. As in
+Kafka the directory is checked before the partition.
 """
 
 from broker.core.session import Session
@@ -14,7 +14,7 @@ from broker.protocols.kafka.partitions import topics_of
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Answer for each partition; nothing moves."""
+    """Return a result for each partition; none is moved."""
     own = str(session.broker.config.data_dir)
     results: dict[str, list[Fields]] = {}
     named = (

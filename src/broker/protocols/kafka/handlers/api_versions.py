@@ -1,8 +1,7 @@
 """ApiVersions, v0-4. v1 throttle time; v3 flexible, client software (KIP-511); v4 features from 0.
 
-A version we do not know is answered in version 0 with error 35 and the whole list, so that the
-client can ask again in one that both sides know. Features are advertised once they are true
-(KIP-584).
+An unsupported version is answered in version 0 with error 35 and the list of APIs, so that the
+client can retry in a supported version. Features: KIP-584.
 """
 
 import re
@@ -20,7 +19,7 @@ _SOFTWARE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 
 
 def build(advertised: Callable[[], list[Fields]]) -> Api:
-    """The API, given the list that it shows; the list holds this API too, hence the detour."""
+    """Create the API; `advertised` returns the list of APIs, which has this one too."""
 
     def handle(request: Request, _session: Session) -> Fields:
         code = ErrorCode.NONE if _names_its_software(request) else ErrorCode.INVALID_REQUEST
@@ -39,7 +38,7 @@ def build(advertised: Callable[[], list[Fields]]) -> Api:
 
 
 def unsupported(api_keys: list[Fields]) -> Fields:
-    """The response to a version above ours; its own version is 0."""
+    """Return the response to an unsupported version, to be encoded in version 0."""
     return {"error_code": errors.number(ErrorCode.UNSUPPORTED_VERSION), "api_keys": api_keys}
 
 

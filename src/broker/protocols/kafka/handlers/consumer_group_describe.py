@@ -8,21 +8,21 @@ from broker.core.session import Session
 from broker.core.steps import StepBudget, in_steps
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, once
+from broker.protocols.kafka.api import Api, Fields, Request, unique
 from broker.protocols.kafka.assignments import topic_partitions
 from broker.protocols.kafka.operations import GROUP_OPERATIONS, NOT_ASKED
 
 _CLASSIC, _CONSUMER = 0, 1
-_MEMBER_COST = 4  # of one without partitions, beside that of a topic
+_MEMBER_COST = 4  # of a member, where each of its topics costs 1
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Show one group after the other, each as it was in its step.
+    """Describe one group after the other, each as it was in its step.
 
     A group may have a thousand members, and each of them thousands of partitions.
     """
     groups = session.broker.groups
-    wanted = await once(request.body["group_ids"])
+    wanted = await unique(request.body["group_ids"])
     is_asked = request.body["include_authorized_operations"]
     operations = GROUP_OPERATIONS if is_asked else NOT_ASKED
     return {
@@ -71,7 +71,7 @@ def _member(described: DescribedConsumerMember, names: Mapping[bytes, str]) -> F
 
 
 def _assignment(partitions: Partitions, names: Mapping[bytes, str]) -> Fields:
-    """Topics that exist no more are left out: they have no name."""
+    """Return an assignment without deleted topics, which have no name."""
     named = [
         {**each, "topic_name": names[each["topic_id"]]}
         for each in topic_partitions(partitions)

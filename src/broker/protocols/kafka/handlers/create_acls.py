@@ -1,6 +1,6 @@
 """CreateAcls, v0-3. v1 pattern type; v2 flexible; v3 users as resources.
 
-There is no authorizer, so there are no rules.
+There is no authorizer, so there are no ACLs.
 """
 
 from broker.core.session import Session
@@ -11,7 +11,7 @@ from broker.protocols.kafka.handlers.describe_acls import NO_AUTHORIZER
 
 
 def handle(request: Request, _session: Session) -> Fields:
-    """Refuse each: nothing would obey it."""
+    """Return SECURITY_DISABLED for each ACL: it would not be enforced."""
     refused = {
         "error_code": errors.number(ErrorCode.SECURITY_DISABLED),
         "error_message": NO_AUTHORIZER,

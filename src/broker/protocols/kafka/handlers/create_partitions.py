@@ -1,8 +1,8 @@
 """CreatePartitions, v0-3. v2 flexible; v3 may be throttled (KIP-599).
 
-The count is the total that a topic shall have (KIP-195). New partitions are complete before the
-answer leaves, so timeout_ms is never reached. Every topic asked for has a result: librdkafka takes
-an empty list for a failure.
+The count is the new total of a topic (KIP-195). New partitions are complete before the response is
+sent, so timeout_ms is not used. Every requested topic has a result: librdkafka treats an empty list
+as an error.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from broker.protocols.kafka.api import Api, Fields, Request, message
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Enlarge each topic by itself; one that fails does not hold up the others."""
+    """Add partitions to each topic; an error of one does not affect the others."""
     wanted = request.body["topics"]
     count: Counter[str] = Counter()
     by_name: dict[str, Fields] = {}

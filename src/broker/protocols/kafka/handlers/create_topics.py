@@ -1,7 +1,7 @@
 """CreateTopics, v0-7. v1 validate_only, error message; v2 throttle time; v4 -1 means the default.
 
-v5 flexible, the answer shows the new topic (KIP-525); v6 may be throttled; v7 topic id. A topic is
-complete before the answer leaves, so timeout_ms is never reached.
+v5 flexible, the response describes the new topic (KIP-525); v6 may be throttled; v7 topic id. A
+topic is complete before the response is sent, so timeout_ms is not used.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from broker.protocols.kafka.configs import entry_fields
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Create each topic by itself; one that fails does not hold up the others."""
+    """Create each topic; an error of one does not affect the others."""
     wanted = request.body["topics"]
     count: Counter[str] = Counter()
     by_name: dict[str, Fields] = {}

@@ -2,13 +2,13 @@
 
 from broker.core.session import Session
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, ask_in_turns, once
+from broker.protocols.kafka.api import Api, Fields, Request, call_in_turns, unique
 
 
 async def handle(request: Request, session: Session) -> Fields:
     """Delete each group with all its offsets."""
-    group_ids = await once(request.body["groups_names"])
-    codes = await ask_in_turns(session.broker.groups.delete_group, group_ids)
+    group_ids = await unique(request.body["groups_names"])
+    codes = await call_in_turns(session.broker.groups.delete_group, group_ids)
     return {
         "results": [
             {"group_id": group_id, "error_code": errors.number(code)}

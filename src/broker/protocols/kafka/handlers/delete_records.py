@@ -1,8 +1,8 @@
 """DeleteRecords, v0-2. v2 flexible (KIP-107).
 
-Records below an offset can be read no more once the answer leaves, and after no restart: where each
-log begins is made durable for all partitions of the request in one write, however long that takes;
-timeout_ms is for replicas.
+When the response is sent, records below the offset cannot be read any more, even after a restart:
+the new log start offsets of all partitions of the request are made durable in one write before.
+timeout_ms is not used, because it is for replicas.
 """
 
 from broker.core.log import Log
@@ -20,7 +20,7 @@ _NO_START = -1
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Delete in each partition by itself; of one that is named twice the last offset counts."""
+    """Delete in each partition; if one is named twice, the last offset is used."""
     named = (
         (topic["name"], each["partition_index"], each["offset"])
         for topic in request.body["topics"]
@@ -55,7 +55,7 @@ def _plan(session: Session, name: str, partition: int, offset: int) -> tuple[Log
 
 
 async def _delete(session: Session, planned: list[tuple[Log, int]]) -> RequestError | None:
-    """Make it durable that logs begin later, then do so; what to answer for all if it fails."""
+    """Make the new log start offsets durable, then apply them; return the error if that fails."""
     if not planned:
         return None
     try:

@@ -1,7 +1,7 @@
 """DeleteTopics, v0-6. v1 throttle time; v3 TOPIC_DELETION_DISABLED; v4 flexible.
 
-v5 error message, may be throttled; v6 by name or by id (KIP-516). Internal topics stay: the groups
-that live in them are deleted by other means.
+v5 error message, may be throttled; v6 by name or by id (KIP-516). Internal topics cannot be
+deleted; groups are deleted with DeleteGroups.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ _BY_ID_SINCE = 6
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Delete each topic by itself, by its id where the request has one."""
+    """Delete each topic, by its id if the request has one."""
     if request.version >= _BY_ID_SINCE:
         wanted = [(each["name"], each["topic_id"]) for each in request.body["topics"]]
     else:

@@ -1,17 +1,17 @@
 """DescribeAcls, v0-3. v1 pattern type; v2 flexible; v3 users as resources.
 
-There is no authorizer, so there are no rules.
+There is no authorizer, so there are no ACLs.
 """
 
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message
 
-NO_AUTHORIZER = "this broker has no authorizer: everybody who reaches it may do everything"
+NO_AUTHORIZER = "this broker has no authorizer: every client that can connect may do everything"
 
 
 def handle(_request: Request, _session: Session) -> Fields:
-    """Refuse: an empty list would mean that nobody may do anything."""
+    """Return SECURITY_DISABLED: an empty list would mean that no one has access."""
     raise RequestError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
 
 

@@ -1,6 +1,6 @@
-"""DescribeClientQuotas, v0-1. v1 flexible. Nobody has a quota, none can be set yet (KIP-546).
+"""DescribeClientQuotas, v0-1. v1 flexible. There are no quotas, and none can be set (KIP-546).
 
-A filter is checked as Kafka's QuotaImage does, so that a tool learns of its mistake here, too.
+Filters are validated as by Kafka's QuotaImage, so that an invalid one gets an error here too.
 """
 
 from broker.core.session import Session
@@ -13,7 +13,7 @@ _USER, _CLIENT_ID, _IP = "user", "client-id", "ip"
 
 
 def handle(request: Request, _session: Session) -> Fields:
-    """No entry, whoever is asked for; RequestError for a filter that is none."""
+    """Return no entries; RequestError for an invalid filter."""
     components = request.body["components"]
     types = [each["entity_type"] for each in components]
     for each in components:

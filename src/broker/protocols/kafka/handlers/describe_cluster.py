@@ -10,7 +10,7 @@ _CONTROLLERS = 2
 
 
 def handle(request: Request, session: Session) -> Fields:
-    """One broker, which is its own controller."""
+    """Describe the cluster of one broker, which is also the controller."""
     broker = session.broker
     endpoint_type = request.body["endpoint_type"]
     if endpoint_type == _CONTROLLERS:

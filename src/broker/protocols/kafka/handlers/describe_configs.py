@@ -1,8 +1,9 @@
 """DescribeConfigs, v0-4. v1 synonyms and sources; v3 types and documentation; v4 flexible.
 
-All keys of a topic, group or broker are shown, with their defaults, because tools read, change and
-write them; of all brokers, which have no name, only what was altered for them. A broker's key that
-is only given at the start is read-only. Loggers have levels.
+All keys of a topic, group or broker are returned, with their defaults, because tools read, change
+and write them; for the cluster-wide default (an empty broker name), only keys that were altered.
+Keys that are read at the start only are read-only. The keys of a logger resource are loggers, with
+levels as values.
 """
 
 from broker.core.session import Session
@@ -11,7 +12,7 @@ from broker.model.config import ConfigEntry
 from broker.model.errors import RequestError
 from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP, NAMES_READ_PER_STEP
 from broker.protocols.kafka import errors, resources
-from broker.protocols.kafka.api import Api, Fields, Request, message, once
+from broker.protocols.kafka.api import Api, Fields, Request, message, unique
 from broker.protocols.kafka.configs import (
     description_fields,
     entry_fields,
@@ -20,7 +21,7 @@ from broker.protocols.kafka.configs import (
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Describe each resource once, in the order asked; others have their turns meanwhile."""
+    """Describe each resource once, in request order, in steps."""
     wanted: dict[tuple[int, str], Fields] = {}
     async for part in in_parts(request.body["resources"], NAMES_READ_PER_STEP):
         wanted.update(((each["resource_type"], each["resource_name"]), each) for each in part)
@@ -45,7 +46,7 @@ async def _result(request: Request, session: Session, wanted: Fields) -> Fields:
         return answer
     keys = wanted["configuration_keys"]
     if keys:
-        keys = set(await once(keys))
+        keys = set(await unique(keys))
     answer["configs"] = [
         _config(request, entry) for entry in entries if not keys or entry.name in keys
     ]

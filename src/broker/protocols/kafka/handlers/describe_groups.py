@@ -1,7 +1,7 @@
 """DescribeGroups, v0-6. v3 authorized operations (KIP-430); v4 static members; v5 flexible.
 
-v6 a group that nobody knows is GROUP_ID_NOT_FOUND (KIP-1043); before it was just Dead. Each group
-asked for is answered once: librdkafka aborts the process when one is missing.
+v6 GROUP_ID_NOT_FOUND for a group that does not exist (KIP-1043); before v6 it is Dead without
+error. Each requested group has one result: librdkafka aborts the process if one is missing.
 """
 
 from broker.core.groups.commands import GroupDescription, GroupState
@@ -9,7 +9,7 @@ from broker.core.session import Session
 from broker.core.steps import in_steps
 from broker.model.errors import ErrorCode
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, once
+from broker.protocols.kafka.api import Api, Fields, Request, unique
 from broker.protocols.kafka.operations import GROUP_OPERATIONS, NOT_ASKED
 
 _NOT_FOUND_SINCE = 6
@@ -17,7 +17,7 @@ _NOT_FOUND_SINCE = 6
 
 async def handle(request: Request, session: Session) -> Fields:
     """Describe one group after the other; each may have a thousand members."""
-    wanted = await once(request.body["groups"])
+    wanted = await unique(request.body["groups"])
     return {
         "groups": [
             _fields(request, await session.broker.groups.describe_group(group_id))

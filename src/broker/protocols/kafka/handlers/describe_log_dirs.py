@@ -1,9 +1,9 @@
 """DescribeLogDirs, v0-5. v2 flexible; v3 error; v4 total and usable bytes (KIP-827); v5 cordoned.
 
-There is one directory, and every partition is where it belongs: nothing lags, nothing moves between
-directories (KIP-113). A size is that of the log, without what a file has in reserve. The answer is
-made in steps: a topic that is deleted between two of them may be left out, and each size is that of
-its step.
+There is one directory, so no partition is moved between directories and there is no lag (KIP-113).
+A partition's size is that of its log, without preallocated space of files. The response is built in
+steps: a topic that is deleted between two of them may be missing, and each size is that of its
+step.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,13 +17,13 @@ from broker.model.errors import ErrorCode, StorageError
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request
-from broker.protocols.kafka.partitions import each_once
+from broker.protocols.kafka.partitions import unique_partitions
 
 _Named: TypeAlias = Iterator[tuple[Topic, Iterable[int]]]
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Describe what was asked for, or everything; what does not exist is left out."""
+    """Describe the requested partitions, or all; those that do not exist are left out."""
     broker = session.broker
     directory: Fields = {"error_code": 0, "log_dir": str(broker.config.data_dir), "topics": []}
     try:
@@ -48,8 +48,8 @@ async def handle(request: Request, session: Session) -> Fields:
 
 
 async def _named(topics: Topics, wanted: list[Fields]) -> _Named:
-    """The topics that there are, each with those of the partitions asked for that it has."""
-    places = await each_once(wanted, name="topic", partitions="partitions")
+    """Return the existing topics, each with its existing partitions of those requested."""
+    places = await unique_partitions(wanted, name="topic", partitions="partitions")
     found: dict[Topic, list[int]] = {}
     async for name, partition in in_steps(places, PARTITIONS_ANSWERED_PER_STEP):
         topic = topics.get(name)
@@ -59,7 +59,7 @@ async def _named(topics: Topics, wanted: list[Fields]) -> _Named:
 
 
 def _rows(named: _Named) -> Iterator[tuple[Topic, Fields]]:
-    """Each partition that there is, with its topic."""
+    """Yield each existing partition with its topic."""
     for topic, partitions in named:
         for partition in partitions:
             log = topic.log(partition)

@@ -1,6 +1,6 @@
-"""DescribeProducers, v0-0: what each partition knows of its producers (KIP-664).
+"""DescribeProducers, v0-0: the active producers of each partition (KIP-664).
 
-Who looks for a hanging transaction compares this with what the transaction coordinator knows.
+Tools find hanging transactions by comparing this with the transaction coordinator's state.
 """
 
 from broker.core.lookup import log_of, topic_by_name
@@ -9,14 +9,14 @@ from broker.core.steps import in_steps
 from broker.model.errors import RequestError
 from broker.model.limits import PRODUCERS_DESCRIBED_PER_STEP
 from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message
-from broker.protocols.kafka.partitions import each_once, rows_by_topic, topics_of
+from broker.protocols.kafka.partitions import rows_by_topic, topics_of, unique_partitions
 
 
 async def handle(request: Request, session: Session) -> Fields:
     """Describe one partition after the other; each may have ten thousand producers."""
     topics = request.body["topics"]
     answers = await rows_by_topic(topic["name"] for topic in topics)
-    places = await each_once(topics, name="name", partitions="partition_indexes")
+    places = await unique_partitions(topics, name="name", partitions="partition_indexes")
     async for name, index in in_steps(places, 1):
         answers[name].append(await _partition(session, name, index))
     return {"topics": await topics_of(answers, name="name", partitions="partitions")}

@@ -1,7 +1,7 @@
 """DescribeQuorum, v0-2. v1 times of the last fetch (KIP-836); v2 messages, directories, nodes.
 
-The quorum of one: this broker decides alone, and has since the cluster was made. Its log is the
-metadata store; a change is an offset of it, final as soon as it is made.
+This broker is the only voter since the cluster was created. The metadata store is the quorum's log:
+each change has one offset, and is committed at once.
 """
 
 from broker.core.session import Session
@@ -14,12 +14,12 @@ from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message
 
 _TOPIC = "__cluster_metadata"
 _PARTITION = 0
-_EPOCH = 1  # as a quorum has it after its first election, of which there is no second here
-_LISTENER = "PLAINTEXT"  # no other protocol is spoken
+_EPOCH = 1  # of the first election, which is the only one
+_LISTENER = "PLAINTEXT"  # the only security protocol
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Describe the partition that there is."""
+    """Describe the metadata partition."""
     try:
         revision = await session.broker.metadata_revision()
     except StorageError as error:

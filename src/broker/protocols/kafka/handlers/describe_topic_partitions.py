@@ -1,11 +1,11 @@
 """DescribeTopicPartitions, v0-0: topics by name, some partitions at a time (KIP-966).
 
-Topics stand in the order of their names, whatever the order of the request, so that a cursor, the
-first partition that is not told yet, says which are left. No topics means all. An answer ends after
-as many partitions as the client or the broker allows.
+Topics are sorted by name, independent of the request, so that the cursor, the first partition that
+is not described yet, determines the rest. No topics means all. A response ends after the limit of
+partitions of the client or of the broker.
 
-The answer is made in steps: a topic that is deleted between two of them is unknown, or left out if
-all were asked for; each partition is described as it was in its step.
+The response is built in steps: a topic that is deleted between two of them is unknown, or left out
+if all topics are requested; each partition is described as it was in its step.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,20 +28,20 @@ from broker.protocols.kafka.api import Api, Fields, Request
 from broker.protocols.kafka.handlers.metadata import describe_partition
 from broker.protocols.kafka.operations import TOPIC_OPERATIONS
 
-# Who else could lead without losing records; Java's client fails on the null that it may be.
+# There are no other replicas; null would be valid, but the Java client fails on it.
 _NO_OTHERS: Fields = {"eligible_leader_replicas": [], "last_known_elr": []}
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Describe topics from the cursor on, until the limit."""
+    """Describe topics from the cursor on, up to the limit."""
     cursor = request.body["cursor"]
     if cursor and cursor["partition_index"] < 0:
         error = RequestError(ErrorCode.INVALID_REQUEST)
         return {"topics": [_refused(each["name"], error) for each in request.body["topics"]]}
-    room = request.body["response_partition_limit"]
-    room = min(room, DESCRIBED_PARTITIONS_MAX) if room > 0 else DESCRIBED_PARTITIONS_MAX
+    limit = request.body["response_partition_limit"]
+    limit = min(limit, DESCRIBED_PARTITIONS_MAX) if limit > 0 else DESCRIBED_PARTITIONS_MAX
     node_id = session.broker.node_id
-    page = _Page(room)
+    page = _Page(limit)
     topics: list[Fields] = []
     rows = page.rows(session, await _wanted(request, session))
     async for part in in_parts(rows, PARTITIONS_ANSWERED_PER_STEP):
@@ -55,17 +55,17 @@ async def handle(request: Request, session: Session) -> Fields:
 
 
 class _Page:
-    """What one answer has room for, and where the next one begins."""
+    """The partitions of one response, and the cursor of the next one."""
 
-    def __init__(self, room: int) -> None:
-        """Begin with room for so many partitions."""
+    def __init__(self, limit: int) -> None:
+        """Begin with a limit of partitions."""
         self.next_cursor: Fields | None = None
-        self._room = room
+        self._partitions_left = limit
 
     def rows(self, session: Session, wanted: Iterable[tuple[str, int]]) -> Iterator[Fields | Log]:
-        """Each topic that is wanted from a partition on, followed by its partitions' logs."""
+        """Yield each topic, followed by the logs of its partitions from the first one on."""
         for name, first in wanted:
-            if self._room == 0:
+            if self._partitions_left == 0:
                 self.next_cursor = _cursor(name, first)
                 return
             try:
@@ -74,8 +74,8 @@ class _Page:
                 yield _refused(name, error)
                 continue
             logs = topic.logs
-            last = min(len(logs), first + self._room)
-            self._room -= max(last - first, 0)
+            last = min(len(logs), first + self._partitions_left)
+            self._partitions_left -= max(last - first, 0)
             yield _topic(topic)
             yield from islice(logs, first, last)
             if last < len(logs):
@@ -84,7 +84,7 @@ class _Page:
 
 
 async def _wanted(request: Request, session: Session) -> Iterator[tuple[str, int]]:
-    """The topics that are left, in order, each with its first partition that is."""
+    """Return the topics from the cursor on, sorted, each with its first partition."""
     cursor = request.body["cursor"]
     start, partition = (cursor["topic_name"], cursor["partition_index"]) if cursor else ("", 0)
     named = request.body["topics"]

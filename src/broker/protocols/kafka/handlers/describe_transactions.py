@@ -5,12 +5,12 @@ from broker.core.steps import in_steps
 from broker.core.transactions.records import by_topic
 from broker.model.errors import ErrorCode
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, once
+from broker.protocols.kafka.api import Api, Fields, Request, unique
 
 
 async def handle(request: Request, session: Session) -> Fields:
     """Describe one id after the other; each may have thousands of partitions."""
-    wanted = await once(request.body["transactional_ids"])
+    wanted = await unique(request.body["transactional_ids"])
     return {
         "transaction_states": [await _describe(session, each) async for each in in_steps(wanted, 1)]
     }

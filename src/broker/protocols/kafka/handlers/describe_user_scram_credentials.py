@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials, v0-0. There are no users, none can be made yet (KIP-554)."""
+"""DescribeUserScramCredentials, v0-0. There are no users, and none can be created (KIP-554)."""
 
 from collections import Counter
 
@@ -11,7 +11,7 @@ from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message
 
 
 async def handle(request: Request, _session: Session) -> Fields:
-    """None of all users; each that is named is unknown, or is named twice."""
+    """Return an error for each named user, and nothing for all users."""
     count: Counter[str] = Counter()
     async for part in in_parts(request.body["users"] or (), NAMES_READ_PER_STEP):
         count.update(each["name"] for each in part)

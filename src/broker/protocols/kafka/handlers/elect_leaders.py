@@ -1,7 +1,7 @@
 """ElectLeaders, v0-2. v1 election type (KIP-460); v2 flexible.
 
-The only replica of every partition leads it, so no election is needed; while its disk has failed
-nobody else could win one, however unclean.
+Each partition is led by its only replica, so no election is needed; if it is offline, there is no
+other replica to elect, not even in an unclean election.
 """
 
 from broker.core.lookup import check_partition, topic_by_name
@@ -11,7 +11,7 @@ from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, message
-from broker.protocols.kafka.partitions import each_once, topics_of
+from broker.protocols.kafka.partitions import topics_of, unique_partitions
 
 _PREFERRED, _UNCLEAN = 0, 1
 _OF_OFFLINE = {
@@ -21,7 +21,7 @@ _OF_OFFLINE = {
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Answer for each partition asked for; who asks for all is told those that need an election."""
+    """Return a result for each requested partition; for all: for those that are offline."""
     election_type = request.body["election_type"]
     if election_type not in _OF_OFFLINE:
         raise RequestError(ErrorCode.INVALID_REQUEST)
@@ -29,7 +29,7 @@ async def handle(request: Request, session: Session) -> Fields:
     if wanted is None:
         asked = await _all_offline(session)
     else:
-        asked = await each_once(wanted, name="topic", partitions="partitions")
+        asked = await unique_partitions(wanted, name="topic", partitions="partitions")
     results: dict[str, list[Fields]] = {}
     async for name, partition in in_steps(asked, PARTITIONS_ANSWERED_PER_STEP):
         result = _result(session, election_type, name, partition)

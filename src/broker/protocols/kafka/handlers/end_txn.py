@@ -1,7 +1,7 @@
 """EndTxn, v0-5. v2 PRODUCER_FENCED; v3 flexible; v4 TRANSACTION_ABORTABLE.
 
-v5 raises the producer's epoch with each end and says which it has now (KIP-890). Answered when the
-decision is durable; the markers follow.
+v5 increments the producer epoch with each end and returns it (KIP-890). The response is sent when
+the decision is durable; the markers are written after that.
 """
 
 from broker.core.session import Session

@@ -1,14 +1,14 @@
-"""Fetch, v0-18: read whole batches, or wait for some.
+"""Fetch, v0-18: read whole batches, or wait for data.
 
-v0-3 read messages of the 0.8 to 0.10 era (old_fetch.py): v1 throttle time, v2 messages of magic 1,
-v3 a limit for all partitions together (KIP-74). v4 batches of magic 2, isolation level; v5 log
-start offset; v7 sessions (KIP-227); v9 leader epochs (KIP-320); v10 zstd (KIP-110); v11 rack
-(KIP-392); v12 flexible, diverging epochs (KIP-595); v13 topic ids; v14 tiered storage; v15 replica
-state; v16 node endpoints; v17 and v18 concern followers only.
+v0-3 return message sets (old_fetch.py): v1 throttle time, v2 messages of magic 1, v3 a limit over
+all partitions (KIP-74). v4 batches of magic 2, isolation level; v5 log start offset; v7 sessions
+(KIP-227); v9 leader epochs (KIP-320); v10 zstd (KIP-110); v11 rack (KIP-392); v12 flexible,
+diverging epochs (KIP-595); v13 topic ids; v14 tiered storage; v15 replica state; v16 node
+endpoints; v17 and v18 are for followers only.
 
-The native path serves the usual request, and sessions. This one serves every request, each by
-itself: a full fetch is answered with session id 0, which is Kafka's "no session", and an
-incremental one as unknown, so its client starts again in full.
+The native path serves most requests, and fetch sessions. This handler serves every request without
+sessions: a full fetch is answered with session id 0, which is Kafka's "no session", and an
+incremental one with FETCH_SESSION_ID_NOT_FOUND, after which the client sends a full fetch.
 """
 
 from asyncio import get_running_loop
@@ -43,28 +43,28 @@ _LENGTH_END = 12
 
 
 class _Reading:
-    """One pass over the request's partitions: what they have at this moment."""
+    """One pass over the request's partitions."""
 
     __slots__ = ("_bytes_left", "bytes_read", "is_final", "logs", "request", "responses", "session")
 
     def __init__(self, request: Request, session: Session) -> None:
-        """Begin with nothing read."""
+        """Begin without data."""
         self.request = request
         self.session = session
         fetch_max = session.broker.config.integer("fetch.max.bytes")
         self._bytes_left = min(request.body["max_bytes"], fetch_max)
         self.bytes_read = 0
-        self.is_final = False  # an error, or something else that the client must learn now
+        self.is_final = False  # an error or a diverging epoch: respond without waiting
         self.logs: list[Log] = []
         self.responses: list[Fields] = []
 
     @property
     def is_enough(self) -> bool:
-        """Whether there is nothing to wait for."""
+        """Whether the fetch can be answered without waiting."""
         return self.is_final or not self.logs or self.bytes_read >= self.request.body["min_bytes"]
 
     def each(self) -> Iterator[None]:
-        """Read every partition in the request's order, one a step."""
+        """Read every partition in request order, one per step."""
         for wanted in self.request.body["topics"]:
             named = {"topic": wanted["topic"], "topic_id": wanted["topic_id"]}
             partitions: list[Fields] = []
@@ -117,7 +117,7 @@ class _Reading:
         return fields
 
     def _records(self, log: Log, wanted: Fields, end: int) -> bytes:
-        """At least one batch for the first partition that has any, within the limits after it."""
+        """Read within the limits, but at least one batch of the first partition that has data."""
         offset = wanted["fetch_offset"]
         if not log.log_start_offset <= offset <= log.log_end_offset:
             raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -136,7 +136,7 @@ class _Reading:
 
 
 def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
-    """Read once; if that is too little, wait and read again."""
+    """Read once; below `min_bytes`, wait and read again."""
     body = request.body
     if body["session_epoch"] > 0:
         raise RequestError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -169,9 +169,9 @@ async def _read(request: Request, session: Session) -> _Reading:
 
 
 async def _wait(request: Request, session: Session, reading: _Reading) -> Fields:
-    """Read again whenever a partition grows, until it is enough or the time is over.
+    """Read again whenever a partition grows, until it is enough or `max_wait_ms` has passed.
 
-    It ends early when others need the memory that the request takes.
+    It ends early if other requests need its memory.
     """
     wait_ms = min(request.body["max_wait_ms"], FETCH_WAIT_MS_MAX)
     loop = get_running_loop()
@@ -197,7 +197,7 @@ def _is_follower(request: Request) -> bool:
 
 
 def _not_a_follower(wanted: Fields) -> Fields:
-    """No partition has replicas elsewhere; a stranger may not read above the high watermark."""
+    """Refuse a fetch of a follower: there are none, and it would read above the high watermark."""
     partition = {
         "error_code": errors.number(ErrorCode.NOT_LEADER_OR_FOLLOWER),
         "high_watermark": -1,
@@ -211,7 +211,7 @@ def _not_a_follower(wanted: Fields) -> Fields:
 
 
 def _diverging_epoch(log: Log, wanted: Fields) -> Fields | None:
-    """Where the reader's log and ours part, if it has records that we do not have (KIP-595)."""
+    """Return the end of the last common epoch if the client has read truncated data (KIP-595)."""
     epoch = wanted["last_fetched_epoch"]
     if epoch == -1:
         return None
@@ -224,17 +224,17 @@ def _diverging_epoch(log: Log, wanted: Fields) -> Fields | None:
 
 
 def _aborted(log: Log, start: int, records: bytes) -> list[Fields]:
-    """The aborted transactions that have some of these records, by their first offsets."""
+    """Return the aborted transactions among these records, sorted by first offset."""
     end = scan_headers(records)[-1].last_offset + 1
     try:
         found = log.aborted_transactions(start, end)
-    except StorageError as error:  # without the list, aborted records would pass for good
+    except StorageError as error:  # without the list, aborted records would be delivered
         raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR) from error
     return [{"producer_id": each, "first_offset": first} for each, first, _ in found]
 
 
 def _codecs(records: bytes) -> Iterator[int]:
-    """The compression of each batch."""
+    """Yield the compression codec of each batch."""
     position = 0
     while position < len(records):
         yield records[position + ATTRIBUTES_POSITION + 1] & _CODEC

@@ -1,14 +1,14 @@
 """FindCoordinator, v0-6. v1 key type; v3 flexible; v4 several keys (KIP-699); v6 share groups.
 
-This broker coordinates every group and every transactional id; the first question creates the topic
-that they live in.
+This broker is the coordinator of every group and transactional id; the first request creates the
+internal topic.
 """
 
 from broker.core.session import Session
 from broker.core.steps import in_parts
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import NAMES_READ_PER_STEP
-from broker.protocols.kafka.api import Api, Fields, Request, once, refuse_with_message
+from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message, unique
 
 _BATCHED_SINCE = 4
 _GROUP = 0
@@ -16,12 +16,12 @@ _TRANSACTION = 1
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """The same answer for every key of a type."""
+    """Return this broker for every key."""
     answer = await _coordinator(request.body["key_type"], session)
     if request.version < _BATCHED_SINCE:
         return answer
     found: list[Fields] = []
-    async for part in in_parts(await once(request.body["coordinator_keys"]), NAMES_READ_PER_STEP):
+    async for part in in_parts(await unique(request.body["coordinator_keys"]), NAMES_READ_PER_STEP):
         found += ({"key": key, **answer} for key in part)
     return {"coordinators": found}
 

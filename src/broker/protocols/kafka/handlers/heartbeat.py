@@ -3,11 +3,11 @@
 from broker.core.groups.commands import HeartbeatRequest
 from broker.core.session import Session
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Later, Request, then
+from broker.protocols.kafka.api import Api, DeferredResponse, Fields, Request, respond_with
 
 
-def handle(request: Request, session: Session) -> Fields | Later:
-    """Keep a member's session alive."""
+def handle(request: Request, session: Session) -> Fields | DeferredResponse:
+    """Extend a member's session."""
     body = request.body
     command = HeartbeatRequest(
         group_id=body["group_id"],
@@ -15,7 +15,7 @@ def handle(request: Request, session: Session) -> Fields | Later:
         instance_id=body["group_instance_id"],
         generation=body["generation_id"],
     )
-    return then(
+    return respond_with(
         session.broker.groups.heartbeat(command), lambda code: {"error_code": errors.number(code)}
     )
 

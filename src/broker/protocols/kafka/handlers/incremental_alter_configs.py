@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs, v0-1. v1 flexible (KIP-339).
 
-Each key is set, deleted (back to what it stands over), appended to or subtracted from; the last two
-are for lists. What is not named stays as it is.
+Each key is set, deleted (reset to the value that it overrides), appended to or subtracted from; the
+last two are for lists. Keys that are not named are unchanged.
 """
 
 from broker.core.session import Session

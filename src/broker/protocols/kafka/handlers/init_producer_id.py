@@ -1,7 +1,7 @@
 """InitProducerId, v0-5. v2 flexible; v3 known id and epoch (KIP-360); v4 PRODUCER_FENCED.
 
 v5 TRANSACTION_ABORTABLE; v6 is unstable in Kafka 4.3. Without a transactional id every request gets
-a new id, whatever the client held before; with one, its producer gets the next epoch and all older
+a new producer id, even if it has an old one; with one, the producer gets the next epoch and older
 instances are fenced.
 """
 
@@ -17,7 +17,7 @@ _FENCED_SINCE = 4
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Give out an id, or the next epoch of one."""
+    """Return a new producer id, or the next epoch of a transactional producer."""
     body = request.body
     if (body["producer_id"] == -1) != (body["producer_epoch"] == -1):
         raise RequestError(ErrorCode.INVALID_REQUEST)
@@ -27,7 +27,7 @@ async def handle(request: Request, session: Session) -> Fields:
         return {"error_code": 0, "producer_id": producer_id, "producer_epoch": 0}
     if not transactional_id:
         raise RequestError(ErrorCode.INVALID_REQUEST)
-    if is_reserved(transactional_id):  # An error at which every client gives up.
+    if is_reserved(transactional_id):  # No client retries after this error.
         raise RequestError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     coordinator = session.broker.transactions
     needs_id = coordinator.needs_fresh_id(transactional_id)

@@ -1,13 +1,13 @@
 """JoinGroup, v0-9. v1 rebalance timeout; v2 throttle time; v4 MEMBER_ID_REQUIRED (KIP-394).
 
-v5 static members (KIP-345); v6 flexible; v7 protocol type in the answer; v8 reason (KIP-800);
-v9 skip_assignment (KIP-814).
+v5 static members (KIP-345); v6 flexible; v7 protocol type in the response; v8 reason (KIP-800); v9
+skip_assignment (KIP-814).
 """
 
 from broker.core.groups.commands import GroupProtocol, JoinRequest, JoinResponse
 from broker.core.session import Session
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Later, Request, then
+from broker.protocols.kafka.api import Api, DeferredResponse, Fields, Request, respond_with
 
 _REBALANCE_TIMEOUT_SINCE = 1
 _MEMBER_ID_REQUIRED_SINCE = 4
@@ -15,11 +15,11 @@ _NULL_PROTOCOL_SINCE = 7
 _SKIP_ASSIGNMENT_SINCE = 9
 
 
-def handle(request: Request, session: Session) -> Fields | Later:
-    """Wait with the other members for the next generation."""
+def handle(request: Request, session: Session) -> Fields | DeferredResponse:
+    """Join the next generation; the response may wait for the other members."""
     joined = session.broker.groups.join_group(_command(request, session))
-    version = request.version  # all that is kept of the request while it waits
-    return then(joined, lambda response: _fields(version, response))
+    version = request.version  # while it waits, the request itself is not kept
+    return respond_with(joined, lambda response: _fields(version, response))
 
 
 def _command(request: Request, session: Session) -> JoinRequest:

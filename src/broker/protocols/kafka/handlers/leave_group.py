@@ -1,19 +1,19 @@
 """LeaveGroup, v0-5. v1 throttle time; v3 several members, static ones too (KIP-345).
 
-v4 flexible; v5 reason (KIP-800). Below v3 the one member's error is the request's.
+v4 flexible; v5 reason (KIP-800). Below v3 the error of the one member is the top-level error.
 """
 
 from broker.core.groups.commands import LeaveRequest, LeaveResponse, LeavingMember
 from broker.core.session import Session
 from broker.model.errors import ErrorCode
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Later, Request, then
+from broker.protocols.kafka.api import Api, DeferredResponse, Fields, Request, respond_with
 
 _BATCHED_SINCE = 3
 
 
-def handle(request: Request, session: Session) -> Fields | Later:
-    """Take members out of their group."""
+def handle(request: Request, session: Session) -> Fields | DeferredResponse:
+    """Remove members from their group."""
     body = request.body
     is_batched = request.version >= _BATCHED_SINCE
     members = body["members"] if is_batched else [body]
@@ -24,7 +24,7 @@ def handle(request: Request, session: Session) -> Fields | Later:
         for each in members
     )
     left = session.broker.groups.leave_group(LeaveRequest(body["group_id"], leaving))
-    return then(left, lambda response: _fields(response, leaving, is_batched=is_batched))
+    return respond_with(left, lambda response: _fields(response, leaving, is_batched=is_batched))
 
 
 def _fields(

@@ -1,7 +1,7 @@
-"""ListConfigResources, v0-1. v1 resource types (KIP-1142); v0 was only of client metrics: none.
+"""ListConfigResources, v0-1. v1 resource types (KIP-1142); v0 lists client metrics only: none.
 
-Listed is what DescribeConfigs describes: every topic, this broker and its loggers, and the groups
-that were given a configuration of their own.
+The resources are those of DescribeConfigs: every topic, this broker and its loggers, and the groups
+that have their own configuration.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +18,7 @@ _TYPES_SINCE = 1
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """List the resources of the types asked for, of all when none is; in steps.
+    """List the resources of the requested types, or of all types; in steps.
 
     A topic that is deleted between two of them is left out.
     """

@@ -1,7 +1,7 @@
 """ListGroups, v0-5. v3 flexible; v4 states (KIP-518); v5 types (KIP-848). Filters ignore case.
 
-While a part of the groups is being loaded there is no list: half of one would be taken for all. The
-list is made in steps, and each group stands in it as it was in its step.
+While a coordinator partition is being loaded the response is an error, because an incomplete list
+would be taken for complete. The list is built in steps, each group as it was in its step.
 """
 
 from broker.core.groups.commands import GroupListing, ListGroupsRequest

@@ -1,11 +1,11 @@
-"""ListOffsets, v0-11: where a partition begins and ends, or where a time stands in it.
+"""ListOffsets, v0-11: the start or end of a partition, or the offset of a timestamp.
 
-v0 lists segments (old_offsets.py). v1 one offset (KIP-79); v2 isolation level; v4 leader epochs
-(KIP-320); v6 flexible; v7 the latest timestamp (KIP-734); v8 earliest local, v9 latest tiered
-(KIP-405, KIP-1005); v10 timeout for remote reads; v11 earliest pending upload (KIP-1023). Without
-tiered storage everything is local, nothing is tiered, nothing is pending.
+v0 lists the base offsets of segments (old_offsets.py). v1 one offset (KIP-79); v2 isolation level;
+v4 leader epochs (KIP-320); v6 flexible; v7 the latest timestamp (KIP-734); v8 earliest local, v9
+latest tiered (KIP-405, KIP-1005); v10 timeout for remote reads; v11 earliest pending upload
+(KIP-1023). There is no tiered storage: all data is local.
 
-Partitions are looked up in steps: each answer is of its step.
+Partitions are looked up in steps: each result is that of its step.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ from broker.protocols.kafka.api import Api, Fields, Request
 
 
 class _Target(IntEnum):
-    """Timestamps that mean a place."""
+    """Special timestamps."""
 
     LATEST = -1
     EARLIEST = -2
@@ -56,7 +56,7 @@ _ONE_OFFSET_SINCE = 1
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Look every partition up by itself."""
+    """Look up each partition."""
     if request.version < _ONE_OFFSET_SINCE:
         return await old_offsets.list_offsets(request, session)
     topics = request.body["topics"]
@@ -121,7 +121,7 @@ def _find(request: Request, log: Log, timestamp: int) -> _Found:
 
 
 def _record(log: Log, found: tuple[int, int] | None, end: int) -> _Found:
-    """A record that was found, if the client may see it already."""
+    """Return a record that was found, if it is below the end that the client may read."""
     if found is None or found[0] >= end:
         return _NOTHING
     return _Found(*found, leader_epoch=epoch_at(log, found[0]))

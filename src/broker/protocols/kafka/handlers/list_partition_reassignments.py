@@ -1,11 +1,11 @@
-"""ListPartitionReassignments, v0-0. With one broker no partition ever moves (KIP-455)."""
+"""ListPartitionReassignments, v0-0. One broker has no reassignments (KIP-455)."""
 
 from broker.core.session import Session
 from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message
 
 
 def handle(_request: Request, _session: Session) -> Fields:
-    """None, whatever is asked for; what does not exist does not move either."""
+    """Return an empty list, also for partitions that do not exist."""
     return {"error_code": 0, "error_message": None, "topics": []}
 
 

@@ -18,7 +18,7 @@ _RUNNING = (
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Every transactional id that passes all filters, each as it was in its step."""
+    """List the transactional ids that pass all filters, in steps, each as it was in its step."""
     coordinator = session.broker.transactions
     if not coordinator.is_ready:
         raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

@@ -1,16 +1,16 @@
-"""Metadata, v0-13: which brokers there are, and which topics and partitions they lead.
+"""Metadata, v0-13: brokers, topics, and the leaders of partitions.
 
 v0 an empty list means all topics; v1 null means all, empty none; controller, rack, is_internal.
 v2 cluster id; v3 throttle time; v4 allow_auto_topic_creation; v5 offline replicas (KIP-112);
 v7 leader epoch (KIP-320); v8 authorized operations (KIP-430); v9 flexible; v10 topic ids (KIP-516);
 v11 cluster operations move to DescribeCluster; v12 lookup by topic id; v13 top-level error.
 
-A topic that is to be created is created before the answer, so the answer already names its leader.
+Topics are auto-created before the response is built, so it has their leaders.
 
-The answer is made in steps. A topic that is deleted between two of them is left out if all were
-asked for, else it is unknown or described as it was; each partition is described as it was in its
-step. The answer of all topics is made once for all who ask in the same version and is kept until
-the topics or the states of their logs change.
+The response is built in steps. A topic that is deleted between two of them is left out if all
+topics are requested, otherwise it is unknown or described as it was; each partition is described as
+it was in its step. The response with all topics is built once for all clients with the same API
+version, and cached until topics or the states of their logs change.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,12 +30,12 @@ from broker.protocols.kafka.bodies import encoded
 from broker.protocols.kafka.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 
 _KEY = 3
-_EMPTY_IS_ALL = 0  # in this version
+_EMPTY_IS_ALL = 0  # the API version in which an empty list means all topics
 _LOOKUP_BY_ID_SINCE = 12
 
 
 async def handle(request: Request, session: Session) -> Response:
-    """Create what is to be created, then describe what was asked for."""
+    """Auto-create topics if allowed, then describe the requested topics."""
     if _is_all(request):
         return await _all(request, session)
     wanted = await _wanted(request)
@@ -64,7 +64,7 @@ async def _all(request: Request, session: Session) -> bytes:
 
 
 async def _fields(request: Request, session: Session, rows: Iterable[Fields | Log]) -> Fields:
-    """The answer of these topics, each followed by its partitions' logs."""
+    """Return the response with topics, each followed by its partitions' logs in `rows`."""
     broker = session.broker
     node_id = broker.node_id
     topics: list[Fields] = []
@@ -85,7 +85,7 @@ async def _fields(request: Request, session: Session, rows: Iterable[Fields | Lo
 
 
 def _broker(session: Session) -> Fields:
-    """The address is that of the listener that the request came to."""
+    """Return this broker with the address of the request's listener."""
     return {
         "node_id": session.broker.node_id,
         "host": session.listener_host,
@@ -104,7 +104,7 @@ def _is_by_id(request: Request, wanted: Fields) -> bool:
 
 
 async def _wanted(request: Request) -> list[Fields]:
-    """What to answer for, each topic once, in the order asked."""
+    """Return the requested topics without duplicates, in request order."""
     wanted: dict[str | bytes | None, Fields] = {}
     async for each in in_steps(request.body["topics"], PARTITIONS_ANSWERED_PER_STEP):
         wanted[each["topic_id"] if _is_by_id(request, each) else each["name"]] = each
@@ -114,7 +114,7 @@ async def _wanted(request: Request) -> list[Fields]:
 async def _create(
     request: Request, session: Session, wanted: list[Fields]
 ) -> dict[str, RequestError]:
-    """Create the unknown topics, if asking for them creates them; why some were not."""
+    """Auto-create missing topics if allowed; return the errors of those that were not created."""
     refused: dict[str, RequestError] = {}
     is_allowed = session.broker.config.flag("auto.create.topics.enable")
     if not (is_allowed and request.body["allow_auto_topic_creation"]):
@@ -175,20 +175,20 @@ def _known_topic(request: Request, topic: Topic) -> Iterator[Fields | Log]:
 
 
 def describe_partition(node_id: int, log: Log) -> Fields:
-    """One partition, as DescribeTopicPartitions tells it too; not to be changed."""
+    """Describe a partition, for DescribeTopicPartitions too; the result must not be modified."""
     return _partition(node_id, log.partition, _epoch(log), is_offline=log.is_offline)
 
 
 def _epoch(log: Log) -> int:
-    """While its log is recovered nobody knows; clients keep the epoch that they have."""
+    """Return the leader epoch; -1 while the log is recovered: clients keep the epoch they have."""
     return -1 if log.is_loading else log.leader_epoch
 
 
 @lru_cache(METADATA_PARTITIONS_CACHED)
 def _partition(node_id: int, partition: int, leader_epoch: int, *, is_offline: bool) -> Fields:
-    """Every partition has one replica, this broker; it does not lead what its disk has lost.
+    """Describe a partition, whose only replica is this broker; an offline one has no leader.
 
-    Partitions of that number look the same in all topics: made once, never changed.
+    Partitions with the same number are equal in all topics, so the result is cached and shared.
     """
     code = ErrorCode.LEADER_NOT_AVAILABLE if is_offline else ErrorCode.NONE
     return {

@@ -1,8 +1,8 @@
 """OffsetCommit, v0-10. v1 generation and member, commit timestamp; v2-4 retention time.
 
-v3 throttle time; v5 retention is the broker's (KIP-211); v6 leader epoch (KIP-320); v7 static
-members (KIP-345); v8 flexible; v9 member epochs (KIP-848); v10 topic ids. v0 went to ZooKeeper once
-and is stored like every other here.
+v3 throttle time; v5 no retention time (KIP-211); v6 leader epoch (KIP-320); v7 static members
+(KIP-345); v8 flexible; v9 member epochs (KIP-848); v10 topic ids. v0, which Kafka stored in
+ZooKeeper, is stored like the others.
 """
 
 from collections.abc import Awaitable, Iterator
@@ -19,15 +19,15 @@ from broker.model.limits import (
     PARTITIONS_ANSWERED_PER_STEP,
 )
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Later, Request, then
+from broker.protocols.kafka.api import Api, DeferredResponse, Fields, Request, respond_with
 
 _MEMBER_EPOCHS_SINCE = 9
 _TOPIC_IDS_SINCE = 10
 _BROKERS_RETENTION = -1
 
 
-def handle(request: Request, session: Session) -> Fields | Later | Awaitable[Fields]:
-    """Commit what belongs to existing partitions; the others get their own error."""
+def handle(request: Request, session: Session) -> Fields | DeferredResponse | Awaitable[Fields]:
+    """Commit offsets of existing partitions; the others get an error each."""
     topics = request.body["topics"]
     most = PARTITIONS_ANSWERED_PER_STEP
     if len(topics) > most or sum(len(topic["partitions"]) for topic in topics) > most:
@@ -38,14 +38,14 @@ def handle(request: Request, session: Session) -> Fields | Later | Awaitable[Fie
     if not work.offsets:
         return work.response()
     committed = session.broker.groups.commit_offsets(work.command(work.offsets))
-    return then(committed, work.finish)
+    return respond_with(committed, work.finish)
 
 
 async def _commit_many(request: Request, session: Session) -> Fields:
-    """The same, in steps, each of which commits a part of the partitions by itself.
+    """Commit many offsets in steps, each of which commits a part of them.
 
-    A topic that is deleted between two of them is unknown or committed; partitions that come after
-    a rebalance has begun have its error, and those before are committed.
+    A topic that is deleted between two steps is unknown or committed. If a rebalance begins between
+    two steps, the offsets before are committed and those after get its error.
     """
     work = _Work(request, session)
     async for topic, wanted in in_steps(_rows(request), PARTITIONS_ANSWERED_PER_STEP):
@@ -53,7 +53,7 @@ async def _commit_many(request: Request, session: Session) -> Fields:
     groups = session.broker.groups
     parts = in_parts(work.offsets, OFFSETS_COMMITTED_PER_STEP)
     committing = [groups.commit_offsets(work.command(part)) async for part in parts]
-    results = [await each for each in committing]  # they share the disk's sync
+    results = [await each for each in committing]  # they share a disk sync
     codes = (code for result in results for code in result.errors)
     both = zip(work.committed, codes, strict=True)
     async for answer, code in in_steps(both, NAMES_READ_PER_STEP):
@@ -62,7 +62,7 @@ async def _commit_many(request: Request, session: Session) -> Fields:
 
 
 def _rows(request: Request) -> Iterator[tuple[Fields, Fields | None]]:
-    """Each topic alone, then with each of its partitions."""
+    """Yield each topic alone, then with each of its partitions."""
     for topic in request.body["topics"]:
         yield topic, None
         for wanted in topic["partitions"]:
@@ -70,14 +70,14 @@ def _rows(request: Request) -> Iterator[tuple[Fields, Fields | None]]:
 
 
 class _Work:
-    """What is to be committed, and the answers as far as they are known."""
+    """The offsets to commit, and the response as far as it is known."""
 
     def __init__(self, request: Request, session: Session) -> None:
         self._request = request
         self._session = session
         self._answers: list[Fields] = []
         self.offsets: list[OffsetToCommit] = []
-        self.committed: list[Fields] = []  # the answers to `offsets`
+        self.committed: list[Fields] = []  # the response rows of `offsets`
 
     def add(self, topic: Fields, wanted: Fields | None) -> None:
         """Add a topic, or a partition of the topic that was added last."""
@@ -96,7 +96,7 @@ class _Work:
             answer["error_code"] = errors.number(error.code)
 
     def command(self, offsets: list[OffsetToCommit]) -> CommitRequest:
-        """What commits these of the offsets."""
+        """Return the command that commits some of the offsets."""
         body = self._request.body
         return CommitRequest(
             group_id=body["group_id"],
@@ -109,13 +109,13 @@ class _Work:
         )
 
     def finish(self, result: CommitResponse) -> Fields:
-        """The response, once all is committed or refused."""
+        """Return the response after the commit."""
         for answer, code in zip(self.committed, result.errors, strict=True):
             answer["error_code"] = errors.number(code)
         return self.response()
 
     def response(self) -> Fields:
-        """The response as far as it is known."""
+        """Return the response as far as it is known."""
         return {"topics": self._answers}
 
 
@@ -130,7 +130,7 @@ def _topic(request: Request, session: Session, wanted: Fields) -> Topic:
 
 
 def offset_to_commit(topic: Topic, wanted: Fields) -> OffsetToCommit:
-    """What a request says of one partition, which has to exist."""
+    """Return the offset of a request for one partition, which must exist."""
     check_partition(topic, wanted["partition_index"])
     return OffsetToCommit(
         topic.name,

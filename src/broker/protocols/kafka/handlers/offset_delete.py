@@ -1,4 +1,4 @@
-"""OffsetDelete, v0-0: a group forgets partitions that none of its members reads (KIP-496)."""
+"""OffsetDelete, v0-0: delete offsets of topics without a subscribed member (KIP-496)."""
 
 from broker.core.groups.commands import DeleteOffsetsRequest
 from broker.core.lookup import check_partition, topic_by_name
@@ -7,14 +7,14 @@ from broker.core.steps import in_steps
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, once
+from broker.protocols.kafka.api import Api, Fields, Request, unique
 from broker.protocols.kafka.partitions import rows_by_topic, topics_of
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Ask for what exists; the rest is answered here."""
+    """Delete the offsets of existing partitions; the others get an error each."""
     topics = request.body["topics"]
-    places = await once(
+    places = await unique(
         (topic["name"], each["partition_index"]) for topic in topics for each in topic["partitions"]
     )
     existing: dict[str, list[int]] = {}

@@ -1,12 +1,11 @@
 """OffsetFetch, v0-10. v2 null topics mean all, error for the group; v3 throttle time.
 
-v5 leader epoch (KIP-320); v6 flexible; v7 require_stable (KIP-447); v8 several groups (KIP-709);
-v9 member epoch (KIP-848), which a classic group does not check; v10 topic ids. An unknown group,
-topic or partition has offset -1 and no error: librdkafka depends on it. A group with an error has
-no topics in its answer; versions 0 and 1, which have no error for the group, show it at each
-partition.
+v5 leader epoch (KIP-320); v6 flexible; v7 require_stable (KIP-447); v8 several groups (KIP-709); v9
+member epoch (KIP-848), which classic groups do not check; v10 topic ids. An unknown group, topic or
+partition has offset -1 and no error: librdkafka depends on it. A group with an error has no topics
+in the response; versions 0 and 1 have no group error, so each partition has it.
 
-The answer is made in steps: of more partitions than fit one, each offset is as it was in its step.
+The response is built in steps: each offset is as it was in its step.
 """
 
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from broker.model.errors import ErrorCode
 from broker.model.identifiers import NO_ID
 from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, ask_in_turns
+from broker.protocols.kafka.api import Api, Fields, Request, call_in_turns
 
 _GROUP_ERROR_SINCE = 2
 _BATCHED_SINCE = 8
@@ -29,24 +28,24 @@ _TOPIC_IDS_SINCE = 10
 
 
 class _Asked(NamedTuple):
-    """A topic whose offsets are asked for."""
+    """A topic whose offsets are requested."""
 
-    name: str | None  # None: an id that no topic has
+    name: str | None  # None: there is no topic with this id
     topic_id: bytes
     partitions: list[int]
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Answer for one group, or for each of several."""
+    """Return the offsets of one group, or of several."""
     if request.version < _BATCHED_SINCE:
         return await _group(request, session, request.body)
     wanted = request.body["groups"]
-    found = await ask_in_turns(lambda each: _one_of_many(request, session, each), wanted)
+    found = await call_in_turns(lambda each: _one_of_many(request, session, each), wanted)
     return {"groups": found}
 
 
 async def _one_of_many(request: Request, session: Session, wanted: Fields) -> Fields:
-    await next_step()  # several are begun in one turn
+    await next_step()  # a turn begins several groups
     return {"group_id": wanted["group_id"], **await _group(request, session, wanted)}
 
 
@@ -57,7 +56,7 @@ async def _group(request: Request, session: Session, wanted: Fields) -> Fields:
             wanted["group_id"],
             None if asked is None else await _partitions(asked),
             requires_stable=request.body["require_stable"],
-            # Absent where there are no several groups, -1 where the version does not say.
+            # Absent before v8, -1 before v9.
             member_id=wanted.get("member_id"),
             member_epoch=wanted.get("member_epoch", -1),
         )
@@ -93,7 +92,7 @@ async def _asked(
 
 
 async def _partitions(asked: list[_Asked]) -> dict[str, tuple[int, ...]]:
-    """What the coordinator knows about: names, each once."""
+    """Return the requested partitions by topic name, each name once."""
     wanted: dict[str, list[int]] = {}
     async for topic in in_steps(asked, NAMES_READ_PER_STEP):
         if topic.name is not None:
@@ -121,7 +120,7 @@ async def _topics(
 def _rows(
     asked: _Asked, response: FetchOffsetsResponse, *, has_ids: bool
 ) -> Iterator[tuple[Fields, Fields | None]]:
-    """The topic alone, then with each of its partitions."""
+    """Yield the topic alone, then with each of its partitions."""
     code = response.error
     if code is ErrorCode.NONE and asked.name is None:
         code = ErrorCode.UNKNOWN_TOPIC_ID

@@ -1,8 +1,8 @@
 """OffsetForLeaderEpoch, v0-4. v1 leader epoch; v2 current leader epoch; v3 replica; v4 flexible.
 
-Where a leader epoch ended: a consumer that comes back compares it with how far it had read, and so
-finds out that what it read was cut off (KIP-320). An epoch that nobody led in answers with the
-largest one before it, none at all with -1.
+The end offset of a leader epoch: a consumer compares it with its position, to detect that the log
+was truncated below it (KIP-320). For an epoch without records the result is the largest epoch
+before it, or -1.
 """
 
 from broker.core.lookup import log_of, topic_by_name
@@ -18,7 +18,7 @@ _UNKNOWN = (-1, -1)
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Look every partition up by itself."""
+    """Look up each partition."""
     topics = request.body["topics"]
     answers: list[Fields] = [
         {"topic": topic["topic"], "partitions": []}

@@ -4,13 +4,13 @@ v1 throttle time; v2 append time (KIP-32); v3 batches of magic 2, transactional 
 offset; v7 zstd (KIP-110); v8 record errors, error message (KIP-467); v9 flexible; v10 current
 leader (KIP-951); v11 TRANSACTION_ABORTABLE, v12 implicit partitions (KIP-890); v13 topic ids.
 
-v0-2 carry message sets, which become batches before they are appended (old_messages.py). The native
-path serves the usual request; this one serves every request and says what is right. Appending
-happens at once, or in the thread that compresses where the topic or an old producer asks for it,
-always in the order of the connection's requests; the answer waits until all it acknowledges is
-durable. The first batch of a transaction in a partition waits until the coordinator has admitted it
-there (KIP-890). With acks=0 nothing is answered, and an error can only be told by closing the
-connection.
+v0-2 have message sets, which are converted to batches before they are appended (old_messages.py).
+The native path serves most requests; this handler serves every request and is the specification of
+the native path. Batches are appended at once, or after the compression thread has prepared them if
+the topic or an old producer needs it, always in the order of the connection's requests. The
+response is sent when everything it acknowledges is durable. The first batch of a transaction in a
+partition waits until the coordinator has added the partition (KIP-890). With acks=0 there is no
+response, and an error closes the connection.
 """
 
 from collections import Counter
@@ -55,18 +55,18 @@ _COORDINATOR_IS_BUSY = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 )
-_ADMIN_CLIENT = "__admin_client"  # Kafka's own, which alone may be allowed into internal topics
+_ADMIN_CLIENT = "__admin_client"  # the client id that may write internal topics, if configured
 
 
 class _Written(NamedTuple):
-    """A partition's batch in its log."""
+    """A batch that was appended."""
 
     log: Log
     appended: Appended
 
 
-class _Waiting(NamedTuple):
-    """A batch that is to be unfolded or folded before it is appended."""
+class _Pending(NamedTuple):
+    """A batch that must be decompressed or compressed before it is appended."""
 
     log: Log
     config: TopicConfig
@@ -80,11 +80,11 @@ _Producer = tuple[int, int]  # id, epoch
 
 
 def handle(request: Request, session: Session) -> Response | Awaitable[Response]:
-    """Append everything that can be appended, then answer when it is durable."""
+    """Append all valid batches; respond when they are durable."""
     if request.body["transactional_id"] is not None:
-        outsiders = _outsiders(request, session)
-        if outsiders:
-            return _append_admitted(request, session, outsiders)
+        unadmitted = _unadmitted(request, session)
+        if unadmitted:
+            return _append_admitted(request, session, unadmitted)
     return _append_all(request, session, {})
 
 
@@ -97,7 +97,7 @@ def _append_all(
         for each in topics
         for partition in each["partition_data"]
     )
-    begun: dict[_Place, _Outcome | _Waiting] = {}
+    begun: dict[_Place, _Outcome | _Pending] = {}
     is_long = _is_long(request)
     for each in topics:
         for partition in each["partition_data"]:
@@ -107,7 +107,7 @@ def _append_all(
                 begun[key] = RequestError(ErrorCode.INVALID_REQUEST, text)
             else:
                 begun[key] = _append(request, session, each, partition, refused, is_long=is_long)
-    outcomes = {key: each for key, each in begun.items() if not isinstance(each, _Waiting)}
+    outcomes = {key: each for key, each in begun.items() if not isinstance(each, _Pending)}
     if len(outcomes) < len(begun):
         return _append_later(request, session, begun)
     return _respond(request, outcomes)
@@ -127,7 +127,7 @@ def _append(
     refused: Mapping[_Partition, ErrorCode],
     *,
     is_long: bool,
-) -> _Outcome | _Waiting:
+) -> _Outcome | _Pending:
     try:
         _check_request(request)
         found = _topic(request, session, topic)
@@ -139,7 +139,7 @@ def _append(
         if preparation is None:
             return _write(session, log, found.config, records)
         if preparation.is_slow:
-            return _Waiting(log, found.config, preparation)
+            return _Pending(log, found.config, preparation)
         return _write(session, log, found.config, preparation.run())
     except RequestError as error:
         return error
@@ -150,18 +150,18 @@ def _write(session: Session, log: Log, config: TopicConfig, records: bytes) -> _
 
 
 async def _append_later(
-    request: Request, session: Session, begun: dict[_Place, _Outcome | _Waiting]
+    request: Request, session: Session, begun: dict[_Place, _Outcome | _Pending]
 ) -> Response:
-    """Append what had to wait, one after the other; the connection's next request waits, too."""
+    """Prepare and append pending batches in order; the connection's next request waits too."""
     outcomes: dict[_Place, _Outcome] = {}
     for key, each in begun.items():
-        outcomes[key] = await _prepared(session, each) if isinstance(each, _Waiting) else each
+        outcomes[key] = await _prepared(session, each) if isinstance(each, _Pending) else each
     response = _respond(request, outcomes)
     return await response if isinstance(response, Awaitable) else response
 
 
-async def _prepared(session: Session, waiting: _Waiting) -> _Outcome:
-    log, config, preparation = waiting
+async def _prepared(session: Session, pending: _Pending) -> _Outcome:
+    log, config, preparation = pending
     try:
         return await session.broker.recompression.append(
             preparation, partial(_write, session, log, config)
@@ -176,7 +176,7 @@ def _check_request(request: Request) -> None:
 
 
 def _is_long(request: Request) -> bool:
-    """Whether its message sets take more than their share of a turn of the loop."""
+    """Return whether its message sets are too large to convert in one turn of the loop."""
     size = sum(
         len(partition["records"] or b"")
         for topic in request.body["topic_data"]
@@ -188,7 +188,7 @@ def _is_long(request: Request) -> bool:
 def _preparation(
     request: Request, config: TopicConfig, records: bytes, *, is_long: bool
 ) -> Conversion | Preparation | None:
-    """What is to be done with the records before they are appended."""
+    """Return the work on the records before they are appended; None: there is none."""
     if request.version < _MAGIC_2_SINCE and is_message_set(records):
         return Conversion(records, config, is_long)
     _check_batch(request, records)
@@ -214,7 +214,7 @@ def _may_write_internal(request: Request, session: Session) -> bool:
 
 
 def _check_batch(request: Request, records: bytes) -> None:
-    """What the version of the request decides about a batch; the rest is the log's."""
+    """Check what depends on the API version; the log checks the rest."""
     if request.version >= _MAGIC_2_SINCE and is_message_set(records):
         text = f"Produce v{request.version} takes batches of magic 2 only"
         raise RequestError(ErrorCode.INVALID_RECORD, text)
@@ -230,10 +230,10 @@ def _check_batch(request: Request, records: bytes) -> None:
 # ---- transactions --------------------------------------------------------------------------------
 
 
-def _outsiders(request: Request, session: Session) -> dict[_Producer, list[_Partition]]:
-    """Where producers write in transactions that the partition has not admitted.
+def _unadmitted(request: Request, session: Session) -> dict[_Producer, list[_Partition]]:
+    """Return the partitions, by producer, that are not in the producer's transaction yet.
 
-    What is already written needs no transaction: its answer was lost, and is given again.
+    A batch that is already in the log is a retry of a lost response, and needs no transaction.
     """
     found: dict[_Producer, list[_Partition]] = {}
     for wanted in request.body["topic_data"]:
@@ -248,7 +248,7 @@ def _outsiders(request: Request, session: Session) -> dict[_Producer, list[_Part
                 topic = _topic(request, session, wanted)
                 log = log_of(topic, partition["index"])
             except RequestError:
-                continue  # the append will say so
+                continue  # the append returns this error
             if not log.admits_transaction(*producer) and not log.has_batch(records):
                 found.setdefault(producer, []).append((topic.name, log.partition))
     return found
@@ -260,10 +260,10 @@ def _producer_of(records: bytes) -> tuple[int, _Producer]:
 
 
 async def _append_admitted(
-    request: Request, session: Session, outsiders: dict[_Producer, list[_Partition]]
+    request: Request, session: Session, unadmitted: dict[_Producer, list[_Partition]]
 ) -> Response:
     refused = {}
-    for producer, partitions in outsiders.items():
+    for producer, partitions in unadmitted.items():
         answers = await session.broker.transactions.admit(
             request.body["transactional_id"],
             *producer,
@@ -278,17 +278,17 @@ async def _append_admitted(
 
 
 def _refusal(request: Request, error: ErrorCode) -> ErrorCode:
-    """What the coordinator found, in words that producers know (KIP-890, ReplicaManager)."""
+    """Translate a coordinator's error to one that producers handle (KIP-890, ReplicaManager)."""
     if error in _COORDINATOR_IS_BUSY:
         return ErrorCode.NOT_ENOUGH_REPLICAS  # retriable for every producer
-    return transactions.abortable(error, knows_it=request.version >= _ABORTABLE_SINCE)
+    return transactions.abortable(error, supports_abortable=request.version >= _ABORTABLE_SINCE)
 
 
 # ---- answers -------------------------------------------------------------------------------------
 
 
 def _all_written(outcomes: dict[_Place, _Outcome]) -> list[tuple[Log, int]]:
-    """The end of each batch in its log; a refused one is a PeerError: the connection closes."""
+    """Return the end offset of each batch; an error raises PeerError, to close the connection."""
     written = []
     for (name, _, index), outcome in outcomes.items():
         if isinstance(outcome, RequestError):
@@ -322,7 +322,7 @@ async def _partition(outcome: _Outcome, number: Callable[[ErrorCode], int]) -> F
                 "log_start_offset": log.log_start_offset,
             }
         outcome = RequestError(
-            ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND  # it may be written yet
+            ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND  # a retry may still write it
             if log.is_full
             else ErrorCode.KAFKA_STORAGE_ERROR
         )

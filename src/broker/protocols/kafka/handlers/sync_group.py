@@ -4,12 +4,12 @@ from broker.core.groups.commands import SyncRequest, SyncResponse
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Later, Request, then
+from broker.protocols.kafka.api import Api, DeferredResponse, Fields, Request, respond_with
 
 _PROTOCOL_NAMES_SINCE = 5
 
 
-def handle(request: Request, session: Session) -> Fields | Later:
+def handle(request: Request, session: Session) -> Fields | DeferredResponse:
     """Wait for the leader's assignment."""
     body = request.body
     names = (body["protocol_type"], body["protocol_name"])
@@ -24,7 +24,7 @@ def handle(request: Request, session: Session) -> Fields | Later:
         protocol_type=body["protocol_type"],
         protocol=body["protocol_name"],
     )
-    return then(session.broker.groups.sync_group(command), _fields)
+    return respond_with(session.broker.groups.sync_group(command), _fields)
 
 
 def _fields(response: SyncResponse) -> Fields:

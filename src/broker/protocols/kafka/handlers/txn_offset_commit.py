@@ -1,7 +1,7 @@
 """TxnOffsetCommit, v0-5. v2 leader epoch; v3 flexible, member and generation (KIP-447).
 
-v4 TRANSACTION_ABORTABLE; v5 adds the group to the transaction by committing (KIP-890), before it
-AddOffsetsToTxn has to. The offsets count when the transaction is committed.
+v4 TRANSACTION_ABORTABLE; v5 adds the group to the transaction implicitly (KIP-890), before v5
+AddOffsetsToTxn must precede. The offsets are pending until the transaction is committed.
 """
 
 from collections.abc import Awaitable, Iterator
@@ -27,10 +27,10 @@ _IMPLICIT_SINCE = 5
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Commit what belongs to existing partitions; the others get their own error."""
+    """Commit offsets of existing partitions; the others get an error each."""
     answers: list[Fields] = []
     offsets: list[OffsetToCommit] = []
-    committed: list[Fields] = []  # the answers to `offsets`
+    committed: list[Fields] = []  # the response rows of `offsets`
     async for topic, wanted in in_steps(_rows(request), PARTITIONS_ANSWERED_PER_STEP):
         if wanted is None:
             answers.append({"name": topic["name"], "partitions": []})
@@ -52,7 +52,7 @@ async def handle(request: Request, session: Session) -> Fields:
 
 
 def _rows(request: Request) -> Iterator[tuple[Fields, Fields | None]]:
-    """Each topic alone, then with each of its partitions."""
+    """Yield each topic alone, then with each of its partitions."""
     for topic in request.body["topics"]:
         yield topic, None
         for wanted in topic["partitions"]:
@@ -62,7 +62,7 @@ def _rows(request: Request) -> Iterator[tuple[Fields, Fields | None]]:
 async def _commit(
     request: Request, session: Session, offsets: list[OffsetToCommit]
 ) -> list[ErrorCode]:
-    """Commit many offsets in parts; those that come after the transaction has ended are refused."""
+    """Commit offsets in parts; parts after the end of the transaction are refused."""
     body = request.body
     producer = Producer(body["transactional_id"], body["producer_id"], body["producer_epoch"])
     if not body["group_id"]:
@@ -78,7 +78,7 @@ async def _commit(
     begun = 0
     async for part in in_parts(offsets, OFFSETS_COMMITTED_PER_STEP):
         if not session.broker.transactions.has(producer, place):
-            break  # It has ended while this waited.
+            break  # It ended while this waited.
         begun += len(part)
         command = CommitRequest(
             group_id=body["group_id"],
@@ -96,11 +96,13 @@ async def _commit(
 async def _admission(
     request: Request, session: Session, producer: Producer, place: TopicPartition
 ) -> ErrorCode:
-    """Why the producer's transaction may not commit this group's offsets."""
+    """Add the group to the transaction if necessary; return the error if it may not be."""
     coordinator = session.broker.transactions
     adds_implicitly = request.version >= _IMPLICIT_SINCE
     codes = await coordinator.admit(*producer, [place], adds_implicitly=adds_implicitly)
-    return transactions.abortable(codes[place], knows_it=request.version >= _ABORTABLE_SINCE)
+    return transactions.abortable(
+        codes[place], supports_abortable=request.version >= _ABORTABLE_SINCE
+    )
 
 
 API = Api(28, "TxnOffsetCommit", range(6), handle)

@@ -1,7 +1,7 @@
 """UpdateFeatures, v0-2. v1 upgrade type, validate_only; v2 one error for all, no results.
 
-Every feature has the level that this broker was made for, so to ask for that changes nothing and
-succeeds; no other can be had. One feature that is refused refuses all.
+Levels are fixed: a request for the current level succeeds and changes nothing, any other is
+refused. An error of one feature refuses the whole request.
 """
 
 from broker.core.session import Session
@@ -14,7 +14,7 @@ _ONE_ERROR_SINCE = 2
 
 
 def handle(request: Request, _session: Session) -> Fields:
-    """Refuse every change."""
+    """Refuse every change of a level."""
     names = [update["feature"] for update in request.body["feature_updates"]]
     if len(set(names)) < len(names):
         raise RequestError(ErrorCode.INVALID_REQUEST, "the request names a feature twice")
@@ -45,10 +45,10 @@ def _result(update: Fields) -> Fields:
 def _check(name: str, level: int) -> None:
     feature = FEATURES.get(name)
     if feature is None:
-        text = f"there is no feature {name!r:.100}"
+        text = f"unknown feature {name!r:.100}"
         raise RequestError(ErrorCode.INVALID_UPDATE_VERSION, text)
     if level != feature.level:
-        text = f"{name} has level {feature.level}, which this broker cannot change to {level}"
+        text = f"{name} has level {feature.level}, and cannot be changed to {level}"
         raise RequestError(ErrorCode.INVALID_UPDATE_VERSION, text)
 
 

@@ -1,7 +1,7 @@
-"""WriteTxnMarkers, v1-2. v1 flexible; v2 transaction version. v0 went with Kafka 4.0.
+"""WriteTxnMarkers, v1-2. v1 flexible; v2 transaction version. Kafka 4.0 removed v0.
 
-Brokers send it to each other, and `kafka-transactions abort` to end a hanging transaction: one that
-is open in a log while no coordinator knows of it.
+Brokers send it to each other, and `kafka-transactions abort` to end a hanging transaction, which is
+open in a log but unknown to the transaction coordinator.
 """
 
 from asyncio import Future
@@ -12,8 +12,8 @@ from broker.core.transactions.records import TopicPartition, by_topic
 from broker.model.errors import ErrorCode
 from broker.model.limits import MARKERS_PER_TURN
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, ask_in_turns
-from broker.protocols.kafka.partitions import each_once
+from broker.protocols.kafka.api import Api, Fields, Request, call_in_turns
+from broker.protocols.kafka.partitions import unique_partitions
 
 
 async def handle(request: Request, session: Session) -> Fields:
@@ -21,7 +21,7 @@ async def handle(request: Request, session: Session) -> Fields:
     wanted = request.body["markers"]
     markers = [_marker(each) for each in wanted]
     places = [
-        await each_once(each["topics"], name="name", partitions="partition_indexes")
+        await unique_partitions(each["topics"], name="name", partitions="partition_indexes")
         for each in wanted
     ]
 
@@ -29,7 +29,7 @@ async def handle(request: Request, session: Session) -> Fields:
         return session.broker.transactions.write_marker(one[1], one[0])
 
     writes = ((marker, each) for marker, its in zip(markers, places, strict=True) for each in its)
-    codes = iter(await ask_in_turns(write, writes, MARKERS_PER_TURN))
+    codes = iter(await call_in_turns(write, writes, MARKERS_PER_TURN))
     return {
         "markers": [
             _written(marker, dict(zip(its, codes, strict=False)))
