@@ -34,9 +34,9 @@ def test_groups_and_offsets_go_on_where_they_were(tmp_path: Path) -> None:
         v1 = V1Groups(tmp_path)
         await run(v1)
 
-        assert await world.offsets("g") == {"orders": {0: 5}}
-        assert await world.offsets("other") == {"t": {1: 9}}
-        described = await world.groups.describe_group("g")
+        assert await v1.offsets("g") == {"orders": {0: 5}}
+        assert await v1.offsets("other") == {"t": {1: 9}}
+        described = await v1.groups.describe_group("g")
         assert [each.member_id for each in described.members] == ["b", "a"]
         synced = await v1.groups.assigned_sync(CALL)
         assert (synced.error, synced.partitions) == (AssignedError.NONE, (0, 2))
@@ -99,8 +99,8 @@ def test_a_start_that_ended_in_the_middle_is_made_good_by_the_next(tmp_path: Pat
         await run(v1)
         await run(v1)
 
-        assert await world.offsets("g") == {"orders": {0: 5}}
-        assert (await world.groups.describe_group("g")).state is GroupState.STABLE
+        assert await v1.offsets("g") == {"orders": {0: 5}}
+        assert (await v1.groups.describe_group("g")).state is GroupState.STABLE
 
     asyncio.run(scenario())
     assert not (tmp_path / v1_files.UNFINISHED_FILE).exists()
@@ -188,7 +188,7 @@ def test_an_import_may_take_longer_as_long_as_it_goes_on(
         v1.has_slow_disk = True
         await v1.sync_until(asyncio.ensure_future(run(v1)), seconds=0.02)
 
-        assert (await world.groups.describe_group("g29")).state is GroupState.STABLE
+        assert (await v1.groups.describe_group("g29")).state is GroupState.STABLE
 
     asyncio.run(scenario())
 
@@ -203,8 +203,8 @@ def test_an_undecodable_file_is_logged_and_its_part_begins_empty(
         v1 = V1Groups(tmp_path)
         await run(v1)
 
-        assert await world.offsets("g") == {"orders": {0: 5}}
-        assert (await world.groups.describe_group("g")).members == ()
+        assert await v1.offsets("g") == {"orders": {0: 5}}
+        assert (await v1.groups.describe_group("g")).members == ()
 
     asyncio.run(scenario())
     assert "groups.json" in caplog.text
@@ -232,8 +232,8 @@ def test_a_group_that_cannot_be_kept_is_left_out_with_its_reason(
         v1 = V1Groups(tmp_path)
         await run(v1)
 
-        assert (await world.groups.describe_group("g")).state is GroupState.STABLE
-        assert (await world.groups.describe_group("bad")).state is GroupState.DEAD
+        assert (await v1.groups.describe_group("g")).state is GroupState.STABLE
+        assert (await v1.groups.describe_group("bad")).state is GroupState.DEAD
 
     asyncio.run(scenario())
     assert "group bad" in caplog.text

@@ -83,7 +83,7 @@ class GroupCoordinator:
         """Create a coordinator that has loaded no partition yet.
 
         Args:
-            world: the logs of `__consumer_offsets`, the loop and the clock.
+            environment: the logs of `__consumer_offsets`, the loop and the clock.
             settings: configurable limits and intervals.
             topics: the topics that consumer groups can subscribe to.
             partition_count: of `__consumer_offsets` if it does not exist yet.
@@ -107,7 +107,7 @@ class GroupCoordinator:
                     self._settings, memory_budget, topics, self._count_assigned_change
                 ),
                 expiry_interval_ms=limits.OFFSETS_EXPIRY_INTERVAL_MS,
-                goes_on_in_part=True,  # groups do not depend on each other
+                can_resume_partly=True,  # groups do not depend on each other
             )
         )
         memory_budget.measure(lambda: (shard.memory_usage for shard in self._partitions.shards()))
@@ -393,7 +393,7 @@ class GroupCoordinator:
         self, number: int, marker: Marker, future: ResponseFuture[ErrorCode]
     ) -> None:
         """Write a marker, which commits or drops the offsets of its transaction."""
-        self._partitions.end_transaction(number, marker, promise)
+        self._partitions.end_transaction(number, marker, future)
 
     def topic_deleted(self, topic: str) -> None:
         """Delete all groups' offsets of a deleted topic."""

@@ -37,7 +37,7 @@ class Kafka:
             Parking(limits.PARKED_REQUESTS_BYTES_MAX),
         )
 
-    def dialect(self, config: Config) -> native.Kafka:
+    def native_protocol(self, config: Config) -> native.Kafka:
         """Create the native part."""
         return native.Kafka(self, _served_apis(), frame_bytes_max=config.frame_bytes_max)
 

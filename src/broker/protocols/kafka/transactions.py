@@ -26,7 +26,7 @@ def number(code: ErrorCode, *, knows_fencing: bool) -> int:
     return errors.number(code)
 
 
-async def offsets_place(session: Session, group_id: str) -> Place:
+async def offsets_partition(session: Session, group_id: str) -> TopicPartition:
     """Return the partition that stores a group's offsets; create its topic if necessary.
 
     RequestError COORDINATOR_NOT_AVAILABLE, which clients retry, if the topic cannot be created.

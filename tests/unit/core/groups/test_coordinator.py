@@ -200,8 +200,8 @@ def test_a_reader_behind_a_change_that_nobody_waits_for_is_answered(broker: Brok
 def test_commands_see_what_is_not_durable_yet_and_are_answered_in_order(broker: Broker) -> None:
     broker.log.syncs = False
     order: list[str] = []
-    joining = world.join()
-    leaving = world.coordinator.leave_group(LeaveRequest("g", (LeavingMember("c-1"),)))
+    joining = broker.join()
+    leaving = broker.coordinator.leave_group(LeaveRequest("g", (LeavingMember("c-1"),)))
     joining.add_done_callback(lambda _: order.append("join"))
     leaving.add_done_callback(lambda _: order.append("leave"))
 
@@ -527,13 +527,13 @@ def test_a_disk_without_room_refuses_a_commit_for_now_and_the_group_stays_loaded
 # ---- loading -------------------------------------------------------------------------------------
 
 
-def test_groups_and_offsets_survive_a_restart(world: Broker) -> None:
-    joined = world.join().result()
-    world.coordinator.sync_group(SyncRequest("g", "c-1", None, 1, {"c-1": b"mine"}))
+def test_groups_and_offsets_survive_a_restart(broker: Broker) -> None:
+    joined = broker.join().result()
+    broker.coordinator.sync_group(SyncRequest("g", "c-1", None, 1, {"c-1": b"mine"}))
 
     broker.coordinator = broker.start()
 
-    description = world.coordinator.describe_group("g").result()
+    description = broker.coordinator.describe_group("g").result()
     assert (joined.generation, description.state) == (1, GroupState.STABLE)
     assert [member.assignment for member in description.members] == [b"mine"]
     assert broker.heartbeat("c-1", 1) is ErrorCode.NONE
@@ -562,20 +562,20 @@ def test_while_a_partition_loads_requests_are_answered_as_kafka_does(
     broker.coordinator.recovered(broker.coordinator.partition_for("g"), is_empty=False)
 
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert world.heartbeat("c-1", 1) is ErrorCode.NONE
-    sync = world.coordinator.sync_group(SyncRequest("g", "c-1", None, 1)).result()
+    assert broker.heartbeat("c-1", 1) is ErrorCode.NONE
+    sync = broker.coordinator.sync_group(SyncRequest("g", "c-1", None, 1)).result()
     assert sync.error is ErrorCode.REBALANCE_IN_PROGRESS
     assert broker.join().result().error is loading
     assert broker.commit(7).result().errors == (loading,)
     fetched = broker.coordinator.fetch_offsets(FetchOffsetsRequest("g", None)).result()
     assert (fetched.error, fetched.topics) == (loading, {})
-    leaving = world.coordinator.leave_group(LeaveRequest("g", (LeavingMember("c-1"),))).result()
+    leaving = broker.coordinator.leave_group(LeaveRequest("g", (LeavingMember("c-1"),))).result()
     assert leaving.error is loading
-    assert world.coordinator.describe_group("g").result().error is loading
-    assert world.wakes[-1] == world.clock.monotonic_ms()
-    world.coordinator.tick()
-    world.coordinator.tick()
-    assert world.committed() == 6
+    assert broker.coordinator.describe_group("g").result().error is loading
+    assert broker.wakes[-1] == broker.clock.monotonic_ms()
+    broker.coordinator.tick()
+    broker.coordinator.tick()
+    assert broker.committed() == 6
 
 
 def test_while_its_log_is_recovered_a_partition_is_loading(broker: Broker) -> None:
@@ -769,8 +769,8 @@ def test_a_deadline_does_not_wait_for_the_end_of_a_long_deletion(broker: Broker)
 
     broker.coordinator.tick()
 
-    assert len(world.log.batches) < 20
-    assert world.coordinator.describe_group("g").result().state is GroupState.EMPTY
+    assert len(broker.log.batches) < 20
+    assert broker.coordinator.describe_group("g").result().state is GroupState.EMPTY
 
 
 def test_what_is_done_everywhere_takes_no_more_of_a_turn_than_anything_else(
@@ -847,16 +847,16 @@ def test_the_loop_is_asked_to_wake_for_a_deadline_and_told_of_the_next(broker: B
     next_ms = broker.coordinator.tick()
 
     assert asked_ms == 10_000
-    assert world.coordinator.describe_group("g").result().state is GroupState.EMPTY
+    assert broker.coordinator.describe_group("g").result().state is GroupState.EMPTY
     assert next_ms == 600_000
 
 
 def test_a_group_that_could_not_go_on_after_a_load_does_when_it_is_asked_for(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.join().result()
-    world.coordinator.sync_group(SyncRequest("g", "c-1", None, 1, {"c-1": b""}))
-    world.coordinator = world.start()
+    broker.join().result()
+    broker.coordinator.sync_group(SyncRequest("g", "c-1", None, 1, {"c-1": b""}))
+    broker.coordinator = broker.start()
 
     def fail(*_: object) -> None:
         raise RuntimeError("a mistake of ours")
@@ -867,10 +867,10 @@ def test_a_group_that_could_not_go_on_after_a_load_does_when_it_is_asked_for(
         with pytest.raises(RuntimeError):
             broker.coordinator.tick()
 
-    assert world.heartbeat("c-1", 1) is ErrorCode.NONE
-    world.clock.advance(10_000)
-    world.coordinator.tick()
-    assert world.coordinator.describe_group("g").result().state is GroupState.EMPTY
+    assert broker.heartbeat("c-1", 1) is ErrorCode.NONE
+    broker.clock.advance(10_000)
+    broker.coordinator.tick()
+    assert broker.coordinator.describe_group("g").result().state is GroupState.EMPTY
 
 
 def test_offsets_expire_at_the_check_after_their_retention(broker: Broker) -> None:

@@ -30,13 +30,13 @@ def test_groups_of_different_partitions_share_one_budget(loop: asyncio.AbstractE
             ManualClock(),
             lambda _: None,
         ),
-        settings=GroupSettings(initial_rebalance_delay_ms=0, held_bytes_max=6 * limits.GROUP_BYTES),
+        settings=GroupSettings(initial_rebalance_delay_ms=0, memory_bytes_max=6 * limits.GROUP_BYTES),
     )
 
     def join(group: str) -> ErrorCode:
         protocols = (GroupProtocol("range", b""),)
         request = JoinRequest(group, "", None, "c", "", 10_000, 60_000, "consumer", protocols)
-        return groups.join(request).result().error
+        return groups.join_group(request).result().error
 
     answers = [join(f"group-{number}") for number in range(10)]
 

@@ -94,8 +94,8 @@ def test_an_ipv6_address_is_one_that_clients_can_cut_at_its_colon(broker: FakeBr
     assert ask(broker, "FIND_COORDINATOR group=g").endswith(" host=localhost port=9092")
 
 
-def test_a_committed_group_with_members_is_not_changed(world: FakeBroker) -> None:
-    world.groups.answers = [AssignedResponse(AssignedError.OTHER_PROTOCOL)]
+def test_a_committed_group_with_members_is_not_changed(broker: FakeBroker) -> None:
+    broker.groups.answers = [AssignedResponse(AssignedError.OTHER_PROTOCOL)]
 
     assert ask(broker, "COMMIT t g 0 1") == (
         'ERROR: group_in_use group=g reason="it has live members of another protocol"'

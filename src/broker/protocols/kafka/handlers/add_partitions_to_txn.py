@@ -84,7 +84,7 @@ def _refusal(session: Session, place: TopicPartition) -> ErrorCode | None:
     return None
 
 
-async def _places(topics: list[Fields]) -> list[Place]:
+async def _places(topics: list[Fields]) -> list[TopicPartition]:
     return await unique_partitions(topics, name="name", partitions="partitions")
 
 

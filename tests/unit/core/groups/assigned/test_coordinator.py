@@ -132,8 +132,8 @@ def test_a_group_survives_a_restart(broker: Broker) -> None:
 
 def test_a_member_of_kafka_that_died_does_not_keep_others_out(broker: Broker) -> None:
     """Also when no timer has rung yet: the join itself ends the session."""
-    world.groups.join_group(KAFKA_JOIN).result()
-    assert world.join().result().error is AssignedError.OTHER_PROTOCOL
+    broker.groups.join_group(KAFKA_JOIN).result()
+    assert broker.join().result().error is AssignedError.OTHER_PROTOCOL
 
     broker.clock.advance(120_000)
 
@@ -185,7 +185,7 @@ def test_who_only_asks_for_a_member_id_ends_no_group(broker: Broker) -> None:
     broker.groups.assigned_leave(CALL).result()
     asked = KAFKA_JOIN._replace(requires_member_id=True)
 
-    answer = world.groups.join_group(asked).result()
+    answer = broker.groups.join_group(asked).result()
 
     assert answer.error is ErrorCode.MEMBER_ID_REQUIRED
     assert broker.join("b").result().generation == 4  # it goes on
@@ -195,19 +195,19 @@ def test_a_member_id_that_was_asked_for_lets_its_member_in(broker: Broker) -> No
     broker.join().result()
     broker.groups.assigned_leave(CALL).result()
     asked = KAFKA_JOIN._replace(requires_member_id=True)
-    member_id = world.groups.join_group(asked).result().member_id
+    member_id = broker.groups.join_group(asked).result().member_id
 
-    unknown = world.groups.join_group(asked._replace(member_id="somebody")).result()
-    joined = world.groups.join_group(asked._replace(member_id=member_id)).result()
+    unknown = broker.groups.join_group(asked._replace(member_id="somebody")).result()
+    joined = broker.groups.join_group(asked._replace(member_id=member_id)).result()
 
     assert unknown.error is ErrorCode.UNKNOWN_MEMBER_ID
     assert (joined.error, joined.generation) == (ErrorCode.NONE, 1)
-    assert world.join().result().error is AssignedError.OTHER_PROTOCOL
+    assert broker.join().result().error is AssignedError.OTHER_PROTOCOL
 
 
 def test_a_member_id_that_nobody_has_joined_with_keeps_nobody_out(broker: Broker) -> None:
     asked = KAFKA_JOIN._replace(requires_member_id=True)
-    assert world.groups.join_group(asked).result().error is ErrorCode.MEMBER_ID_REQUIRED
+    assert broker.groups.join_group(asked).result().error is ErrorCode.MEMBER_ID_REQUIRED
 
     assert broker.join().result().error is AssignedError.NONE
 
@@ -219,10 +219,10 @@ def test_a_group_that_was_restored_before_stays_as_it_is(broker: Broker) -> None
         generation=7,
         members={"a": AssignedMember("a", "", "", 10_000, (0, 1, 2))},
     )
-    assert world.groups.restore_assigned("g", image).result().error is AssignedError.NONE
-    world.groups = world.start()
-    world.groups.describe_group("g").result()  # its members' sessions begin
-    world.clock.advance(10_001)
+    assert broker.groups.restore_assigned("g", image).result().error is AssignedError.NONE
+    broker.groups = broker.start()
+    broker.groups.describe_group("g").result()  # its members' sessions begin
+    broker.clock.advance(10_001)
 
     again = broker.groups.restore_assigned("g", image).result()
     joined = broker.join("b").result()
@@ -294,7 +294,7 @@ def test_a_group_that_has_all_offsets_it_may_takes_nothing_of_several_commits(
         settings=GroupSettings(offsets_max=1),
     )
     join = AssignedJoin(AssignedProtocol.CURSUS, "g", "t", "a", 3, suffix="1111")
-    member_id = world.groups.assigned_join(join).result().member_id
+    member_id = broker.groups.assigned_join(join).result().member_id
     call = CALL._replace(protocol=AssignedProtocol.CURSUS, member_id=member_id, generation=1)
 
     answer = broker.groups.assigned_commit_all(AssignedCommits(call, ((0, 1), (1, 1)))).result()
@@ -309,9 +309,9 @@ def test_offsets_in_a_transaction_count_when_it_is_committed(
     broker: Broker, *, is_committed: bool
 ) -> None:
     join = AssignedJoin(AssignedProtocol.CURSUS, "g", "t", "a", 3, suffix="1111")
-    member_id = world.groups.assigned_join(join).result().member_id
+    member_id = broker.groups.assigned_join(join).result().member_id
     call = CALL._replace(protocol=AssignedProtocol.CURSUS, member_id=member_id, generation=1)
-    world.groups.assigned_commit_all(AssignedCommits(call, ((0, 4), (1, 4))))
+    broker.groups.assigned_commit_all(AssignedCommits(call, ((0, 4), (1, 4))))
 
     staged = AssignedCommits(call, ((0, 5), (1, 4)), (PRODUCER, 0))
     assert broker.groups.assigned_commit_all(staged).result().error is AssignedError.NONE
@@ -338,7 +338,7 @@ def test_offsets_in_a_transaction_count_when_it_is_committed(
 
 def test_a_group_is_shown_to_its_own_dialect_without_the_silent(broker: Broker) -> None:
     join = AssignedJoin(AssignedProtocol.CURSUS, "g", "t", "a", 3, suffix="1111")
-    world.groups.assigned_join(join).result()
+    broker.groups.assigned_join(join).result()
     call = CALL._replace(protocol=AssignedProtocol.CURSUS)
 
     shown = broker.groups.assigned_status(call).result()

@@ -307,8 +307,8 @@ class ClassicClient(Client):
             fresh_id=str(self.logged.ids),
         )
         self.waiting = Token(self)
-        world = self.world
-        world.apply(world.shard.classic_group_join(request, self.waiting, world.now()))
+        logged = self.logged
+        logged.apply(logged.shard.classic_group_join(request, self.waiting, logged.now()))
 
     def receive(self, token: Token, response: Any) -> None:
         if token is self.waiting:
