@@ -78,7 +78,7 @@ class _Records(NamedTuple):
     records: bytes
     counted: int = 1
     plain: int = INVALID_RECORD  # Kafka's answer
-    folded: int = INVALID_RECORD  # the same when they are compressed
+    compressed: int = INVALID_RECORD  # the same when they are compressed
 
 
 SECOND = one(place=varint(1))
@@ -92,12 +92,12 @@ RECORDS: Final[dict[str, _Records]] = {
     "a value that takes the next record": _Records(
         one(value=varint(len(SECOND)), headers=b"") + SECOND, 2
     ),
-    "a length beyond the batch": _Records(record(fields(), 5_000), folded=NONE),
-    "a length beyond the numbers": _Records(record(fields(), 2**31 - 1), folded=NONE),
-    "a negative length": _Records(record(fields(), -1), folded=NONE),
+    "a length beyond the batch": _Records(record(fields(), 5_000), compressed=NONE),
+    "a length beyond the numbers": _Records(record(fields(), 2**31 - 1), compressed=NONE),
+    "a negative length": _Records(record(fields(), -1), compressed=NONE),
     "a length of nothing": _Records(record(b"")),
     "a length below the fields": _Records(
-        record(fields(), len(fields()) - 2) + SECOND, 2, folded=NONE
+        record(fields(), len(fields()) - 2) + SECOND, 2, compressed=NONE
     ),
     "a length above the fields": _Records(record(fields() + bytes(2)) + SECOND, 2),
     "bytes behind the last record": _Records(SOUND + b"\x00", SOUND_COUNT),
@@ -115,15 +115,17 @@ RECORDS: Final[dict[str, _Records]] = {
     "an offset of too many bytes": _Records(one(place=b"\x80" * 5 + b"\x00")),
     "a time of too many bytes": _Records(one(time=b"\x80" * 10 + b"\x00")),
     "an offset of more than 32 bits": _Records(
-        one(place=b"\x80" * 4 + b"\x70"), plain=NONE, folded=NONE
+        one(place=b"\x80" * 4 + b"\x70"), plain=NONE, compressed=NONE
     ),
     "an offset that is not the first": _Records(
-        one(place=varint(1)), plain=NONE, folded=UNKNOWN_SERVER_ERROR
+        one(place=varint(1)), plain=NONE, compressed=UNKNOWN_SERVER_ERROR
     ),
-    "the same offset twice": _Records(one() * 2, 2, plain=NONE, folded=UNKNOWN_SERVER_ERROR),
-    "offsets that go down": _Records(SECOND + one(), 2, plain=NONE, folded=UNKNOWN_SERVER_ERROR),
-    "a key of a length below null": _Records(one(key=varint(-2)), plain=NONE, folded=NONE),
-    "a value of a length below null": _Records(one(value=varint(-2)), plain=NONE, folded=NONE),
+    "the same offset twice": _Records(one() * 2, 2, plain=NONE, compressed=UNKNOWN_SERVER_ERROR),
+    "offsets that go down": _Records(
+        SECOND + one(), 2, plain=NONE, compressed=UNKNOWN_SERVER_ERROR
+    ),
+    "a key of a length below null": _Records(one(key=varint(-2)), plain=NONE, compressed=NONE),
+    "a value of a length below null": _Records(one(value=varint(-2)), plain=NONE, compressed=NONE),
 }
 
 
@@ -149,7 +151,7 @@ def lz4_frame(*blocks: bytes, flags: int = 0x60, checksum: int | None = None) ->
 LZ4_MAGIC = b"\x04\x22\x4d\x18"
 OLD_CHECKSUM = xxhash.xxh32_intdigest(LZ4_MAGIC + b"\x60\x40") >> 8 & 0xFF  # of magic 0
 NUMBERS: Final = {**CODECS, "xerial": CODECS["snappy"]}
-FOLD: Final[dict[str, Callable[[bytes], bytes]]] = {
+COMPRESS: Final[dict[str, Callable[[bytes], bytes]]] = {
     "gzip": gzip.compress,
     "snappy": lambda data: bytes(cramjam.snappy.compress_raw(data)),
     "xerial": xerial,
@@ -166,13 +168,13 @@ def _streams() -> dict[str, Case]:
         found[name] = Case(codec, payload, SOUND_COUNT, kafka, ours)
 
     bad = UNKNOWN_SERVER_ERROR
-    for codec, fold in FOLD.items():
-        whole = fold(SOUND)
+    for codec, compress in COMPRESS.items():
+        whole = compress(SOUND)
         put(f"{codec} that is none", codec, b"\xffnothing of the kind" * 9, bad)
         put(f"{codec} cut short", codec, whole[:-5], bad)
         put(f"{codec} cut in half", codec, whole[: len(whole) // 2], bad)
         put(f"{codec} of no bytes", codec, b"", INVALID_RECORD if codec == "zstd" else bad, bad)
-        put(f"{codec} of nothing", codec, fold(b""), INVALID_RECORD)
+        put(f"{codec} of nothing", codec, compress(b""), INVALID_RECORD)
         # Kafka does not look behind the first lz4 frame, and Java not behind garbage in gzip.
         unseen = codec in {"gzip", "lz4"}
         put(f"{codec} and garbage", codec, whole + b"garbage", NONE if unseen else bad, bad)
@@ -187,17 +189,19 @@ def _streams() -> dict[str, Case]:
     halves = SOUND[:9], SOUND[9:]
     put("lz4 of two blocks", "lz4", lz4_frame(*halves), NONE)
     put("lz4 of two frames", "lz4", b"".join(map(lz4_frame, halves)), INVALID_RECORD, bad)
-    put("zstd of two frames", "zstd", b"".join(map(FOLD["zstd"], halves)), NONE)
+    put("zstd of two frames", "zstd", b"".join(map(COMPRESS["zstd"], halves)), NONE)
     put("xerial of two streams", "xerial", b"".join(map(xerial, halves)), NONE)
     return found
 
 
 def _cases() -> dict[str, Case]:
     found: dict[str, Case] = {"sound none": Case("none", SOUND, SOUND_COUNT, NONE, NONE)}
-    for name, (records, count, plain, folded) in RECORDS.items():
+    for name, (records, count, plain, compressed) in RECORDS.items():
         found[f"{name}, none"] = Case("none", records, count, plain, INVALID_RECORD)
-        for codec, fold in FOLD.items():
-            found[f"{name}, {codec}"] = Case(codec, fold(records), count, folded, INVALID_RECORD)
+        for codec, compress in COMPRESS.items():
+            found[f"{name}, {codec}"] = Case(
+                codec, compress(records), count, compressed, INVALID_RECORD
+            )
     return {**found, **_streams()}
 
 

@@ -12,7 +12,7 @@ from kafka import codec as kafka_codec
 
 from broker.codec import compression
 
-Fold = Callable[[bytes], bytes]
+Compress = Callable[[bytes], bytes]
 
 # Choices of libraries: what is not installed then.
 CHOICES = {
@@ -36,17 +36,17 @@ def raw_snappy(content: bytes) -> bytes:
 
 def zstd_stream(content: bytes, level: int = 3, *, checksum: bool = False) -> bytes:
     """As Java's clients write it: the size of the content is not known at the beginning."""
-    folding = zstandard.ZstdCompressor(level=level, write_checksum=checksum).compressobj()
-    return folding.compress(content) + folding.flush()
+    compressor = zstandard.ZstdCompressor(level=level, write_checksum=checksum).compressobj()
+    return compressor.compress(content) + compressor.flush()
 
 
-def ours(codec: int, level: int | None = None, *, magic: int = 2) -> Fold:
+def ours(codec: int, level: int | None = None, *, magic: int = 2) -> Compress:
     """What this package writes."""
     return lambda content: compression.compress(codec, content, level, magic=magic)
 
 
 # One frame or member each.
-FOLDS: dict[str, tuple[int, Fold]] = {
+COMPRESSORS: dict[str, tuple[int, Compress]] = {
     "none": (0, bytes),
     "gzip": (1, gzip.compress),
     "gzip, ours": (1, ours(1)),

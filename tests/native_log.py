@@ -25,8 +25,8 @@ class Logs:
         self.path = path
         self.commit = CommitThread(1) if commit is None else commit
         self.turn = Turn(self.commit)
-        self.turn.unfold = decompress_into
-        self.turn.unfold_sent = decompress_sent_into
+        self.turn.decompress = decompress_into
+        self.turn.decompress_sent = decompress_sent_into
         self.turn.now_ms = self.turn.steady_ms = NOW_MS
 
     def folder(self, partition: int = 0) -> Path:

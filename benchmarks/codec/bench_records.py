@@ -150,7 +150,7 @@ def test_compressed_decode(benchmark: BenchmarkFixture, peer: str, name: str) ->
     room = bytearray(len(BATCH))
     before: list[codec.Columns | None] = [None]
 
-    def unfold() -> int:
+    def decompress() -> int:
         for _ in range(10):
             compression.decompress_into(number, payload, room)
         return 10 * BATCH_ROWS
@@ -159,7 +159,7 @@ def test_compressed_decode(benchmark: BenchmarkFixture, peer: str, name: str) ->
         columns = before[0] = codec.decode_columns(data, reuse=before[0])
         return len(columns)
 
-    assert benchmark(read if peer == "polylog" else unfold) == 10 * BATCH_ROWS
+    assert benchmark(read if peer == "polylog" else decompress) == 10 * BATCH_ROWS
 
     per_record(benchmark, 10 * BATCH_ROWS)
 

@@ -90,8 +90,8 @@ def fastest(work: Callable[[], object]) -> float:
 
 
 COMMON: dict[str, Any] = {
-    "unfold": compression.decompress_into,
-    "unfolded_bytes_max": COMPACTION_DECOMPRESSED_BYTES_MAX,
+    "decompress": compression.decompress_into,
+    "decompressed_bytes_max": COMPACTION_DECOMPRESSED_BYTES_MAX,
 }
 
 
@@ -107,7 +107,7 @@ def sift(data: bytes, key_map: KeyMap) -> int:
     """Return how many records of a block stay."""
     record_filter = RecordFilter(
         key_map,
-        fold=compression.compress,
+        compress=compression.compress,
         now_ms=NOW_MS,
         delete_retention_ms=86_400_000,
         **COMMON,
@@ -188,7 +188,7 @@ def process_row(megabytes: int, value_bytes: int, compression_name: str) -> Row:
             now_ms=NOW_MS,
             delete_retention_ms=0,
             index_interval_bytes=4096,
-            unfolded_bytes_max=COMPACTION_DECOMPRESSED_BYTES_MAX,
+            decompressed_bytes_max=COMPACTION_DECOMPRESSED_BYTES_MAX,
             producer_ends=[],
             aborted=[],
             parent_pid=os.getpid(),

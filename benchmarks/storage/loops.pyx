@@ -12,7 +12,7 @@ from broker._native.log.offset_index cimport (
     index_free,
     index_init,
     index_is_full,
-    index_let_go,
+    index_free_tail,
     index_load,
     index_store,
 )
@@ -211,7 +211,7 @@ cdef class Index:
                 self.store()
             index_append(&self.index, offsets[i], <uint32_t>i * step, i, offsets[i])
         self.store()
-        index_let_go(&self.index)
+        index_free_tail(&self.index)
         return index_entries(&self.index)
 
     cdef store(self):

@@ -96,22 +96,22 @@ def batches() -> list[bytes]:
     """All of them, their sums right."""
     made = [Batch([b"a"], payload=payload).encode() for payload in PAYLOADS.values()]
     for payload in PAYLOADS.values():
-        for codec, folded in (
+        for codec, compressed in (
             ("gzip", gzip.compress(payload)),
             ("zstd", bytes(cramjam.zstd.compress(payload))),
         ):
-            made.append(Batch([b"a"], payload=folded, attributes=CODECS[codec]).encode())
+            made.append(Batch([b"a"], payload=compressed, attributes=CODECS[codec]).encode())
     made += [
         Batch([b"a"], payload=payload, attributes=CODECS[codec]).encode()
         for codec, payload in COMPRESSED.values()
     ]
     for count, delta in COUNTS.values():
-        for codec, folded in (("none", BODY), ("lz4", bytes(cramjam.lz4.compress(BODY)))):
+        for codec, compressed in (("none", BODY), ("lz4", bytes(cramjam.lz4.compress(BODY)))):
             evil = Batch(
                 [b"a"],
                 count=count,
                 last_offset_delta=delta,
-                payload=folded,
+                payload=compressed,
                 attributes=CODECS[codec],
             )
             made.append(evil.encode())

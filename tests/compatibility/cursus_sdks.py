@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from tests.compressed import raw_snappy
 from tests.cursus_client import CursusClient, Message, batch, envelope, read_batch
 
-Fold = Callable[[bytes], bytes]
+Compress = Callable[[bytes], bytes]
 JAVA_RETRIES = 3
 JAVA_TERMINAL = (
     "producer_fenced",
@@ -50,9 +50,11 @@ def java_field(answer: str, key: str) -> str | None:
 class JavaProducer:
     """Creates its topic, then has a connection per partition; five batches are in flight."""
 
-    def __init__(self, address: str, topic: str, partitions: int, fold: Fold | None = None) -> None:
+    def __init__(
+        self, address: str, topic: str, partitions: int, compress: Compress | None = None
+    ) -> None:
         """Ask for the topic as it does: what CREATE answers it does not read."""
-        self._address, self._topic, self._fold = address, topic, fold
+        self._address, self._topic, self._compress = address, topic, compress
         with CursusClient(address) as first:
             first.answer(envelope(f"CREATE topic={topic} partitions={partitions}", "admin"))
             listed = re.search(r"partitions=(\d+)", first.ask(f"LIST topic={topic}"))
@@ -77,7 +79,7 @@ class JavaProducer:
             self._seqs[partition] = self._seqs.get(partition, 0) + 1
             messages.append(Message(payload, self._seqs[partition], b"java-1", epoch=1_700_000_000))
         made = batch(self._topic, partition, messages, acks=acks)
-        return self._fold(made) if self._fold else made
+        return self._compress(made) if self._compress else made
 
     def send(self, partition: int, *bodies: bytes) -> None:
         """Have several batches in flight on their connection, in whatever order they got there."""
@@ -131,9 +133,9 @@ def java_polls(address: str, topic: str, partition: int, group: str) -> Iterator
 class PythonProducer:
     """Reads acknowledgements with a JSON parser and sends again whatever it does not understand."""
 
-    def __init__(self, address: str, topic: str, fold: Fold | None = None) -> None:
+    def __init__(self, address: str, topic: str, compress: Compress | None = None) -> None:
         """Create the topic; then connections are made when they are needed."""
-        self._address, self._topic, self._fold = address, topic, fold
+        self._address, self._topic, self._compress = address, topic, compress
         with CursusClient(address) as client:
             client.answer(envelope(f"CREATE topic={topic} partitions=1", "admin"))
             tokens = client.ask(envelope(f"METADATA topic={topic}")).split()
@@ -152,7 +154,7 @@ class PythonProducer:
         for _ in range(tries):
             self.sent += 1
             with CursusClient(self._address) as connection:
-                answer = connection.answer(self._fold(body) if self._fold else body)
+                answer = connection.answer(self._compress(body) if self._compress else body)
             try:
                 if json.loads(answer)["status"] == "OK":
                     return
@@ -217,5 +219,5 @@ def go_without_reading(client: CursusClient, bodies: list[bytes]) -> None:
         client.send(body)
 
 
-GZIP: Fold = gzip.compress
-SNAPPY: Fold = raw_snappy
+GZIP: Compress = gzip.compress
+SNAPPY: Compress = raw_snappy

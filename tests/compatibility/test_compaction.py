@@ -122,7 +122,7 @@ def offset_of(message: Message) -> int:
     return offset
 
 
-def folded(messages: list[Message]) -> Contents:
+def compressed(messages: list[Message]) -> Contents:
     """Return the last value of every key that has one."""
     last = {message.key(): message.value() for message in messages}
     return {key: value for key, value in last.items() if key is not None and value is not None}
@@ -168,11 +168,11 @@ def test_keys_equal_the_models_last_values_under_kill_dash_nine(
         broker.kill()
         broker.restart()
         assert producer.flush(60) == 0
-        assert folded(read(broker, topic)) == living(model), f"after kill {cycle}"
+        assert compressed(read(broker, topic)) == living(model), f"after kill {cycle}"
 
     # One value per key, those of the active segment and of the last one that was not due yet.
     wait_until(few_records(broker, topic, KEYS + 600), "it is compacted", SETTLE_TIMEOUT_S)
-    assert folded(read(broker, topic)) == living(model)
+    assert compressed(read(broker, topic)) == living(model)
     offsets = [offset_of(message) for message in read(broker, topic)]
     assert offsets == sorted(set(offsets))
 
@@ -234,7 +234,7 @@ def test_a_compacted_log_outlives_the_loss_of_its_recovery_point(
     (broker.data_dir / "recovery-point-offset-checkpoint").unlink()
     broker.restart()
 
-    assert folded(read(broker, topic)) == living(model)
+    assert compressed(read(broker, topic)) == living(model)
 
 
 def test_a_compactor_that_is_killed_is_started_again(start_broker: StartBroker, topic: str) -> None:
@@ -258,7 +258,7 @@ def test_a_compactor_that_is_killed_is_started_again(start_broker: StartBroker, 
 
     assert killed
     wait_until(few_records(broker, topic, KEYS + 600), "it is compacted", SETTLE_TIMEOUT_S)
-    assert folded(read(broker, topic)) == living(model)
+    assert compressed(read(broker, topic)) == living(model)
 
 
 def test_a_compactor_has_no_lock_of_the_broker_and_dies_with_it(

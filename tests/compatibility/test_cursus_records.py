@@ -11,7 +11,7 @@ from broker.codec import records
 from tests import wire_requests
 from tests.broker_process import Broker
 from tests.cursus_client import Batch, CursusClient, Message, batch, envelope, read_batch, short
-from tests.unit.protocols.cursus.test_bodies import FOLDS
+from tests.unit.protocols.cursus.test_bodies import COMPRESSORS
 from tests.wire_client import WireClient
 from tests.wire_records import Batch as KafkaBatch
 
@@ -149,22 +149,22 @@ def test_a_frame_of_many_records_is_taken_and_read_in_several(
     assert found == [each.payload for each in sent]
 
 
-@pytest.mark.parametrize("fold", FOLDS)
-def test_a_batch_may_be_compressed(cursus: CursusClient, topic: str, fold: str) -> None:
+@pytest.mark.parametrize("codec", COMPRESSORS)
+def test_a_batch_may_be_compressed(cursus: CursusClient, topic: str, codec: str) -> None:
     messages = [Message(b"hi" * 100, n) for n in (1, 2, 3)]
 
-    answer = cursus.answer(FOLDS[fold](batch(topic, 0, messages)))
+    answer = cursus.answer(COMPRESSORS[codec](batch(topic, 0, messages)))
 
     assert ack(answer) == ("OK", 2, "")
     assert len(payloads(cursus.consume(f"CONSUME topic={topic} partition=0 offset=0"))) == 3
 
 
-@pytest.mark.parametrize("fold", FOLDS)
+@pytest.mark.parametrize("codec", COMPRESSORS)
 def test_a_compressed_batch_may_be_the_first_thing_that_a_connection_says(
-    broker: Broker, topic: str, fold: str
+    broker: Broker, topic: str, codec: str
 ) -> None:
     with CursusClient(broker.address) as first:
-        answer = first.answer(FOLDS[fold](batch(topic, 0, [Message(b"hi" * 100)])))
+        answer = first.answer(COMPRESSORS[codec](batch(topic, 0, [Message(b"hi" * 100)])))
 
     assert ack(answer) == ("OK", 0, "")
 

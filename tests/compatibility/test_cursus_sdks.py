@@ -11,7 +11,7 @@ from tests.broker_process import Broker, wait_until
 from tests.compatibility.cursus_sdks import (
     GZIP,
     SNAPPY,
-    Fold,
+    Compress,
     GaveUpError,
     JavaProducer,
     PythonProducer,
@@ -24,7 +24,7 @@ from tests.compatibility.cursus_sdks import (
 )
 from tests.cursus_client import CursusClient, Message, batch, envelope, read_batch
 
-FOLDS = pytest.mark.parametrize("fold", [None, GZIP, SNAPPY])
+COMPRESSORS = pytest.mark.parametrize("compress", [None, GZIP, SNAPPY])
 
 
 @pytest.fixture
@@ -43,9 +43,9 @@ def stored(address: str, topic: str, partition: int = 0) -> list[bytes]:
     return [message.payload for message in found.messages]
 
 
-@FOLDS
-def test_java_produces_and_polls(broker: Broker, topic: str, fold: Fold | None) -> None:
-    producer = JavaProducer(broker.address, topic, 2, fold)
+@COMPRESSORS
+def test_java_produces_and_polls(broker: Broker, topic: str, compress: Compress | None) -> None:
+    producer = JavaProducer(broker.address, topic, 2, compress)
     assert producer.partitions == 2
     for partition in (0, 1):
         bodies = [producer.body(partition, [b"%d" % n] * 3) for n in range(5)]
@@ -123,9 +123,9 @@ def test_go_sends_acks_0_and_never_reads(broker: Broker, topic: str) -> None:
         wait_until(lambda: len(stored(broker.address, topic)) == 500, "all of it can be read")
 
 
-@pytest.mark.parametrize("fold", [None, GZIP])
-def test_python_produces(broker: Broker, topic: str, fold: Fold | None) -> None:
-    producer = PythonProducer(broker.address, topic, fold)
+@pytest.mark.parametrize("compress", [None, GZIP])
+def test_python_produces(broker: Broker, topic: str, compress: Compress | None) -> None:
+    producer = PythonProducer(broker.address, topic, compress)
 
     producer.send([b"a", b"b"])
     producer.send([b"c"])
@@ -145,8 +145,8 @@ def test_python_is_told_in_json_that_a_batch_is_refused(broker: Broker, topic: s
         client.ask(f"CREATE {topic}")
 
 
-@FOLDS
-def test_go_produces_and_polls(broker: Broker, topic: str, fold: Fold | None) -> None:
+@COMPRESSORS
+def test_go_produces_and_polls(broker: Broker, topic: str, compress: Compress | None) -> None:
     with go_connection(broker.address) as client:
         created = client.ask(
             envelope(f"CREATE topic={topic} partitions=1 idempotent=true", "admin")
@@ -156,7 +156,7 @@ def test_go_produces_and_polls(broker: Broker, topic: str, fold: Fold | None) ->
         go_ok(client.ask(envelope(f"METADATA topic={topic}")), "leaders", "epochs")
         body = batch(topic, 0, [Message(b"%d" % n, n, b"go-p0", epoch=7) for n in range(1, 4)])
         for _ in range(2):
-            assert go_ack(client.answer(fold(body) if fold else body), 7) == 2
+            assert go_ack(client.answer(compress(body) if compress else body), 7) == 2
         offsets = go_offsets(client.ask(envelope(f"LIST_OFFSETS topic={topic}")))
         assert offsets == {0: {"earliest": 0, "latest": 3, "leo": 3, "hwm": 3}}
         fetched = client.ask(envelope(f"FETCH_OFFSET topic={topic} partition=0 group=g"))

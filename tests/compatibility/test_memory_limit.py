@@ -144,12 +144,12 @@ def claim_two_thousand_million_elements(address: str, held: ExitStack) -> None:
             client.send_frame(client.frame("Metadata", 1, b"\x7f\xff\xff\xff" + bytes(60)))
 
 
-def fold_much_into_little(address: str, held: ExitStack) -> None:
+def compress_bombs(address: str, held: ExitStack) -> None:
     client = held.enter_context(WireClient(address))
     size = 192 * MIB
     body = b"\x00\x00\x00\x01" + varint(size) + bytes(size) + b"\x00"
-    for codec, fold in (("lz4", cramjam.lz4.compress), ("zstd", cramjam.zstd.compress)):
-        payload = bytes(fold(varint(len(body)) + body))
+    for codec, compress in (("lz4", cramjam.lz4.compress), ("zstd", cramjam.zstd.compress)):
+        payload = bytes(compress(varint(len(body)) + body))
         bomb = Batch([b""], payload=payload, attributes=CODECS[codec]).encode()
         assert len(bomb) < MIB
         wire_requests.produce(client, "large", bomb)
@@ -194,7 +194,7 @@ FAMILIES: dict[str, Sequence[Callable[[str, ExitStack], object]]] = {
         stall_inside_large_frames,
         pipeline_behind_long_polls,
         claim_two_thousand_million_elements,
-        fold_much_into_little,
+        compress_bombs,
     ],
     "connections": [say_nothing, *connections.ATTACKS, read_no_reply, produce_without_waiting],
     "groups": groups.ATTACKS,

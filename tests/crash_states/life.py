@@ -91,7 +91,7 @@ class Life:
         self.clock = ManualClock(NOW_MS)
         self.commit = CommitThread(0)
         self.turn = Turn(self.commit)
-        self.turn.unfold = decompress_into
+        self.turn.decompress = decompress_into
         self.turn.now_ms = NOW_MS
         self.partitions = Partitions(path, store, self.turn, 1, 86_400_000)
         io_thread: Any = _Inline()
@@ -137,7 +137,7 @@ class Life:
 
     async def _start(self) -> None:
         logs = self.topics.load()
-        self.deletions.remove(self.partitions.set_strays_aside())
+        self.deletions.remove(self.partitions.rename_strays())
         for log in logs:
             error = self.partitions.load(log)
             if error is not None:

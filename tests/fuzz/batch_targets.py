@@ -54,11 +54,11 @@ def compressed_batch(data: bytes) -> None:
         return
     header = bytearray(content[:BATCH_HEADER_SIZE])
     number = 1 + options.byte(7) % 4
-    folded = compress(number, content[BATCH_HEADER_SIZE:])
+    compressed = compress(number, content[BATCH_HEADER_SIZE:])
     header[MAGIC_AT] = 2
     header[ATTRIBUTES_AT + 1] = header[ATTRIBUTES_AT + 1] & ~CODEC_BITS | number
-    SIZE.pack_into(header, SIZE_AT, BATCH_HEADER_SIZE - BATCH_LENGTH_END + len(folded))
-    header += folded
+    SIZE.pack_into(header, SIZE_AT, BATCH_HEADER_SIZE - BATCH_LENGTH_END + len(compressed))
+    header += compressed
     fit_crcs(header)
     read(bytes(header), options)
 
@@ -70,9 +70,9 @@ def compressed_message_set(data: bytes) -> None:
     fit_crcs(content)
     magic = options.byte(7) >> 2 & 1
     number = 1 + options.byte(7) % 4
-    folded = compress(number, content, magic=magic)
+    compressed = compress(number, content, magic=magic)
     body = b"" if magic == 0 else struct.pack(">q", options.number(6))
-    body += struct.pack(">ii", -1, len(folded)) + folded
+    body += struct.pack(">ii", -1, len(compressed)) + compressed
     wrapper = bytearray(struct.pack(">qiIbb", options.number(5), 6 + len(body), 0, magic, number))
     wrapper += body
     fit_crcs(wrapper)

@@ -25,8 +25,8 @@ def compaction(data: bytes) -> None:
     given = bytes(content)
     producer = options.number(6)
     common: dict[str, Any] = {
-        "unfold": decompress_into,
-        "unfolded_bytes_max": BYTES_MAX,
+        "decompress": decompress_into,
+        "decompressed_bytes_max": BYTES_MAX,
         "aborted": [(producer, 0, END_OFFSET)] if options.flag(0, 1) else [],
     }
     key_map = KeyMap((PLACES_MIN + options.byte(1)) * PLACE_BYTES, SECRET)
@@ -48,7 +48,7 @@ def filtered(
     """Return what stays of some bytes, or None when they are refused."""
     record_filter = RecordFilter(
         key_map,
-        fold=compress,
+        compress=compress,
         now_ms=options.number(3),
         delete_retention_ms=options.byte(4),
         producer_ends=[(options.number(5), 0, options.byte(7) - 1)],

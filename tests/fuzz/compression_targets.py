@@ -16,7 +16,7 @@ LZ4_DESCRIPTOR_AT = 4
 LZ4_HAS_SIZE = 0x08
 
 
-def unfold(codec: int, content: bytes, options: Options) -> None:
+def check_both_ways(codec: int, content: bytes, options: Options) -> None:
     """Decompress to a limit that the input chooses, both ways; compress and decompress again."""
     size_max = min(1 << options.byte(0) % 17, SIZE_MAX) + options.byte(1) - 1
     data = exact(content)
@@ -46,18 +46,18 @@ def round_trip(codec: int, content: bytes, options: Options) -> None:
     level = None
     if options.flag(2, 1) and known.level_default is not None:
         level = max(known.level_min, min(options.byte(3) - 128, known.level_max, LEVEL_MAX))
-    folded = compress(codec, exact(content), level, magic=options.byte(2) >> 2 & 1)
-    assert decompress(codec, folded, len(content)) == content
+    compressed = compress(codec, exact(content), level, magic=options.byte(2) >> 2 & 1)
+    assert decompress(codec, compressed, len(content)) == content
 
 
 def gzip(data: bytes) -> None:
     options = Options(data)
-    unfold(GZIP.number, options.content, options)
+    check_both_ways(GZIP.number, options.content, options)
 
 
 def snappy(data: bytes) -> None:
     options = Options(data)
-    unfold(SNAPPY.number, options.content, options)
+    check_both_ways(SNAPPY.number, options.content, options)
 
 
 def xerial(data: bytes) -> None:
@@ -65,12 +65,12 @@ def xerial(data: bytes) -> None:
     options = Options(data)
     content = options.content
     if options.flag(2, 3):
-        unfold(SNAPPY.number, content, options)
+        check_both_ways(SNAPPY.number, content, options)
         return
     size = max(1, len(content) * options.byte(4) // 255)
     blocks = [content[start : start + size] for start in range(0, len(content), size)]
     framed = XERIAL_HEADER + b"".join(XERIAL_LENGTH.pack(len(each)) + each for each in blocks)
-    unfold(SNAPPY.number, framed, options)
+    check_both_ways(SNAPPY.number, framed, options)
 
 
 def lz4(data: bytes) -> None:
@@ -82,9 +82,9 @@ def lz4(data: bytes) -> None:
         end = LZ4_DESCRIPTOR_AT + (10 if flags & LZ4_HAS_SIZE else 2)
         if end < len(content):
             content[end] = lz4_frames._header_checksums(bytes(content[LZ4_DESCRIPTOR_AT:end]))[0]
-    unfold(LZ4.number, bytes(content), options)
+    check_both_ways(LZ4.number, bytes(content), options)
 
 
 def zstd(data: bytes) -> None:
     options = Options(data)
-    unfold(ZSTD.number, options.content, options)
+    check_both_ways(ZSTD.number, options.content, options)

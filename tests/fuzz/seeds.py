@@ -76,7 +76,7 @@ def seeds(target: str) -> list[bytes]:
         case "compaction" | "preparation" | "conversion":
             found = [head + each for head in HEADS[target] for each in _without_options(target)]
         case _:
-            found = list(_folded(target))
+            found = list(_compressed(target))
     return [*kept(target), *found]
 
 
@@ -171,17 +171,17 @@ def _batches(target: str) -> Iterator[bytes]:
             yield HELD + content
 
 
-def _folded(target: str) -> Iterator[bytes]:
+def _compressed(target: str) -> Iterator[bytes]:
     """What each of Kafka's batches and some other texts compress to."""
     numbers = {"gzip": GZIP, "snappy": SNAPPY, "xerial": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
     number = numbers[target].number
     for text in TEXTS:
-        folded = compress(number, text)
-        is_framed = folded.startswith(compression_targets.XERIAL_HEADER)
+        compressed = compress(number, text)
+        is_framed = compressed.startswith(compression_targets.XERIAL_HEADER)
         # A limit of 64 KiB, a round trip, and for xerial the bytes as they are.
-        yield options(16, 0, 1 | (is_framed and target == "xerial") << 3) + folded
+        yield options(16, 0, 1 | (is_framed and target == "xerial") << 3) + compressed
         if target == "snappy":
-            yield options(16, 0, 1) + folded[len(compression_targets.XERIAL_HEADER) + 4 :]
+            yield options(16, 0, 1) + compressed[len(compression_targets.XERIAL_HEADER) + 4 :]
 
 
 def options(*values: int) -> bytes:

@@ -27,7 +27,7 @@ from broker.model.limits import (
 from broker.model.topic_config import TopicConfig
 from broker.protocols.kafka import PROTOCOL
 from tests.batches import EMPTY, batch_of
-from tests.broken_batches import CASES, FOLD, NONE, Case, lz4_frame
+from tests.broken_batches import CASES, COMPRESS, NONE, Case, lz4_frame
 from tests.native_log import TOPIC_ID, records
 from tests.native_wire import (
     FETCH,
@@ -208,8 +208,8 @@ def message_set(draw: st.DrawFn) -> bytes:
     data = message_sets.encode(messages)
     if attributes not in {0, LOG_APPEND_TIME}:
         magic = draw(st.sampled_from([0, 1]))
-        folded = compress(attributes, data, magic=magic)
-        data = Message(value=folded, magic=magic, attributes=attributes).encode()
+        compressed = compress(attributes, data, magic=magic)
+        data = Message(value=compressed, magic=magic, attributes=attributes).encode()
     return data[: -1 if kind == 1 else len(data)]
 
 
@@ -418,7 +418,7 @@ def test_a_batch_of_many_pieces_is_not_unfolded_on_the_loop(tmp_path: Path, code
     [plain] = encode([bytes(PRODUCE_DECOMPRESSED_PIECES_MAX)], timestamp_ms=NOW_MS)
     content = plain[BATCH_HEADER_BYTES:]
     pieces = [content[place : place + 1] for place in range(len(content))]
-    payload = lz4_frame(*pieces) if codec == "lz4" else b"".join(map(FOLD[codec], pieces))
+    payload = lz4_frame(*pieces) if codec == "lz4" else b"".join(map(COMPRESS[codec], pieces))
     batch = Case(codec, payload, 1, NONE, NONE).batch(NOW_MS)
 
     with two(tmp_path, TopicConfig(OWN | {"max.message.bytes": "2000000"}, load())) as served:

@@ -77,7 +77,7 @@ def test_nearly_all_are_taken_off_at_once(many: tuple[Logs, PartitionLog]) -> No
     logs, log = many
     log.move_log_start(COUNT - 1)
 
-    assert len(log.take_off(COUNT)) == COUNT - 1
+    assert len(log.drop_segments(COUNT)) == COUNT - 1
 
     assert log.read(COUNT - 1, 1000) == placed(BATCH, COUNT - 1)
     assert appended(log, BATCH) == COUNT

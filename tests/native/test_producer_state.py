@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
-from broker._native.log.producer_state import remember_at_most, remembered
+from broker._native.log.producer_state import producers_total, set_producers_max
 from broker.model import limits
 from tests.native_log import NOW_MS, Logs, placed, records
 from tests.oracles.producer_oracle import Producers
@@ -38,9 +38,9 @@ def log(logs: Logs) -> PartitionLog:
 def bound() -> Iterator[int]:
     """Let all logs together remember 60 producers; what other tests left is forgotten first."""
     gc.collect()
-    remember_at_most(remembered() + 60)
+    set_producers_max(producers_total() + 60)
     yield 60
-    remember_at_most(limits.PRODUCER_IDS_MAX)
+    set_producers_max(limits.PRODUCER_IDS_MAX)
 
 
 def batch(sequence: int, count: int = 1, *, epoch: int = 0, producer: int = PRODUCER) -> bytes:
@@ -185,7 +185,7 @@ def test_what_is_remembered_by_all_logs_together_is_bounded(logs: Logs, bound: i
     for number in range(bound * 3):
         assert every[number % 5].append(batch(0, producer=number))[0] == 0
 
-    assert remembered() == bound
+    assert producers_total() == bound
     kept = {number for log in every for number, *_ in log.producer_ends}
     assert kept == set(range(bound * 2, bound * 3))
 
@@ -213,7 +213,7 @@ def test_a_producer_in_a_transaction_never_makes_room(logs: Logs, bound: int) ->
     for number in range(bound * 2):
         assert others.append(batch(0, producer=number))[0] == 0
 
-    assert remembered() == bound
+    assert producers_total() == bound
     assert log.append(transactional)[0] == (DUPLICATE, 1)
     assert log.open_transactions == {PRODUCER: 0}
 
@@ -231,17 +231,17 @@ def test_where_every_producer_has_a_transaction_open_a_new_one_is_refused(logs: 
 
 def test_a_log_that_goes_gives_back_what_it_remembered(logs: Logs) -> None:
     gc.collect()  # what other tests left
-    before = remembered()
+    before = producers_total()
     log = logs.create()
     for number in range(50):
         log.append(batch(0, producer=number))
-    assert remembered() == before + 50
+    assert producers_total() == before + 50
 
     logs.sync(log)
     del log
     gc.collect()
 
-    assert remembered() == before
+    assert producers_total() == before
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=200))

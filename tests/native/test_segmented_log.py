@@ -179,7 +179,7 @@ def test_the_log_start_may_stand_within_a_segment(logs: Logs) -> None:
 
     log.move_log_start(1)
 
-    assert log.take_off(100) == []
+    assert log.drop_segments(100) == []
     assert batches(log.read(1, 1000)) == [placed(BATCH, 1), placed(BATCH, 2)]
 
 
@@ -213,7 +213,7 @@ def test_segments_that_end_before_the_log_start_are_taken_off(logs: Logs) -> Non
 
     log.move_log_start(2)
 
-    assert log.take_off(100) == [0, 1]
+    assert log.drop_segments(100) == [0, 1]
     assert bases_of(log) == [2, 3]
     assert log.read(2, 1000) == placed(BATCH, 2)
 
@@ -222,7 +222,7 @@ def test_segments_are_taken_off_some_at_a_time(logs: Logs) -> None:
     log = filled(logs, 4)
     log.move_log_start(3)
 
-    assert (log.take_off(2), log.take_off(2)) == ([0, 1], [2])
+    assert (log.drop_segments(2), log.drop_segments(2)) == ([0, 1], [2])
 
 
 def test_the_active_segment_is_never_taken_off(logs: Logs) -> None:
@@ -230,7 +230,7 @@ def test_the_active_segment_is_never_taken_off(logs: Logs) -> None:
 
     log.move_log_start(2)
 
-    assert log.take_off(100) == [0]
+    assert log.drop_segments(100) == [0]
     assert bases_of(log) == [1]
 
 
@@ -241,7 +241,7 @@ def test_a_log_whose_active_segment_was_rolled_may_lose_everything(logs: Logs) -
 
     log.move_log_start(2)
 
-    assert log.take_off(100) == [0, 1]
+    assert log.drop_segments(100) == [0, 1]
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (2, 2, 2)
     assert log.read(2, 1000) == b""
     appended(log, BATCH)
@@ -255,9 +255,9 @@ def test_a_segment_that_is_not_on_the_disk_yet_stays(logs: Logs) -> None:
 
     log.move_log_start(2)
 
-    assert log.take_off(100) == [0]
+    assert log.drop_segments(100) == [0]
     logs.settle(log)
-    assert log.take_off(100) == [1]
+    assert log.drop_segments(100) == [1]
 
 
 def test_a_log_without_records_is_not_rolled(logs: Logs) -> None:

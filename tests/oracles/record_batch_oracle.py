@@ -86,8 +86,8 @@ def read_varint(data: bytes, position: int, bits: int = 32) -> tuple[int, int] |
         byte = data[position + place]
         value += (byte & 127) << 7 * place
         if byte < 128:
-            folded = value // 2 if value % 2 == 0 else -(value // 2) - 1
-            return (folded, position + place + 1) if value < 2**bits else None
+            compressed = value // 2 if value % 2 == 0 else -(value // 2) - 1
+            return (compressed, position + place + 1) if value < 2**bits else None
     return None
 
 
@@ -125,8 +125,8 @@ def _wrong_with(header: Header, payload: bytes) -> str | None:
     if codec == 0:
         sound = are_sound(payload, header.record_count)
         return None if sound else "records that do not fit their lengths, count or offsets"
-    unfolded_max = max(16 << 20, 4 * (HEADER.size + len(payload)))
-    return counts if header.record_count > unfolded_max // 7 else None
+    decompressed_max = max(16 << 20, 4 * (HEADER.size + len(payload)))
+    return counts if header.record_count > decompressed_max // 7 else None
 
 
 def are_sound(payload: bytes, count: int) -> bool:

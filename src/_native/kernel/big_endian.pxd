@@ -1,4 +1,5 @@
-"""Unchecked stores of fixed-size big-endian integers, for memory of our own whose size is known."""
+"""Unchecked stores of fixed-size big-endian integers, into memory that is known to be large enough.
+"""
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
@@ -9,7 +10,7 @@ cdef inline void store_uint16(uint8_t* into, uint16_t value) noexcept nogil:
 
 
 cdef inline void store_uint32(uint8_t* into, uint32_t value) noexcept nogil:
-    # gcc and clang make one byte swap and one store of this, whatever the alignment.
+    # gcc and clang compile this to one byte swap and one store, whatever the alignment.
     into[0] = <uint8_t>(value >> 24)
     into[1] = <uint8_t>(value >> 16)
     into[2] = <uint8_t>(value >> 8)

@@ -1,6 +1,7 @@
-"""What the checksums share: a table of implementations, and one of them over a Python buffer.
+"""Shared by the checksums: a table of implementations, and a call of one on a Python buffer.
 
-Header only: whoever cimports it compiles it in, so no module depends on another at run time.
+Header only: it is compiled into each module that cimports it, so no module depends on another at
+run time.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -17,9 +18,9 @@ cdef extern from "kernel/crc_polynomial.h" nogil:
 
 
 cdef inline object checksum_of(crc_function* extend, object data, uint32_t crc):
-    """Nothing here can fail between taking the buffer and giving it back."""
+    """Return the checksum of a buffer; no call here can fail before the buffer is released."""
     cdef Py_buffer view
-    if PyBytes_CheckExact(data):     # spares the buffer protocol, a third of a short call
+    if PyBytes_CheckExact(data):     # avoids the buffer protocol, a third of a short call's time
         return extend(crc, <const uint8_t*>PyBytes_AS_STRING(data), <size_t>PyBytes_GET_SIZE(data))
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     crc = extend(crc, <const uint8_t*>view.buf, <size_t>view.len)

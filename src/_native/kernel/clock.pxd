@@ -5,14 +5,14 @@ from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 
 cdef inline int64_t clock_ms(int clock) noexcept nogil:
-    """What a clock (CLOCK_MONOTONIC, CLOCK_REALTIME) shows, in whole milliseconds."""
+    """Return the time of a clock (CLOCK_MONOTONIC, CLOCK_REALTIME) in whole milliseconds."""
     cdef timespec now
     clock_gettime(clock, &now)
     return <int64_t>now.tv_sec * 1000 + now.tv_nsec // 1000000
 
 
 cdef inline int64_t monotonic_us() noexcept nogil:
-    """CLOCK_MONOTONIC in whole microseconds."""
+    """Return CLOCK_MONOTONIC in whole microseconds."""
     cdef timespec now
     clock_gettime(CLOCK_MONOTONIC, &now)
     return <int64_t>now.tv_sec * 1000000 + now.tv_nsec // 1000

@@ -1,12 +1,14 @@
-"""The one bounds-checked way to read bytes that somebody else wrote.
+"""Bounds-checked reads of untrusted bytes; every parser uses them.
 
-A Cursor is a pointer and what is left after it. Every read goes through `cursor_take`, the only
-place that compares a length with what is there. The `cursor_*` readers return a ReadStatus and
+A Cursor is a pointer and the number of bytes left. Every read goes through `cursor_take`, the only
+place that compares a length with the bytes left. The `cursor_*` readers return a ReadStatus and
 store the value only when it is READ_DONE; the `load_*` and `granted_*` functions read from a
-pointer that was already granted. Fixed-size integers are big-endian; varints are those of Kafka's
-protocol guide ("Protocol Primitive Types"): seven bits a byte, lowest first, zigzag where signed.
+pointer whose bounds were already checked. Fixed-size integers are big-endian; varints are those of
+Kafka's protocol guide ("Protocol Primitive Types"): seven bits per byte, lowest first, zigzag where
+signed.
 
-Header only: whoever cimports it compiles it in, so no module depends on another at run time.
+Header only: it is compiled into each module that cimports it, so no module depends on another at
+run time.
 """
 
 from libc.stdint cimport (
@@ -42,7 +44,7 @@ cdef inline uint16_t load_uint16(const uint8_t* bytes) noexcept nogil:
 
 
 cdef inline uint32_t load_uint32(const uint8_t* bytes) noexcept nogil:
-    # gcc and clang make one load and one byte swap of this, whatever the alignment.
+    # gcc and clang compile this to one load and one byte swap, whatever the alignment.
     return ((<uint32_t>bytes[0] << 24) | (<uint32_t>bytes[1] << 16)
             | (<uint32_t>bytes[2] << 8) | <uint32_t>bytes[3])
 
@@ -164,37 +166,37 @@ cdef inline ReadStatus cursor_unsigned_varlong(Cursor* cursor, uint64_t* value) 
     return READ_OVERLONG
 
 
-cdef inline int32_t unfold32(uint32_t folded) noexcept nogil:
-    """Undo zigzag: 0, 1, 2, 3 are 0, -1, 1, -2."""
-    return <int32_t>((folded >> 1) ^ (~(folded & 1) + 1))
+cdef inline int32_t zigzag_decode32(uint32_t encoded) noexcept nogil:
+    """Decode zigzag: 0, 1, 2, 3 are 0, -1, 1, -2."""
+    return <int32_t>((encoded >> 1) ^ (~(encoded & 1) + 1))
 
 
-cdef inline int64_t unfold64(uint64_t folded) noexcept nogil:
-    return <int64_t>((folded >> 1) ^ (~(folded & 1) + 1))
+cdef inline int64_t zigzag_decode64(uint64_t encoded) noexcept nogil:
+    return <int64_t>((encoded >> 1) ^ (~(encoded & 1) + 1))
 
 
 cdef inline ReadStatus cursor_varint(Cursor* cursor, int32_t* value) noexcept nogil:
     """Read a zigzag varint: 0, -1, 1, -2 are written 0, 1, 2, 3."""
-    cdef uint32_t folded = 0
-    cdef ReadStatus status = cursor_unsigned_varint(cursor, &folded)
+    cdef uint32_t encoded = 0
+    cdef ReadStatus status = cursor_unsigned_varint(cursor, &encoded)
     if status == READ_DONE:
-        value[0] = unfold32(folded)
+        value[0] = zigzag_decode32(encoded)
     return status
 
 
 cdef inline ReadStatus cursor_varlong(Cursor* cursor, int64_t* value) noexcept nogil:
     """Read a zigzag varint of 64 bits."""
-    cdef uint64_t folded = 0
-    cdef ReadStatus status = cursor_unsigned_varlong(cursor, &folded)
+    cdef uint64_t encoded = 0
+    cdef ReadStatus status = cursor_unsigned_varlong(cursor, &encoded)
     if status == READ_DONE:
-        value[0] = unfold64(folded)
+        value[0] = zigzag_decode64(encoded)
     return status
 
 
-# ---- varints in bytes that were granted --------------------------------------------------------
-# For loops over records: one check grants room for all the varints of a record's head, and nearly
-# all of them have one byte or two. Where there is less room, or a longer one, the readers above
-# serve.
+# ---- varints in bytes whose bounds were checked ------------------------------------------------
+# For loops over records: one check covers all the varints of a record's head, and nearly all of
+# them have one byte or two. With fewer bytes left, or for a longer varint, the readers above are
+# used.
 
 cdef enum:
     VARINT_SIZE_MAX = 5
@@ -207,10 +209,10 @@ cdef inline int granted_varint(const uint8_t* bytes, int32_t* value) noexcept no
     cdef Cursor cursor
     cdef int32_t longer = 0
     if first < 0x80:
-        value[0] = unfold32(first)
+        value[0] = zigzag_decode32(first)
         return 1
     if bytes[1] < 0x80:
-        value[0] = unfold32((first & 0x7F) | (<uint32_t>bytes[1] << 7))
+        value[0] = zigzag_decode32((first & 0x7F) | (<uint32_t>bytes[1] << 7))
         return 2
     cursor.next = bytes
     cursor.left = VARINT_SIZE_MAX
@@ -226,10 +228,10 @@ cdef inline int granted_varlong(const uint8_t* bytes, int64_t* value) noexcept n
     cdef Cursor cursor
     cdef int64_t longer = 0
     if first < 0x80:
-        value[0] = unfold32(first)
+        value[0] = zigzag_decode32(first)
         return 1
     if bytes[1] < 0x80:
-        value[0] = unfold32((first & 0x7F) | (<uint32_t>bytes[1] << 7))
+        value[0] = zigzag_decode32((first & 0x7F) | (<uint32_t>bytes[1] << 7))
         return 2
     cursor.next = bytes
     cursor.left = VARLONG_SIZE_MAX

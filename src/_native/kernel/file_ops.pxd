@@ -1,4 +1,4 @@
-"""The only door to file syscalls; see file_ops.pyx for what each promises.
+"""File syscalls; all file I/O goes through them. See file_ops.pyx for their guarantees.
 
 Sizes and results are bytes; a negative result is -errno. All are thread-safe and need no GIL.
 """
@@ -8,7 +8,7 @@ from libc.stdint cimport int64_t
 
 
 cdef inline bint is_no_space(int64_t result) noexcept nogil:
-    """Whether a result says that the disk is full: it is not broken, and may have room again."""
+    """Return whether a result means a full disk or quota, which is not a failure of the disk."""
     return result == -ENOSPC or result == -EDQUOT
 
 

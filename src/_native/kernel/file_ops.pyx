@@ -1,14 +1,14 @@
-"""The only door to file syscalls, for native code (file_ops.pxd) and for Python.
+"""File syscalls for native code (file_ops.pxd) and for Python; all file I/O goes through them.
 
-Every operation goes through one table of C functions (file_ops_table.h). The broker runs on the
-real one; `start_recording` puts one in its place that writes every operation down and fails those
-that `fail` names, so that tests see and break exactly what the disk would.
+Every operation goes through one table of C functions (file_ops_table.h). The broker uses the real
+one; `start_recording` replaces it by one that records every operation and fails those set by
+`fail`, so that tests can observe and inject disk errors.
 
-For native code: results are bytes or 0, negative ones -errno; EINTR is dealt with; `file_pwrite`
-writes all or fails; a sync is never repeated; `file_map` returns NULL with errno set when it
-fails. For Python: `StorageError` names operation, path and reason, its cause is the OSError; where
-there is no room it is `DiskFull`; a file that is not there is a FileNotFoundError. Files are made
-with mode 0600, folders with 0700.
+For native code: results are bytes or 0, negative ones -errno; EINTR is handled; `file_pwrite`
+writes all bytes or fails; a sync is never retried; `file_map` returns NULL with errno set when it
+fails. For Python: `StorageError` has the operation, path and reason, and the OSError as its cause;
+on a full disk it is `DiskFull`; for a missing file it is FileNotFoundError. Files are created with
+mode 0600, folders with 0700.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -102,7 +102,7 @@ cdef int64_t file_size(int fd) noexcept nogil:
 
 
 cdef bint file_is_removed(int fd) noexcept nogil:
-    """Whether an open file has no name any more: what is written to it nobody finds again."""
+    """Return whether an open file has been deleted: what is written to it is lost."""
     cdef struct_stat found
     return fstat(fd, &found) == 0 and found.st_nlink == 0
 
@@ -154,7 +154,7 @@ cdef ssize_t file_send(int out_fd, int fd, int64_t position, size_t size) noexce
 # ---- for Python --------------------------------------------------------------------------------
 
 cdef int64_t done(int64_t result, str operation, path) except -1:
-    """Return a result that is none of failure, or raise what -errno means."""
+    """Return a result that is not negative, or raise the error of -errno."""
     if result >= 0:
         return result
     cause = OSError(-result, os.strerror(-result), os.fspath(path))
@@ -191,7 +191,7 @@ def read_file(path):
 
 
 def read_range(path, int64_t position, int64_t size):
-    """Return the bytes of a file from a position on, fewer than `size` where it ends."""
+    """Return `size` bytes of a file from a position on, fewer at its end."""
     cdef int fd = open_file(path, O_RDONLY)
     cdef bytes content
     cdef char* into
@@ -219,7 +219,7 @@ def write_file_atomic(path, data):
         rename(temporary, target)
     except (OSError, StorageError):
         name = os.fsencode(temporary)
-        file_remove(name)  # whatever comes back: the first failure is the one to report
+        file_remove(name)  # its result is ignored: the first error is raised
         raise
     sync_folder(os.path.dirname(target) or ".")
 
@@ -249,7 +249,7 @@ cdef int write_whole(path, data, bint is_synced) except -1:
 
 
 def make_folder(path):
-    """Make a folder where there is none yet; durable after a `sync_folder` of its parent."""
+    """Create a folder unless it exists; durable after a `sync_folder` of its parent."""
     cdef bytes name = os.fsencode(path)
     cdef int result = file_make_folder(name, 0o700)
     if result != -EEXIST:
@@ -261,7 +261,7 @@ def remove(path):
     cdef bytes name = os.fsencode(path)
     cdef const char* c_name = name
     cdef int result
-    with nogil:  # freeing the blocks of a large file takes its time
+    with nogil:  # freeing the blocks of a large file can take long
         result = file_remove(c_name)
     done(result, "remove", path)
 
@@ -279,7 +279,7 @@ def rename(source, target):
 
 
 cdef object move_all(str operation, list sources, list targets):
-    # Without targets: remove. The paths are kept alive by `names` while there is no GIL.
+    # Without targets: remove. `names` keeps the paths alive while the GIL is released.
     cdef list names = [os.fsencode(path) for path in sources + targets]
     cdef Py_ssize_t count = len(sources), i, place = 0
     cdef bint removes = not targets
@@ -303,10 +303,10 @@ cdef object move_all(str operation, list sources, list targets):
 
 
 def rename_all(sources, targets):
-    """Rename files one after the other, passing over those that are not there.
+    """Rename files in order, ignoring missing ones.
 
-    The GIL is let go of once for all of them: a thread that takes it again for each of many short
-    calls keeps others from it.
+    The GIL is released once for all of them: a thread that reacquires it for each of many short
+    calls delays the others.
     """
     sources, targets = list(sources), list(targets)
     if len(sources) != len(targets):
@@ -320,7 +320,7 @@ def remove_all(paths):
 
 
 def sync_folder(path):
-    """Make durable which names a folder holds."""
+    """Make the names in a folder durable."""
     cdef bytes name = os.fsencode(path)
     cdef const char* c_name = name
     cdef int result
@@ -330,7 +330,7 @@ def sync_folder(path):
 
 
 def sync_file(path):
-    """Make all durable that was written to a file, also by descriptors that are closed again."""
+    """Make everything written to a file durable, also by descriptors that are already closed."""
     cdef int fd = open_file(path, O_RDONLY)
     cdef int result
     with nogil:
@@ -340,8 +340,9 @@ def sync_file(path):
 
 
 def sync_filesystem(path):
-    """Make all durable that was written to the file system that holds a folder: one call costs
-    less than many of the others. Kernels before 5.8 do not report every failure here.
+    """Make everything written to a folder's file system durable: cheaper than many single syncs.
+
+    Kernels before 5.8 do not report every failure here.
     """
     cdef bytes name = os.fsencode(path)
     cdef const char* c_name = name
@@ -371,9 +372,9 @@ def size(path):
 
 
 def space(path):
-    """Return what the file system of a path has, as (bytes, free bytes, inodes, free inodes).
+    """Return (bytes, free bytes, inodes, free inodes) of a path's file system.
 
-    Free is what this user may still take. Inodes are 0 and 0 where they are not counted.
+    Free is what this user may still allocate. Inodes are 0 and 0 where they are not counted.
     """
     try:
         found = os.statvfs(path)
@@ -384,9 +385,9 @@ def space(path):
 
 
 def reserve_file(path, int64_t size):
-    """Make a file that takes so many bytes of the disk, all or none of them.
+    """Create a file of `size` allocated bytes.
 
-    `DiskFull`, and no file, where they are not to be had.
+    `DiskFull`, and no file, when the disk does not have them.
     """
     cdef int fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC)
     cdef int result, closed
@@ -394,13 +395,13 @@ def reserve_file(path, int64_t size):
         result = file_allocate(fd, 0, size)
         closed = file_close(fd)
     if result < 0:
-        file_remove(os.fsencode(path))  # whatever comes back: the first failure is reported
+        file_remove(os.fsencode(path))  # its result is ignored: the first error is raised
     done(result, "allocate", path)
     done(closed, "close", path)
 
 
 def truncate(path, int64_t size):
-    """Cut a file to a size in bytes; what it took beyond that is free."""
+    """Truncate a file to a size in bytes."""
     cdef int fd = open_file(path, O_WRONLY)
     cdef int result
     with nogil:
@@ -410,7 +411,7 @@ def truncate(path, int64_t size):
 
 
 def inode(path):
-    """Return the number of a file, by which one that takes its name later is told from it."""
+    """Return a file's inode number, which differs from that of a later file of the same name."""
     cdef int fd = open_file(path, O_RDONLY)
     try:
         return os.fstat(fd).st_ino
@@ -429,9 +430,9 @@ def modified_ms(path):
 # ---- recording, for tests ----------------------------------------------------------------------
 
 def start_recording(bint failures_only=False):
-    """Forget what was recorded and planned to fail, and record from now on.
+    """Clear the record and the planned failures, and record from now on.
 
-    With `failures_only` just what `fail` made fail: a broker can run like that for long.
+    With `failures_only` only failures by `fail` are recorded, so that a broker can run for long.
     """
     recording_clear()
     if failures_only:
@@ -440,16 +441,16 @@ def start_recording(bint failures_only=False):
 
 
 def stop_recording():
-    """Go back to the real table; what was recorded can still be read."""
+    """Use the real table again; the record can still be read."""
     file_table_use(&file_table_real)
 
 
 def recorded():
     """Return the operations so far as tuples (op, path, position, size, data, result).
 
-    `path` is absolute. `data` holds the bytes of "write" and "mark_dirty" and the target path of
-    "rename", else nothing. `position` holds the flags of "open", `size` the mode of "open" and
-    "make_folder". `result` is negative when the operation failed: -errno.
+    `path` is absolute. `data` has the bytes of "write" and "mark_dirty" and the target path of
+    "rename", and is empty otherwise. `position` has the flags of "open", `size` the mode of "open"
+    and "make_folder". `result` is -errno when the operation failed.
     """
     cdef const FileOperation* operation
     cdef int64_t count = recording_operations(&operation)
@@ -471,12 +472,12 @@ def recorded():
 
 
 def fail(op, path_part, errno, after=0, times=1, bint is_hidden=False):
-    """Fail the operation after `after` others of this name on paths that contain `path_part`, or
-    are of that pattern ("*/topic-0/*.index").
+    """Make an operation fail, after `after` others of this name on paths that contain `path_part`
+    or match it as a pattern ("*/topic-0/*.index").
 
-    The `times` - 1 that follow it fail too; a failing operation does nothing on the disk. With
-    `is_hidden` its caller is told that it was done ("write", "sync_data" and "sync" only): tests of
-    tests plant with it what a broker must not do. Call it after `start_recording`.
+    The `times` - 1 that follow it fail too; a failing operation changes nothing on the disk. With
+    `is_hidden` it reports success nevertheless ("write", "sync_data" and "sync" only): tests of the
+    tests use that to plant bugs. Call it after `start_recording`.
     """
     cdef bytes part = os.fsencode(path_part)
     cdef int kind = 0

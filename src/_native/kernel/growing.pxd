@@ -1,21 +1,20 @@
-"""Buffers that grow as they are filled: each time to twice of what they were, so that filling one
-copies each byte about once.
+"""Buffers that grow as they are filled, by doubling, so that each byte is copied about once.
 
-Header only, as the cursor is.
+Header only, like the cursor.
 """
 
 from libc.stdlib cimport realloc
 
 cdef enum:
     CAPACITY_MIN = 1024
-    CAPACITY_MAX = 0x7FFFFFFF      # more than any frame, batch or answer may have
+    CAPACITY_MAX = 0x7FFFFFFF      # more than any frame, batch or response may have
 
 
 cdef inline bint make_capacity(void** data, size_t* capacity, size_t needed) noexcept nogil:
-    """Have memory for so many bytes, with what is in it; False when there is none, or never may be.
+    """Grow a buffer to at least `needed` bytes, keeping its content; False without memory.
 
-    `data` is NULL at first, `capacity` 0; both stay as they are when it is False. What is needed
-    may be a length that somebody else wrote: too much is refused before anything is asked for.
+    `data` is NULL at first and `capacity` 0; both are unchanged when it returns False. `needed` may
+    be an untrusted length: above CAPACITY_MAX it is refused before any allocation.
     """
     cdef size_t grown_capacity = capacity[0]
     cdef void* grown

@@ -1,8 +1,8 @@
-"""When the process gives freed memory back to the system.
+"""Limits how much freed memory the heap keeps.
 
-glibc takes the size of the largest mapping that was ever freed as its new limit for mappings, and
-twice that as what it keeps at the end of the heap. One frame of 10 MiB from one bad client would
-so leave 20 MiB resident for good, and the next ones fragment them.
+glibc raises its mmap threshold to the size of the largest mapping that was ever freed, and its trim
+threshold to twice that. So one frame of 10 MiB from one bad client would leave 20 MiB resident for
+good, and later frames would fragment them.
 """
 
 from broker.model import limits
@@ -12,7 +12,7 @@ cdef extern from *:
     #include <malloc.h>
     #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
     #define set_heap_option(option, bytes) mallopt(option, bytes)
-    #else  /* another heap, with rules of its own */
+    #else  /* another allocator */
     #ifndef M_MMAP_THRESHOLD
     #define M_MMAP_THRESHOLD 0
     #define M_TRIM_THRESHOLD 0
@@ -27,12 +27,11 @@ cdef extern from *:
 
 
 def bound_what_is_kept() -> None:
-    """Have large blocks be mappings of their own, and a free end of the heap go back.
+    """Set fixed mmap and trim thresholds: HEAP_BLOCK_BYTES_MAX and HEAP_KEPT_BYTES_MAX; mallopt(3).
 
-    Both limits (HEAP_BLOCK_BYTES_MAX, HEAP_KEPT_BYTES_MAX) no longer move then; mallopt(3). The
-    whole process's, so it is for a program's start, not for a library.
+    They apply to the whole process, so a program calls this at its start, and a library does not.
     """
     if not set_heap_option(M_MMAP_THRESHOLD, limits.HEAP_BLOCK_BYTES_MAX):
         raise ValueError(f"a block of {limits.HEAP_BLOCK_BYTES_MAX} bytes is above mallopt's limit")
     if not set_heap_option(M_TRIM_THRESHOLD, limits.HEAP_KEPT_BYTES_MAX):
-        raise ValueError(f"{limits.HEAP_KEPT_BYTES_MAX} bytes are not mallopt's to keep")
+        raise ValueError(f"mallopt refused to keep {limits.HEAP_KEPT_BYTES_MAX} bytes")

@@ -1,6 +1,6 @@
-"""Unchecked stores of varints, for memory of our own in which `varint_size` has found room.
+"""Unchecked stores of varints, into memory that is large enough by `varint_size`.
 
-Seven bits a byte, lowest first; signed numbers are folded, so that 0, -1, 1, -2 are stored as
+Seven bits per byte, lowest first; signed numbers are zigzag-encoded: 0, -1, 1, -2 are stored as
 0, 1, 2, 3 (Kafka protocol guide, "Protocol Primitive Types"). A varint is never longer than needed.
 """
 
@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 cdef extern from *:
     int count_leading_zeros "__builtin_clzll"(unsigned long long value) noexcept nogil
-    bint unlikely(bint condition) noexcept nogil   # keeps what follows out of the way, and of line
+    bint unlikely(bint condition) noexcept nogil   # moves the branch out of the hot path
 
 cdef enum:
     VARINT_BITS = 7
@@ -22,11 +22,11 @@ cdef inline uint64_t zigzag(int64_t value) noexcept nogil:
 
 cdef inline int64_t varint_size(uint64_t value) noexcept nogil:
     """Return how many bytes the value takes, 1 to 10."""
-    # Lengths and differences are short: two branches that are foreseen cost less than counting.
+    # Lengths and differences are short: two well-predicted branches cost less than counting bits.
     if value < 1 << VARINT_BITS:
         return 1
     if unlikely(value >= 1 << 2 * VARINT_BITS):
-        # One more than the place of the highest bit divided by seven, without a division.
+        # The index of the highest bit divided by seven, plus one, without a division.
         return ((63 ^ count_leading_zeros(value)) * 9 + 73) >> 6
     return 2
 

@@ -3,7 +3,7 @@
     <base offset>.log.cleaned   .index.cleaned   .timeindex.cleaned
 
 The formats are those of `offset_index`, an entry per interval and, last of all, the largest
-timestamp. A file is there even if it has no entry: it takes the place of an older one.
+timestamp. A file is written even if it has no entry: it replaces an older one.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -70,7 +70,7 @@ cdef class CleanedSegment:
         index_free(&self.index)
 
     cdef int create(self, bytes path) except -1:
-        """Make a new file, which nothing else has open; its descriptor."""
+        """Create a new file that nothing else has open and return its descriptor."""
         cdef int removed = file_remove(path)
         if removed != -ENOENT:
             must(removed, "remove", path)
@@ -80,7 +80,7 @@ cdef class CleanedSegment:
         return <int>must(file_close(self.create(path)), "close", path)
 
     def append(self, batches):
-        """Write whole batches behind those that are there.
+        """Write whole batches after those already written.
 
         Raises:
             LimitExceeded: a position or an offset is beyond what an index can hold.
@@ -100,7 +100,7 @@ cdef class CleanedSegment:
             PyBuffer_Release(&view)
 
     cdef int note(self, const uint8_t* data, size_t size) except -1:
-        """Count batches in, and add an index entry per interval."""
+        """Update the counters for these batches, and add an index entry per interval."""
         cdef Cursor cursor
         cdef BatchInfo info
         cursor.next = data
@@ -131,7 +131,7 @@ cdef class CleanedSegment:
         return 0
 
     def finish(self):
-        """Complete the indexes and make the files durable; their names are the caller's."""
+        """Complete the indexes and sync the files; the caller renames them."""
         cdef int fd, status
         if self.max_timestamp > self.index.last_timestamp:
             self.add_entry()
@@ -150,7 +150,7 @@ cdef class CleanedSegment:
         must(status, "close", self.log_path)
 
     def discard(self):
-        """Remove the files: nothing is left of the segment, or nothing has changed."""
+        """Remove the files: compaction left no record of the segment, or changed nothing."""
         if self.fd >= 0:
             file_close(self.fd)
             self.fd = -1

@@ -1,4 +1,4 @@
-"""The threads that make appends durable, and the job they take; see commit.pyx."""
+"""The threads that make appends durable, and their job; see commit.pyx."""
 
 from libc.stdint cimport int64_t
 
@@ -9,9 +9,9 @@ cdef extern from "log/sync_threads.h" nogil:
     ctypedef struct SyncJob:
         int fds[3]            # synced in this order, -1 = unused
         int is_folder[3]      # 1 = fsync (a folder), 0 = fdatasync
-        int64_t truncate_to   # >= 0: fds[0] is truncated to it first, -1 = not
-        void* owner           # the submitter's; the threads never read it
-        int64_t target        # the submitter's: the durable end this job proves
+        int64_t truncate_to   # >= 0: fds[0] is truncated to it first; -1: not truncated
+        void* owner           # set by the submitter; the threads never read it
+        int64_t target        # set by the submitter: the durable end once this job has succeeded
         int result            # 0, or -errno of the first failure
         int64_t started_ns    # CLOCK_MONOTONIC
         int64_t finished_ns

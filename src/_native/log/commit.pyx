@@ -1,11 +1,11 @@
 """The threads that make appends durable: fdatasync without the GIL, results by eventfd.
 
-A partition log submits a job (which files, and which durable end that proves) and goes on. The
-threads sync one job after the other, longest waiter first, and put finished jobs on a list; the
-event loop watches `event_fd` and takes them back. What was appended before a job was submitted is
-durable when its result is 0. A failed sync is reported and never tried again: the kernel has
-already given up the pages (see "PostgreSQL's fsync() surprise", LWN 752063). A submitter has one
-job in flight per file, so the queue never holds more jobs than there are open logs.
+A partition log submits a job (the files to sync, and the durable end that follows) and does not
+wait. The threads sync the jobs in the order of submission and put finished jobs on a list; the
+event loop polls `event_fd` and takes them from the list. What was appended before a job was
+submitted is durable when its result is 0. A failed sync is reported and never retried: the kernel
+has already dropped the dirty pages (see "PostgreSQL's fsync() surprise", LWN 752063). A submitter
+has one job in flight per file, so the queue never holds more jobs than there are open logs.
 """
 
 cimport cython
@@ -39,12 +39,12 @@ cdef extern from "log/sync_threads.h" nogil:
 
 @cython.final
 cdef class CommitThread:
-    """A number of sync threads and the eventfd that tells when jobs are finished."""
+    """A pool of sync threads, and the eventfd that signals finished jobs."""
 
     def __cinit__(self, int threads):
         """Start the threads; `event_fd` becomes readable when a job is finished.
 
-        Without any (0), nothing is synced but by `run` and `stop`: a simulation decides when.
+        With 0 threads, only `run` and `stop` sync anything: a simulation decides when.
         """
         cdef SyncCalls calls
         calls.truncate = file_truncate
@@ -71,7 +71,7 @@ cdef class CommitThread:
         return sync_threads_take_finished(self.threads)
 
     def run(self):
-        """Sync here and now what waits for a thread."""
+        """Run the queued jobs in the calling thread."""
         with nogil:
             sync_threads_run(self.threads)
 
@@ -80,7 +80,7 @@ cdef class CommitThread:
         with nogil:
             sync_threads_stop(self.threads)
 
-    # ---- the same for Python code; not to be mixed with native submitters of one CommitThread ----
+    # ---- the same for Python code; not to be mixed with native submitters on one CommitThread ----
 
     def submit_files(self, list fds, int folder_fd=-1, *, int64_t target=0, int64_t truncate_to=-1):
         """Queue a job: these files, then a folder."""
@@ -108,7 +108,7 @@ cdef class CommitThread:
         self.submit(job)
 
     def wait_finished(self, int timeout_ms):
-        """Return (target, result) of what finished, in order; nothing after `timeout_ms`."""
+        """Return (target, result) of each finished job, in order; [] after `timeout_ms`."""
         cdef SyncJob* jobs
         cdef SyncJob* job
         poll = select.poll()

@@ -2,7 +2,7 @@ from libc.stdint cimport int64_t, uint8_t
 
 from broker._native.records.record_batch cimport BatchInfo
 
-# What is left of an index file to compare, and how many of its entries no batch agrees with.
+# The entries of an index file that were not compared yet, and how many matched no batch.
 cdef struct IndexEntries:
     const uint8_t* next
     const uint8_t* end
@@ -23,8 +23,8 @@ cdef struct IndexedBatch:
 cdef void index_check_begin(
     IndexCheck* check, int64_t base_offset, bytes index, bytes time_index, bytes aborted) noexcept
 cdef void index_check_batch(
-    IndexCheck* check, const BatchInfo* info, int64_t position, bint is_behind_damage
+    IndexCheck* check, const BatchInfo* info, int64_t position, bint is_after_damage
 ) noexcept nogil
 cdef void index_check_end(IndexCheck* check) noexcept nogil
 cdef bint index_check_ahead(
-    const IndexCheck* check, int64_t place, IndexedBatch* named) noexcept nogil
+    const IndexCheck* check, int64_t index, IndexedBatch* named) noexcept nogil

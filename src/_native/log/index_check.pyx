@@ -1,12 +1,12 @@
-"""The three indexes of a segment, compared with its batches as those are walked through.
+"""Compares the three indexes of a segment with its batches while the batches are read.
 
-    begin -> batch, once for every sound one, ascending -> end
+    begin -> batch, once for every valid one, ascending -> end
 
-Every entry of .index and .timeindex (offset_index) and of .txnindex (transaction_index) must agree
-with a batch: it is compared with the first one that reaches it. An entry that no batch has is
-wrong, unless it stands for bytes that are damaged.
+Every entry of .index and .timeindex (offset_index) and of .txnindex (transaction_index) must match
+a batch: it is compared with the first batch that reaches its offset. An entry that matches no batch
+is wrong, unless it points into damaged bytes.
 
-The files were read whole before; the check looks into their memory and owns nothing.
+The caller has read the files into memory and owns that memory.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -30,7 +30,7 @@ from broker._native.records.record_batch cimport (
 cdef void index_check_begin(
         IndexCheck* check, int64_t base_offset, bytes index, bytes time_index, bytes aborted
 ) noexcept:
-    """Have the entries of three files to compare, b"" for no file; the caller keeps the bytes."""
+    """Set the contents of the three files, b"" for no file; the caller keeps the bytes alive."""
     check.base_offset = base_offset
     take_entries(&check.offsets, index, OFFSET_ENTRY_SIZE)
     take_entries(&check.times, time_index, TIME_ENTRY_SIZE)
@@ -49,11 +49,11 @@ cdef inline int64_t position_of(const uint8_t* entry) noexcept nogil:
 
 
 cdef void index_check_batch(
-        IndexCheck* check, const BatchInfo* info, int64_t position, bint is_behind_damage
+        IndexCheck* check, const BatchInfo* info, int64_t position, bint is_after_damage
 ) noexcept nogil:
-    """Compare the entries up to a sound batch with it; those of a damage before it cannot be."""
+    """Compare the entries up to a valid batch with it; entries of damaged bytes are skipped."""
     cdef int64_t base = info.base_offset, last = batch_last_offset(info), offset
-    cdef bint is_known = not is_behind_damage
+    cdef bint is_known = not is_after_damage
     cdef IndexEntries* entries = &check.offsets
     while entries.next < entries.end and position_of(entries.next) <= position:
         if position_of(entries.next) == position:
@@ -87,7 +87,10 @@ cdef void index_check_batch(
 
 
 cdef void index_check_end(IndexCheck* check) noexcept nogil:
-    """Count what is left behind the last batch of a file that nobody writes; zeros are reserved."""
+    """Count the entries after the last batch as wrong, but for preallocated zeros.
+
+    For a segment that is no longer written.
+    """
     count_rest(&check.offsets, OFFSET_ENTRY_SIZE)
     count_rest(&check.times, TIME_ENTRY_SIZE)
     count_rest(&check.transactions, ABORTED_ENTRY_SIZE)
@@ -108,12 +111,9 @@ cdef bint is_zero(const uint8_t* data, int size) noexcept nogil:
 
 
 cdef bint index_check_ahead(
-        const IndexCheck* check, int64_t place, IndexedBatch* named) noexcept nogil:
-    """Look ahead at the offset index: the `place`-th batch it names that was not compared yet.
-
-    False when it names no more.
-    """
-    cdef const uint8_t* entry = check.offsets.next + place * OFFSET_ENTRY_SIZE
+        const IndexCheck* check, int64_t index, IndexedBatch* named) noexcept nogil:
+    """Return the `index`-th offset entry that was not compared yet; False when there is none."""
+    cdef const uint8_t* entry = check.offsets.next + index * OFFSET_ENTRY_SIZE
     if entry >= check.offsets.end:
         return False
     named.position = position_of(entry)

@@ -6,20 +6,20 @@ from broker._native.records.record_batch cimport BatchInfo, BatchStatus
 
 cdef enum PageStatus:
     PAGE_READ
-    PAGE_NOTHING              # there is none up to the end
-    PAGE_TOO_LARGE            # for the caller, or for the memory that there is
+    PAGE_NOTHING              # no batch up to the end
+    PAGE_TOO_LARGE            # the batch is larger than `size_max`, or memory is exhausted
     PAGE_OUT_OF_RANGE         # an offset below the log start or above the log end
-    PAGE_FAILED               # the disk, or the log is not in service
+    PAGE_FAILED               # the read failed, or the log is not in service
 
-# Whole batches, as one read brings them. The caller owns it, zeroed at first; its memory serves one
-# page after the other.
+# The whole batches of one read. The caller owns it, zeroed at first; its memory is reused by the
+# next page.
 cdef struct LogPage:
     uint8_t* data
     size_t capacity
     size_t size
-    Cursor batches            # those that were not taken yet
-    int64_t next_offset       # behind all of them
-    int error                 # of PAGE_FAILED: -errno of the disk, 0 when the log said so itself
+    Cursor batches            # those that `page_take` has not returned yet
+    int64_t next_offset       # after all of them
+    int error                 # with PAGE_FAILED: -errno of the read, 0 when the log refused it
 
 
 cdef PageStatus page_read(

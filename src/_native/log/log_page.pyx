@@ -1,8 +1,8 @@
-"""Batches of a log, read into memory: for who writes their records in another form.
+"""Reads batches of a log into memory, for protocols that encode records in their own format.
 
-    page_read -> page_take, once a batch -> page_read from next_offset on -> page_trim
+    page_read -> page_take, once per batch -> page_read from next_offset on -> page_trim
 
-A fetch of Kafka's hands batches on as they are, and never needs this.
+A Kafka fetch sends batches as they are stored and does not use this.
 """
 
 from cpython.object cimport PyObject
@@ -30,10 +30,10 @@ from broker._native.records.record_batch cimport (
 cdef PageStatus page_read(
         LogPage* page, SegmentedLog log, int64_t offset, int64_t end, int64_t size,
         int64_t size_max) noexcept:
-    """Read so many bytes of batches from an offset up to an end, or the one that has the offset.
+    """Read `size` bytes of whole batches from an offset up to an end, at least the first batch.
 
-    That one may have up to `size_max` bytes. A failed read leaves the log in service: whoever
-    serves the request takes it out.
+    The first batch may have up to `size_max` bytes. A failed read does not take the log offline:
+    the caller, which serves the request, does.
     """
     cdef LogSlice found
     cdef PyObject* owner
@@ -63,7 +63,7 @@ cdef PageStatus page_read(
 
 
 cdef BatchStatus page_take(LogPage* page, BatchInfo* info, Cursor* records) noexcept nogil:
-    """Take the next batch, of which there is one: what its header says, and its checked records."""
+    """Return the header and the records of the next batch, its CRC checked. There must be one."""
     cdef const uint8_t* batch = page.batches.next
     cdef BatchStatus status = batch_header(&page.batches, info)
     if status == BATCH_OK:
@@ -74,7 +74,7 @@ cdef BatchStatus page_take(LogPage* page, BatchInfo* info, Cursor* records) noex
 
 
 cdef void page_trim(LogPage* page, size_t kept_max) noexcept nogil:
-    """Let go of the memory of a page that was larger than most."""
+    """Free the memory of a page if it is larger than `kept_max`."""
     if page.capacity > kept_max:
         free(page.data)
         page.data = NULL

@@ -7,15 +7,15 @@ from broker._native.log.segment cimport Segment
 cdef struct Scan:
     int64_t next_offset        # where the next batch must begin
     int64_t gaps_end           # up to here it may begin later
-    int64_t synced_end         # all below was on the disk once: what is not whole there is damaged
-    int64_t batches_end        # no batch of the segment reaches past it
+    int64_t synced_end         # everything below was synced once: what is invalid there is damaged
+    int64_t batches_end        # no batch of the segment has an offset from here on
     int64_t last_offset        # the base offset of the last batch, -1: there is none
-    int32_t epoch              # of the last batch
-    int32_t epoch_before       # of the one before it
-    int64_t position           # end of the last good batch
+    int32_t epoch              # leader epoch of the last batch
+    int32_t epoch_before       # leader epoch of the one before it
+    int64_t position           # end of the last valid batch
 
 
-# What was read of a file last.
+# The part of a file that was read last.
 cdef class _Chunk:
     cdef uint8_t* bytes
     cdef size_t capacity

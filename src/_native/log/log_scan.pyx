@@ -1,25 +1,26 @@
-"""Reading a segment after an unclean stop: where its log ends, and what before that is damaged.
+"""Reads a segment after an unclean stop: finds where its log ends and what before that is damaged.
 
-Base offset, leader epoch and CRC decide where a log ends, never a marker (storage/README.md). A
-batch does not go on with the log
+Base offset, leader epoch and CRC decide where a log ends, never a marker file (storage/README.md).
+A batch does not continue the log
 
-    that is cut short, has no valid header or a wrong CRC,
-    that does not begin at the offset where the one before ended, or
-    whose leader epoch is below the one before: it survived behind a torn write of an older life.
+    when it is cut short, has no valid header or a wrong CRC,
+    when it does not begin at the offset where the previous one ended, or
+    when its leader epoch is below the previous one's: it is left over from before a torn write.
 
-Below the recovery point compaction has thinned the log out: there batches may be missing between
+Below the recovery point compaction may have removed batches: there batches may be missing between
 two others, at the beginning of a segment and at its end.
 
-What that means depends on where it stands. All below `synced_end` was on the disk once: the
-recovery point, or the end of the last segment that is known to have been sealed, whichever is
-higher. A crash does not change what was on the disk, so there it is damage: those records are
-refused, and what stands behind them, which was acknowledged, is served. From `synced_end` on, a
-crash may have left any part of what was written; what it tore ends the log.
+What an invalid batch means depends on its offset. Everything below `synced_end` was on the disk
+once: `synced_end` is the recovery point, or the end of the last segment that is known to have been
+sealed, whichever is higher. A crash does not change what was on the disk, so an invalid batch there
+is damage: its records are refused, and the records after it, which were acknowledged, are served.
+From `synced_end` on, a crash may have left any part of what was written: the first invalid batch
+ends the log.
 
-Of a damaged batch the next sound one is where the damaged one says that it ends, if a batch with a
-right CRC stands there that goes on with the log; else the one that `SegmentCheck` finds. A leader
-epoch is not under the CRC: where it falls, but not below the one before the last batch, the last
-batch is taken for the wrong one.
+The next valid batch after a damaged one is where the damaged one's length says that it ends, if a
+batch with a correct CRC is there that continues the log; else the one that `SegmentCheck` finds. A
+leader epoch is not covered by the CRC: where it decreases, but not below that of the batch before
+the last, the last batch is taken to be the damaged one.
 """
 
 from libc.errno cimport ENOMEM
@@ -54,7 +55,7 @@ cdef size_t RECOVERY_READ_BYTES = limits.RECOVERY_READ_BYTES
 
 
 cdef class _Chunk:
-    # A window over one file; grows only to hold a batch that the file really has.
+    # A window over one file; it grows only to hold a batch that is whole in the file.
     def __cinit__(self):
         self.capacity = RECOVERY_READ_BYTES
         self.bytes = <uint8_t*>malloc(RECOVERY_READ_BYTES)
@@ -65,7 +66,7 @@ cdef class _Chunk:
         free(self.bytes)
 
     cdef int hold(self, int fd, int64_t position, size_t size) noexcept:
-        # Make [position, position + size) part of the window, or as much as the file has.
+        # Read [position, position + size) into the window, or as much as the file has.
         cdef void* grown
         cdef ssize_t count
         if position >= self.start and position + size <= self.start + self.size:
@@ -76,7 +77,7 @@ cdef class _Chunk:
                 return -ENOMEM
             self.bytes = <uint8_t*>grown
             self.capacity = size
-        with nogil:   # the loop serves others meanwhile
+        with nogil:   # the event loop serves other requests meanwhile
             count = file_pread(fd, self.bytes, self.capacity, position)
         if count < 0:
             return <int>count
@@ -93,7 +94,7 @@ cdef int must(int status, PartitionLog log, what) except -1:
 
 cdef bint next_batch(_Chunk chunk, Segment segment, Scan* scan, BatchInfo* info,
                      int* status) noexcept:
-    # Whether a good batch follows; *status < 0 when the file cannot be read.
+    # Return whether a valid batch follows; *status < 0 when the file cannot be read.
     cdef Cursor cursor
     cdef int64_t left = segment.reserved - scan.position
     cdef int32_t length
@@ -126,9 +127,9 @@ cdef bint next_batch(_Chunk chunk, Segment segment, Scan* scan, BatchInfo* info,
 
 cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t end_offset,
                       int64_t producers_from, _Chunk chunk) except -1:
-    """Step over the batches of one segment, rebuilding its index and the producers' state.
+    """Read the batches of one segment, and rebuild its index and the producers' state.
 
-    `end_offset` is where the next segment begins, -1: there is none.
+    `end_offset` is the base offset of the next segment, -1: there is none.
     """
     cdef _Damages damages = None
     cdef bytes index = b""
@@ -136,7 +137,7 @@ cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t end
     segment.is_settled = False   # it stays open while it is read
     must(segment.open(False), log, "cannot open a segment")
     if segment.base_offset < scan.synced_end:
-        index = index_of(segment)   # the way to the next sound batch, if one is not
+        index = index_of(segment)   # to find the next valid batch after a damaged one
     must(segment.drop_index(producers_from), log, "cannot cut an index")
     segment.size = 0
     segment.max_timestamp = -1
@@ -150,7 +151,7 @@ cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t end
             break
         if damages is None:
             damages = _Damages(log, segment, index)
-        if not damages.pass_by(scan, chunk):
+        if not damages.skip(scan, chunk):
             break
     segment.written = segment.size
     if damages is not None:
@@ -160,7 +161,7 @@ cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t end
 
 cdef int step_over(PartitionLog log, Segment segment, Scan* scan, int64_t producers_from,
                    _Chunk chunk, int* status) except -1:
-    # Step over the good batches from a position on.
+    # Read the valid batches from a position on.
     cdef BatchInfo info
     cdef const uint8_t* batch
     while next_batch(chunk, segment, scan, &info, status):
@@ -170,7 +171,7 @@ cdef int step_over(PartitionLog log, Segment segment, Scan* scan, int64_t produc
             if info.attributes & ATTRIBUTE_CONTROL:
                 must(log.note_abort(segment, batch, &info, info.base_offset), log,
                      "cannot write an index of aborted transactions")
-            log.remember_producer(batch, &info, info.base_offset)
+            log.update_producer(batch, &info, info.base_offset)
         scan.epoch_before = scan.epoch
         if info.leader_epoch > scan.epoch:
             if not log.epochs or log.epochs[-1][0] < info.leader_epoch:
@@ -189,17 +190,17 @@ cdef bytes index_of(Segment segment):
     try:
         return file_ops.read_range(name, 0, min(file_ops.size(name), limits.INDEX_READ_BYTES_MAX))
     except (FileNotFoundError, StorageError):
-        return b""   # it is not needed
+        return b""   # the search for a valid batch works without it
 
 
 cdef class _Damages:
-    """What is damaged of one segment; all of it was on the disk once."""
+    """The damaged ranges of one segment, below `synced_end`."""
 
     cdef PartitionLog log
     cdef Segment segment
     cdef bytes index
     cdef list found                # (offset, end offset, position, end position), ascending
-    cdef list examined             # the same, of a look at the whole file; None: not needed yet
+    cdef list examined             # the same, found by a SegmentCheck; None: not run yet
 
     def __cinit__(self, PartitionLog log, Segment segment, bytes index):
         self.log = log
@@ -207,14 +208,14 @@ cdef class _Damages:
         self.index = index
         self.found = []
 
-    cdef bint pass_by(self, Scan* scan, _Chunk chunk) except -1:
-        """Go on behind what is damaged at the scan's position; False: the log ends here."""
+    cdef bint skip(self, Scan* scan, _Chunk chunk) except -1:
+        """Continue after the damage at the scan's position; return False if the log ends here."""
         cdef bint is_sealed = scan.batches_end != INT64_MAX
         cdef int64_t end, offset
         if is_sealed and scan.position == self.segment.reserved and (
                 scan.batches_end <= scan.gaps_end):
-            return False   # what is missing up to the next segment, compaction has removed
-        if self.blames_last(scan, chunk):
+            return False   # compaction has removed what is missing up to the next segment
+        if self.drop_last(scan, chunk):
             return True
         end, offset = self.stated_end(scan, chunk, is_sealed)
         if end < 0:
@@ -228,8 +229,9 @@ cdef class _Damages:
         scan.next_offset = offset
         return True
 
-    cdef bint blames_last(self, Scan* scan, _Chunk chunk) except -1:
-        # Whether the last batch had a leader epoch that it never had.
+    cdef bint drop_last(self, Scan* scan, _Chunk chunk) except -1:
+        # If the leader epoch of the last batch is the damaged one, mark that batch as damaged and
+        # return True: the batch at the scan's position continues the log without it.
         cdef Scan probe = scan[0]
         cdef BatchInfo info
         cdef int status = 0
@@ -243,12 +245,12 @@ cdef class _Damages:
         if scan.last_offset < holder.base_offset:
             holder = self.log.segment_before(holder)
         position = holder.last_batch_position
-        spoiled = (scan.last_offset, scan.next_offset, position, holder.size)
+        last = (scan.last_offset, scan.next_offset, position, holder.size)
         if holder is self.segment:
-            self.found.append(spoiled)
+            self.found.append(last)
         else:
-            holder.refuse([*(holder.damaged or ()), spoiled])
-            tell(self.log, holder, spoiled)
+            holder.set_damaged([*(holder.damaged or ()), last])
+            log_damage(self.log, holder, last)
         while self.log.epochs and self.log.epochs[-1][1] >= scan.last_offset:
             self.log.epochs.pop()
         if not self.log.epochs:
@@ -258,7 +260,8 @@ cdef class _Damages:
         return True
 
     cdef (int64_t, int64_t) stated_end(self, Scan* scan, _Chunk chunk, bint is_sealed) except *:
-        # Where the batch ends by its own word, and the offset there, if a sound one follows.
+        # Return where the batch ends according to its length, and the offset there, if a valid
+        # batch follows; (-1, -1) otherwise.
         cdef Scan probe = scan[0]
         cdef BatchInfo info
         cdef uint8_t head[BATCH_LENGTH_END]
@@ -280,7 +283,7 @@ cdef class _Damages:
         return -1, -1
 
     cdef (int64_t, int64_t) examined_end(self, Scan* scan, bint is_sealed) except *:
-        # The same, by a look at the whole segment.
+        # The same, by a SegmentCheck of the whole segment.
         if self.examined is None:
             self.examined = self.examine(is_sealed)
         for _, end_offset, position, end_position in self.examined:
@@ -303,15 +306,15 @@ cdef class _Damages:
             check.close()
 
     cdef int refuse(self) except -1:
-        """Have the segment's readers told."""
+        """Make the segment refuse reads of the damaged ranges, and log them."""
         if self.found:
-            self.segment.refuse(self.found)
+            self.segment.set_damaged(self.found)
             for each in self.found:
-                tell(self.log, self.segment, each)
+                log_damage(self.log, self.segment, each)
         return 0
 
 
-cdef int tell(PartitionLog log, Segment segment, tuple damaged) except -1:
+cdef int log_damage(PartitionLog log, Segment segment, tuple damaged) except -1:
     offset, end_offset, position, end_position = damaged
     logger.error("damaged records are refused: folder=%s base_offset=%d bytes=%d..%d "
                  "offsets=%d..%d: they were on the disk, all others are served", log.folder,

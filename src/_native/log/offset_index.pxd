@@ -7,11 +7,11 @@ cdef enum:
 cdef struct IndexEntry:
     int32_t relative_offset       # of the batch's last record, from the segment's base offset
     uint32_t position             # where that batch starts
-    int64_t max_timestamp         # largest so far in the segment, or -1: not larger than before
-    int32_t timestamp_offset      # relative offset that goes with it
+    int64_t max_timestamp         # largest in the segment up to here, or -1: unchanged
+    int32_t timestamp_offset      # relative offset of the record that has it
 
-# The entries of one segment: `tail` holds the newest, of which the first `tail_stored` are already
-# in the files; the files hold `stored` offset and `stored_times` time entries.
+# The entries of one segment: `tail` holds the newest ones, the first `tail_stored` of which are
+# also in the files; the files hold `stored` offset entries and `stored_times` time entries.
 cdef struct OffsetIndex:
     IndexEntry* tail
     int32_t tail_count
@@ -19,11 +19,11 @@ cdef struct OffsetIndex:
     int32_t tail_stored
     int64_t stored
     int64_t stored_times
-    int64_t last_timestamp        # the newest time entry, and the relative offset it names
+    int64_t last_timestamp        # the newest time entry, and its relative offset
     int32_t last_timestamp_offset
-    uint8_t* loaded               # the first `loaded_count` offset entries as the file has them
+    uint8_t* loaded               # a copy of the file's first `loaded_count` offset entries
     int64_t loaded_count
-    int32_t misses                # lookups that had to read the file since it was opened
+    int32_t misses                # lookups that read the file since it was opened
 
 
 cdef int64_t entries_in(const char* path, int entry_size) noexcept nogil
@@ -34,7 +34,7 @@ cdef int index_append(
     int32_t timestamp_offset) noexcept nogil
 cdef int64_t index_entries(OffsetIndex* index) noexcept nogil
 cdef int32_t index_entries_held(OffsetIndex* index) noexcept nogil
-cdef void index_let_go(OffsetIndex* index) noexcept nogil
+cdef void index_free_tail(OffsetIndex* index) noexcept nogil
 cdef int64_t index_wants_memory(OffsetIndex* index) noexcept nogil
 cdef int64_t index_load(OffsetIndex* index, const char* offset_path) noexcept nogil
 cdef int64_t index_unload(OffsetIndex* index) noexcept nogil

@@ -4,17 +4,18 @@
     .timeindex  int64 largest timestamp so far | int32 relative offset of the record that has it
 
 An entry is added per `index.interval.bytes` of log, so a lookup ends with a scan of a few headers.
-The newest entries stay in memory, because readers are mostly there; older ones are searched in the
-file by pread, so an idle or sealed segment holds no memory, mapping or descriptor. A file that is
-searched again and again is read into memory as long as its segment is open. (Not mapped: a disk
-that fails under a mapping ends the process.) Twenty places all over a large index would each be a
-wait for main memory. So every 64th entry stands behind all entries once more, every 64th of those
-behind them, and so on: a search goes down these levels, of which all but the last stay in the
-core's cache, and looks into one run of 64 at each.
+The newest entries stay in memory, because most readers are near the end; older ones are searched in
+the file by pread, so an idle or sealed segment holds no memory, mapping or descriptor. A file that
+is searched often is read into memory while its segment is open. (It is not mapped: an I/O error
+under a mapping ends the process, docs/decisions/0004-no-memory-mapped-files.md.) A binary search of
+a large index would access about twenty cache lines far apart, each a cache miss. So a copy of every
+64th entry follows all entries, a copy of every 64th of those follows them, and so on: a search
+descends these levels, all but the last of which stay in the core's cache, and searches one run of
+64 entries in each.
 
-Crash rule: the files are written without a sync and never trusted past the recovery point, which a
-checkpoint moves past a segment only once its index is synced; after an unclean stop the others are
-thrown away and rebuilt from the log.
+After a crash: the files are written without a sync and are not trusted past the recovery point,
+which a checkpoint moves past a segment only once its index is synced. After an unclean stop the
+other indexes are deleted and rebuilt from the log.
 """
 
 from libc.errno cimport EIO, ENOENT
@@ -43,7 +44,7 @@ cdef int32_t INDEX_MISSES_BEFORE_LOAD = limits.INDEX_MISSES_BEFORE_LOAD
 
 cdef enum:
     TAIL_CAPACITY_MIN = 8
-    RUN = 64                  # entries that one of the level above stands for
+    RUN = 64                  # entries per entry of the level above
     RUN_BITS = 6
     ENTRIES_PER_LINE = 8      # of the processor's cache
     LEVELS_MAX = 6            # 64^6 is more than 2^31
@@ -67,31 +68,31 @@ cdef void index_free(OffsetIndex* index) noexcept nogil:
 
 
 cdef int64_t index_entries(OffsetIndex* index) noexcept nogil:
-    """How many offset entries there are, in the file and only in memory."""
+    """Return how many offset entries there are, in the file and in memory."""
     return index.stored + index.tail_count - index.tail_stored
 
 
 cdef int32_t index_entries_held(OffsetIndex* index) noexcept nogil:
-    """How many entries are in memory."""
+    """Return how many entries are in memory."""
     return index.tail_count
 
 
-cdef void index_let_go(OffsetIndex* index) noexcept nogil:
-    """Free the tail once all of it is stored: the files have it."""
+cdef void index_free_tail(OffsetIndex* index) noexcept nogil:
+    """Free the tail if all of it is in the files."""
     if index.tail_count == index.tail_stored:
         free(index.tail)
         index.tail = NULL
         index.tail_count = index.tail_stored = index.tail_capacity = 0
 
 
-# ---- the file's entries in memory, while they are searched a lot ---------------------------------
+# ---- a copy of the file's entries in memory, while they are searched often -----------------------
 
 cdef inline int64_t runs_of(int64_t count) noexcept nogil:
     return (count + RUN - 1) >> RUN_BITS
 
 
 cdef int64_t loaded_bytes(int64_t count) noexcept nogil:
-    # Of so many entries with the levels above them.
+    # The size of `count` entries with the levels above them.
     cdef int64_t entries = count
     while count > RUN:
         count = runs_of(count)
@@ -111,7 +112,7 @@ cdef void add_levels(uint8_t* entries, int64_t count) noexcept nogil:
 
 
 cdef int64_t index_wants_memory(OffsetIndex* index) noexcept nogil:
-    """How many bytes it would take to search in memory what is searched in the file; 0: none."""
+    """Return how many bytes a copy of the file's entries needs; 0: it should not be loaded."""
     cdef int64_t count = index.stored - index.tail_stored
     if index.misses < INDEX_MISSES_BEFORE_LOAD or count == index.loaded_count:
         return 0
@@ -119,7 +120,7 @@ cdef int64_t index_wants_memory(OffsetIndex* index) noexcept nogil:
 
 
 cdef int64_t index_load(OffsetIndex* index, const char* offset_path) noexcept nogil:
-    """Read the entries into memory; the bytes that takes now, 0 when it is not to be had."""
+    """Read the file's entries into memory; return their bytes, 0 when that failed."""
     cdef int64_t count = index.stored - index.tail_stored
     cdef size_t size = <size_t>(count * OFFSET_ENTRY_SIZE)
     cdef int fd
@@ -142,7 +143,7 @@ cdef int64_t index_load(OffsetIndex* index, const char* offset_path) noexcept no
 
 
 cdef int64_t index_unload(OffsetIndex* index) noexcept nogil:
-    """Free what index_load took; how many bytes that was."""
+    """Free what index_load allocated; return how many bytes that was."""
     cdef int64_t size = loaded_bytes(index.loaded_count)
     free(index.loaded)
     index.loaded = NULL
@@ -152,14 +153,14 @@ cdef int64_t index_unload(OffsetIndex* index) noexcept nogil:
 
 
 cdef bint index_is_full(OffsetIndex* index) noexcept nogil:
-    """Whether index_store must run before the next entry."""
+    """Return whether index_store must run before the next entry."""
     return index.tail_count == INDEX_ENTRIES_HELD_MAX
 
 
 cdef int index_append(
         OffsetIndex* index, int32_t relative_offset, uint32_t position, int64_t max_timestamp,
         int32_t timestamp_offset) noexcept nogil:
-    """Add an entry. -1: no memory, or the tail is full; the index only gets sparser by it."""
+    """Add an entry. -1: no memory, or the tail is full; without the entry the index is sparser."""
     cdef int32_t capacity
     cdef IndexEntry* entry
     cdef void* grown
@@ -197,7 +198,7 @@ cdef int write_entries(const char* path, const uint8_t* entries, size_t size,
 
 cdef int index_store(OffsetIndex* index, const char* offset_path,
                      const char* time_path) noexcept nogil:
-    """Write what is not in the files yet and make room in the tail. 0 or -errno."""
+    """Write the entries that are not in the files yet and free half a full tail. 0 or -errno."""
     cdef int32_t count = index.tail_count - index.tail_stored, i, times = 0, dropped
     cdef IndexEntry* entry
     cdef uint8_t* offsets
@@ -237,7 +238,7 @@ cdef int index_store(OffsetIndex* index, const char* offset_path,
 
 
 cdef int64_t entries_in(const char* path, int entry_size) noexcept nogil:
-    """How many entries an index file has; 0 when there is no file, or -errno (-EIO: a torn one)."""
+    """Return how many entries an index file has; 0 without a file, or -errno (-EIO: it is torn)."""
     cdef int fd = file_open(path, O_RDONLY, 0)
     cdef int64_t size
     if fd < 0:
@@ -251,7 +252,7 @@ cdef int64_t entries_in(const char* path, int entry_size) noexcept nogil:
 
 cdef bint read_last(const char* path, int64_t count, uint8_t* into,
                     size_t entry_size) noexcept nogil:
-    # The last of `count` entries of a file. Whether it could be read.
+    # Read the last of `count` entries of a file; return whether that succeeded.
     cdef int fd = file_open(path, O_RDONLY, 0)
     cdef ssize_t size
     if fd < 0:
@@ -263,9 +264,10 @@ cdef bint read_last(const char* path, int64_t count, uint8_t* into,
 
 cdef bint index_attach(OffsetIndex* index, const char* offset_path, const char* time_path,
                        int32_t* last_offset, uint32_t* last_position) noexcept nogil:
-    """Take over the files of a segment that was closed cleanly, and give the last offset entry.
+    """Use the files of a segment that was closed cleanly, and return the last offset entry.
 
-    Whether both have entries that can be read; if not there is nothing, and they are to be rebuilt.
+    Returns whether both files have entries that can be read; if not, the index is empty and must
+    be rebuilt.
     """
     cdef uint8_t last[TIME_ENTRY_SIZE]
     index_free(index)
@@ -294,15 +296,16 @@ cdef inline int64_t tail_key(IndexEntry* entry, Field field) noexcept nogil:
     return entry.relative_offset if field == BY_OFFSET else entry.position
 
 
-cdef inline int64_t loaded_key(const uint8_t* entries, int64_t place, Field field) noexcept nogil:
-    # Relative offsets are never negative: both fields can be read alike.
-    return load_uint32(entries + place * OFFSET_ENTRY_SIZE + (0 if field == BY_OFFSET else 4))
+cdef inline int64_t loaded_key(const uint8_t* entries, int64_t index, Field field) noexcept nogil:
+    # Relative offsets are never negative, so both fields can be read as unsigned.
+    return load_uint32(entries + index * OFFSET_ENTRY_SIZE + (0 if field == BY_OFFSET else 4))
 
 
 cdef inline int64_t floor_in_run(const uint8_t* entries, int64_t count, Field field,
                                  int64_t bound) noexcept nogil:
-    # The last of at most RUN entries whose key is <= bound, the first otherwise. Its lines are
-    # asked for at once, and no step depends on a branch: both would cost more than the steps.
+    # Return the last of at most RUN entries whose key is <= bound, or the first if none is. All
+    # cache lines are prefetched at once and no step branches: cache misses and mispredicted
+    # branches would cost more than the steps.
     cdef int64_t low = 0, half, line
     for line in range((count + ENTRIES_PER_LINE - 1) // ENTRIES_PER_LINE):
         prefetch(entries + line * ENTRIES_PER_LINE * OFFSET_ENTRY_SIZE)
@@ -338,8 +341,9 @@ cdef int64_t floor_loaded(const uint8_t* entries, int64_t count, Field field, in
 
 cdef int64_t floor_in_file(const char* path, int64_t first, int64_t count, Field field,
                            int64_t bound, int32_t* offset) noexcept nogil:
-    # Position of the last stored entry from `first` on whose key is <= bound; 0 when there is none
-    # or on an error: then the scan starts at the beginning, which is slower and as right.
+    # Return the position of the last stored entry from `first` on whose key is <= bound; 0 when
+    # there is none or on an error: then the scan starts at the beginning, which is slower but
+    # equally correct.
     cdef int64_t low = first, high = count, middle, found = 0, key
     cdef uint8_t entry[OFFSET_ENTRY_SIZE]
     cdef int fd
@@ -367,7 +371,7 @@ cdef int64_t floor_in_file(const char* path, int64_t first, int64_t count, Field
 
 cdef int64_t floor_stored(OffsetIndex* index, const char* path, Field field, int64_t bound,
                           int32_t* offset) noexcept nogil:
-    # Among the entries that are not in the tail: in memory as far as they are there.
+    # Search the entries that are not in the tail, in memory as far as they are loaded.
     cdef int64_t count = index.stored - index.tail_stored, found
     if index.loaded_count > 0 and loaded_key(index.loaded, 0, field) > bound:
         return 0
@@ -398,25 +402,26 @@ cdef int64_t floor_of(OffsetIndex* index, const char* path, Field field, int64_t
 
 cdef int64_t index_floor_offset(OffsetIndex* index, const char* offset_path,
                                 int32_t relative_offset, int32_t* offset) noexcept nogil:
-    """A position at or before the batch that holds an offset, at most an interval before it.
+    """Return a position at or before the batch that holds an offset, at most an interval before it.
 
-    `offset` is the relative one of the last record of the batch there when a file said so, which
-    may be damaged; else -1.
+    `offset` is set to the relative offset of the last record of the batch there if the entry came
+    from a file, which may be damaged; else to -1.
     """
     return floor_of(index, offset_path, BY_OFFSET, relative_offset, offset)
 
 
 cdef int64_t index_floor_position(OffsetIndex* index, const char* offset_path, int64_t position,
                                   int32_t* offset) noexcept nogil:
-    """The last indexed start of a batch at or below a position; `offset` as above."""
+    """Return the last indexed start of a batch at or below a position; `offset` as above."""
     return floor_of(index, offset_path, BY_POSITION, position, offset)
 
 
 cdef int64_t index_floor_time(OffsetIndex* index, const char* time_path, int64_t timestamp,
                               int64_t* found_timestamp) noexcept nogil:
-    """A relative offset at or before the first record as new as `timestamp`; 0 when unknown.
+    """Return a relative offset at or before the first record as new as `timestamp`; 0 if unknown.
 
-    `found_timestamp` is the one of that record when a file said so, which may be damaged; else -1.
+    `found_timestamp` is set to that entry's timestamp if the entry came from a file, which may be
+    damaged; else to -1.
     """
     cdef int64_t low = 0, high = index.stored_times, middle, found = 0
     cdef uint8_t entry[TIME_ENTRY_SIZE]

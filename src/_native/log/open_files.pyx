@@ -1,18 +1,19 @@
-"""Which segment files are open: the ones used last, a bounded number of them.
+"""The open segment files: the most recently used ones, a bounded number.
 
-Segments are opened when they are needed and closed here: the longest unused when there are more
-than `count_max`, and each that was not used during a whole tick, so that an idle partition holds no
-descriptor. A reply that is still to be sent holds the descriptor itself, not the
-segment: it can be sent to its end, whatever happens to the segment meanwhile. What has bytes that
-are not on the disk yet is not closed but asked to write them (`let_go`).
+Segments are opened when they are needed and closed here: the least recently used when there are
+more than `count_max`, and each that was not used during a whole tick, so that an idle partition
+holds no descriptor. A reply that is still to be sent holds the descriptor itself, not the segment:
+it can be sent to its end, whatever happens to the segment meanwhile. A segment with bytes that are
+not on the disk yet is not closed at once; its log starts a sync (`try_close`).
 
-`count_max` is a wish where a file is read: when all files are in use, one more is opened, and only
-the kernel's own limit (EMFILE) stops that. Who would write to one more is refused (`make_room`),
-until a sync lets others go: connections and small files keep the descriptors that are theirs.
+`count_max` is a soft limit for reads: when all files are in use, one more is opened, and only the
+kernel's own limit (EMFILE) stops that. For writes it is a hard limit (`make_room`): they are
+refused until a sync allows others to be closed, so that connections and small files keep their
+share of the descriptors.
 
 A full segment stays open until it is synced. A log that fills segments faster than the disk syncs
-them may hold few of them (`may_hold_more`), and none while a quarter of the files cannot be had for
-others: its next roll waits, and the active segment grows meanwhile.
+them may hold only a few of them (`may_hold_more`), and none unless a quarter of the files stays
+available to others: its next roll waits, and the active segment grows meanwhile.
 """
 
 cimport cython
@@ -29,8 +30,8 @@ cdef int64_t INDEX_MEMORY_BYTES_MAX = limits.INDEX_MEMORY_BYTES_MAX
 cdef int UNSEALED_SEGMENTS_MAX = limits.UNSEALED_SEGMENTS_MAX
 
 cdef enum:
-    CLOSED_AT_ONCE = 16    # when the kernel gives no more descriptors
-    TRIED_MAX = 64    # how many are asked to close before one more is opened all the same
+    CLOSED_AT_ONCE = 16    # files closed when the kernel refuses a descriptor
+    TRIED_MAX = 64         # files tried per call of `close_oldest`
 
 
 @cython.final
@@ -45,34 +46,34 @@ cdef class OpenFile:
             file_close(self.fd)
 
 
-@cython.no_gc   # nothing it refers to refers back: `files` must be there when it ends
+@cython.no_gc   # it is in no reference cycle, and `files` must still exist when it is deallocated
 cdef class Openable:
-    """What OpenFiles may close."""
+    """A file that OpenFiles may close."""
 
     def __dealloc__(self):
         if self.fd >= 0:
             self.files.unlink(self)
 
-    cdef bint let_go(self) noexcept:
-        """Close the file, or see to it that it can be closed soon. Whether it is closed."""
+    cdef bint try_close(self) noexcept:
+        """Close the file, or start what lets it be closed soon. Return whether it is closed."""
         self.close()
         return True
 
     cdef void opened(self, int fd):
-        """Take over a descriptor."""
+        """Take ownership of a descriptor."""
         self.file = OpenFile(fd)
         self.fd = fd
         self.files.link(self)
 
     cdef void touch(self) noexcept:
-        """The file is used: it is the last to be closed now."""
+        """Move the file to the recent end of the list: it has been used."""
         self.used_tick = self.files.tick
         if self.files.newest != <PyObject*>self:
             self.files.unlink(self)
             self.files.link(self)
 
     cdef void close(self) noexcept:
-        """Let go of the file; who still reads it keeps it open."""
+        """Release the file; it stays open for those that still read it."""
         if self.fd >= 0:
             self.files.unlink(self)
             self.fd = -1
@@ -110,7 +111,7 @@ cdef class OpenFiles:
         self.count -= 1
 
     cdef int open_path(self, const char* path, int flags) noexcept:
-        """Open a file or folder; others are closed for it if need be. A descriptor or -errno."""
+        """Open a file or folder, closing others if necessary. Return a descriptor or -errno."""
         cdef int fd
         self.make_room()
         fd = file_open(path, flags, 0o600)
@@ -119,23 +120,24 @@ cdef class OpenFiles:
         return fd
 
     cdef bint make_room(self) noexcept:
-        """Close the longest unused until one more may be opened; whether it may."""
+        """Close the least recently used until one more may be opened; return whether it may."""
         if self.count >= self.count_max:
             self.close_oldest(self.count - self.count_max + 1)
         return self.count < self.count_max
 
     cdef bint is_half_full(self) noexcept:
-        """Whether what can be closed should be, because others come that cannot."""
+        """Return whether files that can be closed should be, to leave descriptors for others."""
         return self.count * 2 >= self.count_max
 
     cdef int unsealed_max(self) noexcept:
-        """How many full segments one log may hold open until they are synced."""
+        """Return how many full segments one log may hold open until they are synced."""
         return min(UNSEALED_SEGMENTS_MAX, max(self.count_max // 8, 1))
 
     cdef bint may_hold_more(self, Py_ssize_t unsealed) noexcept:
-        """Whether a log with so many full segments that wait for a sync may begin one more.
+        """Return whether a log with `unsealed` full segments that wait for a sync may begin one
+        more.
 
-        Others are closed for it if need be; it may be the active one of this log.
+        Other files are closed for it if necessary, perhaps the log's own active segment.
         """
         cdef int limit = self.count_max - self.count_max // 4
         if unsealed >= self.unsealed_max():
@@ -145,39 +147,39 @@ cdef class OpenFiles:
         return self.count < limit
 
     cdef int close_oldest(self, int wanted) noexcept:
-        """Close so many of the longest unused; how many there were that could be."""
+        """Close `wanted` of the least recently used; return how many could be closed."""
         cdef PyObject* place = self.oldest
         cdef PyObject* newer
         cdef int tried = 0, closed = 0
         self.is_making_room = True
         while place != NULL and closed < wanted and tried < TRIED_MAX:
             newer = (<Openable>place).newer
-            if (<Openable>place).let_go():
+            if (<Openable>place).try_close():
                 closed += 1
             place = newer
             tried += 1
         self.is_making_room = False
         return closed
 
-    cdef bint lend_memory(self, int64_t size) noexcept:
-        """Whether an index of that size may be kept in memory while its segment is open."""
+    cdef bint reserve_memory(self, int64_t size) noexcept:
+        """Return whether an index of that size fits into the memory budget, and count it if so."""
         if self.memory_bytes + size > INDEX_MEMORY_BYTES_MAX:
             return False
         self.memory_bytes += size
         return True
 
-    cdef void return_memory(self, int64_t size) noexcept:
+    cdef void release_memory(self, int64_t size) noexcept:
         self.memory_bytes -= size
 
     def begin_tick(self):
-        """Let what is not used from here on until the next tick begins count as idle."""
+        """Begin a tick: a file that is not used before the next one begins counts as idle."""
         self.tick += 1
 
     def close_idle(self, int64_t budget_us):
-        """Close what was not used in the last whole tick, for so long; how many those were.
+        """Close files that were not used in the last whole tick, for at most `budget_us`.
 
-        Cutting a reservation off can take a millisecond where the disk is told of every freed block
-        (mount option discard), and the loop waits for it.
+        Returns how many were closed. Truncating a preallocated tail can take a millisecond where
+        the file system trims every freed block (mount option discard), and the loop waits for it.
         """
         cdef int64_t end = monotonic_us() + budget_us
         cdef PyObject* place = self.oldest
@@ -185,7 +187,7 @@ cdef class OpenFiles:
         cdef int closed = 0
         while place != NULL and (<Openable>place).used_tick < self.tick - 1:
             newer = (<Openable>place).newer
-            if (<Openable>place).let_go():
+            if (<Openable>place).try_close():
                 closed += 1
             place = newer
             if monotonic_us() >= end:

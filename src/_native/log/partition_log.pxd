@@ -17,22 +17,22 @@ cdef class PartitionLog(SegmentedLog):
 
     cdef bint is_dirty
     cdef readonly bint is_group_commit
-    cdef bint is_plain                    # no setting asks for more than the fast path does
-    cdef bint needs_keys                  # of each record of a client: the log is compacted
-    cdef bint knows_names                 # of producers that name themselves, which Python checks
-    cdef bint spreads_keys                # Cursus's keys say nothing of the partition
+    cdef bint is_plain                    # no setting needs the Python handler
+    cdef bint needs_keys                  # clients' records must have keys: the log is compacted
+    cdef bint knows_names                 # has named producers, which the Python handler checks
+    cdef bint spreads_keys                # Cursus's keys do not choose the partition
     cdef int32_t batch_bytes_max
     cdef int32_t index_interval_bytes
     cdef int64_t index_entries_max        # segment.index.bytes, in entries of the larger kind
     cdef int64_t segment_ms
-    cdef int64_t segment_jitter_ms        # segment.ms is shorter by up to so much
-    cdef bint is_preallocated             # a new segment's file is reserved whole
-    cdef int64_t flush_messages           # `os`: a sync begins once so many are not synced yet
-    cdef readonly int64_t flush_ms        # or the oldest of them is so old
+    cdef int64_t segment_jitter_ms        # the most that is subtracted from segment.ms
+    cdef bint is_preallocated             # a new segment's file is preallocated whole
+    cdef int64_t flush_messages           # under `os`: a sync starts at this many unsynced records
+    cdef readonly int64_t flush_ms        # or at this age of the oldest of them
     cdef int64_t unsynced_since_ms        # 0: nothing is unsynced
     cdef bint is_aging                    # in Turn.aging
-    cdef int64_t behind_ms_max            # message.timestamp.before.max.ms
-    cdef int64_t ahead_ms_max             # message.timestamp.after.max.ms
+    cdef int64_t before_ms_max            # message.timestamp.before.max.ms
+    cdef int64_t after_ms_max             # message.timestamp.after.max.ms
 
     cdef uint8_t* staged
     cdef uint32_t staged_size
@@ -40,17 +40,17 @@ cdef class PartitionLog(SegmentedLog):
 
     cdef SyncJob job
     cdef bint job_is_running
-    cdef readonly bint is_full            # what is staged found no room: the write comes again
-    cdef bint has_unsynced_cut            # a file was made shorter since its last sync
+    cdef readonly bint is_full            # the disk had no space for the staged bytes; write again
+    cdef bint has_unsynced_cut            # a file was truncated since its last sync
     cdef int64_t job_started_ms
-    cdef bint is_resting                  # to be closed as soon as its sync has ended
+    cdef bint is_going_idle               # its file is closed as soon as its sync has ended
     cdef Segment job_segment
     cdef int64_t job_position
     cdef int64_t job_max_timestamp
     cdef list unsealed                    # full segments whose files are not yet synced
     cdef list unsynced_indexes            # segments whose index files are not yet synced
-    cdef uint64_t request_mark            # the last request that named it, of those that mark
-    cdef list sync_callbacks              # of (offset, callable): who needs the disk to have it
+    cdef uint64_t request_mark            # of the last request that named it
+    cdef list sync_callbacks              # of (offset, callable): called once the disk has it
 
     cdef bint accepts_times(self, BatchInfo* info) noexcept
     cdef LogStatus append_batch(self, uint8_t* batch, BatchInfo* info,
@@ -69,19 +69,19 @@ cdef class PartitionLog(SegmentedLog):
     cdef void mark_dirty(self) noexcept
     cdef bint is_sync_due(self) noexcept
     cdef bint owes_sync(self) noexcept
-    cdef bint may_take(self, BatchInfo* info) noexcept
+    cdef bint fits_transaction(self, BatchInfo* info) noexcept
     cdef void begin_to_age(self) noexcept
     cdef int64_t jitter_of(self, Segment segment) noexcept
     cdef int trim(self) noexcept
     cdef void close_active(self) noexcept
-    cdef void remember_producer(
+    cdef void update_producer(
         self, const uint8_t* data, BatchInfo* info, int64_t base_offset) noexcept
     cdef int note_abort(
         self, Segment segment, const uint8_t* data, BatchInfo* info, int64_t base_offset) noexcept
     cdef void end_transaction(
         self, const uint8_t* data, BatchInfo* info, int64_t marker_offset) noexcept
     cdef bint restore_producers(self, bytes snapshot) except -1
-    cdef void forget_producers(self)
+    cdef void clear_producers(self)
     cdef void start_sync(self) noexcept
     cdef int sync_folder_too(self) noexcept
     cdef void close_folder(self) noexcept

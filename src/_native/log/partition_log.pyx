@@ -1,25 +1,27 @@
-"""The hot state of one partition: its segments, ends and producers.
+"""The state of one partition in memory: its segments, offsets and producers.
 
     log start offset <= high watermark <= durable end (group-commit) <= log end offset
 
-An append takes the next offsets, goes to the active segment's file (small batches staged until the
-turn of the loop ends, then one write for all of them) and makes the log dirty. `flush` at the end
-of the turn writes what is staged. What an acknowledgement waits for depends on the durability word:
+An append assigns the next offsets, adds the batch to the active segment (small batches are staged
+until the end of the loop's turn, then written together) and makes the log dirty. `flush` at the end
+of the turn writes what is staged. What an acknowledgement waits for depends on the durability
+setting:
 
-    os            the high watermark follows the write: the page cache has the bytes
-    group-commit  the commit thread syncs the file; when it has, everything appended before the
-                  sync began is durable, and the high watermark follows to there
+    os            the write: the page cache has the bytes, and the high watermark advances
+    group-commit  a sync by the commit thread: everything appended before the sync began is then
+                  durable, and the high watermark advances to there
 
-A failed write or sync takes the log offline for good: what the page cache still shows may not be on
-the disk, so nothing of it may be acknowledged (reliability.md 5.1). No sync is ever retried.
+A failed write or sync takes the log offline until a restart: what the page cache still has may not
+be on the disk, so nothing of it may be acknowledged (docs/durability.md). No sync is ever retried.
 
-A disk without room is not a failure. An append that finds none is refused and has changed nothing.
-What was staged has its offsets, so it stays staged (`is_full`): nobody sees it, nothing else is
-taken, and it is written again when Turn.retry_full says so. While the disk is tight
-(Turn.is_tight), room is taken before a batch is, so that this does not happen.
+A full disk is not a failure. An append that finds it full is refused and has changed nothing.
+Staged batches already have their offsets, so they stay staged (`is_full`): they are not visible,
+appends are refused, and the write is retried after Turn.retry_full. While little space is left
+(Turn.is_tight), disk space is allocated before a batch is accepted, so that this does not happen.
 
-A roll opens the next segment at once; the sealed file's tail is cut and the old file, the new file
-and the folder are synced by the same job that makes the first batch of the new one durable.
+A roll opens the next segment at once. The same job that makes the first batch of the new segment
+durable truncates the preallocated tail of the old file and syncs the old file, the new file and the
+folder.
 """
 
 cimport cython
@@ -83,7 +85,7 @@ from broker._native.log.turn cimport (
     LogStatus,
     Turn,
     call_reached,
-    is_wanting,
+    is_transient,
 )
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CONTROL,
@@ -111,12 +113,12 @@ cdef uint32_t STAGED_BYTES_MIN = limits.STAGED_BYTES_MIN
 cdef int64_t TAIL_RESERVE_BYTES_MIN = limits.TAIL_RESERVE_BYTES_MIN
 cdef int64_t SEGMENT_BYTES_MAX = limits.SEGMENT_BYTES_MAX
 cdef int64_t TAIL_RESERVE_BYTES_MAX = limits.TAIL_RESERVE_BYTES_MAX
-cdef int32_t INDEX_ENTRIES_HELD_AT_REST = limits.INDEX_ENTRIES_HELD_AT_REST
+cdef int32_t INDEX_ENTRIES_HELD_IDLE = limits.INDEX_ENTRIES_HELD_IDLE
 
 
 @cython.final
 cdef class PartitionLog(SegmentedLog):
-    """One partition's log. Created empty and closed; recovery.pyx makes it usable."""
+    """One partition's log. It is created empty and closed; recovery.pyx opens it."""
 
     def __cinit__(self, Turn turn, str topic, bytes topic_id, int32_t partition, str folder, *,
                   uint32_t producer_ids_max=limits.PRODUCER_IDS_PER_PARTITION_MAX,
@@ -150,9 +152,9 @@ cdef class PartitionLog(SegmentedLog):
                   int64_t index_bytes_max=limits.INDEX_BYTES_MAX,
                   int32_t index_interval_bytes=limits.INDEX_INTERVAL_BYTES,
                   bint is_preallocated=False, int32_t batch_bytes_max=limits.MESSAGE_BYTES_MAX,
-                  int64_t behind_ms_max=INT64_MAX, int64_t ahead_ms_max=INT64_MAX,
+                  int64_t before_ms_max=INT64_MAX, int64_t after_ms_max=INT64_MAX,
                   int64_t flush_messages=INT64_MAX, int64_t flush_ms=INT64_MAX):
-        """Set what the topic's configuration says; the next append obeys it."""
+        """Set the topic's configuration; it applies from the next append on."""
         cdef bint was_group_commit = self.is_group_commit
         self.is_group_commit = is_group_commit
         self.is_plain = is_plain
@@ -162,20 +164,20 @@ cdef class PartitionLog(SegmentedLog):
         self.segment_bytes_max = segment_bytes_max
         self.segment_ms = segment_ms
         self.segment_jitter_ms = segment_jitter_ms
-        # The time index has the larger entries: it is full first.
+        # The time index has the larger entries, so it is full first.
         self.index_entries_max = max(1, index_bytes_max // TIME_ENTRY_SIZE)
         self.index_interval_bytes = index_interval_bytes
         self.is_preallocated = is_preallocated
         self.batch_bytes_max = batch_bytes_max
-        self.behind_ms_max = behind_ms_max
-        self.ahead_ms_max = ahead_ms_max
+        self.before_ms_max = before_ms_max
+        self.after_ms_max = after_ms_max
         self.flush_messages = flush_messages
         self.flush_ms = flush_ms
         if self.unsynced_since_ms > 0:
             self.begin_to_age()
         if is_group_commit != was_group_commit and self.active is not None and (
                 not self.is_loading):
-            # What was acknowledged under the other word is synced, or shown, at the turn's end.
+            # Batches appended under the old setting are synced, or made visible, at the turn's end.
             self.mark_dirty()
 
     cdef void mark_dirty(self) noexcept:
@@ -187,7 +189,8 @@ cdef class PartitionLog(SegmentedLog):
     # ---- append -------------------------------------------------------------------------------
 
     cdef SequenceStatus check_sequence(self, BatchInfo* info, ProducerBatch* duplicate) noexcept:
-        """What an idempotent producer's batch is to this log; others are always next."""
+        """Compare a batch with its producer's sequence; without a producer id it is SEQUENCE_NEXT.
+        """
         if info.producer_id < 0:
             return SEQUENCE_NEXT
         return producers_check(
@@ -195,17 +198,17 @@ cdef class PartitionLog(SegmentedLog):
             info.record_count, self.turn.steady_ms, duplicate)
 
     cdef bint accepts_times(self, BatchInfo* info) noexcept:
-        """Whether a batch's timestamps are as near to now as the topic asks (KIP-937).
+        """Return whether a batch's timestamps are within the topic's bounds around now (KIP-937).
 
-        They are those of the records: only a log says when it was that a record was appended.
+        False for a batch with LogAppendTime: only the broker sets that.
         """
         cdef int64_t now_ms = self.turn.now_ms
         if info.attributes & ATTRIBUTE_LOG_APPEND_TIME:
             return False
-        # The client's numbers may be any: nothing is computed that could overflow.
-        if info.base_timestamp != -1 and info.base_timestamp < now_ms - self.behind_ms_max:
+        # The client's numbers may have any value, so no arithmetic here may overflow.
+        if info.base_timestamp != -1 and info.base_timestamp < now_ms - self.before_ms_max:
             return False
-        return info.max_timestamp < now_ms or info.max_timestamp - now_ms <= self.ahead_ms_max
+        return info.max_timestamp < now_ms or info.max_timestamp - now_ms <= self.after_ms_max
 
     cdef LogStatus append_batch(self, uint8_t* batch, BatchInfo* info,
                                 int64_t* base_offset) noexcept:
@@ -217,7 +220,7 @@ cdef class PartitionLog(SegmentedLog):
         if self.is_offline or self.is_deleted:
             return LOG_OFFLINE
         if self.is_full:
-            self.turn.found_full()
+            self.turn.report_full()
             return LOG_FULL
         status = self.open_to_write(segment)
         if status == 0 and self.must_roll(info):
@@ -225,23 +228,23 @@ cdef class PartitionLog(SegmentedLog):
                 status = self.begin_segment()
                 segment = self.active
             else:
-                status = segment.open(False)   # room was made for a roll
+                status = segment.open(False)   # `may_hold_more` may have closed it
         if status < 0:
             return self.refuse(status)
         base_offset[0] = self.log_end_offset
         batch_assign(batch, self.log_end_offset, self.leader_epoch)
-        segment.is_settled = False   # what is staged keeps the file open
+        segment.is_settled = False   # staged bytes keep the file open
         status = self.put(segment, batch, info.size)
         if status == 0 and info.attributes & ATTRIBUTE_CONTROL:
             status = self.note_abort(segment, batch, info, self.log_end_offset)
             if is_no_space(status):
-                self.staged_size -= <uint32_t>info.size   # a marker is small
+                self.staged_size -= <uint32_t>info.size   # a marker is small, so it was staged
         if status < 0:
             return self.refuse(status)
         if segment.created_ms == 0:
             segment.created_ms = self.turn.steady_ms
         segment.note(info, self.log_end_offset, self.index_interval_bytes)
-        self.remember_producer(batch, info, self.log_end_offset)
+        self.update_producer(batch, info, self.log_end_offset)
         self.log_end_offset += <int64_t>info.last_offset_delta + 1
         if self.unsynced_since_ms == 0:
             self.unsynced_since_ms = self.turn.steady_ms
@@ -250,19 +253,19 @@ cdef class PartitionLog(SegmentedLog):
         return LOG_OK
 
     cdef int open_to_write(self, Segment segment) noexcept:
-        # What is written to stays open until it is synced, so here the limit is one.
+        # A file stays open from a write until its sync, so here `count_max` is a hard limit.
         if segment.fd < 0 and not self.turn.files.make_room():
             return -EMFILE
         return segment.open(False)
 
     cdef LogStatus refuse(self, int status) noexcept:
-        """What an append comes to that could not be done."""
+        """Return the result of an append that failed with a status."""
         if is_no_space(status):
             self.has_unsynced_cut = True
-            self.turn.found_full()
+            self.turn.report_full()
             return LOG_FULL
-        # Without a descriptor nothing has been written, and the next append may have one.
-        self.fail_unless_wanting(status)
+        # Without a descriptor nothing has been written, and the next append may succeed.
+        self.fail_unless_transient(status)
         return LOG_OFFLINE
 
     cdef bint must_roll(self, BatchInfo* info) noexcept:
@@ -276,7 +279,7 @@ cdef class PartitionLog(SegmentedLog):
             return True
         if index_entries(&segment.index) >= self.index_entries_max:
             return True
-        # Age by the records' own times, as in Kafka; by the clock where they have none.
+        # Age by the records' timestamps, as in Kafka; by the clock if they have none.
         since = segment.roll_time()
         if since >= 0 and info.max_timestamp >= 0:
             return info.max_timestamp - since > self.segment_ms - self.jitter_of(segment)
@@ -284,9 +287,9 @@ cdef class PartitionLog(SegmentedLog):
             self.turn.steady_ms - segment.created_ms > self.segment_ms - self.jitter_of(segment))
 
     cdef bint may_roll(self, BatchInfo* info) noexcept:
-        """Whether a roll may be made now: else it waits for syncs, and the segment grows.
+        """Return whether the log may roll now; else it waits for syncs, and the segment grows.
 
-        It does not wait where the segment can hold no more.
+        It does not wait when the segment can hold no more.
         """
         cdef Segment segment = self.active
         return self.turn.files.may_hold_more(PyList_GET_SIZE(self.unsealed)) or (
@@ -294,7 +297,7 @@ cdef class PartitionLog(SegmentedLog):
             or self.log_end_offset + info.last_offset_delta - segment.base_offset > INT32_MAX)
 
     cdef int64_t jitter_of(self, Segment segment) noexcept:
-        # From the name, not from a generator: logs spread as well, and a run can be repeated.
+        # A hash of the name instead of a random number spreads logs as well, and is reproducible.
         cdef uint32_t spread
         if self.segment_jitter_ms == 0:
             return 0
@@ -304,7 +307,7 @@ cdef class PartitionLog(SegmentedLog):
         return min(self.segment_ms, spread % (<uint64_t>self.segment_jitter_ms + 1))
 
     cdef int put(self, Segment segment, const uint8_t* batch, size_t size) noexcept:
-        # Small batches wait for the end of the turn and share one write.
+        # Stage small batches, to write them together at the end of the turn.
         cdef int status
         cdef uint32_t capacity
         cdef void* grown
@@ -333,7 +336,7 @@ cdef class PartitionLog(SegmentedLog):
         return 0
 
     cdef bint take_spare(self, size_t size) noexcept:
-        # Stage in what another log has staged in: memory that the core still has in its cache.
+        # Reuse the staging buffer of another log, which is still in the core's cache.
         if self.turn.spare_capacity < self.staged_size + size:
             return False
         if self.staged_size > 0:
@@ -361,24 +364,24 @@ cdef class PartitionLog(SegmentedLog):
         return status
 
     cdef void keep_staged(self) noexcept:
-        """There was no room for what is staged: nobody sees it before there is."""
+        """Keep the staged batches, invisible, until the disk has space for them."""
         if self not in self.turn.full:
             self.turn.full.append(self)
         self.has_unsynced_cut = True
         if self.is_full:
-            # Not the first time: who waits has waited for what the broker could do about it.
-            self.let_go_as(LOG_FULL)
+            # A retry has failed: waiters have waited for what the broker could do about it.
+            self.fail_waiters_with(LOG_FULL)
             call_reached(self, self.sync_callbacks, self.durable_end, False)
         else:
-            logger.warning("no room on the disk for what is appended: kept, and written again "
-                           "when there is topic=%s partition=%d bytes=%d", self.topic,
+            logger.warning("disk full: appended batches are kept in memory and written once there "
+                           "is space topic=%s partition=%d bytes=%d", self.topic,
                            self.partition, self.staged_size)
         self.is_full = True
-        self.turn.found_full()
+        self.turn.report_full()
 
-    cdef void remember_producer(
+    cdef void update_producer(
             self, const uint8_t* data, BatchInfo* info, int64_t base_offset) noexcept:
-        """Count a batch in: what its producer sent last, which transaction it is in."""
+        """Update the state of a batch's producer: its last batches and its transaction."""
         cdef ProducerBatch batch
         if info.producer_id < 0:
             return
@@ -386,13 +389,13 @@ cdef class PartitionLog(SegmentedLog):
             self.end_transaction(data, info, base_offset + info.last_offset_delta)
             return
         if info.base_sequence >= 0:
-            # By the offsets: compaction may have left fewer records of the batch, or none.
+            # By the offsets: compaction may have removed records of the batch, or all.
             batch.first_sequence = info.base_sequence
             batch.last_sequence = sequence_add(info.base_sequence, info.last_offset_delta)
             batch.base_offset = base_offset
             batch.last_offset_delta = info.last_offset_delta
             batch.timestamp = info.max_timestamp
-            # There is room: check_sequence has seen to it.
+            # It cannot fail: check_sequence has checked the limit.
             producers_update(&self.producers, info.producer_id, info.producer_epoch, &batch,
                              self.turn.steady_ms)
         if info.attributes & ATTRIBUTE_TRANSACTIONAL:
@@ -403,9 +406,10 @@ cdef class PartitionLog(SegmentedLog):
     cdef int note_abort(
             self, Segment segment, const uint8_t* data, BatchInfo* info,
             int64_t base_offset) noexcept:
-        """Write down in a segment's index what its marker aborts, before it does. 0 or -errno.
+        """Add the transaction that a marker aborts to the segment's index. 0 or -errno.
 
-        Without that, readers of committed records would be shown what was aborted.
+        This precedes the marker's append: otherwise readers of committed records would get aborted
+        ones.
         """
         cdef Marker marker
         cdef AbortedTransaction aborted
@@ -429,24 +433,24 @@ cdef class PartitionLog(SegmentedLog):
             self.transactions.end(info.producer_id, marker_offset)
 
     cdef bint restore_producers(self, bytes snapshot) except -1:
-        """Take over what a snapshot knows of producers; nothing, and False, when it cannot be."""
+        """Load the producers of a snapshot; return False, with none loaded, if it is damaged."""
         if producers_restore(
                 &self.producers, snapshot, self.turn.steady_ms, self.turn.now_ms) < 0:
-            self.forget_producers()
+            self.clear_producers()
             return False
         for producer_id, first_offset in producers_open(&self.producers).items():
             self.transactions.begin(producer_id, first_offset)
         return True
 
-    cdef void forget_producers(self):
+    cdef void clear_producers(self):
         producers_free(&self.producers)
         self.transactions = Transactions()
 
     def roll(self):
-        """Close the active segment and begin the next; False when the log has none to close, or
-        has to wait until those that it has closed are on the disk.
+        """Close the active segment and begin the next; False when the active segment is empty, or
+        too many full segments wait for a sync.
 
-        Raises StorageError when the next cannot be made.
+        Raises StorageError when the next one cannot be created.
         """
         cdef int status
         if not self.is_in_service or self.active.size == 0:
@@ -458,25 +462,25 @@ cdef class PartitionLog(SegmentedLog):
             status = self.begin_segment()
         if status < 0:
             error = DiskFull if is_no_space(status) else StorageError
-            self.refuse(status)   # what was staged may be lost
+            self.refuse(status)   # goes offline for it: staged batches may be lost
             raise error(f"{self.folder}: cannot begin a segment: "
                         f"{(<bytes>strerror(-status)).decode()}")
         self.mark_dirty()
         return True
 
     cdef int begin_segment(self) noexcept:
-        # The old file is cut and synced by the next job; until then it stays in `unsealed`.
+        # The old file is truncated and synced by the next job; until then it is in `unsealed`.
         cdef Segment segment
         cdef int status = self.write_staged()
         if status == 0 and file_is_removed(self.active.fd):
-            status = -ENOENT   # with its folder: the new one would look like a log that begins here
+            status = -ENOENT   # a new file alone would look like a log that begins here
         if status < 0:
             return status
         self.active.finish_index()
         segment = self.new_segment(self.log_end_offset)
         status = segment.open(True)
         if status == 0 and self.is_preallocated:
-            # Where there is no room for all of it, appends will tell when there is none at all.
+            # Without space for all of it, appends use what space there is.
             status = segment.reserve(self.segment_bytes_max, TAIL_RESERVE_BYTES_MAX)
             if is_no_space(status):
                 status = 0
@@ -490,7 +494,7 @@ cdef class PartitionLog(SegmentedLog):
         self.turn.events.append((EVENT_ROLLED, self))
         return 0
 
-    cdef bint may_take_off(self, Segment segment) noexcept:
+    cdef bint may_drop(self, Segment segment) noexcept:
         return segment is not self.active and segment not in self.unsealed
 
     # ---- the end of a turn: write, sync, advance ----------------------------------------------
@@ -528,7 +532,7 @@ cdef class PartitionLog(SegmentedLog):
             or self.turn.steady_ms - self.unsynced_since_ms >= self.flush_ms)
 
     cdef void begin_to_age(self) noexcept:
-        # Once in the list, however often it was synced until the next look at the list.
+        # Add it to the list once, however often it is synced until `sync_aged` reads the list.
         if self.flush_ms != INT64_MAX and not self.is_aging:
             self.is_aging = True
             self.turn.aging.append(self)
@@ -540,15 +544,16 @@ cdef class PartitionLog(SegmentedLog):
         return self.is_aging
 
     cdef void start_sync(self) noexcept:
-        # One job in flight per log; all appended before it starts becomes durable together. It is
-        # in flight from here on: to open a file others are closed, and this log is asked to rest.
+        # One job is in flight per log; all batches appended before it starts become durable
+        # together. `job_is_running` is set first: opening a file may close others, and then calls
+        # `go_idle` of this log.
         cdef Segment sealed
         cdef int status = 0
         self.job_is_running = True
-        # (What is open stays where it is among the open files: a sync is no use of it.)
+        # (An open file keeps its place in the order of use: a sync is not a use.)
         if self.active.fd < 0:
             status = self.active.open(False)
-        self.active.is_settled = False   # nobody closes what the job names
+        self.active.is_settled = False   # so that the job's file is not closed
         self.job.fds[0] = self.active.fd
         self.job.fds[1] = self.job.fds[2] = -1
         self.job.is_folder[0] = self.job.is_folder[1] = self.job.is_folder[2] = 0
@@ -565,26 +570,26 @@ cdef class PartitionLog(SegmentedLog):
                 status = sealed.open(False)
             self.job.fds[0] = sealed.fd
             self.job.truncate_to = sealed.written
-            # A file's name must be on the disk before its bytes can count.
+            # A file's name must be on the disk before its bytes count as durable.
             if status == 0:
                 status = self.sync_folder_too()
             if PyList_GET_SIZE(self.unsealed) == 1:
                 self.job.fds[1] = self.active.fd
             else:
-                # Several full segments: one after the other, this job proves only the first.
+                # Several full segments are synced one per job: this job covers only the first.
                 self.job.target = self.segment_after(sealed).base_offset
                 self.job_segment = sealed
                 self.job_position = sealed.written
                 self.job_max_timestamp = sealed.max_timestamp
         if status < 0:
-            self.job_is_running = self.is_resting = False
+            self.job_is_running = self.is_going_idle = False
             self.close_folder()
-            if is_wanting(status):
-                self.turn.wanting.append(self)   # what the sync needs is there again later
+            if is_transient(status):
+                self.turn.retry_queue.append(self)
             else:
                 self.fail(status)
             return
-        Py_INCREF(self)  # the job points here until `synced`
+        Py_INCREF(self)  # the job has a pointer to this log until `synced`
         self.turn.commit.submit(&self.job)
 
     cdef int sync_folder_too(self) noexcept:
@@ -598,14 +603,14 @@ cdef class PartitionLog(SegmentedLog):
             file_close(self.job.fds[2])
 
     cdef void synced(self) noexcept:
-        """The job has ended: everything it covered is durable, or the log is lost to us."""
+        """Process the ended job: everything it covered is durable, or the log goes offline."""
         cdef Segment sealed
         self.job_is_running = False
         self.close_folder()
         if self.is_offline or self.is_deleted:
             return
         if self.job.result == 0 and file_is_removed(self.job.fds[0]):
-            self.job.result = -ENOENT   # what is synced there nobody finds again
+            self.job.result = -ENOENT   # a deleted file is not found after a restart
         if self.job.result < 0:
             self.fail(self.job.result)
             return
@@ -613,12 +618,12 @@ cdef class PartitionLog(SegmentedLog):
             sealed = <Segment>self.unsealed.pop(0)
             sealed.reserved = sealed.written
             sealed.is_settled = True
-            # (A note that finds no room is missed only where that segment is damaged and the
-            # broker killed before the next checkpoint.)
+            # (The result is ignored: the entry matters only if that segment is damaged and the
+            # broker is killed before the next checkpoint.)
             seal_write(self.folder_path, self.segment_after(sealed).base_offset)
         if self.job.target > self.durable_end:
             self.durable_end = self.job.target
-        # What came while the sync went on has been waiting since it began, at most.
+        # Batches appended during the sync have been unsynced since its start, at most.
         self.unsynced_since_ms = (
             0 if self.durable_end == self.log_end_offset else self.job_started_ms)
         if self.is_group_commit:
@@ -626,37 +631,37 @@ cdef class PartitionLog(SegmentedLog):
                          self.job_max_timestamp)
         if self.sync_callbacks:
             call_reached(self, self.sync_callbacks, self.durable_end, True)
-        # What is staged is in no file yet: then the end of the turn starts the next sync.
+        # With staged bytes, which are in no file yet, the end of the turn starts the next sync.
         if self.staged_size == 0 and self.owes_sync():
             self.start_sync()
-        elif self.is_resting:
+        elif self.is_going_idle:
             self.close_active()
 
-    # ---- rest: an idle log holds no descriptor, no reservation and no buffer ------------------
+    # ---- an idle log holds no descriptor, no preallocated tail and no buffer ------------------
 
-    cdef void rest(self) noexcept:
+    cdef void go_idle(self) noexcept:
         cdef int status
-        if (self.is_loading or self.is_dirty or self.job_is_running or self.is_resting
+        if (self.is_loading or self.is_dirty or self.job_is_running or self.is_going_idle
                 or self.is_offline or self.is_deleted or self.staged_size > 0
                 or self.active is None or (self.active.fd < 0 and not self.unsealed)):
             return
         if self.unsealed and self.turn.files.is_making_room:
-            return   # to sync them takes descriptors itself
+            return   # a sync of them needs descriptors itself
         status = self.trim()
         if status < 0:
             self.fail(status)
             return
-        self.is_resting = True
-        # A descriptor with unsynced bytes is never closed. (Full segments that nobody has synced
-        # are those that a recovery has found, under `os`.)
+        self.is_going_idle = True
+        # A descriptor with unsynced bytes is never closed. (Unsynced full segments here are from a
+        # recovery under `os`.)
         if self.durable_end < self.log_end_offset or self.unsealed:
             self.start_sync()
         else:
             self.close_active()
 
     cdef int trim(self) noexcept:
-        # Nothing of the reservation was written to: cutting it off can wait for a sync until a
-        # clean stop says that the file ends where the log does.
+        # The preallocated tail was never written, so its truncation need not be synced before a
+        # clean stop.
         cdef int status = 0
         if self.active.reserved > self.active.written:
             status = file_truncate(self.active.fd, self.active.written)
@@ -665,13 +670,13 @@ cdef class PartitionLog(SegmentedLog):
         return status
 
     cdef void close_active(self) noexcept:
-        # Unless it has been written to since it began to rest.
-        self.is_resting = False
+        # Unless it has been written to since `go_idle`.
+        self.is_going_idle = False
         if (self.is_dirty or self.durable_end < self.log_end_offset
                 or self.active.reserved > self.active.written):
             return
-        if index_entries_held(&self.active.index) > INDEX_ENTRIES_HELD_AT_REST:
-            self.active.rest_index()
+        if index_entries_held(&self.active.index) > INDEX_ENTRIES_HELD_IDLE:
+            self.active.store_and_free_index()
         if self.active.is_index_dirty and self.active not in self.unsynced_indexes:
             self.unsynced_indexes.append(self.active)
         self.active.is_settled = True
@@ -681,14 +686,14 @@ cdef class PartitionLog(SegmentedLog):
         self.transactions.reached(high_watermark)
         SegmentedLog.reach(self, high_watermark)
 
-    cdef void let_go(self) noexcept:
+    cdef void fail_waiters(self) noexcept:
         self.staged_size = 0
         call_reached(self, self.sync_callbacks, self.durable_end, False)
-        AwaitedLog.let_go(self)
+        AwaitedLog.fail_waiters(self)
 
     def when_synced(self, int64_t offset, callback):
-        """Call back with True once the disk has all below an offset, whatever the topic's
-        durability; with False if it cannot.
+        """Call back with True once everything below an offset is synced, whatever the topic's
+        durability; with False if that fails.
         """
         if self.is_offline or self.is_deleted:
             callback(False)
@@ -699,50 +704,50 @@ cdef class PartitionLog(SegmentedLog):
             self.mark_dirty()
 
     def take_offline(self, str reason):
-        """Refuse everything from here on: the log's files cannot be used."""
+        """Refuse all requests from here on: the log's files cannot be used."""
         if self.is_offline:
             return
         logger.error("log offline topic=%s partition=%d folder=%s error=%s", self.topic,
                      self.partition, self.folder, reason)
         self.is_offline = True
         self.turn.log_changes += 1
-        self.let_go()
+        self.fail_waiters()
         self.turn.events.append((EVENT_OFFLINE, self))
 
     def retire(self):
-        """The partition is deleted: refuse everything from here on, and wake who waits."""
+        """Mark the log as deleted: refuse all requests from here on, and fail the waiters."""
         self.is_deleted = True
-        self.let_go()
+        self.fail_waiters()
 
     @property
     def last_stable_offset(self):
-        """First offset of the oldest undecided transaction, else the high watermark."""
+        """The first offset of the oldest open transaction, or else the high watermark."""
         return min(self.high_watermark, self.transactions.first_undecided)
 
     # ---- transactions -------------------------------------------------------------------------
 
     def admit_transaction(self, int64_t producer_id, int16_t epoch):
-        """Take a producer's transactional batches of an epoch until a marker of it is appended."""
+        """Accept a producer's transactional batches of an epoch until its marker is appended."""
         self.transactions.admit(producer_id, epoch)
 
     def dismiss_transaction(self, int64_t producer_id):
-        """Take no more transactional batches of a producer: its transaction is decided."""
+        """Accept no more transactional batches of a producer: its transaction has ended."""
         self.transactions.dismiss(producer_id)
 
     def admits_transaction(self, int64_t producer_id, int16_t epoch):
-        """Whether a producer's transactional batches of an epoch are taken."""
+        """Return whether a producer's transactional batches of an epoch are accepted."""
         return self.transactions.admits(producer_id, epoch)
 
     def has_batch(self, bytes records):
-        """Whether this repeats one of its producer's last batches here: `append` says where."""
+        """Return whether this is a duplicate of one of its producer's last batches."""
         cdef BatchInfo info
         cdef ProducerBatch original
         return batch_validate(
             <const uint8_t*>PyBytes_AS_STRING(records), PyBytes_GET_SIZE(records), &info
         ) == BATCH_OK and self.check_sequence(&info, &original) == SEQUENCE_DUPLICATE
 
-    cdef bint may_take(self, BatchInfo* info) noexcept:
-        """Whether a batch may be appended as far as its producer's transaction goes (KIP-890)."""
+    cdef bint fits_transaction(self, BatchInfo* info) noexcept:
+        """Return whether its producer's transaction allows a batch to be appended (KIP-890)."""
         cdef ProducerEntry* entry
         if info.attributes & ATTRIBUTE_TRANSACTIONAL:
             return self.transactions.admits(info.producer_id, info.producer_epoch)
@@ -754,12 +759,12 @@ cdef class PartitionLog(SegmentedLog):
     @property
     def active_producers(self):
         """(id, epoch, last sequence, last timestamp, coordinator epoch, first offset of the open
-        transaction) of the log's producers; -1 for what is not known.
+        transaction) of the log's producers; -1 for unknown values.
         """
         return producers_active(&self.producers, self.turn.steady_ms)
 
     def active_producer(self, int64_t producer_id):
-        """The same of one producer; None when nothing is known of it."""
+        """Return the same for one producer; None when it is unknown."""
         return producers_active_one(&self.producers, producer_id, self.turn.steady_ms)
 
     @property
@@ -767,16 +772,16 @@ cdef class PartitionLog(SegmentedLog):
         """First offset of each producer's open transaction."""
         return dict(self.transactions.open)
 
-    # ---- Python's append ----------------------------------------------------------------------
+    # ---- append from Python -------------------------------------------------------------------
 
     def append(self, bytes records):
-        """Append what a client sent for this partition.
+        """Append a client's records for this partition.
 
         Returns (status, base offset): status is 0, or ("batch" | "sequence" | "log", number) with
         the BatchStatus, SequenceStatus or LogStatus that refused it, or ("duplicate", end offset)
-        for a batch that is already there, whose original base offset is returned, or
-        ("transaction", 1 | 0) for a batch outside of its producer's transaction: a transactional
-        one that is not admitted, another one while the transaction is open.
+        for a duplicate batch, with the base offset of the original, or ("transaction", 1 | 0) for a
+        batch outside of its producer's transaction: a transactional one that is not admitted, or
+        another one while the transaction is open.
         """
         cdef BatchInfo info
         cdef ProducerBatch original
@@ -795,7 +800,7 @@ cdef class PartitionLog(SegmentedLog):
                 original.base_offset)
         if sequence != SEQUENCE_NEXT:
             return ("sequence", sequence), -1
-        if not self.may_take(&info):
+        if not self.fits_transaction(&info):
             return ("transaction", int(info.attributes & ATTRIBUTE_TRANSACTIONAL > 0)), -1
         if self.turn.refuses_clients:
             return ("log", LOG_FULL), -1
@@ -806,9 +811,9 @@ cdef class PartitionLog(SegmentedLog):
     def append_internal(self, bytes batch):
         """Append a batch of the broker's own and return its base offset.
 
-        Raises TooManyProducers for a batch of one more producer than the log may remember, DiskFull
-        while the disk is, and StorageError when the log is offline. A marker needs neither room for its
-        producer nor a disk that is not read-only: it frees, and lets its producer go on.
+        Raises NoRoom for a batch of a producer above the log's limit, DiskFull while the disk is
+        full, and StorageError when the log is offline. A marker is exempt from the producer limit
+        and from `is_read_only`, because it ends a transaction and lets its producer continue.
         """
         cdef BatchInfo info
         cdef Cursor cursor
@@ -832,12 +837,13 @@ cdef class PartitionLog(SegmentedLog):
             raise StorageError(f"{self!r} is {'loading' if self.is_loading else 'offline'}")
         return base_offset
 
-    # ---- what storage reads and sets ----------------------------------------------------------
+    # ---- for broker.storage -------------------------------------------------------------------
 
     def sync_indexes(self):
-        """Make the indexes of full segments durable, from any thread: a start after a crash does
-        not read those segments again. Of the active one, which it reads, the aborted transactions:
-        a snapshot may be newer than their markers. Raises StorageError when it fails.
+        """Sync the indexes of full segments, from any thread, so that a start after a crash need
+        not read those segments again. Of the active segment, which it reads anyway, sync only the
+        aborted transactions: a snapshot may be newer than their markers. Raises StorageError when
+        that fails.
         """
         cdef Segment segment = self.active
         cdef int status = 0
@@ -848,7 +854,7 @@ cdef class PartitionLog(SegmentedLog):
                 raise StorageError(f"{self.folder}: cannot sync the aborted transactions: "
                                    f"{(<bytes>strerror(-status)).decode()}")
         for segment in list(self.unsynced_indexes):
-            status = segment.finish_index()   # what could not be written when it was full
+            status = segment.finish_index()   # entries that could not be written before
             if status == 0:
                 with nogil:
                     status = segment.sync_index()
@@ -859,22 +865,22 @@ cdef class PartitionLog(SegmentedLog):
 
     @property
     def has_unsynced_indexes(self):
-        """Whether `sync_indexes` has something to do."""
+        """Whether there are indexes for `sync_indexes` to sync."""
         return len(self.unsynced_indexes) > 0 or self.active.has_unsynced_aborts
 
     @property
     def needs_sync(self):
-        """Whether the disk may not have all of the log yet, or more than it."""
+        """Whether the disk may have less than the log, or more."""
         return self.has_unsynced_cut or self.durable_end < self.log_end_offset or (
             len(self.unsealed) > 0)
 
     @property
     def producer_ends(self):
-        """(producer id, epoch, last offset) of the producers' newest batches."""
+        """(producer id, epoch, last offset) of each producer's newest batch."""
         return producers_ends(&self.producers)
 
     def producer_snapshot(self):
-        """Return (log end offset, content of the `.snapshot` file of that name)."""
+        """Return (log end offset, content of its `.snapshot` file)."""
         return self.log_end_offset, producers_snapshot(&self.producers)
 
     @property
@@ -884,5 +890,5 @@ cdef class PartitionLog(SegmentedLog):
 
     @property
     def producer_count(self):
-        """How many producers the log remembers."""
+        """How many producers the log has the state of."""
         return self.producers.count

@@ -1,13 +1,13 @@
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 
-# What a producer's batch is, compared with what its partition has seen of that producer.
+# The result of comparing a producer's batch with the partition's state of that producer.
 cdef enum SequenceStatus:
     SEQUENCE_NEXT         # append it
-    SEQUENCE_DUPLICATE    # one of the last five: answer with the original's offset
+    SEQUENCE_DUPLICATE    # one of the last five: the response has the original's offset
     SEQUENCE_OUT_OF_ORDER
     SEQUENCE_FENCED       # an older epoch
-    SEQUENCE_FULL         # as many transactions are open as producers may be remembered
+    SEQUENCE_FULL         # all producers that may be kept have open transactions
 
 cdef enum:
     PRODUCER_BATCHES_KEPT = 5   # KIP-98: as many as a client may have in flight
@@ -34,7 +34,7 @@ cdef struct ProducerEntry:
     ProducerEntry* newer[2]
     ProducerBatch batches[PRODUCER_BATCHES_KEPT]
 
-# Producers without an open transaction, the one that was heard of last at the end.
+# Producers without an open transaction, ordered by their last batch or marker.
 cdef struct IdleList:
     ProducerEntry* oldest
     ProducerEntry* newest

@@ -1,4 +1,4 @@
-"""What a partition remembers of its producers: id, epoch and the last five batches (KIP-98).
+"""A partition's state of its producers: id, epoch and the last five batches (KIP-98).
 
 A batch of producer P and epoch E with first sequence S is
 
@@ -8,24 +8,24 @@ A batch of producer P and epoch E with first sequence S is
     fenced        when E is older than the one known
     out of order  otherwise
 
-Sequences run from 0 to 2^31-1 and start at 0 again.
+Sequences run from 0 to 2^31-1 and then start at 0 again.
 
-The snapshot of it (Kafka's `.snapshot` file, big-endian):
+Its snapshot (Kafka's `.snapshot` file, big-endian):
 
-    int16 version = 1 | uint32 CRC-32C of what follows | int32 count | count times
+    int16 version = 1 | uint32 CRC-32C of the rest | int32 count | count times
     int64 producer id | int16 epoch | int32 last sequence | int64 last offset | int32 offset delta |
     int64 timestamp | int32 coordinator epoch | int64 first offset of the open transaction (-1)
 
 A producer of which only a marker is known has the last sequence and offset -1.
 
-What is remembered is bounded for a partition and for the broker (limits.PRODUCER_IDS_...): where
-there is no room for one more producer, the one makes room that has been silent for the longest
-time, of the partition or of all partitions. Its next batch is taken as that of an unknown producer.
-One whose transaction is open neither expires nor makes room.
+The number of producers is bounded per partition and for the broker (limits.PRODUCER_IDS_...): at
+the limit, a new producer evicts the one that has been idle longest, of the partition or of all
+partitions. The next batch of an evicted producer is treated as that of an unknown producer. A
+producer with an open transaction neither expires nor is evicted.
 
-A producer that comes from a snapshot has been silent since the time of its last batch. A time that
-is in the future, or so long ago that the producer would have expired, is one that the client made
-up or a copy's; such a producer has been silent since the load.
+A producer loaded from a snapshot has been idle since the timestamp of its last batch. A timestamp
+in the future, or so old that the producer would have expired, was set by the client or comes from a
+copied log; such a producer counts as idle since the load.
 """
 
 from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint32_t, uint64_t
@@ -67,7 +67,7 @@ cdef void producers_init(
 
 
 cdef void producers_free(ProducerTable* table) noexcept nogil:
-    """Forget every producer."""
+    """Remove every producer."""
     global every_count
     cdef uint32_t i
     for i in range(table.capacity):
@@ -124,13 +124,13 @@ cdef void unlink_idle(ProducerEntry* entry) noexcept nogil:
 
 
 cdef inline uint32_t slot_of(ProducerTable* table, int64_t producer_id) noexcept nogil:
-    # Fibonacci hashing: ids of one block are neighbours and must not fall into neighbouring slots.
+    # Fibonacci hashing: ids of one block are consecutive, and must not get consecutive slots.
     return <uint32_t>((<uint64_t>producer_id * <uint64_t>0x9E3779B97F4A7C15) >> 32) & (
         table.capacity - 1)
 
 
 cdef ProducerEntry* producers_find(ProducerTable* table, int64_t producer_id) noexcept nogil:
-    """The entry of a producer, or NULL."""
+    """Return the entry of a producer, or NULL."""
     cdef uint32_t slot
     if table.capacity == 0:
         return NULL
@@ -155,7 +155,7 @@ cdef inline void place(ProducerTable* table, ProducerEntry* entry) noexcept nogi
 
 
 cdef int resize(ProducerTable* table, uint32_t capacity) noexcept nogil:
-    # -1: no memory; the table is as it was.
+    # -1: no memory; the table is unchanged.
     cdef ProducerEntry** old = table.slots
     cdef uint32_t old_capacity = table.capacity, i
     cdef ProducerEntry** slots = <ProducerEntry**>calloc(capacity, sizeof(ProducerEntry*))
@@ -171,8 +171,8 @@ cdef int resize(ProducerTable* table, uint32_t capacity) noexcept nogil:
 
 
 cdef void forget(ProducerEntry* entry) noexcept nogil:
-    # Take an entry out of its table: those behind it in its run of slots move up, so that a search
-    # never ends before the entry that it looks for.
+    # Remove an entry from its table: those after it in its run of slots move up, so that a search
+    # does not stop at an empty slot before the entry it looks for.
     global every_count
     cdef ProducerTable* table = entry.table
     cdef uint32_t last = table.capacity - 1
@@ -185,7 +185,7 @@ cdef void forget(ProducerEntry* entry) noexcept nogil:
         if table.slots[at] == NULL:
             break
         home = slot_of(table, table.slots[at].producer_id)
-        if ((at - home) & last) >= ((at - hole) & last):   # its home is not behind the hole
+        if ((at - home) & last) >= ((at - hole) & last):   # its home is not after the hole
             table.slots[hole] = table.slots[at]
             hole = at
     table.slots[hole] = NULL
@@ -194,7 +194,7 @@ cdef void forget(ProducerEntry* entry) noexcept nogil:
     unlink_idle(entry)
     free(entry)
     if table.capacity > CAPACITY_MIN and table.count * 8 <= table.capacity:
-        resize(table, table.capacity // 2)   # where there is no memory, it stays as large
+        resize(table, table.capacity // 2)   # without memory for that, it keeps its size
 
 
 cdef bint could_have_room(ProducerTable* table) noexcept nogil:
@@ -204,7 +204,7 @@ cdef bint could_have_room(ProducerTable* table) noexcept nogil:
 
 
 cdef ProducerEntry* new_entry(ProducerTable* table, int64_t producer_id) noexcept nogil:
-    # An entry that is in its table and in no list; NULL: no room, or no memory.
+    # Return an entry that is in its table and in no list; NULL: limit reached, or no memory.
     global every_count
     cdef ProducerEntry* entry
     if not could_have_room(table):
@@ -227,13 +227,13 @@ cdef ProducerEntry* new_entry(ProducerTable* table, int64_t producer_id) noexcep
     return entry
 
 
-def remembered():
-    """How many producers all partitions of the process remember together."""
+def producers_total():
+    """Return how many producers all partitions of the process have together."""
     return every_count
 
 
-def remember_at_most(uint32_t count):
-    """Set how many that may be; those that are too many go as new ones come."""
+def set_producers_max(uint32_t count):
+    """Set how many those may be; excess ones are evicted as new ones are added."""
     global every_max
     every_max = count
 
@@ -242,7 +242,7 @@ def remember_at_most(uint32_t count):
 
 
 cdef int32_t sequence_add(int32_t sequence, int32_t delta) noexcept nogil:
-    """The sequence `delta` after another; after 2^31-1 comes 0."""
+    """Return the sequence `delta` after another; after 2^31-1 comes 0."""
     cdef int64_t total = <int64_t>sequence + delta
     if total > INT32_MAX:
         total -= <int64_t>INT32_MAX + 1
@@ -257,7 +257,7 @@ cdef inline ProducerBatch* newest(ProducerEntry* entry) noexcept nogil:
 cdef SequenceStatus producers_check(
         ProducerTable* table, int64_t producer_id, int16_t epoch, int32_t first_sequence,
         int32_t record_count, int64_t now_ms, ProducerBatch* duplicate) noexcept nogil:
-    """What to do with a batch; `duplicate` is filled when it has been appended before."""
+    """Return what to do with a batch; `duplicate` is filled if it has been appended before."""
     cdef ProducerEntry* entry = producers_find(table, producer_id)
     cdef ProducerBatch* batch
     cdef int32_t last_sequence
@@ -270,7 +270,7 @@ cdef SequenceStatus producers_check(
         return SEQUENCE_FENCED
     if epoch > entry.epoch:
         return SEQUENCE_NEXT if first_sequence == 0 else SEQUENCE_OUT_OF_ORDER
-    if entry.batch_count == 0:   # a marker is all that is known of this epoch
+    if entry.batch_count == 0:   # only a marker of this epoch is known
         return SEQUENCE_NEXT if first_sequence == 0 else SEQUENCE_OUT_OF_ORDER
     last_sequence = sequence_add(first_sequence, record_count - 1)
     for i in range(entry.batch_count):
@@ -285,8 +285,8 @@ cdef SequenceStatus producers_check(
 
 cdef ProducerEntry* entry_for(
         ProducerTable* table, int64_t producer_id, int16_t epoch, int64_t now_ms) noexcept nogil:
-    # The entry that a batch or marker of that epoch goes to, out of the lists: the caller links it
-    # when it knows whether a transaction is open. NULL: no room for a new producer.
+    # Return the entry for a batch or marker of that epoch, removed from the idle lists: the caller
+    # links it once it has set whether a transaction is open. NULL: no room for a new producer.
     cdef ProducerEntry* entry = producers_find(table, producer_id)
     if entry == NULL:
         entry = new_entry(table, producer_id)
@@ -309,7 +309,7 @@ cdef ProducerEntry* entry_for(
 cdef int producers_update(
         ProducerTable* table, int64_t producer_id, int16_t epoch, ProducerBatch* batch,
         int64_t now_ms) noexcept nogil:
-    """Remember an appended batch. -1 when there is no room for a new producer."""
+    """Add an appended batch to its producer's state. -1: no room for a new producer."""
     cdef ProducerEntry* entry = entry_for(table, producer_id, epoch, now_ms)
     if entry == NULL:
         return -1
@@ -323,17 +323,17 @@ cdef int producers_update(
 
 
 cdef bint producers_have_room(ProducerTable* table, int64_t producer_id) noexcept nogil:
-    """Whether a producer is known, or could be."""
+    """Return whether a producer is known, or could be added."""
     return producers_find(table, producer_id) != NULL or could_have_room(table)
 
 
 cdef int producers_begin(
         ProducerTable* table, int64_t producer_id, int16_t epoch, int64_t first_offset,
         int64_t now_ms) noexcept nogil:
-    """A producer's batch belongs to a transaction, which begins there if it has not before.
+    """Add a transactional batch, which begins the producer's transaction if none is open.
 
-    A coordinator's batches have no sequence: this may be the first that is heard of the producer.
-    1: it begins there, 0: it has begun before, -1: no room for a new producer.
+    A coordinator's batches have no sequence, so the producer may be unknown here.
+    1: the transaction begins with it, 0: it was open, -1: no room for a new producer.
     """
     cdef ProducerEntry* entry = entry_for(table, producer_id, epoch, now_ms)
     if entry == NULL:
@@ -347,7 +347,7 @@ cdef int producers_begin(
 cdef int producers_end(
         ProducerTable* table, int64_t producer_id, int16_t epoch, int32_t coordinator_epoch,
         int64_t now_ms) noexcept nogil:
-    """A producer's transaction was ended by a marker. -1: no room for a new producer."""
+    """End a producer's transaction by its marker. -1: no room for a new producer."""
     cdef ProducerEntry* entry = entry_for(table, producer_id, epoch, now_ms)
     if entry == NULL:
         return -1
@@ -358,7 +358,7 @@ cdef int producers_end(
 
 
 cdef dict producers_open(ProducerTable* table):
-    """First offset of the open transaction, by producer id."""
+    """Return the first offset of each open transaction by producer id."""
     cdef uint32_t i
     return {
         table.slots[i].producer_id: table.slots[i].transaction_first
@@ -368,7 +368,7 @@ cdef dict producers_open(ProducerTable* table):
 
 
 cdef list producers_ends(ProducerTable* table):
-    """(producer id, epoch, last offset) of each producer's newest batch."""
+    """Return (producer id, epoch, last offset) of each producer's newest batch."""
     cdef ProducerEntry* entry
     cdef ProducerBatch* last
     cdef uint32_t i
@@ -382,8 +382,8 @@ cdef list producers_ends(ProducerTable* table):
 
 
 cdef tuple producers_row(ProducerEntry* entry):
-    """(id, epoch, last sequence, last timestamp, coordinator epoch, first offset of the open
-    transaction) of a producer; -1 for what is not known.
+    """Return (id, epoch, last sequence, last timestamp, coordinator epoch, first offset of the open
+    transaction) of a producer; -1 for unknown values.
     """
     last = (-1, entry.updated_ms)
     if entry.batch_count > 0:
@@ -393,7 +393,7 @@ cdef tuple producers_row(ProducerEntry* entry):
 
 
 cdef tuple producers_active_one(ProducerTable* table, int64_t producer_id, int64_t now_ms):
-    """The row of one producer; None when it is unknown or has expired."""
+    """Return the row of one producer; None when it is unknown or has expired."""
     cdef ProducerEntry* entry = producers_find(table, producer_id)
     if entry == NULL or is_expired(table, entry, now_ms):
         return None
@@ -401,7 +401,7 @@ cdef tuple producers_active_one(ProducerTable* table, int64_t producer_id, int64
 
 
 cdef list producers_active(ProducerTable* table, int64_t now_ms):
-    """The row of each producer that has not expired."""
+    """Return the row of each producer that has not expired."""
     cdef ProducerEntry* entry
     cdef uint32_t i
     active = []
@@ -413,7 +413,7 @@ cdef list producers_active(ProducerTable* table, int64_t now_ms):
 
 
 cdef bytes producers_snapshot(ProducerTable* table):
-    """The table as a snapshot file; of each producer only the last batch, as Kafka keeps it."""
+    """Return the content of a snapshot file, which as in Kafka has each producer's last batch."""
     cdef ProducerEntry* entry
     cdef ProducerBatch* last
     cdef uint32_t i
@@ -440,7 +440,7 @@ cdef int producers_restore(
         ProducerTable* table, bytes snapshot, int64_t now_ms, int64_t wall_ms) except -2:
     """Fill an empty table from a snapshot file. -1 when it is damaged: rebuild from the log.
 
-    `now_ms` is the steady time of the table, `wall_ms` the same moment by the clock of the batches.
+    `now_ms` is the table's monotonic time, `wall_ms` the wall clock at the same moment.
     """
     if len(snapshot) < 10:
         return -1
@@ -451,7 +451,7 @@ cdef int producers_restore(
                 0, <unsigned char*>PyBytes_AS_STRING(tail), PyBytes_GET_SIZE(tail))):
         return -1
     aged = [(silent_ms(table, entry, wall_ms), entry) for entry in _ENTRY.iter_unpack(tail[4:])]
-    aged.sort(reverse=True)   # those that are silent for the longest time are the first to go
+    aged.sort(reverse=True)   # those idle longest are evicted first
     for age_ms, entry in aged:
         if restore_entry(table, entry, now_ms - age_ms) < 0:
             return -1
@@ -459,7 +459,7 @@ cdef int producers_restore(
 
 
 cdef int64_t silent_ms(ProducerTable* table, tuple entry, int64_t wall_ms):
-    # How long ago the batch was written that a snapshot's entry names.
+    # Return how long ago the last batch of a snapshot's entry was written.
     age_ms = wall_ms - entry[5]
     return age_ms if 0 < age_ms <= table.expiration_ms else 0
 

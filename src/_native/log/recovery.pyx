@@ -1,12 +1,13 @@
-"""Opening a log: taking over what a clean stop left, or finding where the log really ends.
+"""Opens a log: uses the state that a clean stop left, or finds where the log ends.
 
-From the segment that holds the recovery point on, every batch is read (`log_scan`), until the log
-ends or where a part of it is damaged: that is kept, refused, and everything behind it served. What
-stands behind the end is cut off. Under group-commit the cut and everything recovered are synced
-before the log is used (`settle`); under `os` the next sync of the log sees to it, and until then
-the recovery point stays where it was: should the cut be lost, what stood behind has an older epoch.
+From the segment that holds the recovery point on, every batch is read (`log_scan`) until the log
+ends. A damaged range before that is kept, its reads are refused, and everything after it is served.
+Bytes after the end are truncated. Under group-commit the truncation and everything recovered are
+synced before the log is used (`settle`); under `os` the next sync of the log does that, and until
+then the recovery point stays where it was: should the truncation be lost in a crash, the bytes that
+reappear have an older leader epoch.
 
-A last segment that is damaged takes no more appends: a new one begins behind it.
+A damaged last segment takes no more appends: a new one begins after it.
 """
 
 from libc.stdint cimport INT64_MAX, int64_t
@@ -30,9 +31,9 @@ logger = logging.getLogger(__name__)
 
 
 cdef bint take_over(PartitionLog log, Segment segment) except -1:
-    # A segment that needs no recovery: it is read only when its index is lost or of another file.
-    # (Index files are written without a sync, so a power cut may empty them.) False when nobody
-    # knows any more which transactions were aborted: that takes a look at all of the log.
+    # Use a segment that needs no recovery: it is read only when its index is lost or of another
+    # file. (Index files are written without a sync, so a power cut may empty them.) False when its
+    # aborted transactions are lost: to find them, the whole log must be read.
     cdef Scan scan
     cdef int status
     must(segment.attach(), log, "cannot open a segment")
@@ -50,7 +51,7 @@ cdef bint take_over(PartitionLog log, Segment segment) except -1:
     scan_segment(log, segment, &scan, -1, INT64_MAX, _Chunk())
     segment.size = segment.written = segment.reserved
     status = segment.finish_index()
-    if not is_no_space(status):   # else it stays in memory, as one that is appended to
+    if not is_no_space(status):   # else it stays in memory, like that of an active segment
         must(status, log, "cannot write an index")
     log.unsynced_indexes.append(segment)
     segment.is_settled = True
@@ -59,7 +60,7 @@ cdef bint take_over(PartitionLog log, Segment segment) except -1:
 
 
 def create(PartitionLog log, int64_t base_offset=0):
-    """Make the first file of an empty partition; the caller syncs the names above it."""
+    """Create the first file of an empty partition; the caller syncs the parent folders."""
     cdef Segment segment = log.new_segment(base_offset)
     must(segment.open(True), log, "cannot create a segment")
     segment.close()
@@ -67,16 +68,17 @@ def create(PartitionLog log, int64_t base_offset=0):
     log.unsealed = []
     log.unsynced_indexes = []
     log.has_unsynced_cut = False
-    log.forget_producers()
+    log.clear_producers()
     finish(log, base_offset, base_offset, [(0, base_offset)])
 
 
 def attach(PartitionLog log, list base_offsets, *, int64_t log_start_offset, int64_t log_end_offset,
            list epochs, bytes snapshot):
-    """Take over a log after a clean stop: no segment is read, unless its index is not its own.
+    """Open a log after a clean stop: no segment is read, unless its index is not its own.
 
     `epochs` are (epoch, start offset) pairs; `snapshot` is the producers' state at the end, b"" for
-    none. Returns False, with nothing taken over, when it is damaged: `recover` then reads the log.
+    none. Returns False, with the log still closed, when it is damaged: `recover` then reads the
+    log.
     """
     cdef Segment segment
     if snapshot and not log.restore_producers(snapshot):
@@ -84,7 +86,7 @@ def attach(PartitionLog log, list base_offsets, *, int64_t log_start_offset, int
     log.segments = [log.new_segment(base) for base in base_offsets]
     for segment in log.segments:
         if not take_over(log, segment):
-            log.forget_producers()
+            log.clear_producers()
             log.unsynced_indexes = []
             return False
     finish(log, log_start_offset, log_end_offset, epochs)
@@ -92,8 +94,8 @@ def attach(PartitionLog log, list base_offsets, *, int64_t log_start_offset, int
 
 
 def detach(PartitionLog log):
-    """Let go of what `attach` has taken over, before anybody uses it: `recover` comes next."""
-    log.forget_producers()
+    """Undo `attach` before the log is used: `recover` is next."""
+    log.clear_producers()
     log.segments = []
     log.unsynced_indexes = []
 
@@ -112,17 +114,17 @@ cdef void finish(PartitionLog log, int64_t log_start_offset, int64_t log_end_off
 def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
             int64_t recovery_point, list epochs, bytes snapshot, int64_t snapshot_offset,
             int64_t synced_end=0, bint has_gaps=False):
-    """Find where the log ends after an unclean stop, and cut off what stands behind.
+    """Find where the log ends after an unclean stop, and truncate it there.
 
-    All below `synced_end`, and below the recovery point, was on the disk once: what is not whole
-    there is damaged, and refused. With `has_gaps`, batches may be missing anywhere, not only below
-    the recovery point.
+    Everything below `synced_end`, and below the recovery point, was on the disk once: an invalid
+    batch there is damaged, and reads of it are refused. With `has_gaps`, batches may be missing
+    anywhere, not only below the recovery point.
 
     Without `epochs` the whole log is read for them: an epoch below that of an older batch would
-    make the next recovery cut there. `snapshot` (b"" for none) is the producers' state at
-    `snapshot_offset`; later batches are counted in from the log. Returns the base offsets of whole
-    segments behind the end: the caller sets their files aside. Raises StorageError when a file
-    cannot be read or cut.
+    make the next recovery truncate there. `snapshot` (b"" for none) is the producers' state at
+    `snapshot_offset`; later batches are added to it from the log. Returns the base offsets of whole
+    segments after the end: the caller renames their files. Raises StorageError when a file cannot
+    be read or truncated.
     """
     cdef _Chunk chunk = _Chunk()
     cdef Segment segment
@@ -139,7 +141,7 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
     # Segments are read from the one that holds the recovery point, or where the producers' state
     # must be rebuilt from.
     if not are_aborted_known(log, snapshot_offset):
-        log.forget_producers()
+        log.clear_producers()
         snapshot_offset = 0
     first = 0
     for i in range(len(base_offsets)):
@@ -158,29 +160,29 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
         segment = <Segment>log.segments[i]
         if segment.base_offset != scan.next_offset and not (
                 is_whole and scan.next_offset < segment.base_offset <= scan.gaps_end):
-            # The one before was cut short of here. (A segment that was full when the broker died
-            # still has its reserved tail, and the next one follows it without a gap.)
+            # The log ends in the segment before this one. (A segment that was full when the broker
+            # died still has its preallocated tail, and the next one follows it without a gap.)
             behind = base_offsets[i:]
             break
         scan.next_offset = segment.base_offset
         scan_segment(log, segment, &scan,
                      base_offsets[i + 1] if i + 1 < len(base_offsets) else -1, snapshot_offset,
                      chunk)
-        # Before a gap that compaction made there is nothing to cut: the file ends with a batch.
+        # Before a gap made by compaction nothing is truncated: the file ends with a batch.
         is_whole = segment.size == segment.reserved
         if not is_whole:
             must(truncate_segment(segment), log, "cannot cut a segment")
             log.has_unsynced_cut = True
-        if i + 1 < len(base_offsets):   # the active one's is in memory, and written when it rests
+        if i + 1 < len(base_offsets):   # the active one's is in memory, written when it goes idle
             segment.finish_index()
             log.unsynced_indexes.append(segment)
         if is_whole and scan.next_offset <= recovery_point:
-            segment.is_settled = True   # as it was found it has been synced
+            segment.is_settled = True   # all of it was synced before
             segment.close()
         elif log.turn.files.is_half_full() or len(unsynced) >= log.turn.files.unsealed_max():
             must(sync_segment(segment), log, "cannot sync a segment")
             must(sync_folder(log), log, "cannot sync the folder")
-            segment.is_settled = True   # for the next ones to find a descriptor
+            segment.is_settled = True   # closed to leave descriptors for the next ones
             segment.close()
         else:
             unsynced.append(segment)
@@ -189,7 +191,7 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
     if (<Segment>log.segments[-1]).damaged is not None:
         begin_behind_damage(log, scan.next_offset, unsynced)
     if scan.next_offset < snapshot_offset:
-        log.forget_producers()   # it tells of batches that are gone
+        log.clear_producers()   # the snapshot has batches that are not in the log
     finish(log, min(log_start_offset, scan.next_offset), scan.next_offset, log.epochs)
     log.durable_end = min(recovery_point, log.log_end_offset)
     log.unsealed = [segment for segment in unsynced if segment is not log.active]
@@ -197,7 +199,7 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
 
 
 cdef int begin_behind_damage(PartitionLog log, int64_t next_offset, list unsynced) except -1:
-    # What is appended goes to a file of its own; what is damaged stays to be looked at.
+    # Append to a new file; the damaged one stays as it is for inspection.
     cdef Segment damaged = <Segment>log.segments[-1]
     cdef Segment segment = log.new_segment(next_offset)
     damaged.finish_index()
@@ -209,8 +211,8 @@ cdef int begin_behind_damage(PartitionLog log, int64_t next_offset, list unsynce
 
 
 cdef bint are_aborted_known(PartitionLog log, int64_t snapshot_offset) except -1:
-    # Whether the segments that end before the producers' snapshot still name their aborted
-    # transactions: what stands behind the snapshot is found again in any case.
+    # Return whether the segments that end before the producers' snapshot still have their index of
+    # aborted transactions: those after the snapshot are found again in any case.
     cdef char path[PATH_SIZE]
     cdef Segment segment, following
     for segment, following in zip(log.segments, log.segments[1:], strict=False):
@@ -226,10 +228,10 @@ cdef bint are_aborted_known(PartitionLog log, int64_t snapshot_offset) except -1
 
 
 def cut(PartitionLog log):
-    """Write what is staged and cut the reservations off; nothing of it is synced.
+    """Write staged batches and truncate preallocated tails, without a sync.
 
-    Returns the log end offset, or -1 when the log is offline: its tail is not known to be good.
-    The commit threads have finished, or do not know of this log.
+    Returns the log end offset, or -1 when the log is offline: its tail may not be on the disk.
+    The commit threads must have finished, or have no job of this log.
     """
     cdef Segment segment
     cdef int status
@@ -237,7 +239,7 @@ def cut(PartitionLog log):
         return -1
     status = log.write_staged()
     if is_no_space(status):
-        log.take_offline("no room for what was appended last and not acknowledged")
+        log.take_offline("no space for batches that were appended last and not acknowledged")
         return -1
     if status < 0:
         log.fail(status)
@@ -254,11 +256,11 @@ def cut(PartitionLog log):
 
 
 def settle(PartitionLog log, *, bint is_synced):
-    """Sync what was written and cut, unless the caller has, and let go of the files.
+    """Sync what was written and truncated, unless the caller has, and close the files.
 
-    What the page cache shows after a kill may not be on the disk, and what can be read counts as
-    durable: so a recovered log is settled before it is used, under group-commit. (Under `os` it
-    need not be: its next sync sees to it.) In any thread.
+    What the page cache has after a kill may not be on the disk, and what can be read counts as
+    durable: so a recovered log is settled before it is used, under group-commit. (Under `os` the
+    log's next sync is enough.) May be called in any thread.
     """
     cdef Segment segment
     for segment in (*log.unsealed, log.active):
@@ -276,7 +278,7 @@ def settle(PartitionLog log, *, bint is_synced):
 
 
 cdef int truncate_segment(Segment segment):
-    # Some file systems give the blocks back to the disk at once, and wait for that.
+    # Without the GIL: some file systems trim the freed blocks on the disk before they return.
     cdef int fd = segment.fd
     cdef int64_t size = segment.written
     cdef int status
@@ -303,7 +305,7 @@ cdef int sync_folder(PartitionLog log):
 
 
 def close(PartitionLog log):
-    """Write and sync everything and let go of the files; as `cut`, then `settle`."""
+    """Write and sync everything and close the files; as `cut`, then `settle`."""
     end_offset = cut(log)
     if end_offset >= 0:
         settle(log, is_synced=False)

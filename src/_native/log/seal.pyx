@@ -1,10 +1,10 @@
-"""Up to where a log's segments are known to be sealed: `sealed-offset` in the partition's folder.
+"""The offset up to which a log's segments are sealed: `sealed-offset` in the partition's folder.
 
     <offset, 20 digits> <CRC-32C of those, 8 hexadecimal digits> <line feed>
 
-Written over in place, without a sync, after the sync of a segment that takes no more has ended. So
-whatever a crash leaves of it tells of a sync that had ended before: all below the offset was on the
-disk once. A power cut may take the newest ones back; then recovery knows less, and nothing wrong.
+Overwritten in place, without a sync, after a full segment has been synced. So any valid content
+that a crash leaves was written after that sync: everything below the offset was on the disk once. A
+power cut may revert the newest writes; then the offset is lower than it could be, but not wrong.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -31,7 +31,7 @@ cdef void seal_text(char* into, int64_t offset) noexcept nogil:
 
 
 cdef int seal_write(const char* folder, int64_t offset) noexcept nogil:
-    """Note that all below an offset is on the disk. 0 or -errno: then the older note may stand."""
+    """Record that everything below an offset is on the disk. 0, or -errno: the old one may stay."""
     cdef char path[PATH_SIZE]
     cdef char text[SIZE + 1]
     cdef ssize_t written
@@ -72,12 +72,12 @@ cdef int64_t seal_read(const char* folder) noexcept nogil:
 
 
 def sealed_offset(str folder not None):
-    """The offset below which all of a log was on the disk once; 0 when that is not known."""
+    """Return the offset below which all of a log was on the disk once; 0 when unknown."""
     return seal_read(os.fsencode(folder))
 
 
 def note_text(int64_t offset):
-    """What the file has for an offset."""
+    """Return the file's content for an offset."""
     cdef char text[SIZE + 1]
     seal_text(text, offset)
     return <bytes>text[:SIZE]

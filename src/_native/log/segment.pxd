@@ -11,9 +11,9 @@ from broker._native.records.record_batch cimport BatchInfo
 cdef enum:
     READ_HINTS = 8
     PATH_SIZE = 4096
-    NO_BATCH = -EBADMSG          # a status: what stands where a batch should is none
+    NO_BATCH = -EBADMSG          # a status: the bytes at a position are not a batch
 
-# Where a reader that goes on at `offset` finds its next batch.
+# The position of the next batch of a reader whose next fetch is at `offset`.
 cdef struct ReadHint:
     int64_t offset
     int64_t position
@@ -24,30 +24,30 @@ cdef bint uses_codec(int fd, int64_t position, int64_t end, int codec) noexcept 
 
 cdef class Segment(Openable):
     cdef readonly int64_t base_offset
-    cdef readonly int64_t size          # log bytes, the staged ones too
-    cdef readonly int64_t written       # log bytes that the file has
+    cdef readonly int64_t size          # log bytes, with the staged ones
+    cdef readonly int64_t written       # log bytes in the file
     cdef readonly int64_t max_timestamp
     cdef int64_t max_timestamp_offset
     cdef int64_t reserved               # bytes allocated in the file
-    cdef int64_t filled                 # up to here it was written to, be it with zeros
+    cdef int64_t filled                 # written up to here, with batches or zeros
     cdef int64_t since_opened           # log bytes written since the file was opened
-    cdef int64_t created_ms             # steady time of the first append in this life; 0: none yet
+    cdef int64_t created_ms             # monotonic time of the first append; 0: none yet
     cdef int64_t first_timestamp        # largest of the first batch; -1: none, -2: not looked up
-    cdef bint is_settled                # all bytes are on the disk, the reservation is cut off
+    cdef bint is_settled                # all bytes are on the disk, no preallocated tail is left
     cdef PyObject* log                  # borrowed: the AwaitedLog that writes it
     cdef bytes folder                   # owns what folder_path points to
     cdef const char* folder_path
     cdef OffsetIndex index
     cdef int64_t aborted_count          # entries of its .txnindex
     cdef int64_t newest_abort           # offset of the last one's marker; < 0: not looked up
-    cdef bint is_index_dirty            # its files have what is not synced
+    cdef bint is_index_dirty            # its index files have unsynced writes
     cdef list damaged                   # of (offset, end offset, position, end position), or None
-    cdef bint has_unsynced_aborts       # so does its .txnindex
-    cdef bint has_index                 # as it was attached: the files are there, and are its own
-    cdef bint has_aborted               # likewise .txnindex, which need not be there
+    cdef bint has_unsynced_aborts       # its .txnindex has unsynced writes
+    cdef bint has_index                 # set by `attach`: the index files exist and match the log
+    cdef bint has_aborted               # likewise for .txnindex, which need not exist
     cdef int32_t bytes_since_entry
-    cdef int32_t index_interval         # bytes between entries; the last that was asked for
-    cdef int64_t last_batch_offset      # last offset of the newest batch, and where it starts
+    cdef int32_t index_interval         # bytes between entries, as of the last batch
+    cdef int64_t last_batch_offset      # last offset of the newest batch, and its position
     cdef int64_t last_batch_position
     cdef ReadHint hints[READ_HINTS]
     cdef int next_hint
@@ -64,7 +64,7 @@ cdef class Segment(Openable):
     cdef int note_aborted(self, AbortedTransaction* aborted) noexcept nogil
     cdef int find_aborted(self, int64_t start, int64_t end, AbortedList* into,
                           bint* is_complete) noexcept nogil
-    cdef int rest_index(self) noexcept nogil
+    cdef int store_and_free_index(self) noexcept nogil
     cdef bint has_batch(self, int64_t position, int32_t relative_offset) noexcept nogil
     cdef int rebuild_index(self) noexcept
     cdef void load_index(self, const char* path) noexcept
@@ -75,10 +75,10 @@ cdef class Segment(Openable):
     cdef int attach(self) noexcept
     cdef bint fits(self, int32_t last_offset, int64_t position) noexcept nogil
     cdef int cut(self, int64_t size) noexcept nogil
-    cdef void refuse(self, list ranges)
+    cdef void set_damaged(self, list ranges)
     cdef int64_t broken_at(self, int64_t offset, int64_t* first) noexcept
-    cdef int64_t sound_end(self, int64_t offset, int64_t* end_offset) noexcept
-    cdef int64_t sound_start(self, int64_t offset, bint* is_damaged) noexcept
+    cdef int64_t valid_end(self, int64_t offset, int64_t* end_offset) noexcept
+    cdef int64_t valid_start(self, int64_t offset, bint* is_damaged) noexcept
     cdef int64_t locate(self, int64_t offset) noexcept
     cdef int64_t boundary(self, int64_t position, int64_t size_max, int64_t end) noexcept
     cdef int64_t step(self, int64_t position, int64_t limit) noexcept nogil

@@ -1,18 +1,18 @@
 """One file of a log, `<base offset>.log`, with its index: append, locate, slice, seal.
 
-The file holds whole record batches one after another from position 0. The tail of one that is
-written to a lot is reserved ahead by fallocate and reads as zeros, which is no batch: a length of 0
-is shorter than any header. On a clean close, when the segment is sealed and when it rests the
-reservation is cut off. That takes a millisecond where the disk is told of every freed block (mount
-option discard), so a log of a few records does without.
+The file holds whole record batches one after another from position 0. The tail of a busy file is
+preallocated by fallocate and reads as zeros, which is no batch: a length of 0 is shorter than any
+header. The preallocated tail is truncated on a clean close, when the segment is sealed and when it
+becomes idle. That takes a millisecond where the file system trims every freed block (mount option
+discard), so a log of a few records preallocates nothing.
 
-A short write into pages that the page cache does not have yet is dear: the file system sets up a
-small piece of cache and of the file for each. So a file that is written to a lot is filled ahead
-with zeros, in larger pieces; with that, many small batches to a turn take two thirds of the time.
-Not where every turn is synced: a sync would write the zeros too.
+A short write into pages that are not in the page cache yet is expensive: the file system sets up a
+small folio and extent for each. So a busy file is filled ahead with zeros, in larger pieces; with
+that, many small batches per turn take two thirds of the time. Not under group-commit: each sync
+would write the zeros too.
 
 A segment is open while it is used (open_files.pyx). Compaction leaves gaps between the offsets of a
-sealed segment's batches; who looks for an offset in a gap finds the batch behind it.
+sealed segment's batches; a search for an offset in a gap finds the next batch.
 """
 
 cimport cython
@@ -43,7 +43,7 @@ from broker._native.log.offset_index cimport (
     index_free,
     index_init,
     index_is_full,
-    index_let_go,
+    index_free_tail,
     index_load,
     index_store,
     index_unload,
@@ -86,8 +86,8 @@ assert FILL_SIZE == limits.TAIL_FILL_BYTES
 assert READ_HINTS == limits.READ_HINTS_PER_SEGMENT
 
 cdef enum:
-    HEADERS_PER_READ = 4096      # bytes read at once while stepping over headers
-    STEPPED_MAX = 128 << 10      # a shorter slice ends by stepping, without a search in the index
+    HEADERS_PER_READ = 4096      # bytes per read while walking from header to header
+    STEPPED_MAX = 128 << 10      # a slice up to this size is walked without an index lookup
     MAGIC_POSITION = 16          # in a batch's header
     LAST_OFFSET_DELTA_POSITION = 23
     OFFSET_FIELDS_SIZE = 27      # base offset, length and last offset delta
@@ -108,14 +108,14 @@ cdef int sync_file(const char* path) noexcept nogil:
     cdef int fd = file_open(path, O_RDWR, 0)
     cdef int status
     if fd < 0:
-        return 0 if fd == -ENOENT else fd   # without entries there is no file
+        return 0 if fd == -ENOENT else fd   # a file without entries does not exist
     status = file_sync_data(fd)
     file_close(fd)
     return status
 
 
 cdef bint uses_codec(int fd, int64_t position, int64_t end, int codec) noexcept nogil:
-    """Whether one of the batches in [position, end) is compressed by a codec."""
+    """Return whether one of the batches in [position, end) is compressed with a codec."""
     cdef uint8_t headers[HEADERS_PER_READ]
     cdef int64_t start
     cdef int32_t length
@@ -123,7 +123,7 @@ cdef bint uses_codec(int fd, int64_t position, int64_t end, int codec) noexcept 
     while position < end:
         size = file_pread(fd, headers, HEADERS_PER_READ, position)
         if size < OFFSET_FIELDS_SIZE:
-            return False   # the read that follows will say why
+            return False   # the caller's read reports the error
         start = position
         while position < end and position - start <= size - OFFSET_FIELDS_SIZE:
             if headers[position - start + 22] & ATTRIBUTE_CODEC == codec:
@@ -138,7 +138,7 @@ cdef bint uses_codec(int fd, int64_t position, int64_t end, int codec) noexcept 
 @cython.final
 @cython.no_gc
 cdef class Segment(Openable):
-    """A segment of one partition's log. Only its PartitionLog changes it."""
+    """A segment of one partition's log; changed only by its PartitionLog."""
 
     def __cinit__(self, OpenFiles files, bytes folder, int64_t base_offset):
         self.files = files
@@ -155,7 +155,7 @@ cdef class Segment(Openable):
         index_init(&self.index)
 
     def __dealloc__(self):
-        self.files.return_memory(index_unload(&self.index))
+        self.files.release_memory(index_unload(&self.index))
         index_free(&self.index)
 
     cdef void path(self, char* into, const char* suffix) noexcept nogil:
@@ -164,7 +164,7 @@ cdef class Segment(Openable):
                  suffix)
 
     cdef int open(self, bint create) noexcept:
-        """Open the file and learn its size. 0 or -errno."""
+        """Open the file and read its size. 0 or -errno."""
         cdef char path[PATH_SIZE]
         cdef int64_t size
         cdef int fd
@@ -185,20 +185,20 @@ cdef class Segment(Openable):
         return 0
 
     cdef void close(self) noexcept:
-        self.files.return_memory(index_unload(&self.index))
+        self.files.release_memory(index_unload(&self.index))
         Openable.close(self)
 
-    cdef bint let_go(self) noexcept:
+    cdef bint try_close(self) noexcept:
         if self.is_settled:
             self.close()
         elif self.log != NULL:
-            (<AwaitedLog>self.log).rest()
+            (<AwaitedLog>self.log).go_idle()
         return self.fd < 0
 
     cdef int reserve(self, int64_t size, int64_t step_max) noexcept nogil:
-        """Reserve room up to `size` bytes and as much again, within bounds. 0 or -errno.
+        """Preallocate the file up to `size` bytes, or up to twice its size. 0 or -errno.
 
-        Where there is no room for so much, for what is needed alone.
+        The step is at most `step_max`; without disk space for it, only `size` is preallocated.
         """
         cdef int64_t step = self.reserved
         cdef int status
@@ -215,14 +215,14 @@ cdef class Segment(Openable):
             step = size - self.reserved
             status = file_allocate(self.fd, self.reserved, step)
         if status < 0:
-            return self.undo(status, self.reserved)   # some of it may have been there
+            return self.undo(status, self.reserved)   # a part may have been allocated
         self.reserved += step
         return 0
 
     cdef int write(self, const uint8_t* data, size_t size, bint fills) noexcept nogil:
-        """Write at the end of what the file has. 0 or -errno.
+        """Write at the end of the file's batches. 0 or -errno.
 
-        Where there was no room the file is as before; after another error nothing is known.
+        Without disk space the file is unchanged; after another error its content is undefined.
         """
         cdef int status = 0
         cdef ssize_t written
@@ -244,7 +244,7 @@ cdef class Segment(Openable):
         return 0
 
     cdef int undo(self, int status, int64_t size) noexcept nogil:
-        """Cut off what is left of a change that found no room. The status that it ends with."""
+        """Truncate what a write without disk space has left, and return the resulting status."""
         cdef int cut
         if not is_no_space(status):
             return status
@@ -256,13 +256,13 @@ cdef class Segment(Openable):
         return status
 
     cdef int fill(self, int64_t size) noexcept nogil:
-        """Have pages for the next `size` bytes and, after short ones, for more. 0 or -errno."""
+        """Write zeros ahead, so that the page cache has the next `size` bytes. 0 or -errno."""
         cdef int64_t end
         cdef ssize_t written
         if self.written + size <= self.filled or size > TAIL_FILL_WRITE_BYTES_MAX:
             return 0
         self.filled = max(self.filled, self.written)
-        # Up to a multiple: aligned pieces are kept whole.
+        # Up to a multiple of the piece: the page cache keeps aligned pieces as one folio.
         end = (self.written + size + TAIL_FILL_BYTES - 1) // TAIL_FILL_BYTES * TAIL_FILL_BYTES
         end = min(end, self.reserved, self.filled + TAIL_FILL_BYTES)
         written = file_pwrite(self.fd, ZEROS, <size_t>(end - self.filled), self.filled)
@@ -272,7 +272,7 @@ cdef class Segment(Openable):
         return 0
 
     cdef void note(self, BatchInfo* info, int64_t base_offset, int32_t interval) noexcept nogil:
-        """Count an appended batch in: size, timestamps and, once per interval, an index entry."""
+        """Update size and timestamps for an appended batch and, once per interval, the index."""
         cdef int64_t last_offset = base_offset + info.last_offset_delta
         self.index_interval = interval
         if self.size == 0:
@@ -283,7 +283,7 @@ cdef class Segment(Openable):
         if self.bytes_since_entry > interval:
             if index_is_full(&self.index):
                 self.store_index()
-            # Without memory or disk for it the index stays sparser; the log is not touched by that.
+            # Without memory or disk space for it the index stays sparser; the append succeeds.
             index_append(
                 &self.index, <int32_t>(last_offset - self.base_offset), <unsigned int>self.size,
                 self.max_timestamp, <int32_t>(self.max_timestamp_offset - self.base_offset))
@@ -303,7 +303,7 @@ cdef class Segment(Openable):
         return index_store(&self.index, offset_path, time_path)
 
     cdef int sync_index(self) noexcept nogil:
-        """Make what was stored of the index durable; from any thread. 0 or -errno."""
+        """Sync the index files; from any thread. 0 or -errno."""
         cdef char path[PATH_SIZE]
         cdef int status
         if not self.is_index_dirty:
@@ -320,7 +320,10 @@ cdef class Segment(Openable):
         return status
 
     cdef int64_t roll_time(self) noexcept:
-        """The time that segment.ms counts from: the first batch's, as in Kafka, -1 for none."""
+        """Return the time that segment.ms counts from: that of the first batch, as in Kafka.
+
+        -1 when it has none.
+        """
         cdef uint8_t first[BATCH_HEADER_SIZE]
         if self.first_timestamp == NOT_LOOKED_UP and self.written > 0 and self.open(False) == 0:
             self.first_timestamp = -1
@@ -329,7 +332,7 @@ cdef class Segment(Openable):
         return self.first_timestamp
 
     cdef int finish_index(self) noexcept nogil:
-        """Store the index so that it also knows the largest timestamp. 0 or -errno."""
+        """Write the index with a last entry for the largest timestamp. 0 or -errno."""
         if self.max_timestamp > self.index.last_timestamp and self.size > 0:
             if index_is_full(&self.index):
                 self.store_index()
@@ -341,7 +344,7 @@ cdef class Segment(Openable):
         return self.store_index()
 
     cdef int note_aborted(self, AbortedTransaction* aborted) noexcept nogil:
-        """Write down a transaction whose marker this segment has. 0 or -errno."""
+        """Write an entry for an aborted transaction with its marker here. 0 or -errno."""
         cdef char path[PATH_SIZE]
         cdef int status
         self.path(path, b".txnindex")
@@ -354,9 +357,9 @@ cdef class Segment(Openable):
         return status
 
     cdef int sync_aborted(self) noexcept nogil:
-        """Make the list of aborted transactions and its name durable; from any thread. 0 or -errno.
+        """Sync the index of aborted transactions and its name; from any thread. 0 or -errno.
 
-        What is noted meanwhile may count as not synced, never the other way round.
+        An entry written meanwhile may count as unsynced although it is, never the other way round.
         """
         cdef char path[PATH_SIZE]
         cdef int status
@@ -377,7 +380,7 @@ cdef class Segment(Openable):
         """
         cdef char path[PATH_SIZE]
         if self.aborted_count == 0 or start > self.newest_abort >= 0:
-            return 0   # as for every reader of the tail
+            return 0   # the case of every reader near the end of the log
         self.path(path, b".txnindex")
         if self.newest_abort < 0:
             self.newest_abort = aborted_newest(path, self.aborted_count)
@@ -387,17 +390,17 @@ cdef class Segment(Openable):
             return 0
         return aborted_find(path, self.aborted_count, start, end, into, is_complete)
 
-    cdef int rest_index(self) noexcept nogil:
-        """Store the index and free what it held in memory. 0 or -errno."""
+    cdef int store_and_free_index(self) noexcept nogil:
+        """Write the index and free its memory. 0 or -errno."""
         cdef int status = self.finish_index()
         if status == 0:
-            index_let_go(&self.index)
+            index_free_tail(&self.index)
         return status
 
     cdef int drop_index(self, int64_t aborted_from) noexcept nogil:
-        """Forget the index, in memory and on disk: it is about to be rebuilt. 0 or -errno.
+        """Delete the index, in memory and on disk, before it is rebuilt. 0 or -errno.
 
-        Of aborted transactions those stay whose markers stand before an offset.
+        Aborted transactions whose markers are before `aborted_from` are kept.
         """
         cdef char path[PATH_SIZE]
         cdef int64_t kept
@@ -409,7 +412,7 @@ cdef class Segment(Openable):
             self.path(path, b".timeindex")
             status = file_remove(path)
         if status < 0 and status != -ENOENT:
-            return status   # behind new entries old ones would stand
+            return status   # old entries would follow the new ones
         self.path(path, b".txnindex")
         kept = aborted_truncate(path, aborted_from)
         if kept < 0:
@@ -419,10 +422,10 @@ cdef class Segment(Openable):
         return 0
 
     cdef int attach(self) noexcept:
-        """Take over a file that was closed cleanly. 0 or -errno.
+        """Use a file that was closed cleanly. 0 or -errno.
 
-        Of the log only the batches behind the last index entry are looked at: `has_index` and
-        `has_aborted` say whether the indexes are there and can be those of this segment.
+        Only the batches after the last index entry are read: `has_index` and `has_aborted` are set
+        to whether the indexes exist and match this segment.
         """
         cdef char offset_path[PATH_SIZE]
         cdef char time_path[PATH_SIZE]
@@ -447,10 +450,10 @@ cdef class Segment(Openable):
         return status
 
     cdef bint fits(self, int32_t last_offset, int64_t position) noexcept nogil:
-        """Whether the last entries of the index tell of this file's end.
+        """Return whether the last entries of the index match the end of this file.
 
-        The last offset entry names a batch, with that last offset; from there batches reach to the
-        end of the file; none of them is newer than the last time entry says.
+        The last offset entry must point to a batch with that last offset, from which headers lead
+        to the end of the file, and no batch there may be newer than the last time entry.
         """
         cdef uint8_t head[MAX_TIMESTAMP_END]
         cdef int64_t timestamp
@@ -473,7 +476,7 @@ cdef class Segment(Openable):
         return position == self.written and not is_first
 
     cdef int cut(self, int64_t size) noexcept nogil:
-        """Cut the file to a size and sync it. 0 or -errno."""
+        """Truncate the file and sync it. 0 or -errno."""
         cdef int status = file_truncate(self.fd, size)
         if status < 0:
             return status
@@ -483,7 +486,7 @@ cdef class Segment(Openable):
     # ---- finding ------------------------------------------------------------------------------
 
     cdef int64_t batch_end(self, int64_t position) noexcept nogil:
-        """Where the batch at a position ends, or -errno (NO_BATCH when none is there)."""
+        """Return where the batch at a position ends, or -errno (NO_BATCH when there is none)."""
         cdef uint8_t head[BATCH_LENGTH_END]
         cdef ssize_t size = file_pread(self.fd, head, BATCH_LENGTH_END, position)
         cdef int32_t length
@@ -496,31 +499,31 @@ cdef class Segment(Openable):
             return NO_BATCH
         return position + BATCH_LENGTH_END + length
 
-    # ---- what nobody can vouch for ------------------------------------------------------------
+    # ---- damage -------------------------------------------------------------------------------
 
-    cdef void refuse(self, list ranges):
+    cdef void set_damaged(self, list ranges):
         self.damaged = sorted(ranges) or None
 
     cdef int64_t broken_at(self, int64_t offset, int64_t* first) noexcept:
-        """Where headers stop to lead from batch to batch, looked for from before an offset on.
+        """Return the position where the chain of headers breaks, searched from before an offset on.
 
-        `first` receives the offset that was expected there. The segment's size when they lead to
-        its end; -errno when the file cannot be read. The segment is open.
+        `first` receives the offset that was expected there. The segment's size when the chain
+        reaches its end; -errno when the file cannot be read. The segment is open.
         """
         cdef char path[PATH_SIZE]
         cdef uint8_t head[OFFSET_FIELDS_SIZE]
-        cdef int64_t position, sound = 0
+        cdef int64_t position, valid = 0
         cdef int64_t relative = min(max(offset - self.base_offset, 0), INT32_MAX)
         cdef int32_t length, indexed
         cdef ssize_t size
         cdef bint is_damaged = False
         if self.damaged is not None:
-            sound = self.sound_start(offset, &is_damaged)
+            valid = self.valid_start(offset, &is_damaged)
         self.path(path, b".index")
         position = index_floor_offset(&self.index, path, <int32_t>relative, &indexed)
         if indexed < 0 or not self.has_batch(position, indexed):
             position = 0
-        position = max(position, sound)
+        position = max(position, valid)
         first[0] = self.base_offset
         while position < self.written:
             size = file_pread(self.fd, head, OFFSET_FIELDS_SIZE, position)
@@ -536,10 +539,10 @@ cdef class Segment(Openable):
             position += BATCH_LENGTH_END + length
         return position
 
-    cdef int64_t sound_end(self, int64_t offset, int64_t* end_offset) noexcept:
-        """Where the bytes end that a reader at an offset may have, and the offset there.
+    cdef int64_t valid_end(self, int64_t offset, int64_t* end_offset) noexcept:
+        """Return where the undamaged bytes from an offset on end; `end_offset` is the offset there.
 
-        -1: the offset itself is damaged; INT64_MAX, and `end_offset` as it was: nothing is.
+        -1: the offset itself is damaged; INT64_MAX, with `end_offset` unchanged: no damage follows.
         """
         for first, end, position, _ in self.damaged:
             if first <= offset < end:
@@ -549,8 +552,8 @@ cdef class Segment(Openable):
                 return position
         return INT64_MAX
 
-    cdef int64_t sound_start(self, int64_t offset, bint* is_damaged) noexcept:
-        """From where on headers lead to an offset; or where its damage begins."""
+    cdef int64_t valid_start(self, int64_t offset, bint* is_damaged) noexcept:
+        """Return the position from which headers lead to an offset, or where its damage begins."""
         cdef int64_t start = 0
         for first, end, position, end_position in self.damaged:
             if first <= offset < end:
@@ -561,21 +564,21 @@ cdef class Segment(Openable):
         return start
 
     cdef int64_t locate(self, int64_t offset) noexcept:
-        """Position of the first batch that ends at or after an offset.
+        """Return the position of the first batch that ends at or after an offset.
 
         The segment's size when all batches end before it; -errno when the file cannot be read.
         """
         cdef char path[PATH_SIZE]
         cdef uint8_t headers[HEADERS_PER_READ]
-        cdef int64_t position, relative, start, sound = 0
+        cdef int64_t position, relative, start, valid = 0
         cdef int32_t length, indexed
         cdef ssize_t size
         cdef int i
         cdef bint is_damaged = False
         if self.damaged is not None:
-            sound = self.sound_start(offset, &is_damaged)
+            valid = self.valid_start(offset, &is_damaged)
             if is_damaged:
-                return sound
+                return valid
         for i in range(READ_HINTS):
             if self.hints[i].offset == offset and self.hints[i].position > 0:
                 return self.hints[i].position
@@ -587,11 +590,11 @@ cdef class Segment(Openable):
         position = index_floor_offset(
             &self.index, path, <int32_t>relative if relative < INT32_MAX else INT32_MAX, &indexed)
         if indexed >= 0 and not self.has_batch(position, indexed):
-            # Where damage is known, what the batches say cannot be what the index is made from.
+            # In a damaged segment headers may be wrong, so no index is built from them.
             position = self.rebuild_index() if self.damaged is None else 0
             if position < 0:
                 return position
-        position = max(position, sound)
+        position = max(position, valid)
         while position < self.written:
             size = file_pread(self.fd, headers, HEADERS_PER_READ, position)
             if size < 0:
@@ -611,17 +614,17 @@ cdef class Segment(Openable):
         return self.written
 
     cdef bint has_batch(self, int64_t position, int32_t relative_offset) noexcept nogil:
-        """Whether the batch at a position ends with an offset, as an index entry says."""
+        """Return whether the batch at a position has the last offset of its index entry."""
         cdef uint8_t head[OFFSET_FIELDS_SIZE]
         return (position <= self.written - BATCH_HEADER_SIZE
                 and file_pread(self.fd, head, OFFSET_FIELDS_SIZE, position) == OFFSET_FIELDS_SIZE
                 and last_offset_of(head) - self.base_offset == relative_offset)
 
     cdef int rebuild_index(self) noexcept:
-        """Make the index anew from the headers of what the file has. 0 or -errno.
+        """Rebuild the index from the batch headers in the file. 0 or -errno.
 
-        An entry that names no batch would have a reader miss records. The segment is open. Staged
-        batches get no entry: the index is as sparse there as it has to be.
+        An entry that points to no batch would make a reader miss records. The segment is open.
+        Staged batches get no entry: the index is sparser there.
         """
         cdef char path[PATH_SIZE]
         cdef uint8_t head[MAX_TIMESTAMP_END]
@@ -630,7 +633,7 @@ cdef class Segment(Openable):
         cdef ssize_t size
         logger.warning("index rebuilt: folder=%s base_offset=%d: an entry names no batch",
                        self.folder.decode("utf-8", "surrogateescape"), self.base_offset)
-        self.files.return_memory(index_unload(&self.index))
+        self.files.release_memory(index_unload(&self.index))
         index_free(&self.index)
         self.path(path, b".index")
         file_remove(path)
@@ -657,7 +660,7 @@ cdef class Segment(Openable):
             since_entry += length
             position += length
         self.bytes_since_entry = <int32_t>min(since_entry, INT32_MAX)
-        if self.is_settled:   # it is full, or rests: nothing is staged
+        if self.is_settled:   # it is full or idle: nothing is staged
             self.max_timestamp = newest
             self.max_timestamp_offset = self.base_offset + newest_at
             self.last_batch_offset = self.base_offset + relative
@@ -666,18 +669,18 @@ cdef class Segment(Openable):
         return 0
 
     cdef void load_index(self, const char* path) noexcept:
-        # Into memory when it was searched in its file again and again, and there is memory for it.
+        # Load the index if its file was searched often and the memory budget allows it.
         cdef int64_t wanted = index_wants_memory(&self.index)
         if wanted == 0:
             return
-        self.files.return_memory(index_unload(&self.index))
-        if self.files.lend_memory(wanted) and index_load(&self.index, path) == 0:
-            self.files.return_memory(wanted)
+        self.files.release_memory(index_unload(&self.index))
+        if self.files.reserve_memory(wanted) and index_load(&self.index, path) == 0:
+            self.files.release_memory(wanted)
 
     cdef int64_t boundary(self, int64_t position, int64_t size_max, int64_t end) noexcept:
-        """End of the last whole batch in `size_max` bytes from a position, at most `end`.
+        """Return the end of the last whole batch within `size_max` bytes, at most `end`; or -errno.
 
-        `end` must be a boundary. May equal `position`: not even one batch fits. Or -errno.
+        `end` must be the end of a batch. Equals `position` when not even one batch fits.
         """
         cdef char path[PATH_SIZE]
         cdef int64_t reached = position, next_end
@@ -701,9 +704,9 @@ cdef class Segment(Openable):
         return reached
 
     cdef int64_t step(self, int64_t position, int64_t limit) noexcept nogil:
-        """Step over whole batches from a position while they end within a limit, one read's worth.
+        """Walk over whole batches that end within a limit, as far as one read reaches.
 
-        Where it stopped: `position` itself when the batch there does not fit. Or -errno.
+        Returns where it stopped, `position` itself when the batch there does not fit; or -errno.
         """
         cdef uint8_t headers[HEADERS_PER_READ]
         cdef ssize_t size = file_pread(self.fd, headers, HEADERS_PER_READ, position)
@@ -716,7 +719,7 @@ cdef class Segment(Openable):
         while at + BATCH_LENGTH_END <= size:
             length = load_int32(headers + at + 8)
             if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END or length > BATCH_SIZE_MAX:
-                # The zeros behind the last batch end the steps; at their start they are an error.
+                # Zeros after the last batch end the walk; at its start they are an error.
                 return position + at if at > 0 else NO_BATCH
             if position + at + BATCH_LENGTH_END + length > limit:
                 break
@@ -724,7 +727,7 @@ cdef class Segment(Openable):
         return position + at
 
     cdef int64_t offset_at(self, int64_t position) noexcept nogil:
-        """The base offset of the batch at a position, or -errno."""
+        """Return the base offset of the batch at a position, or -errno."""
         cdef uint8_t offset[8]
         cdef ssize_t size = file_pread(self.fd, offset, sizeof(offset), position)
         if size < 0:
@@ -732,7 +735,7 @@ cdef class Segment(Openable):
         return load_int64(offset) if size == sizeof(offset) else NO_BATCH
 
     cdef void remember(self, int64_t offset, int64_t position) noexcept nogil:
-        """Keep where a reader stopped: the next fetch most likely goes on there."""
+        """Keep the position where a reader stopped: its next fetch most likely begins there."""
         self.hints[self.next_hint].offset = offset
         self.hints[self.next_hint].position = position
         self.next_hint = (self.next_hint + 1) % READ_HINTS

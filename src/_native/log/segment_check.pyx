@@ -1,26 +1,26 @@
-"""Every byte of a segment looked at once: the digest of the file, and where batches are damaged.
+"""Reads every byte of a segment once: computes the file's digest and finds damaged batches.
 
-The file is read in pieces that stay in the processor's cache; each piece goes to the hash, and the
-batches in it through these states:
+The file is read in pieces that stay in the processor's cache; each piece is hashed, and its batches
+pass through these states:
 
-    head      the 61 bytes of a header, which two pieces may share
+    head      the 61 bytes of a header, which may span two pieces
     records   the rest of the batch, for its CRC; at its end the batch is judged
-    skipping  to the next sound batch, once something was wrong
+    skipping  to the next valid batch, after an error
 
-What is wrong is a Damage: the bytes and the offsets that nobody can vouch for. The CRC does not
-cover base offset, length, leader epoch and magic. Of those
+An error becomes a Damage: a range of bytes and offsets whose content is not known to be correct.
+The CRC does not cover base offset, length, leader epoch and magic. A wrong
 
-    length, magic         show at once: nothing that fits stands behind
-    base offset, epoch    show when they do not ascend, as the first of two neighbours or the
-                          second; the other one decides which
-    others of them        show only against a digest that was taken before
+    length or magic         is found at once: no valid batch follows where it should
+    base offset or epoch    is found when it is out of order with a neighbour; the next neighbour
+                            decides which of the two is wrong
+    value still in order    is found only by comparison with an older digest
 
-The next sound batch is where the damaged one says that it ends, or the first from which headers
-lead exactly to a batch that the offset index names, or to the end. So what looks like a batch
-inside of a record is not taken for one.
+The next valid batch is where the damaged one's length says that it ends, or the first batch from
+which headers lead exactly to a batch that the offset index has, or to the end. So bytes inside a
+record that look like a batch are not mistaken for one.
 
-The indexes are compared with the batches on the way (index_check). All work is done without the GIL
-and without a mapping: a file that is cut meanwhile ends in Truncated, not in SIGBUS.
+The indexes are compared with the batches at the same time (index_check). All work is done without
+the GIL and without a mapping: a file truncated meanwhile raises Truncated instead of SIGBUS.
 """
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -80,7 +80,7 @@ cdef Py_ssize_t DAMAGES_MAX = limits.SEGMENT_CHECK_DAMAGES_MAX
 
 # What is wrong with a batch.
 cdef enum Fault:
-    SOUND
+    NO_FAULT
     BAD_LENGTH
     BAD_MAGIC
     BAD_CRC
@@ -99,10 +99,9 @@ FAULT_TEXTS = {
 
 
 class Damage(NamedTuple):
-    """Bytes of a segment that nobody can vouch for, and the offsets they may have held.
+    """A damaged range of bytes of a segment, and the offsets that it may have held.
 
-    Positions and offsets are those of the first and behind the last; `end_offset` is -1 when
-    nothing sound follows in the segment.
+    Ends are exclusive; `end_offset` is -1 when no valid batch follows in the segment.
     """
 
     position: int
@@ -112,60 +111,60 @@ class Damage(NamedTuple):
     reason: str
 
 
-# The neighbour before, by which the order of two batches is judged.
+# The previous batch, to decide which of two batches out of order is wrong.
 cdef struct Before:
     int64_t position             # -1: there is none
-    int64_t next_offset          # as it was expected before that one
-    int32_t epoch                # -1: of none before that one
+    int64_t next_offset          # the offset expected before that batch
+    int32_t epoch                # the epoch before that batch, -1: none
     int64_t records
 
 
 def digest_of(data not None):
-    """The XXH3 (64 bits) of bytes."""
+    """Return the XXH3 (64 bits) of bytes."""
     cdef const uint8_t[::1] view = data
     return xxh3_64(&view[0] if view.shape[0] else NULL, <size_t>view.shape[0])
 
 
 @final
 cdef class SegmentCheck:
-    """Looks at one segment file, some bytes at a time; then its attributes say what was found.
+    """Checks one segment file, some bytes per step; its attributes then have the result.
 
-    `index`, `time_index` and `aborted` are what its three index files have, b"" for nothing. An
-    active segment may end in what is not written yet: `tail_bytes` then counts it instead of a
-    damage. Raises StorageError when the file cannot be opened.
+    `index`, `time_index` and `aborted` are the contents of its three index files, b"" for no file.
+    An active segment may end in a batch that is still being written: `tail_bytes` then counts it
+    instead of a damage. Raises StorageError when the file cannot be opened.
     """
 
     cdef readonly int64_t base_offset
     cdef readonly int64_t size           # of the file when it was opened
-    cdef readonly int64_t position       # up to here all was looked at
-    cdef readonly int64_t batches        # sound ones
-    cdef readonly int64_t records        # of those, by their headers
-    cdef readonly int64_t gaps           # places where offsets are missing: compaction, mostly
-    cdef readonly int64_t first_offset   # -1 without a sound batch
-    cdef readonly int64_t next_offset    # behind the last sound batch
+    cdef readonly int64_t position       # checked up to here
+    cdef readonly int64_t batches        # count of valid batches
+    cdef readonly int64_t records        # count of their records, by their headers
+    cdef readonly int64_t gaps           # count of gaps between offsets: compaction, mostly
+    cdef readonly int64_t first_offset   # -1 without a valid batch
+    cdef readonly int64_t next_offset    # after the last valid batch
     cdef readonly int64_t max_timestamp  # ms, -1 without one
-    cdef readonly int64_t zero_bytes     # at the end: reserved, never written
-    cdef readonly int64_t tail_bytes     # of an active one: that no sound batch follows
+    cdef readonly int64_t zero_bytes     # at the end: preallocated, never written
+    cdef readonly int64_t tail_bytes     # of an active segment: after its last valid batch
     cdef readonly list damages           # of Damage, ascending
-    cdef readonly bint is_cut_off        # there were more damages than are kept
+    cdef readonly bint is_cut_off        # there were more damages than DAMAGES_MAX
     cdef bint is_active
     cdef int fd
     cdef bytes path
     cdef uint8_t* piece
     cdef xxh3_stream stream
     cdef uint8_t head[BATCH_HEADER_SIZE]
-    cdef size_t head_size                # bytes of it that are there
+    cdef size_t head_size                # bytes of it read so far
     cdef int64_t batch_position
-    cdef size_t left                     # bytes of the batch that are to come
+    cdef size_t left                     # bytes of the batch not read yet
     cdef uint32_t crc
     cdef BatchInfo info
     cdef int64_t skip_to
-    cdef int64_t hashed                  # up to here the digest knows the bytes
-    cdef int64_t sound_offset            # of the first batch behind the last damage, -1: none yet
-    cdef bint is_behind_damage
+    cdef int64_t hashed                  # the digest covers the bytes up to here
+    cdef int64_t valid_offset            # of the first batch after the last damage, -1: none yet
+    cdef bint is_after_damage
     cdef int32_t epoch
     cdef Before before
-    cdef tuple index_files               # what `indexes` looks into
+    cdef tuple index_files               # keeps the memory of `indexes` alive
     cdef IndexCheck indexes
 
     def __cinit__(self, path, int64_t base_offset, *, bytes index=b"", bytes time_index=b"",
@@ -173,7 +172,7 @@ cdef class SegmentCheck:
         self.fd = -1
         self.path = os.fsencode(path)
         self.base_offset = self.next_offset = base_offset
-        self.first_offset = self.max_timestamp = self.epoch = self.sound_offset = -1
+        self.first_offset = self.max_timestamp = self.epoch = self.valid_offset = -1
         self.before.position = -1
         self.is_active = is_active
         self.damages = []
@@ -195,7 +194,7 @@ cdef class SegmentCheck:
         free(self.piece)
 
     def close(self):
-        """Let go of the file."""
+        """Close the file."""
         if self.fd >= 0:
             file_close(self.fd)
         self.fd = -1
@@ -207,25 +206,25 @@ cdef class SegmentCheck:
 
     @property
     def digest(self):
-        """XXH3 (64 bits) of the bytes up to `position`: of the file, when that is its size."""
+        """The XXH3 (64 bits) of the bytes up to `position`."""
         return xxh3_end(&self.stream)
 
     @property
     def index_errors(self):
-        """(offset, time, aborted transactions): how many entries of each no batch agrees with."""
+        """How many (offset, time, aborted transaction) entries match no batch."""
         return (
             self.indexes.offsets.wrong, self.indexes.times.wrong, self.indexes.transactions.wrong)
 
     def step(self, int64_t bytes_max):
-        """Look at so many more bytes, or a few more; whether there are others.
+        """Check `bytes_max` more bytes, or slightly more; return whether there are others.
 
         Raises:
-            StorageError: the disk cannot read the file.
-            Truncated: it is shorter than it was.
+            StorageError: the file cannot be read.
+            Truncated: the file was truncated meanwhile.
         """
         cdef int64_t stop = min(self.size, self.position + max(bytes_max, 1))
         cdef ssize_t size
-        cdef Fault fault = SOUND
+        cdef Fault fault = NO_FAULT
         cdef size_t at
         while self.position < stop:
             with nogil:
@@ -233,7 +232,7 @@ cdef class SegmentCheck:
                                   <size_t>min(<int64_t>PIECE_SIZE, self.size - self.position),
                                   self.position)
                 if self.position + size > self.hashed:
-                    # What was walked through twice is hashed once.
+                    # Bytes that are read twice are hashed once.
                     xxh3_add(&self.stream, self.piece + (self.hashed - self.position),
                              <size_t>(self.position + size - self.hashed))
                     self.hashed = self.position + size
@@ -245,10 +244,10 @@ cdef class SegmentCheck:
             while at < <size_t>size:
                 with nogil:
                     fault = self.walk(&at, <size_t>size)
-                if fault != SOUND:
+                if fault != NO_FAULT:
                     self.judge(fault)
                     if self.skip_to < self.position + <int64_t>at:
-                        # A length too long by a flip has led past batches that are sound.
+                        # A corrupted length pointed past valid batches.
                         self.position, size = self.skip_to, 0
                         break
             self.position += size
@@ -260,7 +259,7 @@ cdef class SegmentCheck:
     # ---- batches ------------------------------------------------------------------------------
 
     cdef Fault walk(self, size_t* at, size_t size) noexcept nogil:
-        """Go through a piece from `at` on, up to its end or to what is wrong."""
+        """Read a piece from `at` on, up to its end or to the first fault."""
         cdef const uint8_t* header
         cdef size_t taken
         cdef Fault fault
@@ -282,11 +281,11 @@ cdef class SegmentCheck:
                     self.head_size += taken
                     if self.head_size < BATCH_HEADER_SIZE:
                         at[0] += taken
-                        return SOUND
+                        return NO_FAULT
                     header = self.head
                 self.head_size = 0
                 fault = self.begin(header)
-                if fault != SOUND:
+                if fault != NO_FAULT:
                     at[0] += taken
                     return fault
                 if self.info.size <= size - at[0] and header != self.head:
@@ -296,12 +295,12 @@ cdef class SegmentCheck:
             at[0] += taken
             if self.left == 0:
                 fault = self.finish()
-                if fault != SOUND:
+                if fault != NO_FAULT:
                     return fault
-        return SOUND
+        return NO_FAULT
 
     cdef Fault begin(self, const uint8_t* header) noexcept nogil:
-        """Read a header: whether a batch can begin with it."""
+        """Read a batch's header and return its fault, if any."""
         cdef Cursor cursor
         cdef BatchStatus status
         cursor.next = header
@@ -315,10 +314,10 @@ cdef class SegmentCheck:
             return CUT_SHORT
         self.crc = crc32c_extend(0, header + BATCH_CRC_START, BATCH_HEADER_SIZE - BATCH_CRC_START)
         self.left = self.info.size - BATCH_HEADER_SIZE
-        return SOUND
+        return NO_FAULT
 
     cdef Fault finish(self) noexcept nogil:
-        """Judge a batch whose last byte has been read, and count it in."""
+        """Check a batch whose last byte has been read, and count it if it is valid."""
         cdef int64_t last = batch_last_offset(&self.info)
         if self.crc != self.info.crc:
             return BAD_CRC
@@ -328,16 +327,16 @@ cdef class SegmentCheck:
         if self.info.leader_epoch < self.epoch:
             return BAD_EPOCH
         self.accept(last)
-        return SOUND
+        return NO_FAULT
 
     cdef void accept(self, int64_t last) noexcept nogil:
         if self.first_offset < 0:
             self.first_offset = self.info.base_offset
-        if self.is_behind_damage:
-            self.sound_offset = self.info.base_offset
-        self.gaps += self.info.base_offset > self.next_offset and not self.is_behind_damage
-        index_check_batch(&self.indexes, &self.info, self.batch_position, self.is_behind_damage)
-        self.is_behind_damage = False
+        if self.is_after_damage:
+            self.valid_offset = self.info.base_offset
+        self.gaps += self.info.base_offset > self.next_offset and not self.is_after_damage
+        index_check_batch(&self.indexes, &self.info, self.batch_position, self.is_after_damage)
+        self.is_after_damage = False
         self.before.position = self.batch_position
         self.before.next_offset = self.next_offset
         self.before.epoch = self.epoch
@@ -349,26 +348,26 @@ cdef class SegmentCheck:
         self.records += max(self.info.record_count, 0)
 
     cdef int judge(self, Fault fault) except -1:
-        """Note what is wrong, and where to go on."""
+        """Record a damage, and set where to continue."""
         cdef int64_t position = self.batch_position, end, offset = self.next_offset
         cdef bint is_before = False
         self.left = 0
         if fault == BAD_OFFSETS or fault == BAD_EPOCH:
             end = position + <int64_t>self.info.size
             is_before = (
-                self.before.position >= 0 and not self.is_behind_damage
+                self.before.position >= 0 and not self.is_after_damage
                 and self.info.last_offset_delta >= 0
                 and self.info.base_offset >= self.before.next_offset
                 and batch_last_offset(&self.info) - self.base_offset <= INT32_MAX
                 and self.info.leader_epoch >= self.before.epoch)
             if is_before:
-                # This batch follows on the one before the last: the last one is wrong.
+                # This batch continues the one before the last: the last one is wrong.
                 end, position, offset = position, self.before.position, self.before.next_offset
                 self.next_offset, self.epoch = offset, self.before.epoch
                 self.batches, self.records = self.batches - 1, self.before.records
         else:
             with nogil:
-                end = self.next_sound(position)
+                end = self.next_valid(position)
             if end == self.size and self.is_unwritten(position):
                 self.skip_to = self.size
                 return 0
@@ -382,7 +381,7 @@ cdef class SegmentCheck:
 
     cdef int note(self, int64_t position, int64_t end, int64_t offset, Fault fault) except -1:
         self.settle()
-        self.is_behind_damage = True
+        self.is_after_damage = True
         reason = FAULT_TEXTS[fault]
         if self.damages and self.damages[-1].end_position == position:
             last = self.damages.pop()
@@ -395,15 +394,14 @@ cdef class SegmentCheck:
         return 0
 
     cdef int settle(self) except -1:
-        """Write down where the last damage ends in offsets, if that is known by now."""
-        if self.sound_offset >= 0:
-            self.damages[-1] = self.damages[-1]._replace(end_offset=self.sound_offset)
-        self.sound_offset = -1
+        """Set the end offset of the last damage, if it is known by now."""
+        if self.valid_offset >= 0:
+            self.damages[-1] = self.damages[-1]._replace(end_offset=self.valid_offset)
+        self.valid_offset = -1
         return 0
 
     cdef bint is_unwritten(self, int64_t position) noexcept:
-        """Whether the end of the file from a position on is no damage: reserved, or being written.
-        """
+        """Return whether the rest of the file is preallocated or being written, not damaged."""
         if self.zeros_end(position) == self.size:
             self.zero_bytes = self.size - position
             return True
@@ -425,36 +423,36 @@ cdef class SegmentCheck:
         return position
 
     cdef int end(self) except -1:
-        """Judge what the file ends with: not even a header."""
+        """Check the end of the file, which may be an incomplete header."""
         if self.skip_to < self.size and self.head_size > 0:
             self.head_size = 0
             self.judge(CUT_SHORT)
         self.settle()
-        if not (self.is_behind_damage or self.is_active):
+        if not (self.is_after_damage or self.is_active):
             index_check_end(&self.indexes)
         return 0
 
-    # ---- behind a damage ----------------------------------------------------------------------
+    # ---- after a damage -----------------------------------------------------------------------
 
-    cdef int64_t next_sound(self, int64_t position) noexcept nogil:
-        """Where the first sound batch behind a position stands; the size when none does."""
+    cdef int64_t next_valid(self, int64_t position) noexcept nogil:
+        """Return the position of the first valid batch after a position; the size without one."""
         cdef uint8_t window[4096]
-        cdef int64_t at = position + 1, end, limit = self.indexed_behind(position)
+        cdef int64_t at = position + 1, end, limit = self.indexed_after(position)
         cdef ssize_t size, place
         end = self.plausible_end(position)
-        if end > 0 and self.is_sound(end):
+        if end > 0 and self.is_valid(end):
             return end
         while at + BATCH_HEADER_SIZE <= self.size:
             if at > limit:
-                limit = self.indexed_behind(at - 1)
+                limit = self.indexed_after(at - 1)
             size = file_pread(self.fd, window, sizeof(window), at)
             if size < BATCH_HEADER_SIZE:
                 break
             for place in range(size - BATCH_HEADER_SIZE + 1):
                 if at + place > limit:
-                    limit = self.indexed_behind(at + place - 1)
+                    limit = self.indexed_after(at + place - 1)
                 if (window[place + 16] == 2 and self.may_begin(window + place, at + place)
-                        and self.is_sound(at + place) and self.leads_to(at + place, limit)):
+                        and self.is_valid(at + place) and self.leads_to(at + place, limit)):
                     return at + place
             at += size - BATCH_HEADER_SIZE + 1
         return self.size
@@ -468,7 +466,8 @@ cdef class SegmentCheck:
                 and load_int32(header + 23) >= 0)
 
     cdef int64_t plausible_end(self, int64_t position) noexcept nogil:
-        """Where the batch at a position ends by its own word; -1 when that cannot be."""
+        """Return where the batch at a position ends by its length; -1 if the length is impossible.
+        """
         cdef uint8_t header[BATCH_HEADER_SIZE]
         cdef int32_t length
         if file_pread(self.fd, header, BATCH_HEADER_SIZE, position) < BATCH_HEADER_SIZE:
@@ -478,8 +477,8 @@ cdef class SegmentCheck:
             return -1
         return position + BATCH_LENGTH_END + length
 
-    cdef bint is_sound(self, int64_t position) noexcept nogil:
-        """Whether the batch at a position has the right CRC; the end of the file is sound, too."""
+    cdef bint is_valid(self, int64_t position) noexcept nogil:
+        """Return whether the batch at a position has the right CRC; True at the end of the file."""
         cdef uint8_t data[8192]
         cdef int64_t at, end
         cdef ssize_t size
@@ -501,7 +500,7 @@ cdef class SegmentCheck:
         return crc == expected
 
     cdef bint leads_to(self, int64_t position, int64_t limit) noexcept nogil:
-        """Whether headers lead from a batch to exactly a position, or to reserved zeros."""
+        """Return whether headers lead from a batch exactly to a position, or to trailing zeros."""
         cdef uint8_t header[BATCH_HEADER_SIZE]
         while position < limit:
             if file_pread(self.fd, header, BATCH_HEADER_SIZE, position) < BATCH_HEADER_SIZE:
@@ -512,17 +511,17 @@ cdef class SegmentCheck:
             position += BATCH_LENGTH_END + load_int32(header + 8)
         return position == limit
 
-    cdef int64_t indexed_behind(self, int64_t position) noexcept nogil:
-        """Where the next batch stands that the offset index names; the size without one."""
+    cdef int64_t indexed_after(self, int64_t position) noexcept nogil:
+        """Return the position of the next batch that the offset index has; the size without one."""
         cdef IndexedBatch named
         cdef uint8_t header[BATCH_HEADER_SIZE]
-        cdef int64_t place = 0
-        while index_check_ahead(&self.indexes, place, &named):
+        cdef int64_t entry = 0
+        while index_check_ahead(&self.indexes, entry, &named):
             if position < named.position < self.size and (
                     file_pread(self.fd, header, BATCH_HEADER_SIZE, named.position)
                     == BATCH_HEADER_SIZE
                     and self.may_begin(header, named.position)
                     and load_int64(header) + load_int32(header + 23) == named.last_offset):
                 return named.position
-            place += 1
+            entry += 1
         return self.size

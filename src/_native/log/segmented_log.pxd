@@ -9,7 +9,7 @@ from broker._native.log.turn cimport AwaitedLog, LogStatus
 cdef struct LogSlice:
     int64_t position
     int64_t size
-    int64_t next_offset        # of the first batch behind it, or more: no record in it is there
+    int64_t next_offset        # of the first batch after it, or higher: no record is in between
 
 
 cdef class SegmentedLog(AwaitedLog):
@@ -19,9 +19,9 @@ cdef class SegmentedLog(AwaitedLog):
     cdef Segment active
     cdef readonly int64_t log_start_offset
     cdef readonly int64_t log_end_offset
-    cdef Segment visible_segment          # where the high watermark stands
+    cdef Segment visible_segment          # the segment that has the high watermark
     cdef int64_t visible_position
-    cdef int64_t visible_max_timestamp    # of the batches up to there in that segment
+    cdef int64_t visible_max_timestamp    # of that segment's batches below the high watermark
     cdef readonly int32_t leader_epoch
     cdef list epochs                      # of (epoch, start offset), oldest first
     cdef int64_t segment_bytes_max
@@ -33,15 +33,15 @@ cdef class SegmentedLog(AwaitedLog):
     cdef int64_t end_position(self, Segment segment, int64_t end_offset) noexcept
     cdef int64_t visible_bytes(self, int64_t offset, int64_t end_offset) noexcept
     cdef int find_aborted(self, int64_t start, int64_t end, AbortedList* into) noexcept
-    cdef Py_ssize_t place_of(self, int64_t offset) noexcept
+    cdef Py_ssize_t index_of(self, int64_t offset) noexcept
     cdef Segment segment_of(self, int64_t offset)
     cdef Segment segment_after(self, Segment segment)
     cdef Segment segment_before(self, Segment segment)
     cdef void step_visible(self) noexcept
-    cdef bint may_take_off(self, Segment segment) noexcept
+    cdef bint may_drop(self, Segment segment) noexcept
     cdef bint may_replace(self, Segment segment) noexcept
     cdef void advance(self, int64_t high_watermark, Segment segment, int64_t position,
                       int64_t max_timestamp) noexcept
-    cdef bint sets_aside(self, Segment segment, int64_t offset, int error) noexcept
+    cdef bint marks_rest_damaged(self, Segment segment, int64_t offset, int error) noexcept
     cdef void fail(self, int error) noexcept
-    cdef void fail_unless_wanting(self, int error) noexcept
+    cdef void fail_unless_transient(self, int error) noexcept

@@ -1,13 +1,13 @@
-"""A log's segments as its readers see them: found by offset, cut off in front, replaced by others.
+"""A log's segments for readers: finds them by offset, removes the oldest, replaces compacted ones.
 
     log start offset <= high watermark <= log end offset
 
-The high watermark stands in one segment, at one position (`visible_segment`); nothing behind it is
-shown. The log start offset may stand within a segment: batches before it are still in the file and
-are not given out. A segment that ends at or before it is taken off the log, and its files can go:
-who reads one of them has its descriptor and reads on.
+The high watermark is at one position in one segment (`visible_segment`); nothing from there on is
+readable. The log start offset may be within a segment: batches before it are still in the file and
+are not returned. A segment that ends at or before it is removed from the log, and its files can be
+deleted: a reader of one of them has its descriptor and can continue.
 
-Compaction replaces sealed segments by one with the same offsets, of which some are missing then.
+Compaction replaces sealed segments by one with the same offsets, some of which are then missing.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -36,7 +36,7 @@ from broker._native.log.turn cimport (
     LOG_OUT_OF_RANGE,
     AwaitedLog,
     LogStatus,
-    is_wanting,
+    is_transient,
 )
 
 import logging
@@ -48,12 +48,12 @@ logger = logging.getLogger(__name__)
 
 cdef str reason_of(int error):
     if error == NO_BATCH:
-        return "what stands where a batch should is none"
+        return "no valid batch where one should be"
     return (<bytes>strerror(-error)).decode()
 
 
 cdef class SegmentedLog(AwaitedLog):
-    """The segments of a log and its ends; PartitionLog adds what writes."""
+    """The segments of a log and its offsets; PartitionLog adds the writes."""
 
     def __cinit__(self):
         self.segments = []
@@ -66,8 +66,8 @@ cdef class SegmentedLog(AwaitedLog):
 
     # ---- find and read ------------------------------------------------------------------------
 
-    cdef Py_ssize_t place_of(self, int64_t offset) noexcept:
-        # Of the last segment whose base offset is not above the offset; 0 when there is none.
+    cdef Py_ssize_t index_of(self, int64_t offset) noexcept:
+        # Return the index of the last segment whose base offset is <= the offset; 0 without one.
         cdef Py_ssize_t low = 0, high = PyList_GET_SIZE(self.segments), middle
         while low < high:
             middle = (low + high) // 2
@@ -80,28 +80,28 @@ cdef class SegmentedLog(AwaitedLog):
     cdef Segment segment_of(self, int64_t offset):
         if offset >= self.active.base_offset:
             return self.active
-        return <Segment>PyList_GET_ITEM(self.segments, self.place_of(offset))
+        return <Segment>PyList_GET_ITEM(self.segments, self.index_of(offset))
 
     cdef Segment segment_after(self, Segment segment):
-        cdef Py_ssize_t place = self.place_of(segment.base_offset) + 1
+        cdef Py_ssize_t place = self.index_of(segment.base_offset) + 1
         if place >= PyList_GET_SIZE(self.segments):
             return None
         return <Segment>PyList_GET_ITEM(self.segments, place)
 
     cdef Segment segment_before(self, Segment segment):
-        cdef Py_ssize_t place = self.place_of(segment.base_offset)
+        cdef Py_ssize_t place = self.index_of(segment.base_offset)
         return <Segment>PyList_GET_ITEM(self.segments, place - 1) if place > 0 else None
 
     cdef LogStatus slice(self, int64_t offset, int64_t end_offset, int64_t size_max,
                          bint at_least_one, LogSlice* found, PyObject** owner) noexcept:
-        """Find the whole batches from an offset on, in one segment, up to the high watermark or to
-        an offset before it, at which a batch begins.
+        """Find the whole batches from an offset on, in one segment, up to the high watermark or up
+        to `end_offset` below it, at which a batch must begin.
 
-        `owner` receives a new reference to the OpenFile that has them, when found.size > 0. At
-        least one batch whatever its size when `at_least_one`.
+        `owner` receives a new reference to the OpenFile that has them, when found.size > 0. With
+        `at_least_one`, the first batch is returned whatever its size.
         """
         cdef Segment segment
-        cdef int64_t position, end, last, sound
+        cdef int64_t position, end, last, valid
         cdef int status
         end_offset = min(end_offset, self.high_watermark)
         found.size = 0
@@ -119,29 +119,29 @@ cdef class SegmentedLog(AwaitedLog):
         while True:
             status = segment.open(False)
             if status < 0 or segment.file.error < 0:
-                self.fail_unless_wanting(status if status < 0 else segment.file.error)
+                self.fail_unless_transient(status if status < 0 else segment.file.error)
                 return LOG_OFFLINE
             end = self.end_position(segment, end_offset)
             position = segment.locate(offset) if end >= 0 else end
             if position < 0:
-                if self.sets_aside(segment, offset, <int>position):
+                if self.marks_rest_damaged(segment, offset, <int>position):
                     continue
                 return LOG_OFFLINE
             if segment.damaged is not None:
-                # What is known to be damaged is not given out, all around it is.
-                sound = segment.sound_end(max(offset, segment.base_offset), &end_offset)
-                if sound < 0:
+                # Damaged ranges are not returned, everything around them is.
+                valid = segment.valid_end(max(offset, segment.base_offset), &end_offset)
+                if valid < 0:
                     return LOG_OFFLINE
-                end = min(end, sound)
+                end = min(end, valid)
             if position < end:
                 last = segment.boundary(position, size_max, end)
                 if last == position and at_least_one:
                     last = segment.batch_end(position)
                     if last > end:
-                        last = NO_BATCH   # longer than what is there
+                        last = NO_BATCH   # its length is beyond the segment's end
                 if last >= 0:
                     break
-                if self.sets_aside(segment, offset, <int>last):
+                if self.marks_rest_damaged(segment, offset, <int>last):
                     continue
                 return LOG_OFFLINE
             segment = self.segment_after(segment)
@@ -151,11 +151,11 @@ cdef class SegmentedLog(AwaitedLog):
             return LOG_OK
         found.position = position
         found.size = last - position
-        # A reader goes on where this slice ends: found by a short read now, not by a search then.
+        # The reader's next fetch begins where this slice ends: this short read saves it a lookup.
         if last < end:
             found.next_offset = segment.offset_at(last)
             if found.next_offset < 0:
-                self.sets_aside(segment, offset, <int>found.next_offset)
+                self.marks_rest_damaged(segment, offset, <int>found.next_offset)
                 return LOG_OFFLINE
         else:
             found.next_offset = self.end_of(segment, end_offset)
@@ -165,12 +165,13 @@ cdef class SegmentedLog(AwaitedLog):
         return LOG_OK
 
     cdef int64_t end_of(self, Segment segment, int64_t end_offset) noexcept:
-        # The offset where a segment ends for a reader that may see what is below another.
+        # Return the offset where a segment ends for a reader that may read up to `end_offset`.
         cdef Segment following = self.segment_after(segment)
         return end_offset if following is None else min(end_offset, following.base_offset)
 
     cdef int64_t end_position(self, Segment segment, int64_t end_offset) noexcept:
-        """Where an open segment ends for a reader that may see what is below an offset; -errno."""
+        """Return the position where an open segment ends for a reader up to an offset; or -errno.
+        """
         cdef int64_t end = (
             self.visible_position if segment is self.visible_segment else segment.written)
         if end_offset >= self.high_watermark or self.end_of(segment, end_offset) < end_offset:
@@ -178,9 +179,11 @@ cdef class SegmentedLog(AwaitedLog):
         return min(end, segment.locate(end_offset))
 
     cdef int64_t visible_bytes(self, int64_t offset, int64_t end_offset) noexcept:
-        """About how many bytes a fetch from an offset could return: exact on the last segment.
+        """Return about how many bytes a fetch from an offset could return; exact on the last
+        segment.
 
-        What cannot be read counts as plenty: the fetch is answered at once and says so.
+        When that cannot be read, the answer is large: the fetch then runs at once and reports the
+        error.
         """
         cdef Segment segment
         cdef int64_t position, end
@@ -195,7 +198,7 @@ cdef class SegmentedLog(AwaitedLog):
 
     @property
     def size(self):
-        """Bytes of log in all segments, without what is only reserved."""
+        """Bytes of log in all segments, without preallocated tails."""
         cdef int64_t total = 0
         cdef Segment segment
         for segment in self.segments:
@@ -203,18 +206,18 @@ cdef class SegmentedLog(AwaitedLog):
         return total
 
     def oldest_entries(self, Py_ssize_t at_most):
-        """As `segment_entries`, of the oldest ones."""
+        """Return the `segment_entries` of at most so many of the oldest segments."""
         return [((<Segment>segment).base_offset, (<Segment>segment).size,
                  (<Segment>segment).max_timestamp) for segment in self.segments[:at_most]]
 
     @property
     def segment_count(self):
-        """How many segments there are, the active one too."""
+        """How many segments there are, including the active one."""
         return PyList_GET_SIZE(self.segments)
 
     @property
     def is_in_service(self):
-        """Whether it is loaded, and neither offline nor deleted."""
+        """Whether the log is loaded, and neither offline nor deleted."""
         return not (self.is_loading or self.is_offline or self.is_deleted)
 
     @property
@@ -224,8 +227,8 @@ cdef class SegmentedLog(AwaitedLog):
 
     def read(self, int64_t offset, int64_t size_max, bint at_least_one=True,
              int64_t end_offset=INT64_MAX):
-        """Return whole batches from an offset on as bytes; b"" at the high watermark, or at an
-        offset before it at which a batch begins.
+        """Return whole batches from an offset on as bytes; b"" at the high watermark, or at
+        `end_offset` below it, at which a batch must begin.
 
         Raises IndexError outside of [log start offset, log end offset], StorageError offline.
         """
@@ -270,8 +273,8 @@ cdef class SegmentedLog(AwaitedLog):
         return self.find_timestamp(newest) if newest >= 0 else None
 
     def aborted_transactions(self, int64_t start, int64_t end):
-        """(producer id, first offset, marker's offset) of aborted ones in [start, end), by their
-        first offsets. Raises StorageError when an index cannot be read.
+        """Return (producer id, first offset, marker's offset) of the aborted transactions in
+        [start, end), ordered by first offset. Raises StorageError when an index cannot be read.
         """
         cdef AbortedList found = [NULL, 0, 0]
         cdef size_t i
@@ -286,49 +289,49 @@ cdef class SegmentedLog(AwaitedLog):
             aborted_list_free(&found)
 
     cdef int find_aborted(self, int64_t start, int64_t end, AbortedList* into) noexcept:
-        """Add the aborted transactions that overlap [start, end), by their first offsets (clients
-        take them in that order). 0 or -errno. The caller frees the list.
+        """Add the aborted transactions that overlap [start, end), ordered by first offset, as
+        clients expect. 0 or -errno. The caller frees the list.
         """
         cdef Py_ssize_t place
         cdef bint is_complete = False
         cdef int status
-        for place in range(self.place_of(start), PyList_GET_SIZE(self.segments)):
+        for place in range(self.index_of(start), PyList_GET_SIZE(self.segments)):
             status = (<Segment>PyList_GET_ITEM(self.segments, place)).find_aborted(
                 start, end, into, &is_complete)
             if status < 0:
-                self.fail_unless_wanting(status)
+                self.fail_unless_transient(status)
                 return status
             if is_complete:
                 break
         aborted_list_sort(into)
         return 0
 
-    # ---- in front and in the middle: retention and compaction ---------------------------------
+    # ---- retention and compaction -------------------------------------------------------------
 
     def move_log_start(self, int64_t offset):
-        """Give out nothing before an offset from here on; never backwards.
+        """Raise the log start offset; a lower one than the present is ignored.
 
-        Raises IndexError for an offset above the high watermark. The files stay; see `take_off`.
+        Raises IndexError for an offset above the high watermark. The files stay until
+        `drop_segments`.
         """
         if offset > self.high_watermark:
             raise IndexError(f"log start offset {offset} of {self!r}")
         if offset <= self.log_start_offset:
             return
         self.log_start_offset = offset
-        # Of the epochs that ended before, none is asked for any more; the one that is in force
-        # there begins with the log.
+        # Epochs that ended before it are removed; the epoch at the offset begins with the log.
         while len(self.epochs) > 1 and self.epochs[1][1] <= offset:
             del self.epochs[0]
         if self.epochs and self.epochs[0][1] < offset:
             self.epochs[0] = (self.epochs[0][0], offset)
         self.wake()
 
-    cdef bint may_take_off(self, Segment segment) noexcept:
-        # Its last bytes may still be on their way to the disk.
+    cdef bint may_drop(self, Segment segment) noexcept:
+        # The last bytes of the active segment may not be on the disk yet.
         return segment is not self.active
 
     cdef void step_visible(self) noexcept:
-        # A high watermark at the end of a sealed segment stands as well at the next one's start.
+        # A high watermark at the end of a sealed segment is also at the start of the next one.
         cdef Segment following
         while self.visible_segment is not self.active:
             following = self.segment_after(self.visible_segment)
@@ -338,11 +341,11 @@ cdef class SegmentedLog(AwaitedLog):
             self.visible_position = 0
             self.visible_max_timestamp = -1
 
-    def take_off(self, Py_ssize_t at_most):
-        """Take the segments that end at or before the log start offset off the log, some at a time.
+    def drop_segments(self, Py_ssize_t at_most):
+        """Remove segments that end at or before the log start offset from the log, some per call.
 
-        Returns their base offsets, whose files the caller removes. The active segment stays, and
-        so does one that is not wholly on the disk yet.
+        Returns their base offsets; the caller deletes the files. The active segment stays, and so
+        does one that is not wholly on the disk yet.
         """
         cdef Segment segment, following
         cdef Py_ssize_t count = 0
@@ -352,7 +355,7 @@ cdef class SegmentedLog(AwaitedLog):
         while count < at_most:
             segment = <Segment>PyList_GET_ITEM(self.segments, count)
             following = <Segment>PyList_GET_ITEM(self.segments, count + 1)
-            if following.base_offset > self.log_start_offset or not self.may_take_off(segment):
+            if following.base_offset > self.log_start_offset or not self.may_drop(segment):
                 break
             segment.close()
             taken.append(segment.base_offset)
@@ -361,21 +364,21 @@ cdef class SegmentedLog(AwaitedLog):
         return taken
 
     def can_replace(self, list old not None):
-        """Whether these are the base offsets of neighbours, all sealed and on the disk."""
-        cdef Py_ssize_t first = self.place_of(old[0])
+        """Return whether these are the base offsets of adjacent segments, all sealed and synced."""
+        cdef Py_ssize_t first = self.index_of(old[0])
         cdef list there = self.segments[first:first + len(old)]
         self.step_visible()
         return [(<Segment>one).base_offset for one in there] == old and all(
             self.may_replace(<Segment>one) for one in there)
 
     def replace(self, list old, new):
-        """Put one segment, whose files are in place under their names, where others were.
+        """Replace segments by one whose files already have their final names.
 
-        `old` are the base offsets of neighbours, all sealed and on the disk; `new` is the base
-        offset of the first of them, or None when nothing is left of them. Raises StorageError when
-        the new file cannot be opened, and then changes nothing.
+        `old` are the base offsets of adjacent segments, all sealed and synced; `new` is the base
+        offset of the first of them, or None when no record is left of them. Raises StorageError
+        when the new file cannot be opened, and then changes nothing.
         """
-        cdef Py_ssize_t first = self.place_of(old[0])
+        cdef Py_ssize_t first = self.index_of(old[0])
         cdef Segment segment
         cdef int status
         cdef list there = self.segments[first:first + len(old)]
@@ -400,39 +403,39 @@ cdef class SegmentedLog(AwaitedLog):
 
     cdef bint may_replace(self, Segment segment) noexcept:
         return segment.is_settled and segment is not self.visible_segment and (
-            self.may_take_off(segment))
+            self.may_drop(segment))
 
     def mark_damaged(self, int64_t base_offset, list ranges not None):
-        """Give out nothing of a sealed segment's records in these ranges, and all its others.
+        """Refuse reads of a sealed segment's records in these ranges, which replace earlier ones.
 
-        A range is (offset, end offset, position, end position): those records and bytes are not
-        what was written. False, and nothing is different, when no sealed segment has this base
-        offset any more.
+        A range is (offset, end offset, position, end position) of damaged records and bytes.
+        Returns False, and changes nothing, when no sealed segment has this base offset any more.
         """
         cdef Segment segment = self.segment_of(base_offset)
         if segment.base_offset != base_offset or segment is self.active:
             return False
-        segment.refuse(ranges)
+        segment.set_damaged(ranges)
         self.wake()
         return True
 
     def damages_of(self, int64_t base_offset):
-        """The ranges of a segment that are not given out, as `mark_damaged` takes them."""
+        """Return a segment's damaged ranges, in the form of `mark_damaged`."""
         cdef Segment segment = self.segment_of(base_offset)
         return list(segment.damaged or ()) if segment.base_offset == base_offset else []
 
     @property
     def damaged_ranges(self):
-        """The (offset, end offset) of all that is not given out, ascending."""
+        """The (offset, end offset) of all damaged ranges, ascending."""
         cdef Segment segment
         return [(first, end) for segment in self.segments for first, end, _, _
                 in segment.damaged or ()]
 
-    cdef bint sets_aside(self, Segment segment, int64_t offset, int error) noexcept:
-        """Refuse the rest of a closed segment, from where it stops to make sense to a reader of an
-        offset; whether the reader may look again. The log goes offline for any other failure.
+    cdef bint marks_rest_damaged(self, Segment segment, int64_t offset, int error) noexcept:
+        """Mark the rest of a sealed segment as damaged, from where its headers are invalid for a
+        reader at an offset; return whether the reader may retry. The log goes offline for any
+        other error.
 
-        How much of it is really damaged finds out who drains the events.
+        The handler of EVENT_BROKEN then checks how much of it is damaged.
         """
         cdef int64_t position, first = 0, end
         cdef tuple found
@@ -445,7 +448,7 @@ cdef class SegmentedLog(AwaitedLog):
         if position < 0 or position >= segment.written or found in (segment.damaged or ()):
             self.fail(<int>position if position < 0 else error)
             return False
-        segment.refuse([*(segment.damaged or ()), found])
+        segment.set_damaged([*(segment.damaged or ()), found])
         logger.error("segment broken topic=%s partition=%d folder=%s base_offset=%d bytes=%d..%d "
                      "offsets=%d..%d: these records are refused, all others are served",
                      self.topic, self.partition, self.folder, segment.base_offset, position,
@@ -457,7 +460,7 @@ cdef class SegmentedLog(AwaitedLog):
 
     cdef void advance(self, int64_t high_watermark, Segment segment, int64_t position,
                       int64_t max_timestamp) noexcept:
-        # Move the high watermark, and where it stands in the files.
+        # Move the high watermark, and its segment and position.
         if high_watermark <= self.high_watermark:
             return
         self.visible_segment = segment
@@ -465,13 +468,13 @@ cdef class SegmentedLog(AwaitedLog):
         self.visible_max_timestamp = max_timestamp
         self.reach(high_watermark)
 
-    cdef void fail_unless_wanting(self, int error) noexcept:
-        """Take the log offline, but not for want of descriptors or memory: that passes."""
-        if not is_wanting(error):
+    cdef void fail_unless_transient(self, int error) noexcept:
+        """Take the log offline, except for a lack of descriptors or memory, which is transient."""
+        if not is_transient(error):
             self.fail(error)
 
     cdef void fail(self, int error) noexcept:
-        """Take the log offline for good and tell everyone who waits for it."""
+        """Take the log offline until a restart, and fail its waiters."""
         if self.is_offline:
             return
         self.is_offline = True
@@ -479,7 +482,7 @@ cdef class SegmentedLog(AwaitedLog):
         logger.error("log offline topic=%s partition=%d folder=%s error=%s: writes to it are "
                      "refused until the broker restarts on a working disk", self.topic,
                      self.partition, self.folder, reason_of(error))
-        self.let_go()
+        self.fail_waiters()
         self.turn.events.append((EVENT_OFFLINE, self))
 
     # ---- leader epochs ------------------------------------------------------------------------
@@ -490,7 +493,7 @@ cdef class SegmentedLog(AwaitedLog):
         return list(self.epochs)
 
     def start_epoch(self, int32_t epoch):
-        """Append from here on under a new leader epoch; the caller has made it durable first."""
+        """Append with a new leader epoch from here on; the caller has made it durable first."""
         if self.epochs and self.epochs[-1][0] >= epoch:
             raise ValueError(f"epoch {epoch} of {self!r} is not above {self.epochs[-1][0]}")
         self.epochs.append((epoch, self.log_end_offset))
@@ -500,8 +503,8 @@ cdef class SegmentedLog(AwaitedLog):
     def epoch_end(self, int32_t epoch):
         """Return (largest epoch <= the asked one, its end offset), or (-1, -1) when unknown.
 
-        One older than all that the log still has ended where it begins, as in Kafka: who has read
-        up to there has lost nothing.
+        An epoch older than all that the log still has ends at the log's start, as in Kafka: a
+        reader that has read up to there has lost nothing.
         """
         if epoch == self.leader_epoch:
             return epoch, self.log_end_offset

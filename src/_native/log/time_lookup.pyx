@@ -1,8 +1,8 @@
-"""From a time to an offset: the first record that is at least as new (KIP-79).
+"""Finds the offset of the first record that is at least as new as a timestamp (KIP-79).
 
-A segment whose newest record is older is passed by. In the first that is not, the time index says
-where to begin, at most an interval of the index too early; from there batches are read until one
-has such a record. Only that one is unpacked.
+Segments whose newest record is older are skipped. In the first other one, the time index gives the
+start, at most an index interval too early; from there batches are read until one has such a record.
+Only that batch is decoded.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -25,21 +25,21 @@ cdef extern from *:
     """
     #include <malloc.h>
     #ifdef __GLIBC__
-    #define give_back() malloc_trim(0)
+    #define trim_heap() malloc_trim(0)
     #else
-    #define give_back() 0
+    #define trim_heap() 0
     #endif
     """
-    # What a batch that unfolds without end took, up to its limit, would stay in the heap else.
-    int give_back() nogil
+    # Otherwise the memory of a decompression bomb, up to its limit, would stay in the heap.
+    int trim_heap() nogil
 
 
 cdef object find_time(list segments, int64_t timestamp, int64_t start, int64_t end, object read,
                       Turn turn):
-    """(offset, timestamp) of the first record in [start, end) at least as new, or None.
+    """Return (offset, timestamp) of the first record in [start, end) at least as new, or None.
 
-    `segments` are the log's, oldest first; read(offset, size) returns whole batches of them. A
-    batch whose records cannot be unpacked is answered with its first offset.
+    `segments` are the log's, oldest first; read(offset, size) returns whole batches of them. For a
+    batch whose records cannot be decoded, its first offset is returned.
     """
     cdef Segment segment
     cdef Py_ssize_t place
@@ -66,9 +66,9 @@ cdef object find_in_segment(Segment segment, int64_t timestamp, int64_t start, i
     if indexed >= 0 and start <= offset < end and not (
             read_header(read(offset, 1), &info) and info.max_timestamp == indexed
             and batch_last_offset(&info) == offset):
-        # The entry names no batch: of a damaged index nothing is believed.
+        # The entry matches no batch: a damaged index is not used at all.
         if segment.open(False) < 0 or segment.rebuild_index() < 0:
-            return None   # the read that follows any answer finds out why
+            return None   # the reader's fetch then reports the error
         offset = segment.base_offset + index_floor_time(&segment.index, path, timestamp, &indexed)
     if indexed >= 0 and offset >= end:
         offset = segment.base_offset
@@ -84,7 +84,7 @@ cdef object find_in_segment(Segment segment, int64_t timestamp, int64_t start, i
             except CodecError:
                 is_damaged = True
             if is_damaged:
-                give_back()
+                trim_heap()
                 return info.base_offset, info.base_timestamp
             if found is not None:
                 return found
@@ -102,7 +102,7 @@ cdef bint read_header(bytes batch, BatchInfo* info):
 cdef object first_in_batch(bytes batch, int64_t timestamp, int64_t start, Turn turn):
     cdef Column offsets, timestamps
     count, _, _, arrays = decode_columns(
-        batch, ("offset", "timestamp"), turn.unfold, bytes_max=turn.unfolded_bytes_max,
+        batch, ("offset", "timestamp"), turn.decompress, bytes_max=turn.decompressed_bytes_max,
         min_offset=start, min_timestamp=timestamp)
     if count == 0:
         return None

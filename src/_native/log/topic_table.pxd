@@ -9,8 +9,8 @@ cdef class TopicEntry:
     cdef readonly str name
     cdef bytes name_bytes
     cdef readonly bytes topic_id
-    cdef readonly list logs              # of PartitionLog, by partition; None where not led here
-    cdef uint64_t request_mark           # the last request that named it, of those that mark
+    cdef readonly list logs              # of PartitionLog, by partition; None: not led here
+    cdef uint64_t request_mark           # of the last request that named it
 
     cdef PartitionLog log_of(self, int32_t partition)
 

@@ -1,6 +1,6 @@
-"""Topic name or id → its partitions' logs, without making a Python object of the name.
+"""Maps a topic name or id to its partitions' logs, without making a Python object of the name.
 
-Both maps use open addressing and are rebuilt when they are half full, or when a topic goes.
+Both maps use open addressing and are rebuilt when they are half full, or when a topic is removed.
 """
 
 cimport cython
@@ -23,7 +23,7 @@ cdef uint64_t last_request_mark = 0
 
 
 cdef uint64_t new_request_mark() noexcept:
-    """What a request marks the topics and logs with that it names: none may be named twice."""
+    """Return a new mark, set on a request's topics and logs to detect any that is named twice."""
     global last_request_mark
     last_request_mark += 1
     return last_request_mark
@@ -40,7 +40,7 @@ cdef class TopicEntry:
         self.logs = logs
 
     cdef PartitionLog log_of(self, int32_t partition):
-        """The log of a partition, or None."""
+        """Return the log of a partition, or None."""
         if partition < 0 or partition >= PyList_GET_SIZE(self.logs):
             return None
         return <PartitionLog>PyList_GET_ITEM(self.logs, partition)
@@ -59,13 +59,13 @@ cdef class TopicTable:
         free(self.by_id)
 
     def add(self, str name, bytes topic_id, list logs):
-        """Make a topic known, or replace what was known of that name."""
+        """Add a topic, or replace the one of that name."""
         if len(topic_id) != TOPIC_ID_SIZE:
             raise ValueError(f"topic id of {len(topic_id)} bytes, expected {TOPIC_ID_SIZE}")
         cdef TopicEntry entry = self.entries.get(name)
         cdef bint is_new = entry is None
         if not is_new and entry.topic_id == topic_id:
-            entry.logs = logs  # fetch sessions hold the entry, and see what was added
+            entry.logs = logs  # fetch sessions hold the entry and so get the new partitions
             return
         entry = TopicEntry(name, topic_id, logs)
         self.entries[name] = entry
@@ -75,7 +75,7 @@ cdef class TopicTable:
             self.rehash()
 
     def remove(self, str name):
-        """Forget a topic; KeyError when it is not known."""
+        """Remove a topic; KeyError when it is unknown."""
         del self.entries[name]
         self.rehash()
 
@@ -113,7 +113,7 @@ cdef class TopicTable:
             self.place(entry)
 
     cdef void place(self, TopicEntry entry) noexcept:
-        # There is room: at most half of the slots are taken.
+        # There is an empty slot: at most half of them are used.
         cdef uint32_t slot = crc32c_extend(
             0, <const uint8_t*>PyBytes_AS_STRING(entry.name_bytes),
             PyBytes_GET_SIZE(entry.name_bytes)) & (self.capacity - 1)
@@ -127,7 +127,7 @@ cdef class TopicTable:
         self.by_id[slot] = <PyObject*>entry
 
     cdef TopicEntry find_name(self, const uint8_t* name, size_t size):
-        """The topic of a name, or None."""
+        """Return the topic of a name, or None."""
         cdef uint32_t slot = crc32c_extend(0, name, size) & (self.capacity - 1)
         cdef TopicEntry entry
         while self.by_name[slot] != NULL:
@@ -139,7 +139,7 @@ cdef class TopicTable:
         return None
 
     cdef TopicEntry find_id(self, const uint8_t* topic_id):
-        """The topic of an id of 16 bytes, or None."""
+        """Return the topic of an id of 16 bytes, or None."""
         cdef uint32_t slot = crc32c_extend(0, topic_id, TOPIC_ID_SIZE) & (self.capacity - 1)
         cdef TopicEntry entry
         while self.by_id[slot] != NULL:

@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
 
-# An entry, and where its fields begin.
+# The size of an entry, and the positions of its fields.
 cdef enum:
     ENTRY_SIZE = 34
     PRODUCER_ID = 2
@@ -8,12 +8,12 @@ cdef enum:
     LAST_OFFSET = 18
     LAST_STABLE_OFFSET = 26
 
-# A transaction that was aborted, as a reader of committed records must know it.
+# An aborted transaction, for readers of committed records.
 cdef struct AbortedTransaction:
     int64_t producer_id
     int64_t first_offset
-    int64_t last_offset            # its marker's
-    int64_t last_stable_offset     # once the marker is visible
+    int64_t last_offset            # of its marker
+    int64_t last_stable_offset     # of the log once the marker is below the high watermark
 
 cdef struct AbortedList:
     AbortedTransaction* entries
@@ -21,7 +21,7 @@ cdef struct AbortedList:
     size_t capacity
 
 
-cdef int aborted_append(const char* path, int64_t place, AbortedTransaction* entry) noexcept nogil
+cdef int aborted_append(const char* path, int64_t index, AbortedTransaction* entry) noexcept nogil
 cdef int64_t aborted_count(const char* path) noexcept nogil
 cdef int64_t aborted_newest(const char* path, int64_t count) noexcept nogil
 cdef int64_t aborted_truncate(const char* path, int64_t marker_offset) noexcept nogil

@@ -1,10 +1,10 @@
 """The aborted transactions of a segment, in Kafka's `.txnindex` file, one after another:
 
     int16 version = 0 | int64 producer id | int64 first offset | int64 last offset, its marker's |
-    int64 last stable offset once the marker is visible
+    int64 last stable offset once the marker is below the high watermark
 
-An entry is written when the marker is appended. As the other indexes, the file is written without a
-sync, synced before the recovery point passes it, and rebuilt from the log after an unclean stop.
+An entry is written when the marker is appended. Like the other indexes, the file is written without
+a sync, synced before the recovery point passes it, and rebuilt from the log after an unclean stop.
 """
 
 from libc.errno cimport EIO, ENOENT, ENOMEM
@@ -27,13 +27,13 @@ from broker._native.log.offset_index cimport entries_in
 import struct as _struct
 
 cdef enum:
-    ENTRIES_READ = 64     # at once
+    ENTRIES_READ = 64     # per read
 
 _ENTRY = _struct.Struct(">hqqqq")
 
 
-cdef int aborted_append(const char* path, int64_t place, AbortedTransaction* entry) noexcept nogil:
-    """Write an entry behind `place` others. 0 or -errno."""
+cdef int aborted_append(const char* path, int64_t index, AbortedTransaction* entry) noexcept nogil:
+    """Write an entry after `index` others. 0 or -errno."""
     cdef uint8_t data[ENTRY_SIZE]
     cdef ssize_t written
     cdef int fd = file_open(path, O_WRONLY | O_CREAT, 0o600)
@@ -44,18 +44,18 @@ cdef int aborted_append(const char* path, int64_t place, AbortedTransaction* ent
     store_uint64(data + 10, entry.first_offset)
     store_uint64(data + 18, entry.last_offset)
     store_uint64(data + 26, entry.last_stable_offset)
-    written = file_pwrite(fd, data, ENTRY_SIZE, place * ENTRY_SIZE)
+    written = file_pwrite(fd, data, ENTRY_SIZE, index * ENTRY_SIZE)
     file_close(fd)
     return 0 if written >= 0 else <int>written
 
 
 cdef int64_t aborted_count(const char* path) noexcept nogil:
-    """How many entries a segment has; 0 when there is no file, or -errno."""
+    """Return how many entries a segment has; 0 when there is no file, or -errno."""
     return entries_in(path, ENTRY_SIZE)
 
 
 cdef int64_t aborted_newest(const char* path, int64_t count) noexcept nogil:
-    """Where the marker of the last of `count` entries stands, or -errno."""
+    """Return the offset of the marker of the last of `count` entries, or -errno."""
     cdef uint8_t offset[8]
     cdef ssize_t size
     cdef int fd = file_open(path, O_RDONLY, 0)
@@ -69,7 +69,7 @@ cdef int64_t aborted_newest(const char* path, int64_t count) noexcept nogil:
 
 
 cdef bint can_follow(const uint8_t* entry, int64_t marker_offset) noexcept nogil:
-    # Whether this can be an entry behind that of an older marker.
+    # Return whether this can be the entry after one whose marker is at `marker_offset`.
     cdef int64_t first = load_int64(entry + FIRST_OFFSET), last = load_int64(entry + LAST_OFFSET)
     return (entry[0] == 0 and entry[1] == 0 and load_int64(entry + PRODUCER_ID) >= 0
             and 0 <= first < last and marker_offset < last
@@ -77,9 +77,9 @@ cdef bint can_follow(const uint8_t* entry, int64_t marker_offset) noexcept nogil
 
 
 cdef int64_t aborted_truncate(const char* path, int64_t marker_offset) noexcept nogil:
-    """Keep the entries whose markers stand before an offset; how many those are, or -errno.
+    """Keep the entries whose markers are before an offset; return how many those are, or -errno.
 
-    What a power cut has left of others is no entry.
+    An invalid entry, left by a power cut, ends them.
     """
     cdef uint8_t data[ENTRY_SIZE]
     cdef ssize_t size = ENTRY_SIZE
@@ -101,7 +101,7 @@ cdef int64_t aborted_truncate(const char* path, int64_t marker_offset) noexcept 
 
 
 cdef bint aborted_is_whole(const char* path, int64_t base_offset) noexcept nogil:
-    """Whether a segment's file has entries that can be: in order, of that segment, none torn."""
+    """Return whether the entries of a segment's file are valid: in order, none torn, its own."""
     cdef int64_t count = aborted_count(path), place = 0, marker = base_offset - 1
     cdef uint8_t data[ENTRY_SIZE]
     cdef int fd
@@ -120,7 +120,7 @@ cdef bint aborted_is_whole(const char* path, int64_t base_offset) noexcept nogil
 
 cdef int aborted_find(const char* path, int64_t count, int64_t start, int64_t end,
                       AbortedList* into, bint* is_complete) noexcept nogil:
-    """Add those of `count` entries that overlap [start, end). 0 or -errno.
+    """Add the entries, of `count`, that overlap [start, end). 0 or -errno.
 
     `is_complete` is set when no later segment can have one.
     """
@@ -148,13 +148,13 @@ cdef int aborted_find(const char* path, int64_t count, int64_t start, int64_t en
 
 
 cdef int64_t first_from(int fd, int64_t count, int64_t start) noexcept nogil:
-    # The place of the first entry whose marker stands at an offset or behind it: they are in order.
+    # Return the index of the first entry whose marker is at or after an offset; they are sorted.
     cdef uint8_t data[8]
     cdef int64_t low = 0, middle
     while low < count:
         middle = (low + count) // 2
         if file_pread(fd, data, 8, middle * ENTRY_SIZE + LAST_OFFSET) < 8:
-            return low        # the read that follows finds out why
+            return low        # the caller's read reports the error
         if load_int64(data) < start:
             low = middle + 1
         else:
@@ -163,7 +163,7 @@ cdef int64_t first_from(int fd, int64_t count, int64_t start) noexcept nogil:
 
 
 cdef int list_add(AbortedList* into, const uint8_t* entry) noexcept nogil:
-    # The capacity is one of bytes.
+    # The capacity is in bytes.
     if not make_capacity(<void**>&into.entries, &into.capacity,
                          (into.count + 1) * sizeof(AbortedTransaction)):
         return -ENOMEM

@@ -3,13 +3,13 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 
 from broker._native.records.record_batch cimport BatchInfo
 
-# What a control batch says of the transaction of its producer.
+# The content of a control batch that ends its producer's transaction.
 cdef struct Marker:
     bint is_abort
     int32_t coordinator_epoch
 
 
-# A producer whose transactional batches of an epoch are taken.
+# A producer whose transactional batches of one epoch may be appended.
 cdef struct Admission:
     int64_t producer_id
     int16_t epoch
@@ -17,8 +17,9 @@ cdef struct Admission:
 
 cdef class Transactions:
     cdef dict open                       # producer id → first offset
-    cdef list ended                      # of (first offset, marker's offset), not yet all visible
-    # Few: of the transactions that are open in all the broker (limits.OPEN_TRANSACTIONS_MAX).
+    # Of (first offset, marker's offset), whose marker is not yet below the high watermark.
+    cdef list ended
+    # Few: open transactions are bounded for the whole broker (limits.OPEN_TRANSACTIONS_MAX).
     cdef Admission* admissions
     cdef int32_t admission_count
     cdef int32_t admission_capacity

@@ -1,13 +1,14 @@
-"""The transactions of one log that are not decided, or whose decision is not visible yet (KIP-98).
+"""The transactions of one log that are open, or whose marker is not visible yet (KIP-98).
 
-The coordinator admits a producer's transaction, once it has written down that this partition takes
-part in it, and dismisses it when it is decided: in between, the producer's batches of that epoch
-are taken, so that no late one opens a transaction that nobody would end (KIP-890).
+The coordinator admits a producer's transaction once it has recorded that this partition takes part
+in it, and dismisses it when it is committed or aborted. In between, the producer's batches of that
+epoch are accepted; a late batch is not, because it would open a transaction that is never ended
+(KIP-890).
 
 A producer's first transactional batch opens a transaction; the coordinator's control batch, its
-marker, ends it. Readers of committed records read up to the first offset of the oldest transaction
-that is still open (the last stable offset), and of one that has ended, until the high watermark has
-passed its marker.
+marker, ends it. Readers of committed records read up to the last stable offset: the first offset of
+the oldest transaction that is open, or that has ended with its marker at or above the high
+watermark.
 
 A marker is a control batch of one record (Kafka protocol guide, "Control Records"):
 
@@ -43,7 +44,7 @@ cdef class Transactions:
         free(self.admissions)
 
     cdef int admit(self, int64_t producer_id, int16_t epoch) except -1:
-        """Take a producer's transactional batches of an epoch, and no more of another one."""
+        """Accept a producer's transactional batches of an epoch, and of no other epoch."""
         cdef Admission* admission = self.admission_of(producer_id)
         cdef int32_t capacity
         cdef void* grown
@@ -62,14 +63,14 @@ cdef class Transactions:
         return 0
 
     cdef void dismiss(self, int64_t producer_id) noexcept:
-        """Take no more transactional batches of a producer."""
+        """Accept no more transactional batches of a producer."""
         cdef Admission* admission = self.admission_of(producer_id)
         if admission != NULL:
             self.admission_count -= 1
             admission[0] = self.admissions[self.admission_count]
 
     cdef bint admits(self, int64_t producer_id, int16_t epoch) noexcept:
-        """Whether a producer's transactional batches of an epoch are taken."""
+        """Return whether a producer's transactional batches of an epoch are accepted."""
         cdef Admission* admission = self.admission_of(producer_id)
         return admission != NULL and admission.epoch == epoch
 
@@ -81,13 +82,13 @@ cdef class Transactions:
         return NULL
 
     cdef void begin(self, int64_t producer_id, int64_t first_offset):
-        """The first of a producer's transactional batches was appended."""
+        """Open a transaction with a producer's first transactional batch."""
         if producer_id not in self.open:
             self.open[producer_id] = first_offset
             self.first_undecided = min(self.first_undecided, first_offset)
 
     cdef int64_t end(self, int64_t producer_id, int64_t marker_offset):
-        """A producer's marker was appended: where its transaction began, -1 if it had none."""
+        """End a producer's transaction by its marker; return its first offset, -1 without one."""
         self.dismiss(producer_id)
         first_offset = self.open.pop(producer_id, None)
         if first_offset is None:
@@ -96,11 +97,11 @@ cdef class Transactions:
         return first_offset
 
     cdef int64_t first_of(self, int64_t producer_id):
-        """Where a producer's open transaction began, -1 if it has none."""
+        """Return the first offset of a producer's open transaction, -1 if it has none."""
         return self.open.get(producer_id, -1)
 
     cdef int64_t first_open_after(self, int64_t marker_offset, int64_t producer_id):
-        """The last stable offset as it will be once a producer's marker is visible."""
+        """Return the last stable offset as it will be once a producer's marker is visible."""
         cdef int64_t first = marker_offset + 1
         for producer, first_offset in self.open.items():
             if producer != producer_id:
@@ -108,7 +109,7 @@ cdef class Transactions:
         return first
 
     cdef void reached(self, int64_t high_watermark):
-        """Everything below the high watermark is visible: also the markers there."""
+        """Remove ended transactions whose markers are below the high watermark."""
         if self.ended and self.ended[0][1] < high_watermark:
             self.ended = [each for each in self.ended if each[1] >= high_watermark]
             self.count_again()

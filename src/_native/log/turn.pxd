@@ -4,30 +4,30 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from broker._native.log.commit cimport CommitThread
 from broker._native.log.open_files cimport OpenFiles
 
-# What an append or a read came to; a protocol has its own code for each.
+# The result of an append or a read; each protocol maps it to its own error code.
 cdef enum LogStatus:
     LOG_OK = 0
     LOG_OFFLINE            # the disk failed, or the partition is gone
     LOG_OUT_OF_RANGE       # an offset below the log start or above the log end
     LOG_LOADING            # its files are not recovered yet
-    LOG_FULL               # the disk has no room: later, as it was asked
+    LOG_FULL               # the disk is full; the same request may be retried later
 
 cdef enum:    # kinds of Turn.events
     EVENT_ROLLED = 1           # the log has a new active segment
     EVENT_OFFLINE = 2          # its disk failed
-    EVENT_BROKEN = 3           # a reader has found a closed segment that makes no sense
+    EVENT_BROKEN = 3           # a reader has found invalid bytes in a sealed segment
 
-# One acknowledgement that waits until the log is visible up to an offset. Owned by whoever waits;
-# the log links it, and hands it back through Turn.finished.
+# One acknowledgement that waits until the high watermark reaches an offset. Owned by the waiting
+# request; the log links it and returns it through Turn.finished.
 cdef struct AckWaiter:
     AckWaiter* next
     int64_t offset             # ready when the high watermark reaches it
     void* owner                # opaque to the log
-    uint32_t place             # opaque: where in the owner's reply the error code stands
+    uint32_t place             # opaque: the position of the error code in the owner's reply
     LogStatus status
 
-# One reader's interest in one log. Linked into the log's list for as long as the owner likes; a
-# change of the log puts it on the owner's ready list once, however often the log changes.
+# One reader's interest in one log. It stays in the log's list until the owner removes it; a change
+# of the log puts it on the owner's ready list once, however often the log changes.
 cdef struct Watch:
     Watch* next
     Watch* previous
@@ -46,51 +46,51 @@ cdef struct WatchOwner:
 
 
 cdef class Turn:
-    """What one turn of the loop changed and what follows from it, for the whole broker."""
+    """The changes of one turn of the event loop and the work they cause, for the whole broker."""
     cdef public CommitThread commit
     cdef readonly OpenFiles files
     cdef public int64_t now_ms            # wall clock, set by the loop once a turn
-    cdef public int64_t steady_ms         # the same, but no step of the wall clock moves it: ages
-    cdef uint8_t* spare                   # what one log staged in, for the next one that stages
+    cdef public int64_t steady_ms         # monotonic clock, for ages; set likewise
+    cdef uint8_t* spare                   # a log's staging buffer, free for the next log
     cdef uint32_t spare_capacity
-    cdef list dirty                       # of AwaitedLog: staged bytes or an ack to arrange
-    cdef list aging                       # of AwaitedLog: bytes that flush.ms wants synced in time
+    cdef list dirty                       # of AwaitedLog: with staged bytes or a sync to start
+    cdef list aging                       # of AwaitedLog: with bytes to be synced within flush.ms
     cdef AckWaiter* finished
     cdef AckWaiter* finished_tail
     cdef WatchOwner* woken
     cdef WatchOwner* woken_tail
-    # Grows whenever a log begins or ends to load, goes offline or begins a leader epoch.
+    # Incremented when a log begins or ends loading, goes offline or begins a leader epoch.
     cdef public uint64_t log_changes
     cdef public list events               # (kind, PartitionLog), drained by core/broker.py
-    cdef public object schedule           # asks the loop for one more turn
-    cdef public object unfold             # (codec, payload, output) → size: unpacks a batch
-    cdef public int64_t unfolded_bytes_max
-    cdef public object unfold_sent        # the same of a producer's batch: what others can read
-    # What core/disk_space.py decides: room is taken before a batch is; clients' records, and then
-    # the broker's own, are refused.
-    cdef public bint is_tight
-    cdef public bint refuses_clients
-    cdef public bint is_read_only
-    cdef public object when_full          # asks for a look at the disk now; once until `retry_full`
-    cdef bint is_full_told
-    cdef list full                        # of AwaitedLog: staged bytes that found no room
-    cdef list wanting                     # of AwaitedLog: no descriptor or memory for their sync
-    cdef bint is_running                  # a turn is going on: its end will see to everything
+    cdef public object schedule           # called to have the loop run one more turn
+    cdef public object decompress         # (codec, payload, output) → size: decompresses a batch
+    cdef public int64_t decompressed_bytes_max
+    cdef public object decompress_sent    # the same for a producer's batch, with strict checks
+    # Set by core/disk_space.py as the disk fills up:
+    cdef public bint is_tight             # disk space is allocated before a batch is accepted
+    cdef public bint refuses_clients      # clients' records are refused
+    cdef public bint is_read_only         # and so are the broker's own
+    # Called when a write finds the disk full; once until `retry_full`.
+    cdef public object when_full
+    cdef bint is_full_reported
+    cdef list full                        # of AwaitedLog: staged bytes the disk has no space for
+    cdef list retry_queue                 # of AwaitedLog: no descriptor or memory for their sync
+    cdef bint is_running                  # a turn is running: its end handles all changes
     cdef bint is_requested
 
     cdef void forget(self, WatchOwner* owner) noexcept
     cdef bint has_work(self)
     cpdef request_end(self)
 
-    cdef void found_full(self)
+    cdef void report_full(self)
     cdef void flush(self)
     cdef void take_synced(self)
     cdef void finish(self, AckWaiter* waiter, LogStatus status) noexcept
-    cdef void retry_wanting(self)
+    cdef void retry_syncs(self)
 
 
-cdef inline bint is_wanting(int error) noexcept nogil:
-    """Whether something failed for want of descriptors or memory: that passes."""
+cdef inline bint is_transient(int error) noexcept nogil:
+    """Return whether an error is a lack of descriptors or memory, which is transient."""
     return error == -EMFILE or error == -ENFILE or error == -ENOMEM
 
 
@@ -101,19 +101,19 @@ cdef class AwaitedLog:
     cdef readonly int64_t high_watermark
     cdef readonly bint is_offline
     cdef readonly bint is_deleted
-    cdef readonly bint is_loading         # a thread recovers it: nothing else is to be looked at
+    cdef readonly bint is_loading         # a thread recovers it: nothing else may be accessed
     cdef AckWaiter* acks_head             # by offset
     cdef AckWaiter* acks_tail
     cdef Watch* watches
-    cdef list callbacks                   # of (offset, callable), from Python
+    cdef list callbacks                   # of (offset, callable), set by Python code
 
     cdef void flush(self) noexcept
     cdef void synced(self) noexcept
-    cdef void rest(self) noexcept
+    cdef void go_idle(self) noexcept
     cdef bint ages(self) noexcept
     cdef void reach(self, int64_t high_watermark) noexcept
-    cdef void let_go(self) noexcept
-    cdef void let_go_as(self, LogStatus status) noexcept
+    cdef void fail_waiters(self) noexcept
+    cdef void fail_waiters_with(self, LogStatus status) noexcept
     cdef void wait(self, AckWaiter* waiter) noexcept
     cdef void watch(self, Watch* watch) noexcept
     cdef void unwatch(self, Watch* watch) noexcept

@@ -1,13 +1,13 @@
-"""What a turn of the loop changed in the logs, and who waits for what.
+"""What a turn of the event loop changed in the logs, and the waiters.
 
-A turn writes for all dirty logs at its end, then lets go of those whom that, or a sync that has
-ended meanwhile, has given what they wait for:
+At its end, a turn writes the staged bytes of all dirty logs. Then it completes the waiters whose
+condition is now met, by that write or by a sync that has ended meanwhile:
 
-    an acknowledgement   waits for the high watermark to reach one offset; handed back by `finished`
-    a reader             watches any number of logs; put on `woken` once, however many of them grow
-    a callback           is Python's way to wait for an offset
+    an acknowledgement   waits for the high watermark to reach an offset; returned in `finished`
+    a reader             watches any number of logs; put on `woken` once, however many have changed
+    a callback           is called once an offset is reached; for Python code
 
-The first two are lists through the memory of those who wait: waiting costs no allocation here.
+The first two are intrusive lists, linked through the waiters: waiting allocates no memory here.
 """
 
 cimport cython
@@ -32,23 +32,23 @@ BROKEN = EVENT_BROKEN
 
 @cython.final
 cdef class Turn:
-    """What one turn of the loop changed and what follows from it, for the whole broker."""
+    """The changes of one turn of the event loop and the work they cause, for the whole broker."""
 
     def __cinit__(self, CommitThread commit):
         self.commit = commit
         self.files = OpenFiles()
-        self.unfolded_bytes_max = limits.DECOMPRESSED_BYTES_MIN
+        self.decompressed_bytes_max = limits.DECOMPRESSED_BYTES_MIN
         self.dirty = []
         self.aging = []
         self.full = []
-        self.wanting = []
+        self.retry_queue = []
         self.events = []
 
     def __dealloc__(self):
         free(self.spare)
 
     cdef void flush(self):
-        """Write what the turn staged; arrange what its acknowledgements wait for."""
+        """Write what the turn staged; advance high watermarks or start syncs."""
         cdef list dirty = self.dirty
         cdef AwaitedLog log
         if not dirty:
@@ -58,7 +58,7 @@ cdef class Turn:
             log.flush()
 
     cdef void take_synced(self):
-        """Let the logs whose sync has ended go on."""
+        """Pass the finished sync jobs to their logs."""
         cdef SyncJob* job = self.commit.take_finished()
         cdef SyncJob* next_job
         cdef AwaitedLog log
@@ -68,13 +68,13 @@ cdef class Turn:
             log.synced()
             Py_DECREF(log)
             job = next_job
-        self.retry_wanting()
+        self.retry_syncs()
 
-    cdef void retry_wanting(self):
-        """Have the logs whose sync found no descriptor or no memory begin it at a turn's end."""
-        if self.wanting:
-            self.dirty += self.wanting
-            self.wanting = []
+    cdef void retry_syncs(self):
+        """Restart, at the end of a turn, the syncs that lacked a descriptor or memory."""
+        if self.retry_queue:
+            self.dirty += self.retry_queue
+            self.retry_queue = []
             self.request_end()
 
     cdef void finish(self, AckWaiter* waiter, LogStatus status) noexcept:
@@ -87,7 +87,7 @@ cdef class Turn:
         self.finished_tail = waiter
 
     cdef void forget(self, WatchOwner* owner) noexcept:
-        """Take an owner that is about to end off the list of the woken."""
+        """Remove an owner that is about to be freed from the list of woken owners."""
         cdef WatchOwner* before = NULL
         cdef WatchOwner* other = self.woken
         if not owner.is_woken:
@@ -103,19 +103,19 @@ cdef class Turn:
             self.woken_tail = before
         owner.is_woken = False
 
-    cdef void found_full(self):
-        """A log has found no room on the disk."""
-        if not self.is_full_told and self.when_full is not None:
-            self.is_full_told = True
+    cdef void report_full(self):
+        """Call `when_full`: a log's write found the disk full."""
+        if not self.is_full_reported and self.when_full is not None:
+            self.is_full_reported = True
             self.when_full()
 
     def retry_full(self):
-        """Have the logs that keep what found no room write it at the end of a turn.
+        """Retry, at the end of a turn, the writes that found the disk full.
 
-        Where there is still none, who waits for it is told.
+        Waiters of writes that fail again are notified.
         """
         cdef AwaitedLog log
-        self.is_full_told = False
+        self.is_full_reported = False
         for log in self.full:
             if not log.is_offline and not log.is_deleted:
                 self.dirty.append(log)
@@ -125,27 +125,27 @@ cdef class Turn:
 
     @property
     def full_count(self):
-        """How many logs keep something that found no room."""
+        """How many logs keep staged bytes because the disk was full."""
         return len(self.full)
 
     cdef bint has_work(self):
         return self.dirty or self.finished != NULL or self.woken != NULL
 
     cpdef request_end(self):
-        """Have the loop end a turn soon, when something changed outside of one."""
+        """Schedule the end of a turn after a change outside of one."""
         if not self.is_running and not self.is_requested and self.schedule is not None:
             self.is_requested = True
             self.schedule()
 
     @property
     def aging_count(self):
-        """How many logs the next `sync_aged` looks at."""
+        """How many logs the next `sync_aged` examines."""
         return len(self.aging)
 
     def sync_aged(self, int64_t steady_ms):
-        """Begin the syncs that flush.ms asks for, when no append comes to do it.
+        """Start the syncs that are due by flush.ms when no append starts them.
 
-        So are those begun again that found no descriptor before.
+        Also restart those that lacked a descriptor or memory.
         """
         cdef AwaitedLog log
         cdef list aging = self.aging
@@ -154,39 +154,39 @@ cdef class Turn:
         for log in aging:
             if log.ages():
                 self.aging.append(log)
-        self.retry_wanting()
+        self.retry_syncs()
 
     def end(self):
-        """Write what is staged, where no loop runs (tests, tools)."""
+        """Write what is staged, for callers without an event loop (tests, tools)."""
         self.is_requested = False
         self.flush()
 
     def poll_synced(self):
-        """Take what the commit thread has finished (tests, and a broker that stops)."""
+        """Process finished sync jobs (for tests, and when the broker stops)."""
         self.take_synced()
 
 
 cdef class AwaitedLog:
-    """What a turn and those who wait know of a log; PartitionLog is one."""
+    """The part of a log that a turn and its waiters use; the base class of PartitionLog."""
 
     def __cinit__(self):
         self.callbacks = []
 
     cdef void flush(self) noexcept:
-        """Write what the turn staged; arrange what its acknowledgements wait for."""
+        """Write what the turn staged; advance the high watermark or start a sync."""
 
     cdef void synced(self) noexcept:
-        """Take the result of the sync that has ended."""
+        """Process the result of the sync that has ended."""
 
-    cdef void rest(self) noexcept:
-        """The log was not used for long: let go of its file once all of it is on the disk."""
+    cdef void go_idle(self) noexcept:
+        """Close the file of a log that is not in use, once all of it is on the disk."""
 
     cdef bint ages(self) noexcept:
-        """Have what is old enough synced. Whether there is more that will be."""
+        """Start a sync if one is due by flush.ms. Return whether unsynced bytes remain."""
         return False
 
     cdef void reach(self, int64_t high_watermark) noexcept:
-        """Move the high watermark and let go of everything that waited for it."""
+        """Move the high watermark and complete the waiters that it reaches."""
         cdef AckWaiter* waiter
         self.high_watermark = high_watermark
         while self.acks_head != NULL and self.acks_head.offset <= high_watermark:
@@ -197,11 +197,11 @@ cdef class AwaitedLog:
             self.call_back(True)
         self.wake()
 
-    cdef void let_go(self) noexcept:
-        # Nobody who waits for this log will get what it waits for.
-        self.let_go_as(LOG_OFFLINE)
+    cdef void fail_waiters(self) noexcept:
+        # Fail all waiters: their offsets will not be reached.
+        self.fail_waiters_with(LOG_OFFLINE)
 
-    cdef void let_go_as(self, LogStatus status) noexcept:
+    cdef void fail_waiters_with(self, LogStatus status) noexcept:
         cdef AckWaiter* waiter
         while self.acks_head != NULL:
             waiter = self.acks_head
@@ -212,13 +212,13 @@ cdef class AwaitedLog:
         self.turn.request_end()
 
     cdef void wait(self, AckWaiter* waiter) noexcept:
-        """Hand the waiter back through Turn.finished once its offset is visible."""
+        """Return the waiter through Turn.finished once the high watermark reaches its offset."""
         waiter.next = NULL
         cdef bint is_lost = self.is_offline or self.is_deleted
         if is_lost or waiter.offset <= self.high_watermark:
             self.turn.finish(waiter, LOG_OFFLINE if is_lost else LOG_OK)
             return
-        # Offsets are handed out in order, but a repeated batch waits for an older one.
+        # Offsets are assigned in order, but a duplicate batch waits for its original's offset.
         cdef AckWaiter* before
         if self.acks_head == NULL or waiter.offset < self.acks_head.offset:
             waiter.next = self.acks_head
@@ -281,12 +281,12 @@ cdef class AwaitedLog:
             watch = watch.next
 
     def begin_loading(self):
-        """Refuse everything until `end_loading`: a thread has the log to itself."""
+        """Refuse everything until `end_loading`: a recovery thread has exclusive access."""
         self.is_loading = True
         self.turn.log_changes += 1
 
     def end_loading(self):
-        """Serve what the thread has made of the log; who was refused is woken."""
+        """Serve the recovered log and wake its watchers."""
         self.is_loading = False
         self.turn.log_changes += 1
         if self.watches != NULL:
@@ -294,7 +294,8 @@ cdef class AwaitedLog:
             self.turn.request_end()
 
     def when_durable(self, int64_t offset, callback):
-        """Call back with True once the high watermark is at an offset, with False if it cannot."""
+        """Call back with True once the high watermark reaches an offset, with False if it cannot.
+        """
         if self.is_offline or self.is_deleted:
             callback(False)
         elif offset <= self.high_watermark:
@@ -307,14 +308,14 @@ cdef class AwaitedLog:
 
 
 cdef void call_reached(AwaitedLog log, list waiting, int64_t end, bint is_good) noexcept:
-    """Take out those of (offset, callback) whose offset is reached, or all if nothing will be
-    reached any more, and tell them. A callback may wait again, in the same list.
+    """Remove and call the (offset, callback) pairs whose offset is reached, or all pairs if none
+    will be reached any more. A callback may add to the same list.
     """
-    cdef list told = [each for each in waiting if not is_good or each[0] <= end]
+    cdef list due = [each for each in waiting if not is_good or each[0] <= end]
     waiting[:] = [each for each in waiting if is_good and each[0] > end]
-    for _, callback in told:
+    for _, callback in due:
         try:
             callback(is_good)
-        except Exception:  # one waiter's failure is not the others'
+        except Exception:  # the other waiters must still be called
             logger.exception("callback of a log failed topic=%s partition=%d", log.topic,
                              log.partition)

@@ -1,14 +1,14 @@
-"""The encoder of record batches (layout: record_batch.pyx), out of columns or of Python's objects.
+"""Encodes record batches (layout: record_batch.pyx) from columns or from Python objects.
 
-A record is measured before it is written, because its length stands first and as short as can be;
-what was measured is then stored without another check. The batch under way is a bytes object that
-nobody has seen yet: its records stand behind room for the header, which is filled in at the end,
-and what is too long for them is given back. So an uncompressed record is copied once.
+A record is measured before it is written, because its length comes first, as a varint; it is then
+stored without further checks. The current batch is a bytes object with no other reference: its
+records follow space for the header, which is filled in at the end, and the object is then shrunk to
+its size. So an uncompressed record is copied once.
 
     row -> put_row -> PUT_DONE
-                      PUT_GROW         a larger bytes object, then again
-                      PUT_FULL         the batch is finished, then again as the first of the next
-                      PUT_TOO_LARGE, PUT_BACKWARDS: the caller's mistake
+                      PUT_GROW         grow the bytes object, then retry
+                      PUT_FULL         finish the batch, then retry as the first row of the next
+                      PUT_TOO_LARGE, PUT_BACKWARDS: an error of the caller
 """
 
 from cpython.bytes cimport (
@@ -40,25 +40,25 @@ from broker.model.errors import Corrupt, LimitExceeded
 
 
 cdef extern from "Python.h":
-    # A reference that is counted by hand: _PyBytes_Resize wants to be the only one who has it.
+    # References counted by hand: _PyBytes_Resize requires the only one.
     PyObject* new_bytes "PyBytes_FromStringAndSize"(const char* bytes, Py_ssize_t size) except NULL
     int _PyBytes_Resize(PyObject** bytes, Py_ssize_t size) except -1
     void Py_XDECREF(PyObject* thing)
     Py_ssize_t Py_REFCNT(PyObject* thing)
-    # The same as cpython.bytes and cpython.tuple have, of things that somebody else holds.
+    # The same as in cpython.bytes and cpython.tuple, for borrowed references.
     bint is_plain_bytes "PyBytes_CheckExact"(PyObject* thing)
     const char* bytes_of "PyBytes_AS_STRING"(PyObject* thing)
     Py_ssize_t size_of "PyBytes_GET_SIZE"(PyObject* thing)
-    PyObject* item_of "PyTuple_GET_ITEM"(PyObject* tuple, Py_ssize_t place)
+    PyObject* item_of "PyTuple_GET_ITEM"(PyObject* tuple, Py_ssize_t index)
 
 cdef enum:
     NULL_SIZE = 1                 # -1 as a varint
-    MAPPED_MIN = 128 << 10        # glibc's M_MMAP_THRESHOLD when a program starts
-    LARGE_MEMORY = 8 << 20         # largest batch that is served from what was given back
+    MAPPED_MIN = 128 << 10        # glibc's initial M_MMAP_THRESHOLD
+    LARGE_MEMORY = 8 << 20        # the largest batch allocated from freed heap memory
     CAPACITY_MIN = 512            # most batches of a coordinator are smaller
-    RECORD_OVERHEAD = 24          # bytes around key and value, seldom more: a guess for capacities
+    RECORD_OVERHEAD = 24          # bytes of a record besides key and value: estimate for capacities
     OFFSET_DELTA_MAX = 0x7FFFFFFF
-    SEQUENCES = 0x80000000        # a sequence number is followed by zero at 2^31
+    SEQUENCES = 0x80000000        # sequence numbers wrap to zero at 2^31
 
 cdef enum PutStatus:
     PUT_DONE = 0
@@ -67,16 +67,16 @@ cdef enum PutStatus:
     PUT_TOO_LARGE
     PUT_BACKWARDS
 
-# The batch under way.
+# The current batch.
 cdef struct Batch:
     uint8_t* bytes
     int64_t capacity
     int64_t limit
-    int64_t size                 # bytes that stand, the room for the header included
-    int64_t needed               # bytes that the row which did not fit would have made of it
+    int64_t size                 # bytes written, including the space for the header
+    int64_t needed               # its size with the row that did not fit
     int32_t record_count
-    bint keeps_offsets           # every row brings its own
-    bint has_last_offset         # of this batch or of the one before
+    bint keeps_offsets           # every row has its own offset
+    bint has_last_offset         # of this batch or of the previous one
     int64_t base_offset
     int64_t last_offset
     int64_t base_timestamp
@@ -89,7 +89,7 @@ cdef inline int64_t content_size(const Content* content) noexcept nogil:
 
 
 cdef inline void copy_bytes(uint8_t* into, const uint8_t* data, int64_t size) noexcept nogil:
-    """Copy; what is as short as most keys without a call, by two loads that may overlap."""
+    """Copy bytes; up to 16, as most keys have, without a call, by two loads that may overlap."""
     cdef uint64_t[2] longs
     cdef uint32_t[2] ints
     if size > 16:
@@ -120,7 +120,7 @@ cdef inline uint8_t* store_content(uint8_t* into, const Content* content) noexce
 
 
 cdef int64_t headers_size(const Headers* headers, int64_t limit) noexcept nogil:
-    """Return the bytes that the headers take; above the limit it stops counting."""
+    """Return the size of the headers; counting stops above the limit."""
     cdef int64_t size = varint_size(<uint64_t>headers.count << 1), i
     for i in range(headers.count):
         size += content_size(&headers.items[i].key) + content_size(&headers.items[i].value)
@@ -138,7 +138,7 @@ cdef void store_headers(uint8_t* into, const Headers* headers) noexcept nogil:
 
 
 cdef inline PutStatus put_row(Batch* batch, const Row* row) noexcept nogil:
-    """Add a record to the batch, or say why not."""
+    """Add a record to the batch; or return why it was not added."""
     cdef int64_t timestamp = row.timestamp if row.has_timestamp else batch.timestamp
     cdef int64_t offset_delta = batch.record_count
     cdef int64_t base_timestamp = batch.base_timestamp if batch.record_count else timestamp
@@ -154,7 +154,7 @@ cdef inline PutStatus put_row(Batch* batch, const Row* row) noexcept nogil:
         if <uint64_t>row.offset - <uint64_t>batch.base_offset > OFFSET_DELTA_MAX:
             return PUT_FULL
         offset_delta = row.offset - batch.base_offset
-    # Any two times may meet: the difference wraps, as it does where it is added again.
+    # The difference of any two timestamps wraps, and so does the sum of the reader.
     timestamp_delta = zigzag(<int64_t>(<uint64_t>timestamp - <uint64_t>base_timestamp))
     body = (1 + varint_size(timestamp_delta) + varint_size(<uint64_t>offset_delta << 1)
             + content_size(&row.key) + content_size(&row.value)
@@ -166,7 +166,7 @@ cdef inline PutStatus put_row(Batch* batch, const Row* row) noexcept nogil:
             return PUT_GROW
         return PUT_FULL if batch.record_count else PUT_TOO_LARGE
     next = store_varint(batch.bytes + batch.size, <uint64_t>body << 1)
-    next[0] = 0    # attributes: none is in use
+    next[0] = 0    # attributes: none are defined
     next = store_varint(next + 1, timestamp_delta)
     next = store_varint(next, <uint64_t>offset_delta << 1)
     next = store_content(next, &row.key)
@@ -188,8 +188,8 @@ cdef inline PutStatus put_row(Batch* batch, const Row* row) noexcept nogil:
 
 cdef int64_t put_rows(Batch* batch, const Columns* columns, int64_t number, Row* row,
                       SourceStatus* source_status, PutStatus* put_status) noexcept nogil:
-    """Add the rows from `number` on; return the one that was not added and why, or the count."""
-    # Copies that nothing else points to: a store of a byte need not have changed them.
+    """Add the rows from `number` on; return the first not added, with the reason, or the count."""
+    # Local copies: the compiler knows that stores of bytes do not change them.
     cdef Batch batch_here = batch[0]
     cdef Row row_here = row[0]
     cdef SourceStatus read = SOURCE_READ
@@ -213,11 +213,11 @@ cdef bint large_memory_is_kept = False
 
 
 cdef void keep_large_memory() noexcept:
-    """Have memory for batches come from what was given back, not from fresh pages of the system.
+    """Make the allocator reuse freed memory for batches instead of mapping fresh pages.
 
-    Touching fresh pages costs several times what the records cost (120 ns each instead of 17 at
-    100 bytes). glibc maps them for every request that is larger than the largest one that was
-    mapped and has been given back; so one is, untouched. Other allocators lose nothing by it.
+    Page faults of fresh pages cost several times as much as encoding (120 ns per record instead of
+    17 at 100 bytes). glibc maps fresh pages for every block larger than the largest mapping that
+    was ever freed; so a large one is allocated and freed untouched. Other allocators ignore that.
     """
     global large_memory_is_kept
     if not large_memory_is_kept:
@@ -227,16 +227,16 @@ cdef void keep_large_memory() noexcept:
 
 @final
 cdef class BatchEncoder:
-    """Batches out of rows: append as often as you like, then take them with `finish`.
+    """Encodes rows to batches: append any number of times, then call `finish`.
 
-    Not for two threads at a time. After an exception the encoder is of no more use.
+    Not thread-safe. After an exception the encoder cannot be used any more.
     """
 
     cdef Batch batch
     cdef Row row
     cdef Headers headers
-    cdef PyObject* buffer            # what batch.bytes points into; of nobody else
-    cdef int64_t row_number          # of all that were appended
+    cdef PyObject* buffer            # batch.bytes points into it; the only reference
+    cdef int64_t row_number          # count of all rows appended
     cdef int16_t attributes
     cdef int32_t leader_epoch
     cdef int64_t append_time         # ms; of log append time
@@ -245,18 +245,18 @@ cdef class BatchEncoder:
     cdef int64_t base_sequence
     cdef object compress
     cdef list batches
-    cdef list kept                   # what was made of the present row's objects
+    cdef list kept                   # converted objects of the present row, kept alive
     cdef bint is_busy
-    cdef int64_t full_size           # of the batch before, which had no room for the present row
+    cdef int64_t full_size           # of the last batch that was full
 
     def __cinit__(self, *, int64_t batch_bytes_max, int64_t timestamp, base_offset=0,
                   int16_t attributes=0, int32_t leader_epoch=-1, int64_t producer_id=-1,
                   int16_t producer_epoch=-1, int32_t base_sequence=-1, compress=None):
-        """Set what all batches share.
+        """Set the header fields of all batches.
 
         `attributes` are those of the batches; with a codec in them `compress` is called with the
         records of a batch as a memoryview, and returns bytes. With a base offset of None every row
-        must bring its offset. `timestamp` (ms) is that of rows that bring none.
+        must have an offset. `timestamp` (ms) is that of rows without one.
         """
         if not BATCH_HEADER_SIZE < batch_bytes_max <= BATCH_SIZE_MAX:
             raise ValueError(f"batches of at most {batch_bytes_max} bytes: expected "
@@ -343,16 +343,16 @@ cdef class BatchEncoder:
         return batches
 
     cdef int enter(self) except -1:
-        # Rows and what compresses are Python code, which may come back here.
+        # The iteration of rows and `compress` are Python code, which may call this encoder.
         if self.is_busy:
-            raise RuntimeError("this encoder is at work")
+            raise RuntimeError("this encoder is already in use")
         self.is_busy = True
         return 0
 
-    # ---- rows of Python's objects ----------------------------------------------------------------
+    # ---- rows of Python objects ------------------------------------------------------------------
 
     cdef int take_row(self, object item) except -1:
-        """Point the row at what an object has, which lives until the row has been put."""
+        """Point the row at an object's content, which stays alive until the row has been put."""
         cdef tuple parts
         cdef Py_ssize_t count
         if self.kept:
@@ -419,7 +419,7 @@ cdef class BatchEncoder:
     # ---- batches ---------------------------------------------------------------------------------
 
     cdef int make_room(self, PutStatus status, int64_t guessed) except -1:
-        """Do what a row needs that was not put; a guess says how many bytes are still to come."""
+        """Make room for a row that was not put; `guessed` estimates the bytes of all rows left."""
         if status == PUT_TOO_LARGE:
             raise LimitExceeded(f"row {self.row_number}: a batch of {self.batch.needed} bytes or "
                                 f"more, allowed are {self.batch.limit}")
@@ -451,7 +451,7 @@ cdef class BatchEncoder:
         try:
             _PyBytes_Resize(&self.buffer, <Py_ssize_t>size)
         except MemoryError:
-            self.begin_batch()    # The old one went, too.
+            self.begin_batch()    # the old buffer is freed as well
             raise
         self.batch.bytes = <uint8_t*>PyBytes_AS_STRING(<object>self.buffer)
         self.batch.capacity = size
@@ -489,7 +489,7 @@ cdef class BatchEncoder:
         return whole
 
     cdef int disown(self) except -1:
-        """Go on with a copy: what compresses has kept a view of the batch."""
+        """Continue with a copy: `compress` has kept a view of the batch."""
         cdef PyObject* copy = new_bytes(<const char*>self.batch.bytes,
                                         <Py_ssize_t>self.batch.capacity)
         Py_XDECREF(self.buffer)
@@ -532,7 +532,7 @@ cdef class BatchEncoder:
 
 
 cdef inline bint take_plain(Content* content, PyObject* thing) noexcept:
-    """Point at bytes or None; False for whatever else it is."""
+    """Point at bytes or None; return False for any other type."""
     if is_plain_bytes(thing):
         content.data = <const uint8_t*>bytes_of(thing)
         content.size = size_of(thing)
@@ -542,7 +542,7 @@ cdef inline bint take_plain(Content* content, PyObject* thing) noexcept:
 
 
 cdef int64_t guess(const Columns* columns, int64_t number) noexcept:
-    """Guess how many bytes the rows from `number` on will take: a hint, whatever they hold."""
+    """Estimate how many bytes the rows from `number` on will take."""
     cdef int64_t rows = columns.count - number
     cdef int64_t content = columns.keys.data_size + columns.values.data_size
     return rows * RECORD_OVERHEAD + <int64_t>(<double>content * rows / columns.count)

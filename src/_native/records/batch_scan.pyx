@@ -1,7 +1,7 @@
-"""Reads headers and counts, without a row per record: what is in these bytes, and is it sound.
+"""Reads batch headers, and counts and validates batches, without decoding records.
 
-A row of `scan_headers` is a BatchHeader below, in the machine's own byte order and alignment;
-ROW_FORMAT says the same to Python's struct module.
+A row of `scan_headers` is a BatchHeader below, in native byte order and alignment; ROW_FORMAT is
+its format for Python's struct module.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -57,7 +57,7 @@ ROW_FORMAT = "=6q4iIhhb7x"
 
 
 cdef class _Scan:
-    # Entry after entry of somebody's bytes.
+    # Iterates over the entries (batches and messages) of a buffer.
     cdef Py_buffer view
     cdef bint has_view
     cdef Cursor cursor
@@ -89,14 +89,14 @@ cdef class _Scan:
         raise Corrupt(f"batch: {batch_status_text(status)}", self.position())
 
     cdef bint has_cut(self) noexcept:
-        """Whether there is the head of an entry, but not the rest: `info` has it then."""
+        """Return whether only the head of the next entry exists, which is then in `info`."""
         return self.cursor.left > 0 and self.info.size > 0 and 0 <= self.info.magic <= 2
 
 
 def scan_headers(data, bint cut=False):
     """Return (rows, end): a BatchHeader for each batch or message, and where the last one ends.
 
-    With `cut` a last one that is cut short has a row too, if all of its head is there.
+    With `cut`, a last one that is incomplete has a row too, if its head is complete.
 
     Raises:
         Corrupt: bytes that begin neither a batch nor a message.
@@ -135,29 +135,28 @@ cdef int put_header(Column rows, BatchInfo* info, Py_ssize_t position) except -1
 
 @final
 cdef class Audit:
-    """What was counted so far, over all the bytes that were given in order.
+    """Counts over all bytes so far, which must be given in order.
 
-    A batch whose CRC or records are wrong is counted as such, and its header is trusted no further
-    than for its length.
+    Of a batch whose CRC or records are wrong, only the length in the header is used.
     """
 
-    cdef readonly int64_t batches             # batches and messages, whatever is wrong with them
-    cdef readonly int64_t records             # by their headers; a wrapper's are not known
+    cdef readonly int64_t batches             # batches and messages, valid or not
+    cdef readonly int64_t records             # by their headers; those of a wrapper are unknown
     cdef readonly int64_t size                # bytes
     cdef readonly int64_t compressed_batches
     cdef readonly int64_t compressed_size     # bytes of those
     cdef readonly int64_t control_batches
     cdef readonly int64_t transactional_batches
-    cdef readonly int64_t crc_errors          # batches whose CRC does not fit
-    cdef readonly int64_t damaged_batches     # whose counts do not fit their records
-    cdef readonly int64_t gaps                # places where offsets are missing (compaction)
-    cdef readonly int64_t missing_offsets     # how many are missing there, INT64_MAX: or more
-    cdef readonly int64_t disorders           # batches that begin before the end of the last
+    cdef readonly int64_t crc_errors          # batches with a wrong CRC
+    cdef readonly int64_t damaged_batches     # batches whose counts do not match their records
+    cdef readonly int64_t gaps                # gaps between offsets (compaction)
+    cdef readonly int64_t missing_offsets     # offsets in those gaps, at most INT64_MAX
+    cdef readonly int64_t disorders           # batches that begin before the previous one ends
     cdef readonly int64_t max_timestamp       # ms, -1 before any
-    cdef readonly int64_t min_timestamp       # the least base timestamp, ms, -1 before any
+    cdef readonly int64_t min_timestamp       # smallest base timestamp, ms, -1 before any
     cdef readonly int64_t first_offset        # -1 before any
-    cdef readonly int64_t next_offset         # behind the last record, -1 before any
-    cdef bint has_begun                       # whether any header was believed
+    cdef readonly int64_t next_offset         # after the last record, -1 before any
+    cdef bint has_begun                       # whether any valid batch was counted
 
     def __cinit__(self):
         self.first_offset = self.next_offset = self.max_timestamp = self.min_timestamp = -1
@@ -168,8 +167,8 @@ cdef class Audit:
                 f"{self.damaged_batches} damaged, {self.gaps} gaps, {self.disorders} disorders>")
 
     @property
-    def is_sound(self):
-        """Whether every CRC and count fitted and no offset went back."""
+    def is_valid(self):
+        """Whether all CRCs and counts are right and offsets ascend."""
         return not (self.crc_errors or self.damaged_batches or self.disorders)
 
     cdef int add(self, _Scan scan) except -1:
@@ -184,11 +183,11 @@ cdef class Audit:
         elif status != BATCH_OK:
             self.damaged_batches += 1
         else:
-            self.believe(info)
+            self.count(info)
         return 0
 
-    cdef void believe(self, BatchInfo* info) noexcept:
-        """Count what the header of a sound batch says."""
+    cdef void count(self, BatchInfo* info) noexcept:
+        """Add the header of a valid batch to the counts."""
         if info.attributes & ATTRIBUTE_CODEC:
             self.compressed_batches += 1
             self.compressed_size += <int64_t>info.size
@@ -203,7 +202,7 @@ cdef class Audit:
         self.has_begun = True
 
     cdef void follow(self, BatchInfo* info) noexcept:
-        """Compare the offsets with those before; where a wrapper begins, only its end tells."""
+        """Compare the offsets with those before; the first offset of a wrapper is unknown."""
         cdef uint64_t missing
         if not self.has_begun:
             self.first_offset = info.base_offset
@@ -218,7 +217,7 @@ cdef class Audit:
 
 
 cdef BatchStatus check_entry(const uint8_t* entry, BatchInfo* info) noexcept nogil:
-    """Return BATCH_CRC, or BATCH_COUNT when the lengths that can be seen do not fit."""
+    """Return BATCH_CRC for a wrong CRC, BATCH_COUNT when uncompressed lengths do not match."""
     cdef Message message
     cdef Cursor cursor
     cdef BatchStatus status, fields
@@ -238,10 +237,10 @@ cdef BatchStatus check_entry(const uint8_t* entry, BatchInfo* info) noexcept nog
 
 
 def audit(data, Audit state=None):
-    """Return (counts, end): the state with what these bytes hold, and the end of the last batch.
+    """Return (counts, end): the state with these bytes added, and the end of the last batch.
 
     Raises:
-        Corrupt: bytes that begin neither a batch nor a message; the counts hold what came before.
+        Corrupt: bytes that begin neither a batch nor a message; the counts have what precedes them.
     """
     cdef _Scan scan = _Scan(data)
     cdef Audit counts = Audit() if state is None else state

@@ -8,9 +8,9 @@ from broker._native.records.record_batch cimport BatchInfo
 cdef class WalkedTransactions:
     cdef list aborted            # (first offset, producer id, marker's offset), ascending
     cdef Py_ssize_t seen
-    cdef dict aborting           # producer → its aborted transaction that is open here
-    cdef set observed            # producers of those that had batches
-    cdef list kept               # aborted ones that had batches, at their markers
+    cdef dict aborting           # producer → its aborted transaction that is open at this batch
+    cdef set observed            # producers whose aborted transaction had batches
+    cdef list kept               # aborted transactions that had batches, added at their markers
     cdef set committing          # producers with records of a transaction that was not aborted
 
     cdef bint is_aborted(self, const BatchInfo* info) except -1
@@ -19,18 +19,18 @@ cdef class WalkedTransactions:
 
 
 cdef class BatchWalk:
-    cdef object unfold
-    cdef int64_t unfolded_bytes_max
-    cdef Column unfolded
+    cdef object decompress
+    cdef int64_t decompressed_bytes_max
+    cdef Column decompressed
     cdef WalkedTransactions transactions
-    cdef const uint8_t* start    # of the bytes at hand
-    cdef Cursor cursor           # what follows the batch
-    cdef const uint8_t* batch    # where we are, and what its header says
+    cdef const uint8_t* start    # of the input
+    cdef Cursor cursor           # the bytes after the batch
+    cdef const uint8_t* batch    # the current batch, and its header
     cdef BatchInfo info
-    cdef int64_t next_offset     # where the next batch may begin
+    cdef int64_t next_offset     # the lowest valid base offset of the next batch
 
     cdef int set_input(self, const uint8_t* data, Py_ssize_t size) except -1
     cdef bint advance(self) except -1
     cdef Cursor records(self) except *
-    cdef int unfold_records(self, int codec, Cursor* records) except -1
+    cdef int decompress_records(self, int codec, Cursor* records) except -1
     cdef Py_ssize_t position(self) noexcept

@@ -1,8 +1,7 @@
-"""Whole batches of a log's bytes, checked one after another, and what becomes of transactions.
+"""Iterates over the batches of a log for a rewrite: checks them, and follows transactions.
 
-For those who read a log to write it anew. Every CRC is checked, offsets ascend, and what a header
-says of its records is believed only after they were read: damaged bytes are Corrupt, a batch that
-is cut short ends the bytes at hand.
+Every CRC is checked, offsets must ascend, and a header's record count is used only after the
+records were read. Damaged bytes raise Corrupt; an incomplete batch ends the input.
 """
 
 from cpython.memoryview cimport PyMemoryView_FromMemory
@@ -35,16 +34,16 @@ from broker.model.errors import CodecError, Corrupt, LimitExceeded
 cdef int32_t record_size_min = limits.RECORD_BYTES_MIN
 
 cdef enum:
-    FOLDED_RATIO = 16            # room for what a batch may unfold to, before it is known
+    COMPRESSION_RATIO = 16       # initial estimate of a batch's decompressed size
     ABORT_MARKER = 0             # the type in a control record's key; 1 is a commit
     CONTROL_KEY_SIZE = 4         # int16 version, int16 type
 
 
 @final
 cdef class WalkedTransactions:
-    """Which are open at the batch we are at, as Kafka's cleaner follows them.
+    """The transactions that are open at the current batch, as in Kafka's cleaner.
 
-    `aborted` has (producer id, first offset, marker's offset) of each aborted one.
+    `aborted` has (producer id, first offset, marker's offset) of each aborted transaction.
     """
 
     def __cinit__(self, aborted=()):
@@ -64,7 +63,7 @@ cdef class WalkedTransactions:
         return 0
 
     cdef bint is_aborted(self, const BatchInfo* info) except -1:
-        """Whether a data batch belongs to an aborted transaction."""
+        """Return whether a data batch belongs to an aborted transaction."""
         self.follow(info)
         if info.attributes & ATTRIBUTE_TRANSACTIONAL == 0:
             return False
@@ -75,12 +74,13 @@ cdef class WalkedTransactions:
         return False
 
     cdef bint is_done(self, const BatchInfo* info, Cursor records) except -1:
-        """Whether a control batch is the marker of a transaction that has no batch left here."""
+        """Return whether a control batch is the marker of a transaction without remaining batches.
+        """
         cdef RecordFields fields
         self.follow(info)
         if not (info.record_count > 0 and record_take(&records, &fields)
                 and fields.key.length >= CONTROL_KEY_SIZE):
-            return False    # of a kind that is not known here: it stays
+            return False    # an unknown kind of control batch is kept
         if load_int16(fields.key.start + 2) == ABORT_MARKER:
             transaction = self.aborting.pop(info.producer_id, None)
             if info.producer_id not in self.observed:
@@ -95,11 +95,11 @@ cdef class WalkedTransactions:
 
 
 cdef class BatchWalk:
-    """`unfold(codec, data, output)` unfolds into a buffer and returns the size."""
+    """`decompress(codec, data, output)` decompresses into a buffer and returns the size."""
 
-    def __cinit__(self, *_, unfold, int64_t unfolded_bytes_max, aborted=(), **__):
-        self.unfold = unfold
-        self.unfolded_bytes_max = min(unfolded_bytes_max, <int64_t>INT32_MAX)
+    def __cinit__(self, *_, decompress, int64_t decompressed_bytes_max, aborted=(), **__):
+        self.decompress = decompress
+        self.decompressed_bytes_max = min(decompressed_bytes_max, <int64_t>INT32_MAX)
         self.transactions = WalkedTransactions(aborted)
         self.next_offset = 0
 
@@ -109,7 +109,7 @@ cdef class BatchWalk:
         return 0
 
     cdef Py_ssize_t position(self) noexcept:
-        """Where the batch stands in the bytes at hand."""
+        """Return the position of the batch in the input."""
         return self.batch - self.start
 
     cdef bint advance(self) except -1:
@@ -133,42 +133,43 @@ cdef class BatchWalk:
         return True
 
     cdef Cursor records(self) except *:
-        """Return the bytes of the batch's records, unfolded if need be; until the next call."""
+        """Return the batch's records, decompressed if necessary; valid until the next call."""
         cdef Cursor records
         cdef int codec = self.info.attributes & ATTRIBUTE_CODEC
         records.next = self.batch + BATCH_HEADER_SIZE
         records.left = self.info.size - BATCH_HEADER_SIZE
         if codec and records.left:
-            self.unfold_records(codec, &records)
+            self.decompress_records(codec, &records)
         if <size_t>self.info.record_count > records.left // record_size_min:
             raise Corrupt(f"batch: {self.info.record_count} records in {records.left} bytes",
                           self.position())
         return records
 
-    cdef int unfold_records(self, int codec, Cursor* records) except -1:
+    cdef int decompress_records(self, int codec, Cursor* records) except -1:
         cdef Py_ssize_t room, count
         source = PyMemoryView_FromMemory(
             <char*>records.next, <Py_ssize_t>records.left, PyBUF_READ)
-        room = min(<int64_t>records.left * FOLDED_RATIO, self.unfolded_bytes_max)
+        room = min(<int64_t>records.left * COMPRESSION_RATIO, self.decompressed_bytes_max)
         while True:
-            if self.unfolded is None:
-                self.unfolded = column_new(COLUMN_BYTE, room)
-            self.unfolded.count = 0
-            self.unfolded.reserve(room)
-            room = min(self.unfolded.capacity, self.unfolded_bytes_max)
-            output = PyMemoryView_FromMemory(<char*>self.unfolded.data, room, PyBUF_WRITE)
+            if self.decompressed is None:
+                self.decompressed = column_new(COLUMN_BYTE, room)
+            self.decompressed.count = 0
+            self.decompressed.reserve(room)
+            room = min(self.decompressed.capacity, self.decompressed_bytes_max)
+            output = PyMemoryView_FromMemory(<char*>self.decompressed.data, room, PyBUF_WRITE)
             try:
-                count = self.unfold(codec, source, output)
+                count = self.decompress(codec, source, output)
                 break
             except LimitExceeded:
-                if room == self.unfolded_bytes_max:
-                    raise LimitExceeded(f"batch: unfolds to more than the {room} bytes allowed",
-                                        self.position()) from None
-                room = min(2 * room, self.unfolded_bytes_max)
+                if room == self.decompressed_bytes_max:
+                    raise LimitExceeded(
+                        f"batch: decompresses to more than the {room} bytes allowed",
+                        self.position()) from None
+                room = min(2 * room, self.decompressed_bytes_max)
             except CodecError as error:
                 raise type(error)(f"batch: {error.reason}", self.position()) from None
         if not 0 <= count <= room:
-            raise SystemError(f"{count} bytes unfolded into {room}")
-        records.next = <const uint8_t*>self.unfolded.data
+            raise SystemError(f"{count} bytes decompressed into {room}")
+        records.next = <const uint8_t*>self.decompressed.data
         records.left = <size_t>count
         return 0

@@ -1,8 +1,8 @@
-"""Spans to what Arrow calls a binary array: offsets, bytes one after another, a validity bitmap.
+"""Converts spans to an Arrow binary array: offsets, contiguous bytes, a validity bitmap.
 
 Layout (Arrow columnar format, "Variable-size Binary Layout"): int32 offsets, one more than there
 are values; the values' bytes; a bit per value, lowest first, 0 for null, absent when none is null.
-Arrow's binary type wants the bytes contiguous, so this is the one place that copies them.
+Arrow's binary type requires contiguous bytes, so values are copied here, and nowhere else.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -16,7 +16,7 @@ from broker._native.records.column cimport (
 from broker.model.errors import LimitExceeded
 
 cdef enum:
-    STRIDE = 16    # bytes copied at once, where there is room behind both ends
+    STRIDE = 16    # bytes copied at once, if source and target have so many
     NO_TIMESTAMP = -1    # of a record, ms
 
 
@@ -63,7 +63,7 @@ def gather(data, Column start not None, Column length not None, dict reuse=None)
 def microseconds(Column timestamp not None, dict reuse=None):
     """Return (microseconds, validity or None, null count) of a column of milliseconds.
 
-    Microseconds are Arrow's unit for what Spark reads; -1 ms is Kafka's word for no time: null.
+    Spark reads Arrow timestamps in microseconds; -1 ms means no timestamp in Kafka: null.
     """
     cdef Column scaled = column_reuse(reused(reuse, "values"), COLUMN_INT64, timestamp.count)
     cdef Column validity = None
@@ -118,8 +118,8 @@ cdef void copy_values(const uint8_t* data, Py_ssize_t data_size, const int32_t* 
         if <Py_ssize_t>start[i] + length[i] > last_stride or length[i] > 512:
             memcpy(target, source, <size_t>length[i])
         else:
-            # Whole strides: the target has room for one more than its values need, and what is
-            # written too much, the next value overwrites.
+            # Whole strides: the target has space for one more than its values need, and the next
+            # value overwrites excess bytes.
             at = 0
             while at < length[i]:
                 memcpy(target + at, source + at, STRIDE)

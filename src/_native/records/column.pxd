@@ -10,10 +10,10 @@ cdef enum ColumnKind:
 
 cdef class Column:
     cdef void* data
-    cdef readonly Py_ssize_t count       # items that hold a value
-    cdef Py_ssize_t capacity             # items there is room for
+    cdef readonly Py_ssize_t count       # items that have a value
+    cdef Py_ssize_t capacity             # items that fit into the memory
     cdef readonly Py_ssize_t item_size   # bytes
-    cdef int exports                     # views alive: the memory may not move
+    cdef int exports                     # count of views; while there are any, memory may not move
     cdef int kind
     cdef Py_ssize_t shape[1]
     cdef Py_ssize_t strides[1]

@@ -1,9 +1,9 @@
-"""An array of numbers in memory of our own, which Python reads through the buffer protocol.
+"""An array of numbers that Python reads through the buffer protocol.
 
-numpy, pyarrow and memoryview take it without a copy, and neither is needed to make one. The memory
-starts on a cache line, so that Arrow's kernels may load it in vectors. While a view is alive the
-memory neither moves nor changes hands: `column_reuse` takes over the memory of a column that
-nobody looks at any more, because touching fresh pages costs more than filling them.
+numpy, pyarrow and memoryview use it without a copy, and none of them is needed to create one. The
+memory begins on a cache line, so that Arrow's kernels can load it in vectors. While a view exists
+the memory is neither moved nor reused: `column_reuse` reuses the memory of a column without views,
+because page faults of fresh memory cost more than filling it.
 """
 
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_WRITABLE
@@ -37,7 +37,7 @@ cdef class Column:
         return self.count
 
     def __buffer__(self, int flags):
-        """Return a view, under the name that Python 3.12 gives it (PEP 688)."""
+        """Return a view, as in Python 3.12 (PEP 688)."""
         return memoryview(self)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
@@ -46,7 +46,7 @@ cdef class Column:
         self.shape[0] = self.count
         self.strides[0] = self.item_size
         view.obj = self
-        view.buf = self.data if self.data != NULL else <void*>FORMATS  # Arrow aborts at a null
+        view.buf = self.data if self.data != NULL else <void*>FORMATS  # Arrow aborts for NULL
         view.len = self.count * self.item_size
         view.itemsize = self.item_size
         view.readonly = 1
@@ -62,12 +62,13 @@ cdef class Column:
         self.exports -= 1
 
     cdef int reserve(self, Py_ssize_t capacity) except -1:
-        """Have room for so many items; the values so far stay. Only while nobody looks."""
+        """Allocate memory for `capacity` items, keeping the values. Requires that no view exists.
+        """
         cdef void* memory = NULL
         if capacity <= self.capacity and self.data != NULL:
             return 0
         if self.exports:
-            raise BufferError("a Column that is looked at cannot grow")
+            raise BufferError("a Column with views cannot grow")
         if posix_memalign(&memory, CACHE_LINE, <size_t>(max(capacity, 1) * self.item_size)):
             raise MemoryError
         if self.count:
@@ -78,7 +79,7 @@ cdef class Column:
         return 0
 
     cdef int grow(self, Py_ssize_t count) except -1:
-        """Have room for `count` items in all, doubling, so that growing one by one costs little."""
+        """Allocate memory for `count` items, at least doubling, so that growing by one is cheap."""
         if count > self.capacity:
             self.reserve(max(count, 2 * self.capacity))
         return 0
@@ -93,7 +94,7 @@ cdef Column column_new(int kind, Py_ssize_t capacity):
 
 
 cdef Column column_reuse(Column old, int kind, Py_ssize_t capacity):
-    """Return an empty column: the old one's memory in a new object if nobody looks at it."""
+    """Return an empty column, with the memory of the old one if that has no views."""
     cdef Column column
     if old is None or old.exports or old.kind != kind or old.capacity < capacity:
         return column_new(kind, capacity)

@@ -1,14 +1,14 @@
-"""Batches and message sets to columns: headers first, then the records of what is wanted.
+"""Decodes batches and message sets to columns.
 
-One call makes two passes over the bytes. The first reads headers only: where the last whole batch
-ends, which batches can hold what is asked for, how many rows they have at most and whether any is
-compressed. The second checks the CRC, unfolds, and lets rows.pyx write the rows.
+One call makes two passes over the bytes. The first reads headers only: it finds where the last
+whole batch ends, which batches may have requested records, how many rows they have at most and
+whether any is compressed. The second checks CRCs, decompresses, and lets rows.pyx write the rows.
 
-Spans count from the input when none of the wanted batches is compressed. Else from memory of our
-own, to which all of them are unfolded or copied: one buffer either way.
+Spans are positions in the input when none of the requested batches is compressed. Otherwise they
+are positions in a buffer to which all of them are decompressed or copied: one buffer in any case.
 
-    entry    what stands in the input: a version 2 batch, or a message of magic 0 or 1
-    wanted   neither a control batch nor aborted nor outside of the ranges
+    entry    of the input: a version 2 batch, or a message of magic 0 or 1
+    wanted   neither a control batch, nor aborted, nor outside of the ranges
 """
 
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBUF_WRITE, PyBuffer_Release
@@ -58,19 +58,19 @@ from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated
 cdef enum:
     OFFSET, TIMESTAMP, TIMESTAMP_TYPE, KEY_START, KEY_LENGTH, VALUE_START, VALUE_LENGTH
     HEADER_END, HEADER_KEY_START, HEADER_KEY_LENGTH, HEADER_VALUE_START, HEADER_VALUE_LENGTH
-    UNFOLDED
+    DECOMPRESSED
     COLUMNS
 
 cdef tuple NAMES = (
     "offset", "timestamp", "timestamp_type", "key_start", "key_length", "value_start",
     "value_length", "header_end", "header_key_start", "header_key_length", "header_value_start",
-    "header_value_length", "unfolded",
+    "header_value_length", "decompressed",
 )
 cdef int[13] KINDS = [
     COLUMN_INT64, COLUMN_INT64, COLUMN_INT8, COLUMN_INT32, COLUMN_INT32, COLUMN_INT32,
     COLUMN_INT32, COLUMN_INT32, COLUMN_INT32, COLUMN_INT32, COLUMN_INT32, COLUMN_INT32, COLUMN_BYTE,
 ]
-# What may be asked for, and the first and last of the arrays that it is.
+# The columns that may be requested, and the first and last of their arrays.
 cdef dict GROUPS = {
     "offset": (OFFSET, OFFSET),
     "timestamp": (TIMESTAMP, TIMESTAMP),
@@ -84,23 +84,23 @@ COLUMN_NAMES = tuple(GROUPS)
 cdef int32_t record_size_min = limits.RECORD_BYTES_MIN
 
 cdef enum:
-    FOLDED_RATIO = 16            # room for what a batch may unfold to, before it is known
+    COMPRESSION_RATIO = 16       # initial estimate of a batch's decompressed size
     ABORT_MARKER = 0             # the type in a control record's key; 1 is a commit
     CONTROL_KEY_SIZE = 4         # int16 version, int16 type
 
 
-def decode_columns(data, columns, unfold, *, bytes_max, bint check_crc=True,
+def decode_columns(data, columns, decompress, *, bytes_max, bint check_crc=True,
                    min_offset=None, max_offset=None, min_timestamp=None, max_timestamp=None,
                    key_filter=None, aborted=None, dict reuse=None, bint is_strict=False):
-    """Return (rows, end, data, arrays): arrays by name, and what their spans index.
+    """Return (rows, end, data, arrays): arrays by name, and the data that their spans index.
 
-    `unfold(codec, data, output)` unfolds a batch into a buffer and returns the size; it raises
-    LimitExceeded when the buffer is too small. `end` is the position behind the last whole batch.
-    When strict, control batches are read as well, offsets must ascend within what the header says,
-    and nothing may be cut short; "offset" must be one of the columns.
+    `decompress(codec, data, output)` decompresses a batch into a buffer and returns the size; it
+    raises LimitExceeded when the buffer is too small. `end` is the position after the last whole
+    batch. When strict, control batches are read as well, offsets must ascend within the header's
+    range, and nothing may be incomplete; "offset" must be one of the columns.
     """
     cdef _Decoder decoder = _Decoder(data)
-    decoder.unfold = unfold
+    decoder.decompress = decompress
     decoder.check_crc = check_crc
     decoder.is_strict = is_strict
     decoder.bytes_max = min(bound("bytes_max", bytes_max), INT32_MAX)
@@ -110,7 +110,7 @@ def decode_columns(data, columns, unfold, *, bytes_max, bint check_crc=True,
     decoder.filter.max_offset = bound("max_offset", max_offset, INT64_MAX)
     decoder.filter.min_timestamp = bound("min_timestamp", min_timestamp, INT64_MIN)
     decoder.filter.max_timestamp = bound("max_timestamp", max_timestamp, INT64_MAX)
-    # Not as one chain of `is`: Cython 3.3 negates no more than the first link of it.
+    # Not a chained `is`: Cython 3.3 negates only its first link.
     decoder.filter.is_set = (min_offset is not None or max_offset is not None
                              or min_timestamp is not None or max_timestamp is not None)
     if key_filter is not None:
@@ -125,7 +125,7 @@ def decode_columns(data, columns, unfold, *, bytes_max, bint check_crc=True,
 
 
 cdef int64_t bound(str name, value, default=None) except? -1:
-    """Return a bound that the caller set, or what holds where there is none."""
+    """Return a bound that the caller has set, or the default."""
     number = index(default if value is None else value)
     if not INT64_MIN <= number <= INT64_MAX:
         raise ValueError(f"{name} {number}, expected 64 bits")
@@ -137,22 +137,22 @@ cdef class _Decoder:
     cdef object data
     cdef Py_buffer view
     cdef bint has_view
-    cdef object unfold
+    cdef object decompress
     cdef bint check_crc
     cdef bint is_strict
     cdef int64_t bytes_max
     cdef Filter filter
     cdef KeyFilter keys
     cdef list aborted            # (first offset, producer id), ascending; None: keep all
-    cdef set aborting            # producers with an aborted transaction open where we are
+    cdef set aborting            # producers with an aborted transaction open at this batch
     cdef size_t aborted_seen
-    cdef size_t end              # behind the last whole entry
+    cdef size_t end              # after the last whole entry
     cdef Py_ssize_t rows_max     # of uncompressed batches: bounded by their bytes
-    cdef size_t folded           # bytes of the compressed ones
+    cdef size_t compressed       # bytes of the compressed ones
     cdef size_t plain            # bytes of the others
-    cdef int64_t copied          # of those, what has been copied to stand beside unfolded ones
+    cdef int64_t copied          # bytes of those copied to the buffer of decompressed ones
     cdef list columns            # Column or None, by the enum above
-    cdef Py_ssize_t capacity     # rows the arrays have room for
+    cdef Py_ssize_t capacity     # rows that fit into the arrays
     cdef Rows rows
 
     def __cinit__(self, data):
@@ -177,7 +177,7 @@ cdef class _Decoder:
         while self.next_entry(&cursor, &info):
             if self.may_want(&info):
                 if info.attributes & ATTRIBUTE_CODEC:
-                    self.folded += info.size
+                    self.compressed += info.size
                 else:
                     self.plain += info.size
                     self.rows_max += self.plausible_count(&info, entry)
@@ -194,7 +194,7 @@ cdef class _Decoder:
         return cursor
 
     cdef bint next_entry(self, Cursor* cursor, BatchInfo* info) except -1:
-        """Step over the next whole entry; False at the end, or before one that is cut short."""
+        """Step over the next whole entry; False at the end, or before an incomplete one."""
         cdef const uint8_t* entry = cursor.next
         cdef BatchStatus status = entry_take(cursor, info)
         if status == BATCH_OK:
@@ -207,7 +207,7 @@ cdef class _Decoder:
         return place - <const uint8_t*>self.view.buf
 
     cdef bint may_want(self, BatchInfo* info) noexcept:
-        """Whether the header leaves open that records of this entry are asked for."""
+        """Return whether this entry may have requested records, by its header."""
         if info.attributes & ATTRIBUTE_CONTROL and info.magic == 2 and not self.is_strict:
             return False
         if not self.filter.is_set:
@@ -220,7 +220,7 @@ cdef class _Decoder:
                 and batch_last_offset(info) >= self.filter.min_offset)
 
     cdef Py_ssize_t plausible_count(self, BatchInfo* info, const uint8_t* entry) except -1:
-        """Return the number of records, having checked that so many fit."""
+        """Return the number of records, checked against the entry's size."""
         cdef size_t room = info.size - BATCH_HEADER_SIZE if info.magic == 2 else info.size
         self.must_hold(info, room, entry)
         return info.record_count
@@ -242,10 +242,10 @@ cdef class _Decoder:
             first, last = GROUPS[name]
             for i in range(first, last + 1):
                 self.columns[i] = column_reuse(reuse.get(NAMES[i]), KINDS[i], self.rows_max)
-        if self.folded:
-            self.columns[UNFOLDED] = column_reuse(
-                reuse.get("unfolded"), COLUMN_BYTE,
-                self.plain + min(self.bytes_max, <int64_t>(self.folded * FOLDED_RATIO)))
+        if self.compressed:
+            self.columns[DECOMPRESSED] = column_reuse(
+                reuse.get("decompressed"), COLUMN_BYTE,
+                self.plain + min(self.bytes_max, <int64_t>(self.compressed * COMPRESSION_RATIO)))
         self.capacity = self.rows_max
         self.point()
         return 0
@@ -254,7 +254,7 @@ cdef class _Decoder:
         return NULL if self.columns[i] is None else (<Column>self.columns[i]).data
 
     cdef int point(self) except -1:
-        """Have the rows written to where the arrays are now."""
+        """Set the pointers for writing rows to the present memory of the arrays."""
         cdef Rows* rows = &self.rows
         rows.offset = <int64_t*>self.memory(OFFSET)
         rows.timestamp = <int64_t*>self.memory(TIMESTAMP)
@@ -269,7 +269,7 @@ cdef class _Decoder:
         rows.header_value_start = <int32_t*>self.memory(HEADER_VALUE_START)
         rows.header_value_length = <int32_t*>self.memory(HEADER_VALUE_LENGTH)
         if rows.header_end != NULL:
-            # Memory that was taken over may be larger in one column than in the next.
+            # Reused memory may be larger in one column than in the next.
             rows.header_capacity = min([
                 (<Column>self.columns[i]).capacity
                 for i in range(HEADER_KEY_START, HEADER_VALUE_LENGTH + 1)])
@@ -285,7 +285,7 @@ cdef class _Decoder:
         return self.point()
 
     cdef int have_headers(self) except -1:
-        """Double the room for headers."""
+        """Double the capacity for headers."""
         self.resize(HEADER_KEY_START, HEADER_VALUE_LENGTH, self.rows.header_count,
                     max(1024, 2 * self.rows.header_capacity))
         return self.point()
@@ -320,7 +320,7 @@ cdef class _Decoder:
         return 0
 
     cdef bint is_left_out(self, BatchInfo* info, const uint8_t* entry) except -1:
-        """Whether a batch of version 2 is control records or aborted: where its CRC fits."""
+        """Return whether a version 2 batch is a control batch or aborted; check its CRC if so."""
         cdef bint is_control = info.attributes & ATTRIBUTE_CONTROL != 0
         if is_control and not self.is_strict and self.check_crc:
             self.must_fit(batch_check_crc(entry, info), entry)
@@ -331,7 +331,8 @@ cdef class _Decoder:
         return is_control and not self.is_strict
 
     cdef bint is_aborted(self, BatchInfo* info, const uint8_t* entry) except -1:
-        """Follow the transactions as a consumer does (KIP-98), and say if this batch is dropped."""
+        """Follow the transactions as a consumer does (KIP-98); return whether to drop this batch.
+        """
         cdef Py_ssize_t seen = <Py_ssize_t>self.aborted_seen
         if self.aborting is None:
             self.aborting = set()
@@ -355,11 +356,12 @@ cdef class _Decoder:
         cdef BatchStatus checked = BATCH_OK
         cdef RowStatus status = ROWS_OK
         cdef Py_ssize_t headers_before = self.rows.header_count
-        if self.folded or info.attributes & ATTRIBUTE_CODEC:
+        if self.compressed or info.attributes & ATTRIBUTE_CODEC:
             if check_crc:
                 self.must_fit(batch_check_crc(entry, info), entry)
             check_crc = False
-            payload = self.unfold_payload(info.attributes & ATTRIBUTE_CODEC, payload, &size, entry)
+            payload = self.decompress_payload(
+                info.attributes & ATTRIBUTE_CODEC, payload, &size, entry)
         self.must_hold(info, size, entry)
         self.have_room(info.record_count)
         while True:
@@ -386,7 +388,7 @@ cdef class _Decoder:
 
     cdef int check_offsets(self, Py_ssize_t count, int64_t least, int64_t greatest,
                            const uint8_t* entry) except -1:
-        """Refuse a batch whose records, the last so many rows, do not ascend between these."""
+        """Check that the offsets of the last `count` rows ascend within [least, greatest]."""
         cdef Py_ssize_t row
         for row in range(self.rows.count - count, self.rows.count):
             if not least <= self.rows.offset[row] <= greatest:
@@ -415,8 +417,8 @@ cdef class _Decoder:
         self.must_fit(status, entry)
         if message.attributes & ATTRIBUTE_CODEC:
             return self.read_wrapper(&message, entry)
-        if self.folded:
-            cursor.next = self.unfold_payload(0, entry, &size, entry)
+        if self.compressed:
+            cursor.next = self.decompress_payload(0, entry, &size, entry)
             cursor.left = size
             self.must_fit(message_take(&cursor, &message), entry)
         self.have_room(1)
@@ -435,7 +437,7 @@ cdef class _Decoder:
         cdef int64_t last, count = 0
         cdef const uint8_t* start = wrapper.value.start
         if size > 0:
-            start = self.unfold_payload(
+            start = self.decompress_payload(
                 wrapper.attributes & ATTRIBUTE_CODEC, start, &size, entry)
         last = self.check_inner(wrapper, start, size, entry, &count)
         self.have_room(count)
@@ -452,7 +454,7 @@ cdef class _Decoder:
                 basis.offset = inner.offset
             elif last > 0:
                 basis.offset = sum_wrapped(wrapper.offset, sum_wrapped(inner.offset, -last))
-            else:    # all zero, as some old clients write them: then the place counts
+            else:    # all zero, as some old clients write them: then count the messages
                 basis.offset = sum_wrapped(basis.offset, 1)
             row_put(&basis, &inner.key, &inner.value, &self.filter, &self.rows)
         if self.is_strict:
@@ -485,60 +487,61 @@ cdef class _Decoder:
             raise Corrupt("message set: no inner messages, in the wrapper", self.position(entry))
         return last
 
-    # ---- what is compressed ----------------------------------------------------------------------
+    # ---- compressed batches ----------------------------------------------------------------------
 
-    cdef const uint8_t* unfold_payload(self, int codec, const uint8_t* payload, size_t* size,
-                                       const uint8_t* entry) except NULL:
-        """Append the unfolded bytes to our memory; return where they are and set their size."""
-        cdef Column unfolded = self.columns[UNFOLDED]
-        cdef Py_ssize_t start = unfolded.count
+    cdef const uint8_t* decompress_payload(self, int codec, const uint8_t* payload, size_t* size,
+                                           const uint8_t* entry) except NULL:
+        """Append the decompressed bytes to the buffer; return their start and set their size."""
+        cdef Column decompressed = self.columns[DECOMPRESSED]
+        cdef Py_ssize_t start = decompressed.count
         cdef Py_ssize_t count
         if codec == 0:
             count = <Py_ssize_t>size[0]
             self.copied += count
-            if count > unfolded.capacity - start:
-                self.have_bytes(unfolded, count, entry)
-            memcpy(<uint8_t*>unfolded.data + start, payload, size[0])
+            if count > decompressed.capacity - start:
+                self.have_bytes(decompressed, count, entry)
+            memcpy(<uint8_t*>decompressed.data + start, payload, size[0])
         else:
-            count = self.unfold_into(unfolded, codec, payload, size[0], entry)
-        unfolded.count = start + count
+            count = self.decompress_into(decompressed, codec, payload, size[0], entry)
+        decompressed.count = start + count
         size[0] = <size_t>count
-        self.rows.origin = <const uint8_t*>unfolded.data
+        self.rows.origin = <const uint8_t*>decompressed.data
         return self.rows.origin + start
 
-    cdef Py_ssize_t unfold_into(self, Column unfolded, int codec, const uint8_t* payload,
-                                size_t size, const uint8_t* entry) except -1:
+    cdef Py_ssize_t decompress_into(self, Column decompressed, int codec, const uint8_t* payload,
+                                    size_t size, const uint8_t* entry) except -1:
         cdef Py_ssize_t room, count
         source = PyMemoryView_FromMemory(<char*>payload, <Py_ssize_t>size, PyBUF_READ)
         while True:
-            room = min(unfolded.capacity, self.allowed()) - unfolded.count
+            room = min(decompressed.capacity, self.allowed()) - decompressed.count
             output = PyMemoryView_FromMemory(
-                <char*>unfolded.data + unfolded.count, room, PyBUF_WRITE)
+                <char*>decompressed.data + decompressed.count, room, PyBUF_WRITE)
             try:
-                count = self.unfold(codec, source, output)
+                count = self.decompress(codec, source, output)
             except LimitExceeded:
-                self.have_bytes(unfolded, room + 1, entry)
+                self.have_bytes(decompressed, room + 1, entry)
                 continue
             except CodecError as error:
                 raise type(error)(f"batch: {error.reason}", self.position(entry)) from None
             if not 0 <= count <= room:
-                raise SystemError(f"{count} bytes unfolded into {room}")
+                raise SystemError(f"{count} bytes decompressed into {room}")
             return count
 
     cdef int64_t allowed(self) noexcept:
-        """How large our memory may be now: what is copied is no less in the input."""
+        """Return the limit of the buffer's size: copied bytes do not count, the input has them."""
         return min(self.bytes_max + self.copied, INT32_MAX)
 
-    cdef int have_bytes(self, Column unfolded, Py_ssize_t more, const uint8_t* entry) except -1:
-        """Grow our memory so that `more` bytes fit, up to what the caller allowed."""
-        if unfolded.count + more > self.allowed():
-            raise LimitExceeded(f"batch: unfolds to more than the {self.bytes_max} bytes allowed",
-                                self.position(entry))
-        unfolded.reserve(min(self.bytes_max + <int64_t>self.plain, INT32_MAX,
-                             max(unfolded.count + more, 2 * unfolded.capacity)))
+    cdef int have_bytes(self, Column decompressed, Py_ssize_t more, const uint8_t* entry) except -1:
+        """Grow the buffer so that `more` bytes fit, up to the caller's limit."""
+        if decompressed.count + more > self.allowed():
+            raise LimitExceeded(
+                f"batch: decompresses to more than the {self.bytes_max} bytes allowed",
+                self.position(entry))
+        decompressed.reserve(min(self.bytes_max + <int64_t>self.plain, INT32_MAX,
+                             max(decompressed.count + more, 2 * decompressed.capacity)))
         return 0
 
-    # ---- what comes of it ------------------------------------------------------------------------
+    # ---- the result ------------------------------------------------------------------------------
 
     cdef tuple result(self):
         cdef int i
@@ -550,10 +553,10 @@ cdef class _Decoder:
                 continue
             if i <= HEADER_END:
                 column.count = self.rows.count
-            elif i < UNFOLDED:
+            elif i < DECOMPRESSED:
                 column.count = self.rows.header_count
             arrays[NAMES[i]] = column
-        data = self.data if self.columns[UNFOLDED] is None else self.columns[UNFOLDED]
+        data = self.data if self.columns[DECOMPRESSED] is None else self.columns[DECOMPRESSED]
         return self.rows.count, self.end, data, arrays
 
 

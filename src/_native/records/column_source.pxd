@@ -1,8 +1,8 @@
-"""What an encoder reads its records from: a Row at a time, out of columns of somebody else's.
+"""Reads rows for an encoder from columns of the caller.
 
-`row_read` is the only door. What it stores in a Row has been compared with the buffer that it
-points into, and read once: the owner may change a column meanwhile, that changes what is encoded
-and nothing else.
+All reads go through `row_read`. What it stores in a Row has been compared with the bounds of the
+buffer it points into, and is read only once: if the owner changes a column meanwhile, other records
+are encoded, and nothing else happens.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -23,7 +23,7 @@ cdef struct Headers:
     int64_t capacity
     Header* items            # for free()
 
-# Small, and pointed to by nobody who is not inlined: a loop keeps it in registers.
+# Small, and only passed to inlined functions, so that a loop keeps it in registers.
 cdef struct Row:
     Content key
     Content value
@@ -47,7 +47,7 @@ cdef struct ContentColumn:
     const int32_t* ends_32
     const int64_t* ends_64
     const uint8_t* validity      # a bit per row, lowest first; NULL: no row is null
-    int64_t validity_first       # which of its bits is row 0
+    int64_t validity_first       # the bit of row 0
 
 cdef struct HeaderColumns:
     int form                     # of the ends below, never spans
@@ -56,7 +56,7 @@ cdef struct HeaderColumns:
     bint starts_at_zero          # row 0 is from 0 to ends[0], as in our own columns
     const uint8_t* validity
     int64_t validity_first
-    int64_t count                # headers that there are
+    int64_t count                # of headers
     ContentColumn keys
     ContentColumn values
 
@@ -69,7 +69,7 @@ cdef struct Columns:
     const int64_t* timestamps
     const uint8_t* timestamps_validity
     int64_t timestamps_validity_first
-    int64_t timestamp_units      # of them make a millisecond
+    int64_t timestamp_units      # units per millisecond
 
 cdef enum SourceStatus:
     SOURCE_READ = 0
@@ -82,8 +82,8 @@ cdef enum SourceStatus:
     SOURCE_NO_MEMORY
 
 
-cdef inline bint is_valid(const uint8_t* validity, int64_t place) noexcept nogil:
-    return validity == NULL or (validity[place >> 3] >> (place & 7)) & 1
+cdef inline bint is_valid(const uint8_t* validity, int64_t bit) noexcept nogil:
+    return validity == NULL or (validity[bit >> 3] >> (bit & 7)) & 1
 
 
 cdef inline bint content_read(
@@ -116,7 +116,7 @@ cdef inline bint content_read(
 
 
 cdef inline bint headers_reserve(Headers* headers, int64_t count) noexcept nogil:
-    """Have room for so many; False when there is no memory."""
+    """Allocate memory for `count` headers; False when there is none."""
     cdef Header* more
     if count <= headers.capacity:
         return True
@@ -177,7 +177,7 @@ cdef inline SourceStatus row_read(const Columns* columns, int64_t number, Row* r
 
 
 cdef inline int64_t floor_divide(int64_t value, int64_t by) noexcept nogil:
-    # A time before 1970 belongs to the millisecond that it is in, not to the one nearer to zero.
+    # Round a timestamp before 1970 down, not towards zero.
     cdef int64_t quotient
     if by == 1:
         return value

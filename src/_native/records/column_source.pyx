@@ -1,7 +1,7 @@
-"""Columns of records, of whatever makes them: our own Columns, Arrow's arrays, numpy's.
+"""Columns of records for an encoder: Columns of the decoder, Arrow arrays or numpy arrays.
 
-What is held here is looked at once: the forms are known, the arrays have an item for every row.
-The items are judged where they are read, in `row_read`.
+The types and lengths of the arrays are checked here, once. Their items are checked when they are
+read, in `row_read`.
 """
 
 from cpython.buffer cimport PyBuffer_IsContiguous
@@ -32,11 +32,11 @@ cdef const char* SIGNED_FORMATS = b"ilqn"
 
 @final
 cdef class ColumnSource:
-    """Rows for an encoder: columns that are there are named, all others are null.
+    """Rows for an encoder; columns that are not set are null.
 
-    Nothing is copied: every buffer is held, and must not shrink, until the source is gone.
-    The names are "key", "value", "header_key" and "header_value". Whatever cannot be the columns
-    of `count` rows is a TypeError or ValueError; what a column holds is judged when it is encoded.
+    Nothing is copied: every buffer is held, and must not shrink, as long as the source exists.
+    The names are "key", "value", "header_key" and "header_value". Anything that cannot be a column
+    of `count` rows is a TypeError or ValueError; the content is checked when it is encoded.
     """
 
     def __cinit__(self, Py_ssize_t count):
@@ -59,7 +59,7 @@ cdef class ColumnSource:
         column.form = CONTENT_SPANS
 
     def ends(self, str name, data, ends, *, validity=None, Py_ssize_t validity_first=0):
-        """Set a column of Arrow: row i is data[ends[i]:ends[i + 1]]; the ends are int32 or int64.
+        """Set an Arrow column: row i is data[ends[i]:ends[i + 1]]; the ends are int32 or int64.
 
         Bit `validity_first` + i of the validity says whether row i is not null.
         """
@@ -81,14 +81,14 @@ cdef class ColumnSource:
         column.form = CONTENT_ENDS_32 if view.itemsize == 4 else CONTENT_ENDS_64
 
     def header_ends(self, ends):
-        """Say which headers row i has: those from ends[i - 1] (row 0: from 0) to ends[i]; int32."""
+        """Set the headers of row i: from ends[i - 1] (row 0: from 0) to ends[i]; int32."""
         cdef HeaderColumns* headers = self.new_headers()
         headers.ends_32 = <const int32_t*>self.hold_numbers("header_end", ends, 4, self.count).buf
         headers.starts_at_zero = True
         headers.form = CONTENT_ENDS_32
 
     def header_lists(self, ends, *, validity=None, Py_ssize_t validity_first=0):
-        """Say it as Arrow's lists do: one more int32 or int64 than rows; a null has no headers."""
+        """Set the headers as Arrow lists: one more int32 or int64 than rows; null: no headers."""
         cdef HeaderColumns* headers = self.new_headers()
         cdef const Py_buffer* view = self.hold_numbers("headers", ends, 0, self.count + 1)
         cdef const uint8_t* bits = self.hold_bits("headers", validity, validity_first, self.count)
@@ -99,7 +99,7 @@ cdef class ColumnSource:
         headers.form = CONTENT_ENDS_32 if view.itemsize == 4 else CONTENT_ENDS_64
 
     def timestamps(self, values, *, int64_t units=1, validity=None, Py_ssize_t validity_first=0):
-        """Set int64 timestamps, so many `units` to a millisecond; null: the encoder's own."""
+        """Set int64 timestamps of `units` per millisecond; null: the encoder's timestamp."""
         cdef const Py_buffer* view = self.hold_numbers("timestamp", values, 8, self.count)
         cdef const uint8_t* bits = self.hold_bits("timestamp", validity, validity_first, self.count)
         if units <= 0:
@@ -110,11 +110,11 @@ cdef class ColumnSource:
         self.columns.timestamp_units = units
 
     def offsets(self, values):
-        """Set the int64 offsets that the records have in their log."""
+        """Set the int64 offsets of the records in their log."""
         cdef const Py_buffer* view = self.hold_numbers("offset", values, 8, self.count)
         self.columns.offsets = <const int64_t*>view.buf
 
-    # A column is set once and then stands: what has been checked is what will be read.
+    # A column can be set only once: what was checked is what will be read.
 
     cdef ContentColumn* new_column(self, str name) except NULL:
         cdef ContentColumn* column
@@ -129,12 +129,12 @@ cdef class ColumnSource:
         else:
             raise ValueError(f"no column is named {name}")
         if column.form != CONTENT_NULL:
-            raise ValueError(f"{name} is there already")
+            raise ValueError(f"{name} is already set")
         return column
 
     cdef HeaderColumns* new_headers(self) except NULL:
         if self.columns.headers.form != CONTENT_NULL:
-            raise ValueError("headers are there already")
+            raise ValueError("headers are already set")
         return &self.columns.headers
 
     cdef int count_headers(self, Py_ssize_t count) except -1:
@@ -183,7 +183,7 @@ cdef class ColumnSource:
         cdef object view = memoryview(exporter)
         cdef const Py_buffer* buffer = PyMemoryView_GET_BUFFER(view)
         if not PyBuffer_IsContiguous(<Py_buffer*>buffer, b"C"):
-            raise ValueError("a column's memory is in pieces: expected a contiguous buffer")
+            raise ValueError("a column's memory is not contiguous")
         self.held.append(view)
         return buffer
 

@@ -1,20 +1,20 @@
-"""Compaction of a log's bytes: the newest record of each key stays, offsets never change.
+"""Compacts a log: keeps the newest record of each key; offsets never change.
 
-One pass reads the log twice. `KeyCollector` notes the offset of every key's newest record in the
-part that is dirty, as far as the map has room; `RecordFilter` then goes over the log from its
-beginning up to there and writes it anew:
+One pass reads the log twice. `KeyCollector` records the offset of every key's newest record in the
+dirty part, until the map is full; `RecordFilter` then rewrites the log from its beginning up to
+there:
 
-    a record stays      when the map has no newer one of its key; those without a key go
-    a tombstone stays   (a null value) as long, and then until its batch's delete horizon
-    a batch             that loses nothing is copied byte for byte. One that loses some keeps base
-                        offset, last offset delta, sequence and base timestamp, so that those that
-                        stay are copied as they are. One that loses all goes; the last of a live
-                        producer leaves its header behind, with the sequence that comes next.
-    a control batch     stays as long as its transaction has records here, then until its horizon
+    a record          is kept when the map has no newer one of its key; without a key it is removed
+    a tombstone       (a null value) likewise, but only until its batch's delete horizon
+    a batch           that loses no record is copied byte for byte. One that loses some keeps base
+                      offset, last offset delta, sequence and base timestamp, so that its other
+                      records are copied unchanged. One that loses all is removed; of the last one
+                      of a live producer the header is kept, for its sequence.
+    a control batch   is kept as long as its transaction has records, then until its horizon
 
-The delete horizon (KIP-534) is the time up to which a tombstone or marker must stay for readers to
-see it: now + delete.retention.ms when it is first cleaned. It takes the place of the base
-timestamp, bit 6 of the attributes says so, and the records' timestamps count from it.
+The delete horizon (KIP-534) is the time up to which a tombstone or marker must be kept for readers
+to see it: now + delete.retention.ms when it is first cleaned. It replaces the base timestamp, which
+bit 6 of the attributes indicates, and the records' timestamp deltas are relative to it.
 
 Source: Kafka's Cleaner and MemoryRecords.filterTo; KIP-98 (empty batches), KIP-534.
 """
@@ -52,12 +52,12 @@ from broker.model.errors import Corrupt
 
 cdef enum WalkStatus:
     WALK_DONE
-    WALK_FULL            # the map has no room for the next key
-    WALK_DAMAGED         # records that do not fit their lengths, their count or their offsets
+    WALK_FULL            # the map is full
+    WALK_DAMAGED         # records that do not match their lengths, count or offsets
 
 cdef enum:
-    AHEAD_MAX = 32               # records read before the first of them is looked up
-    # A timestamp delta of one byte may need ten against another base, and then the length one more.
+    AHEAD_MAX = 32               # records read before the first key is looked up
+    # A timestamp delta of one byte may need ten with another base, and the length one more.
     RECORD_GROWTH_MAX = 10
 
 
@@ -69,7 +69,7 @@ cdef class KeyCollector(BatchWalk):
 
     cdef KeyMap key_map
     cdef int64_t first_offset, end_offset
-    cdef readonly bint is_done      # the end was reached, or the map is full
+    cdef readonly bint is_done      # the end is reached, or the map is full
 
     def __cinit__(self, KeyMap key_map not None, *, int64_t first_offset, int64_t end_offset, **_):
         self.key_map = key_map
@@ -77,7 +77,7 @@ cdef class KeyCollector(BatchWalk):
         self.end_offset = end_offset
 
     def add(self, data):
-        """Take the next bytes of the log; return where their last whole batch ends.
+        """Read the next bytes of the log; return where their last whole batch ends.
 
         Raises:
             CodecError: a batch is damaged.
@@ -125,7 +125,7 @@ cdef struct Ahead:
 
 cdef int32_t look_ahead(Cursor* records, const BatchInfo* info, int32_t* last_delta,
                         int32_t count, KeyMap key_map, Ahead* rows) noexcept nogil:
-    """Read some records and have the places of their keys fetched; how many, -1: damaged."""
+    """Read some records and prefetch the slots of their keys; return the count, -1: damaged."""
     cdef RecordFields fields
     cdef Ahead* row
     cdef int32_t i
@@ -166,37 +166,37 @@ cdef WalkStatus collect_keys(Cursor records, const BatchInfo* info, int64_t firs
     return WALK_DONE if records.left == 0 else WALK_DAMAGED
 
 
-# ---- what stays ----------------------------------------------------------------------------------
+# ---- the filter ----------------------------------------------------------------------------------
 
 cdef struct Verdict:
-    int32_t kept                 # records that stay
+    int32_t kept                 # count of records kept
     int64_t max_timestamp        # of those
-    bint has_tombstone           # one that stays and that has now been cleaned
+    bint has_tombstone           # whether one of those is a tombstone below the map's end
 
 
 @final
 cdef class RecordFilter(BatchWalk):
-    """Writes a log anew, up to the end of its map; what stands behind that is copied.
+    """Rewrites a log up to the end of its map; what follows is copied.
 
-    `fold(codec, data)` compresses; `producer_ends` has (producer id, epoch, last offset) of each
-    live producer. The counts are over all that was filtered so far.
+    `compress(codec, data)` compresses; `producer_ends` has (producer id, epoch, last offset) of
+    each live producer. The counts are over all input so far.
     """
 
     cdef KeyMap key_map
-    cdef object fold
+    cdef object compress
     cdef dict producer_ends
     cdef int64_t now_ms, delete_retention_ms
-    cdef Column verdicts         # a byte per record of the batch we are at
-    cdef Column plain            # its records that stay, before they are compressed
+    cdef Column verdicts         # a byte per record of the current batch
+    cdef Column plain            # its remaining records before compression
     cdef Column output
     cdef readonly int64_t records_read
     cdef readonly int64_t records_kept
-    cdef readonly int64_t batches_changed    # that went, or are not the same bytes
+    cdef readonly int64_t batches_changed    # removed or modified
 
-    def __cinit__(self, KeyMap key_map not None, *, fold, int64_t now_ms,
+    def __cinit__(self, KeyMap key_map not None, *, compress, int64_t now_ms,
                   int64_t delete_retention_ms, producer_ends=(), **_):
         self.key_map = key_map
-        self.fold = fold
+        self.compress = compress
         self.now_ms = now_ms
         self.delete_retention_ms = delete_retention_ms
         self.producer_ends = {producer: (epoch, last) for producer, epoch, last in producer_ends}
@@ -205,7 +205,7 @@ cdef class RecordFilter(BatchWalk):
         self.output = column_new(COLUMN_BYTE, 0)
 
     def filter(self, data):
-        """Return (batches, end): what stays of these bytes, and where their last batch ends.
+        """Return (batches, end): the remaining batches, and where the last whole batch ends.
 
         Raises:
             CodecError: a batch is damaged.
@@ -222,9 +222,9 @@ cdef class RecordFilter(BatchWalk):
             PyBuffer_Release(&view)
 
     def take_aborted(self):
-        """Return which aborted transactions readers still need to know, since the last call.
+        """Return the aborted transactions since the last call that readers still need.
 
-        (producer id, first offset, marker's offset) of those that had batches in what was filtered.
+        (producer id, first offset, marker's offset) of those that had batches in the input.
         """
         kept, self.transactions.kept = self.transactions.kept, []
         return kept
@@ -283,14 +283,14 @@ cdef class RecordFilter(BatchWalk):
         return 0
 
     cdef int put_empty(self) except -1:
-        """Leave the header of a live producer's last batch; of others nothing."""
+        """Write the header of an emptied batch if it is a live producer's last; else nothing."""
         cdef BatchInfo* info = &self.info
         cdef bint is_last = False
         if info.producer_id >= 0:
             end = self.producer_ends.get(info.producer_id)
             if end is not None and end[1] >= 0:
                 is_last = end[1] == batch_last_offset(info)
-            elif end is not None:    # its last word is a marker
+            elif end is not None:    # its last batch is a marker
                 is_last = info.attributes & ATTRIBUTE_CONTROL and end[0] == info.producer_epoch
         if not is_last:
             return 0
@@ -304,13 +304,13 @@ cdef class RecordFilter(BatchWalk):
         return 0
 
     cdef int put_rest(self, Cursor records, const Verdict* verdict, bint with_horizon) except -1:
-        """Write the batch with the records that stay, with a delete horizon from now on or not."""
+        """Write the batch with the remaining records, and set its delete horizon if asked to."""
         cdef BatchInfo* info = &self.info
         cdef Py_ssize_t start = self.output.count
         cdef int codec = info.attributes & ATTRIBUTE_CODEC
         cdef int64_t shift = 0
         cdef Column into = self.plain if codec else self.output
-        cdef const uint8_t* verdicts = NULL    # of a control batch all stays
+        cdef const uint8_t* verdicts = NULL    # all records of a control batch are kept
         cdef Py_ssize_t room = <Py_ssize_t>records.left
         if not info.attributes & ATTRIBUTE_CONTROL:
             verdicts = <const uint8_t*>self.verdicts.data
@@ -331,16 +331,16 @@ cdef class RecordFilter(BatchWalk):
             into.count += copy_runs(records, info.record_count, verdicts,
                                     <uint8_t*>into.data + into.count)
         if codec:
-            folded = self.fold(codec, PyMemoryView_FromMemory(
+            compressed = self.compress(codec, PyMemoryView_FromMemory(
                 <char*>into.data, into.count, PyBUF_READ))
-            self.put(<const uint8_t*>PyBytes_AS_STRING(folded), PyBytes_GET_SIZE(folded))
+            self.put(<const uint8_t*>PyBytes_AS_STRING(compressed), PyBytes_GET_SIZE(compressed))
         if not info.attributes & ATTRIBUTE_LOG_APPEND_TIME:
             info.max_timestamp = verdict.max_timestamp
         self.seal(start, verdict.kept)
         return 0
 
     cdef void seal(self, Py_ssize_t start, int32_t count) noexcept:
-        """Write what the header of the batch at the output's end has to say now."""
+        """Update the header of the batch at the end of the output."""
         cdef uint8_t* batch = <uint8_t*>self.output.data + start
         cdef Py_ssize_t size = self.output.count - start
         store_uint32(batch + 8, <int32_t>(size - BATCH_LENGTH_END))
@@ -353,7 +353,7 @@ cdef class RecordFilter(BatchWalk):
 
 
 cdef WalkStatus records_fit(Cursor records, const BatchInfo* info) noexcept:
-    """Walk the records of a control batch, about which nothing is decided one by one."""
+    """Check the records of a control batch, which are kept or removed together."""
     cdef RecordFields fields
     cdef int32_t _i
     for _i in range(info.record_count):
@@ -393,11 +393,11 @@ cdef WalkStatus judge_records(Cursor records, const BatchInfo* info, KeyMap key_
     return WALK_DONE if records.left == 0 else WALK_DAMAGED
 
 
-# ---- records that stay, from memory that was judged to memory that was reserved ------------------
+# ---- copies of records that were checked, into memory that is large enough -----------------------
 
 cdef Py_ssize_t copy_runs(Cursor records, int32_t count, const uint8_t* verdicts,
                           uint8_t* into) noexcept:
-    """Copy records as they are, those that stand side by side in one go; return their size."""
+    """Copy records unchanged, adjacent ones together; return their size."""
     cdef const uint8_t* run = records.next
     cdef const uint8_t* record
     cdef uint8_t* next = into
@@ -417,7 +417,7 @@ cdef Py_ssize_t copy_runs(Cursor records, int32_t count, const uint8_t* verdicts
 
 cdef Py_ssize_t copy_records(Cursor records, int32_t count, const uint8_t* verdicts, int64_t shift,
                              uint8_t* into) noexcept:
-    """Copy records with their timestamps counted from another base; return their size."""
+    """Copy records with timestamp deltas to another base; return their size."""
     cdef Cursor record
     cdef uint8_t* next = into
     cdef int32_t length = 0

@@ -1,8 +1,8 @@
-"""Hashes of a column of keys or values: Kafka's murmur2, its choice of a partition, and XXH3.
+"""Hashes a column of keys or values: Kafka's murmur2, its partition of a key, and XXH3.
 
-Kafka's default partitioner takes MurmurHash2 of 32 bits with seed 0x9747b28c over the bytes of a
-key, without its sign bit, modulo the number of partitions (Utils.murmur2, Utils.toPositive). It
-reads four bytes at a time, lowest first; up to three that are left over are mixed in last.
+Kafka's default partitioner uses the 32-bit MurmurHash2 with seed 0x9747b28c of a key, without its
+sign bit, modulo the number of partitions (Utils.murmur2, Utils.toPositive). The hash reads four
+bytes at a time, lowest first; up to three remaining ones are mixed in last.
 
 A null has no hash: its row is -1 where hashes are int32, and 0 in a column of XXH3.
 """
@@ -129,7 +129,7 @@ def hash_sources(int kind, tuple sources not None, int64_t partitions=1):
     """Return the hashes of the "key" columns of ColumnSources, one after another, as one Column.
 
     Raises:
-        ValueError: partitions out of range, or a row that is not within its column's data.
+        ValueError: partitions out of range, or a row outside of its column's data.
     """
     cdef Hashing hashing = hashing_of(kind, partitions)
     cdef ColumnSource source
@@ -156,7 +156,7 @@ def hash_objects(int kind, objects, int64_t partitions=1):
         TypeError: an object that is neither.
     """
     cdef Hashing hashing = hashing_of(kind, partitions)
-    cdef tuple items = tuple(objects)      # of a length that nobody can change meanwhile
+    cdef tuple items = tuple(objects)      # its length cannot change meanwhile
     cdef Column hashes = new_hashes(kind, len(items))
     cdef Py_ssize_t row = 0
     for item in items:
@@ -184,7 +184,7 @@ cdef bint put_object(const Hashing* hashing, void* hashes, Py_ssize_t row, objec
     return True
 
 
-# ---- at the edge -------------------------------------------------------------------------------
+# ---- one key from Python -----------------------------------------------------------------------
 
 cdef object hash_one(const Hashing* hashing, object key):
     cdef int32_t hashed = 0
@@ -208,10 +208,10 @@ def murmur2(key not None):
 
 
 def partition(key, int64_t partitions):
-    """Return the partition that Kafka's default partitioner chooses for a key; of None, -1.
+    """Return the partition that Kafka's default partitioner chooses for a key; -1 for None.
 
-    It is `murmur2(key) % partitions`. No key means no choice: Kafka's producer stays with any one
-    partition until a batch is full ("sticky").
+    It is `murmur2(key) % partitions`. Records without a key may go to any partition: Kafka's
+    producer uses one until a batch is full ("sticky").
 
     Raises:
         ValueError: fewer than 1 or more than 2**31 - 1 partitions.
@@ -226,7 +226,9 @@ def partition(key, int64_t partitions):
 
 
 def xxh3_names():
-    """Return the names of what this processor can run, the one in use first, "portable" last."""
+    """Return the implementations that this processor supports; first the one in use, last
+    "portable".
+    """
     cdef const xxh3_implementation* each = xxh3_implementations()
     names = []
     while each.name != NULL:

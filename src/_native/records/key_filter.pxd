@@ -3,7 +3,7 @@ from broker._native.records.rows cimport Filter
 
 
 cdef class KeyFilter:
-    cdef object keys         # holds the bytes that the spans point to
+    cdef object keys         # keeps the bytes alive that the spans point to
     cdef Span prefix
     cdef Span* table
     cdef size_t mask

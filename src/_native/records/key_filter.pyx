@@ -1,7 +1,7 @@
-"""Which keys a reader keeps: those with a prefix, or those of a set.
+"""Selects records by their keys: those with a prefix, or those of a set.
 
-The set is a table with open addressing, at most half full, whose places point into the caller's
-own bytes objects; a lookup hashes the key in the record and makes no object.
+The set is an open-addressing table, at most half full, whose slots point into the caller's bytes
+objects; a lookup hashes the key in the record without creating an object.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -16,21 +16,21 @@ from broker._native.records.rows cimport Filter, key_find
 
 @final
 cdef class KeyFilter:
-    """A prefix when made of bytes, else a set of whole keys."""
+    """Selects by a prefix if created from bytes, else by a set of whole keys."""
 
     def __cinit__(self, keys not None):
-        cdef size_t places = 2
+        cdef size_t slots = 2
         if isinstance(keys, bytes):
             self.keys = keys
             self.prefix = span_of(keys)
             return
         self.keys = frozenset(keys)
-        while places < 2 * <size_t>len(self.keys):
-            places *= 2
-        self.table = <Span*>calloc(places, sizeof(Span))
+        while slots < 2 * <size_t>len(self.keys):
+            slots *= 2
+        self.table = <Span*>calloc(slots, sizeof(Span))
         if self.table == NULL:
             raise MemoryError
-        self.mask = places - 1
+        self.mask = slots - 1
         for key in self.keys:
             self.add(key)
 
@@ -40,7 +40,7 @@ cdef class KeyFilter:
     cdef int add(self, key) except -1:
         cdef Span span
         if not isinstance(key, bytes):
-            raise TypeError(f"a key filter holds bytes, not {key!r:.80}")
+            raise TypeError(f"a key filter takes bytes, not {key!r:.80}")
         span = span_of(key)
         key_find(self.table, self.mask, &span)[0] = span
         return 0
@@ -56,7 +56,7 @@ cdef class KeyFilter:
 cdef Span span_of(bytes key):
     cdef Span span
     if PyBytes_GET_SIZE(key) > INT32_MAX:
-        raise ValueError(f"a key of {len(key)} bytes, no record's is longer than {INT32_MAX}")
+        raise ValueError(f"a key of {len(key)} bytes: no record has one above {INT32_MAX}")
     span.start = <const uint8_t*>PyBytes_AS_STRING(key)
     span.length = <int32_t>PyBytes_GET_SIZE(key)
     return span

@@ -1,12 +1,12 @@
-"""Key → offset of its newest record, in memory that is bounded whatever the keys are.
+"""Maps a key to the offset of its newest record, in bounded memory.
 
-A key is 128 bits of its hash: 24 bytes a place, in a table with open addressing of which at most
-three quarters are taken. When it is full the caller ends its pass over the log there and begins
-the next one at `end_offset`.
+A key is stored as 128 bits of its hash: 24 bytes per slot, in an open-addressing table that is at
+most three quarters full. When it is full the caller ends its pass over the log there and begins the
+next one at `end_offset`.
 
-Two keys with one hash would be taken for one, and a record lost. So the hash is SipHash-1-3 of 128
-bits (Aumasson and Bernstein; the one that Python has for str, at twice the length) under a secret
-that is drawn for each map: chance needs 2^64 keys for a collision, and nobody can look for one.
+Two keys with equal hashes would be taken for one, and a record lost. So the hash is the 128-bit
+SipHash-1-3 (Aumasson and Bernstein; Python's hash of str, at twice the length) with a random secret
+per map: by chance, a collision takes about 2^64 keys, and no client can construct one.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -26,7 +26,7 @@ cdef extern from "kernel/little_endian.h" nogil:
 
 cdef extern from *:
     """
-    /* The place of a hash among n, without a division: the upper half of a product of 128 bits. */
+    /* The slot of a hash among n, without a division: the upper half of a product of 128 bits. */
     static inline uint64_t scale_hash(uint64_t hash, uint64_t n)
     {
         return (uint64_t)(((unsigned __int128)hash * n) >> 64);
@@ -38,7 +38,7 @@ cdef extern from *:
 cdef enum:
     SECRET_SIZE = 16
     WORD_ROUNDS = 1          # per word of the key
-    LAST_ROUNDS = 3          # behind the last one
+    LAST_ROUNDS = 3          # after the last one
 
 PLACE_BYTES = sizeof(Place)
 
@@ -103,7 +103,7 @@ cdef inline KeyHash hash_key(const uint64_t* secret, const uint8_t* key,
 
 @final
 cdef class KeyMap:
-    """Takes as many keys as fit into `memory_bytes`; `secret` is 16 bytes, fresh unless given."""
+    """Has as many keys as fit into `memory_bytes`; `secret` is 16 bytes, random by default."""
 
     def __cinit__(self, int64_t memory_bytes, bytes secret=None):
         cdef uint64_t i
@@ -113,7 +113,7 @@ cdef class KeyMap:
         self.place_count = <uint64_t>max(memory_bytes, 0) // sizeof(Place)
         self.capacity = <int64_t>(self.place_count // 4 * 3)
         if self.capacity == 0:
-            raise ValueError(f"{memory_bytes} bytes hold no key: {4 * sizeof(Place)} or more do")
+            raise ValueError(f"{memory_bytes} bytes, expected at least {4 * sizeof(Place)}")
         for i in range(2):
             self.secret[i] = load64_little(<const uint8_t*>PyBytes_AS_STRING(secret) + 8 * i)
         self.places = <Place*>malloc(self.place_count * sizeof(Place))
@@ -128,13 +128,13 @@ cdef class KeyMap:
         return self.count
 
     cdef KeyHash foresee(self, const Span* key) noexcept nogil:
-        """Hash a key, and have its place fetched: memory takes as long as some records do."""
+        """Hash a key and prefetch its slot: a cache miss takes as long as several records."""
         cdef KeyHash hash = hash_key(self.secret, key.start, <size_t>key.length)
         prefetch(&self.places[scale_hash(hash.low, self.place_count)])
         return hash
 
-    cdef Place* place_of(self, const KeyHash* hash) noexcept nogil:
-        """Return the key's place, or the free one that it would take."""
+    cdef Place* find_slot(self, const KeyHash* hash) noexcept nogil:
+        """Return the key's slot, or the empty one where it would be inserted."""
         cdef uint64_t i = scale_hash(hash.low, self.place_count)
         cdef Place* place
         while True:
@@ -147,8 +147,8 @@ cdef class KeyMap:
                 i = 0
 
     cdef bint put(self, const KeyHash* hash, int64_t offset) noexcept nogil:
-        """Note a record of a key; False when the key is new and there is no room for it."""
-        cdef Place* place = self.place_of(hash)
+        """Record the offset of a key's record; False when the key is new and the map is full."""
+        cdef Place* place = self.find_slot(hash)
         if place.offset < 0:
             if self.count == self.capacity:
                 return False
@@ -160,7 +160,7 @@ cdef class KeyMap:
 
     cdef int64_t find(self, const KeyHash* hash) noexcept nogil:
         """Return the offset of the newest record of a key, -1 for none."""
-        return self.place_of(hash).offset
+        return self.find_slot(hash).offset
 
     def get(self, bytes key not None):
         """Return the offset of the newest record of a key, -1 for none."""
@@ -170,7 +170,7 @@ cdef class KeyMap:
 
 
 def key_hash(bytes secret not None, bytes key not None):
-    """Return what a map knows of a key: 16 bytes."""
+    """Return the hash of a key in a map: 16 bytes."""
     cdef uint64_t words[2]
     cdef KeyHash hash
     if PyBytes_GET_SIZE(secret) != SECRET_SIZE:

@@ -1,7 +1,7 @@
-"""Which records of a batch have no key: a compacted topic cannot take them (KIP-467).
+"""Finds the records of a batch without a key: a compacted topic refuses them (KIP-467).
 
-The records are those behind the header of a version 2 batch (record_batch.pyx), unfolded. They are
-walked whole, so what passes here is sound, too.
+The records are those of a version 2 batch (record_batch.pyx), decompressed. All of their fields are
+read, so records that pass are also valid.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -16,7 +16,7 @@ from broker.model.errors import Corrupt
 
 cdef int32_t find_keyless(Cursor* records, int32_t count, int32_t* places,
                           int32_t places_max) noexcept nogil:
-    # Returns how many places were found; -1 when the records are not sound.
+    # Returns how many were found; -1 when the records are invalid.
     cdef RecordFields fields
     cdef int32_t found = 0, i
     for i in range(count):
@@ -29,13 +29,13 @@ cdef int32_t find_keyless(Cursor* records, int32_t count, int32_t* places,
 
 
 cdef bint all_have_keys(Cursor records, int32_t count) noexcept nogil:
-    """Whether these are exactly `count` sound records that have keys."""
+    """Return whether these are exactly `count` valid records that have keys."""
     cdef int32_t place
     return find_keyless(&records, count, &place, 1) == 0
 
 
 def keyless(data, int32_t count, int32_t places_max):
-    """Return the places, counted from 0, of the first `places_max` records without a key.
+    """Return the indexes in the batch, from 0, of the first `places_max` records without a key.
 
     Raises:
         Corrupt: the bytes are not exactly `count` records with the offsets from 0 on.

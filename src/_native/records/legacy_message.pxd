@@ -5,7 +5,7 @@ from broker._native.records.record_batch cimport BatchInfo, BatchStatus
 from broker._native.records.record_walk cimport Span
 
 cdef enum:
-    MESSAGE_HEAD_SIZE = 17       # offset, size, crc, magic: as much as tells the magic
+    MESSAGE_HEAD_SIZE = 17       # offset, size, crc, magic: enough to read the magic
     MESSAGE_CRC_START = 16       # the CRC covers everything from the magic on
     MESSAGE_SIZE_MIN = 26        # an empty one of magic 0
 

@@ -1,6 +1,6 @@
-"""Messages of magic 0 and 1: what brokers and clients before Kafka 0.11 wrote, one by one.
+"""Reads messages of magic 0 and 1, the format of brokers and clients before Kafka 0.11.
 
-Layout (big-endian; protocols/kafka.md section 3):
+Layout (big-endian; Kafka protocol guide, "Old Message Format"; KIP-32):
 
      0  int64   offset
      8  int32   message size            bytes that follow this field
@@ -11,9 +11,9 @@ Layout (big-endian; protocols/kafka.md section 3):
     ..  int32   key length, -1 null     then the key
     ..  int32   value length, -1 null   then the value
 
-A compressed message is a wrapper: its value unfolds to a message set, one level deep. The wrapper's
-offset is that of its last inner message. Inner offsets are absolute in magic 0, and 0, 1, 2 ... in
-magic 1. The magic stands at byte 16 in all three formats, so one look tells them apart.
+A compressed message is a wrapper: its value decompresses to a message set, one level deep. The
+wrapper's offset is that of its last inner message. Inner offsets are absolute in magic 0, and 0, 1,
+2 ... in magic 1 (KIP-31). The magic is at byte 16 in all three formats, so it distinguishes them.
 """
 
 from libc.stdint cimport int8_t, int32_t, uint8_t
@@ -46,7 +46,7 @@ cdef enum:
 
 
 cdef inline bint long_span_take(Cursor* cursor, Span* span) noexcept nogil:
-    """Read an int32 length and step over as many bytes; False when they are not there."""
+    """Read an int32 length and step over as many bytes; False when fewer are left."""
     if cursor_int32(cursor, &span.length) != READ_DONE or span.length < -1:
         return False
     span.start = cursor.next
@@ -56,7 +56,7 @@ cdef inline bint long_span_take(Cursor* cursor, Span* span) noexcept nogil:
 cdef BatchStatus message_take(Cursor* cursor, Message* message) noexcept nogil:
     """Read the message at the cursor and step over it.
 
-    When it is cut short, `message` has its head if all of that is there, else a size of 0.
+    When it is incomplete, `message` has its head if that is complete, else a size of 0.
     """
     cdef Cursor body
     cdef int32_t size
@@ -97,10 +97,10 @@ cdef BatchStatus message_check_crc(const Message* message) noexcept nogil:
 
 
 cdef BatchStatus entry_take(Cursor* cursor, BatchInfo* info) noexcept nogil:
-    """Read the head of what stands at the cursor, a batch or a message, and step over it whole.
+    """Read the head of the batch or message at the cursor, and step over the whole.
 
-    A message is told as a batch of one record; of a wrapper, nobody knows how many: -1. What is cut
-    short has its head in `info`, if all of that is there, else a size of 0.
+    A message is described as a batch of one record; the record count of a wrapper is unknown: -1.
+    When it is incomplete, `info` has its head if that is complete, else a size of 0.
     """
     cdef Message message
     cdef BatchStatus status
@@ -121,5 +121,5 @@ cdef BatchStatus entry_take(Cursor* cursor, BatchInfo* info) noexcept nogil:
     info.producer_epoch = -1
     info.base_sequence = -1
     info.record_count = 1 if message.attributes & ATTRIBUTE_CODEC == 0 else -1
-    # What stands in a whole message is for those who read it: its head is told all the same.
+    # The fields of a whole message are checked when it is read; its head is valid in any case.
     return BATCH_OK if status == BATCH_COUNT else status

@@ -1,7 +1,7 @@
-"""Message sets of magic 0 and 1, for readers from before Kafka 0.11 (layout: legacy_message.pyx).
+"""Encodes message sets of magic 0 and 1, for older clients (layout: legacy_message.pyx).
 
-A set is measured, then written. The owner of the columns may change them in between, so a message
-is only written where what was measured has room for it.
+A set is measured, then written. The owner of the columns may change them in between, so each
+message is written only if it fits into the measured size.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -41,7 +41,7 @@ cdef inline uint8_t* store_long_content(uint8_t* into, const Content* content) n
 
 cdef void store_message(
         uint8_t* into, const Row* row, int64_t offset, int magic, int attributes) noexcept nogil:
-    """Store a message in as many bytes as `message_size` says."""
+    """Store a message in `message_size` bytes."""
     cdef int64_t size = message_size(row, magic)
     cdef uint8_t* next = into + MESSAGE_CRC_START
     store_uint64(into, <uint64_t>offset)
@@ -60,7 +60,7 @@ cdef void store_message(
 
 cdef int64_t messages_size(const Columns* columns, Row* row, int magic, int64_t limit,
                            int64_t* number, SourceStatus* status) noexcept nogil:
-    """Return the bytes that all messages take; it stops at a bad row and above the limit."""
+    """Return the size of all messages; counting stops at an invalid row and above the limit."""
     cdef int64_t size = 0
     status[0] = SOURCE_READ
     number[0] = 0
@@ -77,7 +77,7 @@ cdef int64_t messages_size(const Columns* columns, Row* row, int magic, int64_t 
 
 cdef bint store_messages(uint8_t* into, int64_t size, const Columns* columns, Row* row, int magic,
                          int attributes, bint are_relative) noexcept nogil:
-    """Store what was measured; False when it has changed meanwhile."""
+    """Store the measured messages; False when the columns have changed meanwhile."""
     cdef int64_t number, needed
     cdef uint64_t first = 0
     for number in range(columns.count):
@@ -96,9 +96,10 @@ cdef bint store_messages(uint8_t* into, int64_t size, const Columns* columns, Ro
 
 def encode_messages(ColumnSource source not None, *, int magic, int attributes=0,
                     bint are_relative=False, int64_t bytes_max=BATCH_SIZE_MAX):
-    """Return a message of magic 0 or 1 for every row, with the offset that the row brings.
+    """Return a message of magic 0 or 1 for every row, with the row's offset.
 
-    Relative offsets count from the first row's. Headers are dropped; a row without a time has -1.
+    Relative offsets are relative to the first row's. Headers are dropped; a row without a timestamp
+    gets -1.
     LimitExceeded above `bytes_max`, Corrupt for rows outside of their buffers.
     """
     cdef Columns columns = source.columns

@@ -2,13 +2,13 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from broker._native.records.record_batch cimport BatchInfo
 
-# A batch in the making: records with one timestamp, not compressed, of no producer id. The caller
-# owns it, zeroed at first; its memory serves one batch after the other.
+# A batch under construction: uncompressed records with one timestamp and without a producer id. The
+# caller owns it, zeroed at first; its memory is reused by the next batch.
 cdef struct PlainBatch:
     uint8_t* data
     size_t size
     size_t capacity
-    BatchInfo info            # whole once it is finished: nothing of it needs to be validated
+    BatchInfo info            # complete once it is finished; no validation is needed
 
 
 cdef bint plain_begin(

@@ -1,7 +1,6 @@
-"""Records that come without a batch of their own, put into one: what other dialects than Kafka's
-send. The layout stands in record_batch.pyx.
+"""Builds batches of records from protocols other than Kafka's (layout: record_batch.pyx).
 
-    plain_begin -> plain_add, once a record -> plain_finish -> PartitionLog.append_batch
+    plain_begin -> plain_add, once per record -> plain_finish -> PartitionLog.append_batch
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -38,7 +37,7 @@ cdef bint make_room(PlainBatch* batch, size_t more) noexcept nogil:
 
 cdef bint plain_begin(
         PlainBatch* batch, int64_t timestamp_ms, size_t size_expected) noexcept nogil:
-    """Begin with no record; False without the memory for so many bytes."""
+    """Begin a batch without records; False without memory for `size_expected` bytes."""
     batch.size = 0
     if size_expected > BATCH_SIZE_MAX or not make_room(batch, BATCH_HEADER_SIZE + size_expected):
         return False
@@ -71,7 +70,7 @@ cdef inline size_t record_length(
 
 cdef size_t plain_record_size(
         const PlainBatch* batch, int32_t key_size, int32_t value_size) noexcept nogil:
-    """How many bytes a record would take as the next one of a batch."""
+    """Return how many bytes a record would take as the next one of a batch."""
     cdef size_t length = record_length(batch.info.record_count, key_size, value_size)
     return <size_t>varint_size(zigzag(<int64_t>length)) + length
 
@@ -79,7 +78,7 @@ cdef size_t plain_record_size(
 cdef bint plain_add(
         PlainBatch* batch, const uint8_t* key, int32_t key_size,
         const uint8_t* value, int32_t value_size) noexcept nogil:
-    """Add a record; a size of -1 is null. False when there is no memory, or no batch so large."""
+    """Add a record; a size of -1 is null. False without memory, or when the batch is too large."""
     return plain_add_headed(batch, key, key_size, value, value_size, &NO_HEADERS, 1)
 
 
@@ -87,7 +86,7 @@ cdef bint plain_add_headed(
         PlainBatch* batch, const uint8_t* key, int32_t key_size,
         const uint8_t* value, int32_t value_size,
         const uint8_t* headers, size_t headers_size) noexcept nogil:
-    """Add a record with headers as they are stored, their count in front (`plain_header`)."""
+    """Add a record with encoded headers, preceded by their count (`plain_header`)."""
     cdef int32_t delta = batch.info.record_count
     cdef size_t length = record_length(delta, key_size, value_size) - 1 + headers_size
     cdef uint8_t* at
@@ -108,7 +107,7 @@ cdef bint plain_add_headed(
 cdef uint8_t* plain_header(
         uint8_t* at, const uint8_t* name, int32_t name_size,
         const uint8_t* value, int32_t value_size) noexcept nogil:
-    """Store a header, in at most 10 bytes more than it has; where the next one goes."""
+    """Store a header, which takes at most 10 bytes more than its content; return its end."""
     return put_bytes(put_bytes(at, name, name_size), value, value_size)
 
 
@@ -133,7 +132,7 @@ cdef void plain_finish(PlainBatch* batch) noexcept nogil:
 
 
 cdef void plain_trim(PlainBatch* batch) noexcept nogil:
-    """Let go of the memory of a batch that was larger than most."""
+    """Free the memory of a batch if it is larger than PLAIN_BATCH_BYTES_KEPT."""
     if batch.capacity > PLAIN_BATCH_BYTES_KEPT:
         free(batch.data)
         batch.data = NULL
@@ -144,7 +143,7 @@ def plain_batch(records, *, int64_t timestamp_ms):
     """Return the batch of (key, value) records, each bytes or None.
 
     Raises:
-        MemoryError: there is none for it, or no batch may be so large.
+        MemoryError: out of memory, or the batch would be too large.
         ValueError: there are no records.
     """
     cdef PlainBatch batch
@@ -155,7 +154,7 @@ def plain_batch(records, *, int64_t timestamp_ms):
         for key, value in records:
             is_good = is_good and add_objects(&batch, key, value)
         if not is_good:
-            raise MemoryError("no memory for the batch, or no batch may be so large")
+            raise MemoryError("no memory for the batch, or it would be too large")
         if batch.info.record_count == 0:
             raise ValueError("no records, expected at least one")
         plain_finish(&batch)

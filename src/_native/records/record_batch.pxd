@@ -6,7 +6,7 @@ cdef enum:
     BATCH_HEADER_SIZE = 61
     BATCH_LENGTH_END = 12          # bytes before what the length field counts
     BATCH_CRC_START = 21           # the CRC covers everything from the attributes on
-    BATCH_SIZE_MAX = 1 << 30       # above any size a setting allows: sums of sizes stay in 32 bits
+    BATCH_SIZE_MAX = 1 << 30       # above what settings allow; sums of sizes stay in 32 bits
 
     ATTRIBUTE_CODEC = 0x07
     ATTRIBUTE_LOG_APPEND_TIME = 0x08
@@ -19,13 +19,13 @@ cdef enum BatchStatus:
     BATCH_OK = 0
     BATCH_EMPTY            # no bytes at all
     BATCH_TRUNCATED        # fewer bytes than its length says, or than a header has
-    BATCH_NOT_ALONE        # more bytes follow: a second batch, or garbage
+    BATCH_NOT_ALONE        # followed by more bytes: a second batch, or garbage
     BATCH_MAGIC            # not version 2
     BATCH_CRC
-    BATCH_COUNT            # counts, offsets and records do not fit each other
+    BATCH_COUNT            # counts, offsets and records do not match
     BATCH_ATTRIBUTES       # a codec that does not exist, or a control batch from a client
     BATCH_LENGTH           # a length that no batch can have
-    BATCH_RECORDS          # a record that does not fit its lengths, or is not at its offset
+    BATCH_RECORDS          # a record that does not match its lengths or its offset
 
 cdef struct BatchInfo:
     int64_t base_offset
@@ -44,7 +44,7 @@ cdef struct BatchInfo:
 
 
 cdef inline int64_t sum_wrapped(int64_t one, int64_t other) noexcept nogil:
-    """Add numbers of which a client may have sent both: the sum wraps, as Java's does."""
+    """Add two untrusted numbers: the sum wraps, as in Java."""
     return <int64_t>(<uint64_t>one + <uint64_t>other)
 
 

@@ -1,4 +1,4 @@
-"""Record batches, version 2: what a produce request carries, a segment stores and a fetch returns.
+"""Reads and validates record batches of version 2, the format of produce, storage and fetch.
 
 Layout (big-endian; Kafka protocol guide, "Record Batch"; KIP-98):
 
@@ -38,7 +38,7 @@ from broker._native.kernel.cursor cimport (
     load_int64,
     load_uint32,
 )
-from broker._native.records.record_walk cimport records_are_sound
+from broker._native.records.record_walk cimport records_are_valid
 
 from broker.model import limits
 
@@ -66,7 +66,7 @@ cdef str batch_status_text(BatchStatus status):
 cdef BatchStatus batch_header(Cursor* cursor, BatchInfo* info) noexcept nogil:
     """Read the header of the batch at the cursor and step over the whole batch.
 
-    When the batch is cut short, `info` has the header if all of that is there, else a size of 0.
+    When the batch is incomplete, `info` has the header if that is complete, else a size of 0.
     """
     cdef const uint8_t* head = cursor.next
     cdef int32_t length
@@ -103,7 +103,7 @@ cdef BatchStatus batch_check_crc(const uint8_t* batch, BatchInfo* info) noexcept
 
 
 cdef bint batch_records_fit(const uint8_t* batch, BatchInfo* info) noexcept nogil:
-    # Steps from record to record of an uncompressed batch: 2-3 ns each (performance.md 5.1).
+    # Steps from record to record of an uncompressed batch by their lengths: 2-3 ns each.
     cdef Cursor cursor
     cdef int32_t length = 0
     cdef int32_t _i
@@ -118,10 +118,10 @@ cdef bint batch_records_fit(const uint8_t* batch, BatchInfo* info) noexcept nogi
 
 
 cdef BatchStatus batch_validate(const uint8_t* data, size_t size, BatchInfo* info) noexcept nogil:
-    """Check that `data` is exactly one batch a client may send, and read its header.
+    """Check that `data` is exactly one batch that a client may send, and read its header.
 
-    Of compressed records no more is asked than that as many as the header says can be in there:
-    folded_records.pyx looks into them, or core/recompression.py.
+    Of compressed records only the count is checked, against what may be in the batch:
+    compressed_records.pyx or core/recompression.py checks the records.
     """
     cdef Cursor cursor
     cdef BatchStatus status
@@ -144,24 +144,24 @@ cdef BatchStatus batch_validate(const uint8_t* data, size_t size, BatchInfo* inf
     if info.attributes & ATTRIBUTE_CODEC == 0:
         cursor.next = data + BATCH_HEADER_SIZE
         cursor.left = info.size - BATCH_HEADER_SIZE
-        return BATCH_OK if records_are_sound(cursor, info.record_count) else BATCH_RECORDS
-    return BATCH_OK if info.record_count <= folded_records_max(info) else BATCH_COUNT
+        return BATCH_OK if records_are_valid(cursor, info.record_count) else BATCH_RECORDS
+    return BATCH_OK if info.record_count <= compressed_records_max(info) else BATCH_COUNT
 
 
-cdef int64_t folded_records_max(BatchInfo* info) noexcept nogil:
-    # Each takes an offset: no more of them than what the batch may unfold to has room for.
-    cdef int64_t unfolded_max = DECOMPRESSION_RATIO_MAX * <int64_t>info.size
-    return max(unfolded_max, DECOMPRESSED_BYTES_MIN) // RECORD_BYTES_MIN
+cdef int64_t compressed_records_max(BatchInfo* info) noexcept nogil:
+    # At most as many as fit into the largest allowed decompressed size.
+    cdef int64_t decompressed_max = DECOMPRESSION_RATIO_MAX * <int64_t>info.size
+    return max(decompressed_max, DECOMPRESSED_BYTES_MIN) // RECORD_BYTES_MIN
 
 
 cdef void batch_assign(uint8_t* batch, int64_t base_offset, int32_t leader_epoch) noexcept nogil:
-    """Give an accepted batch its place; neither field is under the CRC."""
+    """Set base offset and leader epoch of an accepted batch; the CRC covers neither."""
     store_uint64(batch, base_offset)
     store_uint32(batch + 12, leader_epoch)
 
 
 def validate(bytes data):
-    """Return None when `data` is one batch a client may send, else what is wrong with it."""
+    """Return None when `data` is one batch that a client may send, else what is wrong with it."""
     cdef BatchInfo info
     cdef BatchStatus status = batch_validate(
         <const uint8_t*>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), &info)

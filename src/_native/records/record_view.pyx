@@ -1,7 +1,7 @@
-"""Records as objects, made one at a time from decoded columns.
+"""Records as objects, created one at a time from decoded columns.
 
-A Record is a row number and its rows; key, value and headers become Python objects when they are
-asked for, each time anew. It keeps its chunk's columns and bytes alive for as long as it lives.
+A Record is a row number and a reference to its chunk; each access to key, value or headers creates
+a new Python object. It keeps its chunk's columns and bytes alive.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -16,7 +16,7 @@ from broker._native.records.column cimport Column
 @final
 @no_gc
 cdef class _Chunk:
-    # The columns of some batches; the decoder made them and nobody else writes to them.
+    # The columns of some batches, which only the decoder has written.
     cdef Py_buffer view
     cdef bint has_view
     cdef object data
@@ -79,7 +79,7 @@ cdef class Record:
 
     cdef inline _Chunk rows(self):
         if self.chunk is None:
-            raise TypeError("a Record is made by reading: see broker.codec.records")
+            raise TypeError("a Record is only created by reading: see broker.codec.records")
         return self.chunk
 
     def __reduce__(self):
@@ -87,7 +87,7 @@ cdef class Record:
 
     @property
     def offset(self):
-        """Where it stands in its partition."""
+        """The offset in its partition."""
         return self.rows().offset[self.row]
 
     @property
@@ -97,7 +97,8 @@ cdef class Record:
 
     @property
     def timestamp_type(self):
-        """Who set the timestamp: 0 the producer, 1 the broker at the append, -1 nobody."""
+        """Who has set the timestamp: 0 the producer, 1 the broker at the append, -1: there is none.
+        """
         return self.rows().timestamp_type[self.row]
 
     @property
@@ -154,7 +155,7 @@ cdef class RecordIterator:
         return record
 
     cdef int advance(self) except -1:
-        """Go to the first row of the next chunk that has any."""
+        """Advance to the first row of the next chunk that is not empty."""
         while self.chunk is None or self.row >= self.chunk.count:
             decoded = self.next_chunk()
             if decoded is None:

@@ -1,7 +1,7 @@
-"""One record of a version 2 batch, read in place: where its fields are, nothing copied.
+"""Reads records of a version 2 batch in place, without copies (layout: record_batch.pyx).
 
-The layout stands in record_batch.pyx. A record is taken from the batch whole, by its length, and
-its fields may not leave it. Header only, like cursor.pxd: whoever cimports it compiles it in.
+A record is taken from the batch as a whole, by its length, and its fields must be within it. Header
+only, like cursor.pxd.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -12,7 +12,7 @@ from broker._native.kernel.cursor cimport (
 )
 
 cdef enum:
-    # Attributes, a varlong and two varints; also more than a length has.
+    # Attributes, a varlong and two varints; also more than a length takes.
     HEAD_SIZE_MAX = 1 + 10 + 5 + 5
 
 
@@ -27,11 +27,11 @@ cdef struct RecordFields:
     int32_t header_count
     Span key
     Span value
-    Cursor headers           # the bytes of all headers: header_take reads one after another
+    Cursor headers           # the bytes of all headers, for header_take
 
 
 cdef inline bint span_take(Cursor* cursor, Span* span) noexcept nogil:
-    """Read a varint length and step over as many bytes; False when they are not there."""
+    """Read a varint length and step over as many bytes; False when fewer are left."""
     cdef int size
     cdef int32_t length = 0
     if cursor.left > VARINT_SIZE_MAX:
@@ -50,10 +50,10 @@ cdef inline bint span_take(Cursor* cursor, Span* span) noexcept nogil:
 
 
 cdef inline bint record_take(Cursor* records, RecordFields* fields) noexcept nogil:
-    """Read the record at the cursor and step over it; False when it does not fit its length.
+    """Read the record at the cursor and step over it; False when it does not match its length.
 
-    Headers are counted and left to header_take; without any, the record must end where they would
-    begin.
+    Of the headers only the count is read, the rest by header_take; without headers, the record must
+    end there.
     """
     cdef Cursor record
     cdef int32_t length = 0
@@ -78,7 +78,7 @@ cdef inline bint record_take(Cursor* records, RecordFields* fields) noexcept nog
     elif not head_take(&record, fields):
         return False
     fields.headers = record
-    # A header has at least two lengths: a count is never believed beyond the bytes that are there.
+    # A header has at least two lengths, which bounds the count by the bytes left.
     if fields.header_count == 0:
         return record.left == 0
     return fields.header_count > 0 and <size_t>fields.header_count <= record.left // 2
@@ -95,7 +95,7 @@ cdef inline bint head_take(Cursor* record, RecordFields* fields) noexcept nogil:
 
 
 cdef inline bint head_take_granted(Cursor* record, RecordFields* fields) noexcept nogil:
-    """Do the same where HEAD_SIZE_MAX bytes are left: one check for all up to the key."""
+    """Do the same when HEAD_SIZE_MAX bytes are left: one bounds check for all up to the key."""
     cdef const uint8_t* next = record.next + 1    # attributes: none are defined
     cdef int32_t key_length = 0
     cdef int sizes
@@ -126,14 +126,14 @@ cdef inline bint head_take_granted(Cursor* record, RecordFields* fields) noexcep
 
 
 cdef inline bint record_take_at(
-        Cursor* records, int32_t place, RecordFields* fields) noexcept nogil:
-    """Read the record at the cursor, of that place in its batch, with all its headers.
+        Cursor* records, int32_t index, RecordFields* fields) noexcept nogil:
+    """Read the record at the cursor, which must have offset delta `index`, with all its headers.
 
-    False when it or one of its headers does not fit its length, or its offset is another one.
+    False when it or one of its headers does not match its length, or the offset is another one.
     """
     cdef Span name, value
     cdef int32_t _i
-    if not record_take(records, fields) or fields.offset_delta != place:
+    if not record_take(records, fields) or fields.offset_delta != index:
         return False
     for _i in range(fields.header_count):
         if not header_take(&fields.headers, &name, &value):
@@ -141,12 +141,12 @@ cdef inline bint record_take_at(
     return fields.headers.left == 0
 
 
-cdef inline bint records_are_sound(Cursor records, int32_t count) noexcept nogil:
-    """Whether these are exactly `count` whole records, with the offsets from 0 on."""
+cdef inline bint records_are_valid(Cursor records, int32_t count) noexcept nogil:
+    """Return whether these are exactly `count` whole records, with the offset deltas from 0 on."""
     cdef RecordFields fields
-    cdef int32_t place
-    for place in range(count):
-        if not record_take_at(&records, place, &fields):
+    cdef int32_t index
+    for index in range(count):
+        if not record_take_at(&records, index, &fields):
             return False
     return records.left == 0
 

@@ -3,21 +3,21 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from broker._native.records.record_batch cimport BatchInfo
 from broker._native.records.record_walk cimport Span
 
-# Which records are kept; the defaults keep all.
+# Selects records; by default, all of them.
 cdef struct Filter:
     bint is_set
     int64_t min_offset
-    int64_t max_offset       # included, as all of these are
+    int64_t max_offset       # inclusive, like the other bounds
     int64_t min_timestamp
     int64_t max_timestamp
-    bint has_keys            # then the key must begin with the prefix, or be one of the table
+    bint has_keys            # the key must begin with the prefix, or be in the table
     Span prefix
-    Span* key_table          # open addressing; start NULL is free
+    Span* key_table          # open addressing; start NULL: an empty slot
     size_t key_mask
 
-# Where the next row goes: arrays with room for it, NULL for a column that nobody asked for.
+# The arrays for the next row, which must be large enough; NULL for a column that is not requested.
 cdef struct Rows:
-    const uint8_t* origin    # what spans count from
+    const uint8_t* origin    # spans are relative to it
     Py_ssize_t count
     int64_t* offset
     int64_t* timestamp
@@ -26,22 +26,22 @@ cdef struct Rows:
     int32_t* key_length
     int32_t* value_start
     int32_t* value_length
-    int32_t* header_end      # NULL: headers are stepped over, unread
+    int32_t* header_end      # NULL: headers are skipped
     int32_t* header_key_start
     int32_t* header_key_length
     int32_t* header_value_start
     int32_t* header_value_length
     Py_ssize_t header_count
     Py_ssize_t header_capacity
-    Py_ssize_t bad_record    # in the batch: which one a refusal is about
+    Py_ssize_t bad_record    # index in the batch of the invalid record
 
 cdef enum RowStatus:
     ROWS_OK = 0
-    ROWS_BAD_RECORD          # a record's lengths do not fit
+    ROWS_BAD_RECORD          # a record does not match its lengths
     ROWS_LEFT_OVER           # bytes follow the last record
-    ROWS_HEADERS_FULL        # no room for the headers: nothing of this batch was kept
+    ROWS_HEADERS_FULL        # the arrays of headers are full: no row of this batch was added
 
-# What every record of a batch shares.
+# The fields of a message's row besides key and value.
 cdef struct RowBasis:
     int64_t offset
     int64_t timestamp

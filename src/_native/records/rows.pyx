@@ -1,8 +1,8 @@
-"""Records to rows of numbers: offset, timestamp, and where key, value and headers lie.
+"""Decodes records to rows of numbers: offset, timestamp, and the spans of key, value and headers.
 
 The inner loop of every columnar read. It copies no byte of a record and allocates nothing: the
-caller has made room for as many rows as the batch says it has, and that number was checked against
-the size of its records (an empty record takes RECORD_SIZE_MIN bytes).
+arrays have space for the batch's record count, which was checked against the size of its records
+(an empty record takes RECORD_BYTES_MIN bytes).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -19,15 +19,15 @@ from broker._native.records.record_walk cimport RecordFields, Span, header_take,
 cdef RowStatus rows_of_batch(
     const uint8_t* payload, size_t size, const BatchInfo* info, const Filter* filter, Rows* rows,
 ) noexcept nogil:
-    """Add a row per record of an unfolded version 2 batch that the filter keeps."""
+    """Add a row for each record of a decompressed version 2 batch that the filter selects."""
     cdef RecordFields fields
     cdef Cursor cursor
-    cdef Rows to = rows[0]    # a copy that nothing points to: its members stay in registers
+    cdef Rows to = rows[0]    # a local copy: its members stay in registers
     cdef Py_ssize_t row = rows.count
     cdef int64_t offset, timestamp
     cdef bint is_append_time = info.attributes & ATTRIBUTE_LOG_APPEND_TIME != 0
     cdef bint is_filtered = filter.is_set
-    # The four columns that most readers ask for, and no others: one question instead of six.
+    # The four columns that most readers request, and no others: one branch instead of six.
     cdef bint is_usual = (
         to.offset != NULL and to.timestamp != NULL and to.key_start != NULL
         and to.value_start != NULL and to.timestamp_type == NULL and to.header_end == NULL)
@@ -123,7 +123,7 @@ cdef RowStatus row_put(
     return ROWS_OK
 
 
-# ---- what is kept --------------------------------------------------------------------------------
+# ---- the filter ----------------------------------------------------------------------------------
 
 cdef bint filter_keeps(
     const Filter* filter, int64_t offset, int64_t timestamp, const Span* key,
@@ -143,10 +143,10 @@ cdef bint filter_keeps(
 
 
 cdef Span* key_find(Span* table, size_t mask, const Span* key) noexcept nogil:
-    """Return the key's place in a table with at least one free place, or a free one."""
-    cdef size_t place = crc32c_extend(0, key.start, <size_t>key.length) & mask
-    while table[place].start != NULL and (
-            table[place].length != key.length
-            or memcmp(table[place].start, key.start, <size_t>key.length) != 0):
-        place = (place + 1) & mask
-    return &table[place]
+    """Return the key's slot, or an empty one; the table must have an empty slot."""
+    cdef size_t slot = crc32c_extend(0, key.start, <size_t>key.length) & mask
+    while table[slot].start != NULL and (
+            table[slot].length != key.length
+            or memcmp(table[slot].start, key.start, <size_t>key.length) != 0):
+        slot = (slot + 1) & mask
+    return &table[slot]

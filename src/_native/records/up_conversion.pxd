@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t, uint8_t
 from broker._native.records.record_batch cimport BATCH_HEADER_SIZE, BatchInfo, BatchStatus
 
 cdef enum:
-    # No message becomes a longer record: a batch needs the bytes of its messages and a header.
+    # No record is longer than its message: a batch needs the bytes of its messages and a header.
     CONVERTED_MORE = BATCH_HEADER_SIZE
 
 cdef enum:

@@ -1,13 +1,13 @@
-"""Message sets of magic 0 and 1 to record batches of version 2, one batch a set.
+"""Converts message sets of magic 0 and 1 to record batches of version 2, one batch per set.
 
-The layouts stand in legacy_message.pyx and record_batch.pyx. A message becomes a record at its
-place: what producers write as offsets means nothing. Magic 0 has no time, which is -1. What is
-compressed is unfolded by the caller: here come plain messages, those of a wrapper too.
+The layouts are in legacy_message.pyx and record_batch.pyx. Records are numbered from 0: offsets of
+producers are ignored. The timestamp of magic 0 is -1, none. The caller decompresses a wrapper first
+and passes its uncompressed messages.
 
     message of magic 0    26 bytes, key and value      record    at most 23 bytes, key and value
     message of magic 1    34 bytes, key and value      record    at most 32 bytes, key and value
 
-So the batch is written straight into room for the messages and a header, in one pass.
+So the batch is written in one pass into a buffer for the messages and a header.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -42,7 +42,7 @@ from broker.model.errors import Corrupt
 
 cdef enum:
     NO_TIMESTAMP = -1
-    BODY_FIXED = 2          # of a record: its attributes, and that it has no headers
+    BODY_FIXED = 2          # of a record: its attributes and its header count of 0
     VERSION_2 = 2
 
 
@@ -95,7 +95,7 @@ cdef inline bint is_append_time(const Message* message) noexcept nogil:
 
 
 cdef BatchStatus plain_take(Cursor* cursor, int magic, Message* message) noexcept nogil:
-    """Read a message that is whole, sound and not compressed."""
+    """Read a message that must be complete, valid and uncompressed."""
     cdef BatchStatus status = message_take(cursor, message)
     if status == BATCH_OK:
         status = message_check_crc(message)
@@ -109,10 +109,10 @@ cdef BatchStatus plain_take(Cursor* cursor, int magic, Message* message) noexcep
 cdef BatchStatus messages_convert(const uint8_t* messages, size_t size, int magic,
                                   const int64_t* append_time, uint8_t* into,
                                   BatchInfo* info) noexcept nogil:
-    """Write the batch of a set of plain messages into `size` + CONVERTED_MORE bytes.
+    """Write the batch of a set of uncompressed messages into `size` + CONVERTED_MORE bytes.
 
-    `append_time` is that of the wrapper, if that has one; NULL: each message says its own. `info`
-    has the header of the batch; when a message is at fault, its place as the number of records.
+    `append_time` is that of the wrapper, if it has one; NULL: each message has its own timestamp.
+    `info` gets the header of the batch; for an invalid message, its index as the record count.
     """
     cdef Cursor cursor
     cdef Message message
@@ -138,7 +138,7 @@ cdef BatchStatus messages_convert(const uint8_t* messages, size_t size, int magi
             base_timestamp = max_timestamp = timestamp
         is_append = is_append or is_append_time(&message)
         max_timestamp = max(max_timestamp, timestamp)
-        # Any two times may meet: the difference wraps, as it does where it is added again.
+        # The difference of any two timestamps wraps, and so does the sum of the reader.
         next = store_record(
             next, &message, <int64_t>(<uint64_t>timestamp - <uint64_t>base_timestamp), count)
         count += 1
@@ -157,14 +157,14 @@ cdef BatchStatus messages_convert(const uint8_t* messages, size_t size, int magi
 
 
 def convert_messages(messages, *, int magic=ANY_MAGIC, append_time=None):
-    """Return the batch, not compressed, of a set of plain messages.
+    """Return the uncompressed batch of a set of uncompressed messages.
 
-    Its base offset is 0, its leader epoch -1. `magic` is what all messages must have, -1: either.
-    `append_time` (ms) is that of the wrapper which they come from, if it says one. With it, or with
-    one message of such a time, it is a batch of log append time, which no topic takes as it is.
+    Its base offset is 0, its leader epoch -1. `magic` is that of all messages, -1: 0 or 1.
+    `append_time` (ms) is that of the messages' wrapper, if it has one. With it, or with a message
+    of log append time, the batch has log append time, which no topic accepts unchanged.
 
     Raises:
-        Corrupt: no message, or one that is not whole, not sound, compressed or of another magic.
+        Corrupt: no message, or one that is incomplete, invalid, compressed or of another magic.
     """
     cdef Py_buffer view
     cdef BatchInfo info
@@ -191,13 +191,13 @@ def convert_messages(messages, *, int magic=ANY_MAGIC, append_time=None):
 
 
 def read_wrapper(messages):
-    """Return what stands in a set whose only message is compressed; None when it begins plainly.
+    """Return the wrapper that is the only message of a set; None if the set is uncompressed.
 
-    (codec, magic, time of the append in ms or None, position and size of the value). A set of
-    anything but the wrapper is none: one batch has one codec (kafka.md 3).
+    (codec, magic, append time in ms or None, position and size of the value). More messages after
+    a wrapper are refused, because one batch has one codec.
 
     Raises:
-        Corrupt: the message is not whole or not sound, or more follows it.
+        Corrupt: the message is incomplete or invalid, or more follow it.
     """
     cdef Py_buffer view
     cdef Cursor cursor

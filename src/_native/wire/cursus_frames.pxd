@@ -45,7 +45,7 @@ cdef class CursusFrame:
     cdef bint is_committed
     cdef bint has_aborted             # `aborted` has been read for the slice
     cdef AbortedList aborted
-    cdef bytes unfolded               # that the records are in; None: they are in the page
+    cdef bytes decompressed           # that the records are in; None: they are in the page
 
     cdef void begin(self) noexcept
     cdef FrameStatus read_slice(
@@ -53,7 +53,7 @@ cdef class CursusFrame:
     cdef FrameStatus walk(self, PartitionLog log) noexcept
     cdef FrameStatus walk_records(self) noexcept
     cdef FrameStatus put(self, const RecordFields* fields, int64_t offset) noexcept
-    cdef bint hold(self, bytes batch, bytes unfolded, int64_t offset) noexcept
+    cdef bint hold(self, bytes batch, bytes decompressed, int64_t offset) noexcept
     cdef FrameStatus step_over(self, int64_t next_offset) noexcept
     cdef int is_aborted(self, PartitionLog log) noexcept
     cdef void finish(self) noexcept

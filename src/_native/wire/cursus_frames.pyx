@@ -122,7 +122,7 @@ STATUS_NAMES = {
     FRAME_OPEN: "open",
     FRAME_END: "end",
     FRAME_FULL: "full",
-    FRAME_FOLDED: "folded",
+    FRAME_COMPRESSED: "compressed",
     FRAME_TOO_LARGE: "too large",
     FRAME_UNREADABLE: "unreadable",
     FRAME_OUT_OF_RANGE: "out of range",
@@ -180,7 +180,7 @@ cdef class CursusFrame:
         The memory of the read is reused by the next call, for any frame.
         """
         cdef PageStatus status
-        self.unfolded = None
+        self.decompressed = None
         self.left = 0
         self.next_offset = offset
         self.is_committed = is_committed
@@ -236,7 +236,7 @@ cdef class CursusFrame:
                 continue
             if self.info.attributes & ATTRIBUTE_CODEC:
                 self.next_offset = max(self.next_offset, self.info.base_offset)
-                return FRAME_FOLDED
+                return FRAME_COMPRESSED
             self.records.next = batch + BATCH_HEADER_SIZE
             self.records.left = self.info.size - BATCH_HEADER_SIZE
             self.left = self.info.record_count
@@ -327,15 +327,15 @@ cdef class CursusFrame:
         cdef Cursor cursor
         self.batches.left = 0
         self.left = 0
-        self.unfolded = unfolded
+        self.decompressed = decompressed
         self.next_offset = offset
         self.slice_end = sum_wrapped(offset, 1)
         cursor.next = <const uint8_t*>PyBytes_AS_STRING(batch)
         cursor.left = <size_t>PyBytes_GET_SIZE(batch)
         if batch_header(&cursor, &self.info) != BATCH_OK:
             return False
-        self.records.next = <const uint8_t*>PyBytes_AS_STRING(unfolded)
-        self.records.left = <size_t>PyBytes_GET_SIZE(unfolded)
+        self.records.next = <const uint8_t*>PyBytes_AS_STRING(decompressed)
+        self.records.left = <size_t>PyBytes_GET_SIZE(decompressed)
         self.left = self.info.record_count
         if self.left == 0:
             self.next_offset = max(offset, sum_wrapped(batch_last_offset(&self.info), 1))
@@ -374,11 +374,11 @@ cdef class CursusFrame:
     def add(self, bytes batch not None, bytes unfolded not None, int64_t offset):
         """Add the decompressed records of a batch from an offset on; return the status."""
         cdef FrameStatus status
-        if self.hold(batch, unfolded, offset):
+        if self.hold(batch, decompressed, offset):
             status = self.walk(None)
         else:
             status = self.step_over(self.slice_end)
-        self.unfolded = None
+        self.decompressed = None
         self.left = 0
         if status == FRAME_NO_MEMORY:
             raise MemoryError

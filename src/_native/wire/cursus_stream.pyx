@@ -181,7 +181,7 @@ cdef class CursusStream(ResponseStream):
         cdef CursusFrame frame = self.frame
         cdef FrameStatus status
         cdef int64_t unsent_max = UNSENT_BYTES_MAX
-        if frame.unfolded is not None:
+        if frame.decompressed is not None:
             status = frame.walk(self.log)
         else:
             status = frame.read_slice(
@@ -192,7 +192,7 @@ cdef class CursusStream(ResponseStream):
                 status = FRAME_NO_MEMORY
             self.next_offset = frame.next_offset
             if status != FRAME_FULL:
-                frame.unfolded = None
+                frame.decompressed = None
                 break
             if self.connection.output.bytes > unsent_max:
                 break
@@ -255,7 +255,7 @@ cdef class CursusStream(ResponseStream):
         if self.frame.hold(batch, unfolded, self.next_offset):
             self.resume_at(self.next_offset)
         else:
-            self.frame.unfolded = None
+            self.frame.decompressed = None
             self.skip_offset = self.next_offset + 1
             self.pause_and_notify("unreadable")
 

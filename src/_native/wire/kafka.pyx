@@ -76,7 +76,7 @@ cdef class Kafka(NativeProtocol):
         cdef ServeStatus status = NOT_SERVED
         cdef ReplySlot* slot = NULL
         cdef RequestHead head
-        cdef int64_t unfolded_bytes = 0
+        cdef int64_t decompressed_bytes = 0
         if envelope_read(frame, &self.apis, &head) != ENVELOPE_OK:
             connection.close("request with a key, version or header that is not served")
             return False

@@ -15,4 +15,4 @@ cdef enum ServeStatus:
 
 cdef ServeStatus produce_serve(TopicTable topics, Turn turn, RequestHead* head,
                                UnseenWrites* unseen, ReplySlot** slot,
-                               int64_t* unfolded_bytes) noexcept
+                               int64_t* decompressed_bytes) noexcept

@@ -28,7 +28,7 @@ from broker._native.log.producer_state cimport (
     SequenceStatus,
 )
 from broker._native.log.turn cimport LOG_FULL, LOG_OK, AckWaiter, LogStatus, Turn
-from broker._native.records.folded_records cimport folded_are_sound
+from broker._native.records.compressed_records cimport compressed_records_are_valid
 from broker._native.records.keyless cimport all_have_keys
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CODEC,
@@ -88,7 +88,7 @@ cdef struct Topic:
 cdef Part parts[PARTS_MAX]
 cdef Topic requested[PARTS_MAX]
 cdef uint64_t request_mark = 0
-cdef int64_t unfold_left = 0      # what may still be unfolded for the request at hand
+cdef int64_t decompress_left = 0  # what may still be unfolded for the request at hand
 
 cdef int64_t UNFOLDED_MAX = limits.PRODUCE_DECOMPRESSED_BYTES_MAX
 
@@ -97,7 +97,8 @@ cdef bint records_are_taken(PartitionLog log, const uint8_t* batch, const BatchI
     # Whether a validated batch has records that its log accepts, as far as is checked here.
     cdef Cursor records
     if info.attributes & ATTRIBUTE_CODEC:
-        return folded_are_sound(log.turn.unfold_sent, batch, info, log.needs_keys, &unfold_left)
+        return compressed_records_are_valid(
+            log.turn.decompress_sent, batch, info, log.needs_keys, &decompress_left)
     if not log.needs_keys:
         return True
     records.next = batch + BATCH_HEADER_SIZE
@@ -131,7 +132,7 @@ cdef bint check_part(PartitionLog log, const uint8_t* records, int32_t size, Req
     part.is_duplicate = sequence == SEQUENCE_DUPLICATE
     part.log = <void*>log
     part.batch = <uint8_t*>records
-    return part.is_duplicate or (sequence == SEQUENCE_NEXT and log.may_take(&part.info))
+    return part.is_duplicate or (sequence == SEQUENCE_NEXT and log.fits_transaction(&part.info))
 
 
 cdef bint read_topic(Cursor* cursor, RequestHead* head, TopicTable topics, bint has_transaction,
@@ -243,14 +244,15 @@ cdef bint append_part(Part* part, UnseenWrites* unseen, ReplySlot* slot, uint8_t
 
 cdef ServeStatus produce_serve(TopicTable topics, Turn turn, RequestHead* head,
                                UnseenWrites* unseen, ReplySlot** slot,
-                               int64_t* unfolded_bytes) noexcept:
-    """Serve one request whole, or not at all. `unfolded_bytes`: of its batches, see folded_records.
+                               int64_t* decompressed_bytes) noexcept:
+    """Serve one request whole, or not at all. `decompressed_bytes`: of its batches,
+    see compressed_records.
     """
-    global unfold_left
+    global decompress_left
     cdef ServeStatus status
-    unfold_left = UNFOLDED_MAX
+    decompress_left = DECOMPRESSED_MAX
     status = serve_whole(topics, turn, head, unseen, slot)
-    unfolded_bytes[0] = UNFOLDED_MAX - unfold_left
+    decompressed_bytes[0] = DECOMPRESSED_MAX - decompress_left
     return status
 
 

@@ -247,7 +247,7 @@ cdef class FetchAnswerWriter:
                 records.left = info.size - BATCH_HEADER_SIZE
                 answer_add(&self.answer, &info, records)
                 return
-            PyObject_GetBuffer(unfolded, &records_view, PyBUF_SIMPLE)
+            PyObject_GetBuffer(decompressed, &records_view, PyBUF_SIMPLE)
             records.next = <const uint8_t*>records_view.buf
             records.left = <size_t>records_view.len
             answer_add(&self.answer, &info, records)

@@ -110,7 +110,7 @@ def _verify(parsed: argparse.Namespace) -> int:
     undigested = bytes_read = 0
     for place in places:
         try:
-            found = verification.look_at(place, progress.add)
+            found = verification.verify(place, progress.add)
         except (StorageError, CodecError) as error:
             problems.append(f"{place.name}: {error}")
             continue

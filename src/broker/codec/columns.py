@@ -67,7 +67,7 @@ class Columns:
         header_key_length, header_value_start, header_value_length; record i has the headers from
         header_end[i - 1] (0 for the first) to header_end[i].
         """
-        return [name for name in self.arrays if name != "unfolded"]
+        return [name for name in self.arrays if name != "decompressed"]
 
     def column(self, name: str) -> Column:
         """Return one column, a buffer that numpy, pyarrow and memoryview read without a copy.

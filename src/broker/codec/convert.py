@@ -208,8 +208,8 @@ class _Reader:
             )
         except CodecError as error:
             raise moved(error, start) from None
-        if "unfolded" in columns.arrays:
-            self._bytes_left -= len(columns.arrays["unfolded"])
+        if "decompressed" in columns.arrays:
+            self._bytes_left -= len(columns.arrays["decompressed"])
             if self._bytes_left < 0:  # Memory that is reused may have had room for more.
                 raise LimitExceeded("more unfolds than the bytes allowed", start)
         self._before = columns

@@ -104,7 +104,7 @@ def audit(buf: "Buffer", state: Audit | None = None) -> Audit:
     >>> from broker.codec import encode
     >>> [first], [later] = encode([b"a"], timestamp_ms=7), encode([b"b"], base_offset=5)
     >>> counts = audit(later, audit(first))
-    >>> counts.records, counts.gaps, counts.missing_offsets, counts.is_sound
+    >>> counts.records, counts.gaps, counts.missing_offsets, counts.is_valid
     (2, 1, 4, True)
 
     Args:

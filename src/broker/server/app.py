@@ -83,7 +83,7 @@ def run(config: Config, announce: Announce) -> int:
     asyncio.set_event_loop(loop)
     log_dir = LogDir(config.data_dir, config.integer("node.id"))
     try:
-        Reserve(log_dir.path).give_way(limits.START_FREE_BYTES)
+        Reserve(log_dir.path).free_disk_space(limits.START_FREE_BYTES)
         return loop.run_until_complete(_Process(config, log_dir, loop).run(announce))
     finally:
         log_dir.close()
@@ -116,9 +116,9 @@ class _Process:
         self._turn = Turn(self._commit)
         self._descriptors = descriptors.of_this_process()
         self._turn.files.count_max = self._descriptors.segments
-        self._turn.unfold = compression.decompress_into
-        self._turn.unfold_sent = compression.decompress_sent_into
-        self._turn.unfolded_bytes_max = limits.decompressed_bytes_max(
+        self._turn.decompress = compression.decompress_into
+        self._turn.decompress_sent = compression.decompress_sent_into
+        self._turn.decompressed_bytes_max = limits.decompressed_bytes_max(
             config.integer("message.max.bytes")
         )
         self._table = TopicTable()
@@ -236,7 +236,7 @@ class _Process:
                 self._connections_max,
             )
         bound = [address for listener in listeners for address in listener.bound]
-        self._log_dir.say_who_holds_it(bound)
+        self._log_dir.write_holder(bound)
         announce(bound, self._configs.current)
         background = self._begin_background()
         try:
@@ -292,7 +292,7 @@ class _Process:
     def _load(self) -> None:
         """Register all topics and begin to recover their logs, before the first connection."""
         logs = self._topics.load()
-        self._deletions.remove(self._partitions.set_strays_aside())
+        self._deletions.remove(self._partitions.rename_strays())
         self._coordinators.expect()
         self._log_loader.start(logs, limits.RECOVERY_THREADS)
 
@@ -329,7 +329,7 @@ class _Process:
     def _apply_config(self, config: Config) -> None:
         """Pass an altered configuration to the parts that keep a copy of its values."""
         self._config = config
-        self._turn.unfolded_bytes_max = limits.decompressed_bytes_max(
+        self._turn.decompressed_bytes_max = limits.decompressed_bytes_max(
             config.integer("message.max.bytes")
         )
         self._cleaner.alter_settings(_cleaner_settings(config))

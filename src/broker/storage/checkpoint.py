@@ -1,4 +1,4 @@
-"""Kafka's small text files, byte for byte, so that its tools read ours and ours read its.
+"""Reads and writes Kafka's small text files, byte for byte, so that both sides' tools read them.
 
     recovery-point-offset-checkpoint, log-start-offset-checkpoint   in the data directory
         0 | number of entries | "topic partition offset" ...        one per line
@@ -9,11 +9,11 @@
         0 | number of entries | "kept offset" (none or one), "gone offset" ...
     partition.metadata        "version: 0", "topic_id: <22 characters>"
     meta.properties           version, cluster.id, node.id, directory.id
-    .kafka_cleanshutdown      there when the last stop was clean
+    .kafka_cleanshutdown      exists when the last stop was clean
 
-A write is whole or not there: a temporary file, fsync, rename, fsync of the folder. A file that
-cannot be understood counts as missing, with a warning, because everything in these files can be
-found again in the logs; the identity in meta.properties is the caller's to decide about.
+A write is atomic: a temporary file, fsync, rename, fsync of the folder. An invalid file counts as
+missing, with a warning, because everything in these files can be rebuilt from the logs; for
+meta.properties, the caller decides.
 """
 
 import logging
@@ -40,79 +40,79 @@ _Content = TypeVar("_Content")
 
 
 def read_offsets(file: Path) -> dict[tuple[str, int], int]:
-    """Offsets by topic and partition; empty when there are none to trust."""
+    """Return offsets by topic and partition; empty when the file is missing or invalid."""
     return _read(file, _parse_offsets) or {}
 
 
 def write_offsets(file: Path, offsets: Mapping[tuple[str, int], int]) -> None:
-    """Replace the file by these offsets."""
+    """Write these offsets to the file."""
     _write(file, _table(f"{topic} {n} {offset}" for (topic, n), offset in sorted(offsets.items())))
 
 
 def read_leader_epochs(folder: Path) -> list[tuple[int, int]] | None:
-    """The epochs of a partition and their start offsets, rising; None: look into the log."""
+    """Return a partition's epochs and their start offsets, ascending; None: missing or invalid."""
     return _read(folder / LEADER_EPOCHS, _parse_epochs)
 
 
 def write_leader_epochs(folder: Path, epochs: Iterable[tuple[int, int]]) -> None:
-    """Replace a partition's epochs."""
+    """Write a partition's epochs."""
     _write(folder / LEADER_EPOCHS, leader_epochs(epochs))
 
 
 def leader_epochs(epochs: Iterable[tuple[int, int]]) -> str:
-    """The text of a leader-epoch-checkpoint file."""
+    """Return the text of a leader-epoch-checkpoint file."""
     return _table(f"{epoch} {start}" for epoch, start in epochs)
 
 
 def read_swap(file: Path) -> tuple[int | None, list[int]]:
-    """What a compaction replaces: the segment that is kept, if any, and those that go with it.
+    """Return the segment that a compaction keeps, or None, and those that it removes.
 
-    Raises StorageError when that cannot be read: nothing else knows it.
+    Raises StorageError when the file is invalid: it is the only record of that.
     """
     swap = _read(file, _parse_swap)
     if swap is None:
-        raise StorageError(f"read {file}: not what a compaction has written")
+        raise StorageError(f"read {file}: not a valid manifest of a compaction")
     return swap
 
 
 def write_swap(file: Path, kept: int | None, gone: Iterable[int]) -> None:
-    """Make it durable that segments have been replaced."""
+    """Record durably that segments have been replaced."""
     kept_rows = [] if kept is None else [f"kept {kept}"]
     _write(file, _table([*kept_rows, *(f"gone {base}" for base in gone)]))
 
 
 def read_partition_metadata(folder: Path) -> bytes | None:
-    """The id of the topic that a partition's folder belongs to, or None."""
+    """Return the id of the topic that a partition's folder belongs to, or None."""
     return _read(folder / PARTITION_METADATA, _parse_partition_metadata)
 
 
 def write_partition_metadata(folder: Path, topic_id: bytes) -> None:
-    """Say which topic a partition's folder belongs to."""
+    """Write the id of the topic that a partition's folder belongs to."""
     _write(folder / PARTITION_METADATA, partition_metadata(topic_id))
 
 
 def partition_metadata(topic_id: bytes) -> str:
-    """The text of a partition.metadata file."""
+    """Return the text of a partition.metadata file."""
     return f"version: 0\ntopic_id: {id_to_text(topic_id)}"
 
 
 def read_properties(file: Path) -> dict[str, str] | None:
-    """The names and values of a .properties file, or None."""
+    """Return the names and values of a .properties file, or None."""
     return _read(file, _parse_properties)
 
 
 def write_properties(file: Path, properties: Mapping[str, str]) -> None:
-    """Replace a .properties file."""
+    """Write a .properties file."""
     _write(file, "".join(f"{name}={text}\n" for name, text in sorted(properties.items())))
 
 
 def write_clean_shutdown(folder: Path) -> None:
-    """Mark a data directory as cleanly stopped: the very last write of a stop."""
+    """Mark a data directory as cleanly stopped: the last write of a stop."""
     _write(folder / CLEAN_SHUTDOWN, '{"version":0,"brokerEpoch":-1}')
 
 
 def take_clean_shutdown(folder: Path) -> bool:
-    """Whether the last stop was clean; the mark is gone, durably, before anything is written."""
+    """Return whether the last stop was clean, and remove the marker durably."""
     try:
         file_ops.remove(folder / CLEAN_SHUTDOWN)
     except FileNotFoundError:

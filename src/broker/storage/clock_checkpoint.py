@@ -1,13 +1,13 @@
-"""What the wall clock was seen to show, as a .properties file of the data directory.
+"""The state of the clock guard, as a .properties file of the data directory.
 
-    boot.id         the machine's boot in which the rest was seen
+    boot.id         the machine's boot id when the state was taken
     boot.ms         CLOCK_BOOTTIME at that moment
-    wall.ms         the wall time that belongs to it
-    ahead.ms        how far ahead of that another clock is believed
-    is.held         1: the clock is not believed
-    confirmed.ms    polylog.clock.confirmed.ms as it was heard of last
+    wall.ms         the wall clock at that moment
+    ahead.ms        how far ahead of that line the clock is trusted
+    is.held         1: the clock is not trusted
+    confirmed.ms    the last known polylog.clock.confirmed.ms
 
-One that cannot be understood counts as missing, with a warning: the clock is believed then.
+An invalid file counts as missing, with a warning: the clock is then trusted.
 """
 
 import logging
@@ -19,13 +19,13 @@ from broker.model.errors import StorageError
 from broker.storage import checkpoint
 
 FILE_NAME = "clock.properties"
-BOOT_ID = "/proc/sys/kernel/random/boot_id"  # another one after each boot of the machine
+BOOT_ID = "/proc/sys/kernel/random/boot_id"  # changes with each boot of the machine
 
 _log = logging.getLogger(__name__)
 
 
 def boot_id() -> str:
-    """Which boot of the machine this is; empty where nobody says so."""
+    """Return the machine's boot id; empty where the kernel provides none."""
     try:
         return file_ops.read_range(BOOT_ID, 0, 64).decode().strip()
     except (StorageError, FileNotFoundError):
@@ -33,7 +33,7 @@ def boot_id() -> str:
 
 
 def read(folder: Path) -> ClockState | None:
-    """What an earlier life has seen, or None. StorageError when the file cannot be read."""
+    """Return the state of an earlier run, or None. StorageError when the file cannot be read."""
     file = folder / FILE_NAME
     found = checkpoint.read_properties(file)
     if found is None:
@@ -52,7 +52,7 @@ def read(folder: Path) -> ClockState | None:
 
 
 def write(folder: Path, seen: ClockState) -> None:
-    """Replace it durably. StorageError when that fails."""
+    """Write the state durably. StorageError when that fails."""
     numbers = {
         "boot.ms": seen.line.boot_ms,
         "wall.ms": seen.line.wall_ms,

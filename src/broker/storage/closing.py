@@ -1,14 +1,14 @@
-"""A clean stop: everything of every log on the disk, and only then the mark that says so.
+"""Closes logs: everything of every log is put on the disk, before the marker of a clean stop.
 
-    1  each log    what is staged is written, the reserved tail cut
-    2  each log    epochs and producers' snapshot under temporary names, where they changed
-    3  a sync      of the logs, of those files and of the indexes
-    4  each log    the names
-    5  a sync      of the names
+    1  each log    write staged batches, truncate the preallocated tail
+    2  each log    write epochs and producers' snapshot under temporary names, where they changed
+    3              sync the logs, those files and the indexes
+    4  each log    rename those files
+    5              sync the names
 
-A log that was not touched in this life, or is synced and cut already, takes no part in it. One
-whose files fail goes offline and the others go on: nothing of it is tried again, and its recovery
-point stays where it was.
+A log that was not used in this run, or is already synced and truncated, is skipped. A log whose
+files fail goes offline while the others continue: nothing of it is retried, and its recovery point
+stays where it was.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,11 +22,11 @@ from broker.model.errors import StorageError
 from broker.storage.side_files import TEMPORARY, SideFiles, Staged
 from broker.storage.syncing import is_one_sync_cheaper
 
-Failed: TypeAlias = dict[PartitionLog, str]  # why
+Failed: TypeAlias = dict[PartitionLog, str]  # with the reason
 
 
 class Closed(NamedTuple):
-    """A closed log and its end offset; -1: it is offline, nothing is known."""
+    """A closed log and its end offset; -1: it is offline and its end unknown."""
 
     log: PartitionLog
     end_offset: int
@@ -63,7 +63,7 @@ def close_logs(path: Path, logs: list[PartitionLog], side_files: SideFiles) -> l
 
 
 def write_epochs(path: Path, logs: list[PartitionLog], side_files: SideFiles) -> Failed:
-    """Write the epochs of those logs that have new ones, while they are used; where that failed."""
+    """Write new epochs of logs, which may be in use; return the logs where that failed."""
     failed: Failed = {}
     staged = _stage(logs, side_files, failed, with_snapshots=False)
     is_synced = is_one_sync_cheaper(len(staged))
@@ -74,7 +74,7 @@ def write_epochs(path: Path, logs: list[PartitionLog], side_files: SideFiles) ->
 
 
 def sync_indexes(logs: Iterable[PartitionLog]) -> Failed:
-    """Make the indexes of full segments durable, log by log; where that failed."""
+    """Sync the indexes of full segments, log by log; return the logs where that failed."""
     failed: Failed = {}
     _for_each(logs, PartitionLog.sync_indexes, failed)
     return failed
@@ -83,7 +83,7 @@ def sync_indexes(logs: Iterable[PartitionLog]) -> Failed:
 def _for_each(
     logs: Iterable[PartitionLog], work: Callable[[PartitionLog], None], failed: Failed
 ) -> None:
-    """Do it for each log that has not failed, and note those that do now."""
+    """Call `work` for each log that has not failed, and add those that fail now."""
     for log in logs:
         if log in failed:
             continue
@@ -94,7 +94,7 @@ def _for_each(
 
 
 def _sync_all(path: Path, logs: Iterable[PartitionLog], failed: Failed) -> None:
-    """Sync the file system for all of them: which file it failed for nobody says."""
+    """Sync the file system for all logs; if it fails, all count as failed."""
     try:
         file_ops.sync_filesystem(str(path))
     except StorageError as error:

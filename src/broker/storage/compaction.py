@@ -1,16 +1,16 @@
-"""Which log is compacted next, and how: facts and the time in, a plan out.
+"""Plans compaction: which log is next, and how its segments are grouped. Pure functions.
 
-A log (oldest first) is
+A log has, oldest first,
 
-    clean    up to the first dirty offset, which the last pass has left in the checkpoint
-    dirty    from there on, as far as it may be compacted: sealed segments below the last stable
-             offset and the recovery point, and none from the first on that has a record younger
-             than min.compaction.lag.ms
-    the rest, the active segment at least
+    a clean part     up to the first dirty offset, which the last pass has checkpointed
+    a dirty part     from there on, as far as it may be compacted: sealed segments below the last
+                     stable offset and the recovery point, and before the first that has a record
+                     younger than min.compaction.lag.ms
+    the remainder    with the active segment at least
 
-It is due when more than min.cleanable.dirty.ratio of the first two is dirty, or a dirty record is
-older than max.compaction.lag.ms, for which the active segment is rolled if it has such records.
-A pass rewrites clean and dirty segments in groups, each of which becomes one segment.
+It is due when more than min.cleanable.dirty.ratio of the first two parts is dirty, or when a dirty
+record is older than max.compaction.lag.ms; if the active segment has such records, it is rolled. A
+pass rewrites clean and dirty segments in groups, each of which becomes one segment.
 
 Source: Kafka's LogCleanerManager and Cleaner; KIP-58, KIP-354.
 """
@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from broker.model.limits import COMPACTION_GROUP_SEGMENTS_MAX, SEGMENT_BYTES_MAX
 
-NEVER_MS = (1 << 63) - 1  # max.compaction.lag.ms: no record is ever too old
+NEVER_MS = (1 << 63) - 1  # max.compaction.lag.ms: no limit
 _OFFSET_SPAN_MAX = (1 << 31) - 1  # from a segment's base offset: indexes hold 32 bits
 
 
@@ -34,18 +34,18 @@ class Segment(NamedTuple):
 
 
 class LogFacts(NamedTuple):
-    """What a plan is made from."""
+    """The state of a log that a plan is made from."""
 
     segments: Sequence[Segment]  # oldest first; the last is active
     first_dirty_offset: int  # as checkpointed; 0 when there is none
     log_start_offset: int
     last_stable_offset: int
-    recovery_point: int  # what recovery reads, after the next checkpoint, begins here at least
+    recovery_point: int  # recovery will not read before it, from the next checkpoint on
     segment_bytes: int
     min_cleanable_ratio: float
     min_lag_ms: int
     max_lag_ms: int
-    dirty_since_ms: int = -1  # time of the first dirty batch; -1: not known, or none is there
+    dirty_since_ms: int = -1  # time of the first dirty batch; -1: unknown, or there is none
     active_since_ms: int = -1  # time of the active segment's first batch, likewise
 
 
@@ -61,12 +61,12 @@ class Plan(NamedTuple):
 
 
 def must_roll(facts: LogFacts, now_ms: int) -> bool:
-    """Whether the active segment holds records that are overdue and must be sealed first."""
+    """Return whether the active segment has overdue records and must be rolled first."""
     return _is_overdue(facts, facts.active_since_ms, now_ms)
 
 
 def plan(facts: LogFacts, now_ms: int) -> Plan | None:
-    """The pass that a log is due for, or None."""
+    """Return the pass that a log is due for, or None."""
     start = first_dirty(facts)
     end = _cleanable_end(facts, start, now_ms)
     if end <= start:
@@ -87,7 +87,7 @@ def plan(facts: LogFacts, now_ms: int) -> Plan | None:
 
 
 def first_dirty(facts: LogFacts) -> int:
-    """Where the dirty part begins; a checkpoint that does not fit the log is not believed."""
+    """Return where the dirty part begins; a checkpoint outside of the log is ignored."""
     if not facts.log_start_offset <= facts.first_dirty_offset <= facts.segments[-1].base_offset:
         return facts.log_start_offset
     return facts.first_dirty_offset
@@ -98,7 +98,7 @@ def _is_overdue(facts: LogFacts, since_ms: int, now_ms: int) -> bool:
 
 
 def _cleanable_end(facts: LogFacts, start: int, now_ms: int) -> int:
-    """The base offset of the first segment from `start` on that may not be compacted."""
+    """Return the base offset of the first segment from `start` on that may not be compacted."""
     bound = min(facts.last_stable_offset, facts.recovery_point)
     for segment, after in pairwise(facts.segments):
         is_young = facts.min_lag_ms > 0 and segment.max_timestamp > now_ms - facts.min_lag_ms
@@ -108,7 +108,7 @@ def _cleanable_end(facts: LogFacts, start: int, now_ms: int) -> int:
 
 
 def _dirty_bytes(segments: Sequence[Segment], start: int, end: int) -> int:
-    """Bytes of the segments in which something is dirty, all of them as Kafka counts them."""
+    """Return the bytes of all segments that have dirty offsets, whole ones as in Kafka."""
     ends = [segment.base_offset for segment in segments[1:]] + [end]
     return sum(segment.size for segment, after in zip(segments, ends, strict=True) if after > start)
 
@@ -116,7 +116,7 @@ def _dirty_bytes(segments: Sequence[Segment], start: int, end: int) -> int:
 def _groups(
     segments: Sequence[Segment], end: int, facts: LogFacts
 ) -> tuple[tuple[Segment, ...], ...]:
-    """Neighbours that fit into one segment by their sizes now, and by their offsets."""
+    """Group adjacent segments that fit into one by their present sizes and their offsets."""
     bytes_max = min(facts.segment_bytes, SEGMENT_BYTES_MAX)
     ends = [segment.base_offset for segment in segments[1:]] + [end]
     groups: list[list[Segment]] = []
@@ -137,7 +137,7 @@ def _groups(
 
 
 def most_urgent(plans: Iterable[tuple[str, Plan]]) -> tuple[str, Plan] | None:
-    """The log that goes first; of equals the first by name."""
+    """Return the log to be compacted first; among equals the first by name."""
     return min(
         plans,
         key=lambda each: (not each[1].is_overdue, -each[1].dirty_ratio, each[0]),

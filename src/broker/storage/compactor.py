@@ -1,17 +1,17 @@
-"""The process that compacts one log: reads sealed segments, writes `.cleaned` files, no others.
+"""The process that compacts one log: it reads sealed segments and writes only `.cleaned` files.
 
 Started by `core/cleaning.py` as `python -m broker.storage.compactor`, never forked, so that it has
-neither the broker's lock nor its memory. A job comes as one line of JSON on stdin; lines of JSON
-on stdout say how far it is:
+neither the broker's lock nor its memory. It reads a job as one line of JSON from stdin and reports
+by lines of JSON on stdout:
 
-    {"kind": "progress"}                                         it lives, and has read a piece
+    {"kind": "progress"}                                         it has read a piece
     {"kind": "cleaned", "old": [0, 95], "new": 0, "size": 4711}  these segments may become that one;
-                                                                 "new" null: nothing is left of them
+                                                                 "new" null: no record is left
     {"kind": "done", "end_offset": 180, ...}                     the log is clean up to there
     {"kind": "failed", "is_damaged": true, "reason": "..."}      the log cannot be compacted
 
-It dies with its parent: by the kernel's signal, and when stdin ends. Groups come oldest first and
-are swapped in that order, so that a deletion never goes before what it deletes.
+It dies with its parent: by a signal of the kernel, and when stdin ends. Groups are in offset order
+and are swapped in that order, so that a tombstone is never removed before the records it deletes.
 """
 
 import json
@@ -48,29 +48,29 @@ Report = Callable[[dict[str, Any]], None]
 
 
 class Job(NamedTuple):
-    """What one pass does; travels as JSON."""
+    """One compaction pass, sent as JSON."""
 
     folder: str
-    groups: list[list[tuple[int, int]]]  # (base offset, bytes) of neighbours that become one
+    groups: list[list[tuple[int, int]]]  # (base offset, bytes) of segments that become one
     first_dirty_offset: int
     end_offset: int
     map_bytes: int
     now_ms: int
     delete_retention_ms: int
     index_interval_bytes: int
-    unfolded_bytes_max: int  # of one batch
+    decompressed_bytes_max: int  # of one batch
     producer_ends: list[tuple[int, int, int]]  # (id, epoch, last offset) of live producers
     aborted: list[tuple[int, int, int]]  # (producer id, first offset, marker's offset)
     parent_pid: int
 
     @property
     def keys_bytes(self) -> int:
-        """Memory for the map: as allowed, and no more than a place for each dirty byte."""
+        """Memory for the map: as allowed, and at most one slot per dirty byte."""
         return min(self.map_bytes, (self.dirty_bytes + _PLACES_MIN) * PLACE_BYTES)
 
     @property
     def dirty_bytes(self) -> int:
-        """Bytes of the segments that may hold dirty records; compressed ones unfold to more."""
+        """Bytes of the segments that may have dirty records, as stored."""
         segments = [segment for group in self.groups for segment in group]
         ends = [base for base, _ in segments[1:]] + [self.end_offset]
         return sum(
@@ -81,21 +81,21 @@ class Job(NamedTuple):
 
 
 class _Counts(NamedTuple):
-    """What a pass has done."""
+    """The result of a pass."""
 
-    end_offset: int  # clean up to here; the next pass goes on there
+    end_offset: int  # clean up to here; the next pass begins there
     records_read: int
     records_kept: int
 
 
 def compact(job: Job, report: Report) -> None:
-    """Do one pass; `report` takes the messages above, but for a failure.
+    """Do one pass; `report` is called with the messages above, except for a failure.
 
     Raises CodecError for a damaged segment, StorageError or OSError when the disk fails.
     """
     common: dict[str, Any] = {
-        "unfold": compression.decompress_into,
-        "unfolded_bytes_max": job.unfolded_bytes_max,
+        "decompress": compression.decompress_into,
+        "decompressed_bytes_max": job.decompressed_bytes_max,
         "aborted": job.aborted,
     }
     _check_sources(job, report)
@@ -103,7 +103,7 @@ def compact(job: Job, report: Report) -> None:
     _collect(job, key_map, common, report)
     record_filter = RecordFilter(
         key_map,
-        fold=compression.compress,
+        compress=compression.compress,
         now_ms=job.now_ms,
         delete_retention_ms=job.delete_retention_ms,
         producer_ends=job.producer_ends,
@@ -118,7 +118,7 @@ def compact(job: Job, report: Report) -> None:
 
 
 def _collect(job: Job, key_map: KeyMap, common: dict[str, Any], report: Report) -> None:
-    """Fill the map; where it is full, the pass ends."""
+    """Fill the map; the pass ends where it is full."""
     collector = KeyCollector(
         key_map, first_offset=job.first_dirty_offset, end_offset=job.end_offset, **common
     )
@@ -138,7 +138,7 @@ def _collect(job: Job, key_map: KeyMap, common: dict[str, Any], report: Report) 
 def _clean(
     job: Job, group: list[tuple[int, int]], record_filter: RecordFilter, report: Report
 ) -> None:
-    """Write one group of segments anew; one that stays as it is leaves no files."""
+    """Rewrite one group of segments; leave no files for a single segment that is unchanged."""
     changed_before = record_filter.batches_changed
     target = CleanedSegment(job.folder, group[0][0], job.index_interval_bytes)
 
@@ -151,7 +151,7 @@ def _clean(
         _read_segment(job.folder, base, size, take, report)
     if len(group) == 1 and record_filter.batches_changed == changed_before:
         target.discard()
-        record_filter.take_aborted()  # they are in its file already
+        record_filter.take_aborted()  # its file has them already
         return
     aborted = record_filter.take_aborted()
     if target.size == 0:
@@ -166,7 +166,7 @@ def _clean(
 
 
 def _check_sources(job: Job, report: Report) -> None:
-    """Refuse to make new segments of ones that are not what their digests say: that would hide it.
+    """Check the sources that have digests: a rewrite of damaged segments would hide the damage.
 
     Raises Corrupt.
     """
@@ -175,7 +175,7 @@ def _check_sources(job: Job, report: Report) -> None:
         if digests.read(folder, base) is None:
             continue
         examination = Examination(folder, base, -1)
-        _look_at(examination, report)
+        _run(examination, report)
         found = examination.verdict()
         if found.damages:
             damage = found.damages[0]
@@ -185,9 +185,9 @@ def _check_sources(job: Job, report: Report) -> None:
 
 
 def _write_digest(folder: Path, base: int, now_ms: int, report: Report) -> None:
-    """Take the digest of what was written, if that is what it should be."""
+    """Check the segment that was written, and write its digest."""
     examination = Examination(folder, base, -1, has_digest=False, suffix=CLEANED)
-    _look_at(examination, report)
+    _run(examination, report)
     found = examination.verdict()
     if found.damages:
         raise StorageError(f"{file_name(base, LOG)}: written, but {found.damages[0].reason}")
@@ -195,7 +195,7 @@ def _write_digest(folder: Path, base: int, now_ms: int, report: Report) -> None:
     digests.write_cleaned(folder, base, digest)
 
 
-def _look_at(examination: Examination, report: Report) -> None:
+def _run(examination: Examination, report: Report) -> None:
     try:
         while examination.step(COMPACTION_READ_BYTES):
             report({"kind": "progress"})
@@ -204,7 +204,7 @@ def _look_at(examination: Examination, report: Report) -> None:
 
 
 def _write_aborted(folder: Path, bases: list[int], aborted: list[tuple[int, int, int]]) -> None:
-    """Write the aborted transactions that readers still need to know, if there ever were any."""
+    """Write the aborted transactions that readers still need, if the sources have any."""
     files = [folder / file_name(base, ABORTED) for base in bases]
     entries = [file_ops.read_file(file) for file in files if file.exists()]
     if entries:
@@ -215,9 +215,9 @@ def _write_aborted(folder: Path, bases: list[int], aborted: list[tuple[int, int,
 def _read_segment(
     folder: str, base: int, size: int, take: Callable[[bytes], int | None], report: Report
 ) -> None:
-    """Hand a segment over in pieces.
+    """Pass a segment to `take` in pieces.
 
-    `take` returns where the last whole batch of one ends, or None when it wants no more.
+    `take` returns where the last whole batch of a piece ends, or None to stop.
     """
     path = Path(folder) / file_name(base, LOG)
     position, piece_bytes = 0, COMPACTION_READ_BYTES
@@ -236,23 +236,23 @@ def _read_segment(
         elif len(piece) < piece_bytes or piece_bytes > BATCH_BYTES_MAX:
             raise Corrupt(f"{path.name}: a batch cut short", position)
         else:
-            piece_bytes *= 2  # a batch larger than a piece: more of it
+            piece_bytes *= 2  # a batch is larger than a piece
 
 
 # ---- the process ---------------------------------------------------------------------------------
 
 
 def main() -> None:
-    """Read a job, do it, and end with the parent whatever happens."""
-    import ctypes  # noqa: PLC0415 - a broker that only makes jobs does without
+    """Read a job and do it; end when the parent does."""
+    import ctypes  # noqa: PLC0415 - a broker, which only makes jobs, does not need it
 
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     os.nice(COMPACTION_NICE)
     line = sys.stdin.buffer.readline()
-    if not line.endswith(b"\n"):  # the parent has died before it had written the job
+    if not line.endswith(b"\n"):  # the parent died before it had written the job
         os._exit(_EXIT_ORPHANED)
     job = Job(**json.loads(line))
-    if os.getppid() != job.parent_pid:  # or before the signal was asked for
+    if os.getppid() != job.parent_pid:  # or before the prctl
         os._exit(_EXIT_ORPHANED)
     threading.Thread(target=_die_with_parent, daemon=True).start()
     try:
@@ -264,7 +264,7 @@ def main() -> None:
 
 
 def _die_with_parent() -> None:
-    # Not by sys.stdin: the end of the process would wait for its lock.
+    # Not sys.stdin.read: the exit of the process would wait for its lock.
     os.read(sys.stdin.fileno(), 1)
     os._exit(_EXIT_ORPHANED)
 
@@ -273,7 +273,7 @@ def _print(message: dict[str, Any]) -> None:
     try:
         sys.stdout.write(json.dumps(message) + "\n")
         sys.stdout.flush()
-    except BrokenPipeError:  # the parent was killed, and the signal has not come yet
+    except BrokenPipeError:  # the parent was killed, and the signal has not arrived yet
         os._exit(_EXIT_ORPHANED)
 
 

@@ -1,11 +1,12 @@
-"""What of a closed segment is known to be damaged, `<base offset>.damage`: kept over restarts.
+"""The known damage of a closed segment, `<base offset>.damage`, kept over restarts.
 
     <bytes of the log>
     <offset> <end offset> <position> <end position>     of each damaged range, ascending
 
-in the frame of `beside_log.py`. It is written when a recovery or a look at the segment has found
-damage, and removed when a later look finds none. It goes with its log: with retention, deleted
-records, a compaction or the topic. A crash may lose it, then the next look finds the same again.
+in the format of `sidecar.py`. It is written when a recovery or a check of the segment has found
+damage, and removed when a later check finds none. It is deleted with its log: by retention,
+DeleteRecords, a compaction or with the topic. A crash may lose it; then the next check finds the
+same damage again.
 """
 
 import logging
@@ -15,14 +16,14 @@ from typing import NamedTuple, Protocol
 
 from broker._native.kernel import file_ops
 from broker.model.errors import StorageError
-from broker.storage import beside_log
+from broker.storage import sidecar
 from broker.storage.segment_files import DAMAGE, LOG, file_name
 
 _log = logging.getLogger(__name__)
 
 
 class Range(NamedTuple):
-    """Records and the bytes that hold them: of the first, and behind the last."""
+    """A range of records and of the bytes that hold them; the ends are exclusive."""
 
     offset: int
     end_offset: int
@@ -31,7 +32,7 @@ class Range(NamedTuple):
 
 
 class DamagedLog(Protocol):
-    """What is told of damage; the native `PartitionLog` is one."""
+    """The part of the native `PartitionLog` that concerns damage."""
 
     @property
     def folder(self) -> str:
@@ -39,18 +40,18 @@ class DamagedLog(Protocol):
 
     @property
     def damaged_ranges(self) -> list[tuple[int, int]]:
-        """The (offset, end offset) of all that it refuses."""
+        """The (offset, end offset) of all damaged ranges."""
 
     def damages_of(self, base_offset: int) -> list[tuple[int, int, int, int]]:
-        """The ranges of a segment that it refuses."""
+        """Return the damaged ranges of a segment."""
 
     def mark_damaged(self, base_offset: int, ranges: list[tuple[int, int, int, int]]) -> bool:
-        """Refuse these ranges of a sealed segment and no others; whether it is there."""
+        """Set the damaged ranges of a sealed segment; return whether it exists."""
 
 
 def read(folder: Path, base_offset: int) -> list[Range]:
-    """The damaged ranges of a segment; none when they are not known. Raises StorageError."""
-    lines = beside_log.read(folder, base_offset, DAMAGE)
+    """Return the damaged ranges of a segment; none when unknown. Raises StorageError."""
+    lines = sidecar.read(folder, base_offset, DAMAGE)
     if not lines:
         return []
     try:
@@ -63,22 +64,22 @@ def read(folder: Path, base_offset: int) -> list[Range]:
 
 
 def write(folder: Path, base_offset: int, size: int, ranges: Sequence[Range], inode: int) -> bool:
-    """Replace what is known of a segment whose log has so many bytes, if it is still that file.
+    """Write the damaged ranges of a segment whose log has `size` bytes, if it is still that file.
 
     Raises StorageError.
     """
     lines = [b"%d" % size, *(b"%d %d %d %d" % each for each in ranges)]
-    return beside_log.write(folder, base_offset, DAMAGE, lines, inode)
+    return sidecar.write(folder, base_offset, DAMAGE, lines, inode)
 
 
 def remove(folder: Path, base_offset: int) -> None:
-    """Forget what is known of a segment. Raises StorageError."""
-    beside_log.remove(folder, [base_offset], [DAMAGE])
+    """Remove the known damage of a segment. Raises StorageError."""
+    sidecar.remove(folder, [base_offset], [DAMAGE])
     file_ops.sync_folder(folder)
 
 
-def keep(log: DamagedLog, base_offsets: Iterable[int]) -> list[int]:
-    """Write down what a recovery has found damaged; the base offsets of those segments.
+def save(log: DamagedLog, base_offsets: Iterable[int]) -> list[int]:
+    """Write the damage that a recovery has found; return the base offsets of those segments.
 
     Raises StorageError.
     """
@@ -93,14 +94,14 @@ def keep(log: DamagedLog, base_offsets: Iterable[int]) -> list[int]:
     return found
 
 
-def recall(log: DamagedLog, base_offsets: Iterable[int]) -> None:
-    """Have a log that was opened refuse what an earlier life has found damaged in segments."""
+def restore(log: DamagedLog, base_offsets: Iterable[int]) -> None:
+    """Mark in an opened log the damage of segments that an earlier run has found."""
     folder = Path(log.folder)
     for base_offset in base_offsets:
         try:
             ranges = read(folder, base_offset)
         except StorageError as error:
-            _log.warning("damage not known: folder=%s error=%s", folder.name, error)
+            _log.warning("known damage cannot be read: folder=%s error=%s", folder.name, error)
             continue
         if ranges and log.mark_damaged(base_offset, list(ranges)):
             _log.error(

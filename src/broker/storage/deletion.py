@@ -1,7 +1,7 @@
-"""The folders of deleted topics: moved out of the way first, removed in bounded steps later.
+"""The folders of deleted topics: renamed first, removed in bounded steps later.
 
-A folder is renamed to `<topic>-<partition>.<topic id>-delete`, which no topic ever opens: a topic
-of the same name can be made again while the old bytes are still there.
+A folder is renamed to `<topic>-<partition>.<topic id>-delete`, a name that no topic uses, so that a
+topic of the same name can be created while the old files still exist.
 """
 
 from collections import deque
@@ -18,14 +18,17 @@ STRAY_SUFFIX = "-stray"
 
 
 def renamed_folder(folder: Path, suffix: str) -> Path:
-    """A partition's folder under a name that no partition has; a long topic is cut, as in Kafka."""
+    """Return a name for a partition's folder that no partition has.
+
+    A long topic name is cut, as in Kafka.
+    """
     topic, dash, partition = folder.name.rpartition("-")
     ending = f"{dash}{partition}.{suffix}"
     return folder.with_name(topic[: FOLDER_NAME_BYTES_MAX - len(ending)] + ending)
 
 
-def doomed_folder(folder: Path, topic_id: bytes) -> Path:
-    """The name under which a deleted partition's folder waits for its removal."""
+def deleted_folder(folder: Path, topic_id: bytes) -> Path:
+    """Return the name of a deleted partition's folder until its removal."""
     return renamed_folder(folder, id_to_text(topic_id) + DELETE_SUFFIX)
 
 
@@ -35,16 +38,16 @@ class DeletedFolders:
     __slots__ = ("_path",)
 
     def __init__(self, path: Path) -> None:
-        """Nothing is looked at yet."""
+        """Set the data directory."""
         self._path = path
 
     def put_away(
         self, topic: str, topic_id: bytes, partitions: Iterable[int], *, is_name_taken: bool
     ) -> None:
-        """Rename folders of a deleted topic; not durable before `sync`.
+        """Rename the folders of a deleted topic; not durable before `sync`.
 
-        One that is gone was renamed before. When another topic of that name exists, a folder that
-        does not say whose it is belongs to that one, which was made after our renames were durable.
+        A missing folder was renamed before. When another topic of that name exists, a folder
+        without a topic id belongs to it, because it was created after these renames were durable.
         """
         for partition in partitions:
             folder = self._path / f"{topic}-{partition}"
@@ -52,20 +55,20 @@ class DeletedFolders:
             if owner != topic_id and (owner is not None or is_name_taken):
                 continue
             try:
-                file_ops.rename(str(folder), str(doomed_folder(folder, topic_id)))
+                file_ops.rename(str(folder), str(deleted_folder(folder, topic_id)))
             except FileNotFoundError:
                 continue
 
     def sync(self) -> None:
-        """Make the renames durable: a topic of the same name may be made from now on."""
+        """Make the renames durable; then a topic of the same name may be created."""
         file_ops.sync_folder(str(self._path))
 
     def waiting(self, topic: str, topic_id: bytes, partitions: Iterable[int]) -> list[Path]:
-        """The folders of a deleted topic as `put_away` has left them."""
-        return [doomed_folder(self._path / f"{topic}-{n}", topic_id) for n in partitions]
+        """Return the renamed folders of a deleted topic."""
+        return [deleted_folder(self._path / f"{topic}-{n}", topic_id) for n in partitions]
 
     def remove_some(self, folders: deque[Path]) -> None:
-        """Remove a bounded number of files of the first folders; a folder once it is empty."""
+        """Remove a bounded number of files of the first folders, and folders that are empty."""
         left = FILES_REMOVED_PER_STEP
         while folders and left > 0:
             for name in _first_names(folders[0], left):
@@ -77,7 +80,7 @@ class DeletedFolders:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder with what is left in it; it may be gone already."""
+    """Remove a folder with its files; it may be gone already."""
     try:
         for name in file_ops.list_folder(str(folder)):
             file_ops.remove(str(folder / name))

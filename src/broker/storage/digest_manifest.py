@@ -1,6 +1,6 @@
-"""A manifest of digests, a line per closed segment, that `xxhsum -c` takes as well.
+"""A manifest of digests, a line per closed segment, which `xxhsum -c` accepts.
 
-XXH3_<16 hexadecimal digits>  <path of the log, below the folder that was looked at>
+XXH3_<16 hexadecimal digits>  <path of the log, relative to the folder that was checked>
 """
 
 from collections.abc import Mapping
@@ -23,15 +23,15 @@ def write(file: Path, digests: Mapping[str, int]) -> None:
 
 
 def read(file: Path) -> dict[str, int]:
-    """The digests by path; ConfigError when the file is none or no manifest."""
+    """Return the digests by path; ConfigError when the file is missing or no manifest."""
     try:
         if file_ops.size(file) > MANIFEST_BYTES_MAX:
             raise ConfigError(f"{file}: more than {MANIFEST_BYTES_MAX} bytes")
         content = file_ops.read_file(file).decode()
     except FileNotFoundError:
-        raise ConfigError(f"{file}: there is no such file") from None
+        raise ConfigError(f"{file}: no such file") from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{file}: no manifest: {error}") from None
+        raise ConfigError(f"{file}: not a manifest: {error}") from None
     found = {}
     for number, line in enumerate(content.splitlines(), 1):
         digest, gap, name = line.partition(_GAP)
@@ -41,5 +41,5 @@ def read(file: Path) -> dict[str, int]:
         try:
             found[name] = int(digits, 16)
         except ValueError:
-            raise ConfigError(f"{file} line {number}: {digits!r} is no digest") from None
+            raise ConfigError(f"{file} line {number}: {digits!r} is not a digest") from None
     return found

@@ -1,19 +1,19 @@
 """The digest of a closed segment's log, `<base offset>.digest`: one line.
 
-    <XXH3 of the log, 16 hexadecimal digits> <its bytes> <when it was last looked at, ms since 1970>
-        <XXH3 of its .txnindex, which older ones do not have>
+    <XXH3 of the log, 16 hexadecimal digits> <its bytes> <when it was last checked, ms since 1970>
+        <XXH3 of its .txnindex, missing in older files>
 
-in the frame of `beside_log.py`. No batch says where its transaction began, and a lost list of
-aborted ones looks like an empty one: so their file has a digest of its own.
+in the format of `sidecar.py`. A batch does not have the first offset of its transaction, and a lost
+list of aborted transactions looks like an empty one: so the .txnindex has a digest of its own.
 
-XXH3 of 64 bits is what the repository hashes with elsewhere: enough against faults of a disk, which
-forge nothing, and `xxhsum -H3` prints the same. It finds what the CRCs of the batches leave out.
+The 64-bit XXH3 is used elsewhere in the repository, too: it suffices against disk faults, which are
+not forgeries, and `xxhsum -H3` prints the same. It covers the fields that the batches' CRCs do not.
 
-A digest is written when every batch of the segment was found sound: once its last byte is on the
-disk, with the files of a compaction, and for older segments by the first scrub. It is never of
-other bytes than its log has: the last segment of a log, the only one that changes, has none; a
-compaction's comes with its log; and one that stands where a start does not want it is removed
-durably before the log is written to.
+A digest is written when every batch of the segment is valid: once its last byte is on the disk,
+with the files of a compaction, and for older segments by the first scrub. It always belongs to the
+present bytes of its log: the last segment, the only one that changes, has none; a compaction
+replaces both together; and a start removes the digest of a last segment durably before the log is
+written to.
 """
 
 from collections.abc import Iterable
@@ -23,22 +23,22 @@ from typing import NamedTuple
 
 from broker._native.kernel import file_ops
 from broker._native.log.segment_check import digest_of
-from broker.storage import beside_log
+from broker.storage import sidecar
 from broker.storage.segment_files import ABORTED, CLEANED, DIGEST, file_name
 
 
 class Digest(NamedTuple):
-    """What is known of a closed segment's log."""
+    """The digest of a closed segment's log."""
 
     xxh3: int
     size: int  # bytes
-    checked_ms: int  # wall clock: when all of it was last found to be so
+    checked_ms: int  # wall clock: when it was last found to match
     aborted_xxh3: int | None = None  # of the aborted transactions; None: not recorded
 
 
 def read(folder: Path, base_offset: int) -> Digest | None:
-    """The digest of a segment; None: there is none to be trusted. Raises StorageError."""
-    lines = beside_log.read(folder, base_offset, DIGEST)
+    """Return the digest of a segment; None if missing or invalid. Raises StorageError."""
+    lines = sidecar.read(folder, base_offset, DIGEST)
     try:
         return None if lines is None else _parse(lines)
     except ValueError:
@@ -46,21 +46,22 @@ def read(folder: Path, base_offset: int) -> Digest | None:
 
 
 def write(folder: Path, base_offset: int, digest: Digest, inode: int) -> bool:
-    """Replace a segment's digest, if its log is still the file that was looked at.
+    """Write a segment's digest if its log still has the inode that was checked.
 
-    Not for a segment that somebody may replace meanwhile. Raises StorageError.
+    Returns whether it had. Must not run concurrently with a replacement of the segment. Raises
+    StorageError.
     """
-    return beside_log.write(folder, base_offset, DIGEST, _lines(digest), inode)
+    return sidecar.write(folder, base_offset, DIGEST, _lines(digest), inode)
 
 
 def write_cleaned(folder: Path, base_offset: int, digest: Digest) -> None:
-    """Write the digest of what a compaction has made. Raises StorageError."""
+    """Write the digest of a segment that a compaction has written. Raises StorageError."""
     file = folder / (file_name(base_offset, DIGEST) + CLEANED)
-    file_ops.write_file_atomic(file, beside_log.text(_lines(digest)))
+    file_ops.write_file_atomic(file, sidecar.text(_lines(digest)))
 
 
 def of_aborted(folder: Path, base_offsets: Iterable[int]) -> dict[int, int]:
-    """The XXH3 of the aborted transactions of segments that have some. Raises StorageError."""
+    """Return the XXH3 of each segment's .txnindex, where there is one. Raises StorageError."""
     found = {}
     for base_offset in base_offsets:
         with suppress(FileNotFoundError):

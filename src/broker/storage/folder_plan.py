@@ -1,12 +1,12 @@
-"""What a partition's folder has, and what of it a start removes: names in, a plan out.
+"""Plans what a start does with the files of a partition's folder, given their names.
 
 <offset>.log .index .timeindex .txnindex    a segment
-<offset>.digest .damage                     of a closed one; the last may be written to again
+<offset>.digest .damage                     of a closed segment; the last may be written to again
 <offset>.snapshot                           the producers at that offset
-*.deleted       taken off the log; they waited for file.delete.delay.ms, nobody reads them now
-*.cleaned       a compaction's work that did not reach its end
-*.swap          one that did: `storage.swap` completes it before this plan is made
-*.tmp           a small file that was not renamed any more
+*.deleted       removed from the log, to be deleted after file.delete.delay.ms
+*.cleaned       of a compaction that did not complete
+*.swap          of one that did: `storage.swap` completes it before this plan is made
+*.tmp           a small file that was not renamed
 """
 
 from collections.abc import Iterable
@@ -32,15 +32,15 @@ _LEFT_OVER_SUFFIXES = (DELETED, CLEANED, ".tmp")
 class FolderPlan(NamedTuple):
     """What a start does with the files of a partition's folder."""
 
-    base_offsets: list[int]  # of the segments that are the log, rising
-    snapshot_offsets: list[int]  # of those whose next records are in the log, rising
-    damaged_offsets: list[int]  # of closed segments of which damage is known
+    base_offsets: list[int]  # of the segments of the log, ascending
+    snapshot_offsets: list[int]  # of those at or after the log's first segment, ascending
+    damaged_offsets: list[int]  # of closed segments with known damage
     aborted_offsets: list[int]  # of closed segments with aborted transactions and a digest
     removed: list[str]  # names, before the log is opened
 
 
 def plan_folder(names: Iterable[str], log_start_offset: int) -> FolderPlan:
-    """Sort out a folder: segments wholly below the log start offset are no part of the log."""
+    """Make the plan; segments wholly below the log start offset are not part of the log."""
     names = list(names)
     removed = [name for name in names if name.endswith(_LEFT_OVER_SUFFIXES)]
     base_offsets = offsets_of(names, LOG)
@@ -63,5 +63,5 @@ def plan_folder(names: Iterable[str], log_start_offset: int) -> FolderPlan:
 
 
 def offsets_of(names: Iterable[str], suffix: str) -> list[int]:
-    """The offsets, rising, that the files with a suffix belong to."""
+    """Return the offsets of the files with a suffix, ascending."""
     return sorted(int(name.removesuffix(suffix)) for name in names if is_offset_file(name, suffix))

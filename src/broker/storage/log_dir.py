@@ -1,9 +1,9 @@
-"""The data directory: opened by one broker at a time, with an identity that stays.
+"""The data directory: opened by one broker at a time, with a permanent identity.
 
 `broker.lock` is held by flock(2) as long as the broker runs, so the kernel frees it however the
 process ends; its text is only for the message that a second start prints. `meta.properties` is
-Kafka's: cluster id, node id, directory id. Everything is the owner's alone (folder mode 0700; the
-process runs under umask 077).
+Kafka's: cluster id, node id, directory id. Only the owner has access (folder mode 0700; the process
+runs with umask 077).
 """
 
 import fcntl
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class DiskSpace(NamedTuple):
-    """A file system's bytes: all, and those that this user may still fill."""
+    """A file system's bytes: in total, and those that this user may still use."""
 
     total_bytes: int
     usable_bytes: int
@@ -40,7 +40,7 @@ class LogDir:
     __slots__ = ("_lock", "cluster_id", "directory_id", "path")
 
     def __init__(self, path: Path, node_id: int) -> None:
-        """Open the directory, or make it, for the broker of that id; DataDirError if it cannot."""
+        """Open or create the directory for the broker of that id; DataDirError if that fails."""
         self.path = path
         try:
             _make_folder(path)
@@ -49,20 +49,20 @@ class LogDir:
         self._lock = _lock(path)
         try:
             self.cluster_id, self.directory_id = _identity(path, node_id)
-            self.say_who_holds_it(())
+            self.write_holder(())
         except BaseException:
             self._lock.close()
             raise
 
-    def say_who_holds_it(self, listeners: Iterable[Address]) -> None:
-        """Write into the lock file what a second start shall tell its user."""
+    def write_holder(self, listeners: Iterable[Address]) -> None:
+        """Write into the lock file who holds it, for the error message of a second start."""
         addresses = ", ".join(map(str, listeners)) or "no address yet"
         self._lock.truncate(0)
         self._lock.write(f"pid {os.getpid()} on {socket.gethostname()}, {addresses}\n")
         self._lock.flush()
 
     def probe(self) -> None:
-        """Write and sync a small file; StorageError when this disk takes none any more."""
+        """Write and sync a small file; StorageError when the disk takes no more writes."""
         file_ops.write_file_atomic(str(self.path / PROBE), b"")
 
     def close(self) -> None:
@@ -71,7 +71,7 @@ class LogDir:
 
 
 def disk_space(path: Path) -> DiskSpace:
-    """Ask the file system of a directory; StorageError when it does not say."""
+    """Return the space of a directory's file system; StorageError when that fails."""
     try:
         total_bytes, usable_bytes, _, _ = file_ops.space(str(path))
     except FileNotFoundError as error:
@@ -80,7 +80,7 @@ def disk_space(path: Path) -> DiskSpace:
 
 
 def _make_folder(path: Path) -> None:
-    """Make the folder and those above it, each durable before the next."""
+    """Create the folder and its parents, each durable before the next."""
     if path.is_dir():
         return
     if path.exists():
@@ -95,8 +95,8 @@ def _make_folder(path: Path) -> None:
 
 def _lock(path: Path) -> TextIOWrapper:
     try:
-        # The lock is between processes, never part of a simulated disk: not through file_ops.
-        # "a" neither truncates what another broker wrote nor fails when the file is new.
+        # Not through file_ops: the lock is between processes, and no part of a simulated disk.
+        # "a+" neither truncates what another broker wrote nor fails when the file is new.
         lock = (path / LOCK).open("a+", encoding="utf-8")
     except OSError as error:
         raise _unusable(path, error) from None

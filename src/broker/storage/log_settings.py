@@ -1,11 +1,11 @@
-"""What a topic's configuration means to the native log: the one place where keys become numbers."""
+"""Translates a topic's configuration to the settings of the native log."""
 
 from typing import TypedDict
 
 from broker._native.log.partition_log import PartitionLog
 from broker.model.topic_config import TopicConfig
 
-_PRODUCERS_OWN = "producer"  # compression.type: batches stay as they were sent
+_PRODUCERS_OWN = "producer"  # compression.type: batches are stored as they were sent
 
 
 class LogSettings(TypedDict):
@@ -23,19 +23,19 @@ class LogSettings(TypedDict):
     index_interval_bytes: int
     is_preallocated: bool
     batch_bytes_max: int
-    behind_ms_max: int
-    ahead_ms_max: int
+    before_ms_max: int
+    after_ms_max: int
     flush_messages: int
     flush_ms: int
 
 
 def configure_log(log: PartitionLog, config: TopicConfig) -> None:
-    """Have a log obey its topic's configuration, from the next append on."""
+    """Apply its topic's configuration to a log, from the next append on."""
     log.configure(**log_settings(log.topic, config))
 
 
 def log_settings(topic: str, config: TopicConfig) -> LogSettings:
-    """The settings of every partition of a topic."""
+    """Return the settings of every partition of a topic."""
     return {
         "is_group_commit": config.is_group_commit,
         "is_plain": is_plain(topic, config),
@@ -49,17 +49,17 @@ def log_settings(topic: str, config: TopicConfig) -> LogSettings:
         "index_interval_bytes": config.integer("index.interval.bytes"),
         "is_preallocated": config.flag("preallocate"),
         "batch_bytes_max": config.integer("max.message.bytes"),
-        "behind_ms_max": config.integer("message.timestamp.before.max.ms"),
-        "ahead_ms_max": config.integer("message.timestamp.after.max.ms"),
+        "before_ms_max": config.integer("message.timestamp.before.max.ms"),
+        "after_ms_max": config.integer("message.timestamp.after.max.ms"),
         "flush_messages": config.integer("flush.messages"),
         "flush_ms": config.integer("flush.ms"),
     }
 
 
 def is_plain(topic: str, config: TopicConfig) -> bool:
-    """Whether a batch is appended as it came, so that the native path may do it alone.
+    """Return whether batches are stored as they were sent, so that the native path may append them.
 
-    Where records need keys, it does so once it has seen them: not through a compression.
+    Where records need keys, the native path checks them, too.
     """
     return (
         config.text("message.timestamp.type") == "CreateTime"

@@ -1,14 +1,16 @@
-"""The metadata store: a small ordered map that decides what exists.
+"""The interface of the metadata store: a small ordered map that decides which topics exist.
 
-Topics, their ids and configs, producer-id blocks live here, under the keys below, behind this
-interface and nowhere else, so that a cluster's etcd can stand in for the SQLite file of one broker.
-Every change raises the store's revision by one. A transaction applies all its operations or none:
-its guards compare what the caller saw with what is there, which is how two writers never undo each
-other. Values are JSON objects with a `version` field, readable with the store's own shell.
+Topics, their ids and configurations, and blocks of producer ids are stored under the keys below,
+always through this interface, so that a cluster's etcd can replace the SQLite file of one broker.
+Every change increments the store's revision. A transaction applies all its operations or none: its
+guards compare what the caller has read with the present state, so two writers never overwrite each
+other's changes. Values are JSON objects with a `version` field, readable with the store's own
+shell.
 
-Calls are synchronous and durable on return, from any thread, one after the other: the loop at start
-and stop, the I/O thread between, and a thread that recovers logs when it needs a new leader epoch;
-a change costs one fdatasync (about 0.5 ms), a read microseconds.
+Calls are synchronous and durable on return. They may come from any thread and run one at a time:
+from the loop at start and stop, from the I/O thread in between, and from a thread that recovers
+logs when it needs a new leader epoch. A change costs one fdatasync (about 0.5 ms), a read
+microseconds.
 """
 
 from collections.abc import Sequence
@@ -18,7 +20,7 @@ from broker.model.identifiers import id_to_text
 
 
 class KeyValue(NamedTuple):
-    """One key as the store holds it."""
+    """One key as stored."""
 
     key: bytes
     value: bytes
@@ -40,7 +42,7 @@ class Unchanged(NamedTuple):
 
 
 class CreatedAt(NamedTuple):
-    """Guard: the key exists and was made at this revision, whatever its value became."""
+    """Guard: the key exists and was created at this revision, whatever its value is now."""
 
     key: bytes
     create_revision: int
@@ -54,7 +56,7 @@ class Put(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """Operation: remove a key; one that does not exist stays so."""
+    """Operation: remove a key, if it exists."""
 
     key: bytes
 
@@ -64,16 +66,16 @@ Operation: TypeAlias = Put | Delete
 
 
 class MetaStore(Protocol):
-    """What both stores do. StorageError means that the disk failed and nothing was changed."""
+    """A metadata store. StorageError means that the disk failed and nothing was changed."""
 
     def get(self, key: bytes) -> KeyValue | None:
-        """The key, or None."""
+        """Return the key, or None."""
 
     def scan(self, prefix: bytes) -> tuple[list[KeyValue], int]:
-        """All keys that begin with prefix, in order, and the revision they were read at."""
+        """Return all keys that begin with prefix, in order, and the revision of the read."""
 
     def transact(self, guards: Sequence[Guard], operations: Sequence[Operation]) -> int | None:
-        """Apply the operations if every guard holds: the new revision, or None if one did not."""
+        """Apply the operations if every guard holds; return the new revision, or None."""
 
     def close(self) -> None:
         """Release the store; it cannot be used afterwards."""
@@ -88,35 +90,35 @@ DELETED_TOPICS = b"deleted/"
 
 
 def deleted_topic_key(topic_id: bytes) -> bytes:
-    """Where a deleted topic stands until its folders are gone."""
+    """Return the key of a deleted topic, kept until its folders are gone."""
     return DELETED_TOPICS + id_to_text(topic_id).encode()
 
 
 def topic_key(name: str) -> bytes:
-    """Where a topic stands: its id, partitions, replication factor, time of creation."""
+    """Return the key of a topic: its id, partitions, replication factor, time of creation."""
     return TOPICS + name.encode()
 
 
 def topic_id_key(topic_id: bytes) -> bytes:
-    """Where the name of a topic id stands."""
+    """Return the key of a topic id, whose value is the topic's name."""
     return b"topicid/" + id_to_text(topic_id).encode()
 
 
 def partition_key(topic_id: bytes, partition: int) -> bytes:
-    """Where the leader and the replicas of a partition stand."""
+    """Return the key of a partition: its leader and replicas."""
     return b"part/" + id_to_text(topic_id).encode() + b"/%d" % partition
 
 
 def topic_config_key(name: str) -> bytes:
-    """Where a topic's own configuration stands."""
+    """Return the key of a topic's own configuration."""
     return TOPIC_CONFIGS + name.encode()
 
 
 def broker_config_key(name: str) -> bytes:
-    """Where stands what was altered for a broker, by its id, or for all of them, by no name."""
+    """Return the key of the dynamic configuration of a broker id, or of all brokers for ""."""
     return BROKER_CONFIGS + name.encode()
 
 
 def group_config_key(group_id: str) -> bytes:
-    """Where a group's own configuration stands."""
+    """Return the key of a group's own configuration."""
     return GROUP_CONFIGS + group_id.encode()

@@ -1,13 +1,12 @@
-"""The metadata store of one broker: `metadata.db`, SQLite in its write-ahead mode.
+"""The metadata store of one broker: `metadata.db`, SQLite in WAL mode.
 
     kv        key -> value, create_revision, mod_revision
     revision  one row: the revision of the last change
 
 `synchronous=FULL` makes a commit durable on return. Measured per change (ext4, virtual disk, SQLite
-3.40): 0.5 ms with the write-ahead file (p99 1.6), 1.3 ms with a rollback journal (p99 2.9). The
-file is locked as long as it is open, because only then does SQLite keep the index of its
-write-ahead file in memory: that of several readers is a mapped file, and a disk that fails under a
-mapping ends the process (SIGBUS).
+3.40): 0.5 ms with the WAL (p99 1.6), 1.3 ms with a rollback journal (p99 2.9). The file is locked
+as long as it is open, because only then does SQLite keep the WAL's index in private memory:
+otherwise it is a mapped file, and an I/O error under a mapping ends the process (SIGBUS).
 """
 
 import logging
@@ -32,7 +31,7 @@ from broker.storage.metadata import (
 )
 
 FILE_NAME = "metadata.db"
-APPLICATION_ID = 0x504C4F47  # "PLOG": what file(1) and SQLite call the owner of a file
+APPLICATION_ID = 0x504C4F47  # "PLOG", shown by file(1)
 SCHEMA_VERSION = 1
 _log = logging.getLogger(__name__)
 
@@ -46,7 +45,7 @@ _ADVICE = {  # by SQLite's result code
     sqlite3.SQLITE_PERM: _OWN,
     sqlite3.SQLITE_READONLY: _OWN,
 }
-_AFTER_UTF_8 = b"\xff"  # keys are UTF-8 text, in which this byte does not occur
+_AFTER_UTF_8 = b"\xff"  # keys are UTF-8 text, which never contains this byte
 
 _SCHEMA = """
 BEGIN IMMEDIATE;
@@ -70,7 +69,7 @@ class SqliteMetaStore:
     __slots__ = ("_calling", "_connection", "_path")
 
     def __init__(self, path: Path) -> None:
-        """Open the file, or make it where there are no partitions yet.
+        """Open the file, or create it if there are no partitions yet.
 
         DataDirError when it is damaged, lost, in use or of another version; StorageError when the
         disk fails.
@@ -80,7 +79,7 @@ class SqliteMetaStore:
         try:
             if _is_new(path):
                 _create(path)
-            # Not always the same thread calls (storage/metadata.py), but one at a time: `_calling`.
+            # Several threads call (storage/metadata.py), one at a time: `_calling`.
             self._connection = sqlite3.connect(
                 path,
                 timeout=limits.METADATA_BUSY_SECONDS,
@@ -98,12 +97,12 @@ class SqliteMetaStore:
             raise DataDirError(f"{path} cannot be used ({error}): {_OWN}") from error
 
     def get(self, key: bytes) -> KeyValue | None:
-        """The key, or None."""
+        """Return the key, or None."""
         with self._storage_errors("read"):
             return self._get(key)
 
     def scan(self, prefix: bytes) -> tuple[list[KeyValue], int]:
-        """All keys that begin with prefix, in order, and the revision they were read at."""
+        """Return all keys that begin with prefix, in order, and the revision of the read."""
         with self._storage_errors("read"):
             rows = self._connection.execute(
                 "SELECT key, value, create_revision, mod_revision FROM kv"
@@ -113,7 +112,7 @@ class SqliteMetaStore:
             return [KeyValue(*row) for row in rows], self._revision()
 
     def transact(self, guards: Sequence[Guard], operations: Sequence[Operation]) -> int | None:
-        """Apply the operations if every guard holds: the new revision, or None if one did not."""
+        """Apply the operations if every guard holds; return the new revision, or None."""
         _check_sizes(operations)
         with self._storage_errors("write"):
             try:
@@ -121,8 +120,8 @@ class SqliteMetaStore:
             except sqlite3.Error as error:
                 if _kind(error) != sqlite3.SQLITE_FULL:
                     raise
-                # What is in the write-ahead file goes to where it belongs, and the next commit
-                # writes over it: that takes no room which the two files do not have already.
+                # Checkpoint the WAL, so that the next commit overwrites it from its start: that
+                # needs no disk space beyond what the two files have already.
                 self._connection.execute("PRAGMA wal_checkpoint(RESTART)")
                 return self._transact(guards, operations)
 
@@ -136,7 +135,7 @@ class SqliteMetaStore:
             return revision
 
     def close(self) -> None:
-        """Fold the write-ahead file into the main one and close both."""
+        """Checkpoint the WAL and close both files."""
         self._connection.close()
 
     def _prepare(self) -> None:
@@ -153,7 +152,7 @@ class SqliteMetaStore:
             )
         damage = _pragma(execute("PRAGMA quick_check(1)"))
         if damage != "ok":
-            raise sqlite3.DatabaseError(" ".join(str(damage).split()))  # it may be of many lines
+            raise sqlite3.DatabaseError(" ".join(str(damage).split()))  # it may have many lines
         self._revision()
 
     def _get(self, key: bytes) -> KeyValue | None:
@@ -211,9 +210,9 @@ class SqliteMetaStore:
 
 
 def _is_new(path: Path) -> bool:
-    """Whether there is no store yet; DataDirError when there must have been one.
+    """Return whether there is no store yet; DataDirError when one is missing.
 
-    An empty one in its place would know no topic, and the start would set all partitions aside.
+    A new, empty store would have no topic, and the start would rename all partitions to strays.
     """
     try:
         if path.stat().st_size:
@@ -228,8 +227,8 @@ def _is_new(path: Path) -> bool:
     ]
     if partitions:
         raise DataDirError(
-            f"{path} is empty or not there, and {folder} has {len(partitions)} partitions"
-            f" ({partitions[0]} is one), of which nothing is known without it: restore it and its"
+            f"{path} is empty or missing, and {folder} has {len(partitions)} partitions"
+            f" (such as {partitions[0]}), which cannot be used without it: restore it and its"
             " -wal file from a backup, or move those folders away to begin without them"
         )
     return True
@@ -246,27 +245,27 @@ def _failure_of_start(path: Path, error: sqlite3.DatabaseError) -> DataDirError 
 
 
 def _kind(error: sqlite3.Error) -> int:
-    """SQLite's result code without its details; what quick_check has found is CORRUPT."""
+    """Return SQLite's primary result code; CORRUPT for what quick_check has found."""
     return int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)) & 0xFF
 
 
 def _create(path: Path) -> None:
-    """Make an empty store, which is whole or not there after a crash.
+    """Create an empty store atomically.
 
-    SQLite syncs seven times on its way to an empty file in WAL mode, half of them wait for the file
-    system's journal. So it works beside, without any, and two put in place what it made: 7 ms
-    instead of 17 on a busy disk.
+    SQLite syncs seven times to create an empty file in WAL mode, and half of the syncs wait for the
+    file system's journal. So it creates a temporary file without syncs, which two syncs then put in
+    place: 7 ms instead of 17 on a busy disk.
     """
-    beside = path.with_name(f"{path.name}.new")
-    for leftover in (beside, Path(f"{beside}-journal"), Path(f"{beside}-wal"), Path(f"{path}-wal")):
+    new = path.with_name(f"{path.name}.new")
+    for leftover in (new, Path(f"{new}-journal"), Path(f"{new}-wal"), Path(f"{path}-wal")):
         leftover.unlink(missing_ok=True)
-    connection = sqlite3.connect(beside, isolation_level=None)
+    connection = sqlite3.connect(new, isolation_level=None)
     try:
         connection.executescript(f"PRAGMA synchronous = OFF; PRAGMA journal_mode = WAL; {_SCHEMA}")
     finally:
         connection.close()
-    file_ops.write_file_atomic(path, file_ops.read_file(beside))
-    beside.unlink()
+    file_ops.write_file_atomic(path, file_ops.read_file(new))
+    new.unlink()
 
 
 def _pragma(rows: sqlite3.Cursor) -> int | str:
@@ -275,7 +274,7 @@ def _pragma(rows: sqlite3.Cursor) -> int | str:
 
 
 def _check_sizes(operations: Sequence[Operation]) -> None:
-    """Hold this store to what etcd takes, so that data can move from one to the other."""
+    """Apply etcd's limits, so that the data can be moved there."""
     if len(operations) > limits.METADATA_OPS_PER_TRANSACTION_MAX:
         raise ValueError(f"{len(operations)} operations in one metadata transaction")
     for operation in operations:

@@ -1,11 +1,11 @@
-"""`named-producers` in a partition's folder: what is known of its producers at an offset.
+"""`named-producers` in a partition's folder: the state of its named producers at an offset.
 
     {"version": 1, "offset": 42, "producers": 1}
     ["id", 7, 30, 10, 1700000000000, [[35, 40]]]
 
-A line per producer: id, epoch, the sequence up to which all has arrived, the largest batch, when it
-was seen last, and what has arrived behind a gap. The write is whole or not there. A file that
-cannot be understood counts as missing, with a warning: the log is read from its start.
+A line per producer: id, epoch, the sequence up to which all have arrived, the largest batch, the
+time of its last batch, and the ranges that have arrived after a gap. Writes are atomic. An invalid
+file counts as missing, with a warning: the log is then read from its start.
 """
 
 import json
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class StoredProducer(NamedTuple):
-    """One line."""
+    """One producer's line."""
 
     producer_id: bytes
     epoch: int
@@ -32,14 +32,14 @@ class StoredProducer(NamedTuple):
 
 
 def write(folder: Path, offset: int, producers: list[StoredProducer]) -> None:
-    """Replace the file; StorageError when that fails."""
+    """Write the file; StorageError when that fails."""
     head = {"version": _VERSION, "offset": offset, "producers": len(producers)}
     lines = [json.dumps(head), *map(_line, producers)]
     file_ops.write_file_atomic(folder / FILE_NAME, "".join(f"{each}\n" for each in lines).encode())
 
 
 def read(folder: Path) -> tuple[int, list[StoredProducer]]:
-    """The offset and the producers; 0 and nobody when there is no such file, or no sound one."""
+    """Return the offset and the producers; 0 and none when the file is missing or invalid."""
     try:
         lines = file_ops.read_file(folder / FILE_NAME).decode().splitlines()
         head = json.loads(lines[0])

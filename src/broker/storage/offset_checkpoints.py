@@ -1,16 +1,16 @@
-"""How far each log is synced and where it starts: Kafka's two checkpoints of a data directory.
+"""The recovery point and the start of each log: Kafka's two checkpoints of a data directory.
 
-What is compacted has been synced, too: without that, a recovery point that is lost would have a
-start take the gaps of a compacted log for its end. So the cleaner's checkpoint is read as well.
+The cleaner's checkpoint is read as well, because what is compacted was synced before: without it, a
+start that has lost the recovery point would take a gap of a compacted log for its end.
 
-They tell logs apart by topic and partition alone, so an entry must not outlive its topic: one that
-is made again under the same name would lose its first records to the log start of the old one, and
-be read with the gaps that only compacted logs have. So an entry goes from the file before a new log
+The files identify logs by topic and partition alone, so an entry must not outlive its topic: a new
+topic of that name would lose its first records to the log start of the old one, and would be read
+with the gaps that only compacted logs have. So an entry is removed from the file before a new log
 of that name takes its first record.
 
-Recovery points are written as they were some time ago, since there is more to sync first. Meanwhile
-logs go and others take their names: what is written is no further than what is known now. A log
-start, which may have been promised to a client meanwhile, is written as it is now.
+Recovery points are written with the values of some time ago, because more must be synced first.
+Logs may be deleted and created meanwhile, so a written value is never above the present one. A log
+start, which may have been promised to a client meanwhile, is written with its present value.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,21 +22,21 @@ from broker._native.log.partition_log import PartitionLog
 from broker.storage import checkpoint
 
 Key: TypeAlias = tuple[str, int]  # topic and partition
-Points: TypeAlias = Mapping[Key, int]  # up to where each log is synced, as it was at one moment
+Points: TypeAlias = Mapping[Key, int]  # the recovery point of each log at one moment
 
 
 class Offsets(NamedTuple):
-    """What the files have."""
+    """The content of the files."""
 
     recovery_points: Mapping[Key, int]
     log_starts: Mapping[Key, int]
 
 
 class OffsetCheckpoints:
-    """The offsets of all logs in memory, and what of them the files have."""
+    """The offsets of all logs in memory, and those that are in the files."""
 
     def __init__(self, path: Path) -> None:
-        """Read the files; what is not there or damaged counts as 0."""
+        """Read the files; a missing or damaged entry counts as 0."""
         self._path = path
         self._recovery_points = checkpoint.read_offsets(path / checkpoint.RECOVERY_POINTS)
         self._log_starts = checkpoint.read_offsets(path / checkpoint.LOG_START_OFFSETS)
@@ -46,19 +46,19 @@ class OffsetCheckpoints:
         self._writing = Lock()
 
     def recovery_point(self, key: Key) -> int:
-        """Up to where all of a log is known to be synced."""
+        """Return the offset up to which a log is known to be synced."""
         return self._recovery_points.get(key, 0)
 
     def written_recovery_point(self, key: Key) -> int:
-        """The same as a start after a crash would see it."""
+        """Return the recovery point that is in the file, which a start after a crash would use."""
         return self._written.recovery_points.get(key, 0)
 
     def log_start(self, key: Key) -> int:
-        """The first readable offset of a log."""
+        """Return the first readable offset of a log."""
         return self._log_starts.get(key, 0)
 
     def note(self, log: PartitionLog, durable_end: int) -> None:
-        """Take over how far a log is synced and where it starts."""
+        """Set the recovery point and the start of a log."""
         key = (log.topic, log.partition)
         if durable_end > 0:
             self._recovery_points[key] = durable_end
@@ -67,12 +67,12 @@ class OffsetCheckpoints:
         self.note_start(key, log.log_start_offset)
 
     def note_start(self, key: Key, log_start_offset: int) -> None:
-        """Take over where a log starts, or is about to: a start that was noted is never undone."""
+        """Raise the start of a log to where it is, or will be; a lower one is ignored."""
         if log_start_offset > self._log_starts.get(key, 0):
             self._log_starts[key] = log_start_offset
 
     def forget(self, key: Key) -> bool:
-        """There is no such log any more. Whether the files tell of it, now or in a moment."""
+        """Remove a log; return whether the files have it, or may have it after a running write."""
         self._recovery_points.pop(key, None)
         self._log_starts.pop(key, None)
         is_being_written = self._writing.locked()
@@ -80,11 +80,11 @@ class OffsetCheckpoints:
         return is_being_written or key in written.recovery_points or key in written.log_starts
 
     def take(self) -> Points:
-        """The recovery points as they are now, for `write` once they are true after any crash."""
+        """Return the present recovery points, for `write` once everything below them is durable."""
         return dict(self._recovery_points)
 
     def held_back(self, points: Points, keys: Iterable[Key]) -> Points:
-        """The same, but for logs whose recovery points have to stay as the file has them."""
+        """Return the points with those of some logs reset to what the file has."""
         held = dict(points)
         written = self._written.recovery_points
         for key in keys:
@@ -95,17 +95,17 @@ class OffsetCheckpoints:
         return held
 
     def write(self, points: Points) -> None:
-        """Replace the files that have something else; in any thread."""
+        """Write the files whose content has changed; in any thread."""
         with self._writing:
             self._write(points)
 
     def write_forgotten(self) -> None:
-        """Take from the files what was forgotten: no recovery point moves."""
+        """Remove forgotten logs from the files; no recovery point moves."""
         with self._writing:
             self._write(self._written.recovery_points)
 
     def write_log_starts(self) -> None:
-        """Replace the file of log start offsets, if it has others."""
+        """Write the file of log start offsets, if they have changed."""
         with self._writing:
             self._write_starts()
 

@@ -1,13 +1,13 @@
-"""Opening one log that has a folder: what a clean stop left is taken over, all else is recovered.
+"""Opens one log that has a folder: attaches it after a clean stop, or else recovers it.
 
-    the stop was clean, the folder has the segments that it left   taken over
+    the stop was clean, the folder has the segments that it left   attached
       ... but snapshot, epochs or an index are lost or damaged     read from the recovery point on
       ... other segments: files were restored, removed or cut      read from the first byte on
     the stop was not clean                                         read from the recovery point on
 
-Segments that somebody has put in place are believed as they are: checkpoints and snapshots tell of
-other files, so the whole log is read, gaps between its batches count as a compaction's, and what
-follows has a leader epoch that no earlier life used.
+Segments that a user has put in place are used as they are: checkpoints and snapshots belong to
+other files, so the whole log is read, gaps between its batches are allowed as after a compaction,
+and later appends have a leader epoch that no earlier run used.
 """
 
 import logging
@@ -17,7 +17,7 @@ from pathlib import Path
 from broker._native.kernel import file_ops
 from broker._native.log import recovery, seal
 from broker._native.log.partition_log import PartitionLog
-from broker.storage import beside_log, checkpoint, clean_segments, damages, digests
+from broker.storage import checkpoint, clean_segments, damages, digests, sidecar
 from broker.storage.clean_segments import Digests
 from broker.storage.deletion import STRAY_SUFFIX
 from broker.storage.folder_plan import FolderPlan, offsets_of, plan_folder
@@ -43,10 +43,10 @@ class Opening:
         *,
         is_clean: bool,
     ) -> None:
-        """Open logs after a stop that was clean, with these digests of its segments, or was not.
+        """Set whether the stop was clean, and the digests of the segments that it has left.
 
-        `epoch` gives the leader epoch of this start; `raised_epoch` one above those of all earlier
-        lives, also after a clean stop: it is durable when it returns.
+        `epoch` returns the leader epoch of this start; `raised_epoch` one above those of all
+        earlier runs, also after a clean stop, and makes it durable first.
         """
         self._offsets = offsets
         self._side_files = side_files
@@ -58,7 +58,7 @@ class Opening:
     def load(self, log: PartitionLog, names: list[str]) -> bool:
         """Open a log whose folder has these files.
 
-        False: which of their names are synced is not known. Raises StorageError.
+        Returns whether all names in the folder are known to be synced. Raises StorageError.
         """
         key = (log.topic, log.partition)
         plan = plan_folder(names, self._offsets.log_start(key))
@@ -70,27 +70,27 @@ class Opening:
             recovery.create(log, self._offsets.log_start(key))
             return False
         if self._attach(log, plan):
-            damages.recall(log, plan.damaged_offsets)
+            damages.restore(log, plan.damaged_offsets)
             return True
         is_changed = self._is_clean and not self._is_as_left(log, _sizes(log, plan))
         self._recover(log, plan, is_changed=is_changed)
-        found = damages.keep(log, plan.base_offsets)
-        damages.recall(log, [base for base in plan.damaged_offsets if base not in found])
+        found = damages.save(log, plan.base_offsets)
+        damages.restore(log, [base for base in plan.damaged_offsets if base not in found])
         if log.log_end_offset < self._offsets.log_start(key):
             self._begin_anew(log)
             return False
         if log.segment_entries[-1][0] > plan.base_offsets[-1]:
-            return False  # behind damage a new one was begun
-        # Where a segment has synced records its name is synced, too.
+            return False  # a new segment was begun after a damaged one
+        # If a segment has synced records, its name is synced, too.
         return not is_changed and plan.base_offsets[-1] < self._offsets.recovery_point(key)
 
     def _attach(self, log: PartitionLog, plan: FolderPlan) -> bool:
-        """Believe what a clean stop has written, if all of it is there and nothing else."""
+        """Attach the log if its folder has exactly what a clean stop has left."""
         folder, bases = Path(log.folder), plan.base_offsets
         log_end = self._offsets.recovery_point((log.topic, log.partition))
         if not self._is_clean or log_end < bases[-1]:
             return False
-        # A log that was never written to has no epochs and no producers, and no files that say so.
+        # A log that was never written to has no epochs, no producers and no files for them.
         snapshot = _read_snapshot(folder, log_end) if log_end else b""
         epochs = checkpoint.read_leader_epochs(folder) if log_end else [(0, 0)]
         if (
@@ -123,11 +123,11 @@ class Opening:
         return max(self._offsets.log_start((log.topic, log.partition)), plan.base_offsets[0])
 
     def _recover(self, log: PartitionLog, plan: FolderPlan, *, is_changed: bool) -> None:
-        """Read the log from its recovery point on, or all of it, and cut it where it ends."""
+        """Read the log from its recovery point on, or all of it, and truncate it at its end."""
         folder = Path(log.folder)
         if is_changed and self._clean is not None:
             _log.warning(
-                "segments are not those that the clean stop left, the whole log is read:"
+                "segments changed since the clean stop, the whole log is read:"
                 " folder=%s segments=%d",
                 folder,
                 len(plan.base_offsets),
@@ -144,22 +144,22 @@ class Opening:
             epochs=[] if is_changed else checkpoint.read_leader_epochs(folder) or [],
             snapshot=snapshot,
             snapshot_offset=snapshot_offset,
-            # No crash has torn what somebody has put in place; of its last segment he may have
-            # taken a copy while it was written to.
+            # Files that a user has put in place were not torn by a crash, except for the last
+            # segment, which may have been copied while it was written to.
             synced_end=plan.base_offsets[-1] if is_changed else sealed_offset,
             has_gaps=is_changed,
         )
         aborted = digests.of_aborted(folder, plan.aborted_offsets)
-        # What recovery has made anew of them is not what was recorded.
+        # A .txnindex that recovery has rebuilt differs from its digest.
         remade = [base for base in aborted_before if aborted.get(base) != aborted_before[base]]
-        beside_log.remove(folder, remade, [DIGEST])
+        sidecar.remove(folder, remade, [DIGEST])
         for base in behind:
             name = file_name(base, LOG)
-            _log.warning("segment behind the log's end set aside: folder=%s file=%s", folder, name)
+            _log.warning("segment after the log's end renamed: folder=%s file=%s", folder, name)
             _set_aside(folder / name)
         if behind:
             last = [base for base in plan.base_offsets if base not in behind][-1:]
-            beside_log.remove(folder, [*last, *behind])
+            sidecar.remove(folder, [*last, *behind])
             file_ops.sync_folder(log.folder)
         if log.log_end_offset < max(recovery_point, sealed_offset):
             self._forget_synced(log, max(recovery_point, sealed_offset))
@@ -172,12 +172,13 @@ class Opening:
         )
 
     def _forget_synced(self, log: PartitionLog, synced_end: int) -> None:
-        """Synced records are gone: what is appended at their offsets has to be synced anew.
+        """Lower the recovery point and the sealed offset to the log's end: synced records are lost.
 
-        Until then a crash may tear it, and the next recovery would take that for damage.
+        Later appends at those offsets are not synced at first: a crash may tear them, and the next
+        recovery must not take that for damage.
         """
         _log.error(
-            "synced records are gone: folder=%s synced=%d log_end_offset=%d:"
+            "synced records are lost: folder=%s synced=%d log_end_offset=%d:"
             " the disk has lost or damaged them",
             log.folder,
             synced_end,
@@ -199,10 +200,10 @@ class Opening:
             log.start_epoch(epoch)
 
     def _begin_anew(self, log: PartitionLog) -> None:
-        """Go on where the log starts, with nothing: what stood there is lost.
+        """Create an empty log at the log start offset: the recovered log ends before it.
 
-        That is under `os`, or somebody has put files in place whose records were deleted. From an
-        offset before the log start the next records would count as deleted.
+        That happens when unsynced records are lost under `os`, or when a user has restored files of
+        deleted records. Records appended below the log start offset would count as deleted.
         """
         folder = Path(log.folder)
         for base in offsets_of(file_ops.list_folder(str(folder)), LOG):
@@ -231,7 +232,7 @@ def _read_snapshot(folder: Path, offset: int) -> bytes | None:
 
 
 def _newest_snapshot(folder: Path, plan: FolderPlan, offset_max: int) -> tuple[int, bytes]:
-    """The newest producers' state that the log surely reaches; (0, b"") when there is none."""
+    """Return the newest producers' snapshot below a recovery point; (0, b"") without one."""
     for offset in reversed(plan.snapshot_offsets):
         content = _read_snapshot(folder, offset) if offset <= offset_max else None
         if content is not None:

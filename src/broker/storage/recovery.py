@@ -1,20 +1,20 @@
-"""Opening and closing partitions: which files a folder has, and what is done with them.
+"""Opens and closes partitions: creates, recovers, checkpoints and renames their files.
 
-A start after a clean stop reads of each segment only whether its index fits its end: the
-checkpoints say where each log ends, if its segments are those that the stop has left
-(`opening.py`). After an unclean one each log is read from its recovery point on and cut where it
-stops making sense (`_native.log.recovery`); every batch written from then on carries a leader epoch
-that no earlier life has used, so that what survived behind a cut is never taken for new. That epoch
-is the number of unclean starts of this directory, made durable in the metadata store with one write
-for all partitions before the first log is opened. A clean start that finds changed files counts as
-one, from the first such log on.
+A start after a clean stop only checks that each segment's index matches the segment's end: the
+checkpoints have the end of each log, if its segments are those that the stop has left
+(`opening.py`). After an unclean stop each log is read from its recovery point on and truncated at
+the first invalid batch (`_native.log.recovery`). All later batches have a leader epoch that no
+earlier run has used, so that bytes that reappear after a lost truncation are never taken for valid.
+That epoch is the number of unclean starts of this directory, made durable in the metadata store
+with one write for all partitions before the first log is opened. A clean start that finds changed
+files counts as unclean from the first such log on.
 
 All partitions of a start are announced first and then loaded, one by one and in several threads,
-while the broker already serves those that are ready. A thread has the log it loads to itself:
-`is_loading` keeps everybody else off until the loop says that it is ready.
+while the broker already serves those that are ready. A thread has exclusive access to the log it
+loads: `is_loading` refuses all other requests until the loop ends the loading.
 
-A folder belongs to a topic by the id in its `partition.metadata`. One that belongs to another, or
-to none that the metadata store knows, is set aside under a name with `-stray`, never deleted.
+A folder belongs to the topic whose id is in its `partition.metadata`. A folder that belongs to
+another topic, or to none in the metadata store, is renamed to a name with `-stray`, never deleted.
 """
 
 import json
@@ -35,7 +35,7 @@ from broker.storage.closing import Failed, close_logs, sync_indexes, write_epoch
 from broker.storage.deletion import (
     DELETE_SUFFIX,
     STRAY_SUFFIX,
-    doomed_folder,
+    deleted_folder,
     remove_folder,
     renamed_folder,
 )
@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 
 class Partitions:
-    """The partitions of one data directory, opened and closed by one broker."""
+    """The partitions of one data directory."""
 
     def __init__(
         self, path: Path, store: MetaStore, turn: Turn, node_id: int, producer_expiration_ms: int
@@ -64,7 +64,7 @@ class Partitions:
         self._offsets = OffsetCheckpoints(path)
         self._side_files = SideFiles()
         self._logs: dict[str, PartitionLog] = {}  # folder name → log
-        self._unsynced_names: set[PartitionLog] = set()  # loaded, and not settled yet
+        self._unsynced_names: set[PartitionLog] = set()  # loaded, but not settled yet
         self.is_clean = checkpoint.take_clean_shutdown(path)
         self._store = store
         self._node_id = node_id
@@ -81,10 +81,10 @@ class Partitions:
             is_clean=self.is_clean,
         )
         if not self.is_clean:
-            file_ops.sync_folder(str(path))  # the last life may have made folders
+            file_ops.sync_folder(str(path))  # the last run may have created folders
 
     def _raised_epoch(self) -> int:
-        """A leader epoch above those of all earlier lives, durable, also after a clean stop."""
+        """Return a durable leader epoch above those of all earlier runs."""
         with self._raising:
             if not self._is_epoch_raised:
                 self._epoch = _raise_epoch(self._store, self._node_id)
@@ -96,7 +96,7 @@ class Partitions:
     def announce_topic(
         self, topic: str, topic_id: bytes, count: int, config: TopicConfig
     ) -> list[PartitionLog]:
-        """The partitions of a topic that exists, each to be loaded; no file is looked at."""
+        """Return the partitions of an existing topic, to be loaded; no file is read."""
         logs = [self._log_for(topic, topic_id, number, config) for number in range(count)]
         for log in logs:
             log.begin_loading()
@@ -104,9 +104,9 @@ class Partitions:
         return logs
 
     def load(self, log: PartitionLog) -> str | None:
-        """Open an announced partition, in any thread; why its files cannot be used, or None.
+        """Open an announced partition, in any thread; return None, or why its files are unusable.
 
-        `settle` comes next; then the loop ends the log's loading, or takes it offline first.
+        `settle` is next; then the loop ends the log's loading, or takes it offline first.
         """
         try:
             names = self._claim(log)
@@ -117,13 +117,13 @@ class Partitions:
             elif not self._opening.load(log, names):
                 self._unsynced_names.add(log)
         except (StorageError, FileNotFoundError) as error:
-            return f"{error}; its files stay as they are: mend this and restart the broker"
+            return f"{error}; its files were left unchanged: fix this and restart the broker"
         return None
 
     def settle(self, logs: Iterable[PartitionLog]) -> dict[PartitionLog, str]:
-        """Make durable what loaded logs show, with one sync for all if there are many; in a thread.
+        """Make the readable part of loaded logs durable, with one sync if there are many.
 
-        Returns why that failed, for those where it did.
+        Runs in a thread. Returns the logs for which that failed, with the reason.
         """
         unsettled = [
             log
@@ -155,16 +155,16 @@ class Partitions:
     def open_topic(
         self, topic: str, topic_id: bytes, count: int, config: TopicConfig, first: int = 0
     ) -> list[PartitionLog]:
-        """Make a topic's partitions from `first` on, ready to be used; in the I/O thread.
+        """Create or open a topic's partitions from `first` on; in the I/O thread.
 
-        Raises StorageError when that fails; what was made before is removed again.
+        Raises StorageError when that fails; partitions created before are removed again.
         """
         logs = [self._log_for(topic, topic_id, number, config) for number in range(first, count)]
         made: list[PartitionLog] = []
         try:
             names = {log: self._claim(log) for log in logs}
             made = [log for log, there in names.items() if there is None]
-            # First: a start that finds a folder believes what they tell of its name.
+            # Before the folders: a start that finds a folder uses the checkpoints of its name.
             self._forget_older(made)
             for log, there in names.items():
                 if there is None:
@@ -185,20 +185,20 @@ class Partitions:
     def _make(self, log: PartitionLog) -> None:
         file_ops.make_folder(log.folder)
         recovery.create(log)
-        # Not worth a sync of its own: a start that finds none writes it again.
+        # Not synced: a start that finds none writes it again.
         file_ops.write_file(
             str(Path(log.folder) / checkpoint.PARTITION_METADATA),
             checkpoint.partition_metadata(log.topic_id).encode(),
         )
 
     def _forget_older(self, logs: Iterable[PartitionLog]) -> None:
-        """What the checkpoints tell of older logs under these names is not true of new ones."""
+        """Remove older logs of these names from the checkpoints."""
         stale = [log for log in logs if self._offsets.forget((log.topic, log.partition))]
         if stale:
             self._offsets.write_forgotten()
 
     def _sync_names(self, logs: list[PartitionLog]) -> None:
-        """Before the first ack a file's name must be on the disk, and its folder's."""
+        """Sync the names of files and folders, before the first acknowledgement."""
         for log in logs:
             file_ops.sync_folder(log.folder)
         file_ops.sync_folder(str(self._path))
@@ -218,16 +218,16 @@ class Partitions:
         )
 
     def _claim(self, log: PartitionLog) -> list[str] | None:
-        """The names in a partition's folder; None: this topic has none."""
+        """Return the names in a partition's folder; None if this topic has no such folder."""
         folder = Path(log.folder)
         try:
             names: list[str] = file_ops.list_folder(log.folder)
         except FileNotFoundError:
             return None
         owner = checkpoint.read_partition_metadata(folder)
-        if owner is None:  # a crash came between the folder and its metadata
+        if owner is None:  # a crash after the folder and before its metadata
             checkpoint.write_partition_metadata(folder, log.topic_id)
-            names = file_ops.list_folder(log.folder)  # a temporary file of it may have gone
+            names = file_ops.list_folder(log.folder)  # its leftover temporary file is gone now
         elif owner != log.topic_id:
             self._set_aside(folder)
             return None
@@ -242,12 +242,12 @@ class Partitions:
         while aside.exists():
             number += 1
             aside = renamed_folder(folder, f"{self._epoch}.{number}{STRAY_SUFFIX}")
-        _log.warning("folder of no known topic set aside: folder=%s as=%s", folder, aside.name)
+        _log.warning("folder of no known topic renamed: folder=%s as=%s", folder, aside.name)
         file_ops.rename(str(folder), str(aside))
         file_ops.sync_folder(str(self._path))
 
-    def set_strays_aside(self) -> list[Path]:
-        """Move away the folders that no topic has; those of deletes that were cut short."""
+    def rename_strays(self) -> list[Path]:
+        """Rename the folders of no known topic; return those of deletes that did not complete."""
         doomed = []
         for name in file_ops.list_folder(str(self._path)):
             folder = self._path / name
@@ -262,7 +262,7 @@ class Partitions:
     # ---- delete ------------------------------------------------------------------------------
 
     def delete(self, log: PartitionLog) -> None:
-        """Let go of a deleted topic's partition. Readers that still hold a file read on."""
+        """Remove a deleted topic's partition. Readers that hold one of its files can continue."""
         log.retire()
         self._logs.pop(Path(log.folder).name, None)
         self._side_files.forget(log)
@@ -270,39 +270,40 @@ class Partitions:
 
     def _remove(self, log: PartitionLog) -> None:
         folder = Path(log.folder)
-        doomed = doomed_folder(folder, log.topic_id)
+        doomed = deleted_folder(folder, log.topic_id)
         try:
             file_ops.rename(str(folder), str(doomed))
         except FileNotFoundError:
-            return  # it could not even be made
+            return  # it was never created
         remove_folder(doomed)
 
     # ---- checkpoint and close ----------------------------------------------------------------
 
     def recovery_point(self, log: PartitionLog) -> int:
-        """Up to where a start after a crash takes a log for synced; gaps may only be below it."""
+        """Return the recovery point in the checkpoint file; only below it may a log have gaps."""
         return self._offsets.written_recovery_point((log.topic, log.partition))
 
     def plan_checkpoint(self) -> Points:
-        """What `write_checkpoint` shall write: taken on the loop, cheap."""
+        """Return the points for `write_checkpoint`; called on the loop, cheap."""
         for log in list(self._logs.values()):
             if not log.is_loading:
                 self._offsets.note(log, log.durable_end)
         return self._offsets.take()
 
     def prepare_checkpoint(self) -> Failed:
-        """Make epochs and indexes durable that recovery will not look for again.
+        """Make the epochs and indexes durable that recovery will no longer rebuild.
 
-        Returns the logs where that failed, and why: they have to go offline before the next step.
+        Returns the logs where that failed, with the reason: they must go offline before the next
+        step.
         """
         logs = [log for log in list(self._logs.values()) if log.is_in_service]
         failed = write_epochs(self._path, logs, self._side_files)
         return failed | sync_indexes(log for log in logs if log not in failed)
 
     def write_checkpoint(self, points: Points) -> None:
-        """Write how far recovery need not look, as it was before `prepare_checkpoint`.
+        """Write the recovery points taken before `prepare_checkpoint`.
 
-        What is on the disk of a log that is offline is not known: its recovery point stays.
+        The recovery point of an offline log stays: what is on the disk of it is unknown.
         """
         offline = [
             (log.topic, log.partition) for log in list(self._logs.values()) if log.is_offline
@@ -310,24 +311,24 @@ class Partitions:
         self._offsets.write(self._offsets.held_back(points, offline))
 
     def note_log_starts(self, starts: Iterable[tuple[PartitionLog, int]]) -> None:
-        """What `write_log_starts` shall write of some logs: on the loop, cheap."""
+        """Set the log starts for `write_log_starts`; called on the loop, cheap."""
         for log, offset in starts:
             if not (log.is_loading or log.is_deleted):
                 self._offsets.note_start((log.topic, log.partition), offset)
 
     def write_log_starts(self) -> None:
-        """Write where each log begins: what was deleted stays so after any crash."""
+        """Write the start of each log, so that deleted records stay deleted after any crash."""
         self._offsets.write_log_starts()
 
     def write_snapshot(self, log: PartitionLog, offset: int, content: bytes) -> None:
-        """Write a producers' snapshot; of older ones the newest two stay."""
+        """Write a producers' snapshot, and keep the two before it."""
         if not log.is_deleted:
             self._side_files.write_snapshot(log, offset, content)
 
     def close(self) -> None:
-        """Close every log and say that the stop was clean; a log that is offline prevents that.
+        """Close every log and write the marker of a clean stop.
 
-        So does one that was not recovered yet, unless it stands as a clean stop has left it.
+        There is no marker if a log is offline, or was not recovered yet after an unclean stop.
         """
         logs = [log for log in self._logs.values() if not log.is_loading]
         is_clean = self.is_clean or len(logs) == len(self._logs)
@@ -349,7 +350,7 @@ class Partitions:
                 sizes = [(base, size) for base, size, _ in log.segment_entries]
                 left[key] = clean_segments.digest(sizes, self._offsets.log_start(key))
             elif self._clean is not None and key in self._clean:
-                left[key] = self._clean[key]  # nobody has opened it
+                left[key] = self._clean[key]  # it was not opened
         named = clean_segments.without_empty(left)
         if named != self._clean:
             clean_segments.write(self._path, named)
@@ -382,5 +383,5 @@ def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
     except OSError as error:
-        _log.warning("left as it is, nobody can look at it: path=%s error=%s", path, error)
+        _log.warning("ignored, not accessible: path=%s error=%s", path, error)
         return False

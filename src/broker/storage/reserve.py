@@ -1,7 +1,7 @@
-"""A file that only takes room: what it gives up is there for what must go on while a disk is full.
+"""A file that reserves disk space, to be released for necessary writes while the disk is full.
 
-It is made whole or not at all, and only made smaller then. A clean stop removes it. A start that
-finds the disk full takes from it what it has to write itself, before anything else.
+It is created with its full size or not at all, and then only shrinks. A clean stop removes it. A
+start on a full disk first releases the space that it needs for its own writes.
 """
 
 from pathlib import Path
@@ -18,18 +18,18 @@ class Reserve:
     __slots__ = ("_path",)
 
     def __init__(self, path: Path) -> None:
-        """Nothing is made yet; an earlier life may have left one."""
+        """Set the data directory; an earlier run may have left a reserve."""
         self._path = str(path / FILE_NAME)
 
     def size(self) -> int:
-        """How many bytes it takes."""
+        """Return its size in bytes."""
         try:
             return int(file_ops.size(self._path))
         except FileNotFoundError:
             return 0
 
     def resize(self, size: int) -> int:
-        """Have it take so many bytes, or none where there is no room; how many it takes now.
+        """Set its size, or remove it if the disk has no space for that; return the size now.
 
         StorageError when the disk fails.
         """
@@ -48,8 +48,8 @@ class Reserve:
                 return 0
         return size
 
-    def give_way(self, size: int) -> None:
-        """See to it that so many bytes of the disk are free, as far as the reserve has them.
+    def free_disk_space(self, size: int) -> None:
+        """Shrink the reserve until `size` bytes of the disk are free, as far as possible.
 
         StorageError when the disk fails.
         """
@@ -59,7 +59,7 @@ class Reserve:
             self.resize(max(present - (size - free), 0))
 
     def remove(self) -> None:
-        """Give up all of it."""
+        """Release all of it."""
         try:
             file_ops.remove(self._path)
         except FileNotFoundError:

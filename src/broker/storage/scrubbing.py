@@ -1,14 +1,14 @@
-"""Which closed segments are due to be looked at again, and how fast. Pure: facts and times in.
+"""Plans the scrub: which closed segments are due for a check, and at what rate. Pure functions.
 
-A segment is due when it was last looked at `interval_ms` ago, never, or in what is the future by
-the clock of now. Those that waited longest come first, so that what a restart has forgotten to be
-damaged, and is marked as never looked at, is found first.
+A segment is due when it was last checked `interval_ms` ago, never, or at a time that is in the
+future by the present clock. The longest unchecked come first, so that damage that was lost over a
+restart is found first: such segments are marked as never checked.
 """
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-NEVER_MS = 0  # when a segment was last looked at that nobody has looked at, or that is damaged
+NEVER_MS = 0  # the last check of a segment that was never checked, or that is damaged
 OFF_MS = -1  # interval: nothing is ever due
 
 
@@ -20,7 +20,7 @@ class Closed(NamedTuple):
 
 
 def due(checked: Iterable[tuple[Closed, int]], now_ms: int, interval_ms: int) -> list[Closed]:
-    """The segments that are due, given when each was looked at last."""
+    """Return the segments that are due, given the time of each one's last check."""
     if interval_ms == OFF_MS:
         return []
     waiting = [
@@ -32,5 +32,5 @@ def due(checked: Iterable[tuple[Closed, int]], now_ms: int, interval_ms: int) ->
 
 
 def pause_seconds(size: int, seconds: float, bytes_per_second: int) -> float:
-    """How long to wait after so many bytes in so much time to be no faster than a rate."""
+    """Return how long to wait after `size` bytes in `seconds`, to stay below a rate."""
     return max(size / bytes_per_second - seconds, 0.0)

@@ -1,15 +1,16 @@
-"""The files of a segment: their names, and how they go.
+"""The files of a segment: their names and their removal.
 
     <base offset, 20 digits>.log .index .timeindex .txnindex    a segment
-    <base offset, 20 digits>.digest                             what its log was when it was closed
-    <base offset, 20 digits>.damage                             what of it is damaged, if anything
+    <base offset, 20 digits>.digest                             the digest of its log when closed
+    <base offset, 20 digits>.damage                             its damaged ranges, if any
     <base offset, 20 digits>.snapshot                           the producers' state before it
-    <name>.deleted                                              taken off its log, to be removed
+    <name>.deleted                                              removed from its log, to be deleted
     <name>.cleaned, then <name>.swap                            written by a compaction (swap.py)
 
-A segment's files are renamed when it is taken off its log and removed after file.delete.delay.ms,
-so that who has listed the folder can still read them. A start removes what is left of them. The log
-start offset is durable before the first is renamed: whatever a crash leaves, the log begins there.
+A segment's files are renamed when it is removed from its log and deleted after
+file.delete.delay.ms, so that programs that have listed the folder can still read them. A start
+deletes what is left of them. The log start offset is durable before the first rename: whatever
+files a crash leaves, the log begins there.
 """
 
 from collections.abc import Iterable
@@ -32,12 +33,12 @@ _OFFSET_DIGITS = 20
 
 
 def file_name(base_offset: int, suffix: str) -> str:
-    """The name of one of a segment's files."""
+    """Return the name of one of a segment's files."""
     return f"{base_offset:0{_OFFSET_DIGITS}d}{suffix}"
 
 
 def is_offset_file(name: str, suffix: str) -> bool:
-    """Whether a file is named by an offset and a suffix."""
+    """Return whether a file's name is an offset and a suffix."""
     return (
         len(name) == _OFFSET_DIGITS + len(suffix)
         and name.endswith(suffix)
@@ -52,7 +53,7 @@ def mark_deleted(folder: Path, base_offsets: Iterable[int]) -> None:
 
 
 def remove_deleted(folder: Path, base_offsets: Iterable[int]) -> None:
-    """Remove the files of segments that were renamed; also of a topic that is gone by now."""
+    """Remove the renamed files of segments; those that are missing are ignored."""
     file_ops.remove_all([path + DELETED for path in _paths(folder, base_offsets)])
 
 

@@ -1,10 +1,10 @@
-"""Whether a segment's files are what was written: a step at a time, so that others may go on.
+"""Checks a segment's files for corruption, in steps between which other work can run.
 
     every byte of the log  →  CRCs, order of offsets and epochs (SegmentCheck), the digest
-    the three indexes      →  compared with the batches that they name
+    the three indexes      →  compared with the batches that they point to
 
-Without a digest that was recorded before, a flip in a base offset or a leader epoch shows only when
-it breaks their order; everything else shows in any case.
+Without a recorded digest, a corrupted base offset or leader epoch is found only when it breaks the
+order; all other corruption is always found.
 """
 
 from contextlib import suppress
@@ -18,27 +18,27 @@ from broker.storage import digests
 from broker.storage.digests import Digest
 from broker.storage.segment_files import ABORTED, INDEX, LOG, TIME_INDEX, file_name
 
-# Fields of a batch that only a digest covers, and where nothing else would show.
+# Fields of a batch whose corruption only a digest always detects.
 UNDETECTABLE = ("base offset", "leader epoch")
 
 
 class Verdict(NamedTuple):
-    """What was found in a segment.
+    """The result of checking a segment.
 
     Attributes:
         base_offset: of the segment.
         size: bytes of its log.
         xxh3: of those.
         aborted_xxh3: of its .txnindex.
-        inode: of the file that was looked at.
-        recorded: the digest that it had before; None without one, or when it is not its own.
-        batches, records, first_offset, next_offset, max_timestamp: of the sound batches.
-        gaps: places where offsets are missing, as after a compaction.
-        reserved_bytes: zeros at the end, which were never written.
-        tail_bytes: of an active segment: at its end, not whole (yet).
-        damages: what nobody can vouch for, ascending; `end_offset` of each is known.
-        index_errors: entries that no batch agrees with: offsets, times, aborted transactions; of
-            these one more when they are not what was recorded.
+        inode: of the file that was checked.
+        recorded: its recorded digest; None without one.
+        batches, records, first_offset, next_offset, max_timestamp: of the valid batches.
+        gaps: count of gaps between offsets, as after a compaction.
+        reserved_bytes: preallocated zeros at the end.
+        tail_bytes: of an active segment: an incomplete batch at the end.
+        damages: damaged ranges, ascending; each has an `end_offset`.
+        index_errors: how many offset, time and aborted transaction entries match no batch; one
+            more of the last when the .txnindex differs from its recorded digest.
     """
 
     base_offset: int
@@ -59,19 +59,19 @@ class Verdict(NamedTuple):
     index_errors: tuple[int, int, int]
 
     @property
-    def is_sound(self) -> bool:
-        """Whether nothing is wrong with log or indexes."""
+    def is_valid(self) -> bool:
+        """Whether neither log nor indexes have errors."""
         return not self.damages and not any(self.index_errors)
 
     @property
     def has_other_aborted(self) -> bool:
-        """Whether its aborted transactions are not those that were recorded."""
+        """Whether its .txnindex differs from its recorded digest."""
         recorded = None if self.recorded is None else self.recorded.aborted_xxh3
         return recorded is not None and recorded != self.aborted_xxh3
 
 
 class Examination:
-    """Looks at one segment; `step` until it says that all was seen, then ask for the `verdict`."""
+    """A check of one segment: call `step` until it returns False, then `verdict`."""
 
     def __init__(
         self,
@@ -85,8 +85,9 @@ class Examination:
     ) -> None:
         """Open the segment's files.
 
-        `end_offset` is where the next segment begins, or -1. Without `has_digest` a recorded one is
-        left aside. `suffix` is that of a compaction's files. Raises StorageError, FileNotFoundError
+        `end_offset` is the base offset of the next segment, or -1. Without `has_digest` a recorded
+        one is ignored. `suffix` is that of a compaction's files. Raises StorageError,
+        FileNotFoundError.
         """
         self._base_offset, self._end_offset = base_offset, end_offset
         path = folder / (file_name(base_offset, LOG) + suffix)
@@ -107,20 +108,23 @@ class Examination:
         )
 
     def step(self, bytes_max: int) -> bool:
-        """Look at so many more bytes; whether there are others. Raises StorageError, Truncated."""
+        """Check `bytes_max` more bytes; return whether there are others.
+
+        Raises StorageError, Truncated.
+        """
         return self._check.step(bytes_max)
 
     @property
     def position(self) -> int:
-        """How many bytes were looked at."""
+        """How many bytes were checked."""
         return self._check.position
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._check.close()
 
     def verdict(self) -> Verdict:
-        """What was found, once all was seen."""
+        """Return the result, once `step` has returned False."""
         check = self._check
         found = Verdict(
             self._base_offset,
@@ -164,7 +168,7 @@ class Examination:
 
 
 def _content(file: Path) -> bytes:
-    """An index file, none when there is none; what is behind any index is not read."""
+    """Return the content of an index file, up to the largest possible index; b"" without a file."""
     with suppress(FileNotFoundError):
         return file_ops.read_range(file, 0, min(file_ops.size(file), INDEX_READ_BYTES_MAX))
     return b""

@@ -1,7 +1,7 @@
-"""What stands beside a log's segments: the producers' snapshots and the leader epochs.
+"""The small files of a log: the producers' snapshots and the leader epochs.
 
-What of it is on the disk is remembered, so that only what has changed is written: a log that was
-not touched costs a stop nothing.
+What was written is kept in memory, so that only changes are written: a stop writes nothing for an
+unused log.
 """
 
 from pathlib import Path
@@ -18,17 +18,17 @@ _SNAPSHOTS_KEPT = 3
 
 
 class _Written(NamedTuple):
-    """What the files of one log have."""
+    """The content of one log's files."""
 
     epochs: tuple[tuple[int, int], ...]
     snapshot_offset: int  # of the newest
 
 
 class Staged(NamedTuple):
-    """Files of one log that wait for their names."""
+    """Files of one log that still have temporary names."""
 
-    names: list[str]  # without TEMPORARY
-    written: _Written  # what the files have then
+    names: list[str]  # the final ones, without TEMPORARY
+    written: _Written  # their content
 
 
 _NOTHING = _Written((), 0)
@@ -40,19 +40,19 @@ class SideFiles:
     __slots__ = ("_written",)
 
     def __init__(self) -> None:
-        """Nothing is known to be written."""
+        """Begin without knowledge of any file."""
         self._written: dict[str, _Written] = {}
 
     def found(self, log: PartitionLog, snapshot_offset: int) -> None:
-        """A log was opened with all its epochs, and with a snapshot at this offset."""
+        """Record that an opened log has its epochs and a snapshot at this offset on the disk."""
         self._written[log.folder] = _Written(tuple(log.epoch_entries), snapshot_offset)
 
     def forget(self, log: PartitionLog) -> None:
-        """A log is gone."""
+        """Remove a deleted log."""
         self._written.pop(log.folder, None)
 
     def write_snapshot(self, log: PartitionLog, offset: int, content: bytes) -> None:
-        """Write the producers of a log at an offset; of older ones the newest two stay."""
+        """Write the producers' snapshot of a log at an offset, and keep the two before it."""
         folder = Path(log.folder)
         file_ops.write_file_atomic(str(folder / file_name(offset, SNAPSHOT)), content)
         before = self._written.get(log.folder, _NOTHING)
@@ -62,9 +62,9 @@ class SideFiles:
         _remove_old_snapshots(folder)
 
     def stage(self, log: PartitionLog, *, with_snapshot: bool) -> Staged | None:
-        """Write what is new of a log, not durable, under temporary names; None: nothing is.
+        """Write the changed files of a log under temporary names, unsynced; None: no changes.
 
-        Whoever calls this makes them durable, and then calls `rename`.
+        The caller syncs them, and then calls `rename`.
         """
         folder = Path(log.folder)
         before = self._written.get(log.folder, _NOTHING)
@@ -84,7 +84,7 @@ class SideFiles:
         return Staged(list(contents), written) if contents else None
 
     def rename(self, log: PartitionLog, staged: Staged) -> None:
-        """Give staged files their names; durable with the next sync of the folder."""
+        """Rename staged files to their final names; durable with the next sync of the folder."""
         for name in staged.names:
             file_ops.rename(name + TEMPORARY, name)
         before = self._written.get(log.folder, _NOTHING)
@@ -93,7 +93,7 @@ class SideFiles:
             _remove_old_snapshots(Path(log.folder))
 
     def _new_epochs(self, log: PartitionLog) -> list[tuple[int, int]]:
-        """The epochs, if the file has others; a log that was never written to has none."""
+        """Return the epochs if they have changed; [] for a log that was never written to."""
         entries = log.epoch_entries
         is_known = tuple(entries) == self._written.get(log.folder, _NOTHING).epochs
         return [] if is_known or log.log_end_offset == 0 else entries

@@ -1,14 +1,15 @@
-"""Putting a compacted segment in the place of those it was made from, so that no crash mixes them.
+"""Replaces segments by the compacted one made from them, atomically also across a crash.
 
-    <base>.log.cleaned ...   written and synced by the compactor; worth nothing yet
+    <base>.log.cleaned ...   written and synced by the compactor; not part of the log yet
     <base>.log.swap ...      renamed by `commit`
-    <base>.swap              the manifest, written last by `commit`: from now on the old ones are
-                             gone, whatever happens; before it, nothing has happened
+    <base>.swap              the manifest, written last by `commit`: it decides that the old
+                             segments are replaced; before it, nothing has changed
     <base>.log ...           renamed by `install`, in the same turn of the loop as the log's replace
-    others' files removed, and what was known of those bytes, then the manifest, by `finish`
+    removal                  of the old files and their known damage, then of the manifest, by
+                             `finish`
 
-A start completes what has a manifest and removes what has none (`finish_swaps`). Producers'
-snapshots of the segments that go stay: recovery begins at one of them.
+A start completes a swap that has a manifest and removes the files of one without (`finish_swaps`).
+Producers' snapshots of the replaced segments stay: recovery begins at one of them.
 """
 
 import logging
@@ -32,10 +33,10 @@ _log = logging.getLogger(__name__)
 
 
 class Swap(NamedTuple):
-    """Neighbouring segments of a log that become one."""
+    """Adjacent segments of a log that become one."""
 
     folder: Path
-    old: list[int]  # base offsets, rising
+    old: list[int]  # base offsets, ascending
     new: int | None  # the first of them, or None when no record is left
 
     @property
@@ -45,15 +46,15 @@ class Swap(NamedTuple):
 
     @property
     def manifest(self) -> Path:
-        """The file that says that this has happened."""
+        """The file whose existence commits the swap."""
         return self.folder / file_name(self.old[0], SWAP)
 
 
 def commit(swap: Swap) -> None:
     """Make the swap durable, in a thread that may wait for the disk.
 
-    Raises StorageError or FileNotFoundError before anything has changed; who gives up then calls
-    `drop_cleaned`.
+    Raises StorageError or FileNotFoundError before anything has changed; the caller then calls
+    `drop_cleaned` unless it retries.
     """
     if swap.new is not None:
         for file in _files(swap):
@@ -64,21 +65,21 @@ def commit(swap: Swap) -> None:
 
 
 def undo(swap: Swap) -> None:
-    """Take back what `commit` has done, as long as nothing is installed."""
+    """Undo `commit`, as long as nothing is installed."""
     file_ops.remove(swap.manifest)
     file_ops.sync_folder(swap.folder)
     drop_cleaned(swap.folder)
 
 
 def install(swap: Swap) -> None:
-    """Give the new files their names: on the loop, right before the log is told to use them."""
+    """Rename the new files to their final names; on the loop, right before the log's replace."""
     for file in _files(swap):
         with _may_be_missing(file):
             file_ops.rename(f"{file}{SWAP}", file)
 
 
 def finish(swap: Swap) -> None:
-    """Remove what the swap has replaced, in a thread that may wait for the disk."""
+    """Remove the replaced files, in a thread that may wait for the disk."""
     file_ops.sync_folder(swap.folder)
     for base in swap.gone:
         for suffix in SEGMENT_SUFFIXES:
@@ -90,7 +91,7 @@ def finish(swap: Swap) -> None:
 
 
 def drop_cleaned(folder: Path) -> None:
-    """Remove what a compaction that did not come to its end has written."""
+    """Remove the files of a compaction that did not complete."""
     names = file_ops.list_folder(folder)
     committed = {name for name in names if is_offset_file(name, SWAP)}
     for name in names:
@@ -100,9 +101,9 @@ def drop_cleaned(folder: Path) -> None:
 
 
 def finish_swaps(folder: Path) -> None:
-    """Bring a folder to what its manifests say, before its log is opened; idempotent.
+    """Complete the swaps of a folder that have manifests, before its log is opened; idempotent.
 
-    Raises StorageError: the log must not be opened then, its segments may overlap.
+    Raises StorageError: the log must then not be opened, because its segments may overlap.
     """
     drop_cleaned(folder)
     names = file_ops.list_folder(folder)
@@ -117,22 +118,22 @@ def finish_swaps(folder: Path) -> None:
 
 
 def _files(swap: Swap) -> list[Path]:
-    """The files of the new segment under their final names."""
+    """Return the final names of the new segment's files."""
     if swap.new is None:
         return []
     return [swap.folder / file_name(swap.new, suffix) for suffix in SEGMENT_SUFFIXES]
 
 
 def _may_be_missing(file: Path) -> AbstractContextManager[None]:
-    """Only a segment made from one with aborted transactions has a file of them, none of damage.
+    """Allow .txnindex and .damage to be missing: not every compacted segment has the first.
 
-    The digest must be there: the one that it replaces is of other bytes.
+    The digest must exist: the one that it replaces belongs to other bytes.
     """
     return suppress(FileNotFoundError) if file.suffix in {ABORTED, DAMAGE} else nullcontext()
 
 
 def _manifest_of(name: str) -> str:
-    """The manifest that a .swap file belongs to."""
+    """Return the name of the manifest that a .swap file belongs to."""
     return name.partition(".")[0] + SWAP
 
 

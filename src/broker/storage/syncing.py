@@ -1,15 +1,16 @@
-"""One sync for many files, where that costs less than a sync for each.
+"""Decides between one sync for many files and a sync for each.
 
-For 2,000 logs one syncfs(2) took 0.09 s, where a single fdatasync for each took 0.23 s in eight
-threads and 0.9 s in one (ext4 on a virtual disk, kernel 6.18); a clean stop has five such syncs per
-log. It also writes what others have left in the file system, so a few files are synced one by one.
+For 2,000 logs one syncfs(2) took 0.09 s, where an fdatasync for each took 0.23 s in eight threads
+and 0.9 s in one (ext4 on a virtual disk, kernel 6.18); a clean stop has five such syncs per log.
+But syncfs also writes other programs' dirty pages of the file system, so a few files are synced one
+by one.
 """
 
 import os
 
 from broker.model.limits import LOGS_SYNCED_ONE_BY_ONE_MAX
 
-_KERNEL_THAT_REPORTS = (5, 8)  # before it, syncfs(2) does not report failed writes
+_KERNEL_THAT_REPORTS = (5, 8)  # earlier ones do not report failed writes from syncfs(2)
 
 
 def _kernel_version() -> tuple[int, int]:
@@ -18,5 +19,5 @@ def _kernel_version() -> tuple[int, int]:
 
 
 def is_one_sync_cheaper(log_count: int) -> bool:
-    """Whether so many logs are made durable together."""
+    """Return whether so many logs are synced together."""
     return log_count > LOGS_SYNCED_ONE_BY_ONE_MAX and _kernel_version() >= _KERNEL_THAT_REPORTS

@@ -1,15 +1,15 @@
-"""The two files in which V1's original server keeps its groups, as it writes them (v1.md 1.7).
+"""Reads and writes the two files in which V1's original server keeps its groups, in its format.
 
     groups.json   {"g": {"topic": "t", "generation": 2, "assignor": "round_robin",
                          "member_order": ["c1"], "assignments": {"c1": [0, 1]},
                          "members": [{"consumer_id": "c1", "last_heartbeat_unix_ms": 1}]}}
     offsets.json  {"g": {"t": {"0": 5}}}        the next offset to read, by topic and partition
 
-    v1-import.unfinished    ours: while they are taken over, nobody writes over them
-    *.json.imported         as they were when they had been taken over, with what was left out
+    v1-import.unfinished    ours: exists during the import, while they must not be overwritten
+    *.json.imported         the original files after the import, including what was not imported
 
-Each is one line. Empty lists are null where that server has it so. A file that cannot be understood
-counts as missing, with a warning, as it does there; a write is whole or not there.
+Each is one line. Empty lists are null where that server writes null. An invalid file counts as
+missing, with a warning, as in that server; writes are atomic.
 """
 
 import json
@@ -35,36 +35,36 @@ _ValueT = TypeVar("_ValueT")
 
 
 class V1Group(NamedTuple):
-    """A group as groups.json has it."""
+    """A group of groups.json."""
 
     topic: str
     generation: int
     assignor: str
-    members: Mapping[str, int]  # in join order; wall ms of the last heartbeat
-    assignments: Mapping[str, tuple[int, ...]]  # of each member, or of some
+    members: Mapping[str, int]  # in join order; wall-clock ms of the last heartbeat
+    assignments: Mapping[str, tuple[int, ...]]  # by member; some may be missing
 
 
 # ---- files ---------------------------------------------------------------------------------------
 
 
 def read_groups(folder: Path) -> dict[str, V1Group] | None:
-    """The groups by name; None when there is no file that can be understood."""
+    """Return the groups by name; None when the file is missing or invalid."""
     return _read(folder / GROUPS_FILE, parse_groups)
 
 
 def read_offsets(folder: Path) -> dict[str, Offsets] | None:
-    """The offsets by group; None when there is no file that can be understood."""
+    """Return the offsets by group; None when the file is missing or invalid."""
     return _read(folder / OFFSETS_FILE, parse_offsets)
 
 
 def write(folder: Path, groups: Mapping[str, V1Group], offsets: Mapping[str, Offsets]) -> None:
-    """Replace both files; StorageError when that fails."""
+    """Write both files; StorageError when that fails."""
     file_ops.write_file_atomic(folder / GROUPS_FILE, format_groups(groups))
     file_ops.write_file_atomic(folder / OFFSETS_FILE, format_offsets(offsets))
 
 
 def set_aside(folder: Path) -> None:
-    """Keep both files under another name, those that are there; StorageError when that fails."""
+    """Rename the files that exist to `.imported`; StorageError when that fails."""
     names = [name for name in (GROUPS_FILE, OFFSETS_FILE) if (folder / name).exists()]
     for name in names:
         file_ops.rename(folder / name, folder / f"{name}{IMPORTED_SUFFIX}")
@@ -88,13 +88,13 @@ def _read(file: Path, parse: Callable[[bytes], _Content]) -> _Content | None:
 
 
 def format_groups(groups: Mapping[str, V1Group]) -> bytes:
-    """The text of groups.json."""
+    """Return the text of groups.json."""
     text = _joined((each, _text(_group_fields(groups[each]))) for each in sorted(groups))
     return f"{text}\n".encode()
 
 
 def format_offsets(offsets: Mapping[str, Offsets]) -> bytes:
-    """The text of offsets.json."""
+    """Return the text of offsets.json."""
     text = _joined((each, _offsets_text(offsets[each])) for each in sorted(offsets))
     return f"{text}\n".encode()
 
@@ -104,7 +104,7 @@ def _offsets_text(topics: Offsets) -> str:
 
 
 def _joined(entries: Iterable[tuple[str, str]]) -> str:
-    """One object, entry by entry: other threads have the interpreter between two of them."""
+    """Return one object, encoded entry by entry so that other threads can run in between."""
     shown = (f"{_text(name)}:{text}" for name, text in entries)
     return f"{{{','.join(shown)}}}"
 
@@ -134,19 +134,19 @@ def _by_text(offsets: Mapping[int, int]) -> dict[str, int]:
 
 
 def parse_groups(data: bytes) -> dict[str, V1Group]:
-    """The groups that a groups.json has.
+    """Return the groups of a groups.json.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is invalid.
     """
     return {name: _parse_group(_object(each)) for name, each in _object(_decoded(data)).items()}
 
 
 def parse_offsets(data: bytes) -> dict[str, Offsets]:
-    """The offsets that an offsets.json has.
+    """Return the offsets of an offsets.json.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is invalid.
     """
     return {
         group_id: {
@@ -192,7 +192,7 @@ def _list(value: object) -> list[Any]:
 
 
 def _of(kind: type[_ValueT], value: object) -> _ValueT:
-    if type(value) is not kind:  # true is no number here
+    if type(value) is not kind:  # not isinstance: true is not a number here
         raise ValueError(f"{kind.__name__} expected instead of {str(value)[:80]!r}")
     return value
 

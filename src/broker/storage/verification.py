@@ -1,13 +1,13 @@
-"""Segments on the disk, found and looked at without their broker, or beside it.
+"""Finds and checks segments on the disk, with or without a running broker.
 
-A path is a segment's `.log`, a partition's folder or a data directory (a snapshot is one). The last
-segment of a folder is its active one, and is read as far as it is whole: what follows is reserved,
-being written or torn by a crash, which the next start cuts off. Only after a clean stop nothing may
-follow, and then it is damage. Folders that a broker has set aside or deleted are left out.
+A path is a segment's `.log`, a partition's folder or a data directory (or a snapshot of one). The
+last segment of a folder is its active one, and is checked up to its last whole batch: bytes after
+it are preallocated, being written or torn by a crash, and the next start truncates them. Only after
+a clean stop such bytes are damage. Stray and deleted folders are ignored.
 
-A broker may replace or remove files meanwhile: a segment that is found wrong is looked at again
-when its file or its digest has changed since, and one that has gone is left out. While files of a
-folder are being swapped, digests there are not compared: which file one belongs to is open.
+A broker may replace or remove files meanwhile: a segment with errors is checked again when its file
+or its digest has changed since, and a missing one is ignored. During a compaction's swap, digests
+of the folder are not compared, because it is unclear which file they belong to.
 """
 
 import logging
@@ -26,7 +26,7 @@ from broker.storage.segment_files import LOG, SWAP, file_name, is_offset_file
 from broker.storage.segment_integrity import Examination, Verdict
 
 _log = logging.getLogger(__name__)
-# Told how many bytes were looked at since the last time.
+# Called with the number of bytes checked since the last call.
 Progress = Callable[[int], None]
 
 
@@ -34,11 +34,11 @@ class LocatedSegment(NamedTuple):
     """A segment that was found.
 
     Attributes:
-        name: of its log, below the path that was given.
-        folder: that it is in.
-        base_offset: its own.
-        end_offset: where the next one begins; -1: it is the last.
-        is_active: whether what follows its last whole batch is no damage.
+        name: path of its log, relative to the given one.
+        folder: its partition's folder.
+        base_offset: of the segment.
+        end_offset: base offset of the next segment; -1: it is the last.
+        is_active: whether bytes after its last whole batch are not damage.
     """
 
     name: str
@@ -49,12 +49,12 @@ class LocatedSegment(NamedTuple):
 
     @property
     def file(self) -> Path:
-        """Its log."""
+        """The path of its log."""
         return self.folder / file_name(self.base_offset, LOG)
 
 
 def find(path: Path) -> list[LocatedSegment]:
-    """The segments under a path, by folder and offset.
+    """Return the segments under a path, by folder and offset.
 
     Raises ConfigError when there are none, unless it is a data directory without topics.
     """
@@ -67,13 +67,13 @@ def find(path: Path) -> list[LocatedSegment]:
         else:
             folders = (path / name for name in sorted(names) if name.rpartition("-")[2].isdigit())
             found = [
-                place
+                segment
                 for folder in folders
                 if folder.is_dir()
-                for place in _in_folder(folder, f"{folder.name}/")
+                for segment in _in_folder(folder, f"{folder.name}/")
             ]
     else:
-        raise ConfigError(f"{path}: there is no such file or folder")
+        raise ConfigError(f"{path}: no such file or folder")
     if not found and not (path / checkpoint.META_PROPERTIES).exists():
         raise ConfigError(
             f"{path}: expected a segment (<20 digits>.log), a partition's folder or a data"
@@ -82,31 +82,31 @@ def find(path: Path) -> list[LocatedSegment]:
     return found
 
 
-def look_at(place: LocatedSegment, progress: Progress) -> Verdict | None:
-    """Look at every byte of a segment; None: it has gone.
+def verify(segment: LocatedSegment, progress: Progress) -> Verdict | None:
+    """Check every byte of a segment; return None if it no longer exists.
 
-    Raises StorageError when the disk cannot read it, CodecError when it never stays as it is.
+    Raises StorageError when it cannot be read, CodecError when it changes at each try.
     """
     for _ in range(VERIFY_TRIES):
         try:
-            found = _examined(place, progress)
-            if found.is_sound or not _has_changed(place, found):
+            found = _examined(segment, progress)
+            if found.is_valid or not _has_changed(segment, found):
                 return found
         except FileNotFoundError:
             return None
-        except Truncated as error:  # once more: the last segment may be cut when it is closed
-            _log.debug("looked at again: %s", error)
-    raise Truncated(f"{place.file}: replaced or cut again and again while it was read")
+        except Truncated as error:  # retry: a broker truncates the last segment when it closes it
+            _log.debug("checked again: %s", error)
+    raise Truncated(f"{segment.file}: replaced or truncated repeatedly while it was read")
 
 
-def _examined(place: LocatedSegment, progress: Progress) -> Verdict:
-    is_swapping = any(is_offset_file(name, SWAP) for name in file_ops.list_folder(place.folder))
+def _examined(segment: LocatedSegment, progress: Progress) -> Verdict:
+    is_swapping = any(is_offset_file(name, SWAP) for name in file_ops.list_folder(segment.folder))
     examination = Examination(
-        place.folder,
-        place.base_offset,
-        place.end_offset,
-        is_active=place.is_active,
-        has_digest=place.end_offset >= 0 and not is_swapping,
+        segment.folder,
+        segment.base_offset,
+        segment.end_offset,
+        is_active=segment.is_active,
+        has_digest=segment.end_offset >= 0 and not is_swapping,
     )
     try:
         is_more = True
@@ -119,10 +119,11 @@ def _examined(place: LocatedSegment, progress: Progress) -> Verdict:
         examination.close()
 
 
-def _has_changed(place: LocatedSegment, found: Verdict) -> bool:
-    if file_ops.inode(place.file) != found.inode:
+def _has_changed(segment: LocatedSegment, found: Verdict) -> bool:
+    if file_ops.inode(segment.file) != found.inode:
         return True
-    recorded = None if place.end_offset < 0 else digests.read(place.folder, place.base_offset)
+    is_last = segment.end_offset < 0
+    recorded = None if is_last else digests.read(segment.folder, segment.base_offset)
     return recorded != found.recorded and recorded is not None
 
 
@@ -130,11 +131,11 @@ def _in_folder(folder: Path, prefix: str) -> list[LocatedSegment]:
     with suppress(FileNotFoundError):
         bases = offsets_of(file_ops.list_folder(folder), LOG)
         is_clean = (folder.parent / checkpoint.CLEAN_SHUTDOWN).exists()
-        return list(_places(folder, prefix, bases, is_clean=is_clean))
+        return list(_segments(folder, prefix, bases, is_clean=is_clean))
     return []
 
 
-def _places(
+def _segments(
     folder: Path, prefix: str, bases: list[int], *, is_clean: bool
 ) -> Iterator[LocatedSegment]:
     for base, end in zip_longest(bases, bases[1:]):

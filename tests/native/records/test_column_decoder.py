@@ -14,13 +14,13 @@ from tests.oracles.record_batch_oracle import Header, Record, varint
 from tests.record_bytes import contents_of, numbers, record, rows, some
 
 GIB = 1 << 30
-Unfold = Callable[[int, memoryview, memoryview], int]
+Decompress = Callable[[int, memoryview, memoryview], int]
 
 
-def decode(data: Any, unfold: Unfold, **options: Any) -> Columns:
+def decode(data: Any, decompress: Decompress, **options: Any) -> Columns:
     """Return all columns; compressed batches are unfolded by the given function."""
     options.setdefault("bytes_max", 1 << 20)
-    return Columns(*decode_columns(data, COLUMN_NAMES, unfold, **options))
+    return Columns(*decode_columns(data, COLUMN_NAMES, decompress, **options))
 
 
 def copied(codec: int, data: memoryview, output: memoryview) -> int:
@@ -31,7 +31,7 @@ def copied(codec: int, data: memoryview, output: memoryview) -> int:
     return len(data)
 
 
-def folded(parts: list[Record], base_offset: int = 0) -> bytes:
+def compressed(parts: list[Record], base_offset: int = 0) -> bytes:
     """Return a batch that claims to be compressed."""
     payload = b"".join(part.encode() for part in parts)
     header = Header(
@@ -46,71 +46,71 @@ def folded(parts: list[Record], base_offset: int = 0) -> bytes:
 # ---- what unfold is given, and what it may do ----------------------------------------------------
 
 
-def test_unfold_is_given_the_codec_the_records_and_memory_to_write_to() -> None:
+def test_decompress_is_given_the_codec_the_records_and_memory_to_write_to() -> None:
     seen: list[tuple[int, bytes, bool, bool]] = []
 
-    def unfold(codec: int, data: memoryview, output: memoryview) -> int:
+    def decompress(codec: int, data: memoryview, output: memoryview) -> int:
         seen.append((codec, bytes(data), data.readonly, output.readonly))
         return copied(codec, data, output)
 
     parts = [record(0), record(1)]
-    decode(folded(parts), unfold)
+    decode(compressed(parts), decompress)
 
     assert seen == [(1, b"".join(part.encode() for part in parts), True, False)]
 
 
 @pytest.mark.parametrize("count", [-1, -(2**31), 1 << 40])
-def test_a_size_that_unfold_cannot_have_written_is_an_error_of_ours(count: int) -> None:
+def test_a_size_that_decompress_cannot_have_written_is_an_error_of_ours(count: int) -> None:
     with pytest.raises((SystemError, OverflowError)):
-        decode(folded([record(0)]), lambda *_: count)
+        decode(compressed([record(0)]), lambda *_: count)
 
 
-def test_what_unfold_raises_has_the_position_of_the_batch() -> None:
-    def unfold(*_: object) -> int:
+def test_what_decompress_raises_has_the_position_of_the_batch() -> None:
+    def decompress(*_: object) -> int:
         raise Unsupported("not today", 5)
 
     with pytest.raises(Unsupported, match="batch: not today at byte 83") as caught:
-        decode(some(2) + folded([record(0)]), unfold)
+        decode(some(2) + compressed([record(0)]), decompress)
 
     assert caught.value.position == len(some(2))
 
 
 def test_what_is_no_codec_error_goes_through() -> None:
-    def unfold(*_: object) -> int:
+    def decompress(*_: object) -> int:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        decode(folded([record(0)]), unfold)
+        decode(compressed([record(0)]), decompress)
 
 
 def test_memory_doubles_until_a_batch_fits_or_the_limit_is_reached() -> None:
     rooms: list[int] = []
 
-    def unfold(codec: int, data: memoryview, output: memoryview) -> int:
+    def decompress(codec: int, data: memoryview, output: memoryview) -> int:
         rooms.append(len(output))
         raise LimitExceeded("never enough")
 
     with pytest.raises(LimitExceeded, match="more than the 1000000 bytes allowed"):
-        decode(folded([record(0)]), unfold, bytes_max=1_000_000)
+        decode(compressed([record(0)]), decompress, bytes_max=1_000_000)
 
     assert rooms[-1] == 1_000_000
     assert len(rooms) < 12
     assert all(after > before for before, after in itertools.pairwise(rooms))
 
 
-def test_batches_that_were_unfolded_before_stay_when_memory_moves() -> None:
+def test_batches_that_were_decompressed_before_stay_when_memory_moves() -> None:
     parts = [[Record(0, 0, b"%d" % i, bytes([i]) * 1000, [(b"h", b"%d" % i)])] for i in range(50)]
-    content = b"".join(folded(part, i) for i, part in enumerate(parts))
+    content = b"".join(compressed(part, i) for i, part in enumerate(parts))
     calls = 0
 
-    def unfold(codec: int, data: memoryview, output: memoryview) -> int:
+    def decompress(codec: int, data: memoryview, output: memoryview) -> int:
         nonlocal calls
         calls += 1
         if calls % 3 and len(output) < 1 << 19:
             raise LimitExceeded("more room, please")
         return copied(codec, data, output)
 
-    columns = decode(content, unfold)
+    columns = decode(content, decompress)
 
     assert [row[:1] + row[3:] for row in rows(columns)] == [
         (i, *part[0][2:]) for i, part in enumerate(parts)
@@ -126,7 +126,7 @@ def test_batches_that_were_unfolded_before_stay_when_memory_moves() -> None:
     "behind",
     [
         some(3, 1),
-        folded([record(0)], 1),
+        compressed([record(0)], 1),
         Message(1, b"key", b"value" * 5).encode(),
         Message(1, b"key", b"value" * 5, attributes=1).encode(),
     ],
@@ -135,17 +135,17 @@ def test_batches_that_were_unfolded_before_stay_when_memory_moves() -> None:
 def test_bytes_that_change_after_the_first_look_are_rows_or_corrupt(
     place: int, value: int, behind: bytes
 ) -> None:
-    first = folded([record(0)])
+    first = compressed([record(0)])
     data = bytearray(first + behind)
     if place >= len(behind):
         return
 
-    def unfold(codec: int, source: memoryview, output: memoryview) -> int:
+    def decompress(codec: int, source: memoryview, output: memoryview) -> int:
         data[len(first) + place] = value
         return copied(codec, source, output)
 
     try:
-        columns = decode(data, unfold, check_crc=False)
+        columns = decode(data, decompress, check_crc=False)
     except Corrupt as error:
         caught = error
     else:
@@ -156,47 +156,47 @@ def test_bytes_that_change_after_the_first_look_are_rows_or_corrupt(
 
 @pytest.mark.parametrize("length", [-1, 0, 49, 100, 2**30])
 def test_a_length_that_changes_after_the_first_look_is_corrupt(length: int) -> None:
-    first = folded([record(0)])
+    first = compressed([record(0)])
     data = bytearray(first + some(3, 1) + some(3, 4))
 
-    def unfold(codec: int, source: memoryview, output: memoryview) -> int:
+    def decompress(codec: int, source: memoryview, output: memoryview) -> int:
         data[len(first) + 8 : len(first) + 12] = struct.pack(">i", length)
         return copied(codec, source, output)
 
     with pytest.raises(Corrupt):
-        decode(data, unfold)
+        decode(data, decompress)
 
 
 def test_a_count_that_changes_after_the_first_look_takes_no_memory() -> None:
-    first = folded([record(0)])
+    first = compressed([record(0)])
     data = bytearray(first + some(3, 1))
 
-    def unfold(codec: int, source: memoryview, output: memoryview) -> int:
+    def decompress(codec: int, source: memoryview, output: memoryview) -> int:
         data[len(first) + 57 : len(first) + 61] = struct.pack(">i", 2**31 - 1)
         return copied(codec, source, output)
 
     with pytest.raises(Corrupt, match="2147483647 records in"):
-        decode(data, unfold, check_crc=False)
+        decode(data, decompress, check_crc=False)
 
 
 def test_the_input_cannot_be_resized_while_it_is_read() -> None:
-    data = bytearray(folded([record(0)]))
+    data = bytearray(compressed([record(0)]))
 
-    def unfold(codec: int, source: memoryview, output: memoryview) -> int:
+    def decompress(codec: int, source: memoryview, output: memoryview) -> int:
         with pytest.raises(BufferError):
             data.clear()
         return copied(codec, source, output)
 
-    assert len(decode(data, unfold)) == 1
+    assert len(decode(data, decompress)) == 1
 
 
 # ---- 2 GiB ---------------------------------------------------------------------------------------
 
 
-def huge(size: int) -> Unfold:
+def huge(size: int) -> Decompress:
     """Unfold to a record of so many bytes of which nearly all are left as they are: zeros."""
 
-    def unfold(codec: int, data: memoryview, output: memoryview) -> int:
+    def decompress(codec: int, data: memoryview, output: memoryview) -> int:
         if len(data) > 8:
             return copied(codec, data, output)
         # Length of the record, attributes, time, offset, no key, length of the value, no headers.
@@ -208,13 +208,13 @@ def huge(size: int) -> Unfold:
         output[size - 1] = 0
         return size
 
-    return unfold
+    return decompress
 
 
 def test_spans_reach_as_far_as_31_bits() -> None:
     size = 2 * GIB - 1 - 400
     first = Header(attributes=1).encode(b"huge")
-    last = folded([Record(0, i, b"k%d" % i, b"v%d" % i, [(b"h", b"x")]) for i in range(10)], 1)
+    last = compressed([Record(0, i, b"k%d" % i, b"v%d" % i, [(b"h", b"x")]) for i in range(10)], 1)
 
     columns = decode(first + last, huge(size), bytes_max=4 * GIB)
 
@@ -229,7 +229,7 @@ def test_spans_reach_as_far_as_31_bits() -> None:
     assert min(numbers(columns, "header_value_start")) > 2 * GIB - 500
 
 
-def test_what_is_unfolded_stays_below_2_gib() -> None:
+def test_what_is_decompressed_stays_below_2_gib() -> None:
     first = Header(attributes=1).encode(b"huge")
 
     with pytest.raises(LimitExceeded) as caught:

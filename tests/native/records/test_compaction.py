@@ -40,8 +40,8 @@ def clean(
     """Return what the kernel makes of a log whose bytes come in pieces of a size."""
     key_map = KeyMap(memory)
     common: dict[str, Any] = {
-        "unfold": compression.decompress_into,
-        "unfolded_bytes_max": 1 << 20,
+        "decompress": compression.decompress_into,
+        "decompressed_bytes_max": 1 << 20,
         "aborted": plan.aborted,
     }
     collector = KeyCollector(key_map, first_offset=plan.first_dirty, end_offset=plan.end, **common)
@@ -52,7 +52,7 @@ def clean(
         key_map.end_offset = plan.end
     record_filter = RecordFilter(
         key_map,
-        fold=compression.compress,
+        compress=compression.compress,
         now_ms=plan.now_ms,
         delete_retention_ms=plan.delete_retention_ms,
         producer_ends=[(p, epoch, last) for p, (epoch, last) in plan.producer_ends.items()],
@@ -326,17 +326,17 @@ def damaged() -> list[Any]:
     beyond = (replace(sound[0], last_offset_delta=0), sound[1])
     fewer = (replace(sound[0], record_count=1), sound[1])
     more = (replace(sound[0], record_count=3), sound[1])
-    folded = sound[0]
+    compressed = sound[0]
     return [
         pytest.param(bytes(data), id="a CRC that does not fit"),
         pytest.param(encoded(turned), id="offsets that fall"),
         pytest.param(encoded(beyond), id="an offset behind the last"),
         pytest.param(encoded(fewer), id="bytes behind the records"),
         pytest.param(encoded(more), id="fewer records than counted"),
-        pytest.param(replace(folded, attributes=ZSTD).encode(b"none"), id="no zstd"),
-        pytest.param(replace(folded, magic=1).encode(b""), id="magic 1"),
-        pytest.param(replace(folded, record_count=-1).encode(b""), id="a negative count"),
-        pytest.param(replace(folded, base_offset=-5).encode(b""), id="a negative offset"),
+        pytest.param(replace(compressed, attributes=ZSTD).encode(b"none"), id="no zstd"),
+        pytest.param(replace(compressed, magic=1).encode(b""), id="magic 1"),
+        pytest.param(replace(compressed, record_count=-1).encode(b""), id="a negative count"),
+        pytest.param(replace(compressed, base_offset=-5).encode(b""), id="a negative offset"),
         pytest.param(encoded(sound) + encoded(sound), id="an offset twice"),
     ]
 
@@ -344,10 +344,13 @@ def damaged() -> list[Any]:
 @pytest.mark.parametrize("data", damaged())
 def test_damaged_batches_are_refused_by_both_ways(data: bytes) -> None:
     key_map = KeyMap(MEMORY)
-    common: dict[str, Any] = {"unfold": compression.decompress_into, "unfolded_bytes_max": 1 << 20}
+    common: dict[str, Any] = {
+        "decompress": compression.decompress_into,
+        "decompressed_bytes_max": 1 << 20,
+    }
     collector = KeyCollector(key_map, first_offset=0, end_offset=1 << 40, **common)
     record_filter = RecordFilter(
-        key_map, fold=compression.compress, now_ms=NOW, delete_retention_ms=0, **common
+        key_map, compress=compression.compress, now_ms=NOW, delete_retention_ms=0, **common
     )
 
     with pytest.raises(CodecError):
@@ -380,7 +383,7 @@ def test_any_bytes_are_refused_or_cut_short(data: st.DataObject) -> None:
     assert len(kept) <= len(content) + 100
 
 
-def test_a_batch_that_unfolds_beyond_the_bound_is_refused() -> None:
+def test_a_batch_that_decompresses_beyond_the_bound_is_refused() -> None:
     bomb = encoded(batch([record(0, b"a", bytes(2 << 20))], attributes=ZSTD))
 
     with pytest.raises(LimitExceeded, match="more than the 1048576 bytes allowed"):
@@ -393,8 +396,8 @@ def test_a_batch_that_is_cut_short_is_left_for_the_next_bytes() -> None:
         KeyMap(MEMORY),
         first_offset=0,
         end_offset=9,
-        unfold=compression.decompress_into,
-        unfolded_bytes_max=0,
+        decompress=compression.decompress_into,
+        decompressed_bytes_max=0,
     )
 
     assert [collector.add(data[:size]) for size in range(len(data))] == [0] * len(data)

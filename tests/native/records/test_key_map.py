@@ -21,8 +21,8 @@ def filled(keys: list[bytes], memory_bytes: int) -> KeyMap:
         key_map,
         first_offset=0,
         end_offset=len(keys),
-        unfold=lambda _codec, _data, _output: 0,
-        unfolded_bytes_max=0,
+        decompress=lambda _codec, _data, _output: 0,
+        decompressed_bytes_max=0,
     )
     for offset, key in enumerate(keys):
         if not collector.is_done:
@@ -81,5 +81,5 @@ def test_a_map_stays_within_its_memory_and_three_quarters_of_it() -> None:
 
 
 def test_memory_for_no_key_at_all_is_refused() -> None:
-    with pytest.raises(ValueError, match="hold no key"):
+    with pytest.raises(ValueError, match="bytes, expected at least"):
         KeyMap(4 * PLACE_BYTES - 1)

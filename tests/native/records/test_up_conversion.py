@@ -151,15 +151,15 @@ def test_damaged_bytes_are_converted_or_refused(
 @pytest.mark.parametrize(
     ("wrapper", "append_time"),
     [
-        (Message(value=b"folded", magic=0, attributes=GZIP), None),
-        (Message(value=b"folded", attributes=GZIP, timestamp=7), None),
-        (Message(value=b"folded", attributes=GZIP | LOG_APPEND_TIME, timestamp=7), 7),
+        (Message(value=b"compressed", magic=0, attributes=GZIP), None),
+        (Message(value=b"compressed", attributes=GZIP, timestamp=7), None),
+        (Message(value=b"compressed", attributes=GZIP | LOG_APPEND_TIME, timestamp=7), 7),
     ],
 )
 def test_a_wrapper_says_where_its_messages_are(wrapper: Message, append_time: int | None) -> None:
     data = wrapper.encode()
 
-    assert read_wrapper(data) == (GZIP, wrapper.magic, append_time, len(data) - 6, 6)
+    assert read_wrapper(data) == (GZIP, wrapper.magic, append_time, len(data) - 10, 10)
 
 
 def test_a_wrapper_without_a_value_is_empty() -> None:
@@ -180,4 +180,4 @@ def test_a_wrapper_that_is_not_alone_is_refused() -> None:
 
 def test_a_wrapper_must_fit_its_checksum() -> None:
     with pytest.raises(Corrupt, match="CRC"):
-        read_wrapper(Message(value=b"folded", attributes=GZIP, crc=1).encode())
+        read_wrapper(Message(value=b"compressed", attributes=GZIP, crc=1).encode())

@@ -181,24 +181,24 @@ def test_records_that_are_long_in_frames_are_not_queued_all_at_once(
     assert read_all(streaming, client, 40_000) == list(range(40_000))
 
 
-def test_what_was_unfolded_can_be_dropped_and_is_asked_for_again(
+def test_what_was_decompressed_can_be_dropped_and_is_asked_for_again(
     streaming: Streaming, client: Client
 ) -> None:
     plain = records(900, size=1000)[61:]
     streaming.on_told = lambda stream, what: (
-        stream.unfold(streaming.log.read(0, 1), plain) if what == "folded" else None
+        stream.decompress(streaming.log.read(0, 1), plain) if what == "compressed" else None
     )
     unread(client)
     streaming.append(records(900, size=1000, codec=1))
     stream = streaming.open(client, records_max=100)
-    assert stream.unfolded_bytes == len(plain)
+    assert stream.decompressed_bytes == len(plain)
 
-    stream.drop_unfolded()
+    stream.drop_decompressed()
 
-    assert stream.unfolded_bytes == 0
+    assert stream.decompressed_bytes == 0
     assert read_all(streaming, client, 900) == list(range(900))
-    assert streaming.told == ["folded", "folded"]
-    assert stream.unfolded_bytes == 0
+    assert streaming.told == ["compressed", "compressed"]
+    assert stream.decompressed_bytes == 0
 
 
 def test_who_reads_a_stream_may_pause_as_long_as_an_idle_connection(
@@ -310,7 +310,7 @@ def test_what_is_told_stops_it_until_it_is_said_where_to_go_on(
     stream = streaming.open(client)
     client.frames()
     streaming.append(records(2, codec=1), records(1))
-    assert streaming.told == ["folded"]
+    assert streaming.told == ["compressed"]
     streaming.append(records(1))
     assert client.frames() == []
 
@@ -320,26 +320,26 @@ def test_what_is_told_stops_it_until_it_is_said_where_to_go_on(
     assert offsets_of(client.frames()) == [4, 5]
 
 
-def test_unfolded_records_come_between_the_others(streaming: Streaming, client: Client) -> None:
+def test_decompressed_records_come_between_the_others(streaming: Streaming, client: Client) -> None:
     plain = records(3)[61:]
     streaming.on_told = lambda stream, what: (
-        stream.unfold(streaming.log.read(1, 1), plain) if what == "folded" else None
+        stream.decompress(streaming.log.read(1, 1), plain) if what == "compressed" else None
     )
     streaming.append(records(1), records(3, codec=1), records(1))
 
     streaming.open(client)
 
     assert offsets_of(client.frames()) == [0, 1, 2, 3, 4]
-    assert streaming.told == ["folded"]
+    assert streaming.told == ["compressed"]
 
 
 def test_bytes_that_are_no_batch_are_unreadable(streaming: Streaming, client: Client) -> None:
     streaming.append(records(1, codec=1))
     stream = streaming.open(client)
 
-    stream.unfold(b"", b"")
+    stream.decompress(b"", b"")
 
-    assert streaming.told == ["folded", "unreadable"]
+    assert streaming.told == ["compressed", "unreadable"]
     assert stream.skip_offset == 1
 
 
@@ -367,7 +367,7 @@ def test_who_fails_to_take_note_loses_the_connection(
     streaming: Streaming, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(_stream: CursusStream, what: str) -> None:
-        if what == "folded":
+        if what == "compressed":
             raise ValueError("a fault")
 
     streaming.on_told = fail

@@ -404,7 +404,7 @@ def test_an_array_that_was_not_asked_for_is_a_key_error() -> None:
         decode_columns(MIXED).column("headers")
 
 
-@pytest.mark.parametrize("names", [["keys"], "offset", ["offset", ""], ["unfolded"]])
+@pytest.mark.parametrize("names", [["keys"], "offset", ["offset", ""], ["decompressed"]])
 def test_a_column_that_does_not_exist_is_a_value_error(names: Any) -> None:
     with pytest.raises(ValueError, match="no column"):
         decode_columns(MIXED, columns=names)

@@ -208,7 +208,7 @@ COUNTERS = [
     "min_timestamp",
     "first_offset",
     "next_offset",
-    "is_sound",
+    "is_valid",
 ]
 
 
@@ -233,7 +233,7 @@ def test_nothing_has_no_offsets_and_no_timestamps() -> None:
         "min_timestamp": -1,
         "first_offset": -1,
         "next_offset": -1,
-        "is_sound": True,
+        "is_valid": True,
     }
 
 
@@ -258,11 +258,11 @@ def test_messages_are_counted_as_batches_of_one() -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_compressed_batches_are_counted_with_their_bytes(codec: int) -> None:
-    folded = some(20, 3, codec=codec)
+    compressed = some(20, 3, codec=codec)
 
-    found = of_batches(some(3), folded)
+    found = of_batches(some(3), compressed)
 
-    assert (found["compressed_batches"], found["compressed_size"]) == (1, len(folded))
+    assert (found["compressed_batches"], found["compressed_size"]) == (1, len(compressed))
     assert found["records"] == 23
 
 
@@ -298,7 +298,7 @@ def test_a_wrong_crc_is_counted_and_its_header_not_believed(damaged: bytes) -> N
         "batches": 3,
         "size": len(some(3) + damaged + some(2, 3)),
         "crc_errors": 1,
-        "is_sound": False,
+        "is_valid": False,
     }
 
 
@@ -320,7 +320,7 @@ def test_records_that_do_not_fit_are_counted_and_their_header_not_believed(damag
         "batches": 3,
         "size": len(some(3) + damaged + some(2, 3)),
         "damaged_batches": 1,
-        "is_sound": False,
+        "is_valid": False,
     }
 
 
@@ -328,7 +328,7 @@ def test_gaps_and_what_is_missing_in_them_are_counted() -> None:
     found = of_batches(some(2), some(2, 5), some(2, 7), Message(19).encode())
 
     assert (found["gaps"], found["missing_offsets"]) == (2, 3 + 10)
-    assert "is_sound" not in found
+    assert "is_valid" not in found
 
 
 def test_before_a_wrapper_nobody_knows_of_a_gap() -> None:
@@ -342,7 +342,7 @@ def test_batches_that_begin_before_the_end_of_the_last_are_counted() -> None:
     found = of_batches(some(3), some(3, 2), some(1, 5))
 
     assert found["disorders"] == 1
-    assert found["is_sound"] is False
+    assert found["is_valid"] is False
 
 
 @given(st.lists(st.tuples(INT64, INT32, INT64, INT64), max_size=20))

@@ -55,9 +55,9 @@ PLAIN = {
     "magic 1": message_set.encode([Message(0, b"key", b"value", timestamp=5), Message(1)]),
 }
 COMPRESSED = {
-    f"{name}, {codec}": folded
+    f"{name}, {codec}": compressed
     for codec in CODECS
-    for name, folded in {
+    for name, compressed in {
         "batch": batch([record(i, b"key", b"value") for i in range(5)], codec=codec),
         "magic 0": wrapper([Message(i, b"key", b"value", magic=0) for i in range(3)], codec),
         "magic 1": wrapper([Message(i, b"key", b"value") for i in range(3)], codec),
@@ -337,7 +337,9 @@ def test_a_count_or_length_that_lies_takes_no_memory(name: str, call: str) -> No
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("call", [COLUMNS_CALL, RECORDS_CALL])
-def test_a_batch_that_unfolds_beyond_the_limit_takes_no_more_memory(codec: int, call: str) -> None:
+def test_a_batch_that_decompresses_beyond_the_limit_takes_no_more_memory(
+    codec: int, call: str
+) -> None:
     content = record(0, None, bytes(64 * MIB)).encode()
     data = Header(attributes=codec).encode(compression.compress(codec, content))
 
@@ -346,7 +348,7 @@ def test_a_batch_that_unfolds_beyond_the_limit_takes_no_more_memory(codec: int, 
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4])
-def test_a_message_that_unfolds_beyond_the_limit_takes_no_more_memory(codec: int) -> None:
+def test_a_message_that_decompresses_beyond_the_limit_takes_no_more_memory(codec: int) -> None:
     data = wrapper([Message(0, None, bytes(64 * MIB))], codec)
 
     assert within(32 * MIB, data, COLUMNS_CALL) == "LimitExceeded"
@@ -407,7 +409,7 @@ def test_batches_that_are_not_compressed_are_not_limited() -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("ratio", [10, 17, 1000])
-def test_what_unfolds_far_is_unfolded_all_the_same(codec: int, ratio: int) -> None:
+def test_what_decompresses_far_is_decompressed_all_the_same(codec: int, ratio: int) -> None:
     value = random.Random(1).randbytes(100) * ratio
     data = some(3) + batch([record(0, None, value)] * 3, 3, codec=codec) + some(3, 6)
 

@@ -253,7 +253,7 @@ def test_segments_that_retention_takes_meanwhile_are_not_replaced(
     def commit(ready: swap.Swap) -> None:
         swap_commit(ready)
         bench.log.move_log_start(bases_of(bench.log)[2])
-        bench.log.take_off(1)
+        bench.log.drop_segments(1)
 
     swap_commit = swap.commit
     monkeypatch.setattr(swap, "commit", commit)
@@ -408,7 +408,7 @@ def test_the_process_dies_with_a_killed_parent_and_has_no_lock_of_it(
         "now_ms": NOW_MS,
         "delete_retention_ms": 0,
         "index_interval_bytes": 100,
-        "unfolded_bytes_max": 1 << 20,
+        "decompressed_bytes_max": 1 << 20,
         "producer_ends": [],
         "aborted": [],
         "parent_pid": 0,

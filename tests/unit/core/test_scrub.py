@@ -181,7 +181,7 @@ def test_damage_is_known_after_a_restart_before_any_scrub(
     end = bench.log.log_end_offset
 
     log = bench.logs.attach(end)
-    damages.recall(log, [5])
+    damages.restore(log, [5])
 
     assert log.damaged_ranges == [(7, 8)]
     assert "damaged records are still refused" in caplog.text
@@ -284,7 +284,7 @@ def test_aborted_transactions_that_are_not_those_recorded_are_told(
 def test_segments_that_have_gone_are_passed_by(bench: Bench) -> None:
     bench.file(5).unlink()
     bench.log.move_log_start(10)
-    bench.log.take_off(9)
+    bench.log.drop_segments(9)
     bench.take_digests(2)
     assert bench.digest(5) is None
     assert bench.digest(10) is not None

@@ -76,12 +76,12 @@ def test_a_file_that_cannot_be_read_keeps_no_log_from_opening(
     file_ops.start_recording()
     file_ops.fail("read", DAMAGE, errno.EIO)
     try:
-        damages.recall(log, [1])
+        damages.restore(log, [1])
     finally:
         file_ops.stop_recording()
-    assert "damage not known" in caplog.text
+    assert "known damage cannot be read" in caplog.text
     assert log.damaged_ranges == []
 
-    damages.recall(log, [1])
+    damages.restore(log, [1])
 
     assert log.damaged_ranges == [(1, 2)]

@@ -10,7 +10,7 @@ from broker._native.kernel import file_ops
 from broker.model.errors import StorageError
 from broker.model.identifiers import id_to_text
 from broker.storage import checkpoint, deletion
-from broker.storage.deletion import DeletedFolders, doomed_folder
+from broker.storage.deletion import DeletedFolders, deleted_folder
 
 ID = bytes(range(1, 17))
 OTHER_ID = bytes(range(2, 18))
@@ -123,4 +123,4 @@ def test_a_file_that_cannot_be_removed_is_an_error_and_can_be_tried_again(tmp_pa
 
 
 def test_the_name_of_a_doomed_folder_is_not_a_partitions(tmp_path: Path) -> None:
-    assert not doomed_folder(tmp_path / "t-0", ID).name.rpartition("-")[2].isdigit()
+    assert not deleted_folder(tmp_path / "t-0", ID).name.rpartition("-")[2].isdigit()

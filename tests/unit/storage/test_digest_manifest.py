@@ -17,16 +17,16 @@ def test_a_manifest_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_a_manifest_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="sums: there is no such file"):
+    with pytest.raises(ConfigError, match="sums: no such file"):
         digest_manifest.read(tmp_path / "sums")
 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"\xff", "no manifest"),
+        (b"\xff", "not a manifest"),
         (b"XXH3_0011223344556677\n", "line 1: expected"),
-        (b"XXH3_001122334455667z  a.log\n", "line 1: .* is no digest"),
+        (b"XXH3_001122334455667z  a.log\n", "line 1: .* is not a digest"),
         (b"0011223344556677  a.log\n", "line 1: expected"),
     ],
 )

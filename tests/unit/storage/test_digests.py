@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.storage import beside_log, digests
+from broker.storage import digests, sidecar
 from broker.storage.digests import Digest
 from broker.storage.segment_files import DIGEST, LOG, file_name
 
@@ -70,5 +70,5 @@ def test_a_removed_digest_is_gone_and_one_that_never_was_is_no_error(
     tmp_path: Path, inode: int
 ) -> None:
     digests.write(tmp_path, 7, ONE, inode)
-    beside_log.remove(tmp_path, [3, 7])
+    sidecar.remove(tmp_path, [3, 7])
     assert digests.read(tmp_path, 7) is None

@@ -39,7 +39,7 @@ def test_a_new_directory_is_its_owners_alone(tmp_path: Path) -> None:
 
 def test_a_second_start_says_who_holds_the_directory(tmp_path: Path) -> None:
     held = LogDir(tmp_path, node_id=1)
-    held.say_who_holds_it([Address("127.0.0.1", 9092), Address("::1", 9092)])
+    held.write_holder([Address("127.0.0.1", 9092), Address("::1", 9092)])
 
     with pytest.raises(DataDirError) as refused:
         LogDir(tmp_path, node_id=1)

@@ -243,7 +243,7 @@ def test_a_folder_of_another_incarnation_is_set_aside(life: Life) -> None:
 def test_a_folder_that_no_topic_knows_is_set_aside_and_kept(life: Life) -> None:
     shutil.copytree(life.open()[0].folder, life.path / "lost-7")
 
-    life.partitions.set_strays_aside()
+    life.partitions.rename_strays()
 
     (aside,) = life.path.glob("lost-7.*-stray")
     assert (aside / checkpoint.PARTITION_METADATA).exists()
@@ -252,7 +252,7 @@ def test_a_folder_that_no_topic_knows_is_set_aside_and_kept(life: Life) -> None:
 def test_a_delete_that_a_crash_cut_short_is_finished(life: Life) -> None:
     (life.path / "gone-0.xyz-delete").mkdir()
 
-    assert life.partitions.set_strays_aside() == [life.path / "gone-0.xyz-delete"]
+    assert life.partitions.rename_strays() == [life.path / "gone-0.xyz-delete"]
 
 
 def test_a_partition_whose_file_cannot_be_read_is_offline_and_the_others_work(life: Life) -> None:

@@ -75,12 +75,12 @@ def test_a_start_takes_from_it_what_the_disk_does_not_have(
     reserve.resize(4 * MIB)
     monkeypatch.setattr(file_ops, "space", lambda _: (100 * MIB, free, 0, 0))
 
-    reserve.give_way(MIB)
+    reserve.free_disk_space(MIB)
 
     assert reserve.size() == left
 
 
 def test_a_reserve_that_is_not_there_gives_nothing(tmp_path: Path) -> None:
-    Reserve(tmp_path).give_way(MIB)
+    Reserve(tmp_path).free_disk_space(MIB)
 
     assert list(tmp_path.iterdir()) == []

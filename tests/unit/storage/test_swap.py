@@ -200,7 +200,7 @@ def test_a_manifest_that_cannot_be_read_keeps_the_log_from_opening(tmp_path: Pat
     swap.commit(ready)
     ready.manifest.write_text("0\n2\nkept 0\n")
 
-    with pytest.raises(StorageError, match="not what a compaction has written"):
+    with pytest.raises(StorageError, match="not a valid manifest of a compaction"):
         swap.finish_swaps(ready.folder)
 
 

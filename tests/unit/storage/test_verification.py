@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.model.errors import ConfigError
-from broker.storage import beside_log, checkpoint, digests, verification
+from broker.storage import checkpoint, digests, sidecar, verification
 from broker.storage.digests import Digest
 from broker.storage.segment_files import DIGEST
 from broker.storage.segment_integrity import Verdict
@@ -20,7 +20,7 @@ CHECKED_MS = 1_700_000_000_000
 
 
 def looked_at(place: LocatedSegment) -> Verdict:
-    found = verification.look_at(place, lambda _: None)
+    found = verification.verify(place, lambda _: None)
     assert found is not None
     return found
 
@@ -30,7 +30,7 @@ def closed_with_digests(path: Path) -> list[LocatedSegment]:
     places = verification.find(write_ascending(path, 60))[:-1]
     for place in places:
         found = looked_at(place)
-        assert found.is_sound
+        assert found.is_valid
         digest = Digest(found.xxh3, found.size, CHECKED_MS)
         assert digests.write(place.folder, place.base_offset, digest, found.inode)
     return places
@@ -79,10 +79,10 @@ def test_without_a_digest_only_offsets_and_epochs_can_be_flipped_unseen(tmp_path
         for place in places
     }  # fmt: skip
     for place in places:
-        beside_log.remove(place.folder, [place.base_offset])
+        sidecar.remove(place.folder, [place.base_offset])
     unseen = 0
     for place, position, bit in flips(places, 2):
-        if flipped(place, position, bit).is_sound:
+        if flipped(place, position, bit).is_valid:
             unseen += 1
             within = position - max(each for each in starts[place.base_offset] if each <= position)
             assert within < 8 or 12 <= within < 16, within  # base offset, leader epoch
@@ -103,7 +103,7 @@ def test_a_digest_that_was_changed_is_no_fault_of_the_segment(tmp_path: Path) ->
     file = place.file.with_suffix(DIGEST)
     file.write_bytes(file.read_bytes().replace(b"a", b"b").replace(b"1", b"2"))
     found = looked_at(place)
-    assert found.is_sound
+    assert found.is_valid
     assert found.recorded is None
 
 
@@ -112,15 +112,15 @@ def test_the_digest_is_left_aside_while_files_are_swapped(tmp_path: Path) -> Non
     digests.write(
         place.folder, place.base_offset, Digest(1, 2, CHECKED_MS), place.file.stat().st_ino
     )
-    assert not looked_at(place).is_sound
+    assert not looked_at(place).is_valid
     checkpoint.write_swap(place.folder / f"{0:020}.swap", 0, [190])
-    assert looked_at(place).is_sound
+    assert looked_at(place).is_valid
 
 
 def test_a_segment_that_has_gone_is_no_fault(tmp_path: Path) -> None:
     place = closed_with_digests(tmp_path)[0]
     place.file.unlink()
-    assert verification.look_at(place, lambda _: None) is None
+    assert verification.verify(place, lambda _: None) is None
 
 
 def test_segments_are_found_by_file_by_folder_and_by_data_directory(tmp_path: Path) -> None:
@@ -141,10 +141,10 @@ def test_after_a_clean_stop_the_last_segment_is_held_to_be_whole(tmp_path: Path)
     last = segment_files(folder)[-1]
     last.write_bytes(last.read_bytes()[:-1])
     found = looked_at(verification.find(tmp_path)[-1])
-    assert found.is_sound
+    assert found.is_valid
     assert found.tail_bytes > 0
     checkpoint.write_clean_shutdown(tmp_path)
-    assert not looked_at(verification.find(tmp_path)[-1]).is_sound
+    assert not looked_at(verification.find(tmp_path)[-1]).is_valid
 
 
 @pytest.mark.parametrize("name", ["nothing", "empty"])
@@ -162,5 +162,5 @@ def test_a_data_directory_without_topics_has_no_segments(tmp_path: Path) -> None
 def test_progress_adds_up_to_the_bytes_that_were_looked_at(tmp_path: Path) -> None:
     told: list[int] = []
     place = verification.find(write_ascending(tmp_path))[0]
-    verification.look_at(place, told.append)
+    verification.verify(place, told.append)
     assert sum(told) == place.file.stat().st_size

@@ -36,8 +36,8 @@ class PartitionLog(SegmentedLog):
         index_interval_bytes: int = ...,
         is_preallocated: bool = False,
         batch_bytes_max: int = ...,
-        behind_ms_max: int = ...,
-        ahead_ms_max: int = ...,
+        before_ms_max: int = ...,
+        after_ms_max: int = ...,
         flush_messages: int = ...,
         flush_ms: int = ...,
     ) -> None: ...

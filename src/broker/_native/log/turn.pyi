@@ -23,9 +23,9 @@ class Turn:
     steady_ms: int
     events: list[tuple[int, PartitionLog]]
     schedule: Callable[[], object] | None
-    unfold: Callable[[int, memoryview, memoryview], int] | None
-    unfolded_bytes_max: int
-    unfold_sent: Callable[[int, memoryview, memoryview], int] | None
+    decompress: Callable[[int, memoryview, memoryview], int] | None
+    decompressed_bytes_max: int
+    decompress_sent: Callable[[int, memoryview, memoryview], int] | None
     is_tight: bool
     refuses_clients: bool
     is_read_only: bool

@@ -12,8 +12,8 @@ class BatchWalk:
     def __new__(
         cls,
         *_: object,
-        unfold: Callable[[int, memoryview, memoryview], int],
-        unfolded_bytes_max: int,
+        decompress: Callable[[int, memoryview, memoryview], int],
+        decompressed_bytes_max: int,
         aborted: Iterable[tuple[int, int, int]] = (),
         **__: object,
     ) -> Self: ...

@@ -5,14 +5,14 @@ from typing_extensions import Buffer
 
 from broker._native.records.column import Column
 
-_Unfold: TypeAlias = Callable[[int, memoryview, memoryview], int]
+_Decompress: TypeAlias = Callable[[int, memoryview, memoryview], int]
 
 COLUMN_NAMES: tuple[str, ...]
 
 def decode_columns(
     data: Buffer,
     columns: Collection[str],
-    unfold: _Unfold,
+    decompress: _Decompress,
     *,
     bytes_max: int,
     check_crc: bool = True,

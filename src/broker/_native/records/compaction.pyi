@@ -7,7 +7,7 @@ from broker._native.records.batch_walk import BatchWalk
 from broker._native.records.column import Column
 from broker._native.records.key_map import KeyMap
 
-_Unfold: TypeAlias = Callable[[int, memoryview, memoryview], int]
+_Decompress: TypeAlias = Callable[[int, memoryview, memoryview], int]
 
 @final
 class KeyCollector(BatchWalk):
@@ -18,8 +18,8 @@ class KeyCollector(BatchWalk):
         *,
         first_offset: int,
         end_offset: int,
-        unfold: _Unfold,
-        unfolded_bytes_max: int,
+        decompress: _Decompress,
+        decompressed_bytes_max: int,
         aborted: Iterable[tuple[int, int, int]] = (),
     ) -> KeyCollector: ...
     def add(self, data: Buffer) -> int: ...
@@ -33,11 +33,11 @@ class RecordFilter(BatchWalk):
         cls,
         key_map: KeyMap,
         *,
-        fold: Callable[[int, memoryview], bytes],
+        compress: Callable[[int, memoryview], bytes],
         now_ms: int,
         delete_retention_ms: int,
-        unfold: _Unfold,
-        unfolded_bytes_max: int,
+        decompress: _Decompress,
+        decompressed_bytes_max: int,
         aborted: Iterable[tuple[int, int, int]] = (),
         producer_ends: Iterable[tuple[int, int, int]] = (),
     ) -> RecordFilter: ...

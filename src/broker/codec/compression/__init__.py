@@ -1,9 +1,9 @@
-"""Kafka's compressions: bytes folded and unfolded, the latter never further than the caller allows.
+"""Kafka's compressions: compress and decompress bytes, the latter never beyond the caller's limit.
 
-    >>> folded = compress(1, b"records " * 1_000)
-    >>> decompress(1, folded, size_max=8_000) == b"records " * 1_000
+    >>> compressed = compress(1, b"records " * 1_000)
+    >>> decompress(1, compressed, size_max=8_000) == b"records " * 1_000
     True
-    >>> decompress(1, folded, size_max=7_999)
+    >>> decompress(1, compressed, size_max=7_999)
     Traceback (most recent call last):
     ...
     broker.model.errors.LimitExceeded: gzip: more than the allowed 7999 bytes at byte 0
@@ -77,12 +77,12 @@ def decompress(codec: int, data: "Buffer", size_max: int, *, strict: bool = Fals
     if size_max < 0:
         raise ValueError(f"size_max {size_max}, expected 0 or more")
     try:
-        unfold = _DECOMPRESS[codec]
+        decompressor = _DECOMPRESS[codec]
     except KeyError:
         raise _unknown(codec) from None
     if strict and codec == LZ4.number:
         return lz4_frames.decompress(_view(data), size_max, strict=True)
-    return unfold(_view(data), size_max)
+    return decompressor(_view(data), size_max)
 
 
 def decompress_into(
@@ -108,12 +108,12 @@ def decompress_into(
     if target.readonly:
         raise TypeError("the output is read-only")
     try:
-        unfold = _DECOMPRESS_INTO[codec]
+        decompressor = _DECOMPRESS_INTO[codec]
     except KeyError:
         raise _unknown(codec) from None
     if strict and codec == LZ4.number:
         return lz4_frames.decompress_into(_view(data), target, pieces_max, strict=True)
-    return unfold(_view(data), target, pieces_max)
+    return decompressor(_view(data), target, pieces_max)
 
 
 def decompress_sent_into(codec: int, data: "Buffer", output: "Buffer") -> int:

@@ -33,8 +33,8 @@ def compress(data: memoryview, level: int) -> bytes:
             level = _ISAL_LEVELS[level]
         else:
             library = _denser_library()
-    folded: bytes = library.compress(data, level, _WINDOW)
-    return folded
+    compressed: bytes = library.compress(data, level, _WINDOW)
+    return compressed
 
 
 def decompress(data: memoryview, size_max: int, pieces_max: int | None = None) -> bytes:
@@ -66,23 +66,23 @@ def _member(
     library: ModuleType, data: memoryview, start: int, step: int, size_max: int
 ) -> tuple[bytes, int]:
     """The content of the member at `start`, and where the next one would begin."""
-    unfolding = library.decompressobj(_WINDOW)
+    decompressor = library.decompressobj(_WINDOW)
     parts: list[bytes] = []
     size = 0
     position = start
-    while not unfolding.eof:
+    while not decompressor.eof:
         if position == len(data):
             raise Truncated("gzip: a member has no end", start)
         fed = data[position : position + step]
         try:
             # One byte more than allowed: it tells too long from cut short, and 0 means no limit.
-            parts.append(unfolding.decompress(fed, size_max - size + 1))
+            parts.append(decompressor.decompress(fed, size_max - size + 1))
         except library.error as error:
             raise Corrupt(f"gzip: {error} in the member", start) from None
         size += len(parts[-1])
         if size > size_max:
             raise LimitExceeded(f"gzip: more than the allowed {size_max} bytes", start)
-        position += len(fed) - len(unfolding.unused_data)
+        position += len(fed) - len(decompressor.unused_data)
         step *= 2
     return (parts[0] if len(parts) == 1 else b"".join(parts)), position
 

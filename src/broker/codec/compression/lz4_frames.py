@@ -85,11 +85,11 @@ def compress(data: memoryview, level: int, *, broken: bool) -> bytes:
 
 
 def _compress_fast(data: memoryview, header: bytes) -> bytes:
-    fold = _library().compress_block
+    compress_block = _library().compress_block
     parts: list[bytes | memoryview] = [header]
     for start in range(0, len(data), _WRITTEN_BLOCK):
         content = data[start : start + _WRITTEN_BLOCK]
-        block = fold(content, store_size=False)
+        block = compress_block(content, store_size=False)
         if len(block) < len(content):
             parts += (_SIZE.pack(len(block)), block)
         else:
@@ -100,14 +100,14 @@ def _compress_fast(data: memoryview, header: bytes) -> bytes:
 
 def _compress_densely(data: memoryview, header: bytes, level: int) -> bytes:
     """The library has levels for whole frames only, and those with block checksums: they go."""
-    folding = _library().Compressor(level=level, content_checksum=False, block_linked=False)
-    folding.compress(bytes(data))  # it takes nothing else; the copy is 1 % of the time
-    folded = memoryview(folding.finish())
-    (frame,) = _frames(folded)
+    compressor = _library().Compressor(level=level, content_checksum=False, block_linked=False)
+    compressor.compress(bytes(data))  # it takes nothing else; the copy is 1 % of the time
+    compressed = memoryview(compressor.finish())
+    (frame,) = _frames(compressed)
     parts: list[bytes | memoryview] = [header]
     for position in frame.blocks:
-        size = _SIZE.unpack_from(folded, position)[0] & ~_STORED
-        parts.append(folded[position : position + _SIZE.size + size])
+        size = _SIZE.unpack_from(compressed, position)[0] & ~_STORED
+        parts.append(compressed[position : position + _SIZE.size + size])
     parts.append(_END)
     return b"".join(parts)
 
@@ -156,9 +156,9 @@ def _decompress_one_block(data: memoryview, output: memoryview) -> int | None:
         return block_size
     if size != block_size:
         return None
-    unfold = _library().decompress_block_into
+    decompress_block = _library().decompress_block_into
     try:
-        count: int = unfold(block, place, len(place))
+        count: int = decompress_block(block, place, len(place))
     except BaseException as error:  # noqa: BLE001 - verdict() has the reason
         verdict(error)
         return None
@@ -297,8 +297,8 @@ def _decompress_frames(data: memoryview, frames: list[_Frame], output: memoryvie
             if size > len(left):
                 raise LimitExceeded(f"lz4: {size} bytes, left are {len(left)}", frame.start)
             left = left[:size]
-        unfold = _decompress_plain if frame.plain else _decompress_other
-        count = unfold(data, frame, left)
+        decompress_frame = _decompress_plain if frame.plain else _decompress_other
+        count = decompress_frame(data, frame, left)
         if size is not None and count != size:
             raise Corrupt(f"lz4: {count} bytes, declared are {size}", frame.start)
         written += count
@@ -306,7 +306,7 @@ def _decompress_frames(data: memoryview, frames: list[_Frame], output: memoryvie
 
 
 def _decompress_plain(data: memoryview, frame: _Frame, output: memoryview) -> int:
-    unfold = _library().decompress_block_into
+    decompress_block = _library().decompress_block_into
     block_max = frame.block_max
     written = 0
     for position in frame.blocks:
@@ -322,16 +322,16 @@ def _decompress_plain(data: memoryview, frame: _Frame, output: memoryview) -> in
             continue
         block = data[start : start + size]
         try:
-            written += unfold(block, place, len(place))
+            written += decompress_block(block, place, len(place))
         except BaseException as error:  # noqa: BLE001 - verdict() has the reason
             reason = verdict(error)
-            if len(place) < block_max and _unfolds(block, block_max):
+            if len(place) < block_max and _decompresses(block, block_max):
                 raise _over(frame, position, len(output)) from None
             raise Corrupt(f"lz4: {reason} in the block", position) from None
     return written
 
 
-def _unfolds(block: memoryview, block_max: int) -> bool:
+def _decompresses(block: memoryview, block_max: int) -> bool:
     """Whether a block is sound: the library has one answer for damaged and for too long."""
     place = bytearray(min(block_max, len(block) * _EXPANSION_MAX))
     try:
@@ -343,14 +343,14 @@ def _unfolds(block: memoryview, block_max: int) -> bool:
 
 
 def _decompress_other(data: memoryview, frame: _Frame, output: memoryview) -> int:
-    folded: memoryview | bytearray = data[frame.start : frame.end]
+    compressed: memoryview | bytearray = data[frame.start : frame.end]
     right, _ = _header_checksums(data[frame.start + _SIZE.size : frame.checksum_at].tobytes())
     if data[frame.checksum_at] != right:  # broken, and the library does not know of that
-        folded = bytearray(folded)
-        folded[frame.checksum_at - frame.start] = right
+        compressed = bytearray(compressed)
+        compressed[frame.checksum_at - frame.start] = right
     library = _library()
     try:
-        count: int = library.decompress_into(folded, output)
+        count: int = library.decompress_into(compressed, output)
     except BaseException as error:  # noqa: BLE001 - verdict() has the reason
         reason = verdict(error)
         if "failed to write whole buffer" in reason:  # Rust's words for an output that is full

@@ -29,10 +29,10 @@ _EXPANSION_MAX = 22
 
 def compress(data: memoryview) -> bytes:
     """Return a xerial stream, as Java's clients write it."""
-    fold = _library().compress_raw
+    compress_block = _library().compress_raw
     parts = [_HEADER]
     for start in range(0, len(data), _BLOCK_CONTENT):
-        block = fold(data[start : start + _BLOCK_CONTENT])
+        block = compress_block(data[start : start + _BLOCK_CONTENT])
         parts += (_SIZE.pack(len(block)), block)
     return b"".join(parts)
 

@@ -57,7 +57,7 @@ _REPEATED = 1
 _BLOCK_MAX = 128 * 1024
 _BLOCK_EXPONENT = 17  # of _BLOCK_MAX
 # Up to here one call and a copy cost less than a reader that writes in place.
-_SMALL, _SMALL_FOLDED = 64 * 1024, 16 * 1024
+_SMALL, _SMALL_COMPRESSED = 64 * 1024, 16 * 1024
 _WINDOW_EXPONENT_MIN = 10
 _WINDOW_EXPONENT_MAX = 31  # of the library
 _WINDOW_AT_MOST = (ZSTD_WINDOW_BYTES_MAX.bit_length() - 1 - _WINDOW_EXPONENT_MIN) << 3
@@ -85,15 +85,15 @@ def compress(data: memoryview, level: int) -> bytes:
     if zstandard is None:
         return bytes(_cramjam().compress(data, level))
     if level != ZSTD.level_default:
-        folded: bytes = zstandard.ZstdCompressor(level=level).compress(data)
-        return folded
+        compressed: bytes = zstandard.ZstdCompressor(level=level).compress(data)
+        return compressed
     try:
         compressor = _idle_compressors.pop()
     except IndexError:
         compressor = zstandard.ZstdCompressor(level=level)
-    folded = compressor.compress(data)
+    compressed = compressor.compress(data)
     _idle_compressors.append(compressor)
-    return folded
+    return compressed
 
 
 def decompress(data: memoryview, size_max: int) -> bytes:
@@ -102,8 +102,8 @@ def decompress(data: memoryview, size_max: int) -> bytes:
     if content is not None:
         return content
     outline = _outline(data)
-    unfolded = bytearray(min(size_max, outline.content_max))
-    with memoryview(unfolded) as output:
+    decompressed = bytearray(min(size_max, outline.content_max))
+    with memoryview(decompressed) as output:
         count = _decompress(data, outline, output)
         return bytes(output[:count])
 
@@ -156,7 +156,7 @@ def _one_block_max(data: memoryview) -> int:
     ):
         return 0
     if not size_size:
-        return _BLOCK_MAX if len(data) <= _SMALL_FOLDED else 0
+        return _BLOCK_MAX if len(data) <= _SMALL_COMPRESSED else 0
     size = fields[-3] + (_TWO_BYTES_ADD if size_size == 2 else 0)  # noqa: PLR2004
     return size if size <= _SMALL else 0
 
@@ -201,13 +201,15 @@ def _outline(data: memoryview, pieces_max: int | None = None) -> _Outline:
         window, size, blocks_at = _header(data, position, descriptor)
         if window > ZSTD_WINDOW_BYTES_MAX and not descriptor & _SINGLE_SEGMENT:
             window_at.append(position + _START.size)
-        end, unfolded_max, blocks_left = _blocks(data, blocks_at, window, blocks_left)
+        end, decompressed_max, blocks_left = _blocks(data, blocks_at, window, blocks_left)
         if size is not None:
-            if size > unfolded_max:
-                raise Corrupt(f"zstd: {size} bytes in blocks of at most {unfolded_max}", position)
+            if size > decompressed_max:
+                raise Corrupt(
+                    f"zstd: {size} bytes in blocks of at most {decompressed_max}", position
+                )
             content_min += size
-            unfolded_max = size
-        content_max += unfolded_max
+            decompressed_max = size
+        content_max += decompressed_max
         position = end + (_CHECKSUM_SIZE if descriptor & _CHECKSUM else 0)
         if position > len(data):
             raise Truncated("zstd: a checksum that is cut short", end)
@@ -248,7 +250,7 @@ def _blocks(data: memoryview, position: int, window: int, blocks_left: int) -> t
     block_max = min(window, _BLOCK_MAX)
     last = len(data) - _BLOCK_HEADER.size
     header_at = _BLOCK_HEADER.unpack_from
-    unfolded_max = 0
+    decompressed_max = 0
     while True:
         if position > last:
             raise Truncated("zstd: a frame without a last block", min(position, len(data)))
@@ -256,9 +258,9 @@ def _blocks(data: memoryview, position: int, window: int, blocks_left: int) -> t
         size = (high << 16 | low) >> 3
         kind = low >> 1 & 3
         if kind == _COMPRESSED:
-            unfolded_max += block_max
+            decompressed_max += block_max
         elif kind <= _REPEATED:
-            unfolded_max += size
+            decompressed_max += size
         if kind > _COMPRESSED or size > block_max:
             raise Corrupt(f"zstd: a block of type {kind} and {size} bytes", position)
         position += _BLOCK_HEADER.size + (1 if kind == _REPEATED else size)
@@ -269,7 +271,7 @@ def _blocks(data: memoryview, position: int, window: int, blocks_left: int) -> t
             raise _too_many(position)
     if position > len(data):
         raise Truncated("zstd: a block that is cut short", len(data))
-    return position, unfolded_max, blocks_left
+    return position, decompressed_max, blocks_left
 
 
 def _skipped_end(data: memoryview, start: int, magic: int) -> int:

@@ -17,7 +17,7 @@ from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError
 from broker.model.report import Report
 from broker.pipeline.segments import manifest
-from broker.pipeline.segments.integrity import SegmentFacts, Soundness, audit_segment
+from broker.pipeline.segments.integrity import SegmentFacts, SegmentIntegrity, audit_segment
 from broker.pipeline.segments.planning import StoredPartition, opened, stored_partitions
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _facts(folder: Path, stored: StoredPartition) -> Iterator[SegmentFacts]:
 
 def _in_threads(
     facts: Sequence[SegmentFacts], workers: int, say: Callable[[str], None]
-) -> Iterator[Soundness]:
+) -> Iterator[SegmentIntegrity]:
     with ThreadPoolExecutor(workers) as pool:
         for number, found in enumerate(pool.map(audit_segment, facts), 1):
             if number % _SAID_EVERY == 0 or number == len(facts):
@@ -144,7 +144,7 @@ def _in_threads(
             yield found
 
 
-def _report(found: Sequence[Soundness], seconds: float) -> Report:
+def _report(found: Sequence[SegmentIntegrity], seconds: float) -> Report:
     joined = list(_joined(found))
     records, size = sum(each.records for each in joined), sum(each.size for each in joined)
     totals = {
@@ -160,7 +160,7 @@ def _report(found: Sequence[Soundness], seconds: float) -> Report:
     return Report(COLUMNS, rows, totals, faults, _COUNTS)
 
 
-def _cell(found: Soundness, name: str) -> object:
+def _cell(found: SegmentIntegrity, name: str) -> object:
     if name in {"topic", "partition"}:
         return getattr(found.facts, name)
     if name == "oldest":
@@ -178,7 +178,7 @@ def _time(timestamp_ms: int) -> str | None:
         return f"{timestamp_ms} ms"
 
 
-def _faults(found: Soundness) -> Iterator[str]:
+def _faults(found: SegmentIntegrity) -> Iterator[str]:
     """Say what is wrong with a segment, in words."""
     words = _FAULTS if found.facts.has_gaps else _FAULTS | _FAULTS_WITHOUT_GAPS
     for name, what in words.items():
@@ -187,7 +187,7 @@ def _faults(found: Soundness) -> Iterator[str]:
             yield f"{found.facts.file}: {count:,} {what}"
 
 
-def _joined(found: Iterable[Soundness]) -> Iterator[Soundness]:
+def _joined(found: Iterable[SegmentIntegrity]) -> Iterator[SegmentIntegrity]:
     """Add to each segment what only the one before it can tell."""
     key: tuple[str, int] | None = None
     producers: dict[int, tuple[int, int, int]] = {}

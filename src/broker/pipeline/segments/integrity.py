@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from broker import codec
 from broker.codec.packages import needed
 from broker.model.errors import CodecError, Corrupt, SegmentGone
-from broker.model.limits import SOUNDNESS_CHUNK_BYTES
+from broker.model.limits import INTEGRITY_CHUNK_BYTES
 from broker.segments import Segment
 from broker.segments.file import SegmentFile
 
@@ -55,7 +55,7 @@ class SegmentFacts(NamedTuple):
     has_gaps: bool
 
 
-class Soundness(NamedTuple):
+class SegmentIntegrity(NamedTuple):
     """What was found in a segment, beside the counts of codec.audit.
 
     Attributes:
@@ -89,7 +89,7 @@ class Soundness(NamedTuple):
     producers: dict[int, tuple[int, int, int]]
 
 
-def audit_segment(facts: SegmentFacts) -> Soundness:
+def audit_segment(facts: SegmentFacts) -> SegmentIntegrity:
     """Read a segment from its first byte to its last.
 
     Raises:
@@ -110,7 +110,7 @@ def audit_segment(facts: SegmentFacts) -> Soundness:
         unreadable += max((facts.end_position or 0) - size, 0)
         index_errors = _index_errors(segment, headers, limit)
     gaps, repeats, producers = _sequences(headers)
-    return Soundness(
+    return SegmentIntegrity(
         facts,
         segment.base_offset,
         counts.first_offset,
@@ -141,7 +141,7 @@ def _walk(
     numpy = needed("numpy", "an audit")
     counts = codec.audit(b"")
     tables: list[dict[str, Array]] = []
-    position, unreadable, window = 0, 0, SOUNDNESS_CHUNK_BYTES
+    position, unreadable, window = 0, 0, INTEGRITY_CHUNK_BYTES
     while position < limit:
         data = file.view(position, min(position + window, limit), copy=False)
         before = counts.size
@@ -158,7 +158,7 @@ def _walk(
             fields["position"] += position
             tables.append(fields)
             position += taken
-            window = SOUNDNESS_CHUNK_BYTES
+            window = INTEGRITY_CHUNK_BYTES
         elif not is_cut:
             window *= 2  # a batch that is larger
         elif file.has_only_zeros(position):

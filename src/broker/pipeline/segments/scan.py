@@ -316,8 +316,8 @@ def _gap_fault(log: Log, base: int, position: int, offset: int, end: int) -> str
         first, second = islice(chain(file.batches(position, offset), repeat(None)), 2)
         if first is None:
             is_end = bool(followers) and file.has_only_zeros(position)
-            is_sound = is_end and followers[0] >= end
-            return "" if is_sound else file.fault(position, offset) or "nothing"
+            is_valid = is_end and followers[0] >= end
+            return "" if is_valid else file.fault(position, offset) or "nothing"
         is_last = second is None and file.has_only_zeros(first.end)
     finally:
         file.close()

@@ -11,24 +11,24 @@ import pytest
 
 from broker.codec import compression
 from broker.model.errors import CodecError, LimitExceeded, Unsupported
-from tests.compressed import FOLDS, text
+from tests.compressed import COMPRESSORS, text
 
 CONTENT = text(5_000)
 CODECS = range(5)
 
 
 @cache  # zstd's level 22 takes its time
-def folded(name: str, content: bytes = CONTENT) -> tuple[int, bytes]:
-    codec, fold = FOLDS[name]
-    return codec, bytes(fold(content))
+def compressed(name: str, content: bytes = CONTENT) -> tuple[int, bytes]:
+    codec, compress = COMPRESSORS[name]
+    return codec, bytes(compress(content))
 
 
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("size", [1, 100, 32_768, 65_536, 65_537, 300_000])
-@pytest.mark.parametrize("name", FOLDS)
-def test_what_was_folded_is_unfolded(name: str, size: int) -> None:
+@pytest.mark.parametrize("name", COMPRESSORS)
+def test_what_was_compressed_is_decompressed(name: str, size: int) -> None:
     content = text(size)
-    codec, data = folded(name, content)
+    codec, data = compressed(name, content)
     output = bytearray(size)
 
     assert compression.decompress(codec, data, size) == content
@@ -37,9 +37,9 @@ def test_what_was_folded_is_unfolded(name: str, size: int) -> None:
 
 
 @pytest.mark.usefixtures("libraries")
-@pytest.mark.parametrize("name", FOLDS)
-def test_an_empty_content_is_unfolded_even_where_nothing_is_allowed(name: str) -> None:
-    codec, data = folded(name, b"")
+@pytest.mark.parametrize("name", COMPRESSORS)
+def test_an_empty_content_is_decompressed_even_where_nothing_is_allowed(name: str) -> None:
+    codec, data = compressed(name, b"")
 
     assert compression.decompress(codec, data, 0) == b""
     assert compression.decompress_into(codec, data, bytearray()) == 0
@@ -47,9 +47,9 @@ def test_an_empty_content_is_unfolded_even_where_nothing_is_allowed(name: str) -
 
 
 @pytest.mark.usefixtures("libraries")
-@pytest.mark.parametrize("name", FOLDS)
+@pytest.mark.parametrize("name", COMPRESSORS)
 def test_an_output_may_be_longer_than_the_content(name: str) -> None:
-    codec, data = folded(name)
+    codec, data = compressed(name)
     output = bytearray(1 << 20)
 
     count = compression.decompress_into(codec, data, output)
@@ -60,9 +60,9 @@ def test_an_output_may_be_longer_than_the_content(name: str) -> None:
 
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("size", [0, 1, 2_500, 4_999])
-@pytest.mark.parametrize("name", FOLDS)
+@pytest.mark.parametrize("name", COMPRESSORS)
 def test_a_content_that_is_longer_than_allowed_is_refused_as_such(name: str, size: int) -> None:
-    codec, data = folded(name)
+    codec, data = compressed(name)
     output = bytearray(b"\xee" * 6_000)
 
     with pytest.raises(LimitExceeded):
@@ -73,9 +73,9 @@ def test_a_content_that_is_longer_than_allowed_is_refused_as_such(name: str, siz
 
 
 @pytest.mark.usefixtures("libraries")
-@pytest.mark.parametrize("name", [name for name in FOLDS if name != "none"])
+@pytest.mark.parametrize("name", [name for name in COMPRESSORS if name != "none"])
 def test_data_cut_at_any_length_is_refused(name: str) -> None:
-    codec, data = folded(name, text(1_000) + bytes(1_000))
+    codec, data = compressed(name, text(1_000) + bytes(1_000))
 
     for size in range(len(data)):
         if "xerial" in name and size == 16:
@@ -88,9 +88,9 @@ def test_data_cut_at_any_length_is_refused(name: str) -> None:
 
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("garbage", [b"\x00", b"garbage behind a frame"])
-@pytest.mark.parametrize("name", [name for name in FOLDS if name != "none"])
+@pytest.mark.parametrize("name", [name for name in COMPRESSORS if name != "none"])
 def test_garbage_behind_the_end_is_refused(name: str, garbage: bytes) -> None:
-    codec, data = folded(name)
+    codec, data = compressed(name)
 
     with pytest.raises(CodecError):
         compression.decompress(codec, data + garbage, 10_000)
@@ -101,13 +101,13 @@ def test_garbage_behind_the_end_is_refused(name: str, garbage: bytes) -> None:
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_contiguous_buffer_is_taken(codec: int) -> None:
     numbers = array.array("I", range(1_000))
-    folds = [compression.compress(codec, data) for data in (numbers, numbers.tobytes())]
-    data = bytearray(b"<") + folds[0] + b">"
+    outputs = [compression.compress(codec, data) for data in (numbers, numbers.tobytes())]
+    data = bytearray(b"<") + outputs[0] + b">"
     output = array.array("Q", bytes(4_000))
 
     count = compression.decompress_into(codec, memoryview(data)[1:-1], output)
 
-    assert folds[0] == folds[1]
+    assert outputs[0] == outputs[1]
     assert count == 4_000
     assert output.tobytes() == numbers.tobytes()
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from broker.codec import compression
 from broker.model.errors import CodecError
 from broker.model.limits import MIB
-from tests.compressed import CHOICES, FOLDS, text
+from tests.compressed import CHOICES, COMPRESSORS, text
 
-NAMES = [name for name in FOLDS if name != "none"]
+NAMES = [name for name in COMPRESSORS if name != "none"]
 STARTS = (
     b"",
     b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff",
@@ -25,12 +25,12 @@ STARTS = (
 
 
 @cache
-def folded(name: str) -> tuple[int, bytes]:
-    codec, fold = FOLDS[name]
-    return codec, bytes(fold(text(1_500) + bytes(500) + text(100)))
+def compressed(name: str) -> tuple[int, bytes]:
+    codec, compress = COMPRESSORS[name]
+    return codec, bytes(compress(text(1_500) + bytes(500) + text(100)))
 
 
-def unfold_both_ways(codec: int, data: bytes, size_max: int) -> bytes | None:
+def decompress_both_ways(codec: int, data: bytes, size_max: int) -> bytes | None:
     """Return the content, None when it is refused; both ways must agree, within the limit."""
     content = placed = None
     position = None
@@ -53,14 +53,14 @@ def unfold_both_ways(codec: int, data: bytes, size_max: int) -> bytes | None:
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_flipped_bit_gives_a_codec_error_or_some_content_within_the_limit(name: str) -> None:
-    codec, data = folded(name)
+    codec, data = compressed(name)
 
     @settings(max_examples=25, deadline=None)
     @given(st.integers(0, 8 * len(data) - 1), st.sampled_from([0, 100, 2_100, 10_000]))
     def flip(bit: int, size_max: int) -> None:
         changed = bytearray(data)
         changed[bit // 8] ^= 1 << bit % 8
-        content = unfold_both_ways(codec, bytes(changed), size_max)
+        content = decompress_both_ways(codec, bytes(changed), size_max)
         assert content is None or len(content) <= size_max
 
     flip()
@@ -69,13 +69,13 @@ def test_a_flipped_bit_gives_a_codec_error_or_some_content_within_the_limit(name
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("name", NAMES)
 def test_bytes_that_are_changed_moved_or_left_out_are_no_other_error(name: str) -> None:
-    codec, data = folded(name)
+    codec, data = compressed(name)
     places = st.integers(0, min(len(data), 64)) | st.integers(0, len(data))
 
     @settings(max_examples=25, deadline=None)
     @given(places, places, st.binary(max_size=12))
     def splice(start: int, end: int, between: bytes) -> None:
-        unfold_both_ways(codec, data[:start] + between + data[end:], 10_000)
+        decompress_both_ways(codec, data[:start] + between + data[end:], 10_000)
 
     splice()
 
@@ -84,7 +84,7 @@ def test_bytes_that_are_changed_moved_or_left_out_are_no_other_error(name: str) 
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 4), st.sampled_from(STARTS), st.binary(max_size=200), st.integers(0, 1_000))
 def test_any_bytes_are_no_other_error(codec: int, start: bytes, rest: bytes, size_max: int) -> None:
-    unfold_both_ways(codec, start + rest, size_max)
+    decompress_both_ways(codec, start + rest, size_max)
 
 
 # Headers that ask for more than their content: (codec, hex, name).
@@ -154,7 +154,7 @@ def test_no_header_makes_memory_be_taken(choice: str, tmp_path: Path) -> None:
 
     of = dict(zip(GREEDY, zip(outcomes[::2], outcomes[1::2], strict=True), strict=True))
     windows = {outcome for name, outcome in of.items() if "window" in name}
-    assert windows == {("unfolded", "unfolded")}
+    assert windows == {("decompressed", "decompressed")}
     assert of["zstd content of 16 MiB in one segment"] == ("Corrupt", "Corrupt")
     assert of["a snappy block of 2 GiB"] == ("Truncated", "Truncated")
 
@@ -163,7 +163,7 @@ def test_no_header_makes_memory_be_taken(choice: str, tmp_path: Path) -> None:
 def test_a_bomb_takes_no_more_memory_than_its_limit(choice: str, tmp_path: Path) -> None:
     """64 MiB of zeros, with the size of the content and without."""
     names = ["gzip", "snappy", "lz4, ours", "lz4 with everything", "zstd", "zstd of unknown size"]
-    bombs = [(FOLDS[name][0], bytes(FOLDS[name][1](bytes(64 * MIB)))) for name in names]
+    bombs = [(COMPRESSORS[name][0], bytes(COMPRESSORS[name][1](bytes(64 * MIB)))) for name in names]
 
     outcomes = in_little_memory(tmp_path, choice, MIB, bombs)
 

@@ -41,7 +41,7 @@ def stored(content: bytes) -> bytes:
     return struct.pack("<I", len(content) | 1 << 31) + content
 
 
-def unfold(data: bytes, size_max: int = 1 << 20) -> bytes:
+def decompress_lz4(data: bytes, size_max: int = 1 << 20) -> bytes:
     content = compression.decompress(3, data, size_max)
     output = bytearray(size_max)
     assert output[: compression.decompress_into(3, data, output)] == content
@@ -88,10 +88,10 @@ def test_the_broken_header_checksum_takes_the_magic_in() -> None:
     broken = xxhash.xxh32_intdigest(BROKEN_HEADER) >> 8 & 0xFF
     rest = stored(b"hello") + END
 
-    assert unfold(BROKEN_HEADER + bytes([broken]) + rest) == b"hello"
+    assert decompress_lz4(BROKEN_HEADER + bytes([broken]) + rest) == b"hello"
     for wrong in set(range(256)) - {broken, HEADER[-1]}:
         with pytest.raises(Corrupt, match="header checksum"):
-            unfold(BROKEN_HEADER + bytes([wrong]) + rest)
+            decompress_lz4(BROKEN_HEADER + bytes([wrong]) + rest)
 
 
 @pytest.mark.parametrize("linked", [True, False])
@@ -99,7 +99,7 @@ def test_the_broken_header_checksum_takes_the_magic_in() -> None:
 @pytest.mark.parametrize("broken", [True, False])
 @pytest.mark.parametrize("sized", [True, False])
 @pytest.mark.parametrize("block_size", [4, 5, 6, 7])
-def test_frames_of_every_kind_are_unfolded(
+def test_frames_of_every_kind_are_decompressed(
     *, linked: bool, checksums: bool, broken: bool, sized: bool, block_size: int
 ) -> None:
     content = text(600_000)
@@ -117,7 +117,7 @@ def test_frames_of_every_kind_are_unfolded(
         end = 14 if sized else 6
         data[end] = xxhash.xxh32_intdigest(data[:end]) >> 8 & 0xFF
 
-    assert unfold(bytes(data)) == content
+    assert decompress_lz4(bytes(data)) == content
     with pytest.raises(LimitExceeded):
         compression.decompress(3, data, len(content) - 1)
 
@@ -129,24 +129,24 @@ def test_checksums_are_checked(kind: str) -> None:
     data[-5 if kind == "block_checksum" else -1] ^= 1
 
     with pytest.raises(Corrupt, match="hecksum"):
-        unfold(bytes(data))
+        decompress_lz4(bytes(data))
 
 
 def test_frames_one_after_the_other_are_one_content_and_some_are_skipped() -> None:
     frames = [SKIPPED, HEADER + block(b"one " * 5) + END, SKIPPED, lz4.frame.compress(b"two")]
 
-    assert unfold(b"".join(frames)) == b"one " * 5 + b"two"
-    assert unfold(SKIPPED) == b""
+    assert decompress_lz4(b"".join(frames)) == b"one " * 5 + b"two"
+    assert decompress_lz4(SKIPPED) == b""
     with pytest.raises(Truncated):
-        unfold(SKIPPED[:-1])
+        decompress_lz4(SKIPPED[:-1])
     with pytest.raises(Truncated):
-        unfold(SKIPPED[:7])
+        decompress_lz4(SKIPPED[:7])
 
 
-def test_a_block_that_unfolds_to_nothing_is_legal() -> None:
+def test_a_block_that_decompresses_to_nothing_is_legal() -> None:
     nothing = b"\x01\x00\x00\x00\x00"
 
-    assert unfold(HEADER + nothing + stored(b"x") + nothing + END) == b"x"
+    assert decompress_lz4(HEADER + nothing + stored(b"x") + nothing + END) == b"x"
     assert compression.decompress(3, HEADER + nothing + END, 0) == b""
 
 

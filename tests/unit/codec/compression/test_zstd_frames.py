@@ -36,7 +36,7 @@ def repeated(byte: bytes, count: int, *, last: bool = True) -> bytes:
     return (count << 3 | 1 << 1 | last).to_bytes(3, "little") + byte
 
 
-def unfold(data: bytes, size_max: int = MIB) -> bytes:
+def decompress_zstd(data: bytes, size_max: int = MIB) -> bytes:
     content = compression.decompress(4, data, size_max)
     output = bytearray(size_max)
     assert output[: compression.decompress_into(4, data, output)] == content
@@ -52,39 +52,39 @@ def test_what_is_written_says_how_large_its_content_is() -> None:
     assert not zstandard.get_frame_parameters(data).has_checksum
 
 
-def test_what_javas_class_writes_is_unfolded() -> None:
+def test_what_javas_class_writes_is_decompressed() -> None:
     """The bytes are those of Kafka 4.4's own class at levels 3 and 22: windows of 2 and 128 MiB."""
     for at_level in ("0058", "0088"):
         java = MAGIC + bytes.fromhex(at_level + "280000 68656c6c6f 010000")
 
-        assert unfold(java, 5) == b"hello"
+        assert decompress_zstd(java, 5) == b"hello"
 
 
 @pytest.mark.parametrize("size", [1, 200, 10_000, 200_000])
 @pytest.mark.parametrize("checksum", [True, False])
 @pytest.mark.parametrize("sized", [True, False])
-def test_frames_of_every_kind_are_unfolded(size: int, *, checksum: bool, sized: bool) -> None:
+def test_frames_of_every_kind_are_decompressed(size: int, *, checksum: bool, sized: bool) -> None:
     content = text(size)
-    folding = zstandard.ZstdCompressor(write_checksum=checksum, write_content_size=sized)
+    compressor = zstandard.ZstdCompressor(write_checksum=checksum, write_content_size=sized)
 
-    assert unfold(folding.compress(content), size) == content
+    assert decompress_zstd(compressor.compress(content), size) == content
 
 
 def test_frames_one_after_the_other_are_one_content_and_some_are_skipped() -> None:
     frames = [SKIPPED, zstandard.compress(b"one "), SKIPPED, zstd_stream(b"two "), SKIPPED]
 
-    assert unfold(b"".join(frames)) == b"one two "
-    assert unfold(SKIPPED) == b""
+    assert decompress_zstd(b"".join(frames)) == b"one two "
+    assert decompress_zstd(SKIPPED) == b""
     for size in range(1, len(SKIPPED)):
         with pytest.raises(Truncated):
-            unfold(SKIPPED[:size])
+            decompress_zstd(SKIPPED[:size])
 
 
-def test_blocks_of_every_kind_are_unfolded() -> None:
+def test_blocks_of_every_kind_are_decompressed() -> None:
     blocks = raw(b"raw", last=False) + repeated(b"x", 70_000, last=False) + raw(b"")
 
-    assert unfold(header(0, WINDOW_1_MIB) + blocks) == b"raw" + b"x" * 70_000
-    assert unfold(header(0x10, WINDOW_1_MIB) + raw(b"a bit that is unused")) != b""
+    assert decompress_zstd(header(0, WINDOW_1_MIB) + blocks) == b"raw" + b"x" * 70_000
+    assert decompress_zstd(header(0x10, WINDOW_1_MIB) + raw(b"a bit that is unused")) != b""
 
 
 def test_a_checksum_is_checked() -> None:
@@ -93,7 +93,7 @@ def test_a_checksum_is_checked() -> None:
         data[-1] ^= 1
 
         with pytest.raises(Corrupt, match="checksum"):
-            unfold(bytes(data))
+            decompress_zstd(bytes(data))
 
 
 @pytest.mark.parametrize("exponent", [24, 27, 31, 41])
@@ -103,7 +103,7 @@ def test_a_window_that_is_larger_than_its_content_may_be_is_made_smaller(exponen
     data = bytearray(zstd_stream(content))
     data[5] = window(exponent)
 
-    assert unfold(bytes(data), len(content)) == content
+    assert decompress_zstd(bytes(data), len(content)) == content
     with pytest.raises(LimitExceeded):
         compression.decompress(4, data, len(content) - 1)
 
@@ -112,7 +112,9 @@ def test_windows_of_later_frames_are_made_smaller_too() -> None:
     large = bytearray(zstd_stream(text(1_000)))
     large[5] = window(41)
 
-    assert unfold(zstandard.compress(b"first") + large + large) == b"first" + 2 * text(1_000)
+    assert decompress_zstd(zstandard.compress(b"first") + large + large) == b"first" + 2 * text(
+        1_000
+    )
 
 
 def test_a_back_reference_over_more_than_8_mib_is_followed() -> None:
@@ -122,8 +124,8 @@ def test_a_back_reference_over_more_than_8_mib_is_followed() -> None:
     parameters = zstandard.ZstdCompressionParameters.from_level(
         1, window_log=24, enable_ldm=True, ldm_hash_log=20
     )
-    folding = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
-    data = folding.compress(content) + folding.flush()
+    compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    data = compressor.compress(content) + compressor.flush()
     assert len(data) < 1.5 * len(some.compress(part))  # the second part is a reference
 
     assert compression.decompress(4, data, 16 * MIB) == content
@@ -162,7 +164,7 @@ def test_what_is_wrong_is_said(data: bytes, error: type[Exception], reason: str)
 
 
 def test_a_dictionary_id_of_zero_is_none() -> None:
-    assert unfold(header(3, WINDOW_1_MIB, 0, 0, 0, 0) + raw(b"hello")) == b"hello"
+    assert decompress_zstd(header(3, WINDOW_1_MIB, 0, 0, 0, 0) + raw(b"hello")) == b"hello"
 
 
 @pytest.mark.parametrize("piece", [SKIPPED, header(0, WINDOW_1_MIB) + EMPTY, raw(b"", last=False)])

@@ -13,7 +13,7 @@ from broker.model.errors import ConfigError, SegmentGone
 from broker.model.report import Report
 from broker.pipeline.jobs.audit import audit
 from broker.pipeline.segments import integrity
-from broker.pipeline.segments.integrity import SegmentFacts, Soundness
+from broker.pipeline.segments.integrity import SegmentFacts, SegmentIntegrity
 from broker.storage import checkpoint
 from tests.native_log import placed
 from tests.segment_files import segment_files, stored, write_ascending
@@ -225,7 +225,7 @@ def test_a_segment_that_goes_before_it_is_looked_at_is_named(
     folder = data_dir(tmp_path)
     second = segment_files(folder)[1]
 
-    def before(facts: SegmentFacts) -> Soundness:
+    def before(facts: SegmentFacts) -> SegmentIntegrity:
         second.unlink(missing_ok=True)
         return integrity.audit_segment(facts)
 

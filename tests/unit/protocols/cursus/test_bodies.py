@@ -20,7 +20,7 @@ from tests.compressed import raw_snappy
 from tests.cursus_client import Message, batch, envelope
 
 BATCH = batch("t", 2, [Message(b"hi" * 50, 1, b"p", b"k", 5)] * 3)
-FOLDS: dict[str, Callable[[bytes], bytes]] = {
+COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "xerial": lambda data: compress(SNAPPY.number, data),
     "raw snappy": raw_snappy,
@@ -43,27 +43,27 @@ def refusal(body: bytes) -> str:
     return refused.value.refusal.text()
 
 
-@pytest.mark.parametrize("fold", ["plain", *FOLDS])
-def test_a_batch_is_found_however_it_is_compressed(fold: str) -> None:
-    found = read_now(BATCH if fold == "plain" else FOLDS[fold](BATCH))
+@pytest.mark.parametrize("codec", ["plain", *COMPRESSORS])
+def test_a_batch_is_found_however_it_is_compressed(codec: str) -> None:
+    found = read_now(BATCH if codec == "plain" else COMPRESSORS[codec](BATCH))
 
     assert isinstance(found, CursusBatch)
     assert (found.topic, found.count) == (b"t", 3)
 
 
-@pytest.mark.parametrize("fold", ["plain", "gzip", "xerial", "lz4", "zstd"])
-def test_so_is_one_in_an_envelope(fold: str) -> None:
-    inner = BATCH if fold == "plain" else FOLDS[fold](BATCH)
+@pytest.mark.parametrize("codec", ["plain", "gzip", "xerial", "lz4", "zstd"])
+def test_so_is_one_in_an_envelope(codec: str) -> None:
+    inner = BATCH if codec == "plain" else COMPRESSORS[codec](BATCH)
 
     assert isinstance(read_now(envelope(inner, "t")), CursusBatch)
 
 
-def test_a_large_batch_is_unfolded_beside_the_loop() -> None:
+def test_a_large_batch_is_decompressed_beside_the_loop() -> None:
     large = batch("t", 0, [Message(bytes(1000))] * 1000)
     assert len(large) > CURSUS_DECOMPRESSED_ON_LOOP_BYTES_MAX
 
-    for fold in FOLDS.values():
-        found = read_now(fold(large))
+    for codec in COMPRESSORS.values():
+        found = read_now(codec(large))
         assert isinstance(found, CursusBatch)
         assert found.count == 1000
 
@@ -97,14 +97,14 @@ def test_what_is_nothing_is_told_so(body: bytes, reason: str) -> None:
     assert refusal(body) == f'ERROR: decode_failed reason="{reason}"'
 
 
-@pytest.mark.parametrize("fold", ["gzip", "xerial", "lz4", "zstd"])
-def test_what_cannot_be_unfolded_is_told_so(fold: str) -> None:
-    folded = FOLDS[fold](BATCH)
+@pytest.mark.parametrize("codec", ["gzip", "xerial", "lz4", "zstd"])
+def test_what_cannot_be_decompressed_is_told_so(codec: str) -> None:
+    compressed = COMPRESSORS[codec](BATCH)
 
-    assert refusal(folded[: len(folded) // 2]).startswith("ERROR: decode_failed reason=")
+    assert refusal(compressed[: len(compressed) // 2]).startswith("ERROR: decode_failed reason=")
 
 
-def test_a_bomb_is_not_unfolded() -> None:
+def test_a_bomb_is_not_decompressed() -> None:
     bomb = gzip.compress(bytes(CURSUS_FRAME_BYTES_MAX + 1), 1)
 
     assert refusal(bomb).startswith("ERROR: decode_failed reason=")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 VALUES = (b"a" * 1000, b"b" * 1000)
 [BATCH] = encode(VALUES, timestamp_ms=0, compression="gzip")
-UNFOLDED_BYTES = len(encode(VALUES, timestamp_ms=0, compression="none")[0]) - 61
+DECOMPRESSED_BYTES = len(encode(VALUES, timestamp_ms=0, compression="none")[0]) - 61
 
 
 class Log:
@@ -40,15 +40,15 @@ class Stream:
         self.next_offset = 0
         self.skip_offset = 0
         self.is_open = True
-        self.unfolded_bytes = 0
+        self.decompressed_bytes = 0
         self.last: tuple[bytes | None, bool] | None = None
 
-    def unfold(self, batch: bytes, unfolded: bytes) -> None:
+    def decompress(self, batch: bytes, decompressed: bytes) -> None:
         assert batch == BATCH
-        self.unfolded_bytes = len(unfolded)
+        self.decompressed_bytes = len(decompressed)
 
-    def drop_unfolded(self) -> None:
-        self.unfolded_bytes = 0
+    def drop_decompressed(self) -> None:
+        self.decompressed_bytes = 0
 
     def end(self, last: bytes | None, *, is_last: bool) -> None:
         self.last = last, is_last
@@ -84,7 +84,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def test_the_batch_that_is_unfolded_is_the_one_that_was_told_of() -> None:
+def test_the_batch_that_is_decompressed_is_the_one_that_was_told_of() -> None:
     async def play() -> None:
         fakes = Fakes()
         stream = fakes.open()
@@ -93,12 +93,12 @@ def test_the_batch_that_is_unfolded_is_the_one_that_was_told_of() -> None:
         stream.log.data = b""  # compacted before the loop's next turn
         await settle()
 
-        assert stream.unfolded_bytes == UNFOLDED_BYTES
+        assert stream.decompressed_bytes == DECOMPRESSED_BYTES
 
     asyncio.run(play())
 
 
-def test_a_fault_while_unfolding_ends_the_stream(
+def test_a_fault_while_decompressing_ends_the_stream(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def play() -> None:
@@ -152,7 +152,7 @@ def test_nothing_is_unfolded_for_a_stream_that_has_ended(monkeypatch: pytest.Mon
     asyncio.run(play())
 
 
-def test_streams_together_hold_no_more_unfolded_than_they_may(
+def test_streams_together_hold_no_more_decompressed_than_they_may(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def play() -> None:
@@ -166,12 +166,12 @@ def test_streams_together_hold_no_more_unfolded_than_they_may(
             fakes.tell(stream)
             await settle()
 
-        assert [each.unfolded_bytes > 0 for each in opened] == [False, False, True, True]
+        assert [each.decompressed_bytes > 0 for each in opened] == [False, False, True, True]
 
     asyncio.run(play())
 
 
-def test_who_has_sent_what_was_unfolded_leaves_room_for_others(
+def test_who_has_sent_what_was_decompressed_leaves_room_for_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def play() -> None:
@@ -188,7 +188,7 @@ def test_who_has_sent_what_was_unfolded_leaves_room_for_others(
         fakes.tell(third)
         await settle()
 
-        assert first.unfolded_bytes > 0
-        assert third.unfolded_bytes > 0
+        assert first.decompressed_bytes > 0
+        assert third.decompressed_bytes > 0
 
     asyncio.run(play())

@@ -50,9 +50,9 @@ def rows(data: bytes) -> list[tuple[int, int, bytes | None, bytes | None]]:
 def wrapper(messages: list[Message], codec: int, **fields: Any) -> bytes:
     """Return messages in a compressed one."""
     magic = fields.pop("magic", 1)
-    folded = compress(codec, message_set(messages), magic=magic)
+    compressed = compress(codec, message_set(messages), magic=magic)
     fields = {"attributes": codec, "timestamp": NOW_MS, **fields}
-    return Message(value=folded, magic=magic, **fields).encode()
+    return Message(value=compressed, magic=magic, **fields).encode()
 
 
 @pytest.fixture
@@ -167,15 +167,15 @@ def test_lz4_is_read_with_the_right_and_with_the_broken_header_checksum(
 ) -> None:
     inner = message_set([Message(value=b"v", magic=magic, timestamp=NOW_MS)])
     for checksum_of in (0, 1):
-        folded = compress(LZ4, inner, magic=checksum_of)
-        message = Message(value=folded, magic=magic, attributes=LZ4, timestamp=NOW_MS)
+        compressed = compress(LZ4, inner, magic=checksum_of)
+        message = Message(value=compressed, magic=magic, attributes=LZ4, timestamp=NOW_MS)
 
         assert produce(broker, 1, message.encode())["error_code"] == 0
 
 
 def test_a_producer_cannot_say_when_its_messages_were_appended(broker: FakeBroker) -> None:
     plain = [Message(value=b"v", timestamp=NOW_MS + place) for place in (0, 1)]
-    folded = wrapper(plain, GZIP, attributes=GZIP | LOG_APPEND_TIME)
+    compressed = wrapper(plain, GZIP, attributes=GZIP | LOG_APPEND_TIME)
     plain[1].attributes = LOG_APPEND_TIME
 
     for data in (folded, message_set(plain)):
@@ -241,7 +241,7 @@ def cut(data: bytes) -> bytes:
 
 
 PLAIN = Message(value=b"value", timestamp=NOW_MS)
-FOLDED = wrapper([PLAIN], GZIP)
+COMPRESSED = wrapper([PLAIN], GZIP)
 
 
 @old_versions
@@ -253,15 +253,15 @@ FOLDED = wrapper([PLAIN], GZIP)
         cut(PLAIN.encode()),
         PLAIN.encode() + cut(PLAIN.encode()),
         Message(value=b"value", crc=1).encode(),
-        PLAIN.encode() + FOLDED,
-        FOLDED + PLAIN.encode(),
-        FOLDED + FOLDED,
-        cut(FOLDED),
+        PLAIN.encode() + COMPRESSED,
+        COMPRESSED + PLAIN.encode(),
+        COMPRESSED + COMPRESSED,
+        cut(COMPRESSED),
         wrapper([PLAIN], GZIP, crc=1),
         wrapper([Message(value=b"value", crc=1)], GZIP),
         wrapper([], GZIP),
         wrapper([Message(value=b"value", magic=0)], GZIP),
-        Message(value=FOLDED, attributes=GZIP).encode(),
+        Message(value=COMPRESSED, attributes=GZIP).encode(),
         wrapper([Message(value=b"x", attributes=GZIP)], GZIP),
         PLAIN.encode() + batch(),
         batch() + PLAIN.encode(),
@@ -344,7 +344,7 @@ def test_acks_0_is_never_answered(broker: FakeBroker, version: int, records: byt
 
 
 @old_versions
-@pytest.mark.parametrize("records", [cut(PLAIN.encode()), cut(FOLDED)])
+@pytest.mark.parametrize("records", [cut(PLAIN.encode()), cut(COMPRESSED)])
 def test_an_error_with_acks_0_closes_the_connection(
     broker: FakeBroker, version: int, records: bytes
 ) -> None:

@@ -1,10 +1,10 @@
-"""Small files of text beside a segment's log, which tell of its bytes and of no others.
+"""Sidecar files of a segment: small text files with facts about the bytes of its log.
 
     0                        version
-    <line> …                 what there is to tell
+    <line> …                 the facts
     <XXH3 of all above>      16 hexadecimal digits
 
-One that is missing or cannot be understood is no fault of the segment: nothing is known of it then.
+A missing or invalid file is not an error of the segment: the facts are then unknown.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,22 +19,23 @@ _VERSION = b"0"
 
 
 def read(folder: Path, base_offset: int, suffix: str) -> list[bytes] | None:
-    """The lines of a segment's file; None: there is none to be trusted. Raises StorageError."""
+    """Return the lines of a sidecar; None if it is missing or invalid. Raises StorageError."""
     try:
         content = file_ops.read_file(folder / file_name(base_offset, suffix))
     except FileNotFoundError:
         return None
-    told, _, check = content.rstrip(b"\n").rpartition(b"\n")
-    version, *lines = told.split(b"\n")
-    if version != _VERSION or check != b"%016x" % digest_of(told + b"\n"):
+    body, _, check = content.rstrip(b"\n").rpartition(b"\n")
+    version, *lines = body.split(b"\n")
+    if version != _VERSION or check != b"%016x" % digest_of(body + b"\n"):
         return None
     return lines
 
 
 def write(folder: Path, base_offset: int, suffix: str, lines: Sequence[bytes], inode: int) -> bool:
-    """Replace the file, if the segment's log is still the one that was looked at.
+    """Replace the sidecar if the segment's log still has the inode that was checked.
 
-    Not for a segment that somebody may replace meanwhile. Raises StorageError.
+    Returns whether it had. Must not run concurrently with a replacement of the segment. Raises
+    StorageError.
     """
     try:
         if file_ops.inode(folder / file_name(base_offset, LOG)) != inode:
@@ -48,7 +49,7 @@ def write(folder: Path, base_offset: int, suffix: str, lines: Sequence[bytes], i
 def remove(
     folder: Path, base_offsets: Iterable[int], suffixes: Iterable[str] = (DIGEST, DAMAGE)
 ) -> None:
-    """Forget what is told of segments; not durable before the folder is synced."""
+    """Remove the sidecars of segments; not durable before the folder is synced."""
     for base_offset in base_offsets:
         for suffix in suffixes:
             with suppress(FileNotFoundError):
@@ -56,6 +57,6 @@ def remove(
 
 
 def text(lines: Sequence[bytes]) -> bytes:
-    """The content of such a file."""
-    told = b"".join(line + b"\n" for line in (_VERSION, *lines))
-    return told + b"%016x\n" % digest_of(told)
+    """Return the content of a sidecar."""
+    body = b"".join(line + b"\n" for line in (_VERSION, *lines))
+    return body + b"%016x\n" % digest_of(body)
