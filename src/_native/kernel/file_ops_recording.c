@@ -1,5 +1,5 @@
 /* The recording table. Paths come from the kernel (/proc/self/fd, /proc/self/maps), so a file
- * opened before the recording, renamed or mapped is still called by its right name. */
+ * opened before the recording, renamed or mapped still has its right name in the record. */
 #define _GNU_SOURCE
 #include "kernel/file_ops_recording.h"
 
@@ -87,8 +87,8 @@ static int64_t lost_count;
 static Fault faults[FAULTS_MAX];
 static int fault_count;
 static int keeps_failures_only;
-static int is_planned; /* the operation that runs was made to fail */
-static int is_hidden;  /* and its caller is not told */
+static int is_planned; /* the running operation fails as planned */
+static int is_hidden;  /* and reports success */
 
 const char *file_operation_name(int kind) {
     return kind >= 0 && kind < KINDS ? kind_names[kind] : NULL;
@@ -233,7 +233,7 @@ static int is_meant(const Fault *fault, const char *path) {
     return strstr(path, fault->path_part) || fnmatch(fault->path_part, path, 0) == 0;
 }
 
-/* Returns 0, or the -errno that this operation was told to fail with. */
+/* Returns 0, or the planned -errno of this operation. */
 static int planned_failure(const Call *call) {
     for (int i = 0; i < fault_count; i++) {
         Fault *fault = &faults[i];
@@ -275,12 +275,12 @@ static FileOperation *copy_of(const Call *call, int64_t result) {
     return operation;
 }
 
-/* Writes the operation down and lets others run; what its caller is told. */
+/* Records the operation and lets others run; returns the result that it reports. */
 static int64_t finish(const Call *call, int64_t result) {
-    int64_t told = is_hidden ? call->size : result; /* of a sync 0 */
+    int64_t reported = is_hidden ? call->size : result; /* of a sync 0 */
     if (keeps_failures_only && !is_planned) {
         pthread_mutex_unlock(&lock);
-        return told;
+        return reported;
     }
     FileOperation *operation = copy_of(call, result);
     if (operation) {
@@ -291,7 +291,7 @@ static int64_t finish(const Call *call, int64_t result) {
         lost_count++;
     }
     pthread_mutex_unlock(&lock);
-    return told;
+    return reported;
 }
 
 /* ---- the table ---------------------------------------------------------------------------- */
@@ -407,7 +407,7 @@ static int recorded_make_folder(const char *path, int mode) {
     return (int)finish(&call, failure ? failure : file_table_real.make_folder(path, mode));
 }
 
-/* What changes nothing and is not the disk's own call is recorded only when it was made to fail. */
+/* Operations that change nothing on the disk are recorded only when they fail as planned. */
 static int recorded_list_folder(const char *path) {
     Call call;
     begin_on_path(&call, KIND_LIST_FOLDER, path, 0, 0);
@@ -437,7 +437,7 @@ static int recorded_unmap(void *address, size_t size) {
     return (int)finish(&call, failure ? failure : file_table_real.unmap(address, size));
 }
 
-/* A store cannot fail, so no fault is looked for. */
+/* A store cannot fail, so there are no faults for it. */
 static void recorded_mark_dirty(const void *address, size_t size) {
     Call call;
     begin_on_address(&call, KIND_MARK_DIRTY, address, size);

@@ -1,4 +1,4 @@
-/* A table that does what the real one does, writes every operation down and can be told to fail.
+/* A table that does what the real one does, records every operation and can inject failures.
  *
  * Operations run one at a time, so the order of the record is the order on the disk. */
 #ifndef BROKER_FILE_OPS_RECORDING_H
@@ -7,8 +7,8 @@
 #include "kernel/file_ops_table.h"
 
 enum {
-    RECORDED_BYTES_MAX = 64 << 20, /* of paths and written bytes kept; what comes after is lost */
-    FAULTS_MAX = 16,                /* failures waiting to happen */
+    RECORDED_BYTES_MAX = 64 << 20, /* of paths and written bytes; later operations are lost */
+    FAULTS_MAX = 16,                /* planned failures */
 };
 
 typedef struct FileOperation {
@@ -24,19 +24,19 @@ typedef struct FileOperation {
 
 extern const FileTable file_table_recording;
 
-/* Name of a kind, NULL behind the last. */
+/* Name of a kind, NULL after the last. */
 const char *file_operation_name(int kind);
 
-/* Forgets all operations and faults, and records all from now on. */
+/* Clears all operations and faults, and records all from now on. */
 void recording_clear(void);
 
-/* Records from now on only what was made to fail: a process can run for long with that. */
+/* Records only injected failures from now on, so that a process can run for long. */
 void recording_keep_failures(void);
 
-/* Lets the operation fail that comes after `after` others of this kind whose path contains
- * `path_part`, or is of that pattern (fnmatch), and the `times` - 1 that follow it. With `hides`
- * its caller is told of success: what a broker would do that looks away. -ENOSPC when there are
- * FAULTS_MAX already, -EINVAL for what cannot be hidden. */
+/* Makes an operation fail, after `after` others of this kind whose path contains `path_part` or
+ * matches it as a pattern (fnmatch), and the `times` - 1 that follow it. With `hides` it reports
+ * success, as for a broker that ignores the error. -ENOSPC when there are FAULTS_MAX already,
+ * -EINVAL for an operation that cannot be hidden. */
 int recording_fail(int kind, const char *path_part, int error, int after, int times, int hides);
 
 /* First operation and how many there are; they stay until recording_clear. -ENOBUFS when some

@@ -1,4 +1,4 @@
-/* The real table: what each operation is in Linux, with EINTR and short writes dealt with. */
+/* The real table: each operation in Linux, with EINTR and short writes handled. */
 #define _GNU_SOURCE
 #include "kernel/file_ops_table.h"
 
@@ -64,7 +64,7 @@ static ssize_t real_pwrite(int fd, const void *bytes, size_t size, int64_t posit
         if (count > 0) {
             done += (size_t)count;
         } else if (count == 0) {
-            return -EIO; /* a device that takes nothing and names no reason */
+            return -EIO; /* a device that writes nothing and reports no error */
         } else if (errno != EINTR) {
             return -errno;
         }
@@ -170,7 +170,7 @@ static ssize_t real_send(int out_fd, int fd, int64_t position, size_t size) {
 }
 
 static int real_list_folder(const char *path) {
-    (void)path; /* the listing itself says what is wrong */
+    (void)path; /* the listing itself reports errors */
     return 0;
 }
 

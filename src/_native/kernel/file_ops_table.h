@@ -1,7 +1,7 @@
 /* Every syscall on files, as one table of functions.
  *
- * The broker runs on `file_table_real`; tests put a table in its place that records, fails or
- * simulates. Results are bytes or 0, negative ones -errno. All functions are thread-safe. */
+ * The broker uses `file_table_real`; tests replace it by a table that records, fails or simulates.
+ * Results are bytes or 0, negative ones -errno. All functions are thread-safe. */
 #ifndef BROKER_FILE_OPS_TABLE_H
 #define BROKER_FILE_OPS_TABLE_H
 
@@ -15,16 +15,16 @@ typedef struct FileTable {
     int (*close)(int fd);
     /* Fewer bytes than asked only at the end of the file. */
     ssize_t (*pread)(int fd, void *into, size_t size, int64_t position);
-    /* All bytes or -errno: what a short write left is written by another. */
+    /* All bytes or -errno: a short write is continued by another. */
     ssize_t (*pwrite)(int fd, const void *bytes, size_t size, int64_t position);
     /* Reserves blocks and makes the file reach to position + size; never glibc's emulation. */
     int (*allocate)(int fd, int64_t position, int64_t size);
     int (*truncate)(int fd, int64_t size);
     int64_t (*size)(int fd);
-    /* Begins to write dirty pages and does not wait: a hint that proves nothing. */
+    /* Starts to write dirty pages without waiting: a hint that guarantees nothing. */
     int (*start_writeback)(int fd);
-    /* fdatasync and fsync. Called once, whatever comes back: after a failure the kernel takes the
-     * lost pages for clean, so a second call would succeed and prove nothing. */
+    /* fdatasync and fsync. Never retried: after a failure the kernel marks the lost pages clean, so
+     * a second call would succeed without writing them. */
     int (*sync_data)(int fd);
     int (*sync)(int fd);
     int (*sync_folder)(const char *path);

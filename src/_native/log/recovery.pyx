@@ -132,7 +132,7 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
     cdef Py_ssize_t first, i
     cdef int64_t read_from = recovery_point if epochs else 0
     cdef bint is_whole
-    cdef list behind = []
+    cdef list after_end = []
     cdef list unsynced = []
     if not snapshot or not log.restore_producers(snapshot):
         snapshot_offset = 0
@@ -162,7 +162,7 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
                 is_whole and scan.next_offset < segment.base_offset <= scan.gaps_end):
             # The log ends in the segment before this one. (A segment that was full when the broker
             # died still has its preallocated tail, and the next one follows it without a gap.)
-            behind = base_offsets[i:]
+            after_end = base_offsets[i:]
             break
         scan.next_offset = segment.base_offset
         scan_segment(log, segment, &scan,
@@ -186,19 +186,19 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
             segment.close()
         else:
             unsynced.append(segment)
-    if behind:
-        log.segments = log.segments[:len(base_offsets) - len(behind)]
+    if after_end:
+        log.segments = log.segments[:len(base_offsets) - len(after_end)]
     if (<Segment>log.segments[-1]).damaged is not None:
-        begin_behind_damage(log, scan.next_offset, unsynced)
+        begin_after_damage(log, scan.next_offset, unsynced)
     if scan.next_offset < snapshot_offset:
         log.clear_producers()   # the snapshot has batches that are not in the log
     finish(log, min(log_start_offset, scan.next_offset), scan.next_offset, log.epochs)
     log.durable_end = min(recovery_point, log.log_end_offset)
     log.unsealed = [segment for segment in unsynced if segment is not log.active]
-    return behind
+    return after_end
 
 
-cdef int begin_behind_damage(PartitionLog log, int64_t next_offset, list unsynced) except -1:
+cdef int begin_after_damage(PartitionLog log, int64_t next_offset, list unsynced) except -1:
     # Append to a new file; the damaged one stays as it is for inspection.
     cdef Segment damaged = <Segment>log.segments[-1]
     cdef Segment segment = log.new_segment(next_offset)

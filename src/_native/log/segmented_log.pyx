@@ -385,7 +385,7 @@ cdef class SegmentedLog(AwaitedLog):
         if not self.can_replace(old):
             raise ValueError(f"{self!r} has no sealed segments {old} side by side")
         if new is not None and new != old[0]:
-            raise ValueError(f"a segment {new} cannot stand for {old}")
+            raise ValueError(f"segment {new} cannot replace {old}")
         replacement = []
         if new is not None:
             segment = self.new_segment(new)

@@ -1,4 +1,4 @@
-/* Jobs wait in `waiting`. Where several do, one thread takes a number of them, starts the
+/* Jobs wait in `waiting`. If there are several, one thread takes a number of them, starts the
  * writeback of all and moves them to `started`: the disk then works on all files at once, and
  * their extents and inodes reach the journal in one commit instead of one each. Every thread
  * takes jobs from `started` and syncs them. A job that waits alone skips that step. */
@@ -69,10 +69,10 @@ static int64_t now_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* ---- what a thread does ------------------------------------------------------------------- */
+/* ---- the threads -------------------------------------------------------------------------- */
 
-/* Returns 0 or the first failure. Nothing is tried twice or behind a failure: what a failed sync
- * left behind is unknown, and only its submitter can say what that means. */
+/* Returns 0 or the first failure. Nothing is retried, and nothing is done after a failure: the
+ * state after a failed sync is unknown, and its submitter must decide. */
 static int sync_files(const SyncCalls *calls, const SyncJob *job) {
     int result = job->truncate_to >= 0 ? calls->truncate(job->fds[0], job->truncate_to) : 0;
     for (int i = 0; i < SYNC_JOB_FILES_MAX && result == 0; i++) {
@@ -83,8 +83,8 @@ static int sync_files(const SyncCalls *calls, const SyncJob *job) {
     return result;
 }
 
-/* Only the first file: the others (a new segment, a folder) are rare and small. A file that
- * cannot even begin has failed; its sync might not say so again. */
+/* Only the first file: the others (a new segment, a folder) are rare and small. A file whose
+ * writeback cannot start has failed; its sync might not report the error again. */
 static void start_writeback(const SyncCalls *calls, const JobList *jobs) {
     for (SyncJob *job = jobs->first; job; job = job->next) {
         job->started_ns = now_ns();
@@ -141,13 +141,13 @@ static void *thread_main(void *argument) {
     return NULL;
 }
 
-/* ---- what the submitter calls -------------------------------------------------------------- */
+/* ---- for submitters ------------------------------------------------------------------------ */
 
 static int start_threads(SyncThreads *threads, int count) {
     sigset_t all;
     sigset_t before;
     int error = 0;
-    sigfillset(&all); /* signals are the main thread's; a new thread inherits the mask */
+    sigfillset(&all); /* the main thread handles signals; a new thread inherits the mask */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (threads->count < count && error == 0) {
         error = pthread_create(&threads->threads[threads->count], NULL, thread_main, threads);
@@ -197,7 +197,7 @@ void sync_threads_submit(SyncThreads *threads, SyncJob *job) {
     }
     pthread_mutex_unlock(&threads->lock);
     if (!stopping) {
-        pthread_cond_signal(&threads->work); /* unlocked: who wakes would only wait for the lock */
+        pthread_cond_signal(&threads->work); /* unlocked: a woken thread would only wait for the lock */
     } else {
         job->result = -ECANCELED;
         finish(threads, job);
@@ -233,7 +233,7 @@ void sync_threads_stop(SyncThreads *threads) {
     while (threads->count > 0) {
         pthread_join(threads->threads[--threads->count], NULL);
     }
-    sync_threads_run(threads); /* what waits where there never was a thread */
+    sync_threads_run(threads); /* jobs still queued if there are no threads */
 }
 
 void sync_threads_free(SyncThreads *threads) {

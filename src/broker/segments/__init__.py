@@ -1,14 +1,14 @@
-"""The files of a log, read only: for programs that never start a broker.
+"""Reads the files of a log without a broker.
 
-A partition is a folder `TOPIC-PARTITION` of segments, Kafka's files as well as ours, and may be
-read while its broker goes on writing:
+A partition is a folder `TOPIC-PARTITION` of segments, written by Kafka or by this broker. It may be
+read while its broker is running:
 
     >>> from broker import segments
     >>> log = segments.open(folder)
     >>> log.topic, log.partition, log.base_offsets
     ('orders', 0, (0, 190, 380))
 
-It is read in chunks of whole batches, numpy arrays that decode_columns of broker.codec takes:
+It is read in chunks of whole batches, numpy arrays for `broker.codec.decode_columns`:
 
     >>> with segments.open(folder) as log:
     ...     [
@@ -26,26 +26,26 @@ and a batch is found by an offset or by a time, over all segments:
     >>> log.locate(500) is None
     True
 
-What a reader may rely on:
+Guarantees:
 
-- Chunks end before the first bytes that are no whole batch: the zeros of a reserved tail, a batch
-  that is being written or was torn by a crash. The headers say where; the CRC of the last batch is
-  checked, those of the others are for the decoder to check.
-- With `end_offset`, the high watermark of a broker or of a snapshot, nothing behind it is returned,
-  and a log that ends before it is an error. Without it, a chunk may hold records that are not yet
-  durable.
-- An index is a hint. An entry is believed when it points to the batch that it names; without such
-  an entry the headers are read from the start of the segment.
-- A view stays valid when the segment is closed or its file removed: the mapping goes with the last
-  of its views, and the space on the disk with it.
+- Chunks end before the first bytes that are no whole batch: the zeros of a preallocated tail, or a
+  batch that is being written or was torn by a crash. This is decided by the headers; the CRC of the
+  last batch is checked, and the decoder checks those of the others.
+- With `end_offset`, the high watermark of a broker or of a snapshot, nothing from there on is
+  returned, and a log that ends before it is an error. Without it, a chunk may have records that are
+  not yet durable.
+- An index is a hint. An entry is used when it matches the batch that it points to; without such an
+  entry the headers are read from the start of the segment.
+- A view stays valid when the segment is closed or its file removed: the mapping is released with
+  the last of its views, and so is the space on the disk.
 
-What remains: chunks are views of the file's own pages. A log only grows, but for what a recovery or
-a follower cuts off, and for tools that write over its files. Who touches a page that was cut off
-while a view of it was alive ends with SIGBUS. The file's size is looked at before every chunk, so
-only a cut after that can do it; `copy=True` rules that out too: it reads into memory of its own,
-for about a millisecond per 8 MiB.
+Limits: chunks are views of the file's pages. A log only grows, except when a recovery or a follower
+truncates it, or a tool overwrites its files. Access to a page that was truncated while a view of it
+existed ends the process with SIGBUS. The file's size is read before every chunk, so only a later
+truncation can cause that; `copy=True` avoids it: it reads into separate memory, which takes about a
+millisecond per 8 MiB.
 
-What DeleteRecords has hidden may still be in the files: `start_offset` leaves it out.
+Records that DeleteRecords has removed may still be in the files: `start_offset` excludes them.
 
 numpy is imported when a log is opened, not before.
 """
@@ -77,8 +77,8 @@ __all__: Final = [
 def open(path: "str | PathLike[str]") -> Log:  # noqa: A001 - broker.segments.open, as gzip.open
     """Open a partition's folder, or one `.log` file as a log of one segment.
 
-    Only names are read. Files are opened when they are needed: a log of a thousand segments takes
-    one descriptor at a time.
+    Only names are read. Files are opened when they are needed: a log of a thousand segments needs
+    only one descriptor at a time.
 
     Raises:
         FileNotFoundError: no such folder or file.

@@ -1,8 +1,8 @@
-"""One file of a log, `<base offset>.log`, as it is now: its headers, its bytes, its mapping.
+"""One file of a log, `<base offset>.log`, which may change: its headers, its bytes, its mapping.
 
-Its tail may be reserved and reads as zeros, its last batch may be torn, and it may grow or lose its
-tail at any time. So headers are read by pread(2), and a byte is looked at through the mapping only
-when the header behind it, or the CRC of its batch, has shown that it was written.
+Its tail may be preallocated and reads as zeros, its last batch may be torn, and it may grow or be
+truncated at any time. So headers are read by pread(2), and a byte is read through the mapping only
+when the header after it, or the CRC of its batch, has shown that it was written.
 """
 
 import mmap
@@ -27,11 +27,11 @@ _WINDOW_MAX: Final = 64 << 10  # malloc maps what is larger, and each fresh page
 
 
 class Batch(NamedTuple):
-    """Where a batch stands, and what its header says.
+    """The location of a batch, and fields of its header.
 
     Attributes:
         segment: base offset of the segment it is in.
-        position: where in that file it begins, bytes.
+        position: of its first byte in that file.
         size: of the whole batch, bytes.
         base_offset: offset of its first record.
         last_offset: offset of its last record.
@@ -47,7 +47,7 @@ class Batch(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The position behind it."""
+        """The position after it."""
         return self.position + self.size
 
 
@@ -68,7 +68,7 @@ class SegmentFile:
 
     @property
     def size(self) -> int:
-        """The bytes it has now; ValueError when it is closed."""
+        """Its present size in bytes; ValueError when it is closed."""
         return os.fstat(self._file.fileno()).st_size
 
     def read(self, position: int, size: int) -> bytes:
@@ -76,7 +76,7 @@ class SegmentFile:
         return os.pread(self._file.fileno(), size, position)
 
     def has_only_zeros(self, position: int) -> bool:
-        """Whether nothing was written from a position on: the file ends, or is reserved."""
+        """Return whether the file ends or is preallocated from a position on."""
         while window := self.read(position, _WINDOW_MAX):
             if window != bytes(len(window)):
                 return False
@@ -84,7 +84,7 @@ class SegmentFile:
         return True
 
     def view(self, position: int, end: int, *, copy: bool) -> "NDArray[np.uint8]":
-        """Return bytes that were seen to be written, or raise Truncated when they are gone."""
+        """Return bytes that are known to be written; raise Truncated if they no longer exist."""
         numpy = numpy_module()
         data: NDArray[np.uint8]
         if copy:
@@ -102,7 +102,7 @@ class SegmentFile:
         numpy = numpy_module()
         try:
             mapped = numpy.memmap(self._file, numpy.uint8, mode="r")
-        except ValueError:  # it is empty, or was cut since its size was read
+        except ValueError:  # it is empty, or was truncated since its size was read
             raise Truncated(f"{self.path}: cut to {self.size} bytes while it was read") from None
         if hasattr(mmap, "MADV_SEQUENTIAL"):
             mapped.base.madvise(mmap.MADV_SEQUENTIAL)
@@ -123,7 +123,7 @@ class SegmentFile:
     def batches(
         self, position: int, offset: int, window_size: int = _WINDOW_MIN
     ) -> Iterator[Batch]:
-        """Step from header to header until what stands there cannot be the next batch."""
+        """Iterate from header to header until there is no valid next batch."""
         while position >= 0:
             window = self.read(position, window_size)
             start, size = position, self.size
@@ -138,10 +138,10 @@ class SegmentFile:
             window_size = min(2 * window_size, _WINDOW_MAX)
 
     def has_right_crc(self, batch: Batch) -> bool:
-        """Whether all of a batch is there and fits its CRC."""
+        """Return whether all of a batch exists and matches its CRC."""
         try:
             counts = audit(self.read(batch.position, batch.size))
-        except Corrupt:  # other bytes than those that the header was read from
+        except Corrupt:  # the bytes have changed since the header was read
             return False
         return counts.batches == 1 and counts.crc_errors == 0
 
@@ -175,7 +175,7 @@ class SegmentFile:
 
 
 def headers_in(window: bytes) -> BatchHeaders:
-    """Return the headers in some bytes up to where no batch begins; the last may be cut short."""
+    """Return the headers in these bytes up to the first invalid one; the last may be cut short."""
     try:
         return scan_headers(window, cut=True)
     except Corrupt as error:
@@ -183,7 +183,7 @@ def headers_in(window: bytes) -> BatchHeaders:
 
 
 def base_offset_of(name: str) -> int:
-    """Return the base offset that the name of a segment says; ValueError when it is none."""
+    """Return the base offset in a segment's name; ValueError for another name."""
     match = _NAME.fullmatch(name)
     if match is None:
         raise ValueError(f"{name}: a segment is named <20 digits>.log")
@@ -191,5 +191,5 @@ def base_offset_of(name: str) -> int:
 
 
 def is_segment(name: str) -> bool:
-    """Whether a file is a segment by its name."""
+    """Return whether a file's name is that of a segment."""
     return _NAME.fullmatch(name) is not None

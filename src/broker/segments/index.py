@@ -3,8 +3,8 @@
     .index      int32 relative offset of a batch's last record | int32 position of that batch
     .timeindex  int64 largest timestamp so far, ms | int32 relative offset of the batch that has it
 
-Big-endian, ascending, sparse. A broker that maps them reserves them whole and cuts them when the
-segment is sealed, so they are read, not mapped: a page that goes away cannot end the reader.
+Big-endian, ascending, sparse. Kafka maps and preallocates them and truncates them when the segment
+is sealed. So they are read, not mapped: a mapped page that is truncated would end the reader.
 """
 
 from bisect import bisect_left, bisect_right
@@ -25,20 +25,19 @@ _BATCH_SIZE_MIN: Final = 26  # an empty message of magic 0
 
 
 class Index:
-    """One index file, read when it is asked for and again when its size has changed."""
+    """One index file, read on first use and again when its size has changed."""
 
     def __init__(self, path: Path, fields: tuple[tuple[str, str], ...]) -> None:
-        """Remember where the file is; `fields` are those of an entry."""
+        """Set the file's path; `fields` are those of an entry."""
         self._path = path
         self._dtype = numpy_module().dtype(list(fields))
         self._entries: NDArray[np.void] = numpy_module().empty(0, self._dtype)
         self._size = 0
 
     def entries(self, log_size: int) -> "NDArray[np.void]":
-        """Return the entries of a log of so many bytes, none when there never was a file.
+        """Return the entries for a log of `log_size` bytes, none if there never was a file.
 
-        Zeros at the end are what is reserved, and an entry that is cut short is none. Nothing else
-        is checked.
+        Preallocated zeros and an incomplete entry at the end are left out. Nothing else is checked.
         """
         with suppress(FileNotFoundError):
             size = self._path.stat().st_size
@@ -59,15 +58,15 @@ class Index:
 
 
 def floor(keys: "NDArray[Any]", bound: int) -> int:
-    """Return the place of the last key that is not above a bound, or -1.
+    """Return the index of the last key that is not above a bound, or -1.
 
-    Like searchsorted, which would first copy all keys into the machine's byte order.
+    numpy's searchsorted would first copy all keys to the machine's byte order.
     """
     return bisect_right(keys, bound) - 1
 
 
 def below(keys: "NDArray[Any]", bound: int) -> int:
-    """Return the place of the last key that is below a bound, or -1."""
+    """Return the index of the last key that is below a bound, or -1."""
     return bisect_left(keys, bound) - 1
 
 

@@ -1,7 +1,7 @@
-"""A log: the segments of one folder, which come and go while they are read.
+"""A log: the segments of one folder, which may be created and removed while they are read.
 
-A reader is at an offset, not in a file. When the file it wants is gone, the folder is listed again:
-compaction has put the offset into another file, or retention has removed it.
+A reader's place is an offset, not a file. When the file of an offset is missing, the folder is
+listed again: compaction has moved the offset to another file, or retention has removed it.
 """
 
 from bisect import bisect_right
@@ -17,7 +17,7 @@ from broker.segments.file import Batch, base_offset_of, is_segment
 from broker.segments.index import numpy_module
 from broker.segments.segment import CHUNK_BYTES, NO_BOUND, Bounds, Chunk, End, Segment, bounds
 
-_LISTINGS_MAX: Final = 10  # a folder that changes between each listing and opening is no log
+_LISTINGS_MAX: Final = 10  # tries, for a folder that changes between listing and opening
 
 
 class Log:
@@ -32,7 +32,7 @@ class Log:
 
     def __init__(self, path: Path) -> None:
         """List the folder; see broker.segments.open."""
-        numpy_module()  # says at once that it is missing
+        numpy_module()  # raises at once if it is not installed
         self.path = path
         self._is_folder = path.is_dir()
         self._folder = path if self._is_folder else path.absolute().parent
@@ -69,7 +69,7 @@ class Log:
         """List the folder again.
 
         Raises:
-            SegmentGone: there is no folder any more, or no segment in it.
+            SegmentGone: the folder no longer exists, or has no segment.
         """
         try:
             self.base_offsets = self._listed()
@@ -80,7 +80,7 @@ class Log:
         """Open one segment, one of `base_offsets`.
 
         Raises:
-            SegmentGone: its file is not there any more.
+            SegmentGone: its file no longer exists.
         """
         try:
             segment = Segment(self._file(base_offset))
@@ -90,7 +90,7 @@ class Log:
         return segment
 
     def sizes(self) -> dict[int, int]:
-        """Return the bytes that each segment's file has now, by base offset; gone ones left out."""
+        """Return the present size of each segment's file, if it still exists, by base offset."""
         sizes = {}
         for base_offset in self.base_offsets:
             try:
@@ -100,16 +100,16 @@ class Log:
         return sizes
 
     def locate(self, offset: int) -> Batch | None:
-        """Return the first whole batch that ends at or behind an offset; None at the log's end.
+        """Return the first whole batch that ends at or after an offset; None at the log's end.
 
-        It holds the offset, or what follows it where compaction or retention has left a gap.
+        It has the offset, or is the next one where compaction or retention has left a gap.
         """
         return self._first(offset, lambda segment: segment.locate(offset))
 
     def locate_time(self, timestamp: int) -> Batch | None:
         """Return the first whole batch with a record at least as new as a timestamp (ms), or None.
 
-        Timestamps need not ascend: every segment before that is asked, by its index.
+        Timestamps need not ascend: all segments are searched in order, by their indexes.
         """
         return self._first(0, lambda segment: segment.locate_time(timestamp))
 
@@ -117,7 +117,7 @@ class Log:
         """Return where the log ends: its last segment's end.
 
         Raises:
-            Corrupt: its index knows of batches behind something that is none.
+            Corrupt: its index has batches after invalid bytes.
             SegmentGone: the log was deleted.
         """
         return [segment.end() for segment, _ in self._segments(self.base_offsets[-1])][-1]
@@ -130,23 +130,23 @@ class Log:
         end_offset: int | None = None,
         copy: bool = False,
     ) -> Iterator[Chunk]:
-        """Iterate over the log in chunks of whole batches, none of which is in two segments.
+        """Iterate over the log in chunks of whole batches, each within one segment.
 
         Args:
-            bytes_max: the most bytes in a chunk; a larger batch comes alone.
-            start_offset: begin with the batch that holds this offset, or with what follows it, as
-                at the start of a log whose first segments are gone.
+            bytes_max: the most bytes in a chunk; a larger batch is a chunk of its own.
+            start_offset: begin with the batch that has this offset, or with the next one, as at the
+                start of a log whose first segments were removed.
             end_offset: stop before this offset, the high watermark: where a batch begins.
-            copy: return memory of its own instead of views of the files (see broker.segments).
+            copy: return separate memory instead of views of the files (see broker.segments).
 
-        Each chunk is found when it is asked for, so what is appended meanwhile is returned too, in
-        new segments as well. Without `end_offset` the end is where no whole batch follows in the
-        last segment; `end` says why.
+        Each chunk is read when it is requested, so batches appended meanwhile are returned too,
+        also from new segments. Without `end_offset` the end is where no whole batch follows in the
+        last segment; `end` has the reason.
 
         Raises:
-            Truncated: the log ends before `end_offset`, or a file is shorter than it was.
-            Corrupt: bytes that are no batch, with batches behind.
-            SegmentGone: retention has overtaken the reader.
+            Truncated: the log ends before `end_offset`, or a file was truncated.
+            Corrupt: invalid bytes, followed by batches.
+            SegmentGone: retention has removed the next offset.
             ValueError: `end_offset` is inside of a batch, or bytes_max is not positive.
         """
         limits = bounds(bytes_max, end_offset, None, copy=copy)
@@ -179,14 +179,14 @@ class Log:
     # ---- the folder --------------------------------------------------------------------------
 
     def _first(self, offset: int, find: Callable[[Segment], Batch | None]) -> Batch | None:
-        """Return what the first segment that finds anything has found."""
+        """Return the first batch that `find` returns for a segment."""
         with closing(self._segments(offset)) as segments:
             return next((found for segment, _ in segments if (found := find(segment))), None)
 
     def _segments(self, offset: int) -> Generator[tuple[Segment, int], None, None]:
-        """Open the segments from one that may hold an offset on, with where to begin in each.
+        """Open the segments from the one that may have an offset on; yield each with its start.
 
-        The last one comes twice when a new segment followed while it was looked at: it may have
+        The last one is yielded twice when a new segment was begun while it was read: it may have
         grown just before.
         """
         while True:
@@ -203,19 +203,19 @@ class Log:
             offset = max(offset, after)
 
     def _open(self, offset: int) -> Segment:
-        """Open the segment that may hold an offset, or the first."""
+        """Open the segment that may have an offset, or the first."""
         for _ in range(_LISTINGS_MAX):
-            place = max(bisect_right(self.base_offsets, offset) - 1, 0)
+            index = max(bisect_right(self.base_offsets, offset) - 1, 0)
             try:
-                return self.segment(self.base_offsets[place])
+                return self.segment(self.base_offsets[index])
             except SegmentGone:
                 self.refresh()
-        raise SegmentGone(f"{self.path}: no segment stays")
+        raise SegmentGone(f"{self.path}: segments were removed at each of {_LISTINGS_MAX} tries")
 
     def _after(self, segment: Segment) -> int | None:
-        """Return the base offset of the segment that follows, as of the last listing."""
-        place = bisect_right(self.base_offsets, segment.base_offset)
-        return self.base_offsets[place] if place < len(self.base_offsets) else None
+        """Return the base offset of the next segment, as of the last listing."""
+        index = bisect_right(self.base_offsets, segment.base_offset)
+        return self.base_offsets[index] if index < len(self.base_offsets) else None
 
     def _file(self, base_offset: int) -> Path:
         return self._folder / f"{base_offset:020}.log"

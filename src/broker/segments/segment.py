@@ -1,4 +1,4 @@
-"""One segment: runs of whole batches, where they end, and the batch of an offset or a time."""
+"""One segment: iterates over whole batches, and finds the batch of an offset or a timestamp."""
 
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-CHUNK_BYTES: Final = 8 << 20  # what a chunk costs by itself is then a few percent of its decoding
+CHUNK_BYTES: Final = 8 << 20  # large enough that the cost per chunk is a few percent of decoding
 
 NO_BOUND: Final = 1 << 63  # above every offset and every position
 
 
 class Chunk(NamedTuple):
-    """Whole batches that stand one after another.
+    """Consecutive whole batches.
 
     Attributes:
         data: their bytes, a read-only uint8 array of one dimension.
         segment: base offset of the segment they are in.
-        position: where in that file they begin, bytes.
+        position: of their first byte in that file.
         base_offset: offset of the first record.
-        next_offset: where the next chunk goes on.
+        next_offset: where the next chunk begins.
     """
 
     data: "NDArray[np.uint8]"
@@ -39,13 +39,13 @@ class Chunk(NamedTuple):
 
 
 class End(NamedTuple):
-    """Where the whole batches of a segment end.
+    """The end of a segment's whole batches.
 
     Attributes:
         segment: the segment's base offset.
-        position: behind the last whole batch, bytes.
-        offset: that the next batch would have at least.
-        reason: what stands there that is no batch; "" for nothing and for zeros.
+        position: after the last whole batch, bytes.
+        offset: the lowest possible base offset of the next batch.
+        reason: why the bytes there are no batch; "" at the end of the file and for zeros.
     """
 
     segment: int
@@ -55,7 +55,7 @@ class End(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """What limits the chunks: their size, and where the last one ends."""
+    """The limits of chunks: their size, and where the last one ends."""
 
     bytes_max: int
     end_offset: int
@@ -63,7 +63,7 @@ class Bounds(NamedTuple):
     copy: bool
 
     def admit(self, batch: Batch) -> bool:
-        """Whether a batch stands before the end; ValueError when the end is inside of it."""
+        """Return whether a batch is before the end; ValueError when the end is inside of it."""
         if batch.base_offset < self.end_offset <= batch.last_offset:
             raise ValueError(
                 f"end_offset: {self.end_offset} is inside of the batch {batch.base_offset} to "
@@ -75,7 +75,7 @@ class Bounds(NamedTuple):
 def bounds(
     bytes_max: int, end_offset: int | None, end_position: int | None, *, copy: bool
 ) -> Bounds:
-    """Return the bounds that a caller gave; ValueError for what cannot be one."""
+    """Return a caller's bounds; ValueError for an invalid one."""
     if bytes_max < 1:
         raise ValueError(f"bytes_max: {bytes_max}, expected at least 1")
     return Bounds(
@@ -87,18 +87,18 @@ def bounds(
 
 
 class Segment:
-    """A segment file, open; not yet mapped.
+    """An open segment file; mapped on first use.
 
     Attributes:
         path: the `.log` file.
-        base_offset: what its name says: no record in it has a smaller offset.
+        base_offset: from its name: no record in it has a smaller offset.
     """
 
     def __init__(self, path: "str | PathLike[str]") -> None:
         """Open the file; its indexes are read when they are needed.
 
         Raises:
-            FileNotFoundError: there is no such file.
+            FileNotFoundError: the file does not exist.
             ValueError: its name is not that of a segment.
             Unsupported: numpy is not installed.
         """
@@ -126,17 +126,17 @@ class Segment:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file. Views of it stay valid, and keep its mapping as long as they live."""
+        """Close the file. Views of it stay valid and keep its mapping."""
         self._file.close()
 
     @property
     def size(self) -> int:
-        """The bytes of the file as it is now, a reserved tail included."""
+        """The present size of the file in bytes, including a preallocated tail."""
         return self._file.size
 
     @property
     def offset_index(self) -> "NDArray[np.void]":
-        """The offset index: a read-only array of OFFSET_ENTRY, without its reserved tail of zeros.
+        """The offset index: a read-only array of OFFSET_ENTRY, without preallocated zeros.
 
         `relative_offset` (>i4) + base_offset is the last offset of the batch at `position` (>i4).
         The newest entries of an active segment are only in the memory of its broker.
@@ -145,26 +145,26 @@ class Segment:
 
     @property
     def time_index(self) -> "NDArray[np.void]":
-        """The time index: a read-only array of TIME_ENTRY, without its reserved tail of zeros.
+        """The time index: a read-only array of TIME_ENTRY, without preallocated zeros.
 
-        `timestamp` (>i8, ms) is the largest so far, `relative_offset` (>i4) + base_offset the last
-        offset of the batch that has it.
+        `timestamp` (>i8, ms) is the largest up to here, `relative_offset` (>i4) + base_offset the
+        last offset of the batch that has it.
         """
         return self._times.entries(self.size)
 
     def locate(self, offset: int) -> Batch | None:
-        """Return the first whole batch that ends at or behind an offset; None at the log's end.
+        """Return the first whole batch that ends at or after an offset; None at the log's end.
 
-        It holds the offset, or what follows it where compaction has left a gap.
+        It has the offset, or is the next one where compaction has left a gap.
         """
         batch = self._file.whole_batch(*self._seek(offset))
-        # A damaged message may have a header that is right: then nothing was found before it.
+        # Without such a batch `_seek` returns the end, where a damaged message may follow.
         return batch if batch is None or batch.last_offset >= offset else None
 
     def locate_time(self, timestamp: int) -> Batch | None:
         """Return the first whole batch with a record at least as new as a timestamp (ms), or None.
 
-        Which of its records that is, decoding tells.
+        To find the record, decode the batch.
         """
         for batch in self._file.batches(*self._floor_of_time(timestamp)):
             if batch.max_timestamp >= timestamp:
@@ -172,10 +172,10 @@ class Segment:
         return None
 
     def end(self) -> End:
-        """Return where the whole batches end, and what stands behind them.
+        """Return where the whole batches end, and why.
 
         Raises:
-            Corrupt: the index knows of batches behind something that is none.
+            Corrupt: the index has batches after invalid bytes.
         """
         run: _Run | End = _Run(self.base_offset, *self._floor(NO_BOUND))
         everything = bounds(NO_BOUND, None, None, copy=False)
@@ -195,18 +195,18 @@ class Segment:
         """Iterate over the segment in chunks of whole batches.
 
         Args:
-            bytes_max: the most bytes in a chunk; a larger batch comes alone.
-            start_offset: begin with the batch that holds this offset, or what follows it.
+            bytes_max: the most bytes in a chunk; a larger batch is a chunk of its own.
+            start_offset: begin with the batch that has this offset, or with the next one.
             end_offset: stop before this offset, the high watermark: where a batch begins.
-            end_position: stop before this byte; a batch that it cuts is left out.
-            copy: return memory of its own instead of views of the file (see broker.segments).
+            end_position: stop before this byte, and before a batch that extends past it.
+            copy: return separate memory instead of views of the file (see broker.segments).
 
-        Each chunk is found when it is asked for, so what is appended meanwhile is returned too.
-        The end is where no whole batch follows; `end` says why.
+        Each chunk is read when it is requested, so batches appended meanwhile are returned too.
+        The end is where no whole batch follows; `end` has the reason.
 
         Raises:
-            Corrupt: the index knows of batches behind something that is none.
-            Truncated: the file is shorter than it was.
+            Corrupt: the index has batches after invalid bytes.
+            Truncated: the file was truncated.
             ValueError: `end_offset` is inside of a batch, bytes_max is not positive, or the segment
                 is closed.
         """
@@ -214,7 +214,7 @@ class Segment:
         return self.chunks_from(self.base_offset if start_offset is None else start_offset, limits)
 
     def chunks_from(self, offset: int, limits: Bounds) -> Generator[Chunk, None, End]:
-        """Iterate from an offset on; the generator's result is where it stopped."""
+        """Iterate from an offset on; the generator's return value is where it stopped."""
         position, offset = self._seek(offset)
         while isinstance(run := self._next_run(position, offset, limits), _Run):
             data = self._file.view(position, run.end, copy=limits.copy)
@@ -223,13 +223,13 @@ class Segment:
         return run
 
     def has_only_zeros(self, position: int) -> bool:
-        """Whether nothing was written from a position on: the file ends, or is reserved."""
+        """Return whether the file ends or is preallocated from a position on."""
         return self._file.has_only_zeros(position)
 
     # ---- runs of batches ---------------------------------------------------------------------
 
     def _next_run(self, position: int, offset: int, limits: Bounds) -> "_Run | End":
-        """Find the batches of the next chunk, whose first has at least an offset."""
+        """Find the batches of the next chunk, whose base offset must be at least `offset`."""
         while True:
             first = self._file.batch_at(position, offset)
             if first is not None and not limits.admit(first):
@@ -237,12 +237,12 @@ class Segment:
             run = None if first is None else self._run(first, limits)
             if run is not None:
                 return run
-            if not self._has_batches_behind(position):
+            if not self._has_batches_after(position):
                 return self._end_at(position, offset)
-            # The index may have come to know of them since: then what was missing here is there.
+            # They may have been written since: then the batch that was missing here exists now.
             if self._file.whole_batch(position, offset) is None:
                 reason = self._end_at(position, offset).reason or "zeros"
-                raise Corrupt(f"{self.path}: {reason}, and batches behind", position)
+                raise Corrupt(f"{self.path}: {reason}, followed by batches", position)
 
     def _run(self, first: Batch, limits: Bounds) -> "_Run | None":
         """Return the longest run of whole batches within the bounds; None without a whole one."""
@@ -250,7 +250,7 @@ class Segment:
         before, last = None, self._far_batch(first, stop, limits.end_offset)
         for batch in self._file.batches(last.end, last.last_offset + 1):
             if batch.end > stop or batch.last_offset >= limits.end_offset:
-                break  # a header follows, so what stands before it was written
+                break  # a header follows, so the batch before it was written
             before, last = last, batch
         else:
             if not self._file.has_right_crc(last):
@@ -264,25 +264,25 @@ class Segment:
     def _far_batch(self, first: Batch, stop: int, end_offset: int) -> Batch:
         """Return the last indexed batch that ends within the bounds, or the first."""
         entries = self.offset_index
-        place = min(
+        index = min(
             floor(entries["position"], stop),
             below(entries["relative_offset"], end_offset - self.base_offset),
         )
-        for candidate in (place, place - 1):  # the last one may only begin there
+        for candidate in (index, index - 1):  # the last one may extend past the bounds
             batch = self._indexed(entries, candidate)
             if batch is None or batch.position <= first.position or batch.end > stop:
                 continue
-            if batch.base_offset > first.last_offset:  # else the headers between will tell
+            if batch.base_offset > first.last_offset:  # else the headers in between decide
                 return batch
         return first
 
-    def _has_batches_behind(self, position: int) -> bool:
+    def _has_batches_after(self, position: int) -> bool:
         entries = self.offset_index
         batch = self._indexed(entries, len(entries) - 1)
         return batch is not None and batch.position > position
 
     def _end_at(self, position: int, offset: int) -> End:
-        """Return the end at a position, with what stands there."""
+        """Return the end at a position, with the reason."""
         size = self.size
         if size < position:
             raise Truncated(f"{self.path}: cut to {size} bytes while it was read", position)
@@ -291,9 +291,9 @@ class Segment:
     # ---- where to begin ----------------------------------------------------------------------
 
     def _seek(self, offset: int) -> tuple[int, int]:
-        """Return where the first batch that ends at or behind an offset stands, and a least offset.
+        """Return position and base offset of the first batch that ends at or after an offset.
 
-        Without such a batch: where the last one ends.
+        Without such a batch: the end of the last one, and the lowest possible next offset.
         """
         position, least = self._floor(offset)
         for batch in self._file.batches(position, least):
@@ -303,35 +303,35 @@ class Segment:
         return position, least
 
     def _floor(self, offset: int) -> tuple[int, int]:
-        """Return where to begin to look for an offset: an indexed batch, or the start."""
+        """Return where to begin the search for an offset: an indexed batch, or the start."""
         entries = self.offset_index
-        place = floor(entries["relative_offset"], offset - self.base_offset)
-        batch = self._indexed(entries, place)
+        index = floor(entries["relative_offset"], offset - self.base_offset)
+        batch = self._indexed(entries, index)
         return (0, self.base_offset) if batch is None else (batch.position, batch.base_offset)
 
     def _floor_of_time(self, timestamp: int) -> tuple[int, int]:
-        """Return where to begin to look for a time: no batch before that is as new."""
+        """Return where to begin the search for a timestamp: no batch before that is as new."""
         entries = self.time_index
-        place = below(entries["timestamp"], timestamp)
-        if place < 0:
+        index = below(entries["timestamp"], timestamp)
+        if index < 0:
             return 0, self.base_offset
-        newest = self.locate(self.base_offset + int(entries["relative_offset"][place]))
-        if newest is None or newest.max_timestamp != entries["timestamp"][place]:
-            return 0, self.base_offset  # not what the entry says: it is not believed
+        newest = self.locate(self.base_offset + int(entries["relative_offset"][index]))
+        if newest is None or newest.max_timestamp != entries["timestamp"][index]:
+            return 0, self.base_offset  # the entry does not match the batch: it is not used
         return newest.position, newest.base_offset
 
-    def _indexed(self, entries: "NDArray[np.void]", place: int) -> Batch | None:
-        """Return the batch that an index entry points to, None when it is not the one it names."""
-        if place < 0:
+    def _indexed(self, entries: "NDArray[np.void]", index: int) -> Batch | None:
+        """Return the batch that an index entry points to, None when it does not match the entry."""
+        if index < 0:
             return None
-        position, relative = int(entries["position"][place]), entries["relative_offset"][place]
+        position, relative = int(entries["position"][index]), entries["relative_offset"][index]
         batch = self._file.batch_at(position, self.base_offset)
         is_right = batch is not None and batch.last_offset - self.base_offset == relative
         return batch if is_right else None
 
 
 class _Run(NamedTuple):
-    # Whole batches up to a position: offset of the first, and what the next has at least.
+    # Whole batches up to a position: offset of the first, lowest possible offset of the next.
     base_offset: int
     end: int
     next_offset: int

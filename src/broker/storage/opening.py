@@ -136,7 +136,7 @@ class Opening:
         sealed_offset = seal.sealed_offset(log.folder)
         snapshot_offset, snapshot = _newest_snapshot(folder, plan, recovery_point)
         aborted_before = digests.of_aborted(folder, plan.aborted_offsets)
-        behind = recovery.recover(
+        after_end = recovery.recover(
             log,
             plan.base_offsets,
             log_start_offset=self._log_start(log, plan),
@@ -153,13 +153,13 @@ class Opening:
         # A .txnindex that recovery has rebuilt differs from its digest.
         remade = [base for base in aborted_before if aborted.get(base) != aborted_before[base]]
         sidecar.remove(folder, remade, [DIGEST])
-        for base in behind:
+        for base in after_end:
             name = file_name(base, LOG)
             _log.warning("segment after the log's end renamed: folder=%s file=%s", folder, name)
             _set_aside(folder / name)
-        if behind:
-            last = [base for base in plan.base_offsets if base not in behind][-1:]
-            sidecar.remove(folder, [*last, *behind])
+        if after_end:
+            last = [base for base in plan.base_offsets if base not in after_end][-1:]
+            sidecar.remove(folder, [*last, *after_end])
             file_ops.sync_folder(log.folder)
         if log.log_end_offset < max(recovery_point, sealed_offset):
             self._forget_synced(log, max(recovery_point, sealed_offset))

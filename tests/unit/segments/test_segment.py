@@ -344,7 +344,7 @@ def test_bytes_that_are_no_batch_are_no_end_when_batches_follow(file: Path) -> N
 
     with Segment(file) as segment:
         with pytest.raises(
-            Corrupt, match="a length that no batch has, and batches behind"
+            Corrupt, match="a length that no batch has, followed by batches"
         ) as caught:
             list(segment.chunks(1))
         assert caught.value.position == 5 * len(BATCH)

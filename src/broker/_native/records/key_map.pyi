@@ -1,6 +1,6 @@
 from typing import final
 
-PLACE_BYTES: int  # of memory per place; three quarters of the places hold a key
+PLACE_BYTES: int  # of memory per slot; at most three quarters of the slots are used
 
 @final
 class KeyMap:
