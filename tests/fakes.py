@@ -345,24 +345,24 @@ class FakeGroups:
         future.set_result(self.answers.pop(0) if self.answers else default)
         return future
 
-    def join(self, request: commands.JoinRequest) -> asyncio.Future[commands.JoinResponse]:
+    def join_group(self, request: commands.JoinRequest) -> asyncio.Future[commands.JoinResponse]:
         return self._serve(request, commands.JoinResponse(ErrorCode.NONE))
 
-    def sync(self, request: commands.SyncRequest) -> asyncio.Future[commands.SyncResponse]:
+    def sync_group(self, request: commands.SyncRequest) -> asyncio.Future[commands.SyncResponse]:
         return self._serve(request, commands.SyncResponse(ErrorCode.NONE))
 
     def heartbeat(self, request: commands.HeartbeatRequest) -> asyncio.Future[ErrorCode]:
         return self._serve(request, ErrorCode.NONE)
 
-    def consumer_heartbeat(
+    def consumer_group_heartbeat(
         self, request: ConsumerHeartbeat
     ) -> asyncio.Future[ConsumerHeartbeatResponse]:
         return self._serve(request, ConsumerHeartbeatResponse(ErrorCode.NONE))
 
-    def consumer_describe(self, group_id: str) -> asyncio.Future[ConsumerGroupDescription]:
+    def consumer_group_describe(self, group_id: str) -> asyncio.Future[ConsumerGroupDescription]:
         return self._serve(group_id, ConsumerGroupDescription(ErrorCode.NONE, group_id))
 
-    def leave(self, request: commands.LeaveRequest) -> asyncio.Future[commands.LeaveResponse]:
+    def leave_group(self, request: commands.LeaveRequest) -> asyncio.Future[commands.LeaveResponse]:
         members = (ErrorCode.NONE,) * len(request.members)
         return self._serve(request, commands.LeaveResponse(ErrorCode.NONE, members))
 
@@ -383,7 +383,7 @@ class FakeGroups:
     ) -> asyncio.Future[commands.FetchOffsetsResponse]:
         return self._serve(request, commands.FetchOffsetsResponse(ErrorCode.NONE))
 
-    def describe(self, group_id: str) -> asyncio.Future[commands.GroupDescription]:
+    def describe_group(self, group_id: str) -> asyncio.Future[commands.GroupDescription]:
         return self._serve(group_id, commands.GroupDescription(ErrorCode.NONE, group_id))
 
     def partitions(self) -> list[int]:

@@ -45,7 +45,7 @@ BAD_BATCHES = {
         Batch(count=INT32_MAX, last_offset_delta=INT32_MAX - 1).encode(),
         {INVALID_RECORD},
     ),
-    "more compressed records than can unfold": (
+    "more compressed records than can decompress": (
         Batch(
             count=2_400_000,
             last_offset_delta=2_399_999,

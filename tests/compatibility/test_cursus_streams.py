@@ -659,7 +659,7 @@ def test_peers_that_never_read_share_what_is_kept_of_decompressed_batches(
         readers = [CursusClient(broker.address) for _ in range(streams)]
         for number, reader in enumerate(readers):
             reader.send(f"STREAM topic=t partition=0 group=g{number}")
-        # What is unfolded for it comes behind what was unfolded for the others.
+        # What is decompressed for it comes behind what was decompressed for the others.
         client.send("STREAM topic=t partition=0 group=reading")
         offsets: list[int] = []
         while len(offsets) < len(rows):

@@ -15,7 +15,7 @@ cdef enum FrameStatus:
     FRAME_OPEN                # all that was read is in the frame; there may be more
     FRAME_END                 # there are no more records up to the end
     FRAME_FULL                # of bytes or records
-    FRAME_FOLDED              # the batch at the next offset is compressed
+    FRAME_COMPRESSED              # the batch at the next offset is compressed
     FRAME_TOO_LARGE           # the record at the next offset does not fit into a frame
     FRAME_UNREADABLE          # what is at the next offset is damaged
     FRAME_OUT_OF_RANGE        # the next offset is below the log's start, or above its end

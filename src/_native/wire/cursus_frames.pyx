@@ -318,7 +318,7 @@ cdef class CursusFrame:
         self.next_offset = sum_wrapped(offset, 1)
         return FRAME_OPEN
 
-    cdef bint hold(self, bytes batch, bytes unfolded, int64_t offset) noexcept:
+    cdef bint hold(self, bytes batch, bytes decompressed, int64_t offset) noexcept:
         """Have `walk` continue with the decompressed records of a batch, from an offset on.
 
         The memory is used until the next read, or until `decompressed` is dropped. Return False if
@@ -371,7 +371,7 @@ cdef class CursusFrame:
             raise MemoryError
         return STATUS_NAMES[status]
 
-    def add(self, bytes batch not None, bytes unfolded not None, int64_t offset):
+    def add(self, bytes batch not None, bytes decompressed not None, int64_t offset):
         """Add the decompressed records of a batch from an offset on; return the status."""
         cdef FrameStatus status
         if self.hold(batch, decompressed, offset):

@@ -231,13 +231,13 @@ cdef class CursusStream(ResponseStream):
         return self.connection is not None
 
     @property
-    def unfolded_bytes(self):
+    def decompressed_bytes(self):
         """Bytes of a decompressed batch that it holds and that are not sent."""
-        return 0 if self.frame.unfolded is None else len(self.frame.unfolded)
+        return 0 if self.frame.decompressed is None else len(self.frame.decompressed)
 
-    def drop_unfolded(self):
+    def drop_decompressed(self):
         """Drop them; Python is notified of the batch again once more can be sent."""
-        self.frame.unfolded = None
+        self.frame.decompressed = None
 
     def resume_at(self, int64_t offset):
         """Continue at an offset, which is not below the current one."""
@@ -248,11 +248,11 @@ cdef class CursusStream(ResponseStream):
         self.connection.request_drain()
         self.log.turn.request_end()
 
-    def unfold(self, bytes batch not None, bytes unfolded not None):
+    def decompress(self, bytes batch not None, bytes decompressed not None):
         """Continue with the records of the compressed batch of the notification."""
         if self.connection is None:
             return
-        if self.frame.hold(batch, unfolded, self.next_offset):
+        if self.frame.hold(batch, decompressed, self.next_offset):
             self.resume_at(self.next_offset)
         else:
             self.frame.decompressed = None

@@ -36,7 +36,7 @@ cdef enum:
     KEY_LIST_OFFSETS = 2
     KEY_API_VERSIONS = 18
     FETCH_WORK = 64           # in ordinary requests: a fetch of many partitions, at worst
-    UNFOLDED_WORK_SHIFT = 12  # 4 KiB unfolded take as long as one
+    DECOMPRESSED_WORK_SHIFT = 12  # 4 KiB decompressed take as long as one
 
 
 @cython.final
@@ -82,8 +82,8 @@ cdef class Kafka(NativeProtocol):
             return False
         if head.api_key == KEY_PRODUCE:
             status = produce_serve(connection.poller.topics, connection.poller.turn, &head,
-                                   &connection.unseen, &slot, &unfolded_bytes)
-            connection.poller.work += <int>(unfolded_bytes >> UNFOLDED_WORK_SHIFT)
+                                   &connection.unseen, &slot, &decompressed_bytes)
+            connection.poller.work += <int>(decompressed_bytes >> DECOMPRESSED_WORK_SHIFT)
         elif head.api_key == KEY_FETCH:
             self.serve_fetch(connection, &head)
             return not connection.is_closed

@@ -88,9 +88,9 @@ cdef struct Topic:
 cdef Part parts[PARTS_MAX]
 cdef Topic requested[PARTS_MAX]
 cdef uint64_t request_mark = 0
-cdef int64_t decompress_left = 0  # what may still be unfolded for the request at hand
+cdef int64_t decompress_left = 0  # what may still be decompressed for the request at hand
 
-cdef int64_t UNFOLDED_MAX = limits.PRODUCE_DECOMPRESSED_BYTES_MAX
+cdef int64_t DECOMPRESSED_MAX = limits.PRODUCE_DECOMPRESSED_BYTES_MAX
 
 
 cdef bint records_are_taken(PartitionLog log, const uint8_t* batch, const BatchInfo* info) noexcept:

@@ -226,7 +226,7 @@ cdef class FetchAnswerWriter:
         """Bytes of the value that does not fit, when the status is "too large"."""
         return self.answer.large_size
 
-    def add(self, batch, unfolded=None):
+    def add(self, batch, decompressed=None):
         """Add the records of one batch; a compressed one needs its `decompressed` records, too.
 
         An invalid batch makes the status "corrupt".

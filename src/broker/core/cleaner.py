@@ -279,7 +279,7 @@ class Cleaner:
             now_ms=now_ms,
             delete_retention_ms=config.integer("delete.retention.ms") + later_ms,
             index_interval_bytes=config.integer("index.interval.bytes"),
-            unfolded_bytes_max=limits.COMPACTION_DECOMPRESSED_BYTES_MAX,
+            decompressed_bytes_max=limits.COMPACTION_DECOMPRESSED_BYTES_MAX,
             producer_ends=log.producer_ends,
             aborted=log.aborted_transactions(start, plan.end_offset),
             parent_pid=os.getpid(),

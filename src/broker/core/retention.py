@@ -69,7 +69,7 @@ class TrimmedLog(Protocol):
     def move_log_start(self, offset: int) -> None:
         """Move the log start offset forward."""
 
-    def take_off(self, at_most: int) -> list[int]:
+    def drop_segments(self, at_most: int) -> list[int]:
         """Remove segments below the log start from the log; return their base offsets."""
 
 
@@ -149,7 +149,7 @@ class Retention:
             if not log.is_in_service:
                 continue
             log.move_log_start(start)
-            base_offsets = log.take_off(limits.RETENTION_SEGMENTS_PER_STEP)
+            base_offsets = log.drop_segments(limits.RETENTION_SEGMENTS_PER_STEP)
             if base_offsets:
                 unfinished.append((log, config))
                 taken[log] += len(base_offsets)

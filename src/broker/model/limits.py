@@ -514,7 +514,7 @@ INDEX_BYTES_MAX = 10 * MIB
 # Newest entries of an index, held in memory; above it the older half is dropped.
 INDEX_ENTRIES_HELD_MAX = 1_024
 # Entries that an idle log keeps; with more it writes its index, which takes longer than a close.
-INDEX_ENTRIES_HELD_AT_REST = 16
+INDEX_ENTRIES_HELD_IDLE = 16
 # An older part of an index that was searched in its file this often is read into memory while its
 # segment is open, as long as all such memory is below the bound.
 INDEX_MISSES_BEFORE_LOAD = 4
@@ -627,7 +627,7 @@ MANIFEST_BYTES_MAX = 256 * MIB
 PIECE_BYTES = 128 * MIB
 PIECE_BYTES_MIN = 64 * KIB
 SCAN_CHUNK_BYTES = 4 * MIB
-SOUNDNESS_CHUNK_BYTES = 8 * MIB
+INTEGRITY_CHUNK_BYTES = 8 * MIB
 # A check of a segment: bytes per read, so that CRC and hash find them in the processor's cache;
 # damages that are reported separately, all later ones are one; bytes per step.
 SEGMENT_CHECK_PIECE_BYTES = 256 * KIB

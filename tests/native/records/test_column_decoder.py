@@ -1,4 +1,4 @@
-"""The decoder itself, under an unfold that does what no library of ours does."""
+"""The decoder itself, under an decompress that does what no library of ours does."""
 
 import itertools
 import struct
@@ -18,7 +18,7 @@ Decompress = Callable[[int, memoryview, memoryview], int]
 
 
 def decode(data: Any, decompress: Decompress, **options: Any) -> Columns:
-    """Return all columns; compressed batches are unfolded by the given function."""
+    """Return all columns; compressed batches are decompressed by the given function."""
     options.setdefault("bytes_max", 1 << 20)
     return Columns(*decode_columns(data, COLUMN_NAMES, decompress, **options))
 
@@ -43,7 +43,7 @@ def compressed(parts: list[Record], base_offset: int = 0) -> bytes:
     return header.encode(payload)
 
 
-# ---- what unfold is given, and what it may do ----------------------------------------------------
+# ---- what decompress is given, and what it may do ------------------------------------------------
 
 
 def test_decompress_is_given_the_codec_the_records_and_memory_to_write_to() -> None:

@@ -273,7 +273,7 @@ def test_a_stream_that_has_ended_is_left_alone(streaming: Streaming, client: Cli
 
     stream.end(b"again", is_last=True)
     stream.resume_at(7)
-    stream.unfold(b"", b"")
+    stream.decompress(b"", b"")
     streaming.append(records(1))
 
     assert client.frames() == [framed(b"the end")]
@@ -376,7 +376,7 @@ def test_who_fails_to_take_note_loses_the_connection(
     streaming.open(client)
 
     assert client.is_closed
-    assert streaming.told == ["folded", "closed"]
+    assert streaming.told == ["compressed", "closed"]
     assert "a notification failed" in caplog.text
 
 

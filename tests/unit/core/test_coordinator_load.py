@@ -143,7 +143,7 @@ def test_a_batch_that_cannot_be_read_is_counted_whole_and_its_neighbours_are_rep
 def test_what_was_replayed_before_a_batch_that_cannot_be_read_is_not_replayed_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Chunks are unfolded one after the other, each when the one before it is replayed."""
+    """Chunks are decompressed one after the other, each when the one before it is replayed."""
     machine = Machine()
     names = [f"{number:05}" for number in range(20_000)]
     large = batch(*names)

@@ -187,7 +187,7 @@ def folders(path: Path) -> list[str]:
 async def restarted(fakes: NativeBroker, path: Path) -> None:
     """Load what is there, and wait until all deletes are finished."""
     fakes.topics.load()
-    fakes.deletions.remove(fakes.partitions.set_strays_aside())
+    fakes.deletions.remove(fakes.partitions.rename_strays())
     while fakes.native_store.scan(metadata.DELETED_TOPICS)[0] or any(
         name.endswith("-delete") for name in folders(path)
     ):

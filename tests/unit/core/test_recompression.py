@@ -259,7 +259,7 @@ def test_only_so_many_bytes_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_batch_that_is_refused_makes_room_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    bad = forged(records(b"k"), 1, b"nothing that unfolds")
+    bad = forged(records(b"k"), 1, b"nothing that decompresses")
     preparation = prepare(topic(compression_type="zstd"), bad)
     assert preparation is not None
     monkeypatch.setattr("broker.core.recompression.RECOMPRESSION_WAITING_BYTES_MAX", len(bad) + 1)

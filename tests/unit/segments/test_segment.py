@@ -381,13 +381,13 @@ def test_an_index_that_came_to_know_of_batches_since_is_no_sign_of_damage(
     whole = file.read_bytes()
     overwrite(file, 5 * len(BATCH), bytes(len(whole) - 5 * len(BATCH)))  # not written yet
     with Segment(file) as segment:
-        look = segment._has_batches_behind
+        look = segment._has_batches_after
 
         def write_and_look(position: int) -> bool:
             overwrite(file, 0, whole)
             return look(position)
 
-        monkeypatch.setattr(segment, "_has_batches_behind", write_and_look)
+        monkeypatch.setattr(segment, "_has_batches_after", write_and_look)
 
         assert content(segment) == whole
 

@@ -109,7 +109,7 @@ class Streams:
         reader = self._readers[stream]
         if event == "closed":
             self._remove(stream, reader)
-        elif event == "folded":
+        elif event == "compressed":
             self._read_compressed(stream, reader)
         elif event == "out of range":
             log = stream.log
@@ -184,7 +184,7 @@ class Streams:
                 self._close(stream, "error", is_last=False)
         else:
             self._evict_decompressed(stream, len(records))
-            stream.unfold(batch, records)
+            stream.decompress(batch, records)
 
     def _evict_decompressed(self, stream: CursusStream, size: int) -> None:
         """Drop decompressed records of other streams, oldest first, to stay within the limit.
@@ -192,14 +192,14 @@ class Streams:
         A stream whose records are dropped decompresses the batch again once it can send more.
         """
         self._decompressed.pop(stream, None)
-        held = {each: each.unfolded_bytes for each in self._decompressed}
+        held = {each: each.decompressed_bytes for each in self._decompressed}
         self._decompressed = {each: None for each, has in held.items() if has > 0}
         over = sum(held.values()) + size - CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX
         for each in tuple(self._decompressed):
             if over <= 0:
                 break
             over -= held[each]
-            each.drop_unfolded()
+            each.drop_decompressed()
             del self._decompressed[each]
         if stream.is_open:
             self._decompressed[stream] = None

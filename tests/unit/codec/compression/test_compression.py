@@ -1,4 +1,4 @@
-"""Bytes folded and unfolded by Kafka's codecs, the latter never further than allowed."""
+"""Bytes folded and decompressed by Kafka's codecs, the latter never further than allowed."""
 
 import array
 import subprocess

@@ -122,7 +122,7 @@ for codec, path in zip(inputs[::2], inputs[1::2]):
                 compression.decompress(int(codec), data, int(size_max))
             else:
                 compression.decompress_into(int(codec), data, bytearray(int(size_max)))
-            print("unfolded")
+            print("decompressed")
         except CodecError as error:
             print(type(error).__name__)
 """

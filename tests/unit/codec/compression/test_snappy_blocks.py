@@ -86,9 +86,9 @@ def test_a_size_that_so_few_bytes_cannot_decompress_to_is_refused_before_it_is_h
 ) -> None:
     data = size + b"x" * 20
 
-    with pytest.raises(Truncated, match="bytes of a block that unfolds to"):
+    with pytest.raises(Truncated, match="bytes of a block that decompresses to"):
         compression.decompress(2, data, 1 << 32)
-    with pytest.raises(Truncated, match="bytes of a block that unfolds to"):
+    with pytest.raises(Truncated, match="bytes of a block that decompresses to"):
         compression.decompress_into(2, data, bytearray(100))
 
 

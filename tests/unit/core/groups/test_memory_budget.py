@@ -30,7 +30,9 @@ def test_groups_of_different_partitions_share_one_budget(loop: asyncio.AbstractE
             ManualClock(),
             lambda _: None,
         ),
-        settings=GroupSettings(initial_rebalance_delay_ms=0, memory_bytes_max=6 * limits.GROUP_BYTES),
+        settings=GroupSettings(
+            initial_rebalance_delay_ms=0, memory_bytes_max=6 * limits.GROUP_BYTES
+        ),
     )
 
     def join(group: str) -> ErrorCode:

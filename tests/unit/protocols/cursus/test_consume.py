@@ -41,7 +41,7 @@ class Broker:
 
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Broker:
-    """Batches that unfold to more than 17 MiB cannot be read."""
+    """Batches that decompress to more than 17 MiB cannot be read."""
     monkeypatch.setattr(reading, "READ_DECOMPRESSED_BYTES_MAX", 17 << 20)
     return Broker(tmp_path)
 

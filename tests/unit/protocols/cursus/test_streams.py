@@ -1,4 +1,4 @@
-"""Open streams: what becomes of compressed batches, and of what they unfold to."""
+"""Open streams: what becomes of compressed batches, and of what they decompress to."""
 
 import asyncio
 from collections.abc import Callable
@@ -75,7 +75,7 @@ class Fakes:
         self.streams.add(cast("CursusStream", stream), reader)
         return stream
 
-    def tell(self, stream: Stream, what: str = "folded") -> None:
+    def tell(self, stream: Stream, what: str = "compressed") -> None:
         self.streams.on_event(cast("CursusStream", stream), what)
 
 
@@ -157,7 +157,7 @@ def test_streams_together_hold_no_more_decompressed_than_they_may(
 ) -> None:
     async def play() -> None:
         monkeypatch.setattr(
-            streams_module, "CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX", 2 * UNFOLDED_BYTES
+            streams_module, "CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX", 2 * DECOMPRESSED_BYTES
         )
         fakes = Fakes()
         opened = [fakes.open() for _ in range(4)]
@@ -176,7 +176,7 @@ def test_who_has_sent_what_was_decompressed_leaves_room_for_others(
 ) -> None:
     async def play() -> None:
         monkeypatch.setattr(
-            streams_module, "CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX", 2 * UNFOLDED_BYTES
+            streams_module, "CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX", 2 * DECOMPRESSED_BYTES
         )
         fakes = Fakes()
         first, second, third = (fakes.open() for _ in range(3))
@@ -184,7 +184,7 @@ def test_who_has_sent_what_was_decompressed_leaves_room_for_others(
             fakes.tell(stream)
             await settle()
 
-        second.unfolded_bytes = 0
+        second.decompressed_bytes = 0
         fakes.tell(third)
         await settle()
 

@@ -178,7 +178,7 @@ def test_a_producer_cannot_say_when_its_messages_were_appended(broker: FakeBroke
     compressed = wrapper(plain, GZIP, attributes=GZIP | LOG_APPEND_TIME)
     plain[1].attributes = LOG_APPEND_TIME
 
-    for data in (folded, message_set(plain)):
+    for data in (compressed, message_set(plain)):
         assert produce(broker, 2, data)["error_code"] == INVALID_TIMESTAMP
 
 
@@ -288,7 +288,7 @@ def test_what_is_no_sound_set_is_corrupt_and_nothing_of_it_is_stored(
 @magics
 @pytest.mark.parametrize("codec", [ZSTD, 5, 7])
 def test_no_old_message_is_compressed_with_zstd(broker: FakeBroker, magic: int, codec: int) -> None:
-    message = Message(value=b"folded", magic=magic, attributes=codec)
+    message = Message(value=b"compressed", magic=magic, attributes=codec)
 
     assert produce(broker, 2, message.encode())["error_code"] == 76
 
@@ -337,7 +337,7 @@ def test_storage_errors_are_told_as_a_leader_that_has_moved(broker: FakeBroker) 
 
 
 @old_versions
-@pytest.mark.parametrize("records", [PLAIN.encode(), FOLDED])
+@pytest.mark.parametrize("records", [PLAIN.encode(), COMPRESSED])
 def test_acks_0_is_never_answered(broker: FakeBroker, version: int, records: bytes) -> None:
     assert broker.ask(0, version, acks=0, topic_data=data_of(records)) is None
     assert broker.log("a").log_end_offset == 1
@@ -353,7 +353,9 @@ def test_an_error_with_acks_0_closes_the_connection(
 
 
 def test_one_refused_partition_does_not_hold_up_others(broker: FakeBroker) -> None:
-    topic_data = data_of(cut(FOLDED)) + data_of(FOLDED, index=1) + data_of(PLAIN.encode(), index=2)
+    topic_data = (
+        data_of(cut(COMPRESSED)) + data_of(COMPRESSED, index=1) + data_of(PLAIN.encode(), index=2)
+    )
     partitions = [each["partition_data"][0] for each in topic_data]
 
     answer = only(

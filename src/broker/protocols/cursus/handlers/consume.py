@@ -200,7 +200,7 @@ async def _read(request: Request, source: _Source, wanted: _Wanted, frame: Cursu
         found: str | Unreadable = frame.read(
             log, offset, source.end, is_committed=wanted.is_committed
         )
-        if found == "folded":
+        if found == "compressed":
             found = await _decompress(request, source, frame)
         if found != "open":
             break
