@@ -207,7 +207,7 @@ def test_compressed_batches_of_others_are_among_the_plain_ones(
     assert payloads(found) == [b"before", b"0", b"1", b"2", b"behind"]
 
 
-def test_more_decompressed_records_than_may_be_unsent_come_all(
+def test_more_unfolded_records_than_may_be_unsent_come_all(
     cursus: CursusClient, wire: WireClient, topic: str
 ) -> None:
     rows = [(None, b"%d" % number + bytes(10_000)) for number in range(600)]
@@ -222,7 +222,7 @@ def test_more_decompressed_records_than_may_be_unsent_come_all(
     assert offsets == list(range(len(rows)))
 
 
-def test_what_cannot_be_decompressed_is_stepped_over_and_logged(
+def test_what_cannot_be_unfolded_is_stepped_over_and_logged(
     start_broker: StartBroker,
 ) -> None:
     broker = start_broker()
@@ -645,7 +645,7 @@ def test_peers_that_never_read_take_little_memory(start_broker: StartBroker) -> 
         )
 
 
-def test_peers_that_never_read_share_what_is_kept_of_decompressed_batches(
+def test_peers_that_never_read_share_what_is_kept_of_unfolded_batches(
     start_broker: StartBroker,
 ) -> None:
     broker = start_broker()

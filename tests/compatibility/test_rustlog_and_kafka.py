@@ -89,7 +89,7 @@ def test_a_batch_that_was_compressed_well_is_read(
     assert client.read_all(topic) == dict(enumerate(values))
 
 
-def test_what_decompresses_too_far_is_told_with_its_offset_and_what_comes_before_it_is_read(
+def test_what_unfolds_too_far_is_told_with_its_offset_and_what_comes_before_it_is_read(
     start_broker: Callable[..., BrokerProcess],
 ) -> None:
     broker = start_broker()

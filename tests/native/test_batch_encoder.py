@@ -101,7 +101,7 @@ def test_rows_cannot_come_back_into_the_encoder() -> None:
                 lambda: encoder.append_columns(ColumnSource(1)),
                 encoder.finish,
             ):
-                with pytest.raises(RuntimeError, match="at work") as refused:
+                with pytest.raises(RuntimeError, match="already in use") as refused:
                     use()
                 refusals.append(refused)
             return iter([(b"h", b"1")])

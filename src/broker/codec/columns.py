@@ -35,7 +35,7 @@ class Columns:
     Attributes:
         data: what the spans index: the input, or memory that its batches were unfolded to.
         end: the position in the input behind the last whole batch; what follows was cut short.
-        arrays: every array there is by name, see `names`; "unfolded" is `data` where it is ours.
+        arrays: every array there is by name, see `names`; "decompressed" is `data` where it is ours.
         arrow_memory: what to_arrow wrote to last, by column: taken over by `reuse`.
     """
 

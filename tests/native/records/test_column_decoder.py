@@ -46,7 +46,7 @@ def compressed(parts: list[Record], base_offset: int = 0) -> bytes:
 # ---- what decompress is given, and what it may do ------------------------------------------------
 
 
-def test_decompress_is_given_the_codec_the_records_and_memory_to_write_to() -> None:
+def test_unfold_is_given_the_codec_the_records_and_memory_to_write_to() -> None:
     seen: list[tuple[int, bytes, bool, bool]] = []
 
     def decompress(codec: int, data: memoryview, output: memoryview) -> int:
@@ -60,12 +60,12 @@ def test_decompress_is_given_the_codec_the_records_and_memory_to_write_to() -> N
 
 
 @pytest.mark.parametrize("count", [-1, -(2**31), 1 << 40])
-def test_a_size_that_decompress_cannot_have_written_is_an_error_of_ours(count: int) -> None:
+def test_a_size_that_unfold_cannot_have_written_is_an_error_of_ours(count: int) -> None:
     with pytest.raises((SystemError, OverflowError)):
         decode(compressed([record(0)]), lambda *_: count)
 
 
-def test_what_decompress_raises_has_the_position_of_the_batch() -> None:
+def test_what_unfold_raises_has_the_position_of_the_batch() -> None:
     def decompress(*_: object) -> int:
         raise Unsupported("not today", 5)
 
@@ -98,7 +98,7 @@ def test_memory_doubles_until_a_batch_fits_or_the_limit_is_reached() -> None:
     assert all(after > before for before, after in itertools.pairwise(rooms))
 
 
-def test_batches_that_were_decompressed_before_stay_when_memory_moves() -> None:
+def test_batches_that_were_unfolded_before_stay_when_memory_moves() -> None:
     parts = [[Record(0, 0, b"%d" % i, bytes([i]) * 1000, [(b"h", b"%d" % i)])] for i in range(50)]
     content = b"".join(compressed(part, i) for i, part in enumerate(parts))
     calls = 0
@@ -229,7 +229,7 @@ def test_spans_reach_as_far_as_31_bits() -> None:
     assert min(numbers(columns, "header_value_start")) > 2 * GIB - 500
 
 
-def test_what_is_decompressed_stays_below_2_gib() -> None:
+def test_what_is_unfolded_stays_below_2_gib() -> None:
     first = Header(attributes=1).encode(b"huge")
 
     with pytest.raises(LimitExceeded) as caught:

@@ -383,7 +383,7 @@ def test_any_bytes_are_refused_or_cut_short(data: st.DataObject) -> None:
     assert len(kept) <= len(content) + 100
 
 
-def test_a_batch_that_decompresses_beyond_the_bound_is_refused() -> None:
+def test_a_batch_that_unfolds_beyond_the_bound_is_refused() -> None:
     bomb = encoded(batch([record(0, b"a", bytes(2 << 20))], attributes=ZSTD))
 
     with pytest.raises(LimitExceeded, match="more than the 1048576 bytes allowed"):

@@ -197,7 +197,7 @@ def test_a_record_that_fits_no_frame_is_told_and_stepped_over_by_the_caller(logs
     assert [each.offset for each in messages_of(frame)] == [1]
 
 
-def test_a_compressed_batch_is_left_to_who_can_decompress_it(logs: Logs, log: PartitionLog) -> None:
+def test_a_compressed_batch_is_left_to_who_can_unfold_it(logs: Logs, log: PartitionLog) -> None:
     put(logs, log, records(2))
     plain = records(3)[HEADER:]
     compressed = batch_of([(None, b"x", [])] * 3, NOW_MS)
@@ -213,7 +213,7 @@ def test_a_compressed_batch_is_left_to_who_can_decompress_it(logs: Logs, log: Pa
     assert [each.offset for each in messages_of(frame)] == [0, 1, 3, 4, 5]
 
 
-def test_what_does_not_decompress_to_records_is_unreadable(logs: Logs, log: PartitionLog) -> None:
+def test_what_does_not_unfold_to_records_is_unreadable(logs: Logs, log: PartitionLog) -> None:
     body = records(3)
     put(logs, log, body)
     frame = new_frame()

@@ -181,7 +181,7 @@ def test_records_that_are_long_in_frames_are_not_queued_all_at_once(
     assert read_all(streaming, client, 40_000) == list(range(40_000))
 
 
-def test_what_was_decompressed_can_be_dropped_and_is_asked_for_again(
+def test_what_was_unfolded_can_be_dropped_and_is_asked_for_again(
     streaming: Streaming, client: Client
 ) -> None:
     plain = records(900, size=1000)[61:]
@@ -320,7 +320,7 @@ def test_what_is_told_stops_it_until_it_is_said_where_to_go_on(
     assert offsets_of(client.frames()) == [4, 5]
 
 
-def test_decompressed_records_come_between_the_others(streaming: Streaming, client: Client) -> None:
+def test_unfolded_records_come_between_the_others(streaming: Streaming, client: Client) -> None:
     plain = records(3)[61:]
     streaming.on_told = lambda stream, what: (
         stream.decompress(streaming.log.read(1, 1), plain) if what == "compressed" else None

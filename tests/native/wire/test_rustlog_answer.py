@@ -120,7 +120,7 @@ def test_a_binary_answer_that_begins_in_a_gap_has_the_first_offset_there_is() ->
 
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
-def test_compressed_records_come_decompressed(compression: str) -> None:
+def test_compressed_records_come_unfolded(compression: str) -> None:
     data = batch([b"a" * 500, b"b"], compression=compression)
     answer = FetchAnswerWriter(0, 1 << 20, is_json=False)
     answer.add(data, decompress(data[22] & 7, data[HEADER:], 1 << 20))

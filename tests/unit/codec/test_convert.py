@@ -311,7 +311,7 @@ def test_a_message_cut_short_at_the_end_is_left_out() -> None:
 
 
 @magics
-def test_what_decompresses_is_bounded_over_all_batches(magic: Magic) -> None:
+def test_what_unfolds_is_bounded_over_all_batches(magic: Magic) -> None:
     batches = [
         encode([b"\0" * 10_000] * 2, compression="gzip", base_offset=2 * place)[0]
         for place in range(3)

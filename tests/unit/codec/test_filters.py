@@ -108,7 +108,7 @@ def test_the_end_is_that_of_the_input_whatever_is_kept() -> None:
     assert (len(columns), columns.end) == (0, len(LOG))
 
 
-def test_a_batch_outside_of_the_bounds_is_not_decompressed_and_its_crc_not_computed() -> None:
+def test_a_batch_outside_of_the_bounds_is_not_unfolded_and_its_crc_not_computed() -> None:
     damaged = some(3, 10, codec=GZIP, crc=7)
 
     assert offsets(some(3) + damaged, max_offset=9) == [0, 1, 2]
@@ -312,7 +312,7 @@ def test_a_marker_is_told_by_the_type_in_its_key(key: bytes | None) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_compressed_batches_of_aborted_transactions_are_not_decompressed(codec: int) -> None:
+def test_compressed_batches_of_aborted_transactions_are_not_unfolded(codec: int) -> None:
     data = some(50, 0, codec=codec, producer_id=1, attributes=TRANSACTIONAL)
 
     assert offsets(data + some(1, 50, codec=codec), aborted=[(1, 0)], bytes_max=100) == [50]

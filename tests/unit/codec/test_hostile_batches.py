@@ -337,9 +337,7 @@ def test_a_count_or_length_that_lies_takes_no_memory(name: str, call: str) -> No
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("call", [COLUMNS_CALL, RECORDS_CALL])
-def test_a_batch_that_decompresses_beyond_the_limit_takes_no_more_memory(
-    codec: int, call: str
-) -> None:
+def test_a_batch_that_unfolds_beyond_the_limit_takes_no_more_memory(codec: int, call: str) -> None:
     content = record(0, None, bytes(64 * MIB)).encode()
     data = Header(attributes=codec).encode(compression.compress(codec, content))
 
@@ -348,7 +346,7 @@ def test_a_batch_that_decompresses_beyond_the_limit_takes_no_more_memory(
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4])
-def test_a_message_that_decompresses_beyond_the_limit_takes_no_more_memory(codec: int) -> None:
+def test_a_message_that_unfolds_beyond_the_limit_takes_no_more_memory(codec: int) -> None:
     data = wrapper([Message(0, None, bytes(64 * MIB))], codec)
 
     assert within(32 * MIB, data, COLUMNS_CALL) == "LimitExceeded"
@@ -409,7 +407,7 @@ def test_batches_that_are_not_compressed_are_not_limited() -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("ratio", [10, 17, 1000])
-def test_what_decompresses_far_is_decompressed_all_the_same(codec: int, ratio: int) -> None:
+def test_what_unfolds_far_is_unfolded_all_the_same(codec: int, ratio: int) -> None:
     value = random.Random(1).randbytes(100) * ratio
     data = some(3) + batch([record(0, None, value)] * 3, 3, codec=codec) + some(3, 6)
 

@@ -234,7 +234,7 @@ def test_without_the_check_a_wrong_crc_is_no_fault() -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_chunk_may_decompress_so_far_and_no_further(codec: int) -> None:
+def test_a_chunk_may_unfold_so_far_and_no_further(codec: int) -> None:
     data = batch(LARGE, codec=codec)
     size = len(batch(LARGE)) - 61
 

@@ -73,7 +73,7 @@ def test_memory_that_nobody_looks_at_is_taken_over(names: list[str]) -> None:
     assert [address(columns, name) for name in columns.names] == places
 
 
-def test_memory_that_compressed_batches_were_decompressed_to_is_taken_over() -> None:
+def test_memory_that_compressed_batches_were_unfolded_to_is_taken_over() -> None:
     data = some(500, codec=GZIP)
     before = decode_columns(data)
     place = np.asarray(before.data).__array_interface__["data"][0]

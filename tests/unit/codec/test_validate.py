@@ -109,7 +109,7 @@ def test_no_changed_byte_under_the_crc_is_valid(place: int, change: int, codec: 
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_batch_may_decompress_so_far_and_no_further(codec: int) -> None:
+def test_a_batch_may_unfold_so_far_and_no_further(codec: int) -> None:
     data = batch([record(0, None, b"v" * 10_000)], codec=codec)
 
     assert validate(data, bytes_max=10_100) == 1

@@ -151,14 +151,14 @@ def test_what_a_producer_commits_after_an_abort_is_read(partition: Partition) ->
     assert read(partition, 0) == [(2, b"kept")]
 
 
-def test_a_batch_that_decompresses_to_much_is_read_beside_the_loop(partition: Partition) -> None:
+def test_a_batch_that_unfolds_to_much_is_read_beside_the_loop(partition: Partition) -> None:
     value = bytes(30 << 20)
     partition.append(b"a", value, b"c", codec="zstd")
 
     assert read(partition, 1) == [(1, value), (2, b"c")]
 
 
-def test_a_batch_that_decompresses_to_more_than_the_limit_is_stepped_over_and_told(
+def test_a_batch_that_unfolds_to_more_than_the_limit_is_stepped_over_and_told(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "READ_DECOMPRESSED_BYTES_MAX", 17 << 20)

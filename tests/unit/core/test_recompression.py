@@ -155,14 +155,14 @@ def test_what_the_append_refuses_is_left_to_it(batch: bytes) -> None:
     assert prepare(topic(compression_type="gzip"), batch) is None
 
 
-def test_a_batch_above_the_topics_size_is_not_decompressed() -> None:
+def test_a_batch_above_the_topics_size_is_not_unfolded() -> None:
     config = topic(compression_type="gzip", max_message_bytes="100")
 
     assert prepare(config, records(b"k")) is None
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-def test_records_that_cannot_be_decompressed_are_refused_as_kafka_does(codec: str) -> None:
+def test_records_that_cannot_be_unfolded_are_refused_as_kafka_does(codec: str) -> None:
     batch = forged(records(b"k"), BY_NAME[codec].number, b"\xffnothing of the kind" * 9)
 
     error = refusal(topic(compression_type="uncompressed"), batch)
@@ -171,7 +171,7 @@ def test_records_that_cannot_be_decompressed_are_refused_as_kafka_does(codec: st
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-def test_decompressed_bytes_that_are_no_records_are_invalid(codec: str) -> None:
+def test_unfolded_bytes_that_are_no_records_are_invalid(codec: str) -> None:
     number = BY_NAME[codec].number
     batch = forged(records(b"k"), number, compression.compress(number, b"no record, this"))
 
@@ -179,7 +179,7 @@ def test_decompressed_bytes_that_are_no_records_are_invalid(codec: str) -> None:
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-def test_a_batch_that_decompresses_without_end_is_too_large(codec: str) -> None:
+def test_a_batch_that_unfolds_without_end_is_too_large(codec: str) -> None:
     number = BY_NAME[codec].number
     bomb = forged(records(b"k"), number, compression.compress(number, bytes(17 << 20)))
 

@@ -8,7 +8,7 @@ def test_a_frame_always_has_room_for_the_largest_batch() -> None:
     assert limits.frame_bytes_max(limits.MIB, 8 * limits.MIB) == 9 * limits.MIB
 
 
-def test_a_batch_may_decompress_to_four_times_the_largest_message() -> None:
+def test_a_batch_may_unfold_to_four_times_the_largest_message() -> None:
     assert limits.decompressed_bytes_max(limits.MIB) == 16 * limits.MIB
     assert limits.decompressed_bytes_max(8 * limits.MIB) == 32 * limits.MIB
 

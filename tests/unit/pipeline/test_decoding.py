@@ -97,7 +97,7 @@ def test_compressed_batches_are_decoded_some_at_a_time(compression: str) -> None
     assert offsets(data) == list(range(20 * (count if compression in {"snappy", "lz4"} else 40)))
 
 
-def test_batches_that_decompress_to_too_much_at_once_are_decoded_one_by_one(
+def test_batches_that_unfold_to_too_much_at_once_are_decoded_one_by_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     decode = codec.decode_columns
@@ -114,7 +114,7 @@ def test_batches_that_decompress_to_too_much_at_once_are_decoded_one_by_one(
     assert len(calls) > 4
 
 
-def test_a_single_batch_that_decompresses_to_too_much_is_told_with_its_place(
+def test_a_single_batch_that_unfolds_to_too_much_is_told_with_its_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     decode = codec.decode_columns

@@ -199,7 +199,7 @@ def test_no_store_is_made_where_partitions_are(tmp_path: Path, is_there: bool) -
     if is_there:
         path.write_bytes(b"")
 
-    with pytest.raises(DataDirError, match=r"1 partitions \(orders-0 is one.*restore it"):
+    with pytest.raises(DataDirError, match=r"1 partitions \(such as orders-0.*restore it"):
         SqliteMetaStore(path)
 
     assert path.exists() == is_there

@@ -26,7 +26,7 @@ def compressed(name: str, content: bytes = CONTENT) -> tuple[int, bytes]:
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("size", [1, 100, 32_768, 65_536, 65_537, 300_000])
 @pytest.mark.parametrize("name", COMPRESSORS)
-def test_what_was_compressed_is_decompressed(name: str, size: int) -> None:
+def test_what_was_folded_is_unfolded(name: str, size: int) -> None:
     content = text(size)
     codec, data = compressed(name, content)
     output = bytearray(size)
@@ -38,7 +38,7 @@ def test_what_was_compressed_is_decompressed(name: str, size: int) -> None:
 
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("name", COMPRESSORS)
-def test_an_empty_content_is_decompressed_even_where_nothing_is_allowed(name: str) -> None:
+def test_an_empty_content_is_unfolded_even_where_nothing_is_allowed(name: str) -> None:
     codec, data = compressed(name, b"")
 
     assert compression.decompress(codec, data, 0) == b""

@@ -99,7 +99,7 @@ def test_the_broken_header_checksum_takes_the_magic_in() -> None:
 @pytest.mark.parametrize("broken", [True, False])
 @pytest.mark.parametrize("sized", [True, False])
 @pytest.mark.parametrize("block_size", [4, 5, 6, 7])
-def test_frames_of_every_kind_are_decompressed(
+def test_frames_of_every_kind_are_unfolded(
     *, linked: bool, checksums: bool, broken: bool, sized: bool, block_size: int
 ) -> None:
     content = text(600_000)
@@ -143,7 +143,7 @@ def test_frames_one_after_the_other_are_one_content_and_some_are_skipped() -> No
         decompress_lz4(SKIPPED[:7])
 
 
-def test_a_block_that_decompresses_to_nothing_is_legal() -> None:
+def test_a_block_that_unfolds_to_nothing_is_legal() -> None:
     nothing = b"\x01\x00\x00\x00\x00"
 
     assert decompress_lz4(HEADER + nothing + stored(b"x") + nothing + END) == b"x"

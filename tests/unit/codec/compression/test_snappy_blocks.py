@@ -81,7 +81,7 @@ def test_a_damaged_block_is_named_by_its_position() -> None:
 
 
 @pytest.mark.parametrize("size", [b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x40"])
-def test_a_size_that_so_few_bytes_cannot_decompress_to_is_refused_before_it_is_held(
+def test_a_size_that_so_few_bytes_cannot_unfold_to_is_refused_before_it_is_held(
     size: bytes,
 ) -> None:
     data = size + b"x" * 20

@@ -52,7 +52,7 @@ def test_what_is_written_says_how_large_its_content_is() -> None:
     assert not zstandard.get_frame_parameters(data).has_checksum
 
 
-def test_what_javas_class_writes_is_decompressed() -> None:
+def test_what_javas_class_writes_is_unfolded() -> None:
     """The bytes are those of Kafka 4.4's own class at levels 3 and 22: windows of 2 and 128 MiB."""
     for at_level in ("0058", "0088"):
         java = MAGIC + bytes.fromhex(at_level + "280000 68656c6c6f 010000")
@@ -63,7 +63,7 @@ def test_what_javas_class_writes_is_decompressed() -> None:
 @pytest.mark.parametrize("size", [1, 200, 10_000, 200_000])
 @pytest.mark.parametrize("checksum", [True, False])
 @pytest.mark.parametrize("sized", [True, False])
-def test_frames_of_every_kind_are_decompressed(size: int, *, checksum: bool, sized: bool) -> None:
+def test_frames_of_every_kind_are_unfolded(size: int, *, checksum: bool, sized: bool) -> None:
     content = text(size)
     compressor = zstandard.ZstdCompressor(write_checksum=checksum, write_content_size=sized)
 
@@ -80,7 +80,7 @@ def test_frames_one_after_the_other_are_one_content_and_some_are_skipped() -> No
             decompress_zstd(SKIPPED[:size])
 
 
-def test_blocks_of_every_kind_are_decompressed() -> None:
+def test_blocks_of_every_kind_are_unfolded() -> None:
     blocks = raw(b"raw", last=False) + repeated(b"x", 70_000, last=False) + raw(b"")
 
     assert decompress_zstd(header(0, WINDOW_1_MIB) + blocks) == b"raw" + b"x" * 70_000

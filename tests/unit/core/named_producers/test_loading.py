@@ -31,7 +31,7 @@ def test_a_producer_goes_on_behind_a_damaged_batch(
     assert "batch not read for its named producers: offset=2" in caplog.text
 
 
-def test_a_producer_goes_on_behind_a_batch_that_decompresses_too_far(
+def test_a_producer_goes_on_behind_a_batch_that_unfolds_too_far(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "READ_DECOMPRESSED_BYTES_MAX", 17 << 20)

@@ -58,7 +58,7 @@ def test_so_is_one_in_an_envelope(codec: str) -> None:
     assert isinstance(read_now(envelope(inner, "t")), CursusBatch)
 
 
-def test_a_large_batch_is_decompressed_beside_the_loop() -> None:
+def test_a_large_batch_is_unfolded_beside_the_loop() -> None:
     large = batch("t", 0, [Message(bytes(1000))] * 1000)
     assert len(large) > CURSUS_DECOMPRESSED_ON_LOOP_BYTES_MAX
 
@@ -98,13 +98,13 @@ def test_what_is_nothing_is_told_so(body: bytes, reason: str) -> None:
 
 
 @pytest.mark.parametrize("codec", ["gzip", "xerial", "lz4", "zstd"])
-def test_what_cannot_be_decompressed_is_told_so(codec: str) -> None:
+def test_what_cannot_be_unfolded_is_told_so(codec: str) -> None:
     compressed = COMPRESSORS[codec](BATCH)
 
     assert refusal(compressed[: len(compressed) // 2]).startswith("ERROR: decode_failed reason=")
 
 
-def test_a_bomb_is_not_decompressed() -> None:
+def test_a_bomb_is_not_unfolded() -> None:
     bomb = gzip.compress(bytes(CURSUS_FRAME_BYTES_MAX + 1), 1)
 
     assert refusal(bomb).startswith("ERROR: decode_failed reason=")
