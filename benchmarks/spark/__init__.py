@@ -1,1 +1,1 @@
-"""Topics in Spark beside what Spark can take at all, and beside Spark's own Kafka source."""
+"""Topics in Spark, compared with Arrow batches from memory and with Spark's own Kafka source."""

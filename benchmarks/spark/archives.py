@@ -1,6 +1,6 @@
-"""Topics into Parquet files: by Spark's writer over both sources, and by our own job.
+"""Topics to Parquet files: by Spark's writer from both sources, and by the archive job.
 
-All of them compress with zstd.
+All compress with zstd.
 """
 
 import shutil
@@ -10,34 +10,34 @@ from functools import partial
 
 from benchmarks.end_to_end.targets import BenchmarkError
 from benchmarks.spark import reads
-from benchmarks.spark.rows import OURS, Job, Place, Row
+from benchmarks.spark.rows import OURS, Environment, Job, Row
 from broker import pipeline
 
 
-def rows(place: Place) -> Iterator[Row]:
-    """Yield every way to a table."""
-    records = place.records["small"]
-    yield Row("Parquet", records, partial(_spark_writes, place, is_stock=False))
-    yield Row("archive", records, partial(_we_write, place))
-    if place.has_stock:
-        yield Row("stock Parquet", records, partial(_spark_writes, place, is_stock=True))
+def rows(environment: Environment) -> Iterator[Row]:
+    """Yield a row for each way to write a table."""
+    records = environment.records["small"]
+    yield Row("Parquet", records, partial(_spark_writes, environment, is_stock=False))
+    yield Row("archive", records, partial(_we_write, environment))
+    if environment.has_stock:
+        yield Row("stock Parquet", records, partial(_spark_writes, environment, is_stock=True))
 
 
 @contextmanager
-def _spark_writes(place: Place, *, is_stock: bool) -> Iterator[Job]:
-    folder, records = place.folder / "parquet", place.records["small"]
+def _spark_writes(environment: Environment, *, is_stock: bool) -> Iterator[Job]:
+    folder, records = environment.folder / "parquet", environment.records["small"]
     if is_stock:
-        frame = reads.stock(place, "small", OURS)
+        frame = reads.stock(environment, "small", OURS)
     else:
-        options = place.options(OURS) | {"subscribe": "small"}
-        frame = place.spark.read.format(OURS).options(**options).load()
+        options = environment.options(OURS) | {"subscribe": "small"}
+        frame = environment.spark.read.format(OURS).options(**options).load()
 
     def job() -> None:
         frame.write.option("compression", "zstd").parquet(str(folder))
 
     try:
         yield job
-        found = place.spark.read.parquet(str(folder)).count()
+        found = environment.spark.read.parquet(str(folder)).count()
         if found != records:
             raise BenchmarkError(f"{found} of {records} rows are in the Parquet files")
     finally:
@@ -45,12 +45,12 @@ def _spark_writes(place: Place, *, is_stock: bool) -> Iterator[Job]:
 
 
 @contextmanager
-def _we_write(place: Place) -> Iterator[Job]:
-    folder, records = place.folder / "archive", place.records["small"]
-    options = pipeline.ArchiveOptions(str(place.address(OURS)), "small", folder)
+def _we_write(environment: Environment) -> Iterator[Job]:
+    folder, records = environment.folder / "archive", environment.records["small"]
+    options = pipeline.ArchiveOptions(str(environment.address(OURS)), "small", folder)
 
     def job() -> None:
-        found = pipeline.archive(place.spark, options).totals["records"]
+        found = pipeline.archive(environment.spark, options).totals["records"]
         if found != records:
             raise BenchmarkError(f"{found} of {records} rows are in the archive")
 

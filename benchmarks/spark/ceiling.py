@@ -1,6 +1,6 @@
-"""What Spark can take: Arrow batches that lie in memory, with the columns of a topic.
+"""A data source with Arrow batches from memory and the columns of a topic: an upper bound.
 
-Its tasks begin as ours do, see pipeline/worker.py.
+Its tasks adjust the worker as those of our source do, see pipeline/worker.py.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from broker import codec
 from broker.pipeline.decoding import Decoder, Selection
 from broker.pipeline.schema import COLUMNS, columns_of, ddl
-from broker.pipeline.worker import Shipped, begin_task
+from broker.pipeline.worker import TaskCode, begin_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 _ROWS = 65_000
 
 
-class CeilingDataSource(Shipped, DataSource):
+class CeilingDataSource(TaskCode, DataSource):
     """Options: rows, tasks and size (of a value, in bytes)."""
 
     @classmethod
     def name(cls) -> str:
-        """Return what stands in format(...)."""
+        """Return the name for format(...)."""
         return "ceiling"
 
     def schema(self) -> str:
@@ -33,7 +33,7 @@ class CeilingDataSource(Shipped, DataSource):
         return ddl(COLUMNS)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads the columns of the schema."""
+        """Return a reader of the columns of the schema."""
         rows, tasks, size = (int(self.options[each]) for each in ("rows", "tasks", "size"))
         return _Reader(columns_of(schema), rows, tasks, size)
 

@@ -1,4 +1,4 @@
-"""Topics of a benchmark: made, filled as fast as a broker takes records, counted, deleted."""
+"""Creates, fills, counts and deletes topics of a benchmark."""
 
 import random
 from typing import Final
@@ -15,34 +15,34 @@ from broker.client.transactions import ProducerId
 from broker.model.address import Address
 
 _BATCH_BYTES: Final = 512 << 10
-_DIFFERENT: Final = 8  # batches; so a dictionary of Parquet's has no use for the values
+_DIFFERENT: Final = 8  # batches, so that Parquet's dictionary encoding does not help
 _DELETE_TOPICS_VERSION = 5
-_NOBODY: Final = ProducerId(-1, -1)
+_NO_PRODUCER_ID: Final = ProducerId(-1, -1)
 _TIMEOUT_MS: Final = 60_000
-# What a deleted topic has written must not be written back for long while others are measured.
+# Dirty pages of a deleted topic must not be written back while others are measured.
 _CONFIGS: Final = {"file.delete.delay.ms": "1000"}
 
 
 def make(address: Address, topic: str, partitions: int) -> None:
-    """Make an empty topic."""
+    """Create an empty topic."""
     create_topic(Cluster((address,)), topic, partitions, _CONFIGS)
 
 
 def fill(address: Address, topic: str, *, partitions: int, records: int, size: int) -> int:
-    """Make a topic and write records with values of so many bytes; return how many there are."""
+    """Create a topic and write records with values of `size` bytes; return their number."""
     make(address, topic, partitions)
     count = max(min(_BATCH_BYTES // (size + 10), records // partitions), 1)
     batches = _batches(size, count)
     rounds = max(records // (count * partitions), 1)
-    producer = Producer(Cluster((address,)), _NOBODY)
-    for turn in range(rounds):
+    producer = Producer(Cluster((address,)), _NO_PRODUCER_ID)
+    for number in range(rounds):
         for partition in range(partitions):
-            producer.send({(topic, partition): [batches[turn % len(batches)]]})
+            producer.send({(topic, partition): [batches[number % len(batches)]]})
     return rounds * count * partitions
 
 
 def written(address: Address, topic: str, partitions: int) -> int:
-    """Return how many offsets a topic has."""
+    """Return the number of offsets in a topic."""
     wanted = {(topic, each): LATEST for each in range(partitions)}
     return sum(each.offset for each in list_offsets(Cluster((address,)), wanted).values())
 
@@ -56,7 +56,7 @@ def delete(address: Address, topic: str) -> None:
 
 
 def _batches(size: int, count: int) -> list[bytes]:
-    """Batches of values that shrink to about half when they are compressed."""
+    """Return batches of values that compress to about half."""
     made = random.Random(9)
     found = []
     for _ in range(_DIFFERENT):

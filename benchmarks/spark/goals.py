@@ -1,4 +1,4 @@
-"""What is to be reached: figures of one row, and ratios of two rows of the same round."""
+"""The goals: bounds of figures of a row, and of ratios of two rows in the same round."""
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
@@ -10,7 +10,7 @@ from benchmarks.spark.rows import Row
 
 
 class Figure(Enum):
-    """What is compared; the texts are of figures that stand by themselves."""
+    """A compared figure; the text is its unit in goals without a second row."""
 
     SPEED = "M/s"
     SPARK = "us of Spark's processors per row"
@@ -29,7 +29,7 @@ class Figure(Enum):
 class Goal(NamedTuple):
     """A bound for a figure of a row, alone or over the same figure of another row.
 
-    Of SPEED it is the least that will do, of all others the most.
+    The bound is a minimum for SPEED and a maximum for all others.
     """
 
     row: str
@@ -38,11 +38,11 @@ class Goal(NamedTuple):
     over: str | None = None
 
     def is_met(self, value: float) -> bool:
-        """Tell whether a value will do."""
+        """Return whether a value meets the goal."""
         return value >= self.bound if self.figure is Figure.SPEED else value <= self.bound
 
     def text(self) -> str:
-        """Return the goal in words."""
+        """Return the goal as text."""
         sign = ">=" if self.figure is Figure.SPEED else "<="
         if self.over is None:
             return f"{self.row}: {sign} {self.bound:g} {self.figure.value}"
@@ -78,7 +78,7 @@ GOALS: Final = (
 
 
 class Verdict(NamedTuple):
-    """A goal and what was measured for it: median, least and greatest of the rounds."""
+    """A goal and its measured values: median, minimum and maximum of the rounds."""
 
     goal: Goal
     value: float
@@ -87,12 +87,12 @@ class Verdict(NamedTuple):
 
     @property
     def is_met(self) -> bool:
-        """Whether the median will do."""
+        """Whether the median meets the goal."""
         return self.goal.is_met(self.value)
 
 
 def verdicts(rows: Sequence[Row], costs: Mapping[str, Sequence[Cost]]) -> list[Verdict]:
-    """Judge every goal whose rows were measured."""
+    """Return the results of all goals whose rows were measured."""
     by_name = {each.name: each for each in rows if costs.get(each.name)}
     found = []
     for goal in GOALS:
@@ -103,7 +103,7 @@ def verdicts(rows: Sequence[Row], costs: Mapping[str, Sequence[Cost]]) -> list[V
             others = _values(goal.figure, by_name[goal.over], costs)
             values = [
                 one / other for one, other in zip(values, others, strict=True) if other
-            ]  # no other: so little that the clock of processors did not see it
+            ]  # zero: below the resolution of the processor clock
         if values:
             found.append(Verdict(goal, median(values), min(values), max(values)))
     return found

@@ -1,4 +1,4 @@
-"""Time of the clock and of the processors, by process, of one Spark job."""
+"""Measures the wall time and the processor time by process of a Spark job."""
 
 import os
 import time
@@ -13,9 +13,9 @@ _PARENT, _USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM = 1, 11, 12, 13, 14
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of the clock, and of processors: in the JVM, in Python, in the broker.
+    """Wall time, and processor time of the JVM, Python and the broker, in seconds.
 
-    Python's are Spark's workers and the program that measures, which is Spark's driver.
+    Python is Spark's workers and this process, which is Spark's driver.
     """
 
     seconds: float
@@ -25,17 +25,17 @@ class Cost:
 
     @property
     def spark(self) -> float:
-        """Processor seconds on Spark's side."""
+        """Processor seconds of Spark: JVM and Python."""
         return self.jvm + self.workers
 
 
 def measured(job: Callable[[], float | None], jvm: int, broker: int) -> Cost:
-    """Run a job; what it costs is told by the ids of the two processes.
+    """Run a job and return its cost.
 
     Args:
-        job: returns the seconds that count, or None when all of its time does.
-        jvm: Spark's.
-        broker: whose costs count.
+        job: returns the seconds to count, or None to count all of its time.
+        jvm: the process id of Spark's JVM.
+        broker: the process id of the broker.
     """
     before = _used(jvm, broker)
     started = time.perf_counter()
@@ -49,12 +49,12 @@ def measured(job: Callable[[], float | None], jvm: int, broker: int) -> Cost:
 
 
 class _Used(NamedTuple):
-    """Processor seconds since each process began.
+    """Processor seconds of each process since its start.
 
     Attributes:
         jvm, workers, broker: as in Cost.
-        forgotten: of `workers`, by process: what is in no sum any more when the process ends, as
-            Spark's daemons, whose children they are, have told the kernel to forget them.
+        forgotten: of `workers`, by process id: processes that ignore SIGCHLD of their children, as
+            Spark's daemons do, do not add the children's times when these end.
     """
 
     jvm: float
@@ -97,5 +97,5 @@ def _seconds(stat: list[str], *, with_children: bool = False) -> float:
 
 
 def _seconds_of_children(stat: list[str]) -> float:
-    """Of workers that have ended meanwhile."""
+    """Return the processor seconds of children that have ended."""
     return (int(stat[_CHILDREN_USER]) + int(stat[_CHILDREN_SYSTEM])) / _TICKS

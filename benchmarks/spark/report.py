@@ -1,4 +1,4 @@
-"""Medians of the rounds as a table for people, every round as JSON for programs."""
+"""Prints medians of the rounds as a table, and all rounds as JSON."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ def table(rows: Sequence[Row], costs: Costs) -> Iterator[str]:
 
 
 def as_json(rows: Sequence[Row], costs: Costs, left_out: Sequence[str]) -> str:
-    """Return every round of every row, seconds in all, and the goals."""
+    """Return all rounds of all rows in seconds, and the goals, as JSON."""
     document: dict[str, Any] = {
         "rows": [
             {

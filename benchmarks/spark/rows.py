@@ -1,4 +1,4 @@
-"""What a row of the benchmark is, and what all of them have at hand."""
+"""The rows of the benchmark, and the environment that they share."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -20,7 +20,7 @@ TUNED: Final = {
     "kafka.fetch.max.bytes": str(64 << 20),
 }
 
-Job = Callable[[], float | None]  # the seconds that count, None: all that it took
+Job = Callable[[], float | None]  # the seconds to count, None: all of its time
 
 
 class Row(NamedTuple):
@@ -28,9 +28,9 @@ class Row(NamedTuple):
 
     Attributes:
         name: of the line.
-        records: how many rows, or triggers, a run has.
-        ready: makes the job, outside of the measure; what it has left behind goes at the end.
-        broker: whose processor time counts.
+        records: the number of rows, or triggers, of a run.
+        ready: prepares the job outside of the measured time, and cleans up at the end.
+        broker: the broker whose processor time is measured.
         is_per_trigger: whether records are triggers.
     """
 
@@ -42,14 +42,14 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where rows run.
+class Environment:
+    """The environment of the rows.
 
     Attributes:
-        spark: the session that all of them share.
-        folder: of files that they make.
-        brokers: that are running, ours and maybe Kafka's.
-        records: how many there are in each topic, which are the same in all brokers.
+        spark: the session of all rows.
+        folder: for their files.
+        brokers: the running brokers, ours and perhaps Kafka.
+        records: the number of records by topic, equal in all brokers.
         has_stock: whether the session has Spark's own Kafka connector.
     """
 
@@ -60,16 +60,16 @@ class Place:
     has_stock: bool
 
     def address(self, broker: str) -> Address:
-        """Return where a broker listens."""
+        """Return the address of a broker."""
         return Address(HOST, self.brokers[broker].port)
 
     def options(self, broker: str) -> dict[str, str]:
-        """Return the option that says so."""
+        """Return the options with the address of a broker."""
         return {"kafka.bootstrap.servers": str(self.address(broker))}
 
 
 def simple(job: Callable[[], object]) -> Callable[[], AbstractContextManager[Job]]:
-    """Return what makes a job ready that needs nothing and leaves nothing behind."""
+    """Return `ready` for a job that needs no preparation and no cleanup."""
 
     def run() -> None:
         job()

@@ -1,10 +1,10 @@
-"""What reads segments without Spark: an audit, and a count by batch headers."""
+"""Reads of segments without Spark: an audit, and a count by batch headers."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.end_to_end.targets import BenchmarkError
-from benchmarks.spark.rows import Place, Row, simple
+from benchmarks.spark.rows import Environment, Row, simple
 from broker.model.limits import SCAN_CHUNK_BYTES
 from broker.pipeline.jobs.audit import audit
 from broker.pipeline.segments import scan
@@ -12,9 +12,9 @@ from broker.pipeline.segments.planning import stored_partitions
 from broker.segments import Log
 
 
-def rows(place: Place, snapshot: Path) -> Iterator[Row]:
-    """Yield both, the audit with one thread and with two."""
-    records = place.records["small"]
+def rows(environment: Environment, snapshot: Path) -> Iterator[Row]:
+    """Yield the audit with one and two threads, and the count."""
+    records = environment.records["small"]
 
     def check(found: int) -> None:
         if found != records:
@@ -31,7 +31,7 @@ def rows(place: Place, snapshot: Path) -> Iterator[Row]:
 def _count(snapshot: Path) -> int:
     found = 0
     for each in stored_partitions(snapshot, lambda topic: topic == "small"):
-        wanted = scan.Wanted(each.start_offset, each.end_offset, (), each.ends)
+        wanted = scan.ScanRange(each.start_offset, each.end_offset, (), each.ends)
         with Log(each.folder) as log:
             for chunk in scan.chunks(log, wanted, SCAN_CHUNK_BYTES):
                 if isinstance(chunk, scan.Damage):

@@ -1,6 +1,6 @@
-"""Streams into Spark's noop sink: large triggers, and what a trigger costs that reads next to none.
+"""Streams to Spark's noop sink: large triggers, and the cost of triggers with few records.
 
-Of a stream only its triggers count, not how long it takes to start and to stop.
+Only triggers are measured, not the start and stop of a stream.
 """
 
 import shutil
@@ -11,7 +11,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.end_to_end.targets import BenchmarkError
-from benchmarks.spark.rows import KAFKA, OURS, PARTITIONS, Job, Place, Row
+from benchmarks.spark.rows import KAFKA, OURS, PARTITIONS, Environment, Job, Row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,35 +22,37 @@ _ROWS_PER_TRIGGER: Final = 1_000_000
 _TIMEOUT_S: Final = 600
 
 
-def rows(place: Place) -> Iterator[Row]:
-    """Yield ours and stock, which read the same broker."""
-    sources = {"": OURS} | ({"stock ": KAFKA} if place.has_stock else {})
+def rows(environment: Environment) -> Iterator[Row]:
+    """Yield the rows of our source and of stock, which read the same broker."""
+    sources = {"": OURS} | ({"stock ": KAFKA} if environment.has_stock else {})
     for whose, source in sources.items():
-        large, tiny = partial(_large, place, source), partial(_tiny, place, source)
-        yield Row(f"{whose}stream", place.records["small"], large)
+        large, tiny = partial(_large, environment, source), partial(_tiny, environment, source)
+        yield Row(f"{whose}stream", environment.records["small"], large)
         yield Row(f"{whose}trigger", TRIGGERS, tiny, is_per_trigger=True)
 
 
 @contextmanager
-def _large(place: Place, source: str) -> Iterator[Job]:
-    """Sum of the times of all triggers."""
+def _large(environment: Environment, source: str) -> Iterator[Job]:
+    """Prepare a stream; its time is the sum of all triggers."""
 
     def job() -> float:
-        found = _run(place, source, "small", min(_ROWS_PER_TRIGGER, place.records["small"] // 2))
+        found = _run(
+            environment, source, "small", min(_ROWS_PER_TRIGGER, environment.records["small"] // 2)
+        )
         return sum(map(_seconds, found))
 
     try:
         yield job
     finally:
-        shutil.rmtree(place.folder / "checkpoint", ignore_errors=True)
+        shutil.rmtree(environment.folder / "checkpoint", ignore_errors=True)
 
 
 @contextmanager
-def _tiny(place: Place, source: str) -> Iterator[Job]:
-    """As long as all triggers would take if each took as long as the one in the middle."""
+def _tiny(environment: Environment, source: str) -> Iterator[Job]:
+    """Prepare a stream; its time is the median trigger times the number of triggers."""
 
     def job() -> float:
-        found = _run(place, source, TINY, PARTITIONS)
+        found = _run(environment, source, TINY, PARTITIONS)
         if len(found) != TRIGGERS:
             raise BenchmarkError(f"{len(found)} triggers, expected {TRIGGERS}")
         return median(map(_seconds, found)) * TRIGGERS
@@ -58,26 +60,30 @@ def _tiny(place: Place, source: str) -> Iterator[Job]:
     try:
         yield job
     finally:
-        shutil.rmtree(place.folder / "checkpoint", ignore_errors=True)
+        shutil.rmtree(environment.folder / "checkpoint", ignore_errors=True)
 
 
-def _run(place: Place, source: str, topic: str, limit: int) -> Sequence[Mapping[str, Any]]:
-    """Read a topic from its beginning; return what Spark says of each trigger with rows."""
-    options = place.options(OURS) | {
+def _run(
+    environment: Environment, source: str, topic: str, limit: int
+) -> Sequence[Mapping[str, Any]]:
+    """Read a topic from its beginning; return Spark's progress of each trigger with rows."""
+    options = environment.options(OURS) | {
         "subscribe": topic,
         "startingOffsets": "earliest",
         "maxOffsetsPerTrigger": str(limit),
     }
-    frame: DataFrame = place.spark.readStream.format(source).options(**options).load()
+    frame: DataFrame = environment.spark.readStream.format(source).options(**options).load()
     writer = frame.writeStream.format("noop").trigger(availableNow=True)
-    query = writer.option("checkpointLocation", str(place.folder / "checkpoint")).start()
+    query = writer.option("checkpointLocation", str(environment.folder / "checkpoint")).start()
     if not query.awaitTermination(_TIMEOUT_S):
         query.stop()
         raise BenchmarkError(f"a stream from {source} took more than {_TIMEOUT_S} s")
     found = [each for each in query.recentProgress if each["numInputRows"]]
     count = sum(each["numInputRows"] for each in found)
-    if count != place.records[topic]:
-        raise BenchmarkError(f"a stream from {source} read {count} of {place.records[topic]} rows")
+    if count != environment.records[topic]:
+        raise BenchmarkError(
+            f"a stream from {source} read {count} of {environment.records[topic]} rows"
+        )
     return found
 
 

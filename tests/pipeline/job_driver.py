@@ -107,7 +107,7 @@ def die_in_a_replay(place: str) -> None:
 
 def die_in_a_dedupe(place: str) -> None:
     """Let the second batch be the last."""
-    keep, numbers = dedupe._kept, count(1)
+    keep, numbers = dedupe._deduplicated, count(1)
 
     def keeping(batch: Any, *arguments: Any) -> Any:
         is_it = next(numbers) == 2
@@ -121,7 +121,7 @@ def die_in_a_dedupe(place: str) -> None:
             setattr(dedupe._Counts, "add", lambda *_: die())  # noqa: B010 - as above
         return kept
 
-    vars(dedupe)["_kept"] = keeping
+    vars(dedupe)["_deduplicated"] = keeping
 
 
 def main(address: str, job: str, folder: str, target: str, place: str, *source: str) -> None:

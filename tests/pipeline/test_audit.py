@@ -86,4 +86,4 @@ def test_the_command_says_what_is_wrong_with_a_folder(tmp_path: Path) -> None:
     )
 
     assert ended.returncode == 2
-    assert "name a snapshot or a data directory" in ended.stderr
+    assert "give a snapshot or a data directory" in ended.stderr

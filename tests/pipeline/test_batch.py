@@ -133,7 +133,7 @@ def test_a_start_behind_every_record_is_an_error_unless_it_may_be_the_end(
     fill(topic, some(3), partitions=3)
     late = str(FIRST_MS + 99)
 
-    with pytest.raises(Exception, match=f"no record of {topic}-0, .* is as young"):
+    with pytest.raises(Exception, match=f"{topic}-0, .*: no record has the starting timestamp"):
         read(startingTimestamp=late).collect()
     assert read(startingTimestamp=late, startingOffsetsByTimestampStrategy="latest").collect() == []
 

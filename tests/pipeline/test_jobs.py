@@ -137,7 +137,7 @@ def test_records_that_retention_took_before_they_were_archived_are_missed(
     place = TopicPartition(topic, 0, 15)
     admin.delete_records([place])[place].result(10)
 
-    with pytest.raises(DataLoss, match=r"goes on at offset 10.* 5 offsets are lost"):
+    with pytest.raises(DataLoss, match=r"continues at offset 10.*has deleted 5 offsets"):
         archive(spark, options)
     archive(spark, options._replace(fails_on_data_loss=False))
 
@@ -244,7 +244,7 @@ def test_a_replay_brings_records_back_in_order_and_once(
     )
 
     assert replay(spark, replaying).totals["slices"] == 3
-    assert replay(spark, replaying).totals["slices found done"] == 2
+    assert replay(spark, replaying).totals["slices already written"] == 2
 
     assert content(broker, again) == content(broker, topic)
 
@@ -260,7 +260,7 @@ def test_a_replay_brings_records_back_in_order_and_once(
     ("change", "complaint"),
     [
         ({"where": "nothing = 1"}, "condition 'nothing = 1'"),
-        ({"table_format": "delta"}, "is no Delta table"),
+        ({"table_format": "delta"}, "is not a Delta table"),
         ({"topic": "nowhere"}, "no topic named 'nowhere'"),
     ],
 )
@@ -296,7 +296,7 @@ def test_a_dedupe_keeps_one_of_each_and_goes_on_from_there(
     report = dedupe(spark, options)
     assert report.totals["records read"] == 204
     assert report.totals["records written"] == 53
-    assert report.totals["copies left out"] == 150
+    assert report.totals["duplicates left out"] == 150
     assert report.totals["too old to compare"] == 1  # -1 is before every watermark
     fill(topic, [(0, b"k7", b"v", [], FIRST_MS + 300), (1, b"new", b"v", [], FIRST_MS + 301)])
     assert dedupe(spark, options).totals["records written"] == 1

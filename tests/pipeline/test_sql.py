@@ -115,7 +115,7 @@ def test_a_table_whose_columns_are_listed_says_that_spark_has_kept_no_options(
     fill(topic, some(2, 1), partitions=1)
     name = table("(key BINARY, value BINARY)")
 
-    with pytest.raises(Exception, match=r"CREATE TABLE without a list of columns"):
+    with pytest.raises(Exception, match=r"CREATE TABLE had no list of columns"):
         spark.table(name).collect()
     given = f"'kafka.bootstrap.servers' = '{broker.address}', 'subscribe' = '{topic}'"
     assert spark.sql(f"SELECT * FROM {name} WITH ({given})").count() == 2

@@ -162,7 +162,7 @@ def test_a_topic_that_was_made_again_is_noticed(
     delete(topic)
     grow(fill, topic, size, partitions=3)
 
-    with pytest.raises(Exception, match=f"topic {topic} was deleted and made again: its id was"):
+    with pytest.raises(Exception, match=f"topic {topic} was deleted and recreated: its id was"):
         query.run()
     query.run(failOnDataLoss="false")
     assert query.places() == sorted([*all_of(range(3), range(10)), *all_of(range(3), range(size))])
@@ -177,7 +177,7 @@ def test_a_topic_that_is_gone_is_noticed(
     query.run(subscribe=both)
     delete(topic)
 
-    with pytest.raises(Exception, match=f"{topic}-0 is gone"):
+    with pytest.raises(Exception, match=f"{topic}-0 was deleted"):
         query.run(subscribe=both)
     query.run(subscribe=both, failOnDataLoss="false")
     assert len(query.places()) == 60

@@ -1,4 +1,4 @@
-"""Kafka's bytes to values and back, for programs that need no broker.
+"""Decode and encode Kafka's records and messages, without a broker.
 
     >>> from broker import codec
     >>> [batch] = codec.encode(
@@ -9,14 +9,15 @@
     >>> codec.decode_columns(batch).to_arrow(topic="clicks", partition=0).schema.names
     ['key', 'value', 'topic', 'partition', 'offset', 'timestamp']
 
-Records: `decode_columns` (numbers and spans, to numpy and Arrow), `records` (objects, lazily),
-`scan_headers`, `validate`, `audit`; `encode` back, `up_convert` and `down_convert` between the
-formats of batches (magic 2) and of message sets (magic 0 and 1). `compress` and `decompress` are
-Kafka's four compressions.
+Records: `decode_columns` (numbers and spans, for numpy and Arrow), `records` (objects, lazily),
+`scan_headers`, `validate`, `audit`; `encode` writes batches; `up_convert` and `down_convert`
+convert between batches (magic 2) and message sets (magic 0 and 1). `compress` and `decompress` have
+Kafka's four compression types.
 
-Messages: `decode_request`, `decode_response` and their opposites for the bodies of every API and
-version; `frames`, `read_request`, `read_response`, `request_frame`, `response_frame` for what is on
-a connection; `error_of` for what a code means; coordinator records and the consumer protocol.
+Messages: `decode_request`, `decode_response`, `encode_request` and `encode_response` for the bodies
+of every API and version; `frames`, `read_request`, `read_response`, `request_frame` and
+`response_frame` for the bytes of a connection; `error_of` for error codes; coordinator records and
+the consumer protocol.
 
 Hashes: `crc32c`, `crc32`, `murmur2`, `partition`; over columns `murmur2_column`,
 `partition_column`, `xxh3_64_column`.
@@ -29,8 +30,8 @@ a `reason` and a `position`:
     ...
     broker.model.errors.Truncated: batch: 87 bytes are no whole batch at byte 0
 
-Importing this module imports neither numpy nor pyarrow nor any compression; the extra
-`polylog-broker[codec]` has those.
+Importing this module imports neither numpy nor pyarrow nor a compression package; the extra
+`polylog-broker[codec]` installs them.
 """
 
 from broker._native.records.batch_scan import Audit

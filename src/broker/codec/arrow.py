@@ -1,6 +1,6 @@
-"""Columns as Arrow arrays: the schema of Spark's Kafka source, zero-copy where Arrow allows.
+"""Columns as Arrow arrays: the schema of Spark's Kafka source, without copies where possible.
 
-Imports pyarrow, so nothing imports this module before Arrow is asked for.
+This module imports pyarrow, so others import it only inside of the functions that need Arrow.
 """
 
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def record_batch(columns: "Columns", topic: str | None, partition: int | None) -> pa.RecordBatch:
-    """Return the columns that were decoded, and a topic and partition where they are given."""
+    """Return the decoded columns as Arrow, with topic and partition columns if they are given."""
     count = len(columns)
     fields: list[tuple[str, pa.Array]] = []
     if "key_start" in columns.arrays:
@@ -55,7 +55,7 @@ def _timestamps(columns: "Columns") -> pa.Array:
 
 
 def _binary(columns: "Columns", name: str, kind: pa.DataType) -> pa.Array:
-    """Copy what spans point to into one run of bytes."""
+    """Copy the values that spans point to into one contiguous Arrow buffer."""
     start, length = columns.arrays[f"{name}_start"], columns.arrays[f"{name}_length"]
     memory = columns.arrow_memory.setdefault(name, {})
     offsets, values, validity, nulls = binary_column.gather(columns.data, start, length, memory)

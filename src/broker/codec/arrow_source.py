@@ -1,7 +1,7 @@
-"""Records of an Arrow table, where they lie: nothing is copied but what must be another type.
+"""Records of an Arrow table, read in place: only columns that need another type are copied.
 
-Columns of a table have the names of Spark's Kafka sink and source; chunks are sources of their own.
-Imports pyarrow, so nothing imports this module before somebody brings a table.
+The columns have the names of Spark's Kafka sink and source. Each chunk is a source of its own.
+This module imports pyarrow, so others import it only inside of the functions that get a table.
 """
 
 from collections.abc import Iterator
@@ -14,9 +14,9 @@ from broker._native.records.column_source import ColumnSource
 
 _UNITS_PER_MS: Final = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 _SIZES: Final = {"i": 4, "q": 8}
-# Types whose bytes lie in one run behind ends, and those that are brought into that form.
+# Types with offsets into one contiguous buffer, and types that are cast to binary first.
 _PLAIN: Final = (types.is_binary, types.is_string, types.is_large_binary, types.is_large_string)
-_KIN: Final = (
+_CASTABLE: Final = (
     types.is_binary_view,
     types.is_string_view,
     types.is_fixed_size_binary,
@@ -24,25 +24,25 @@ _KIN: Final = (
 )
 
 
-def column_sources(table: Any) -> Iterator[ColumnSource]:  # noqa: ANN401 - whatever speaks Arrow
+def column_sources(table: Any) -> Iterator[ColumnSource]:  # noqa: ANN401 - any Arrow table
     """Yield the rows of a RecordBatch, a Table or another library's frame.
 
     Raises:
-        TypeError: a column is not of a type that a record's part can have.
-        ValueError: there is no column of values.
+        TypeError: a column has a type that its part of a record cannot have.
+        ValueError: there is no column named value.
     """
     for batch in _batches(table):
         if batch.num_rows:
             yield _column_source(batch)
 
 
-def content_sources(column: Any) -> Iterator[ColumnSource]:  # noqa: ANN401 - the same, of a column
+def content_sources(column: Any) -> Iterator[ColumnSource]:  # noqa: ANN401 - any Arrow array
     """Yield the "key" columns of the chunks of an Array, ChunkedArray or another library's series.
 
     Raises:
-        TypeError: it is not a column of bytes or strings.
+        TypeError: the column has neither bytes nor strings.
     """
-    # What is pyarrow's own stays so: Arrow's C interface forgets how long a buffer is.
+    # pyarrow's own objects are used as they are: Arrow's C interface does not have buffer sizes.
     if isinstance(column, pa.Array):
         chunks = [column]
     elif isinstance(column, pa.ChunkedArray):
@@ -89,7 +89,7 @@ def _put_content(source: ColumnSource, name: str, array: pa.Array) -> None:
     is_dictionary = types.is_dictionary(array.type)
     kind = array.type.value_type if is_dictionary else array.type
     if is_dictionary or not any(is_plain(kind) for is_plain in _PLAIN):
-        if not any(is_kin(kind) for is_kin in (*_PLAIN, *_KIN)):
+        if not any(is_castable(kind) for is_castable in (*_PLAIN, *_CASTABLE)):
             raise TypeError(f"{name}: expected a column of binary or string, got {array.type}")
         array = array.cast(pa.binary())
     is_large = types.is_large_binary(array.type) or types.is_large_string(array.type)
@@ -111,7 +111,7 @@ def _put_headers(source: ColumnSource, array: pa.Array) -> None:
     if types.is_map(kind):
         keys, values = array.keys, array.items
     elif (is_large or types.is_list(kind)) and types.is_struct(kind.value_type):
-        # A struct that is null has no key then, which is refused where the key is read.
+        # flatten() gives a null struct a null key, which the encoder refuses.
         fields = dict(zip(kind.value_type.names, array.values.flatten(), strict=True))
         keys, values = fields.get("key"), fields.get("value")
     else:
@@ -156,8 +156,8 @@ def _numbers(
 ) -> "memoryview[int]":
     """Return a part of an array of int32 (i) or int64 (q).
 
-    No rows may have no memory, not even for the one end that they have. What is missing otherwise
-    is missed where the array is held.
+    An array without rows may have no buffer, not even for its one offset; zeros stand in for it. A
+    buffer that is too short for other reasons gives a shorter array, which ColumnSource refuses.
     """
     size = _SIZES[kind]
     if buffer is None or buffer.size == 0:

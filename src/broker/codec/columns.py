@@ -5,8 +5,8 @@
     columns.to_numpy()["offset"]                   # int64, one per record
 
 Keys and values are not copied: a span is the position and length of one in `columns.data`. The
-decoder stands in src/_native/records/column_decoder.pyx. numpy and pyarrow are imported when one
-of them is asked for.
+decoder is src/_native/records/column_decoder.pyx. numpy and pyarrow are imported by `to_numpy` and
+`to_arrow`.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -17,7 +17,7 @@ from broker._native.records.column_decoder import COLUMN_NAMES
 from broker._native.records.column_decoder import decode_columns as _decode
 from broker._native.records.record_view import Record, RecordIterator
 from broker.codec.compression import decompress_into
-from broker.codec.packages import needed
+from broker.codec.packages import import_optional
 from broker.model.errors import CodecError
 from broker.model.limits import CODEC_BYTES_MAX, RECORDS_CHUNK_BYTES
 
@@ -30,19 +30,20 @@ _DEFAULT: Final = ("offset", "timestamp", "key", "value")
 
 
 class Columns:
-    """The records of some bytes, as columns of the same length.
+    """Decoded records, as columns of the same length.
 
     Attributes:
-        data: what the spans index: the input, or memory that its batches were unfolded to.
-        end: the position in the input behind the last whole batch; what follows was cut short.
-        arrays: every array there is by name, see `names`; "decompressed" is `data` where it is ours.
-        arrow_memory: what to_arrow wrote to last, by column: taken over by `reuse`.
+        data: the buffer that spans point into: the input, or memory with the decompressed records.
+        end: the position after the last whole batch of the input; a batch cut short may follow.
+        arrays: every array by name, see `names`; "unfolded" is `data` if the records were
+            decompressed.
+        arrow_memory: the buffers of the last to_arrow, by column; `reuse` takes them over.
     """
 
     __slots__ = ("_count", "arrays", "arrow_memory", "data", "end")
 
     def __init__(self, count: int, end: int, data: "Buffer", arrays: dict[str, Column]) -> None:
-        """Keep what the decoder returned."""
+        """Hold the decoder's result."""
         self._count = count
         self.end = end
         self.data = data
@@ -59,7 +60,7 @@ class Columns:
 
     @property
     def names(self) -> list[str]:
-        """The columns there are.
+        """The names of the decoded columns.
 
         offset int64; timestamp int64, ms; timestamp_type int8 (0 create time, 1 log append time,
         -1 none, in magic 0); key_start, key_length, value_start, value_length int32 (length -1:
@@ -73,30 +74,30 @@ class Columns:
         """Return one column, a buffer that numpy, pyarrow and memoryview read without a copy.
 
         Raises:
-            KeyError: it was not asked for when the columns were decoded.
+            KeyError: the column was not decoded.
         """
         return self.arrays[name]
 
     def to_numpy(self) -> "dict[str, np.ndarray[Any, Any]]":
         """Return every column as a numpy array over the same memory; see `names` for the dtypes."""
-        numpy = needed("numpy", "columns as numpy arrays")
+        numpy = import_optional("numpy", "columns as numpy arrays")
         return {name: numpy.asarray(self.arrays[name]) for name in self.names}
 
     def to_arrow(self, topic: str | None = None, partition: int | None = None) -> "pa.RecordBatch":
-        """Return the records as Spark's Kafka source has them, those columns that were decoded.
+        """Return the decoded columns with the names and types of Spark's Kafka source.
 
         key binary, value binary, topic string, partition int32, offset int64, timestamp
         timestamp[us, UTC], timestampType int32, headers list<struct<key string, value binary>>.
         Without a topic or partition, those two columns are left out. Keys, values and headers are
-        copied, because Arrow wants their bytes in one run; offsets are not. A timestamp of -1,
-        which a record without a time has, is null; encode gives null the time `timestamp_ms`.
+        copied, because Arrow needs their bytes contiguous; offsets are not. A timestamp of -1 (a
+        record without a timestamp) is null; `encode` replaces null by `timestamp_ms`.
 
         Raises:
-            LimitExceeded: the values have 2 GiB or more in all.
+            LimitExceeded: the values of a column take 2 GiB or more in total.
             Corrupt: the name of a header is not UTF-8.
         """
-        needed("pyarrow", "columns as Arrow arrays")
-        from broker.codec import arrow  # noqa: PLC0415 - half a second that most programs save
+        import_optional("pyarrow", "columns as Arrow arrays")
+        from broker.codec import arrow  # noqa: PLC0415 - half a second, which most programs do not need
 
         return arrow.record_batch(self, topic, partition)
 
@@ -129,32 +130,32 @@ def decode_columns(
     {'key': [b'user-1', b'user-2']}
 
     Args:
-        buf: whole batches, as a segment or the records of a fetch response hold them; at most
-            2 GiB, a last one that is cut short is left out (see `Columns.end`).
+        buf: whole batches, as in a segment or the records of a fetch response; at most 2 GiB. A
+            last batch that is cut short is left out (see `Columns.end`).
         columns: any of offset, timestamp, timestamp_type, key, value and headers.
-        check_crc: whether the CRC of each batch that is read must fit, and of those that are left
-            out as control batches or aborted.
-        min_offset: leave out records before this one.
-        max_offset: leave out records behind this one.
+        check_crc: whether the CRC of each batch is checked, also of control batches and batches of
+            aborted transactions, which are left out of the result.
+        min_offset: leave out records with lower offsets.
+        max_offset: leave out records with higher offsets.
         min_timestamp: leave out older records, ms.
         max_timestamp: leave out newer records, ms.
-        key_filter: bytes: keep keys that begin with them; several: keep keys that are one of them.
-            A record without a key has none of either.
-        aborted: (producer id, first offset) of each aborted transaction, as a fetch response has
-            them; their records are left out. None keeps them (read_uncommitted).
-        reuse: an older result whose memory may be taken over. Arrays that somebody still looks
-            at are left to them. The older result must not be used any more.
-        bytes_max: how many bytes compressed batches may unfold to in all. Uncompressed ones beside
-            them are copied, whatever their size.
+        key_filter: bytes: keep records whose key begins with them; several: keep records whose key
+            equals one of them. Records without a key are left out in both cases.
+        aborted: (producer id, first offset) of each aborted transaction, as in a fetch response;
+            their records are left out. None keeps them (read_uncommitted).
+        reuse: an older result whose memory may be reused. Arrays that are still exported as buffers
+            are not reused. The older result must not be used any more.
+        bytes_max: the limit of the decompressed size of all compressed batches together.
+            Uncompressed batches in the same input are copied without counting.
 
-    Control batches are left out. The arrays take at most eight times the bytes of the batches,
-    unfolded, as empty records and headers make them; twice that where they had to grow.
+    Control batches are left out. The arrays take at most eight times the decompressed size of the
+    batches (with empty records and headers); twice that if they had to grow.
 
     Raises:
-        Corrupt: a length, count or CRC does not fit; the message has the position.
-        Unsupported: a compression that does not exist, or whose package is not installed.
-        LimitExceeded: 2 GiB or more at once, or more unfolded than `bytes_max`.
-        ValueError: no such column, or a bound that 64 bits do not hold.
+        Corrupt: a length, count or CRC is wrong; the message has the position.
+        Unsupported: an unknown compression type, or its package is not installed.
+        LimitExceeded: 2 GiB or more at once, or more than `bytes_max` after decompression.
+        ValueError: an unknown column, or a bound that does not fit into 64 bits.
     """
     count, end, data, arrays = _decode(
         buf,
@@ -187,25 +188,25 @@ def records(
     ...     print(record.offset, record.timestamp, record.key, record.value, record.headers)
     0 7 b'key' b'value' [(b'trace', b'1')]
 
-    A record's key, value and headers become Python objects when they are asked for. It keeps the
-    bytes that it came from alive. A last batch that is cut short is left out.
+    A record's key, value and headers become Python objects when they are read. A record keeps the
+    memory that it was decoded from alive. A last batch that is cut short is left out.
 
     Args:
         buf: as in decode_columns, of any size.
-        check_crc: whether the CRC of each batch must fit.
-        bytes_max: how many bytes the compressed batches of a chunk may unfold to.
+        check_crc: whether the CRC of each batch is checked.
+        bytes_max: the limit of the decompressed size of one chunk's compressed batches.
 
     Raises:
-        CodecError: as decode_columns, when the iteration gets there.
+        CodecError: as decode_columns, raised by the iteration when it reaches the fault.
     """
     view = memoryview(buf)
-    view = view.cast("B") if view.nbytes else memoryview(b"")  # nothing cannot be cast
+    view = view.cast("B") if view.nbytes else memoryview(b"")  # an empty view cannot be cast
     chunks = _Chunks(view, check_crc=check_crc, bytes_max=bytes_max)
     return RecordIterator(chunks.decode_next)
 
 
 class _Chunks:
-    """Some whole batches at a time, so that neither many nor large ones cost memory at once."""
+    """Decodes a few whole batches at a time, so that memory does not grow with the input."""
 
     def __init__(self, view: memoryview, *, check_crc: bool, bytes_max: int) -> None:
         self._view = view
@@ -231,24 +232,24 @@ class _Chunks:
                 self._position += end
                 return count, data, arrays
             if len(chunk) < size:
-                break  # what is left is no whole batch
+                break  # the rest is not a whole batch
             size *= 2
         return None
 
 
 def moved(error: CodecError, position: int) -> CodecError:
-    """Return the error as one of the bytes that the chunk was cut from."""
+    """Return the error with its position counted from the start of the input, not of a chunk."""
     if error.position is None:
         return error
     return type(error)(error.reason, error.position + position)
 
 
 def validate(buf: "Buffer", *, bytes_max: int = CODEC_BYTES_MAX) -> int:
-    """Check everything that these batches or message sets say of themselves; count the records.
+    """Check that batches or message sets are consistent; return the number of records.
 
-    Lengths, counts and CRCs, of compressed batches after unfolding, that the offsets of a batch or
-    compressed message ascend up to its last one, that nothing is cut short. Control batches are
-    checked and counted as well. How one batch follows the other is audit's to say.
+    Checks lengths, counts and CRCs (compressed batches are decompressed), that the offsets of a
+    batch or compressed message ascend up to its last one, and that nothing is cut short. Control
+    batches are checked and counted as well. `audit` checks how one batch follows the other.
 
     Raises:
         CodecError: the first fault, with its position.

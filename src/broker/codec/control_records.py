@@ -1,11 +1,11 @@
-"""Markers: the control batches that end a producer's transaction in a partition.
+"""Transaction markers: the control batches that commit or abort a transaction in a partition.
 
-One record, which takes one offset and which consumers never see (KIP-98, kafka.md 2.9):
+A marker is one record. It takes one offset, and consumers do not return it (KIP-98):
 
-    key    int16 version = 0 | int16 type: 0 abort, 1 commit; others are not of transactions
-    value  int16 version = 0 | int32 epoch of the coordinator that decided
+    key    int16 version = 0 | int16 type: 0 abort, 1 commit; other types do not end transactions
+    value  int16 version = 0 | int32 epoch of the transaction coordinator
 
-in a batch of the producer with both attributes, transactional and control.
+Its batch has the producer's id and epoch and both attributes, transactional and control.
 
     >>> [marker] = [encode_marker(Marker(7, 0, is_committed=True, coordinator_epoch=3))]
     >>> decode_marker(marker)
@@ -41,19 +41,19 @@ class Marker(NamedTuple):
 
 
 def is_transactional(header: BatchHeader) -> bool:
-    """Whether a batch belongs to a transaction: its records, or its marker."""
+    """Return whether a batch belongs to a transaction, as records or as its marker."""
     return header.attributes & _TRANSACTIONAL != 0
 
 
 def is_control(header: BatchHeader) -> bool:
-    """Whether a batch holds control records."""
+    """Return whether a batch holds control records."""
     return header.attributes & _CONTROL != 0
 
 
 def encode_marker(
     marker: Marker, *, leader_epoch: int = -1, timestamp_ms: int | None = None
 ) -> bytes:
-    """Return the control batch of a marker; as in `encode`, without a time it is written now."""
+    """Return the control batch of a marker; its timestamp is the current time if none is given."""
     [batch] = encode(
         [
             (
@@ -72,22 +72,23 @@ def encode_marker(
 
 
 def decode_marker(batch: "Buffer") -> Marker | None:
-    """Return the marker of a control batch; None if it is a control batch of another kind.
+    """Return the marker in a control batch; None if the control record is of another type.
 
     Raises:
-        CodecError: the bytes are no batch, or their record is too short for a marker.
+        CodecError: the bytes are not a batch, or the record is too short for a marker.
     """
-    # Readers pass control records over; without the bit, which is under the CRC, they do not.
+    # `records` skips control batches, so the bit is cleared. It is covered by the CRC, which is
+    # therefore not checked.
     header = scan_headers(batch)[0]
     plain = bytearray(batch)
     plain[_ATTRIBUTES_LOW_BYTE] &= ~_CONTROL
     record = next(iter(records(plain, check_crc=False)), None)
     if record is None or record.key is None or len(record.key) < _KEY.size:
-        raise Truncated("a control batch without the key of a control record")
+        raise Truncated("a control record whose key is too short")
     _, kind = _KEY.unpack_from(record.key)
     if kind not in (_ABORT, _COMMIT):
         return None
     if record.value is None or len(record.value) < _VALUE.size:
-        raise Truncated("a marker without the epoch of its coordinator")
+        raise Truncated("a marker without a coordinator epoch")
     _, coordinator_epoch = _VALUE.unpack_from(record.value)
     return Marker(header.producer_id, header.producer_epoch, kind == _COMMIT, coordinator_epoch)

@@ -1,9 +1,9 @@
-"""Records from one magic to another, for clients and logs from before Kafka 0.11.
+"""Conversion between message formats, for clients and logs from before Kafka 0.11.
 
-What old producers send is stored as batches of version 2; what is stored is returned to old
-consumers as message sets. Those know offsets, keys, values, and from magic 1 on times: headers,
-producers, sequences and transactions are not told to them, control batches are left out, and zstd
-they cannot read at all.
+Message sets (magic 0 and 1) from old producers are stored as record batches (magic 2); record
+batches are converted to message sets for old consumers. A message has an offset, key and value, and
+from magic 1 on a timestamp. Headers, producer ids, sequences and transactions are dropped, control
+batches are left out, and batches compressed with zstd cannot be converted.
 
     >>> from broker.codec import down_convert, encode, up_convert
     >>> [batch] = encode([(b"key", b"value", [("trace", b"7")])], timestamp_ms=0)
@@ -47,34 +47,37 @@ def up_convert(
 ) -> list[bytes]:
     """Return the messages of a set as record batches of version 2.
 
-    Neighbours that are not compressed share a batch. Each wrapper becomes a batch with its codec,
-    compressed at the default level. Messages of magic 0 have no time: -1. Times of log append stay
-    such. Batches that are of version 2 already stay as they are, but for a new base offset.
+    Adjacent uncompressed messages share a batch. Each compressed wrapper message becomes a batch
+    with the same codec, compressed at the default level. Messages of magic 0 get the timestamp -1.
+    LogAppendTime stays LogAppendTime. Batches of version 2 stay unchanged except for a new base
+    offset.
 
     Args:
         message_set: messages of magic 0 and 1; a last one that is cut short is left out.
         base_offset: of the first record, the others follow without gaps; None: every message keeps
-            its own.
+            its own offset.
         leader_epoch: of the partition's leader, in new batches; -1: unknown.
-        batch_bytes_max: no new batch is larger, see `encode`.
-        bytes_max: how many bytes compressed messages may unfold to in all.
+        batch_bytes_max: the largest new batch, see `encode`.
+        bytes_max: the limit of the decompressed size of all compressed messages together.
 
     Raises:
-        Corrupt: a length or CRC does not fit, or offsets that are to be kept do not ascend.
-        Unsupported: a compression that does not exist, or whose package is not installed.
-        LimitExceeded: more unfolded than `bytes_max`, or a record larger than a batch may be.
+        Corrupt: a length or CRC is wrong, or offsets that are to be kept do not ascend.
+        Unsupported: an unknown compression type, or its package is not installed.
+        LimitExceeded: more than `bytes_max` after decompression, or a record larger than a batch
+            may be.
 
-    Source: protocols/kafka.md 2.8 and 3; KIP-31, KIP-32.
+    Source: KIP-31 (relative offsets), KIP-32 (timestamps), KIP-98 (batches of version 2).
     """
     reader = _Reader(message_set, bytes_max)
     batches: list[bytes] = []
-    for _, group in groupby(reader.headers, _neighbourhood):
+    for _, group in groupby(reader.headers, _batch_grouping):
         headers = list(group)
         first = headers[0]
         if first.magic == _BATCH_MAGIC:
             found = [_placed(reader.bytes_of(first), base_offset)]
         else:
-            # Decoded first: a codec that does not exist is refused there.
+            # Decoded first, because an unknown codec is refused there, before COMPRESSIONS is
+            # indexed.
             columns = reader.decode(first.position, headers[-1].position + headers[-1].size)
             found = encode(
                 columns,
@@ -91,8 +94,8 @@ def up_convert(
     return batches
 
 
-def _neighbourhood(header: BatchHeader) -> Hashable:
-    """Return what messages of one batch have in common: one codec, one kind of time."""
+def _batch_grouping(header: BatchHeader) -> Hashable:
+    """Return the key by which adjacent messages are grouped into one batch."""
     if header.magic == _BATCH_MAGIC or header.attributes & _CODEC:
         return header.position
     return "append time", header.max_timestamp if _is_append_time(header) else None
@@ -103,7 +106,7 @@ def _is_append_time(header: BatchHeader) -> bool:
 
 
 def _placed(batch: bytes, base_offset: int | None) -> bytes:
-    """Return a batch in another place of a log; its offset is not under the CRC."""
+    """Return a batch with another base offset, which the CRC does not cover."""
     return batch if base_offset is None else base_offset.to_bytes(8, signed=True) + batch[8:]
 
 
@@ -117,25 +120,26 @@ def down_convert(
 ) -> bytes:
     """Return the records of batches as messages of magic 0 or 1.
 
-    A batch becomes one message per record, or one wrapper with its codec. Offsets stay, with the
-    gaps that compaction has left. What is of that magic already, or of a lower one, is returned as
-    it is. Records of aborted transactions are there: old consumers read uncommitted.
+    An uncompressed batch becomes one message per record, a compressed batch one wrapper message
+    with the same codec. Offsets stay, with the gaps that compaction has left. Messages of that
+    magic or a lower one are returned unchanged. Records of aborted transactions are included,
+    because old consumers read uncommitted.
 
     Args:
         batches: of version 2, or messages; a last one that is cut short is left out.
-        magic: the highest that the reader knows.
-        min_offset: leave out older records of batches that are not compressed.
+        magic: the highest that the reader supports.
+        min_offset: leave out records with lower offsets from batches that are not compressed.
         output_bytes_max: stop before the batch that would make the result larger; the first is
             converted in any case. None: convert all.
-        bytes_max: how many bytes compressed batches may unfold to in all.
+        bytes_max: the limit of the decompressed size of all compressed batches together.
 
     Raises:
-        Corrupt: a length, count or CRC does not fit.
+        Corrupt: a length, count or CRC is wrong.
         Unsupported: a batch is compressed with zstd, or its codec's package is not installed.
-        LimitExceeded: more unfolded than `bytes_max`.
+        LimitExceeded: more than `bytes_max` after decompression.
         ValueError: the magic is neither 0 nor 1.
 
-    Source: protocols/kafka.md 2.8 and 3; KIP-31, KIP-32.
+    Source: KIP-31 (relative offsets), KIP-32 (timestamps).
     """
     if magic not in {0, 1}:
         raise ValueError(f"magic {magic}: expected 0 or 1")
@@ -184,9 +188,9 @@ def _messages(reader: "_Reader", header: BatchHeader, magic: int, min_offset: in
 
 
 class _Reader:
-    """Batches or messages, decoded a few at a time within one limit for all.
+    """Decodes batches or messages a few at a time, within one limit for all of them.
 
-    What one decode returns is good until the next.
+    The result of `decode` is valid until the next call, which reuses its memory.
     """
 
     def __init__(self, data: "Buffer", bytes_max: int) -> None:
@@ -208,9 +212,9 @@ class _Reader:
             )
         except CodecError as error:
             raise moved(error, start) from None
-        if "decompressed" in columns.arrays:
-            self._bytes_left -= len(columns.arrays["decompressed"])
-            if self._bytes_left < 0:  # Memory that is reused may have had room for more.
-                raise LimitExceeded("more unfolds than the bytes allowed", start)
+        if "unfolded" in columns.arrays:
+            self._bytes_left -= len(columns.arrays["unfolded"])
+            if self._bytes_left < 0:  # reused memory may be larger than the limit that was passed
+                raise LimitExceeded("more decompressed bytes than allowed", start)
         self._before = columns
         return columns

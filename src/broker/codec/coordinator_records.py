@@ -1,15 +1,14 @@
-"""Records of `__consumer_offsets` and `__transaction_state`, and what consumers put into groups.
+"""Records of `__consumer_offsets` and `__transaction_state`, and the consumer protocol.
 
-A coordinator's record says what it is in its key (Kafka's coordinator message definitions):
+The key of a coordinator's record begins with its type (Kafka's coordinator message definitions):
 
     key    int16 type, then the body of that type's key
-    value  int16 version, then the body; a null value deletes what the key names
+    value  int16 version, then the body; a null value is a tombstone
 
-and the embedded protocol of type "consumer", which travels in JoinGroup and SyncGroup and is kept
-in a group's record, has the same shape: int16 version, then the body, never flexible.
+The embedded protocol of type "consumer" (subscriptions in JoinGroup, assignments in SyncGroup, both
+in a group's record) is an int16 version, then the body, never flexible.
 
-Bodies are dictionaries as everywhere (see schema.py). Bytes behind a body are passed over, as Kafka
-does.
+Bodies are dictionaries, see schema.py. Bytes after a body are ignored, as in Kafka.
 
     >>> committed = CoordinatorRecord(
     ...     "OffsetCommit", 3, {"group": "g", "topic": "t", "partition": 0}, {"offset": 42}
@@ -34,18 +33,18 @@ if TYPE_CHECKING:
 
 _VERSION = Struct(">h")
 _TRANSACTION_LOG = "TransactionLog"
-# Every other type of key is of __consumer_offsets; those of share state are of a third topic.
+# All other types of key belong to __consumer_offsets. The share group state has a topic of its own.
 _NOT_OF_GROUPS = {_TRANSACTION_LOG, "ShareSnapshot", "ShareUpdate"}
 
 
 class CoordinatorRecord(NamedTuple):
-    """What a coordinator has written.
+    """A record of a coordinator.
 
     Attributes:
         name: Kafka's name of the record, without Key and Value: "OffsetCommit", "GroupMetadata".
-        version: of the value; None where there is no value, and to write the newest.
+        version: of the value; None if there is no value. None when encoding: the newest.
         key: the fields of the key.
-        value: the fields of the value; None when the record deletes what the key names.
+        value: the fields of the value; None for a tombstone.
     """
 
     name: str
@@ -55,7 +54,7 @@ class CoordinatorRecord(NamedTuple):
 
 
 class Embedded(NamedTuple):
-    """A consumer's subscription or assignment, and the version in which it was written."""
+    """A consumer's subscription or assignment, and its version."""
 
     version: int
     body: Fields
@@ -65,36 +64,36 @@ class Embedded(NamedTuple):
 
 
 def decode_group_record(key: "Buffer", value: "Buffer | None") -> CoordinatorRecord:
-    """Read a record of `__consumer_offsets`: of classic, consumer, share and streams groups.
+    """Decode a record of `__consumer_offsets`: of classic, consumer, share and streams groups.
 
     Raises:
-        Unsupported: a type of key or a version of a value that is unknown here. Kafka skips such
-            records; `group_record_name` and `transactional_id_of` tell before.
-        CodecError: the bytes are no such record.
+        Unsupported: an unknown type of key or version of a value. Kafka skips such records;
+            `group_record_name` and `transactional_id_of` return None for an unknown type.
+        CodecError: the bytes are not such a record.
     """
     return _decode(_kinds_of_groups(), key, value)
 
 
 def decode_transaction_record(key: "Buffer", value: "Buffer | None") -> CoordinatorRecord:
-    """Read a record of `__transaction_state`, a "TransactionLog"; like `decode_group_record`."""
+    """Decode a record of `__transaction_state`, a "TransactionLog"; like `decode_group_record`."""
     return _decode(_kind_of_transactions(), key, value)
 
 
 def group_record_name(key: "Buffer") -> str | None:
-    """Return what a record of `__consumer_offsets` is, or None if that is unknown here.
+    """Return the name of a record of `__consumer_offsets`, or None if its type is unknown.
 
     Raises:
-        Truncated: the key does not even have a type.
+        Truncated: the key is too short for a type.
     """
     found = _kinds_of_groups().get(_version_of(key))
     return None if found is None else found.name
 
 
 def transactional_id_of(key: "Buffer") -> str | None:
-    """Return whose record of `__transaction_state` a key is, or None for an unknown type of key.
+    """Return the transactional id in a key of `__transaction_state`, or None for an unknown type.
 
     Raises:
-        CodecError: the bytes are no such key.
+        CodecError: the bytes are not such a key.
     """
     kind = _kind_of_transactions().get(_version_of(key))
     if kind is None:
@@ -105,11 +104,11 @@ def transactional_id_of(key: "Buffer") -> str | None:
 
 
 def encode_coordinator_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
-    """Return the key and value of a record; of what `decode_...` returns, the same bytes.
+    """Return the key and value of a record. A decoded record encodes to the same bytes.
 
     Raises:
-        ValueError: there is no record of that name, a value is not of its field's type, or a name
-            is no field's.
+        ValueError: there is no record of that name, a value has the wrong type, or a name is not
+            that of a field.
         Unsupported: the value has no such version.
     """
     kind = _kind(record.name)
@@ -124,7 +123,7 @@ class _Kind(NamedTuple):
     """One type of key."""
 
     name: str
-    type: bytes  # how its keys begin
+    type: bytes  # the first bytes of its keys
     key: schema.Message
     value: schema.Message
 
@@ -168,24 +167,23 @@ def _kinds_of_groups() -> dict[int, _Kind]:
 
 
 def decode_subscription(data: "Buffer") -> Embedded:
-    """Read what a consumer sends as metadata in JoinGroup.
+    """Decode the subscription that a consumer sends as metadata in JoinGroup.
 
-    Of a version that is newer than those known here the fields that are known are read, since new
-    ones come at the end.
+    The known fields of a newer version are decoded, since new fields are appended.
 
     Raises:
-        CodecError: the bytes are no subscription.
+        CodecError: the bytes are not a subscription.
     """
     return _decode_embedded("ConsumerProtocolSubscription", data)
 
 
 def decode_assignment(data: "Buffer") -> Embedded | None:
-    """Read what a leader assigns in SyncGroup; empty bytes are no assignment, None.
+    """Decode the assignment that a leader sends in SyncGroup; return None for empty bytes.
 
-    Of a newer version the fields that are known are read.
+    The known fields of a newer version are decoded.
 
     Raises:
-        CodecError: the bytes are no assignment.
+        CodecError: the bytes are not an assignment.
     """
     if not memoryview(data).nbytes:
         return None
@@ -193,17 +191,17 @@ def decode_assignment(data: "Buffer") -> Embedded | None:
 
 
 def encode_subscription(version: int, body: Fields) -> bytes:
-    """Write a subscription.
+    """Encode a subscription.
 
     Raises:
-        ValueError: a value is not of its field's type, or a name is no field's.
+        ValueError: a value has the wrong type, or a name is not that of a field.
         Unsupported: there is no such version.
     """
     return _encode_embedded("ConsumerProtocolSubscription", version, body)
 
 
 def encode_assignment(version: int, body: Fields) -> bytes:
-    """Write an assignment; like `encode_subscription`."""
+    """Encode an assignment; like `encode_subscription`."""
     return _encode_embedded("ConsumerProtocolAssignment", version, body)
 
 

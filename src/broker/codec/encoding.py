@@ -1,7 +1,7 @@
-"""Record batches (version 2) out of records: of Python's objects, of columns, of Arrow's tables.
+"""Encodes record batches (version 2) from Python objects, columns or Arrow tables.
 
-The bytes are made by src/_native/records/batch_encoder.pyx; here is decided what a source is, and
-where its columns lie.
+src/_native/records/batch_encoder.pyx writes the bytes; this module finds out of which kind a source
+is and where its columns are.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, TypeVar, 
 
 from broker._native.records.batch_encoder import BatchEncoder
 from broker.codec.compression import compress
-from broker.codec.packages import needed
+from broker.codec.packages import import_optional
 from broker.codec.span_source import SpanColumns, span_source
 from broker.model.clock import SystemClock
 from broker.model.compressions import BY_NAME, Compression
@@ -30,7 +30,7 @@ Row: TypeAlias = (
 
 
 class ArrowStream(Protocol):
-    """A table of whatever library speaks Arrow: pyarrow, pandas, Polars, DuckDB, ..."""
+    """A table with the Arrow PyCapsule interface: pyarrow, pandas, Polars, DuckDB, ..."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Return its batches."""
@@ -44,7 +44,7 @@ _CONTROL = 0x20
 _TIMESTAMP_TYPES: Final = {"CreateTime": 0, "LogAppendTime": _LOG_APPEND_TIME}
 
 
-def encode(  # noqa: PLR0913 (what the header of a batch says, and how to make it)
+def encode(  # noqa: PLR0913 (the fields of a batch header, and options)
     source: Source,
     *,
     batch_bytes_max: int = MESSAGE_BYTES_MAX,
@@ -73,38 +73,38 @@ def encode(  # noqa: PLR0913 (what the header of a batch says, and how to make i
               bytes, bytes or None);
             - `Columns`, or a mapping with the same names to buffers (numpy arrays, for example):
               "data", the bytes that the spans point into; int32 "value_start", "value_length" (-1:
-              null), and where there are any "key_start", "key_length", int64 "timestamp" (ms),
+              null), and optionally "key_start", "key_length", int64 "timestamp" (ms),
               int64 "offset", int32 "header_end", "header_key_start", "header_key_length",
               "header_value_start", "header_value_length";
             - a pyarrow RecordBatch or Table, or another library's frame, with Spark's names: value,
-              and where there are any key (binary, string or their kin), timestamp (timestamp, or
+              and optionally key (binary, string or their variants), timestamp (timestamp, or
               int64 ms), headers (list of struct of key and value, or map), offset (int64). Other
               columns are ignored.
-        batch_bytes_max: no batch is larger, header included; uncompressed sizes decide where one
-            ends. One that compression makes larger than this is stored uncompressed.
+        batch_bytes_max: the largest batch, header included. A batch ends by its uncompressed size.
+            A batch that compression makes larger than this is stored uncompressed.
         compression: "none", "gzip", "snappy", "lz4" or "zstd".
-        level: of the compression; None: its own default.
+        level: of the compression; None: its default.
         base_offset: of the first record, the others follow without gaps; None: every record has
-            the offset that the source's column says, which must ascend.
+            its offset in the source's column, which must ascend.
         leader_epoch: of the partition's leader; -1: unknown.
         producer_id: of an idempotent producer; -1: none.
         producer_epoch: of that producer.
-        base_sequence: of the first record; the batches count on, and after 2^31 - 1 follows 0.
+        base_sequence: of the first record; following batches continue it, and 0 follows 2^31 - 1.
         is_transactional: whether the records belong to a transaction of the producer.
         is_control: whether they are control records.
-        timestamp_ms: of records without a time of their own; None: now. With LogAppendTime it is
-            when the batches were appended, and readers see it as the time of every record.
+        timestamp_ms: of records without a timestamp of their own; None: now. With LogAppendTime it
+            is the time of the append, which readers see as the timestamp of every record.
         timestamp_type: "CreateTime" or "LogAppendTime".
 
     Returns:
         The batches in order; none for a source without records.
 
     Raises:
-        LimitExceeded: a record does not fit into a batch; the row is named.
+        LimitExceeded: a record does not fit into a batch; the message has its row.
         Corrupt: a column points outside of its buffer, or offsets do not ascend.
-        Unsupported: the compression is not installed.
-        TypeError: a row or a column is not of a kind that is listed above.
-        ValueError: an argument is out of range, or columns do not fit each other.
+        Unsupported: the package for the compression is not installed.
+        TypeError: a row or a column has a type that is not listed above.
+        ValueError: an argument is out of range, or columns have different lengths.
 
     Source: Kafka protocol guide, "Record Batch"; KIP-98.
     """
@@ -140,7 +140,7 @@ def _named(what: str, name: str, known: Mapping[str, T]) -> T:
 
 
 def _compressor(codec: Compression, level: int | None) -> Callable[[memoryview], bytes] | None:
-    codec.level(level)  # ValueError, whether there will be records or not
+    codec.level(level)  # raises ValueError even if there are no records
     if codec.number == 0:
         return None
     return lambda records: compress(codec.number, records, level)
@@ -155,8 +155,8 @@ def _append(encoder: BatchEncoder, source: Source) -> None:
         spans = cast("SpanColumns", source)
         encoder.append_columns(span_source(spans.data, spans.column))
     elif hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
-        needed("pyarrow", "records of Arrow")
-        from broker.codec import arrow_source  # noqa: PLC0415 - half a second, for those who need it
+        import_optional("pyarrow", "records of Arrow")
+        from broker.codec import arrow_source  # noqa: PLC0415 - half a second, only for Arrow input
 
         for columns in arrow_source.column_sources(source):
             encoder.append_columns(columns)

@@ -1,7 +1,7 @@
-"""Kafka's error codes: their numbers, whether clients retry, and what to say about them.
+"""Kafka's error codes: numbers, whether clients retry, and texts for users.
 
 The numbers are those of Kafka 4.4's `Errors`. The names are `broker.model.errors.ErrorCode`; this
-is the one table that says what Kafka makes of them, total over it.
+table has a row for each of them.
 
     >>> error_of(3).name, error_of(3).is_retriable, error_named("NOT_COORDINATOR").code
     ('UNKNOWN_TOPIC_OR_PARTITION', True, 16)
@@ -13,29 +13,29 @@ from broker.model.errors import ErrorCode
 
 
 class KafkaError(NamedTuple):
-    """What an error code in a response means."""
+    """The meaning of an error code in a response."""
 
     code: int
     name: str
     is_retriable: bool  # whether a client may send the same request again
-    message: str  # for users, when the response has no text of its own; of no error: empty
+    message: str  # for users, when the response has no text; empty for NONE
 
 
 def error_of(code: int) -> KafkaError:
-    """Return what a number means.
+    """Return the error of a code.
 
-    A number that this build does not know is the answer of a newer broker: it comes back under the
-    name UNKNOWN_SERVER_ERROR, which is what Kafka's clients make of it, and is not retriable.
+    A code that is unknown here comes from a newer broker: as in Kafka's clients it is returned as
+    UNKNOWN_SERVER_ERROR, which is not retriable.
     """
     error = _BY_CODE.get(code)
     if error is None:
         name = ErrorCode.UNKNOWN_SERVER_ERROR.name
-        return KafkaError(code, name, False, f"error {code}, which is not known here")
+        return KafkaError(code, name, False, f"unknown error code {code}")
     return error
 
 
 def error_named(name: str) -> KafkaError:
-    """Return the error of a name, such as "NOT_COORDINATOR".
+    """Return the error with a name, such as "NOT_COORDINATOR".
 
     Raises:
         ValueError: there is no such error.
@@ -49,11 +49,11 @@ def error_named(name: str) -> KafkaError:
 _E = ErrorCode
 
 # The number on the wire; whether a client may send the same request again; the text shown to users
-# when there is nothing more exact to say.
+# when the response has none.
 _FACTS: dict[ErrorCode, tuple[int, bool, str]] = {
-    _E.UNKNOWN_SERVER_ERROR: (-1, False, "the broker failed unexpectedly; its log says how"),
+    _E.UNKNOWN_SERVER_ERROR: (-1, False, "the broker failed unexpectedly; see its log"),
     _E.NONE: (0, False, ""),
-    _E.OFFSET_OUT_OF_RANGE: (1, False, "the offset is not within what the partition holds"),
+    _E.OFFSET_OUT_OF_RANGE: (1, False, "the offset is not in the range of the partition"),
     _E.CORRUPT_MESSAGE: (2, True, "the batch fails its checksum, its size or its structure"),
     _E.UNKNOWN_TOPIC_OR_PARTITION: (3, True, "this broker has no such topic or partition"),
     _E.INVALID_FETCH_SIZE: (4, False, "the fetch size is not valid"),
@@ -65,7 +65,7 @@ _FACTS: dict[ErrorCode, tuple[int, bool, str]] = {
     _E.MESSAGE_TOO_LARGE: (10, False, "the batch is larger than max.message.bytes allows"),
     _E.STALE_CONTROLLER_EPOCH: (11, False, "the controller has moved"),
     _E.OFFSET_METADATA_TOO_LARGE: (12, False, "the text stored with an offset is too long"),
-    _E.NETWORK_EXCEPTION: (13, True, "the connection ended before the answer"),
+    _E.NETWORK_EXCEPTION: (13, True, "the connection ended before the response"),
     _E.COORDINATOR_LOAD_IN_PROGRESS: (14, True, "the coordinator is still loading"),
     _E.COORDINATOR_NOT_AVAILABLE: (15, True, "the coordinator is not available"),
     _E.NOT_COORDINATOR: (16, True, "this broker is not the coordinator"),
@@ -115,11 +115,11 @@ _FACTS: dict[ErrorCode, tuple[int, bool, str]] = {
     _E.KAFKA_STORAGE_ERROR: (56, True, "the disk failed; the partition is offline"),
     _E.LOG_DIR_NOT_FOUND: (57, False, "the log directory does not exist"),
     _E.SASL_AUTHENTICATION_FAILED: (58, False, "authentication failed"),
-    _E.UNKNOWN_PRODUCER_ID: (59, False, "nothing is known of the producer id"),
+    _E.UNKNOWN_PRODUCER_ID: (59, False, "the producer id is not known"),
     _E.REASSIGNMENT_IN_PROGRESS: (60, False, "a reassignment of the partition is in progress"),
     _E.DELEGATION_TOKEN_AUTH_DISABLED: (61, False, "delegation tokens are not enabled"),
     _E.DELEGATION_TOKEN_NOT_FOUND: (62, False, "the delegation token does not exist"),
-    _E.DELEGATION_TOKEN_OWNER_MISMATCH: (63, False, "the token belongs to somebody else"),
+    _E.DELEGATION_TOKEN_OWNER_MISMATCH: (63, False, "the token belongs to another principal"),
     _E.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: (64, False, "not allowed on this connection"),
     _E.DELEGATION_TOKEN_AUTHORIZATION_FAILED: (65, False, "not authorized for the token"),
     _E.DELEGATION_TOKEN_EXPIRED: (66, False, "the delegation token has expired"),
@@ -132,10 +132,10 @@ _FACTS: dict[ErrorCode, tuple[int, bool, str]] = {
     _E.TOPIC_DELETION_DISABLED: (73, False, "deletion of topics is disabled (delete.topic.enable)"),
     _E.FENCED_LEADER_EPOCH: (74, True, "the leader epoch is older than the broker's"),
     _E.UNKNOWN_LEADER_EPOCH: (75, True, "the leader epoch is newer than the broker's"),
-    _E.UNSUPPORTED_COMPRESSION_TYPE: (76, False, "this version does not know the compression"),
+    _E.UNSUPPORTED_COMPRESSION_TYPE: (76, False, "this version does not support the compression"),
     _E.STALE_BROKER_EPOCH: (77, False, "the broker epoch has changed"),
     _E.OFFSET_NOT_AVAILABLE: (78, True, "the new leader does not know its high watermark yet"),
-    _E.MEMBER_ID_REQUIRED: (79, False, "join again with the member id of this answer"),
+    _E.MEMBER_ID_REQUIRED: (79, False, "join again with the member id of this response"),
     _E.PREFERRED_LEADER_NOT_AVAILABLE: (80, True, "the preferred leader is not available"),
     _E.GROUP_MAX_SIZE_REACHED: (81, False, "the group is full (group.max.size)"),
     _E.FENCED_INSTANCE_ID: (82, False, "another member took over the group instance id"),

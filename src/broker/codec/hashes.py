@@ -1,4 +1,4 @@
-"""Checksums and hashes: of one value, or of a whole column at a few nanoseconds a row.
+"""Checksums and hashes of one value, or of a whole column at a few nanoseconds per row.
 
     murmur2(b"key")                                  # int
     partition_column(table["key"], 12)               # int32 per row, from an Arrow column
@@ -7,13 +7,13 @@
 A column of values is one of three:
 
 - Spans: starts and lengths over one buffer;
-- a pyarrow Array or ChunkedArray of binary or string, or another library's series that speaks
-  Arrow, read where it lies, slices included; of a string, its UTF-8 bytes are hashed;
+- a pyarrow Array or ChunkedArray of binary or string, or another library's series with the Arrow
+  PyCapsule interface, read in place, slices included; strings are hashed as UTF-8;
 - any iterable of bytes-like objects, None for null. Slower, because every row is an object.
 
-What comes back is a read-only `Column`: `numpy.asarray(column)` and `memoryview(column)` share its
-memory. numpy is not imported here, pyarrow only for an Arrow column. The XXH3 of a single value is
-what the `xxhash` package is for: its `xxh3_64_intdigest` returns the same numbers.
+The result is a read-only `Column`: `numpy.asarray(column)` and `memoryview(column)` share its
+memory. numpy is not imported, pyarrow only for an Arrow column. For the XXH3 of a single value use
+the `xxhash` package: its `xxh3_64_intdigest` returns the same numbers.
 """
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
@@ -31,7 +31,7 @@ from broker._native.records.hash_columns import (
     murmur2,
     partition,
 )
-from broker.codec.packages import needed
+from broker.codec.packages import import_optional
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,12 +53,12 @@ __all__ = [
 
 
 class Spans(NamedTuple):
-    """A column of values that lie in one buffer, each where its span says.
+    """A column of values in one buffer, each given by its position and length.
 
     Attributes:
         data: the bytes that the spans point into.
         start: int32, shape (n,): the position of a value's first byte.
-        length: int32, shape (n,): its bytes; -1 is null, whatever its start.
+        length: int32, shape (n,): its length in bytes; -1 is null, and its start is ignored.
 
     Example:
         >>> from array import array
@@ -73,17 +73,17 @@ class Spans(NamedTuple):
 
     @classmethod
     def of(cls, columns: "Columns", name: str) -> "Spans":
-        """Return what `decode_columns` found: the "key", "value", "header_key" or "header_value".
+        """Return the spans of a decoded column: "key", "value", "header_key" or "header_value".
 
         Raises:
-            KeyError: it was not asked for when the columns were decoded.
+            KeyError: the column was not decoded.
         """
         start, length = columns.column(f"{name}_start"), columns.column(f"{name}_length")
         return cls(columns.data, start, length)
 
 
 class ArrowColumn(Protocol):
-    """A column of whatever library speaks Arrow: pyarrow, pandas, Polars, ..."""
+    """A column with the Arrow PyCapsule interface: pyarrow, pandas, Polars, ..."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Return its chunks."""
@@ -98,7 +98,7 @@ def murmur2_column(keys: Values) -> Column:
     Raises:
         ValueError: a span or Arrow offset outside of its data, or arrays of different lengths.
         TypeError: neither a column of bytes nor an iterable of bytes or None.
-        Unsupported: an Arrow column, and no pyarrow to read it with.
+        Unsupported: an Arrow column, and pyarrow is not installed.
 
     Example:
         >>> memoryview(murmur2_column([b"abc", None])).tolist()
@@ -110,8 +110,8 @@ def murmur2_column(keys: Values) -> Column:
 def partition_column(keys: Values, partitions: int) -> Column:
     """Return the partition of every key, as `partition` does of one: int32, shape (n,).
 
-    A null key is -1, as in Kafka's producer: the sender may choose, and is best off when it stays
-    with one partition until a batch is full.
+    The partition of a null key is -1: as in Kafka's producer, the sender may choose one. It should
+    stay with one partition until a batch is full.
 
     Raises:
         ValueError: fewer than 1 or more than 2**31 - 1 partitions, or as `murmur2_column`.
@@ -127,8 +127,8 @@ def partition_column(keys: Values, partitions: int) -> Column:
 def xxh3_64_column(values: Values) -> Column:
     """Return XXH3 (64 bits, seed 0) of every value: uint64, shape (n,); null: 0.
 
-    The same numbers as `xxhash.xxh3_64_intdigest(value)`. Which rows are null, the lengths or the
-    validity of the values say.
+    The same numbers as `xxhash.xxh3_64_intdigest(value)`. A value may hash to 0 as well: only
+    lengths or the validity of the values tell which rows are null.
 
     Raises:
         ValueError, TypeError, Unsupported: as `murmur2_column`.
@@ -144,8 +144,8 @@ def _hashes(kind: int, values: Values, partitions: int = 1) -> Column:
     if isinstance(values, Spans):
         return hash_sources(kind, (_span_source(values),), partitions)
     if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
-        needed("pyarrow", "hashes of Arrow columns")
-        from broker.codec import arrow_source  # noqa: PLC0415 - half a second, for those who need it
+        import_optional("pyarrow", "hashes of Arrow columns")
+        from broker.codec import arrow_source  # noqa: PLC0415 - half a second, only for Arrow input
 
         return hash_sources(kind, tuple(arrow_source.content_sources(values)), partitions)
     return hash_objects(kind, values, partitions)

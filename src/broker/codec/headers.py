@@ -1,4 +1,4 @@
-"""What batches say of themselves: a row per header, and counts over many bytes."""
+"""Reads batch headers without their records, and audits a run of batches."""
 
 from collections.abc import Iterator
 from struct import Struct
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from broker._native.records import batch_scan
 from broker._native.records.batch_scan import Audit
 from broker._native.records.column import Column
-from broker.codec.packages import needed
+from broker.codec.packages import import_optional
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,10 +17,10 @@ _ROW: Final = Struct(batch_scan.ROW_FORMAT)
 
 
 class BatchHeader(NamedTuple):
-    """The header of one batch, or of one message of magic 0 or 1 told as a batch of one.
+    """The header of one batch, or of one message of magic 0 or 1 as a batch with one record.
 
     position and size are bytes in the input; timestamps are ms; record_count is -1 for a compressed
-    message, whose inner messages nobody has counted. Fields that a message lacks are -1.
+    message, whose inner messages are not counted. Fields that a message does not have are -1.
     """
 
     position: int
@@ -43,13 +43,13 @@ class BatchHeaders:
     """The headers of a run of batches, in order.
 
     Attributes:
-        end: the position behind the last whole batch; what follows was cut short.
+        end: the position after the last whole batch; a batch cut short may follow.
     """
 
     __slots__ = ("_rows", "end")
 
     def __init__(self, rows: Column, end: int) -> None:
-        """Keep what was scanned."""
+        """Hold the rows of a scan."""
         self._rows = rows
         self.end = end
 
@@ -62,13 +62,13 @@ class BatchHeaders:
         return map(BatchHeader._make, _ROW.iter_unpack(self._rows))
 
     def __getitem__(self, index: int) -> BatchHeader:
-        """Return one header; the index may be negative, as a list's."""
+        """Return one header; a negative index counts from the end."""
         place = range(len(self))[index]
         return BatchHeader._make(_ROW.unpack_from(self._rows, place * _ROW.size))
 
     def to_numpy(self) -> "np.ndarray[Any, Any]":
-        """Return a structured array over the same memory, its fields those of BatchHeader."""
-        numpy = needed("numpy", "headers as a numpy array")
+        """Return a structured array over the same memory with the fields of BatchHeader."""
+        numpy = import_optional("numpy", "headers as a numpy array")
         kinds = ["i8"] * 6 + ["i4"] * 4 + ["u4", "i2", "i2", "i1"]
         dtype = numpy.dtype(
             {"names": BatchHeader._fields, "formats": kinds, "itemsize": _ROW.size}, align=True
@@ -78,7 +78,7 @@ class BatchHeaders:
 
 
 def scan_headers(buf: "Buffer", *, cut: bool = False) -> BatchHeaders:
-    """Return the header of every whole batch or message in a run of them; records stay unread.
+    """Return the header of every whole batch or message in a run; records are not read.
 
     >>> from broker.codec import encode
     >>> headers = scan_headers(b"".join(encode([b"a", b"b"], timestamp_ms=7, base_offset=40)))
@@ -89,17 +89,17 @@ def scan_headers(buf: "Buffer", *, cut: bool = False) -> BatchHeaders:
 
     Args:
         buf: whole batches; a last one that is cut short is left out (see `BatchHeaders.end`).
-        cut: whether it has a row too, if all of its header is there: position + size is then
-            behind the end of `buf`.
+        cut: whether to return the header of that last batch too, if the header is complete; its
+            position + size is then greater than the size of `buf`.
 
     Raises:
-        Corrupt: bytes that begin neither, with their position.
+        Corrupt: bytes at a position begin neither a batch nor a message.
     """
     return BatchHeaders(*batch_scan.scan_headers(buf, cut))
 
 
 def audit(buf: "Buffer", state: Audit | None = None) -> Audit:
-    """Count what stands in a run of batches: CRC errors, damage, gaps in the offsets, and sizes.
+    """Count records, bytes, CRC errors, damaged batches and offset gaps in a run of batches.
 
     >>> from broker.codec import encode
     >>> [first], [later] = encode([b"a"], timestamp_ms=7), encode([b"b"], base_offset=5)
@@ -108,9 +108,9 @@ def audit(buf: "Buffer", state: Audit | None = None) -> Audit:
     (2, 1, 4, True)
 
     Args:
-        buf: whole batches; what is cut short at the end is not counted, so give it again with what
-            follows (`Audit.size` says how many bytes have been).
-        state: what an earlier call returned, to go on counting from there.
+        buf: whole batches. A last batch that is cut short is not counted: pass it again with the
+            bytes that follow it (`Audit.size` is the number of bytes counted).
+        state: the result of an earlier call, to continue counting from there.
 
     Raises:
         Corrupt: bytes that begin neither a batch nor a message.

@@ -1,14 +1,14 @@
-"""Whole requests and responses: bodies, headers and the frames around them.
+"""Whole requests and responses: bodies, headers and frames.
 
-A body is a dictionary under Kafka's field names in snake_case (see schema.py); an API is its key
-or its name, 3 or "Metadata". What is on a connection (Kafka protocol guide, "Protocol"):
+A body is a dictionary with Kafka's field names in snake_case (see schema.py). An API is given by
+its key or its name, 3 or "Metadata". The bytes on a connection (Kafka protocol guide, "Protocol"):
 
-    frame      int32 size, then so many bytes: a request or a response
+    frame      int32 size, then a request or a response of that many bytes
     request    int16 api key, int16 api version, int32 correlation id, from header version 1 on a
                nullable string client id, from 2 on tagged fields; then the body
     response   int32 correlation id, from header version 1 on tagged fields; then the body
 
-A response does not say what it answers: whoever sent the request knows by the correlation id.
+A response does not contain its API or version: the client knows them by the correlation id.
 
     >>> received = request_frame("Metadata", 1, {"topics": [{"name": "a"}]}, correlation_id=7)
     >>> [frame], end = frames(received + received[:9])
@@ -23,7 +23,7 @@ A response does not say what it answers: whoever sent the request knows by the c
     ...
     broker.model.errors.Truncated: MetadataRequest v1: topics: ...
 
-Positions in errors are bytes from the start of what was passed.
+Positions in errors are byte positions in the argument.
 """
 
 from struct import Struct
@@ -43,14 +43,14 @@ _REQUEST_HEAD = Struct(">hh")
 
 
 class Decoded(NamedTuple):
-    """A body, and the position of its end."""
+    """A body and the position of its end."""
 
     body: Fields
     end: int
 
 
 class RequestHeader(NamedTuple):
-    """What stands before a request's body."""
+    """The header before a request's body."""
 
     api_key: int
     api_version: int
@@ -73,7 +73,7 @@ class Response(NamedTuple):
 
 
 class Frames(NamedTuple):
-    """The whole frames of a buffer, without their sizes, and where the incomplete rest begins."""
+    """The whole frames of a buffer, without their sizes, and the position of the rest."""
 
     frames: list[memoryview]
     end: int
@@ -83,11 +83,11 @@ class Frames(NamedTuple):
 
 
 def decode_request(api: int | str, version: int, data: "Buffer", offset: int = 0) -> Decoded:
-    """Read the body of a request that begins at a position of a buffer.
+    """Decode the body of a request that begins at a position of a buffer.
 
     Returns:
-        The body with every field of the message, those of other versions by their default; and the
-        position where it ends, which is not required to be the buffer's end.
+        The body with every field of the message (fields of other versions have their default), and
+        the position of its end, which need not be the buffer's end.
 
     Raises:
         CodecError: the bytes are not such a body, or there is no such API or version.
@@ -96,27 +96,28 @@ def decode_request(api: int | str, version: int, data: "Buffer", offset: int = 0
 
 
 def decode_response(api: int | str, version: int, data: "Buffer", offset: int = 0) -> Decoded:
-    """Read the body of a response; like `decode_request`."""
+    """Decode the body of a response; like `decode_request`."""
     return Decoded(*schema.response(_key(api)).decode(version, data, offset))
 
 
 def encode_request(api: int | str, version: int, body: Fields) -> bytes:
-    """Write the body of a request.
+    """Encode the body of a request.
 
     Args:
         api: the key or name of the API.
         version: of the message.
-        body: its fields; a missing one means its default, one of another version is passed over.
+        body: its fields; a missing field means its default, fields of other versions are ignored.
 
     Raises:
-        ValueError: a value is not of its field's type, or a name is no field's; it says where.
+        ValueError: a value has the wrong type, or a name is not that of a field; the message has
+            the path.
         Unsupported: there is no such API or version.
     """
     return schema.request(_key(api)).encode(version, body)
 
 
 def encode_response(api: int | str, version: int, body: Fields) -> bytes:
-    """Write the body of a response; like `encode_request`."""
+    """Encode the body of a response; like `encode_request`."""
     return schema.response(_key(api)).encode(version, body)
 
 
@@ -124,19 +125,19 @@ def encode_response(api: int | str, version: int, body: Fields) -> bytes:
 
 
 def frames(data: "Buffer", *, frame_bytes_max: int = CODEC_FRAME_BYTES_MAX) -> Frames:
-    """Cut what came over a connection into frames.
+    """Split received bytes into frames.
 
     Args:
-        data: bytes as they came; the frames are views of it.
-        frame_bytes_max: the largest frame that is accepted, in bytes without its size.
+        data: received bytes; the frames are views of them.
+        frame_bytes_max: the largest frame that is accepted, in bytes, without the size field.
 
     Returns:
-        The whole frames, and the position of the first byte that belongs to none of them: keep
-        what stands from there on, and put what comes next behind it.
+        The whole frames, and the position of the first byte after them: keep the bytes from there
+        on and append what is received next.
 
     Raises:
-        LimitExceeded: a frame is larger, whether it is all there or not.
-        Corrupt: a size is negative. What stands before the error's position is whole.
+        LimitExceeded: a frame is larger, complete or not.
+        Corrupt: a size is negative. Frames before the error's position are whole.
     """
     view = memoryview(data).cast("B")
     whole: list[memoryview] = []
@@ -163,10 +164,10 @@ def request_frame(
     correlation_id: int = 0,
     client_id: str | None = None,
 ) -> bytes:
-    """Write a whole request with its size and header before it.
+    """Encode a whole request with its size and header.
 
     Raises:
-        ValueError: a value is not of its field's type, or a name is no field's.
+        ValueError: a value has the wrong type, or a name is not that of a field.
         Unsupported: there is no such API or version.
     """
     key = _key(api)
@@ -184,7 +185,7 @@ def request_frame(
 
 
 def response_frame(api: int | str, version: int, body: Fields, *, correlation_id: int = 0) -> bytes:
-    """Write a whole response with its size and header before it; like `request_frame`."""
+    """Encode a whole response with its size and header; like `request_frame`."""
     key = _key(api)
     content = schema.response(key).encode(version, body)
     header = schema.record("ResponseHeader").encode(
@@ -196,15 +197,15 @@ def response_frame(api: int | str, version: int, body: Fields, *, correlation_id
 def _frame(header: bytes, content: bytes) -> bytes:
     size = len(header) + len(content)
     if size > _SIZE_MAX:
-        raise ValueError(f"a frame of {size} bytes, {_SIZE_MAX} can be said")
+        raise ValueError(f"a frame of {size} bytes, allowed are {_SIZE_MAX}")
     return b"".join((_SIZE.pack(size), header, content))
 
 
 def read_request(frame: "Buffer") -> Request:
-    """Read a whole request, as `frames` yields it: a header, a body, and nothing behind them.
+    """Decode a whole request, as returned by `frames`: a header and a body, and nothing after them.
 
     Raises:
-        CodecError: the bytes are no request, or one of an API or version that is unknown here.
+        CodecError: the bytes are not a request, or its API or version is unknown.
     """
     header, position = read_request_header(frame)
     message = schema.request(header.api_key)
@@ -214,13 +215,13 @@ def read_request(frame: "Buffer") -> Request:
 
 
 def read_request_header(frame: "Buffer") -> tuple[RequestHeader, int]:
-    """Read the header of a request, and return the position of its body too.
+    """Decode the header of a request; return it with the position of the body.
 
-    The version may be newer than any that is known here, so that a broker can answer an
-    ApiVersions request that it cannot read (KIP-511).
+    The version may be newer than all known ones, so that a broker can answer an ApiVersions request
+    that it cannot decode (KIP-511).
 
     Raises:
-        CodecError: the bytes are no header, or one of an API that is unknown here.
+        CodecError: the bytes are not a header, or its API is unknown.
     """
     view = memoryview(frame).cast("B")
     if len(view) < _REQUEST_HEAD.size:
@@ -236,20 +237,20 @@ def read_request_header(frame: "Buffer") -> tuple[RequestHeader, int]:
 def read_response(
     api: int | str, version: int, frame: "Buffer", *, as_views: bool = False
 ) -> Response:
-    """Read a whole response: a header, a body, and nothing behind them.
+    """Decode a whole response: a header and a body, and nothing after them.
 
-    A broker answers an ApiVersions request of a version that it does not have in version 0, with
-    error 35 (KIP-511).
+    A broker answers an ApiVersions request in an unsupported version with version 0 and error 35
+    (KIP-511).
 
     Args:
         api: its name or key.
         version: of the request.
         frame: the response, without its size.
-        as_views: fields of bytes, like the records of Fetch, are memoryviews of the frame; else
-            they are copies.
+        as_views: return bytes fields, like the records of Fetch, as memoryviews of the frame
+            instead of copies.
 
     Raises:
-        CodecError: the bytes are no such response, or there is no such API or version.
+        CodecError: the bytes are not such a response, or there is no such API or version.
     """
     key = _key(api)
     message = schema.response(key)

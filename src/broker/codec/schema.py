@@ -1,9 +1,9 @@
-"""Kafka's messages by key or name: what their fields are, and bytes to dictionaries and back.
+"""Kafka's message schemas, by API key or name: decode bytes to dictionaries and encode them.
 
-The facts stand in messages.txt, whose head explains the notation. Importing this module only cuts
-that text into blocks (a third of a millisecond); a message is parsed when it is first used, and
-compiled for one version when that version is first used. What runs then is native
-(broker._native.wire.schema*).
+messages.txt has the definitions; its first lines explain the notation. Importing this module only
+splits that text into blocks (a third of a millisecond). A message is parsed when it is first used,
+and compiled for a version when that version is first used. The compiled form is executed by native
+code (broker._native.wire.schema*).
 
     >>> request(3).versions
     range(0, 14)
@@ -13,8 +13,9 @@ compiled for one version when that version is first used. What runs then is nati
     ('a', True)
 
 Values are dict, list, int, float, bool, str, bytes and None under the names of messages.txt; a
-uuid is 16 bytes. A decoded dictionary has every field; those its version lacks, their default.
-An encoded one may lack fields, which means their default; those its version lacks are passed over.
+uuid is 16 bytes. A decoded dictionary has every field; fields of other versions have their default.
+In a dictionary to be encoded a missing field means its default; fields of other versions are
+ignored.
 """
 
 import os
@@ -35,7 +36,7 @@ Fields: TypeAlias = dict[str, Any]
 _NO_VERSIONS = range(0)
 _API_VERSIONS_KEY = 18
 _CONTROLLED_SHUTDOWN_KEY = 7
-# What a missing field means when the table names no default; integers: 0.
+# The default of a field when messages.txt has none; of integers: 0.
 _DEFAULTS: dict[str, object] = {
     "bool": False,
     "bytes": b"",
@@ -48,7 +49,7 @@ _DEFAULTS: dict[str, object] = {
 
 
 class Definition(NamedTuple):
-    """A field as the table defines it, over all versions of its message."""
+    """A field as messages.txt defines it, for all versions of its message."""
 
     name: str
     type: str
@@ -64,7 +65,7 @@ class Message:
     """One request, response, header or record in all its versions."""
 
     def __init__(self, kind: str, name: str, api_key: int | None, versions: str, text: str) -> None:
-        """Keep the text of the fields; `versions` is the rest of the block's first line."""
+        """Create a message, parsed when used; `versions` ends the block's first line."""
         valid, _, flexible = versions.partition(" flex ")
         self.kind = kind
         self.name = name
@@ -76,27 +77,27 @@ class Message:
         self._programs: dict[int, Program] = {}
 
     def __repr__(self) -> str:
-        """Return what an error message calls it."""
+        """Return the name and versions, as error messages show them."""
         return f"<Message {self.name} {self.versions.start}-{self.versions.stop - 1}>"
 
     @property
     def first_flexible(self) -> int | None:
-        """The first version with compact lengths and tagged fields (KIP-482), if there is one."""
+        """The first version with compact lengths and tagged fields (KIP-482), or None."""
         return self.flexible.start if self.flexible else None
 
     @property
     def fields(self) -> list[Definition]:
-        """The fields of all versions, in the order of the wire."""
+        """The fields of all versions, in wire order."""
         if self._definitions is None:
             self._definitions = _parse(self._text, self.versions)
         return self._definitions
 
     def is_flexible(self, version: int) -> bool:
-        """Whether this version has compact lengths and tagged fields."""
+        """Return whether a version has compact lengths and tagged fields."""
         return version in self.flexible
 
     def program(self, version: int) -> Program:
-        """Return what the native codec runs for this version.
+        """Return the compiled form of a version for the native codec.
 
         Raises:
             Unsupported: there is no such version.
@@ -118,14 +119,14 @@ class Message:
         *,
         as_views: bool = False,
     ) -> tuple[Fields, int]:
-        """Return the message that stands at offset in data, and the offset where it ends.
+        """Decode the message at a position of a buffer; return it with the position of its end.
 
         Args:
-            version: which one it is.
-            data: where it stands.
-            offset: from where on, in bytes.
-            weight_max: how much its arrays may hold, counted as limits.MESSAGE_WEIGHT_MAX is.
-            as_views: fields of bytes are memoryviews of the data; else they are copies.
+            version: of the message.
+            data: the buffer.
+            offset: the position of the message's first byte.
+            weight_max: the limit for its arrays, in the units of limits.MESSAGE_WEIGHT_MAX.
+            as_views: return bytes fields as memoryviews of the buffer instead of copies.
 
         Raises:
             CodecError: the bytes are not such a message, or there is no such version.
@@ -136,7 +137,7 @@ class Message:
         """Return the bytes of the message.
 
         Raises:
-            ValueError: a value is not of its field's type, or a name is no field's.
+            ValueError: a value has the wrong type, or a name is not that of a field.
             Unsupported: there is no such version.
         """
         return encode(self.program(version), value)
@@ -144,20 +145,20 @@ class Message:
     def decoding(
         self, version: int, data: bytes, weight_max: int = limits.MESSAGE_WEIGHT_MAX
     ) -> Decoding:
-        """Return the work of decoding a message in steps; arguments and errors as of `decode`."""
+        """Return an object that decodes a message in steps; arguments and errors as in `decode`."""
         return Decoding(self.program(version), data, weight_max)
 
     def encoding(self, version: int, value: Fields) -> Encoding:
-        """Return the work of encoding a message in steps; errors as of `encode`.
+        """Return an object that encodes a message in steps; errors as in `encode`.
 
-        What the dictionary holds must stay as it is until the last step; its lists of structs are
-        taken apart meanwhile, so they must be nobody else's.
+        The dictionary must not change until the last step. Its lists of structs are emptied while
+        they are encoded, so they must not be shared.
         """
         return Encoding(self.program(version), value)
 
 
 def request(api_key: int) -> Message:
-    """Return the body of a request.
+    """Return the schema of a request body.
 
     Raises:
         Unsupported: there is no such key.
@@ -167,7 +168,7 @@ def request(api_key: int) -> Message:
 
 
 def response(api_key: int) -> Message:
-    """Return the body of a response.
+    """Return the schema of a response body.
 
     Raises:
         Unsupported: there is no such key.
@@ -177,38 +178,40 @@ def response(api_key: int) -> Message:
 
 
 def record(name: str) -> Message:
-    """Return a header, embedded data, or a coordinator's key or value by Kafka's name.
+    """Return the schema of a header, embedded data, or a coordinator's key or value.
+
+    The name is Kafka's, such as "OffsetCommitKey".
 
     Raises:
-        ValueError: there is none of that name.
+        ValueError: there is no schema of that name.
     """
     message = _records.get(name)
     return _read_record(name) if message is None else message
 
 
 def messages() -> Iterator[Message]:
-    """Yield every message there is."""
+    """Yield the schemas of all messages."""
     yield from map(request, API_KEYS)
     yield from map(response, API_KEYS)
     yield from records()
 
 
 def records() -> Iterator[Message]:
-    """Yield what `record` finds: headers, embedded data, coordinators' keys and values."""
+    """Yield the schemas of headers, embedded data, and coordinators' keys and values."""
     yield from map(record, _record_blocks)
 
 
 def request_header_version(api_key: int, version: int) -> int:
-    """Return the version of the RequestHeader before a request: with tags iff it is flexible."""
+    """Return the version of a request's header; it has tagged fields if the request is flexible."""
     if api_key == _CONTROLLED_SHUTDOWN_KEY and version == 0:
-        return 0  # the only request that was born without a client id
+        return 0  # the only request whose header has no client id
     return 2 if request(api_key).is_flexible(version) else 1
 
 
 def response_header_version(api_key: int, version: int) -> int:
-    """Return the version of the ResponseHeader before a response: with tags iff it is flexible.
+    """Return the version of a response's header; it has tagged fields if the response is flexible.
 
-    ApiVersions never has any, so that who knows no version yet can read the answer (KIP-511).
+    The header of ApiVersions never has them, so that a client can read it in any version (KIP-511).
     """
     return int(api_key != _API_VERSIONS_KEY and response(api_key).is_flexible(version))
 
@@ -222,7 +225,7 @@ def _versions(text: str, within: range) -> range:
 
 
 def _parse(text: str, versions: range) -> list[Definition]:
-    """Read the lines of fields, each of which belongs to the last one that stands less deep."""
+    """Parse lines of fields; a field belongs to the last line before it with less indentation."""
     top: list[Definition] = []
     enclosing = [(-1, top, versions)]
     for line in text.splitlines():
@@ -303,10 +306,10 @@ def _read_api(api_key: int) -> tuple[Message, Message]:
         raise Unsupported(f"expected an API key from 0 to {max(API_KEYS)}, got {api_key}")
     head, _, body = block.partition("\n")
     _, _, name, versions = head.split(" ", 3)
-    asked, _, answered = f"\n{body}".partition("\n  response")
-    asked = asked.removeprefix("\n  request")
-    _requests[api_key] = Message("request", f"{name}Request", api_key, versions, asked)
-    _responses[api_key] = Message("response", f"{name}Response", api_key, versions, answered)
+    request_fields, _, response_fields = f"\n{body}".partition("\n  response")
+    request_fields = request_fields.removeprefix("\n  request")
+    _requests[api_key] = Message("request", f"{name}Request", api_key, versions, request_fields)
+    _responses[api_key] = Message("response", f"{name}Response", api_key, versions, response_fields)
     return _requests[api_key], _responses[api_key]
 
 
@@ -321,8 +324,8 @@ def _read_record(name: str) -> Message:
     return _records[name]
 
 
-def _cut_table() -> None:
-    # Without pathlib, which would be a third of what it costs to import the codec.
+def _read_table() -> None:
+    # pathlib would take a third of the time to import the codec.
     path = os.path.join(os.path.dirname(__file__), "messages.txt")  # noqa: PTH118, PTH120
     with open(path, encoding="utf-8") as table:  # noqa: PTH123
         text = table.read()
@@ -341,4 +344,4 @@ _record_blocks: dict[str, str] = {}
 _requests: dict[int, Message] = {}
 _responses: dict[int, Message] = {}
 _records: dict[str, Message] = {}
-_cut_table()
+_read_table()

@@ -1,4 +1,4 @@
-"""Records of columns of spans over one buffer, where they lie: nothing is copied."""
+"""Records given as columns of spans over one buffer, read in place."""
 
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,18 +15,18 @@ class SpanColumns(Protocol):
 
     @property
     def data(self) -> "Buffer":
-        """What the spans point into."""
+        """The buffer that the spans point into."""
 
     def column(self, name: str) -> "Buffer":
-        """Return one column; KeyError when it is not there."""
+        """Return one column; raise KeyError if it does not exist."""
 
 
 def span_source(data: "Buffer", column: "Callable[[str], Buffer]") -> ColumnSource:
-    """Return the rows of columns that have the names of `Columns.names`.
+    """Return a source over columns with the names of `Columns.names`.
 
     Raises:
-        TypeError: a column is not of the type that its name stands for.
-        ValueError: there is no column of values, or columns do not fit each other.
+        TypeError: a column does not have the type of its name.
+        ValueError: there is no column of values, or columns have different lengths.
     """
 
     def find(name: str) -> "Buffer | None":
@@ -44,7 +44,7 @@ def span_source(data: "Buffer", column: "Callable[[str], Buffer]") -> ColumnSour
         if starts is not None and lengths is not None:
             source.spans(name, data, starts, lengths)
         elif starts is not None or lengths is not None:
-            raise ValueError(f"{name}_start and {name}_length are only good for something together")
+            raise ValueError(f"{name}_start and {name}_length must be given together")
     for name, put in (
         ("timestamp", source.timestamps),
         ("offset", source.offsets),

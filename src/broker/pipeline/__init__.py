@@ -11,12 +11,12 @@
         .load()
     )
 
-The options and columns are those of Spark's own Kafka source. The jobs are functions of a session
-and their options:
+The options and columns are those of Spark's own Kafka source. The jobs are functions that take a
+session and options:
 
     pipeline.archive(spark, pipeline.ArchiveOptions(brokers, "clicks", Path("clicks.delta")))
 
-Importing this imports no PySpark; what needs it does.
+Importing this module does not import PySpark.
 """
 
 from importlib import import_module
@@ -60,17 +60,17 @@ _JOBS: Final = {
 }
 
 
-if not TYPE_CHECKING:  # which would take every name for one that is there
+if not TYPE_CHECKING:  # with __getattr__ a type checker would accept every name
 
     def __getattr__(name: str) -> object:
-        """Import a job when somebody asks for it: it needs numpy or more."""
+        """Import a job on first use, because it imports numpy or more."""
         if name not in _JOBS:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(f"broker.pipeline.jobs.{_JOBS[name]}"), name)
 
 
 def register(spark: "SparkSession") -> None:
-    """Let a session know the format "polylog"; a second time does no harm."""
+    """Register the format "polylog" in a session; may be called repeatedly."""
     from broker.pipeline.source.polylog import PolylogDataSource  # noqa: PLC0415 - PySpark
 
     spark.dataSource.register(PolylogDataSource)

@@ -1,7 +1,7 @@
-"""Bytes of batches to Arrow batches of the columns that a reader wants, filtered on the way.
+"""Decodes record batches to Arrow batches with the columns that a reader needs, and filters them.
 
-A chunk is decoded at once, unless its batches are compressed: nobody knows what they unfold to, so
-these are decoded some at a time, and fewer where they are still too many.
+A chunk of uncompressed batches is decoded at once. The decompressed size of compressed batches is
+not known before, so they are decoded a few at a time, and fewer if they exceed the limit.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,13 +22,13 @@ _CODEC_BITS, _CONTROL_BIT = 0x07, 0x20
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which records, and what of them.
+    """Which records and columns to decode.
 
     Attributes:
         columns: their names, in order (see schema.py).
         min_timestamp: of a record, ms; None: any.
-        max_timestamp: of a record, ms, itself included; None: any.
-        keys: bytes: keys that begin with them; several: keys that are one of them; None: any.
+        max_timestamp: of a record, ms, inclusive; None: any.
+        keys: bytes: a prefix of the key; a tuple: the allowed keys; None: any.
     """
 
     columns: tuple[str, ...]
@@ -38,18 +38,18 @@ class Selection:
 
 
 class Decoder:
-    """Decodes the chunks of one partition, one after the other, in memory that it keeps."""
+    """Decodes the chunks of one partition, one after the other, and reuses its memory."""
 
     def __init__(
         self, topic: str, partition: int, selection: Selection, *, check_crc: bool = True
     ) -> None:
-        """Begin; the names go into the rows and into what is said of damage."""
+        """Create a decoder; topic and partition appear in rows and in errors."""
         self._topic = topic
         self._partition = partition
         self._selection = selection
         self._check_crc = check_crc
         self._decoded = decoded_columns(selection.columns)
-        # Spark looks at one result while the next is made: memory comes from the one before it.
+        # Spark uses one result while the next is made, so memory is taken from the one before.
         self._older: Columns | None = None
         self._newer: Columns | None = None
 
@@ -66,10 +66,10 @@ class Decoder:
             data: the batches.
             start: records before this offset are left out.
             end: records from this offset on are left out.
-            aborted: as decode_columns takes them; those of one answer to a Fetch.
+            aborted: as in decode_columns; those of one Fetch response.
 
         Raises:
-            CodecError: damage; it says in which partition and behind which offset.
+            CodecError: damaged batches; the message has the partition and the offset.
         """
         headers = list(codec.scan_headers(data))
         if not any(each.attributes & _CODEC_BITS for each in headers):
@@ -91,7 +91,7 @@ class Decoder:
             return
         last = headers[-1]
         selection = self._selection
-        reuse, self._older = self._older, None  # even a call that fails has taken its memory
+        reuse, self._older = self._older, None  # its memory is taken over even by a call that fails
         try:
             columns = codec.decode_columns(
                 data[headers[0].position : last.position + last.size],
@@ -109,21 +109,21 @@ class Decoder:
             batch = arrow_batch(columns, selection.columns, self._topic, self._partition)
         except LimitExceeded as error:
             if len(headers) == 1:
-                raise self._placed(error, headers) from error
+                raise self._with_location(error, headers) from error
             half = len(headers) // 2
             yield from self._decode(data, headers[:half], start, end, aborted)
             aborted = still_aborted(aborted, headers[:half])
             yield from self._decode(data, headers[half:], start, end, aborted)
             return
         except CodecError as error:
-            raise self._placed(error, headers) from error
-        del columns  # so that the next ones may take over its memory
+            raise self._with_location(error, headers) from error
+        del columns  # so that the next call may reuse its memory
         parts = -(-batch.num_rows // PIPELINE_BATCH_ROWS)
-        for part in range(parts):  # of about the same size: a small rest costs as much as a batch
+        for part in range(parts):  # of similar size: a small rest costs as much as a batch
             first, end = (batch.num_rows * each // parts for each in (part, part + 1))
             yield batch.slice(first, end - first)
 
-    def _placed(self, error: CodecError, headers: list[BatchHeader]) -> CodecError:
+    def _with_location(self, error: CodecError, headers: list[BatchHeader]) -> CodecError:
         where = f"{self._topic}-{self._partition}, in the batches from offset"
         return type(error)(f"{where} {headers[0].base_offset} on: {error}")
 
@@ -141,17 +141,17 @@ def _pieces(headers: list[BatchHeader]) -> Iterator[list[BatchHeader]]:
 
 
 def still_aborted(
-    aborted: Iterable[tuple[int, int]] | None, passed: Iterable[BatchHeader]
+    aborted: Iterable[tuple[int, int]] | None, decoded_headers: Iterable[BatchHeader]
 ) -> list[tuple[int, int]] | None:
-    """Return the aborted transactions that have not ended within some batches.
+    """Return the aborted transactions that do not end in batches already decoded.
 
-    A transaction ends at its producer's next control batch. Whoever hands a list on to the decoder
-    beyond that end would lose what the same producer has committed behind it.
+    A transaction ends at its producer's next control batch. If it stayed in the list after that,
+    the decoder would leave out records that the same producer has committed later.
     """
     if aborted is None:
         return None
     left = list(aborted)
-    for each in passed:
+    for each in decoded_headers:
         if each.attributes & _CONTROL_BIT and each.magic > 1:
             left = [
                 (producer, first)

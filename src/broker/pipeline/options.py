@@ -1,9 +1,9 @@
-"""The options of the data source: names, types, defaults, and who takes them.
+"""The options of the data source: names, types, defaults, and the uses that accept them.
 
-One table. Names and meanings are those of Spark's Kafka source wherever it has the option; what a
-setting of Kafka's consumer or producer would mean here stands in a second table, of `kafka.` names.
-Spark hands names over in lower case and compares them so. A name that nobody knows is an error that
-says which one is nearest, never passed over.
+Names and meanings are those of Spark's Kafka source if it has the option. A second table has the
+settings of Kafka's consumer and producer, whose names begin with `kafka.`. Spark passes names in
+lower case and compares them without case. An unknown name is an error that suggests the closest
+known one.
 
 Source: Spark's Structured Streaming + Kafka integration guide.
 """
@@ -30,7 +30,7 @@ _TASK_DIGITS = 11  # of a transactional id: a dash and the number of the task
 
 
 class Use(Flag):
-    """Who takes an option."""
+    """The uses that accept an option."""
 
     READ = auto()
     STREAM = auto()
@@ -40,7 +40,7 @@ class Use(Flag):
 
 
 class Option(NamedTuple):
-    """One option; `parse` raises ValueError, its text says what was expected."""
+    """One option; `parse` raises ValueError with a text that says what is expected."""
 
     name: str
     parse: Callable[[str], Any]
@@ -50,7 +50,7 @@ class Option(NamedTuple):
 
 def _text(value: str) -> str:
     if not value.strip():
-        raise ValueError("a text that is not empty")
+        raise ValueError("a non-empty text")
     return value.strip()
 
 
@@ -103,7 +103,7 @@ _UNITS: Final = {
 
 
 def _duration(value: str) -> int:
-    """Return ms of `15m`, `30 s` or, as Spark reads it, a plain number of ms."""
+    """Return the ms of `15m`, `30 s` or, as in Spark, a plain number of ms."""
     found = re.fullmatch(r"([0-9]{1,12})\s*([a-z]*)", value.strip().lower())
     if not found or (found[2] or "ms") not in _UNITS:
         raise ValueError(f"a time such as 15m; units are {', '.join(_UNITS)}")
@@ -122,7 +122,7 @@ def _one_of(*words: str) -> Callable[[str], str]:
 def _names(value: str) -> tuple[str, ...]:
     names = tuple(each.strip() for each in value.split(","))
     if not all(names):
-        raise ValueError("names with commas between them")
+        raise ValueError("names separated by commas")
     return names
 
 
@@ -140,10 +140,10 @@ def _assignment(value: str) -> Assignment:
 
 
 def numbers_by_partition(value: str) -> Numbers:
-    """Read `{"topic": {"0": 23}}`, offsets or times.
+    """Parse offsets or timestamps by partition, `{"topic": {"0": 23}}`.
 
     Raises:
-        ValueError: it is no such JSON.
+        ValueError: it is not such JSON.
     """
     expected = ValueError('JSON such as {"topic": {"0": 23, "1": -2}}')
     numbers: Numbers = {}
@@ -197,7 +197,7 @@ OPTIONS: Final = (
     Option("endingTimestamp", _milliseconds, _R),
     Option("endingOffsetsByTimestamp", numbers_by_partition, _R),
     Option("failOnDataLoss", _boolean, _READS, default=True),
-    # What of them.
+    # Which columns, keys and filters.
     Option("includeHeaders", _boolean, _READS | _F | _WRITES, default=False),  # a sink always does
     Option("columns", _names, _READS | _F),
     Option("keyPrefix", _text, _READS | _F),
@@ -206,14 +206,14 @@ OPTIONS: Final = (
     Option("segments", _text, _F),
     Option("onCorrupt", _one_of("fail", "row"), _F, "fail"),
     Option("bytesPerTask", _positive, _F, PIECE_BYTES),
-    # How they are cut into tasks and batches.
+    # How offsets are divided into tasks and triggers.
     Option("minPartitions", _positive, _READS),
     Option("maxRecordsPerPartition", _positive, _READS),
     Option("maxOffsetsPerTrigger", _positive, _S),
     Option("maxBytesPerTrigger", _positive, _S),
     Option("minOffsetsPerTrigger", _positive, _S),
     Option("maxTriggerDelay", _duration, _S, 15 * 60_000),
-    # What tasks may do to the worker, which Spark keeps for others: see worker.py.
+    # Whether tasks may change settings of the worker process, which Spark reuses: see worker.py.
     Option("tuneWorkers", _boolean, _READS | _F | _WRITES, default=True),
     # How rows are written.
     Option("topic", _text, _WRITES),
@@ -224,11 +224,11 @@ OPTIONS: Final = (
     Option("extraColumns", _one_of("fail", "ignore"), _WRITES, "fail"),
     Option("markerTopic", _text, _WRITES, "polylog-sink-markers"),
     Option("maxRowsPerSecondPerTask", _positive, _WRITES),
-    Option("checkpointLocation", _text, Use.STREAM_WRITE),  # Spark's own, handed over with ours
+    Option("checkpointLocation", _text, Use.STREAM_WRITE),  # Spark's own option
 )
 
-# Of Spark's source, about consumers that there are none of here: taken, so that a query can be
-# switched over by changing its format, and without an effect.
+# Options of Spark's source about its consumers, which do not exist here. They are accepted without
+# effect, so that a query can be changed to this source by its format alone.
 WITHOUT_EFFECT: Final = frozenset(
     {
         "fetchoffset.numretries",
@@ -238,8 +238,8 @@ WITHOUT_EFFECT: Final = frozenset(
     }
 )
 
-# What Spark writes into the options of a table or a path by itself.
-OF_SPARK: Final = frozenset(
+# What Spark itself adds to the options of a table or a path.
+SPARK_OPTIONS: Final = frozenset(
     {
         "collation",
         "comment",
@@ -270,7 +270,7 @@ KAFKA_OPTIONS: Final = (
     Option("max.request.size", _int32, _WRITES, MESSAGE_BYTES_MAX),
     Option("transaction.timeout.ms", _int32, _WRITES, SINK_TRANSACTION_MS),
 )
-# How Kafka's own consumer and producer do what is done in another way here.
+# Settings of Kafka's consumer and producer that have no equivalent here.
 KAFKA_WITHOUT_EFFECT: Final = frozenset(
     {
         "acks",
@@ -303,21 +303,21 @@ KAFKA_WITHOUT_EFFECT: Final = frozenset(
     }
 )
 
-# What is wrong where a read or write has none.
+# The error of a read or write without options.
 NO_OPTIONS: Final = (
-    "option kafka.bootstrap.servers: expected HOST:PORT, there are no options at all; Spark hands"
-    " over those of a table that was made by CREATE TABLE without a list of columns (the option"
-    " columns chooses them), of others only what stands in WITH (…)"
+    "option kafka.bootstrap.servers: expected HOST:PORT, but there are no options at all; Spark"
+    " passes the options of a table only if CREATE TABLE had no list of columns (use the option"
+    " columns instead), otherwise only those in WITH (…)"
 )
 
 
 def parse(given: Mapping[str, str], use: Use) -> dict[str, Any]:
-    """Return every option of a use by its name, the default where it is not given.
+    """Return every option of a use by its name, with its default if it is not given.
 
-    Settings of Kafka keep `kafka.` before their names.
+    Names of Kafka's settings keep their prefix `kafka.`.
 
     Raises:
-        ConfigError: a name that is none, one that belongs to another use, or a value that is none.
+        ConfigError: an unknown name, an option of another use, or an invalid value.
     """
     values = {each.name: each.default for each in OPTIONS if each.uses & use}
     values |= {KAFKA + each.name: each.default for each in KAFKA_OPTIONS if each.uses & use}
@@ -332,13 +332,13 @@ def parse(given: Mapping[str, str], use: Use) -> dict[str, Any]:
     return values
 
 
-def of_table(given: Mapping[str, str], use: Use) -> dict[str, str]:
-    """Return those options of a table that a use takes: a table is read and written with the same.
+def table_options(given: Mapping[str, str], use: Use) -> dict[str, str]:
+    """Return the options of a table that a use accepts; a table has one set for all uses.
 
-    A table of one topic is written to that topic, where it names no other.
+    A table with one topic is written to that topic unless the option topic names another.
 
     Raises:
-        ConfigError: a name that is none.
+        ConfigError: an unknown name.
     """
     every = Use.READ | Use.STREAM | Use.WRITE | Use.STREAM_WRITE | Use.SEGMENTS
     found = {name: _find(name, every)[0] for name in given}
@@ -355,18 +355,18 @@ def of_table(given: Mapping[str, str], use: Use) -> dict[str, str]:
 
 
 def tunes_worker(given: Mapping[str, str]) -> bool:
-    """Read the option tuneWorkers alone, where a value that is none is told by others."""
+    """Return the option tuneWorkers; an invalid value counts as true, since `parse` reports it."""
     by_name = {name.lower(): value for name, value in given.items()}
     return by_name.get("tuneworkers", "true").lower() != "false"
 
 
 def _find(name: str, use: Use) -> tuple[Option | None, str]:
-    """The option that a name means, none for one without effect; and its name as it is written."""
+    """Return the option of a name (None if it has no effect) and its name in the usual case."""
     lower = name.lower()
     is_kafka = lower.startswith(KAFKA)
     table, prefix = (KAFKA_OPTIONS, KAFKA) if is_kafka else (OPTIONS, "")
     without_effect = KAFKA_WITHOUT_EFFECT if is_kafka else WITHOUT_EFFECT
-    if lower in OF_SPARK or lower.removeprefix(KAFKA if is_kafka else "") in without_effect:
+    if lower in SPARK_OPTIONS or lower.removeprefix(KAFKA if is_kafka else "") in without_effect:
         return None, name
     known = {(prefix + each.name).lower(): each for each in table}
     option = known.get(lower)

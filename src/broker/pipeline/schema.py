@@ -1,11 +1,11 @@
-"""The columns of a record, as Spark's own Kafka source has them, and Arrow batches of them.
+"""The columns of a record, as in Spark's own Kafka source, and Arrow batches of them.
 
     key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp,
-    timestampType int, and where they are asked for headers array<struct<key string, value binary>>
+    timestampType int, and optionally headers array<struct<key string, value binary>>
 
-Every column is nullable there, and headers are null where a record has none. So is the timestamp
-of a record without a time: Spark's own source says 1969-12-31 23:59:59.999. A reader may want some
-of the columns only, in any order: what it does not want is not decoded.
+Every column is nullable. The headers of a record without headers are null, and so is the timestamp
+of a record without a timestamp (1969-12-31 23:59:59.999 in Spark's own source). A reader may select
+some of the columns in any order; other columns are not decoded.
 
 Source: Spark's Structured Streaming + Kafka integration guide; pyspark.sql.pandas.types.
 """
@@ -32,9 +32,10 @@ COLUMNS: Final = {
 }
 HEADERS: Final = {"headers": "array<struct<key:string,value:binary>>"}
 ALL_COLUMNS: Final = COLUMNS | HEADERS
-# In SQL, for jobs that copy records: the sink gives null the time of the write, and -1 ms is none.
-TIMESTAMP_AS_IT_WAS: Final = "coalesce(timestamp, timestamp_millis(-1)) AS timestamp"
-# Name → what decode_columns calls it; topic and partition are in no record.
+# SQL for jobs that copy records: the sink replaces a null timestamp by the time of the write, while
+# -1 ms is written as no timestamp.
+ORIGINAL_TIMESTAMP: Final = "coalesce(timestamp, timestamp_millis(-1)) AS timestamp"
+# Name → the column of decode_columns; topic and partition are not part of a record.
 _DECODED: Final = {
     "key": "key",
     "value": "value",
@@ -46,14 +47,14 @@ _DECODED: Final = {
 
 
 class _Type(Protocol):
-    """What is used of pyspark's DataType."""
+    """The part of pyspark's DataType that is used here."""
 
     def simpleString(self) -> str:  # noqa: N802 - pyspark's name
-        """Return the type as SQL has it."""
+        """Return the type in SQL."""
 
 
 class _Field(Protocol):
-    """What is used of pyspark's StructField."""
+    """The part of pyspark's StructField that is used here."""
 
     @property
     def name(self) -> str:
@@ -69,7 +70,7 @@ class _Field(Protocol):
 
 
 def ddl(names: Iterable[str]) -> str:
-    """Return columns as a schema that Spark reads.
+    """Return the schema of columns as DDL for Spark.
 
     >>> ddl(["offset", "key"])
     'offset bigint, key binary'
@@ -78,12 +79,12 @@ def ddl(names: Iterable[str]) -> str:
 
 
 def default_columns(*, has_headers: bool) -> tuple[str, ...]:
-    """Return the names of the columns of a read that chooses none."""
+    """Return the columns of a read that does not select any."""
     return (*COLUMNS, *(HEADERS if has_headers else ()))
 
 
 def checked_columns(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names; ConfigError for one that is none, is twice there, or for none at all."""
+    """Return the names; raise ConfigError for unknown or repeated names, or if there is none."""
     for name in names:
         if name not in ALL_COLUMNS:
             raise ConfigError(f"there is no column {name!r}: expected some of {_list(ALL_COLUMNS)}")
@@ -93,10 +94,10 @@ def checked_columns(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def columns_of(fields: Iterable[_Field]) -> tuple[str, ...]:
-    """Return the names of the columns of a StructType that a reader is to fill.
+    """Return the column names of a StructType that a reader has to return.
 
     Raises:
-        ConfigError: a name or type that no column has, or NOT NULL: Spark's source has none such.
+        ConfigError: an unknown name, a wrong type, or NOT NULL, which Spark's source does not have.
     """
     fields = list(fields)
     names = checked_columns([each.name for each in fields])
@@ -110,7 +111,7 @@ def columns_of(fields: Iterable[_Field]) -> tuple[str, ...]:
 
 
 def decoded_columns(names: Iterable[str]) -> tuple[str, ...]:
-    """Return what decode_columns is to decode for some columns, at least one."""
+    """Return the columns to be decoded by decode_columns, at least one."""
     return tuple(_DECODED[each] for each in names if each in _DECODED) or ("offset",)
 
 
@@ -120,16 +121,16 @@ def arrow_batch(
     """Return decoded records as the Arrow batch that Spark expects.
 
     Args:
-        columns: what decode_columns returned for `decoded_columns(wanted)`.
-        wanted: the names of the columns, in their order.
+        columns: the result of decode_columns for `decoded_columns(wanted)`.
+        wanted: the names of the columns, in order.
         topic: of every record.
         partition: of every record.
 
     Raises:
-        LimitExceeded: the values have 2 GiB or more in all.
+        LimitExceeded: the values of a column take 2 GiB or more in total.
         Corrupt: the name of a header is not UTF-8.
     """
-    import pyarrow as pa  # noqa: PLC0415 - half a second that other commands save
+    import pyarrow as pa  # noqa: PLC0415 - half a second, which other commands do not need
     import pyarrow.compute as pc  # noqa: PLC0415
 
     batch = columns.to_arrow(

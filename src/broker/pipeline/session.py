@@ -1,10 +1,9 @@
-"""A Spark session that is set up for the pipelines.
+"""Creates a Spark session with settings for the pipelines.
 
     from broker.pipeline import session
     spark = session()                     # local[*]; or session("spark://host:7077")
 
-Only a session that is made here gets settings from here: one that the program has made already is
-returned as it is.
+An existing active session is returned without a change of its settings.
 """
 
 import os
@@ -13,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from broker.codec.packages import needed
+from broker.codec.packages import import_optional
 from broker.model.errors import ConfigError
 from broker.pipeline.java import find_java
 
@@ -32,26 +31,28 @@ def session(
     shuffle_partitions: int | None = None,
     options: Mapping[str, str] | None = None,
 ) -> "SparkSession":
-    """Return the active Spark session, or make one.
+    """Return the active Spark session, or create one.
 
-    A new one gets this Python for its workers (where PYSPARK_PYTHON does not say another), UTC as
-    its time zone and, when it is local: a Java that works (see find_java), two shuffle partitions
-    per core, addresses of this machine only, no web pages.
+    A new session uses this Python for its workers (unless PYSPARK_PYTHON names another) and UTC as
+    time zone. A local session also gets a working Java (see find_java), two shuffle partitions per
+    core, loopback addresses only, and no web UI.
 
     Args:
         master: where Spark runs, in its own notation: local[N], local[*], spark://HOST:PORT, ...
-        app_name: what it is called there.
-        shuffle_partitions: how many parts a shuffle makes; a stream keeps its first number.
-        options: Spark's settings by name; they go before those from here.
+        app_name: the name of the application.
+        shuffle_partitions: the number of shuffle partitions; a stream keeps its first number.
+        options: Spark's settings by name; they take precedence over those above.
 
     Raises:
-        ConfigError: no such master, or a number of partitions below 1.
-        Unsupported: pyspark is not installed, or no Java 17.
+        ConfigError: an invalid master, or fewer than 1 partitions.
+        Unsupported: pyspark is not installed, or there is no Java 17.
     """
     cores = _local_cores(master)
     if shuffle_partitions is not None and shuffle_partitions < 1:
         raise ConfigError(f"shuffle_partitions: {shuffle_partitions}, expected 1 or more")
-    spark_session: type[SparkSession] = needed("pyspark.sql", "a Spark session").SparkSession
+    spark_session: type[SparkSession] = import_optional(
+        "pyspark.sql", "a Spark session"
+    ).SparkSession
     active = spark_session.getActiveSession()
     if active is not None:
         return active
@@ -63,15 +64,15 @@ def session(
         java_home = find_java().home
         if java_home is not None:
             os.environ["JAVA_HOME"] = str(java_home)
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # of what no setting is about
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # for addresses that no setting covers
     for name in _PYTHON:
-        # The variable goes before the setting, and without either workers are `python3` of PATH.
+        # The variable overrides the setting; without either, workers run `python3` of PATH.
         os.environ.setdefault(name, sys.executable)
     return builder.getOrCreate()
 
 
 def settings_of(cores: int | None, shuffle_partitions: int | None) -> dict[str, str]:
-    """Return the settings of a session with so many local cores, or None on a cluster."""
+    """Return the settings of a session with this number of local cores; None: on a cluster."""
     settings = {"spark.sql.session.timeZone": "UTC"}
     if cores is not None:
         settings |= {
@@ -86,7 +87,7 @@ def settings_of(cores: int | None, shuffle_partitions: int | None) -> dict[str, 
 
 
 def _local_cores(master: str) -> int | None:
-    """Return how many cores a local master has, None for a cluster; ConfigError for neither."""
+    """Return the cores of a local master, None for a cluster; raise ConfigError for neither."""
     match = _LOCAL.fullmatch(master)
     if match is None:
         if not master.startswith(_REMOTE):

@@ -1,19 +1,19 @@
-"""What a Python worker of Spark's does besides its tasks.
+"""Settings of Spark's Python workers that make small tasks cheaper.
 
-Spark keeps its workers, and has each collect all garbage behind every task. Most of what a
-collection looks through are modules and their tables, which stay for as long as the worker: it
-takes tens of milliseconds, more than a small task of a stream.
+Spark reuses its workers, and each runs a full garbage collection after every task. A collection
+mostly visits modules and their tables, which live as long as the worker. It takes tens of
+milliseconds, more than a small task of a stream.
 
-Every task fetches and decodes some megabytes at a time. glibc gives such memory back to the kernel
-as it is freed, and the kernel clears each page that is asked for again.
+A task fetches and decodes some megabytes at a time. glibc returns such memory to the kernel when it
+is freed, and the kernel clears each page when it is allocated again.
 
-Spark hands a task to a worker in two pieces over TCP: the code, then its input. It has not switched
-off Nagle's algorithm (RFC 896), so the second piece waits until the first is acknowledged, and the
-worker's kernel takes 40 ms for that, having nothing else to send (RFC 1122, 4.2.3.2).
+Spark sends a task to a worker over TCP in two parts: the code, then its input. Nagle's algorithm
+(RFC 896) is not disabled on that connection, so the second part waits for the acknowledgement of
+the first, which the worker's kernel delays by 40 ms (RFC 1122, 4.2.3.2).
 
-A worker serves other programs' tasks too. With the option tuneWorkers=false a read or write leaves
-the worker's collector, its memory and its connections as they are. What an earlier task with the
-option has set stays for as long as the process.
+A worker also runs tasks of other programs. With the option tuneWorkers=false a read or write does
+not change the worker's garbage collector, memory settings or connections. Settings that an
+earlier task has changed stay until the process ends.
 """
 
 import ctypes
@@ -34,24 +34,26 @@ _QUICKACK: Final[int | None] = getattr(socket, "TCP_QUICKACK", None)  # Linux ha
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
 
 
-class Shipped:
-    """A base of what Spark pickles into the code of a task: no input waits for its arrival.
+class TaskCode:
+    """A base class of objects that Spark pickles into the code of a task.
+
+    Unpickling acknowledges the code at once, so that the task's input is not delayed.
 
     Attributes:
-        tunes_worker: whether it may change the connections of the process that it is unpickled in.
+        tunes_worker: whether connections of the unpickling process may be changed.
     """
 
     tunes_worker = True
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take over what was pickled."""
+        """Restore the pickled attributes and acknowledge their arrival."""
         vars(self).update(state)
         if self.tunes_worker:
             acknowledge()
 
 
 def acknowledge() -> None:
-    """Acknowledge what the sockets of this process have received, now; elsewhere do nothing."""
+    """Acknowledge at once what the sockets of this process have received (on Linux only)."""
     if _QUICKACK is None or not _OPEN_FILES.exists():
         return
     for each in _OPEN_FILES.iterdir():
@@ -65,25 +67,26 @@ def acknowledge() -> None:
 
 
 def begin_task() -> None:
-    """Say that a task begins; outside of Spark's workers nothing comes of it.
+    """Adjust the worker process at the begin of a task; do nothing outside of Spark's workers.
 
-    The first one has memory kept from then on. The second leaves what is there to later collections
-    no more: the first has imported what tasks need, and its garbage has just been collected.
+    The first task keeps freed memory in the process from then on. The second excludes all existing
+    objects from later garbage collections: the first has imported everything that tasks need, and
+    its garbage has just been collected.
     """
     if TaskContext.get() is None:
         return
-    turn = next(_TASKS)
-    if turn == 0:
+    number = next(_TASKS)
+    if number == 0:
         keep_memory()
-    elif turn == 1:
+    elif number == 1:
         gc.freeze()
 
 
 def keep_memory() -> None:
-    """Have this process keep what it frees, for its next use; without glibc do nothing."""
+    """Keep freed memory in this process for reuse; do nothing without glibc."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return
     mallopt(_MMAP_THRESHOLD, WORKER_BLOCK_BYTES)
     mallopt(_TRIM_THRESHOLD, WORKER_FREE_BYTES)
-    mallopt(_ARENA_MAX, 1)  # each has free memory of its own, and each prefetch a new thread
+    mallopt(_ARENA_MAX, 1)  # each has free memory, and each prefetch a new thread

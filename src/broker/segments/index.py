@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.codec.packages import needed
+from broker.codec.packages import import_optional
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,4 +72,4 @@ def below(keys: "NDArray[Any]", bound: int) -> int:
 
 def numpy_module() -> Any:  # noqa: ANN401 - a module, typed where it is used
     """Return numpy; Unsupported when it is not installed."""
-    return needed("numpy", "broker.segments")
+    return import_optional("numpy", "broker.segments")

@@ -34,7 +34,7 @@ def test_an_error_is_found_by_its_code_and_by_its_name(error: KafkaError) -> Non
 def test_an_unknown_code_is_an_unknown_server_error_that_keeps_its_number(code: int) -> None:
     name = "UNKNOWN_SERVER_ERROR"
 
-    assert error_of(code) == (code, name, False, f"error {code}, which is not known here")
+    assert error_of(code) == (code, name, False, f"unknown error code {code}")
 
 
 def test_an_unknown_name_is_our_own_mistake() -> None:

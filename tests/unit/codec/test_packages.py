@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.codec import Unsupported, decode_columns, scan_headers
-from broker.codec.packages import EXTRAS, needed
+from broker.codec.packages import EXTRAS, import_optional
 from tests.record_bytes import some
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ PROJECT = Path(__file__).parents[3] / "pyproject.toml"
 
 
 def test_a_package_is_imported() -> None:
-    assert needed("struct", "numbers").calcsize("q") == 8
+    assert import_optional("struct", "numbers").calcsize("q") == 8
 
 
 def test_a_package_that_is_not_installed_is_named_with_what_wants_it() -> None:
     with pytest.raises(Unsupported) as caught:
-        needed("no_such_package", "a thing")
+        import_optional("no_such_package", "a thing")
 
     assert str(caught.value) == "a thing: needs no_such_package: pip install no_such_package"
     assert caught.value.position is None
@@ -40,7 +40,7 @@ def test_a_package_of_an_extra_is_missed_with_the_extra(
     extras = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
 
     with pytest.raises(Unsupported) as caught:
-        needed(module, "a thing")
+        import_optional(module, "a thing")
 
     assert str(caught.value).endswith(f"needs {package}: pip install 'polylog-broker[{extra}]'")
     assert [each for each in extras[extra] if re.match(rf"{package}[=<>]", each)]

@@ -11,12 +11,12 @@ from broker.pipeline.options import (
     KAFKA_WITHOUT_EFFECT,
     OPTIONS,
     Use,
-    of_table,
     parse,
+    table_options,
 )
 
 READ = Use.READ
-PAGE = Path(__file__).parents[3] / "docs" / "spark.md"
+PAGE = Path(__file__).parents[3] / "docs/spark.md"
 
 
 def test_what_is_not_given_has_its_default() -> None:
@@ -99,7 +99,7 @@ def test_an_option_of_another_use_is_told_where_it_belongs() -> None:
         ("minPartitions", "0", "expected a whole number above 0"),
         ("minPartitions", "1e3", "expected a whole number above 0"),
         ("startingTimestamp", "-1", "expected milliseconds"),
-        ("subscribe", "a,,b", "expected names with commas"),
+        ("subscribe", "a,,b", "expected names separated by commas"),
         ("subscribePattern", "a(", "expected a regular expression"),
         ("assign", '{"a": "0"}', "expected JSON such as"),
         ("assign", '{"a": [true]}', "expected JSON such as"),
@@ -143,13 +143,13 @@ def test_what_spark_writes_into_options_by_itself_is_passed_over(name: str, use:
 def test_a_table_is_read_and_written_with_the_same_options() -> None:
     given = {"subscribe": "t", "startingoffsets": "earliest", "tasks": "4", "owner": "me"}
 
-    read, written = of_table(given, READ), of_table(given, Use.WRITE)
+    read, written = table_options(given, READ), table_options(given, Use.WRITE)
 
     assert parse(read, READ)["startingOffsets"] == "earliest"
     assert (parse(written, Use.WRITE)["tasks"], parse(written, Use.WRITE)["topic"]) == (4, "t")
-    assert "topic" not in of_table({"subscribe": "t,u"}, Use.WRITE)
+    assert "topic" not in table_options({"subscribe": "t,u"}, Use.WRITE)
     with pytest.raises(ConfigError, match="no option 'task'; did you mean tasks"):
-        of_table({"task": "4"}, READ)
+        table_options({"task": "4"}, READ)
 
 
 def test_a_query_of_the_stock_connector_keeps_its_headers_option_when_it_writes() -> None:
@@ -159,8 +159,8 @@ def test_a_query_of_the_stock_connector_keeps_its_headers_option_when_it_writes(
 
 def test_every_option_that_the_page_on_spark_names_there_is() -> None:
     text = PAGE.read_text()
-    section = text[text.index("## Where `format") :].split("\n## ")[0]
-    table = section[section.index("|---|") : section.index("What differs")]
+    section = text[text.index("## In place of `format") :].split("\n## ")[0]
+    table = section[section.index("|---|") : section.index("Differences:")]
     names = set(re.findall(r"`([a-z]+[A-Z]\w+|assign|columns|delivery|pushdown|topic)[`=]", table))
     kafka = set(re.findall(r"`(?:kafka)?(\.[a-z.]+|kafka\.[a-z]+\.[a-z]+)`", table))
 

@@ -10,7 +10,7 @@ pytest.importorskip("pyspark")
 import pyspark
 
 from broker.model.errors import Unsupported
-from broker.pipeline.versions import needs
+from broker.pipeline.versions import require_pyspark
 
 # As PySpark 4.0 is: no filters, no Arrow rows for streams, no limits of triggers.
 _OLD = """
@@ -54,7 +54,7 @@ def test_a_version_that_is_new_enough_is_taken(
     version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pyspark, "__version__", version)
-    needs("a stream", (4, 2))
+    require_pyspark("a stream", (4, 2))
 
 
 @pytest.mark.parametrize("version", ["4.1.9", "4.0.0", "3.5.9"])
@@ -63,4 +63,4 @@ def test_a_version_that_is_too_old_is_refused(
 ) -> None:
     monkeypatch.setattr(pyspark, "__version__", version)
     with pytest.raises(Unsupported, match=version):
-        needs("a stream", (4, 2))
+        require_pyspark("a stream", (4, 2))

@@ -94,7 +94,7 @@ def test_memory_that_a_worker_has_freed_is_not_asked_for_again() -> None:
     assert max(others) < first / 2  # pages of 2 MiB make few of both
 
 
-class Code(worker.Shipped):
+class Code(worker.TaskCode):
     """What a task is made of."""
 
     def __init__(self) -> None:
@@ -141,8 +141,8 @@ def test_code_that_has_arrived_is_acknowledged_at_once_so_that_its_input_may_fol
 
 
 def test_tasks_of_every_read_and_write_are_made_of_such_code() -> None:
-    assert issubclass(PolylogDataSource, worker.Shipped)
-    assert issubclass(Sink, worker.Shipped)
+    assert issubclass(PolylogDataSource, worker.TaskCode)
+    assert issubclass(Sink, worker.TaskCode)
 
 
 def test_connections_of_other_kinds_are_left_open() -> None:
@@ -185,7 +185,7 @@ def source_of_a_table(given: Given) -> PolylogDataSource:
 @pytest.mark.parametrize(("given", "is_tuned"), [({}, True), ({"tuneworkers": "False"}, False)])
 def test_code_acknowledges_its_arrival_unless_it_may_not_tune_the_worker(
     monkeypatch: pytest.MonkeyPatch,
-    code: Callable[[Given], worker.Shipped],
+    code: Callable[[Given], worker.TaskCode],
     given: Given,
     is_tuned: bool,
 ) -> None:

@@ -1,11 +1,11 @@
-"""gzip (RFC 1952): one member as a rule, any number of them by the format.
+"""gzip (RFC 1952): usually one member; the format allows any number.
 
     10  header 1f 8b 08, flags, time, extra flags, system; then what the flags announce
         deflated content
     8   trailer: CRC-32 of the content, its size modulo 2^32 (little-endian)
 
-All of it is the library's to check; this file bounds the output and walks over the members. The
-library is isal, else zlib-ng, else the standard one: the three have one interface.
+The library checks headers and trailers; this module bounds the output and iterates over the
+members. The library is isal, else zlib-ng, else zlib: the three have the same interface.
 """
 
 from functools import cache
@@ -14,18 +14,20 @@ from types import ModuleType
 from broker.model.errors import Corrupt, LimitExceeded, Truncated
 from broker.model.limits import COMPRESSED_FRAME_PIECES, compressed_pieces_max
 
-_WINDOW = 31  # zlib's word for: the largest window, in a gzip wrapper
+_WINDOW = 31  # wbits of zlib: the largest window, in a gzip wrapper
 _ISAL_LEVELS = {-1: 2, 1: 1, 2: 2}
-# What follows a member is fed in steps that begin with so much: every end of a member makes the
-# library copy the rest of the step, which must not add up to the square of the input.
-_STEP_MIN = 4_096
+# Input after the first member is passed to the library in pieces that begin with this size. At the
+# end of a member the library copies the rest of the piece; without pieces many small members would
+# take quadratic time.
+_PIECE_MIN = 4_096
 
 
 def compress(data: memoryview, level: int) -> bytes:
     """Return one member, at a level of 1 to 9 or -1 for the library's own choice.
 
-    isal takes -1, 1 and 2, for it is nine times as fast as zlib's default of 6; its content is 2
-    (words) to 28 % (JSON) larger. A level above asks for density, which the others have.
+    isal is used for levels -1, 1 and 2: it is nine times as fast as zlib's default of 6, and its
+    output is 2 (words) to 28 % (JSON) larger. Higher levels are compressed by zlib-ng or zlib,
+    which compress better.
     """
     library = _library()
     if library.__name__ == "isal.isal_zlib":
@@ -38,7 +40,7 @@ def compress(data: memoryview, level: int) -> bytes:
 
 
 def decompress(data: memoryview, size_max: int, pieces_max: int | None = None) -> bytes:
-    """Return the content of all members; CodecError when they are damaged or too long."""
+    """Return the content of all members; raise CodecError if they are damaged or too long."""
     library = _library()
     content, position = _member(library, data, 0, len(data), size_max)
     if position == len(data):
@@ -49,23 +51,23 @@ def decompress(data: memoryview, size_max: int, pieces_max: int | None = None) -
     while position < len(data):
         if len(members) == members_max:
             raise LimitExceeded(f"gzip: more than {members_max} members", position)
-        content, position = _member(library, data, position, _STEP_MIN, left)
+        content, position = _member(library, data, position, _PIECE_MIN, left)
         left -= len(content)
         members.append(content)
     return b"".join(members)
 
 
 def decompress_into(data: memoryview, output: memoryview, pieces_max: int | None = None) -> int:
-    """Copy the content of all members into `output`; how many bytes it took."""
+    """Copy the content of all members to the start of `output`; return its size."""
     content = decompress(data, len(output), pieces_max)
     output[: len(content)] = content
     return len(content)
 
 
 def _member(
-    library: ModuleType, data: memoryview, start: int, step: int, size_max: int
+    library: ModuleType, data: memoryview, start: int, piece_size: int, size_max: int
 ) -> tuple[bytes, int]:
-    """The content of the member at `start`, and where the next one would begin."""
+    """Return the content of the member at `start` and the position after it."""
     decompressor = library.decompressobj(_WINDOW)
     parts: list[bytes] = []
     size = 0
@@ -73,17 +75,17 @@ def _member(
     while not decompressor.eof:
         if position == len(data):
             raise Truncated("gzip: a member has no end", start)
-        fed = data[position : position + step]
+        piece = data[position : position + piece_size]
         try:
-            # One byte more than allowed: it tells too long from cut short, and 0 means no limit.
-            parts.append(decompressor.decompress(fed, size_max - size + 1))
+            # One byte more than allowed distinguishes too long from cut short; 0 would be no limit.
+            parts.append(decompressor.decompress(piece, size_max - size + 1))
         except library.error as error:
             raise Corrupt(f"gzip: {error} in the member", start) from None
         size += len(parts[-1])
         if size > size_max:
             raise LimitExceeded(f"gzip: more than the allowed {size_max} bytes", start)
-        position += len(fed) - len(decompressor.unused_data)
-        step *= 2
+        position += len(piece) - len(decompressor.unused_data)
+        piece_size *= 2
     return (parts[0] if len(parts) == 1 else b"".join(parts)), position
 
 

@@ -1,12 +1,12 @@
-"""What the compressions' libraries say, in this package's errors."""
+"""Errors of the compression libraries."""
 
 
-def verdict(error: BaseException) -> str:
-    """Return what a library said about the bytes; anything that is not about them goes on.
+def input_error(error: BaseException) -> str:
+    """Return the text of a library's error about its input; raise all other errors again.
 
-    A panic of a Rust library derives from BaseException: it, too, is a verdict on the bytes.
+    A panic of a Rust library derives from BaseException. It is an error about the input, too.
     """
-    about_bytes = isinstance(error, Exception) or type(error).__name__ == "PanicException"
-    if not about_bytes or isinstance(error, MemoryError):
+    about_input = isinstance(error, Exception) or type(error).__name__ == "PanicException"
+    if not about_input or isinstance(error, MemoryError):
         raise error
     return str(error)

@@ -1,21 +1,22 @@
 """LZ4 frames (version 1 of the frame format, little-endian), any number of them.
 
-    4  magic 04 22 4d 18; 5x 2a 4d 18 begins a frame to be skipped: int32 size, so many bytes
+    4  magic 04 22 4d 18; 5x 2a 4d 18 begins a skippable frame: int32 size, that many bytes
     1  flags: bits 7-6 version 1, 5 blocks are independent, 4 block checksums, 3 content size,
        2 content checksum, 0 dictionary id
     1  bits 6-4 largest block: 4 64 KiB, 5 256 KiB, 6 1 MiB, 7 4 MiB
     8  content size when flagged
-    1  header checksum: the second byte of XXH32 of the flags up to here. Java's clients took the
-       magic into it until message format 1; readers of magic 0 expect that "broken" one.
-    4  size of a block, bit 31: stored as it is; 0 ends the frame
-       the block, then its XXH32 when flagged; again and again
+    1  header checksum: the second byte of XXH32 of the bytes from the flags on. Java's clients
+       included the magic in it until message format 1 (KIP-57); readers of magic 0 expect that
+       "broken" checksum.
+    4  size of a block, bit 31: not compressed; 0 ends the frame
+       the block, then its XXH32 when flagged; repeated
     4  XXH32 of the content when flagged
 
-Kafka's readers in Java know independent blocks only, and that is what is written here, block by
-block as Java's clients do: 64 KiB each, no checksums, no content size (the batch has its own CRC).
-Independent blocks without checksums are also read block by block, straight into the output. Others
-(aiokafka writes checksums, python-lz4 by default links blocks) go through the library's decoder of
-whole frames, which checks them.
+Kafka's Java readers support independent blocks only. Frames are written as by Java's clients, block
+by block: 64 KiB each, no checksums, no content size (the batch has its own CRC). Independent blocks
+without checksums are also read block by block, directly into the output. Other frames (aiokafka
+writes checksums, python-lz4 links blocks by default) are read by the library's frame decoder, which
+verifies the checksums.
 """
 
 from functools import cache, lru_cache
@@ -23,8 +24,8 @@ from struct import Struct, iter_unpack
 from types import ModuleType
 from typing import NamedTuple
 
-from broker.codec.compression.libraries import verdict
-from broker.codec.packages import missing
+from broker.codec.compression.libraries import input_error
+from broker.codec.packages import not_installed
 from broker.model.compressions import LZ4
 from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated, Unsupported
 from broker.model.limits import COMPRESSED_FRAME_PIECES, compressed_pieces_max
@@ -47,7 +48,7 @@ _BLOCK_MAX_CODE_MIN = 4
 _STORED = 1 << 31
 _END = bytes(4)
 _CHECKSUM_SIZE = 4
-# A byte makes a match 255 bytes longer, and no sequence does better.
+# The best case: each byte of input makes a match 255 bytes longer.
 _EXPANSION_MAX = 255
 
 _START = Struct("<IBB")
@@ -67,18 +68,20 @@ class _Frame(NamedTuple):
     plain: bool  # independent blocks, no checksums
     block_max: int
     content_size: int | None
-    content_max: int  # what the blocks can unfold to
-    blocks: list[int]  # where their sizes stand
+    content_max: int  # the largest content that the blocks can have
+    blocks: list[int]  # the positions of their size fields
 
 
 def compress(data: memoryview, level: int, *, broken: bool) -> bytes:
     """Return one frame; `broken`: with the header checksum of magic 0.
 
-    Level 9, Kafka's default, is the fast compressor, as in Java's clients, and so is 1. The others
-    are those of the thorough one, which takes what is above 12 for 12.
+    Level 9, Kafka's default, is the fast compressor, as in Java's clients; so is 1. The other
+    levels are those of LZ4 HC, which treats levels above 12 as 12.
     """
-    right, wrong = _header_checksums(_WRITTEN_DESCRIPTOR)
-    header = _SIZE.pack(_MAGIC) + _WRITTEN_DESCRIPTOR + bytes([wrong if broken else right])
+    correct, broken_checksum = _header_checksums(_WRITTEN_DESCRIPTOR)
+    header = (
+        _SIZE.pack(_MAGIC) + _WRITTEN_DESCRIPTOR + bytes([broken_checksum if broken else correct])
+    )
     if level == LZ4.level_default:
         return _compress_fast(data, header)
     return _compress_densely(data, header, level)
@@ -99,9 +102,9 @@ def _compress_fast(data: memoryview, header: bytes) -> bytes:
 
 
 def _compress_densely(data: memoryview, header: bytes, level: int) -> bytes:
-    """The library has levels for whole frames only, and those with block checksums: they go."""
+    """Compress with LZ4 HC, which the library has for frames with block checksums: remove those."""
     compressor = _library().Compressor(level=level, content_checksum=False, block_linked=False)
-    compressor.compress(bytes(data))  # it takes nothing else; the copy is 1 % of the time
+    compressor.compress(bytes(data))  # it accepts only bytes; the copy is 1 % of the time
     compressed = memoryview(compressor.finish())
     (frame,) = _frames(compressed)
     parts: list[bytes | memoryview] = [header]
@@ -113,9 +116,9 @@ def _compress_densely(data: memoryview, header: bytes, level: int) -> bytes:
 
 
 def decompress(data: memoryview, size_max: int, *, strict: bool = False) -> bytes:
-    """Return the content of all frames; CodecError when they are damaged or too long.
+    """Return the content of all frames; raise CodecError if they are damaged or too long.
 
-    `strict`: Unsupported, too, for what Kafka's readers in Java cannot read.
+    `strict`: raise Unsupported for frames that Kafka's Java readers cannot read.
     """
     frames = _strict_frames(data) if strict else _frames(data)
     content = bytearray(min(size_max, sum(frame.content_max for frame in frames)))
@@ -127,7 +130,7 @@ def decompress(data: memoryview, size_max: int, *, strict: bool = False) -> byte
 def decompress_into(
     data: memoryview, output: memoryview, pieces_max: int | None = None, *, strict: bool = False
 ) -> int:
-    """Write the content of all frames to the front of `output`; how many bytes it took."""
+    """Write the content of all frames to the start of `output`; return its size."""
     count = _decompress_one_block(data, output)
     if count is None:
         frames = _strict_frames(data, pieces_max) if strict else _frames(data, pieces_max)
@@ -136,7 +139,7 @@ def decompress_into(
 
 
 def _decompress_one_block(data: memoryview, output: memoryview) -> int | None:
-    """Unfold what most batches are; None when this is something else or cannot be unfolded."""
+    """Decompress the most common form, one frame of one block; return None for anything else."""
     block_size = len(data) - _ONE_BLOCK.size - _SIZE.size
     if not 0 < block_size <= _WRITTEN_BLOCK:
         return None
@@ -149,27 +152,27 @@ def _decompress_one_block(data: memoryview, output: memoryview) -> int | None:
         or _SIZE.unpack_from(data, len(data) - _SIZE.size)[0]
     ):
         return None
-    place = output[:_WRITTEN_BLOCK]
+    target = output[:_WRITTEN_BLOCK]
     block = data[_ONE_BLOCK.size : -_SIZE.size]
-    if size == block_size | _STORED and block_size <= len(place):
-        place[:block_size] = block
+    if size == block_size | _STORED and block_size <= len(target):
+        target[:block_size] = block
         return block_size
     if size != block_size:
         return None
     decompress_block = _library().decompress_block_into
     try:
-        count: int = decompress_block(block, place, len(place))
-    except BaseException as error:  # noqa: BLE001 - verdict() has the reason
-        verdict(error)
+        count: int = decompress_block(block, target, len(target))
+    except BaseException as error:  # noqa: BLE001 - input_error() has the reason
+        input_error(error)
         return None
     return count
 
 
-# ---- where things stand --------------------------------------------------------------------------
+# ---- the layout of frames ------------------------------------------------------------------------
 
 
 def _frames(data: memoryview, pieces_max: int | None = None) -> list[_Frame]:
-    """Where the frames and their blocks stand; nothing is unfolded yet."""
+    """Return the frames and the positions of their blocks, without decompressing them."""
     if not data:
         raise Truncated("lz4: no frame", 0)
     frames: list[_Frame] = []
@@ -193,7 +196,7 @@ def _frames(data: memoryview, pieces_max: int | None = None) -> list[_Frame]:
 
 
 def _strict_frames(data: memoryview, pieces_max: int | None = None) -> list[_Frame]:
-    """The same, of what Kafka's readers in Java can read, who see the first frame alone."""
+    """Return the only frame; raise Unsupported if Kafka's Java readers could not read all of it."""
     frames = _frames(data, pieces_max)
     if len(frames) != 1 or frames[0].start or frames[0].end != len(data):
         raise Unsupported("lz4: anything but one frame", 0)
@@ -246,7 +249,7 @@ def _frame(
 def _header(
     data: memoryview, start: int, flags: int, block_max_code: int
 ) -> tuple[int, int | None, int]:
-    """The largest block, the content's size and the place of the header checksum."""
+    """Return the largest block size, the content size and the position of the header checksum."""
     if flags & _VERSION_MASK != _VERSION:
         raise Unsupported(f"lz4: version {flags >> 6} of the frame format, expected 1", start)
     if flags & _DICTIONARY:
@@ -277,7 +280,7 @@ def _skipped_end(data: memoryview, start: int, magic: int) -> int:
         raise Truncated("lz4: a frame header that is cut short", start)
     end: int = content + _SIZE.unpack_from(data, start + _SIZE.size)[0]
     if end > len(data):
-        raise Truncated("lz4: a frame to be skipped that is cut short", start)
+        raise Truncated("lz4: a skippable frame that is cut short", start)
     return end
 
 
@@ -285,7 +288,7 @@ def _too_many(position: int) -> LimitExceeded:
     return LimitExceeded("lz4: too many blocks and frames", position)
 
 
-# ---- unfolding -----------------------------------------------------------------------------------
+# ---- decompression -------------------------------------------------------------------------------
 
 
 def _decompress_frames(data: memoryview, frames: list[_Frame], output: memoryview) -> int:
@@ -312,48 +315,50 @@ def _decompress_plain(data: memoryview, frame: _Frame, output: memoryview) -> in
     for position in frame.blocks:
         size: int = _SIZE.unpack_from(data, position)[0]
         start = position + _SIZE.size
-        place = output[written : written + block_max]
+        target = output[written : written + block_max]
         if size & _STORED:
             size ^= _STORED
-            if size > len(place):
+            if size > len(target):
                 raise _over(frame, position, len(output))
-            place[:size] = data[start : start + size]
+            target[:size] = data[start : start + size]
             written += size
             continue
         block = data[start : start + size]
         try:
-            written += decompress_block(block, place, len(place))
-        except BaseException as error:  # noqa: BLE001 - verdict() has the reason
-            reason = verdict(error)
-            if len(place) < block_max and _decompresses(block, block_max):
+            written += decompress_block(block, target, len(target))
+        except BaseException as error:  # noqa: BLE001 - input_error() has the reason
+            reason = input_error(error)
+            if len(target) < block_max and _decompresses(block, block_max):
                 raise _over(frame, position, len(output)) from None
             raise Corrupt(f"lz4: {reason} in the block", position) from None
     return written
 
 
 def _decompresses(block: memoryview, block_max: int) -> bool:
-    """Whether a block is sound: the library has one answer for damaged and for too long."""
-    place = bytearray(min(block_max, len(block) * _EXPANSION_MAX))
+    """Return whether a block is intact: the library has one error for damaged and for too long."""
+    target = bytearray(min(block_max, len(block) * _EXPANSION_MAX))
     try:
-        _library().decompress_block_into(block, place, len(place))
+        _library().decompress_block_into(block, target, len(target))
     except BaseException as error:  # noqa: BLE001
-        verdict(error)
+        input_error(error)
         return False
     return True
 
 
 def _decompress_other(data: memoryview, frame: _Frame, output: memoryview) -> int:
     compressed: memoryview | bytearray = data[frame.start : frame.end]
-    right, _ = _header_checksums(data[frame.start + _SIZE.size : frame.checksum_at].tobytes())
-    if data[frame.checksum_at] != right:  # broken, and the library does not know of that
+    correct, _ = _header_checksums(data[frame.start + _SIZE.size : frame.checksum_at].tobytes())
+    if (
+        data[frame.checksum_at] != correct
+    ):  # the checksum of magic 0, which the library does not accept
         compressed = bytearray(compressed)
-        compressed[frame.checksum_at - frame.start] = right
+        compressed[frame.checksum_at - frame.start] = correct
     library = _library()
     try:
         count: int = library.decompress_into(compressed, output)
-    except BaseException as error:  # noqa: BLE001 - verdict() has the reason
-        reason = verdict(error)
-        if "failed to write whole buffer" in reason:  # Rust's words for an output that is full
+    except BaseException as error:  # noqa: BLE001 - input_error() has the reason
+        reason = input_error(error)
+        if "failed to write whole buffer" in reason:  # Rust's message for a full output
             raise _over(frame, frame.start, len(output)) from None
         raise Corrupt(f"{reason} in the frame", frame.start) from None
     return count
@@ -370,7 +375,7 @@ def _library() -> ModuleType:
     try:
         from cramjam import lz4  # noqa: PLC0415 - 4 MB of code that a broker seldom needs
     except ImportError:
-        raise missing("cramjam", "lz4") from None
+        raise not_installed("cramjam", "lz4") from None
     return lz4
 
 
@@ -380,15 +385,15 @@ _PRIMES = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1)
 _UINT32 = 0xFFFFFFFF
 
 
-@lru_cache(maxsize=256)  # a producer's headers are all the same
+@lru_cache(maxsize=256)  # the headers of one producer are equal
 def _header_checksums(descriptor: bytes) -> tuple[int, int]:
-    """The right and the broken checksum of a header whose flags begin this descriptor."""
+    """Return the correct and the broken checksum of a header, given its bytes from the flags on."""
     broken = _SIZE.pack(_MAGIC) + descriptor
     return _short_xxh32(descriptor) >> 8 & 0xFF, _short_xxh32(broken) >> 8 & 0xFF
 
 
 def _short_xxh32(data: bytes) -> int:
-    """XXH32 without a seed of fewer than 16 bytes, which is what a header has."""
+    """Return XXH32 with seed 0 of fewer than 16 bytes, as headers have."""
     assert len(data) < 16  # noqa: PLR2004 - longer input has lanes
     value = _PRIMES[4] + len(data)
     whole = len(data) & ~3

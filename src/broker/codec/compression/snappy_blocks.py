@@ -1,10 +1,10 @@
-"""Snappy as Kafka has it: one raw block, or blocks in the framing of the Java library ("xerial").
+"""Snappy as used by Kafka: one raw block, or blocks in the framing of snappy-java ("xerial").
 
     raw block  varint size of the content (at most 2^32 - 1), then literals and copies
     xerial     8  82 'SNAPPY' 00
-               4  version, 4 oldest compatible version (int32; 1 and 1, by some little-endian)
-               4  int32 size of a raw block, then that block; again and again
-               a whole header may stand again where a block's size would (joined streams)
+               4  version, 4 oldest compatible version (int32; 1 and 1; little-endian by some
+               clients) 4  int32 size of a raw block, then that block; repeated a whole header may
+               be repeated in place of a block's size (concatenated streams)
 
 Java's clients and brokers write xerial with blocks of 32 KiB of content, and read both.
 """
@@ -13,8 +13,8 @@ from functools import cache
 from struct import Struct
 from types import ModuleType
 
-from broker.codec.compression.libraries import verdict
-from broker.codec.packages import missing
+from broker.codec.compression.libraries import input_error
+from broker.codec.packages import not_installed
 from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated
 from broker.model.limits import compressed_pieces_max
 
@@ -23,12 +23,12 @@ _MAGIC_AS_SIZE = int.from_bytes(_MAGIC[:4], "big")
 _HEADER = _MAGIC + b"\x00\x00\x00\x01" * 2
 _SIZE = Struct(">I")
 _BLOCK_CONTENT = 32 * 1024
-# Three bytes copy 64 at most; a size beyond that is promised by bytes that are not there.
+# The best case: three bytes copy 64 (rounded up). A larger declared size cannot be reached.
 _EXPANSION_MAX = 22
 
 
 def compress(data: memoryview) -> bytes:
-    """Return a xerial stream, as Java's clients write it."""
+    """Return a xerial stream as written by Java's clients."""
     compress_block = _library().compress_raw
     parts = [_HEADER]
     for start in range(0, len(data), _BLOCK_CONTENT):
@@ -38,7 +38,7 @@ def compress(data: memoryview) -> bytes:
 
 
 def decompress(data: memoryview, size_max: int) -> bytes:
-    """Return the content; CodecError when it is damaged or too long."""
+    """Return the content; raise CodecError if it is damaged or too long."""
     blocks = _blocks(data)
     size = sum(_declared_size(data[start:end], start) for start, end in blocks)
     if size > size_max:
@@ -50,17 +50,17 @@ def decompress(data: memoryview, size_max: int) -> bytes:
 
 
 def decompress_into(data: memoryview, output: memoryview, pieces_max: int | None = None) -> int:
-    """Write the content to the front of `output`; how many bytes it took."""
+    """Write the content to the start of `output`; return its size."""
     if data[: len(_MAGIC)] != _MAGIC:
         return _decompress_block(data, 0, output)
     start = len(_HEADER) + _SIZE.size
     if len(data) > start and _SIZE.unpack_from(data, len(_HEADER))[0] == len(data) - start:
-        return _decompress_block(data[start:], start, output)  # what most batches are
+        return _decompress_block(data[start:], start, output)  # one block, as in most batches
     return _decompress_blocks(data, _blocks(data, pieces_max), output)
 
 
 def _blocks(data: memoryview, pieces_max: int | None = None) -> list[tuple[int, int]]:
-    """Where the raw blocks begin and end."""
+    """Return the start and end of each raw block."""
     if data[: len(_MAGIC)] != _MAGIC:
         return [(0, len(data))]
     blocks = []
@@ -71,7 +71,7 @@ def _blocks(data: memoryview, pieces_max: int | None = None) -> list[tuple[int, 
         if pieces > pieces_max:
             raise LimitExceeded(f"snappy: more than {pieces_max} blocks", position)
         if len(data) - position < _SIZE.size:
-            raise Truncated("snappy: no room for the size of a block", position)
+            raise Truncated("snappy: the size of a block is cut short", position)
         size = _SIZE.unpack_from(data, position)[0]
         if size == _MAGIC_AS_SIZE:
             position = _header_end(data, position)
@@ -86,7 +86,7 @@ def _blocks(data: memoryview, pieces_max: int | None = None) -> list[tuple[int, 
 
 def _header_end(data: memoryview, position: int) -> int:
     if data[position : position + len(_MAGIC)] != _MAGIC:
-        raise Corrupt("snappy: a header that is none of xerial's", position)
+        raise Corrupt("snappy: a header that is not of xerial", position)
     if len(data) - position < len(_HEADER):
         raise Truncated("snappy: a header that is cut short", position)
     return position + len(_HEADER)
@@ -103,13 +103,13 @@ def _decompress_block(block: memoryview, start: int, output: memoryview) -> int:
     library = _library()
     try:
         count: int = library.decompress_raw_into(block, output)
-    except BaseException as error:  # noqa: BLE001 - verdict() has the reason
-        raise _refusal(block, start, len(output), error) from None
+    except BaseException as error:  # noqa: BLE001 - input_error() has the reason
+        raise _error(block, start, len(output), error) from None
     return count
 
 
-def _refusal(block: memoryview, start: int, size_max: int, error: BaseException) -> CodecError:
-    reason = verdict(error)
+def _error(block: memoryview, start: int, size_max: int, error: BaseException) -> CodecError:
+    reason = input_error(error)
     size = _declared_size(block, start)
     if size > size_max:
         return LimitExceeded(f"snappy: {size} bytes, allowed are {size_max}", start)
@@ -117,16 +117,16 @@ def _refusal(block: memoryview, start: int, size_max: int, error: BaseException)
 
 
 def _declared_size(block: memoryview, start: int) -> int:
-    """The content's size by the block's own word, as long as the block's length allows it."""
+    """Return the declared size of the content, if the block is long enough for it."""
     if not block:
         raise Truncated("snappy: an empty block", start)
     library = _library()
     try:
         size: int = library.decompress_raw_len(block)
-    except BaseException as error:  # noqa: BLE001 - verdict() has the reason
-        raise Corrupt(f"{verdict(error)} in the block", start) from None
+    except BaseException as error:  # noqa: BLE001 - input_error() has the reason
+        raise Corrupt(f"{input_error(error)} in the block", start) from None
     if size > len(block) * _EXPANSION_MAX:
-        raise Truncated(f"snappy: {len(block)} bytes of a block that unfolds to {size}", start)
+        raise Truncated(f"snappy: {len(block)} bytes of a block with a content of {size}", start)
     return size
 
 
@@ -135,5 +135,5 @@ def _library() -> ModuleType:
     try:
         from cramjam import snappy  # noqa: PLC0415 - 4 MB of code that a broker seldom needs
     except ImportError:
-        raise missing("cramjam", "snappy") from None
+        raise not_installed("cramjam", "snappy") from None
     return snappy

@@ -1,23 +1,23 @@
 """Zstandard frames (RFC 8878, little-endian), any number of them.
 
-    4  magic 28 b5 2f fd; 5x 2a 4d 18 begins a frame to be skipped: int32 size, so many bytes
+    4  magic 28 b5 2f fd; 5x 2a 4d 18 begins a skippable frame: int32 size, that many bytes
     1  descriptor: bits 7-6 size of the content size field, 5 single segment (no window follows),
        3 reserved, 2 content checksum, 1-0 size of the dictionary id
     1  window, unless single segment: bits 7-3 exponent e, 2-0 mantissa m: 2^(10+e) * (1 + m/8)
     0  to 4: dictionary id
     0  to 8: content size; one byte at least when single segment
     3  block header: bit 0 last block, 2-1 type (raw, one repeated byte, compressed), 23-3 size
-       the block (one byte when repeated), which unfolds to at most 128 KiB and the window
+       the block (one byte when repeated); its content is at most 128 KiB and the window
     4  checksum of the content when flagged
 
-The library allocates a window before it has seen a block, and headers may ask for 3.75 TiB. So the
-frames are walked over first: that gives the bounds, and exact errors. Java's clients do not know
-the content's size when they begin and announce the window of their level, up to 128 MiB at level
-22. Such a frame is handed on with a smaller window: content can only refer back to itself, so as
-much as the content may be long is window enough.
+The library allocates the window before it reads a block, and headers may declare up to 3.75 TiB.
+Therefore the frames are parsed first, which gives bounds and exact errors. Java's clients do not
+know the content size when they begin and declare the window of their level, up to 128 MiB at level
+22. Such a frame is decompressed with a smaller window: matches only refer back within the content,
+so a window of the largest allowed content is sufficient.
 
-The library is zstandard, whose contexts are kept and used again: where one batch is a few kilobytes
-that is 3 to 6 times as fast as cramjam, which is used when zstandard is not installed.
+The library is zstandard, whose contexts are reused: for batches of a few kilobytes it is 3 to 6
+times as fast as cramjam, which is used if zstandard is not installed.
 """
 
 from functools import cache
@@ -25,8 +25,8 @@ from struct import Struct
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.codec.compression.libraries import verdict
-from broker.codec.packages import missing
+from broker.codec.compression.libraries import input_error
+from broker.codec.packages import not_installed
 from broker.model.compressions import ZSTD
 from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated, Unsupported
 from broker.model.limits import (
@@ -49,17 +49,17 @@ _DICTIONARY_MASK = 0x03
 _DICTIONARY_SIZES = (0, 1, 2, 4)
 _CONTENT_SIZES = (0, 2, 4, 8)
 _UNSIGNED = ("", "B", "H", "", "I", "", "", "", "Q")  # by size
-_TWO_BYTES_ADD = 256  # a content size of two bytes counts from here
+_TWO_BYTES_ADD = 256  # added to a content size of two bytes
 
 _LAST = 1
 _COMPRESSED = 2
 _REPEATED = 1
 _BLOCK_MAX = 128 * 1024
 _BLOCK_EXPONENT = 17  # of _BLOCK_MAX
-# Up to here one call and a copy cost less than a reader that writes in place.
+# Up to these sizes one call and a copy cost less than a reader that writes in place.
 _SMALL, _SMALL_COMPRESSED = 64 * 1024, 16 * 1024
 _WINDOW_EXPONENT_MIN = 10
-_WINDOW_EXPONENT_MAX = 31  # of the library
+_WINDOW_EXPONENT_MAX = 31  # the largest that the library supports
 _WINDOW_AT_MOST = (ZSTD_WINDOW_BYTES_MAX.bit_length() - 1 - _WINDOW_EXPONENT_MIN) << 3
 
 _START = Struct("<IB")
@@ -67,16 +67,16 @@ _SIZE = Struct("<I")
 _BLOCK_HEADER = Struct("<HB")
 _CHECKSUM_SIZE = 4
 
-# Decompressors at rest; as many as were ever used at once. Whoever takes one out has it alone, be
-# it from another thread or from a signal handler in between.
+# Decompressors not in use; as many as were ever used at the same time. A call pops one and is then
+# its only user, also with several threads or in a signal handler.
 _idle: "list[ZstdDecompressor]" = []
 _idle_compressors: "list[ZstdCompressor]" = []  # of the default level
 
 
 class _Outline(NamedTuple):
-    content_min: int  # the declared sizes
-    content_max: int  # those, or what the blocks can unfold to
-    window_at: list[int]  # where the windows stand that are larger than ZSTD_WINDOW_BYTES_MAX
+    content_min: int  # the sum of the declared sizes
+    content_max: int  # the same, with the largest content of frames without a declared size
+    window_at: list[int]  # the positions of windows that are larger than ZSTD_WINDOW_BYTES_MAX
 
 
 def compress(data: memoryview, level: int) -> bytes:
@@ -97,19 +97,19 @@ def compress(data: memoryview, level: int) -> bytes:
 
 
 def decompress(data: memoryview, size_max: int) -> bytes:
-    """Return the content of all frames; CodecError when they are damaged or too long."""
+    """Return the content of all frames; raise CodecError if they are damaged or too long."""
     content = _decompress_one_block(data, size_max)
     if content is not None:
         return content
     outline = _outline(data)
-    decompressed = bytearray(min(size_max, outline.content_max))
-    with memoryview(decompressed) as output:
+    buffer = bytearray(min(size_max, outline.content_max))
+    with memoryview(buffer) as output:
         count = _decompress(data, outline, output)
         return bytes(output[:count])
 
 
 def decompress_into(data: memoryview, output: memoryview, pieces_max: int | None = None) -> int:
-    """Write the content of all frames to the front of `output`; how many bytes it took."""
+    """Write the content of all frames to the start of `output`; return its size."""
     content = _decompress_one_block(data, len(output))
     if content is None:
         return _decompress(data, _outline(data, pieces_max), output)
@@ -118,19 +118,19 @@ def decompress_into(data: memoryview, output: memoryview, pieces_max: int | None
     return count
 
 
-# ---- what most batches are: one frame of one block -----------------------------------------------
+# ---- one frame of one block, as in most batches --------------------------------------------------
 
 
 class _ShortHeader(NamedTuple):
     fields: Struct  # of the frame's header and its first block's
-    around: int  # bytes before and behind that block
+    around: int  # bytes before and after that block
     has_window: bool
     size_size: int  # of the content size
 
 
 @cache
 def _short_header(descriptor: int) -> _ShortHeader | None:
-    """The header that begins with this descriptor, when it has no dictionary."""
+    """Return the layout of a header with this descriptor; None if it has a dictionary."""
     if descriptor & (_RESERVED | _UNUSED | _DICTIONARY_MASK):
         return None
     single = bool(descriptor & _SINGLE_SEGMENT)
@@ -141,7 +141,7 @@ def _short_header(descriptor: int) -> _ShortHeader | None:
 
 
 def _one_block_max(data: memoryview) -> int:
-    """What the only, small block of the only frame can unfold to; 0 when this is not the case."""
+    """Return the largest content if the data is one frame of one small block, else 0."""
     short = _short_header(data[4]) if len(data) > _START.size else None
     if short is None or len(data) <= short.around:
         return 0
@@ -162,9 +162,9 @@ def _one_block_max(data: memoryview) -> int:
 
 
 def _decompress_one_block(data: memoryview, size_max: int) -> bytes | None:
-    """Unfold by half the cost of a reader; None when this is something else or cannot be unfolded.
+    """Decompress one frame of one block, at half the cost of a reader; else return None.
 
-    What the caller copies then is still in the processor's cache.
+    The caller copies the result while it is still in the processor's cache.
     """
     content_max = min(size_max, _one_block_max(data))
     zstandard = _zstandard()
@@ -179,11 +179,11 @@ def _decompress_one_block(data: memoryview, size_max: int) -> bytes | None:
     return content if len(content) <= size_max else None
 
 
-# ---- where things stand --------------------------------------------------------------------------
+# ---- the layout of frames ------------------------------------------------------------------------
 
 
 def _outline(data: memoryview, pieces_max: int | None = None) -> _Outline:
-    """Walk over all frames; nothing is unfolded yet."""
+    """Return the bounds of all frames, without decompressing them."""
     position = frame_count = content_min = content_max = 0
     window_at: list[int] = []
     blocks_left = pieces_max or compressed_pieces_max(len(data))
@@ -201,15 +201,13 @@ def _outline(data: memoryview, pieces_max: int | None = None) -> _Outline:
         window, size, blocks_at = _header(data, position, descriptor)
         if window > ZSTD_WINDOW_BYTES_MAX and not descriptor & _SINGLE_SEGMENT:
             window_at.append(position + _START.size)
-        end, decompressed_max, blocks_left = _blocks(data, blocks_at, window, blocks_left)
+        end, frame_max, blocks_left = _blocks(data, blocks_at, window, blocks_left)
         if size is not None:
-            if size > decompressed_max:
-                raise Corrupt(
-                    f"zstd: {size} bytes in blocks of at most {decompressed_max}", position
-                )
+            if size > frame_max:
+                raise Corrupt(f"zstd: {size} bytes in blocks of at most {frame_max}", position)
             content_min += size
-            decompressed_max = size
-        content_max += decompressed_max
+            frame_max = size
+        content_max += frame_max
         position = end + (_CHECKSUM_SIZE if descriptor & _CHECKSUM else 0)
         if position > len(data):
             raise Truncated("zstd: a checksum that is cut short", end)
@@ -217,7 +215,7 @@ def _outline(data: memoryview, pieces_max: int | None = None) -> _Outline:
 
 
 def _header(data: memoryview, start: int, descriptor: int) -> tuple[int, int | None, int]:
-    """The window, the content's size, and where the blocks begin."""
+    """Return the window size, the content size and the position of the first block."""
     if descriptor & _RESERVED:
         raise Corrupt(f"zstd: a frame header descriptor of {descriptor:#x}", start)
     position = start + _START.size
@@ -238,7 +236,7 @@ def _header(data: memoryview, start: int, descriptor: int) -> tuple[int, int | N
     size = None
     if size_size:
         size = int.from_bytes(data[blocks_at - size_size : blocks_at], "little")
-        if size_size == 2:  # noqa: PLR2004 - named below
+        if size_size == 2:  # noqa: PLR2004 - see _TWO_BYTES_ADD
             size += _TWO_BYTES_ADD
         if single:
             window = size
@@ -246,11 +244,11 @@ def _header(data: memoryview, start: int, descriptor: int) -> tuple[int, int | N
 
 
 def _blocks(data: memoryview, position: int, window: int, blocks_left: int) -> tuple[int, int, int]:
-    """Where a frame's blocks end, what they can unfold to, and how many more there may be."""
+    """Return the end of a frame's blocks, their largest content, and how many more are allowed."""
     block_max = min(window, _BLOCK_MAX)
     last = len(data) - _BLOCK_HEADER.size
     header_at = _BLOCK_HEADER.unpack_from
-    decompressed_max = 0
+    frame_max = 0
     while True:
         if position > last:
             raise Truncated("zstd: a frame without a last block", min(position, len(data)))
@@ -258,9 +256,9 @@ def _blocks(data: memoryview, position: int, window: int, blocks_left: int) -> t
         size = (high << 16 | low) >> 3
         kind = low >> 1 & 3
         if kind == _COMPRESSED:
-            decompressed_max += block_max
+            frame_max += block_max
         elif kind <= _REPEATED:
-            decompressed_max += size
+            frame_max += size
         if kind > _COMPRESSED or size > block_max:
             raise Corrupt(f"zstd: a block of type {kind} and {size} bytes", position)
         position += _BLOCK_HEADER.size + (1 if kind == _REPEATED else size)
@@ -271,7 +269,7 @@ def _blocks(data: memoryview, position: int, window: int, blocks_left: int) -> t
             raise _too_many(position)
     if position > len(data):
         raise Truncated("zstd: a block that is cut short", len(data))
-    return position, decompressed_max, blocks_left
+    return position, frame_max, blocks_left
 
 
 def _skipped_end(data: memoryview, start: int, magic: int) -> int:
@@ -282,7 +280,7 @@ def _skipped_end(data: memoryview, start: int, magic: int) -> int:
         raise Truncated("zstd: a frame header that is cut short", start)
     end: int = content + _SIZE.unpack_from(data, start + _SIZE.size)[0]
     if end > len(data):
-        raise Truncated("zstd: a frame to be skipped that is cut short", start)
+        raise Truncated("zstd: a skippable frame that is cut short", start)
     return end
 
 
@@ -290,7 +288,7 @@ def _too_many(position: int) -> LimitExceeded:
     return LimitExceeded("zstd: too many blocks and frames", position)
 
 
-# ---- unfolding -----------------------------------------------------------------------------------
+# ---- decompression -------------------------------------------------------------------------------
 
 
 def _decompress(data: memoryview, outline: _Outline, output: memoryview) -> int:
@@ -298,7 +296,8 @@ def _decompress(data: memoryview, outline: _Outline, output: memoryview) -> int:
         raise LimitExceeded(f"zstd: {outline.content_min} bytes, allowed are {len(output)}")
     window = ZSTD_WINDOW_BYTES_MAX
     if outline.window_at:
-        # A block more than the limit: what follows the output must still unfold, to say too long.
+        # One block more than the limit, so that content after the output still decompresses and is
+        # reported as too long.
         content_max = min(outline.content_max, len(output) + _BLOCK_MAX)
         exponent = max((content_max - 1).bit_length(), _BLOCK_EXPONENT)
         exponent = min(exponent, _WINDOW_EXPONENT_MAX)
@@ -313,18 +312,18 @@ def _decompress(data: memoryview, outline: _Outline, output: memoryview) -> int:
 
 
 def _decompressor(zstandard: ModuleType, window: int) -> "ZstdDecompressor":
-    """One for this call alone, which puts it back among the idle when it went well."""
+    """Return a decompressor; the caller appends it to _idle again unless an error occurs."""
     if window == ZSTD_WINDOW_BYTES_MAX:
         try:
             return _idle.pop()
         except IndexError:
-            pass  # all are at work
+            pass  # all are in use
     made: ZstdDecompressor = zstandard.ZstdDecompressor(max_window_size=window)
     return made
 
 
 def _with_window(data: memoryview, window_at: list[int], exponent: int) -> memoryview:
-    """A copy whose frames ask for a window of 2^exponent bytes."""
+    """Return a copy whose frames declare a window of 2^exponent bytes."""
     changed = bytearray(data)
     for position in window_at:
         changed[position] = (exponent - _WINDOW_EXPONENT_MIN) << 3
@@ -339,11 +338,11 @@ def _decompress_bounded(data: memoryview, output: memoryview, window: int) -> in
     try:
         with decompressor.stream_reader(data, read_across_frames=True) as reader:
             count: int = reader.readinto(output)
-            # The end of the last frame has been seen only when the reader finds nothing behind.
+            # The end of the last frame is verified only if the reader finds nothing after it.
             if count == len(output) and reader.read(1):
                 raise _over(output)
     except zstandard.ZstdError as error:
-        raise _refusal(str(error), output) from None
+        raise _error(str(error), output) from None
     if window == ZSTD_WINDOW_BYTES_MAX:
         _idle.append(decompressor)
     return count
@@ -353,15 +352,15 @@ def _decompress_with_cramjam(data: memoryview, output: memoryview) -> int:
     library = _cramjam()
     try:
         count: int = library.decompress_into(data, output)
-    except BaseException as error:  # noqa: BLE001 - verdict() has the reason
-        raise _refusal(verdict(error), output) from None
+    except BaseException as error:  # noqa: BLE001 - input_error() has the reason
+        raise _error(input_error(error), output) from None
     return count
 
 
-def _refusal(reason: str, output: memoryview) -> CodecError:
-    if "failed to write whole buffer" in reason:  # Rust's words for an output that is full
+def _error(reason: str, output: memoryview) -> CodecError:
+    if "failed to write whole buffer" in reason:  # Rust's message for a full output
         return _over(output)
-    if "too much memory" in reason:  # of a segment that no longer fits behind other frames
+    if "too much memory" in reason:  # a segment that does not fit after the content of other frames
         return LimitExceeded(f"zstd: {reason}")
     return Corrupt(f"zstd: {reason}")
 
@@ -384,5 +383,5 @@ def _cramjam() -> ModuleType:
     try:
         from cramjam import zstd  # noqa: PLC0415 - 4 MB of code that a broker seldom needs
     except ImportError:
-        raise missing("zstandard", "zstd") from None
+        raise not_installed("zstandard", "zstd") from None
     return zstd

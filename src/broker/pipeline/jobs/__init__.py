@@ -1,1 +1,1 @@
-"""The pipelines: each a function with options and a report, each a command."""
+"""The jobs: each is a function that takes options and returns a report, and a command."""

@@ -1,12 +1,12 @@
-"""A topic into a table of Parquet files, each record exactly once.
+"""Archives a topic to a table of Parquet files, each record exactly once.
 
-    what the table has ─→ ranges of offsets ─→ a task each: Fetch → Parquet ─→ commit: files and
-    the next offsets at once ─→ … until the offsets are reached that were the last at the start
+    next offsets in the table ─→ ranges of offsets ─→ a task each: Fetch → Parquet ─→ commit: files
+    and next offsets atomically ─→ … until the end offsets of the start are reached
 
-Where to go on stands in the table itself, in the commit that added the files. So there is no
-checkpoint that could be older or newer than the table, and whatever is killed whenever: files that
-no commit names do not count, and a run begins where the last commit ends. The rows never pass
-through Spark's JVM: its tasks say only which files they have written.
+The next offsets are stored in the table itself, in the commit that added the files. So there is no
+checkpoint that could be older or newer than the table. After a kill at any time a run continues
+where the last commit ended; files that no commit names are ignored. Rows do not pass through
+Spark's JVM: tasks only return the names of the files that they have written.
 """
 
 import uuid
@@ -38,17 +38,18 @@ _COLUMNS: Final = ("partition", "from", "to", "records", "files", "bytes")
 
 
 class ArchiveOptions(NamedTuple):
-    """What to archive where.
+    """The topic and the table of an archive.
 
     Attributes:
-        bootstrap: brokers to begin with, HOST:PORT,HOST:PORT.
+        bootstrap: bootstrap servers, HOST:PORT,HOST:PORT.
         topic: its name.
-        folder: of the table; made if it is not there.
+        folder: of the table; created if it does not exist.
         table_format: "delta" or "parquet".
-        file_bytes: a file ends when it has as many; the smaller ones are joined by compaction.
-        task_records: a task has no more offsets.
-        commit_records: a commit has no more offsets, but one per partition.
-        fails_on_data_loss: whether it is an error that records are gone that were to be archived.
+        file_bytes: the size at which a file is closed; `compact` merges smaller ones.
+        task_records: the offsets of a task, at most.
+        commit_records: the offsets of a commit, at most, but at least one per partition.
+        fails_on_data_loss: whether it is an error if records were deleted before they were
+            archived.
     """
 
     bootstrap: str
@@ -68,29 +69,29 @@ def archive(
     progress: Callable[[str], None] = lambda _: None,
     clock: Clock | None = None,
 ) -> Report:
-    """Bring a table up to the end that the topic has now, of committed records.
+    """Archive the committed records of a topic up to its current end.
 
     Returns:
-        A row per partition: from which offset to which, records, files and their bytes.
+        A row per partition: start and end offset, records, files and their bytes.
 
     Raises:
-        ConfigError: the table is another topic's, or not one of this format.
-        DataLoss: records are gone, from the broker or under way, that the table has not.
-        RequestError, Unreachable: the broker.
+        ConfigError: the table belongs to another topic, or has another format.
+        DataLoss: records that the table does not have were deleted.
+        RequestError, Unreachable: errors of the broker.
         Unsupported: deltalake or pyarrow is not installed.
     """
     clock = clock or SystemClock()
-    begun = clock.monotonic_ms()
+    started_ms = clock.monotonic_ms()
     cluster = Cluster(parse_addresses(options.bootstrap))
     topic = cluster.topics([options.topic])[options.topic]
     table = open_table(options.folder, options.table_format, topic)
-    begins = _begins(cluster, topic, table, fails=options.fails_on_data_loss)
+    starts = _start_offsets(cluster, topic, table, fails=options.fails_on_data_loss)
     found = list_offsets(
         cluster, {(topic.name, each): LATEST for each in topic.partitions}, is_committed=True
     )
-    ends = {each: max(place.offset, begins[each]) for each, place in found.items()}
+    ends = {each: max(place.offset, starts[each]) for each, place in found.items()}
     written: list[ArchivedFile] = []
-    position, commits = dict(begins), 0
+    position, commits = dict(starts), 0
     while position != ends:
         following = limited(position, ends, options.commit_records)
         ranges = [
@@ -107,10 +108,10 @@ def archive(
             f"commit {commits}: {sum(each.rows for each in files)} records, {left} offsets left"
         )
     rows = [
-        (number, begins[name, number], end, *_totals(written, number))
+        (number, starts[name, number], end, *_totals(written, number))
         for (name, number), end in sorted(ends.items())
     ]
-    seconds = (clock.monotonic_ms() - begun) / 1000
+    seconds = (clock.monotonic_ms() - started_ms) / 1000
     totals = {
         "topic": topic.name,
         "table": str(options.folder),
@@ -130,7 +131,7 @@ def compact(
     file_bytes: int = ARCHIVE_FILE_BYTES,
     clock: Clock | None = None,
 ) -> Report:
-    """Join the small files of a table, each day's by themselves; the records stay as they are.
+    """Merge the small files of a table within each day; records do not change.
 
     Raises:
         ConfigError: there is no such table.
@@ -139,33 +140,33 @@ def compact(
     clock = clock or SystemClock()
     table = open_table(folder, table_format, None)
     removed, added = table.compact(file_bytes, clock.wall_ms())
-    totals = {"table": str(folder), "files joined": removed, "files made of them": added}
+    totals = {"table": str(folder), "files merged": removed, "files written": added}
     return Report((), [], totals)
 
 
-def _begins(
+def _start_offsets(
     cluster: Cluster, topic: Topic, table: Table, *, fails: bool
 ) -> dict[tuple[str, int], int]:
-    """Where each partition goes on, or begins."""
+    """Return the first offset to archive of each partition."""
     wanted = {(topic.name, each): EARLIEST for each in topic.partitions}
     earliest = {each: found.offset for each, found in list_offsets(cluster, wanted).items()}
-    begins: dict[tuple[str, int], int] = {}
+    starts: dict[tuple[str, int], int] = {}
     for (name, number), first in earliest.items():
         there = table.next_offset(number)
         if there is not None and there < first and fails:
             raise DataLoss(
-                f"{table.folder} goes on at offset {there} of {name}-{number}, but its first record"
-                f" is {first} now: {first - there} offsets are lost to retention; say that this may"
-                " be (--allow-data-loss), or archive more often"
+                f"{table.folder} continues at offset {there} of {name}-{number}, but its first"
+                f" record is {first} now: retention has deleted {first - there} offsets; allow this"
+                " (--allow-data-loss), or archive more often"
             )
-        begins[name, number] = first if there is None else max(there, first)
-    return begins
+        starts[name, number] = first if there is None else max(there, first)
+    return starts
 
 
 def _write(
     spark: "SparkSession", options: ArchiveOptions, table: Table, ranges: list[Range]
 ) -> list[ArchivedFile]:
-    """Let a task write each range."""
+    """Write each range in a task."""
     folder = table.staging(uuid.uuid4().hex)
     bootstrap, file_bytes = parse_addresses(options.bootstrap), options.file_bytes
 

@@ -1,10 +1,10 @@
-"""One task of an archive: a range of offsets into Parquet files, by the day of the record (UTC).
+"""One task of an archive: writes a range of offsets to Parquet files by the record's day (UTC).
 
     date=2026-11-22/part-00003-00000000000000012345-<hex>.parquet
 
-A record without a time, whose timestamp is null, has the date 1969-12-31. Names sort by partition
-and first offset, and within a file the records are in their order. When a task reports its files,
-the files and their names are durable: a commit may name them.
+A record without a timestamp (null) has the date 1969-12-31. Names sort by partition and first
+offset, and records are in the order of their offsets within a file. When a task returns its files,
+the files and their directory entries are durable, so a commit may name them.
 """
 
 import datetime as dt
@@ -24,13 +24,13 @@ from broker.model.limits import ARCHIVE_FILES_OPEN
 from broker.pipeline.decoding import Decoder, Selection
 from broker.pipeline.schema import default_columns
 
-# Of what a task tells the driver, in Spark's words.
+# The rows that a task returns to the driver, as a schema of Spark.
 COLUMNS: Final = (
     "path string, date string, rows long, size long, partition int, first_offset long,"
     " last_offset long"
 )
 _DAY_US: Final = 86_400_000_000
-_NO_TIME_US: Final = -1_000
+_NO_TIMESTAMP_US: Final = -1_000
 _EPOCH: Final = dt.date(1970, 1, 1)
 _HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 SCHEMA: Final = pa.schema(
@@ -53,7 +53,7 @@ _SELECTION: Final = Selection(default_columns(has_headers=True))
 
 
 class ArchivedFile(NamedTuple):
-    """A file that is whole; path is relative, date is ISO's, size in bytes."""
+    """A complete file; path is relative, date in ISO format, size in bytes."""
 
     path: str
     date: str
@@ -75,9 +75,9 @@ class _OpenFile:
         self._last_offset = first_offset
         self._rows = 0
         self._path = Path(f"date={date}") / name
-        self._place = folder / self._path
-        self._place.parent.mkdir(parents=True, exist_ok=True)
-        self._stream = pa.OSFile(str(self._place), "wb")
+        self._target = folder / self._path
+        self._target.parent.mkdir(parents=True, exist_ok=True)
+        self._stream = pa.OSFile(str(self._target), "wb")
         self._writer = pq.ParquetWriter(self._stream, SCHEMA, **PARQUET)
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -88,11 +88,11 @@ class _OpenFile:
 
     @property
     def size(self) -> int:
-        """How many bytes it has so far."""
+        """The bytes written so far."""
         return int(self._stream.tell())
 
     def close(self) -> ArchivedFile:
-        """Finish it; what is in it is durable then.
+        """Finish the file and sync it to the disk.
 
         Raises:
             StorageError: the disk has failed.
@@ -100,7 +100,7 @@ class _OpenFile:
         self._writer.close()
         size = self.size
         self._stream.close()
-        file_ops.sync_file(self._place)
+        file_ops.sync_file(self._target)
         return ArchivedFile(
             self._path.as_posix(),
             self._date,
@@ -113,20 +113,21 @@ class _OpenFile:
 
 
 class FileWriter:
-    """The files of one range."""
+    """Writes the files of one range."""
 
     def __init__(self, folder: Path, file_bytes: int) -> None:
-        """Take the folder under which they go, and when a file is large enough."""
+        """Create a writer for a folder; a file is closed when it has file_bytes."""
         self._folder = folder
         self._file_bytes = file_bytes
         self._open: dict[str, _OpenFile] = {}  # by date, the one used last at the end
         self._closed: list[ArchivedFile] = []
 
     def write(self, cluster: Cluster, part: Range) -> pa.RecordBatch:
-        """Write a range; return a row per file, as COLUMNS says.
+        """Write a range; return a row per file with the columns COLUMNS.
 
         Raises:
-            RequestError, Unreachable, PeerError: the broker refuses, is gone, speaks nonsense.
+            RequestError, Unreachable, PeerError: an error, no answer, or an invalid answer of the
+                broker.
             CodecError: the batches are damaged.
             StorageError: the disk has failed.
         """
@@ -146,7 +147,7 @@ class FileWriter:
         )
 
     def _add(self, batch: pa.RecordBatch, partition: int) -> None:
-        times = batch.column("timestamp").cast(pa.int64()).fill_null(_NO_TIME_US).to_numpy()
+        times = batch.column("timestamp").cast(pa.int64()).fill_null(_NO_TIMESTAMP_US).to_numpy()
         days = times // _DAY_US
         for day in np.unique(days).tolist():
             rows = batch if (days == day).all() else batch.filter(pa.array(days == day))
@@ -168,7 +169,7 @@ class FileWriter:
 
 
 def sync_folders(folder: Path, paths: Iterable[str]) -> None:
-    """Make the names of files durable, whose paths are relative to a folder.
+    """Sync the folders of files, whose paths are relative to a folder.
 
     Raises:
         StorageError: the disk has failed.

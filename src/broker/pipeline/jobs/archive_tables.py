@@ -1,25 +1,24 @@
-"""Tables of an archive: what belongs to them, and where each partition goes on.
+"""The tables of an archive: their files, and the next offset of each partition.
 
-Delta: a commit adds the files and, as the transactions of Delta's protocol (application id,
-version), the next offset of each partition: app id `polylog:<topic id>:<partition>`, version the
-offset. Both are read by any engine's Delta reader; files that no commit names are removed by their
-age when the table is compacted.
+Delta: a commit adds the files and the next offset of each partition. The offsets are transactions
+of Delta's protocol: application id `polylog:<topic id>:<partition>`, version = offset. Delta
+readers of any engine support both. Compaction removes files that no commit names by their age.
 
-Files are durable before a commit names them (see archive_files), and commits before they are told
-of: what a report says is there is there after a power cut, too.
+Files are durable before a commit names them (see archive_files), and a commit is durable before it
+is reported: everything in a report survives a power cut.
 
-Parquet: a folder that any reader takes as it is. `_polylog/<number>.json` are its commits:
+Parquet: a folder that any Parquet reader can read. Its commits are `_polylog/<number>.json`:
 
     {"version": 1, "topic": …, "topic_id": …, "staging": folder, "added": [path…],
      "removed": [path…], "next_offsets": {"0": n}}
 
     files in _polylog/<staging> ── commit written ── old files removed, new ones moved to their
-    places ── staging removed
+    final paths ── staging removed
 
-A commit counts from when its file is there; what is to be moved is moved by whoever opens the
-table next. Readers never see half of a file, but a commit's files one after the other, and
-while files are being joined, some records not at all for a moment: Delta is for who cannot have
-that.
+A commit takes effect when its file exists; if the process is killed before all files are moved, the
+next open of the table moves the rest. Readers never see a partial file, but they may see a part of
+a commit's files, and during a compaction some records are missing for a moment. Use Delta if
+readers need atomic commits.
 """
 
 import json
@@ -34,7 +33,7 @@ from pyarrow import fs
 
 from broker._native.kernel import file_ops
 from broker.client.metadata import Topic
-from broker.codec.packages import needed
+from broker.codec.packages import import_optional
 from broker.model.errors import ConfigError
 from broker.model.limits import ARCHIVE_ORPHAN_HOURS
 from broker.pipeline.jobs.archive_files import PARQUET, SCHEMA, ArchivedFile, sync_folders
@@ -46,20 +45,20 @@ _PARTITIONED_BY: Final = "date"
 _COMMITS: Final = "_polylog"
 _DELTA_COMMITS: Final = "_delta_log"
 _VERSION: Final = 1
-_SMALL: Final = 0.5  # of the size that files should have: smaller ones are joined
+_SMALL: Final = 0.5  # of the target size: smaller files are merged
 
 
 class Table(ABC):
-    """A table, opened for one topic or, with None, for what can be done without any."""
+    """A table, opened for one topic; with None for operations that need no topic."""
 
     def __init__(self, folder: Path, topic: Topic | None) -> None:
-        """Keep both."""
+        """Set the folder and the topic."""
         self.folder = folder
         self.topic = topic
 
     @abstractmethod
     def next_offset(self, partition: int) -> int | None:
-        """Return where a partition goes on; None: nothing of it is there."""
+        """Return the next offset of a partition; None: the table has nothing of it."""
 
     @abstractmethod
     def staging(self, name: str) -> Path:
@@ -69,23 +68,23 @@ class Table(ABC):
     def commit(
         self, files: Sequence[ArchivedFile], next_offsets: Mapping[int, int], now_ms: int
     ) -> None:
-        """Add files of the staging folder and go on at these offsets, both or neither.
+        """Add files of the staging folder and set the next offsets, atomically.
 
         Raises:
-            ConfigError: somebody else has committed since the table was opened.
+            ConfigError: another process has committed since the table was opened.
             StorageError: the disk has failed.
         """
 
     @abstractmethod
     def compact(self, file_bytes: int, now_ms: int) -> tuple[int, int]:
-        """Join small files; return how many there were and how many came of them."""
+        """Merge small files; return how many were removed and how many were added."""
 
 
 def open_table(folder: Path, table_format: str, topic: Topic | None) -> Table:
-    """Open a table, or make it where there is none and a topic is given.
+    """Open a table, or create it if it does not exist and a topic is given.
 
     Raises:
-        ConfigError: no such format, no such table, or one of another topic.
+        ConfigError: an unknown format, no such table, or a table of another topic.
         Unsupported: deltalake is not installed.
     """
     formats: dict[str, type[Table]] = {"delta": DeltaTable, "parquet": ParquetTable}
@@ -96,7 +95,7 @@ def open_table(folder: Path, table_format: str, topic: Topic | None) -> Table:
 
 def _check_topic(folder: Path, topic: Topic, name: str, topic_id: str) -> None:
     if (name, topic_id) != (topic.name, topic.topic_id):
-        again = " (it was deleted and made again)" if name == topic.name else ""
+        again = " (it was deleted and recreated)" if name == topic.name else ""
         raise ConfigError(
             f"{folder} is the archive of topic {name!r} with id {topic_id}, not of {topic.name!r}"
             f" with id {topic.topic_id}{again}: give another folder"
@@ -104,15 +103,15 @@ def _check_topic(folder: Path, topic: Topic, name: str, topic_id: str) -> None:
 
 
 class DeltaTable(Table):
-    """A table of Delta Lake."""
+    """A Delta Lake table."""
 
     def __init__(self, folder: Path, topic: Topic | None) -> None:
-        """Open it or make it."""
+        """Open or create the table."""
         super().__init__(folder, topic)
-        delta = needed("deltalake", "a Delta table")
+        delta = import_optional("deltalake", "a Delta table")
         if not delta.DeltaTable.is_deltatable(str(folder)):
             if topic is None:
-                raise ConfigError(f"{folder} is no Delta table")
+                raise ConfigError(f"{folder} is not a Delta table")
             if folder.exists() and any(folder.iterdir()):
                 raise ConfigError(f"{folder} has files in it, but no Delta table")
             folder.mkdir(parents=True, exist_ok=True)
@@ -137,7 +136,7 @@ class DeltaTable(Table):
             name, topic_id = found["topic"], found["topic_id"]
         except (ValueError, TypeError, KeyError):
             raise ConfigError(
-                f"{self.folder} is a Delta table, but no archive of a topic"
+                f"{self.folder} is a Delta table, but not an archive of a topic"
             ) from None
         _check_topic(self.folder, topic, name, topic_id)
 
@@ -149,22 +148,22 @@ class DeltaTable(Table):
         assert self.topic is not None, "opened without a topic"
         return f"polylog:{self.topic.topic_id}:{partition}"
 
-    def staging(self, name: str) -> Path:  # noqa: ARG002 - no commit names them yet, nobody sees them
-        """As Table: files are where they stay."""
+    def staging(self, name: str) -> Path:  # noqa: ARG002 - no commit names the files yet
+        """Return the table's folder: files are written to their final paths."""
         return self.folder
 
     def commit(
         self, files: Sequence[ArchivedFile], next_offsets: Mapping[int, int], now_ms: int
     ) -> None:
         """As Table."""
-        delta = needed("deltalake", "a Delta table")
+        delta = import_optional("deltalake", "a Delta table")
         actions = [
-            needed("deltalake.transaction", "a Delta table").AddAction(
+            import_optional("deltalake.transaction", "a Delta table").AddAction(
                 each.path, each.size, {_PARTITIONED_BY: each.date}, now_ms, True, _statistics(each)
             )
             for each in files
         ]
-        places = [
+        transactions = [
             delta.Transaction(self._application(partition), offset, now_ms)
             for partition, offset in next_offsets.items()
         ]
@@ -174,29 +173,29 @@ class DeltaTable(Table):
                 "append",
                 self._delta.schema(),
                 partition_by=[_PARTITIONED_BY],
-                # Another archive of the same topic must not be waited for and then repeated.
+                # A retry would commit the same offsets again after another archive of the topic.
                 commit_properties=delta.CommitProperties(
-                    max_commit_retries=0, app_transactions=places
+                    max_commit_retries=0, app_transactions=transactions
                 ),
             )
-        except needed("deltalake.exceptions", "a Delta table").CommitFailedError as error:
+        except import_optional("deltalake.exceptions", "a Delta table").CommitFailedError as error:
             raise ConfigError(
                 f"{self.folder} has changed since it was opened ({error}): another archive or a"
-                " compaction runs; start again when it has ended"
+                " compaction is running; start again when it has ended"
             ) from error
         self._sync(self._delta.version() + 1)
         self._delta.update_incremental()
 
     def _sync(self, version: int) -> None:
-        """Make a commit durable: deltalake leaves that to the system."""
+        """Sync a commit to the disk, which deltalake does not do."""
         file_ops.sync_file(self.folder / _DELTA_COMMITS / f"{version:020}.json")
         file_ops.sync_folder(self.folder / _DELTA_COMMITS)
 
     def compact(self, file_bytes: int, now_ms: int) -> tuple[int, int]:  # noqa: ARG002
-        """As Table; files that no commit names for so long are removed."""
+        """As Table; also remove files that no commit has named for ARCHIVE_ORPHAN_HOURS."""
         before, version = set(self._delta.file_uris()), self._delta.version()
         done: dict[str, Any] = self._delta.optimize.compact(target_size=file_bytes)
-        # The files that were joined stay for a while, but no reader would look for them.
+        # The merged files stay until they are vacuumed, but new readers use only the added ones.
         for each in set(self._delta.file_uris()) - before:
             file_ops.sync_file(each)
             file_ops.sync_folder(Path(each).parent)
@@ -207,8 +206,8 @@ class DeltaTable(Table):
 
 
 def _date_field() -> Any:  # noqa: ANN401 - pyarrow has no types
-    return needed("pyarrow", "a table").field(
-        _PARTITIONED_BY, needed("pyarrow", "a table").date32()
+    return import_optional("pyarrow", "a table").field(
+        _PARTITIONED_BY, import_optional("pyarrow", "a table").date32()
     )
 
 
@@ -217,7 +216,7 @@ def _description(topic: Topic) -> str:
 
 
 def _statistics(file: ArchivedFile) -> str:
-    """What readers leave files out by."""
+    """Return the statistics by which readers skip files."""
     return json.dumps(
         {
             "numRecords": file.rows,
@@ -232,7 +231,7 @@ class ParquetTable(Table):
     """A folder of Parquet files."""
 
     def __init__(self, folder: Path, topic: Topic | None) -> None:
-        """Open it or make it; finish what a commit has left to be done."""
+        """Open or create the table; complete the last commit if it was interrupted."""
         super().__init__(folder, topic)
         self._files = fs.LocalFileSystem()
         self._commits = folder / _COMMITS
@@ -245,10 +244,12 @@ class ParquetTable(Table):
                 _check_topic(folder, topic, self._last["topic"], self._last["topic_id"])
             self._finish()
         elif topic is None:
-            raise ConfigError(f"{folder} is no archive: it has no {_COMMITS}")
+            raise ConfigError(f"{folder} is not an archive: it has no {_COMMITS}")
         else:
             if folder.exists() and any(each.name != _COMMITS for each in folder.iterdir()):
-                raise ConfigError(f"{folder} has files in it, but no {_COMMITS}: it is no archive")
+                raise ConfigError(
+                    f"{folder} has files in it, but no {_COMMITS}: it is not an archive"
+                )
             self._commits.mkdir(parents=True, exist_ok=True)
             file_ops.sync_folder(folder)
             file_ops.sync_folder(folder.absolute().parent)
@@ -276,10 +277,12 @@ class ParquetTable(Table):
         now_ms: int,  # noqa: ARG002
     ) -> None:
         """As Table."""
-        places = self._last["next_offsets"] | {str(key): each for key, each in next_offsets.items()}
-        self._commit([each.path for each in files], [], places)
+        offsets = self._last["next_offsets"] | {
+            str(key): each for key, each in next_offsets.items()
+        }
+        self._commit([each.path for each in files], [], offsets)
 
-    def _commit(self, added: list[str], removed: list[str], places: dict[str, int]) -> None:
+    def _commit(self, added: list[str], removed: list[str], offsets: dict[str, int]) -> None:
         stagings = [each.name for each in self._commits.iterdir() if each.is_dir()]
         if len(stagings) > 1:
             raise ConfigError(f"{self.folder}: another archive is writing to it ({stagings})")
@@ -287,7 +290,7 @@ class ParquetTable(Table):
             "staging": stagings[0] if stagings else None,
             "added": added,
             "removed": removed,
-            "next_offsets": places,
+            "next_offsets": offsets,
         }
         draft = self._commits / f"draft-{self._number + 1}"
         file_ops.write_file(draft, json.dumps(fields).encode())
@@ -295,7 +298,7 @@ class ParquetTable(Table):
         file_ops.sync_folder(self._commits)
         self._check_staged(added, fields["staging"])
         try:
-            # Unlike a rename, a link fails when the name is taken.
+            # Unlike a rename, a hard link fails if the name exists.
             self._path(self._number + 1).hardlink_to(draft)
         except FileExistsError:
             raise ConfigError(f"{self.folder}: another archive has written to it") from None
@@ -306,16 +309,16 @@ class ParquetTable(Table):
         self._remove_staging()
 
     def _check_staged(self, added: list[str], staging: str | None) -> None:
-        """Refuse to commit files that whoever has opened the table meanwhile took for left over."""
+        """Raise an error if another process has opened the table and removed the staged files."""
         gone = [each for each in added if not (self._commits / str(staging) / each).exists()]
         if gone:
             raise ConfigError(
-                f"{self.folder}: {len(gone)} of {len(added)} new files are gone, {gone[0]} for one:"
-                " another archive has been started on it; start again when that has ended"
+                f"{self.folder}: {len(gone)} of {len(added)} new files are gone, for example"
+                f" {gone[0]}: another archive was started on it; start again when that has ended"
             )
 
     def _finish(self) -> None:
-        """Do what the last commit says; what is done already, is left out."""
+        """Move and remove the files of the last commit, except those that are done already."""
         for each in self._last["removed"]:
             if (self.folder / each).exists():
                 self._files.delete_file(str(self.folder / each))
@@ -325,11 +328,11 @@ class ParquetTable(Table):
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
             self._files.move(str(self._commits / self._last["staging"] / each), str(target))
-        # They are found at their places before the folder is removed that they came from.
+        # The new names must be durable before the staging folder is removed.
         sync_folders(self.folder, self._last["added"])
 
     def _remove_staging(self) -> None:
-        """Remove what no commit names, from a run that was killed."""
+        """Remove files that no commit names, left by a run that was killed."""
         for each in self._commits.iterdir():
             if each.is_dir():
                 shutil.rmtree(each)
@@ -347,7 +350,9 @@ class ParquetTable(Table):
         except ValueError:
             fields = {}
         if fields.get("version") != _VERSION:
-            raise ConfigError(f"{self._path(number)} is no commit of this version: {text[:80]!r}")
+            raise ConfigError(
+                f"{self._path(number)} is not a commit of this version: {text[:80]!r}"
+            )
         return fields
 
     def compact(self, file_bytes: int, now_ms: int) -> tuple[int, int]:  # noqa: ARG002
@@ -356,7 +361,7 @@ class ParquetTable(Table):
         added: list[str] = []
         staging = self.staging("compaction")
         for group in self._groups(file_bytes):
-            # Its name keeps the order; the number of the commit keeps it from being an old one's.
+            # The name keeps the order of offsets; the commit's number makes it unique.
             name = group[0].with_suffix(f".{self._number + 1}.parquet")
             (staging / name).parent.mkdir(parents=True, exist_ok=True)
             with pq.ParquetWriter(str(staging / name), SCHEMA, **PARQUET) as writer:
@@ -373,7 +378,7 @@ class ParquetTable(Table):
         return len(removed), len(added)
 
     def _groups(self, file_bytes: int) -> Iterator[list[Path]]:
-        """Neighbours of a day that make a file of about the size that files should have."""
+        """Yield groups of adjacent small files of a day, of about the target size together."""
         for folder in sorted(self.folder.glob("date=*")):
             group: list[Path] = []
             size = 0

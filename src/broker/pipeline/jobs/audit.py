@@ -1,8 +1,8 @@
-"""`broker pipeline audit`: every segment of a folder, byte by byte; a row for each.
+"""`broker pipeline audit`: checks every byte of the segments of a folder; a row for each segment.
 
-A snapshot or a data directory (see segments/planning.py). Segments are looked at on all cores of
-this machine, or by Spark where a session is given; what goes from one segment into the next,
-offsets and sequences, is put together afterwards.
+The folder is a snapshot or a data directory (see segments/planning.py). Segments are checked in
+threads on all cores, or by Spark if a session is given. Offsets and sequences that continue from
+one segment to the next are checked afterwards.
 """
 
 import os
@@ -45,20 +45,20 @@ COLUMNS: Final = (
     "unreadable_bytes",
 )
 _COUNTS: Final = frozenset(COLUMNS[COLUMNS.index("newest") + 1 :])
-# Words for what is always wrong, and for what is wrong where nothing was compacted.
+# Texts of faults, and of those that are faults only in logs that were not compacted.
 _FAULTS: Final = {
-    "crc_errors": "batches whose CRC does not fit",
-    "damaged_batches": "batches whose counts do not fit",
-    "disorders": "batches of offsets that were there before",
-    "sequence_repeats": "batches that a producer had written before",
-    "index_errors": "entries of an index that are not so",
-    "unreadable_bytes": "bytes that are no batch",
+    "crc_errors": "batches with a wrong CRC",
+    "damaged_batches": "batches with wrong counts",
+    "disorders": "batches with offsets below those before them",
+    "sequence_repeats": "batches with a repeated producer sequence",
+    "index_errors": "wrong index entries",
+    "unreadable_bytes": "bytes that belong to no batch",
 }
 _FAULTS_WITHOUT_GAPS: Final = {
-    "missing_offsets": "offsets that are missing",
-    "sequence_gaps": "places where a producer's sequence has a gap",
+    "missing_offsets": "missing offsets",
+    "sequence_gaps": "gaps in a producer's sequence",
 }
-_SAID_EVERY: Final = 20  # segments
+_PROGRESS_INTERVAL: Final = 20  # segments
 
 
 def audit(
@@ -67,23 +67,23 @@ def audit(
     topics: Sequence[str] = (),
     spark: "SparkSession | None" = None,
     workers: int | None = None,
-    say: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str], None] = lambda _: None,
     clock: Clock | None = None,
 ) -> Report:
-    """Look at every segment of a folder.
+    """Check every segment of a folder.
 
     Args:
         folder: a snapshot, a data directory or a partition's folder.
-        topics: by name; none means all but the internal ones.
-        spark: looks at the segments, in tasks of its own; it must see the same folder.
-        workers: threads where it does not; as many as cores by default.
-        say: told of progress, a line each.
-        clock: tells how long it took.
+        topics: by name; empty: all but the internal ones.
+        spark: checks the segments in tasks; it must have access to the same folder.
+        workers: the number of threads without Spark; by default as many as cores.
+        progress: called with lines about the progress.
+        clock: measures the duration.
 
     Raises:
-        ConfigError: no such folder, nothing of these topics in it, or less than one worker.
+        ConfigError: no such folder, no segment of these topics, or fewer than one worker.
         Corrupt: the manifest of a snapshot is damaged.
-        SegmentGone: one went before it was looked at, by retention or compaction.
+        SegmentGone: retention or compaction removed a segment before it was checked.
     """
     if workers is not None and workers < 1:
         raise ConfigError(f"{workers} workers, expected 1 or more")
@@ -97,19 +97,19 @@ def audit(
     if missing:
         raise ConfigError(f"{folder}: no closed segment of {', '.join(sorted(missing))}")
     facts = [each for partition in stored for each in _facts(folder, partition)]
-    begun_ms = clock.monotonic_ms()
+    started_ms = clock.monotonic_ms()
     if spark is None:
-        found = list(_in_threads(facts, workers or len(os.sched_getaffinity(0)), say))
+        found = list(_in_threads(facts, workers or len(os.sched_getaffinity(0)), progress))
     else:
-        say(f"{len(facts)} segments go to Spark")
+        progress(f"{len(facts)} segments are checked by Spark")
         tasks = spark.sparkContext.parallelize(facts, max(len(facts), 1))
         found = tasks.map(audit_segment).collect()
-    seconds = max(clock.monotonic_ms() - begun_ms, 1) / 1000
+    seconds = max(clock.monotonic_ms() - started_ms, 1) / 1000
     return _report(found, seconds)
 
 
 def _facts(folder: Path, stored: StoredPartition) -> Iterator[SegmentFacts]:
-    """Say what is known of each segment of a partition."""
+    """Yield what is known about each segment of a partition before it is read."""
     positions: dict[int, int] = {}
     if (folder / manifest.FILE_NAME).exists():
         positions = {
@@ -135,28 +135,28 @@ def _facts(folder: Path, stored: StoredPartition) -> Iterator[SegmentFacts]:
 
 
 def _in_threads(
-    facts: Sequence[SegmentFacts], workers: int, say: Callable[[str], None]
+    facts: Sequence[SegmentFacts], workers: int, progress: Callable[[str], None]
 ) -> Iterator[SegmentIntegrity]:
     with ThreadPoolExecutor(workers) as pool:
         for number, found in enumerate(pool.map(audit_segment, facts), 1):
-            if number % _SAID_EVERY == 0 or number == len(facts):
-                say(f"{number} of {len(facts)} segments")
+            if number % _PROGRESS_INTERVAL == 0 or number == len(facts):
+                progress(f"{number} of {len(facts)} segments")
             yield found
 
 
 def _report(found: Sequence[SegmentIntegrity], seconds: float) -> Report:
-    joined = list(_joined(found))
-    records, size = sum(each.records for each in joined), sum(each.size for each in joined)
+    segments = list(_with_faults_between(found))
+    records, size = sum(each.records for each in segments), sum(each.size for each in segments)
     totals = {
-        "segments": len(joined),
+        "segments": len(segments),
         "records": records,
         "bytes": size,
         "seconds": round(seconds, 3),
         "records_per_second": round(records / seconds),
-        "faulty_segments": sum(any(_faults(each)) for each in joined),
+        "faulty_segments": sum(any(_faults(each)) for each in segments),
     }
-    rows = [tuple(_cell(each, name) for name in COLUMNS) for each in joined]
-    faults = [fault for each in joined for fault in _faults(each)]
+    rows = [tuple(_cell(each, name) for name in COLUMNS) for each in segments]
+    faults = [fault for each in segments for fault in _faults(each)]
     return Report(COLUMNS, rows, totals, faults, _COUNTS)
 
 
@@ -169,7 +169,7 @@ def _cell(found: SegmentIntegrity, name: str) -> object:
 
 
 def _time(timestamp_ms: int) -> str | None:
-    """Return a time in words; what no calendar has, a record can have."""
+    """Return a timestamp as text; in ms if it is outside of the calendar."""
     if timestamp_ms < 0:
         return None
     try:
@@ -179,23 +179,23 @@ def _time(timestamp_ms: int) -> str | None:
 
 
 def _faults(found: SegmentIntegrity) -> Iterator[str]:
-    """Say what is wrong with a segment, in words."""
-    words = _FAULTS if found.facts.has_gaps else _FAULTS | _FAULTS_WITHOUT_GAPS
-    for name, what in words.items():
+    """Yield texts about the faults of a segment."""
+    faults_by_name = _FAULTS if found.facts.has_gaps else _FAULTS | _FAULTS_WITHOUT_GAPS
+    for name, what in faults_by_name.items():
         count = getattr(found, name)
         if count:
             yield f"{found.facts.file}: {count:,} {what}"
 
 
-def _joined(found: Iterable[SegmentIntegrity]) -> Iterator[SegmentIntegrity]:
-    """Add to each segment what only the one before it can tell."""
+def _with_faults_between(found: Iterable[SegmentIntegrity]) -> Iterator[SegmentIntegrity]:
+    """Add the faults between each segment and the one before it."""
     key: tuple[str, int] | None = None
     producers: dict[int, tuple[int, int, int]] = {}
     next_offset = -1
     for each in found:
         if key != (each.facts.topic, each.facts.partition):
             key, producers, next_offset = (each.facts.topic, each.facts.partition), {}, -1
-        gaps, repeats = _between(producers, each.producers)
+        gaps, repeats = _sequence_faults(producers, each.producers)
         end = each.facts.end_offset
         begin = each.base_offset if next_offset < 0 else max(next_offset, each.base_offset)
         reached = max(each.next_offset, each.base_offset)
@@ -215,10 +215,10 @@ def _joined(found: Iterable[SegmentIntegrity]) -> Iterator[SegmentIntegrity]:
         next_offset = max(next_offset, each.next_offset)
 
 
-def _between(
+def _sequence_faults(
     before: dict[int, tuple[int, int, int]], after: dict[int, tuple[int, int, int]]
 ) -> tuple[int, int]:
-    """Count the gaps and repeats of producers that go on in the next segment."""
+    """Count the gaps and repeats of sequences that continue in the next segment."""
     gaps = repeats = 0
     for producer, (epoch, first, _) in after.items():
         known = before.get(producer)

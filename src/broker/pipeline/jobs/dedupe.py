@@ -1,17 +1,17 @@
-"""A topic into another one without the records that came twice.
+"""Copies a topic to another one without duplicate records.
 
-    topic ─→ stream ─ one of each identity within a time ─→ a folder per batch ─→ the sink, in the
-    order of the offsets
+    topic ─→ stream ─ one record of each identity within a time ─→ a folder per batch ─→ the sink,
+    in the order of the offsets
 
-Two records are the same when they have the same identity: key, value, both, or a header. A record
-without one (no key, no such header) is never taken for another's copy. Which identities were seen
-is Spark's state in the checkpoint. Of the copies in one batch Spark keeps any; were it another when
-the batch is run again, tasks that had ended and tasks that had not would not fit together. So what
-was kept is put into a folder first, and a batch that has its folder is written from there. A run
-that was killed is simply started again.
+Two records are duplicates if they have the same identity: key, value, both, or a header. A record
+without an identity (no key, no such header) is never a duplicate. The identities seen are Spark's
+state in the checkpoint. Spark keeps an arbitrary one of the duplicates in a batch. If a batch were
+run again and another one were kept, completed tasks and repeated tasks would not be consistent.
+Therefore the kept records are first written to a folder, and a batch that has a folder is written
+from it. A run that was killed is continued by starting it again.
 
-Records that are older than the youngest by more than the time cannot be compared any more: Spark
-drops them, and the report says how many.
+Records that are older than the newest one by more than the time cannot be compared any more: Spark
+drops them, and the report has their number.
 """
 
 import shutil
@@ -20,35 +20,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.client.metadata import Cluster
-from broker.codec.packages import needed
+from broker.codec.packages import import_optional
 from broker.model.address import parse_addresses
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError
 from broker.model.limits import DEDUPE_BATCH_RECORDS
 from broker.model.report import Report
-from broker.pipeline.schema import TIMESTAMP_AS_IT_WAS
+from broker.pipeline.schema import ORIGINAL_TIMESTAMP
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 _HEADER: Final = "header:"
-_KEPT: Final = "kept"  # the folder of the checkpoint with a folder per batch
-_LOOK_SECONDS: Final = 2  # Spark remembers the numbers of its last hundred batches
+_KEPT: Final = "kept"  # the folder in the checkpoint that has a folder per batch
+_POLL_SECONDS: Final = 2  # Spark keeps the progress of the last hundred batches
 _IDENTITIES: Final = {"key": "key", "value": "value", "key+value": "struct(key, value)"}
 
 
 class DedupeOptions(NamedTuple):
-    """What to clean.
+    """The topics and the identity of a deduplication.
 
     Attributes:
-        bootstrap: brokers to begin with, HOST:PORT,HOST:PORT.
+        bootstrap: bootstrap servers, HOST:PORT,HOST:PORT.
         source: the topic that is read, from its beginning.
-        target: the topic that is written; it has to be there.
+        target: the topic that is written; it must exist.
         by: "key", "value", "key+value" or "header:NAME".
-        within: how far apart in time two copies may be, as Spark writes it: "1 hour".
-        checkpoint: a folder where the run keeps what it has seen.
-        batch_records: how many offsets are a batch.
+        within: the time between two duplicates, at most, in Spark's notation: "1 hour".
+        checkpoint: a folder for the state of the run.
+        batch_records: the number of offsets in a batch.
     """
 
     bootstrap: str
@@ -67,60 +67,60 @@ def dedupe(
     progress: Callable[[str], None] = lambda _: None,
     clock: Clock | None = None,
 ) -> Report:
-    """Bring the target up to the end that the source has now.
+    """Copy the source up to its current end to the target, without duplicates.
 
     Returns:
-        Totals: records read, written, left out as copies, dropped as too old.
+        Totals: records read, written, left out as duplicates, dropped as too old.
 
     Raises:
-        ConfigError: an identity or a time that is none; source and target are one.
-        RequestError, Unreachable: the broker; a topic is not there.
+        ConfigError: an invalid identity or time, or source and target are the same topic.
+        RequestError, Unreachable: errors of the broker; a topic does not exist.
         MarkerMismatch: the checkpoint is older than what was written.
     """
     clock = clock or SystemClock()
-    begun = clock.monotonic_ms()
+    started_ms = clock.monotonic_ms()
     identity = identity_of(options.by)
     if options.source == options.target:
-        raise ConfigError(f"topic {options.source!r} cannot be cleaned into itself: name another")
+        raise ConfigError(f"topic {options.source!r} cannot be its own target: name another topic")
     cluster = Cluster(parse_addresses(options.bootstrap))
     topics = cluster.topics([options.source, options.target])
     keeps = len(topics[options.source].partitions) <= len(topics[options.target].partitions)
     counts = _Counts(progress)
-    records = _first_of_each(_stream(spark, options), identity, options.within)
+    records = _without_duplicates(_stream(spark, options), identity, options.within)
     query = _start(records, options, counts, keeps_partitions=keeps)
     read: dict[int, int] = {}
     late: dict[int, int] = {}
     try:
-        while not query.awaitTermination(_LOOK_SECONDS):
-            _look(query, read, late)
+        while not query.awaitTermination(_POLL_SECONDS):
+            _record_progress(query, read, late)
     finally:
         query.stop()
-    _look(query, read, late)
+    _record_progress(query, read, late)
     dropped = sum(late.values())
     totals = {
         "source": options.source,
         "target": options.target,
         "records read": sum(read.values()),
         "records written": counts.written,
-        "copies left out": sum(read.values()) - counts.written - dropped,
+        "duplicates left out": sum(read.values()) - counts.written - dropped,
         "too old to compare": dropped,
         "batches": counts.batches,
-        "seconds": (clock.monotonic_ms() - begun) / 1000,
+        "seconds": (clock.monotonic_ms() - started_ms) / 1000,
     }
     problems = []
     if dropped:
         problems.append(
-            f"{dropped} records were dropped: they are older than the youngest by more than"
+            f"{dropped} records were dropped: they are older than the newest by more than"
             f" {options.within}; use a longer time with a new checkpoint and a new target"
         )
     return Report((), [], totals, problems)
 
 
 def identity_of(by: str) -> str:
-    """Return the expression of SQL that two copies have in common.
+    """Return the SQL expression of the identity of a record.
 
     Raises:
-        ConfigError: it is none of those that there are.
+        ConfigError: an unknown identity.
     """
     if by.startswith(_HEADER) and len(by) > len(_HEADER):
         name = by.removeprefix(_HEADER).replace("\\", "\\\\").replace("'", "\\'")
@@ -133,7 +133,7 @@ def identity_of(by: str) -> str:
 
 
 class _Counts:
-    """What the batches of this run have written."""
+    """The number of batches and records that this run has written."""
 
     def __init__(self, progress: Callable[[str], None]) -> None:
         self.written = self.batches = 0
@@ -155,17 +155,17 @@ def _stream(spark: "SparkSession", options: DedupeOptions) -> "DataFrame":
         .option("kafka.isolation.level", "read_committed")
         .option("maxOffsetsPerTrigger", str(options.batch_records))
         .load()
-        .selectExpr("* EXCEPT (timestamp)", TIMESTAMP_AS_IT_WAS)
+        .selectExpr("* EXCEPT (timestamp)", ORIGINAL_TIMESTAMP)
     )
 
 
-def _first_of_each(records: "DataFrame", identity: str, within: str) -> "DataFrame":
-    errors = needed("pyspark.errors", "a dedupe")
+def _without_duplicates(records: "DataFrame", identity: str, within: str) -> "DataFrame":
+    errors = import_optional("pyspark.errors", "a dedupe")
     try:
         watched = records.withWatermark("timestamp", within)
     except (errors.AnalysisException, errors.ParseException) as error:
         raise ConfigError(f"time {within!r}: {error}") from error
-    # Null is equal to null there: what has no identity gets one of its own.
+    # Null equals null in Spark's comparison, so records without an identity get one of their own.
     own = f"if(({identity}) IS NULL, concat(partition, '-', offset), NULL)"
     named = watched.selectExpr("*", f"{identity} AS _identity", f"{own} AS _own")
     return named.dropDuplicatesWithinWatermark(["_identity", "_own"])
@@ -185,11 +185,11 @@ def _start(
         columns.append("partition")
 
     def write(batch: "DataFrame", batch_id: int) -> None:
-        # The query's id is the checkpoint's: it is the same when the run is started again.
+        # The query's id is that of the checkpoint, the same in a run that is started again.
         query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         if not query_id:
-            raise ConfigError("Spark does not say which query this is (sql.streaming.queryId)")
-        kept = _kept(batch, batch_id, options.checkpoint / _KEPT)
+            raise ConfigError("Spark does not set the id of the query (sql.streaming.queryId)")
+        kept = _deduplicated(batch, batch_id, options.checkpoint / _KEPT)
         ordered = kept.repartition(tasks, "partition").sortWithinPartitions("partition", "offset")
         (
             ordered.select(*columns)
@@ -213,26 +213,26 @@ def _start(
     )
 
 
-def _kept(batch: "DataFrame", batch_id: int, folder: Path) -> "DataFrame":
-    """Return what the first run of a batch has kept, whichever run this is."""
+def _deduplicated(batch: "DataFrame", batch_id: int, folder: Path) -> "DataFrame":
+    """Return the records that the first run of a batch kept, in this run or an earlier one."""
     final = folder / str(batch_id)
     if final.exists():
-        # What was seen is to be known again, whichever of the copies are kept this time: Spark ends
-        # a query whose batch has not been through its state.
+        # The batch must update Spark's state again, whichever duplicates are kept this time: Spark
+        # ends a query with a batch that does not.
         batch.write.format("noop").mode("overwrite").save()
     else:
         draft = folder / f"draft-{batch_id}"
         batch.drop("_identity", "_own").write.mode("overwrite").parquet(str(draft))
         draft.rename(final)
     for each in folder.iterdir():
-        # What came before is written, or this one would not have been begun.
+        # Earlier batches have been written, otherwise this one would not have started.
         if each.name.isdecimal() and int(each.name) < batch_id:
             shutil.rmtree(each)
     return batch.sparkSession.read.parquet(str(final))
 
 
-def _look(query: "StreamingQuery", read: dict[int, int], late: dict[int, int]) -> None:
-    """Note for each batch how many rows were read, and how many of them came too late."""
+def _record_progress(query: "StreamingQuery", read: dict[int, int], late: dict[int, int]) -> None:
+    """Record for each batch the number of rows read and of rows dropped as too old."""
     for each in query.recentProgress:
         read[each["batchId"]] = each["numInputRows"]
         late[each["batchId"]] = sum(

@@ -1,10 +1,10 @@
-"""`broker pipeline lag`: how far groups are behind, partition by partition.
+"""`broker pipeline lag`: the lag of consumer groups by partition.
 
 lag                 high watermark - committed offset, in records
-seconds_behind      how old the first record is that the group has not had yet; 0 when none is
-records_per_second  how many came in, over the last window, by the times that records have
-share               of the lag that the group has in the topic, in percent
-skew                of a group in a topic: its largest lag in a partition, over the mean one
+seconds_behind      age of the first record after the committed offset; 0 if there is none
+records_per_second  rate of new records over the last window, by their timestamps
+share               percentage of the group's lag in the topic
+skew                of a group in a topic: its largest lag in a partition divided by the mean
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from broker.client.metadata import Cluster, Topic
 from broker.client.offsets import EARLIEST, LATEST, Found, committed_offsets, list_offsets
 from broker.client.retry import check
 from broker.codec import decode_columns
-from broker.codec.packages import needed
+from broker.codec.packages import import_optional
 from broker.model.address import Address, parse_address
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError, ErrorCode, RequestError
@@ -35,7 +35,7 @@ COLUMNS: Final = (
 )
 _LIST_GROUPS: Final = range(5)  # versions
 _METADATA: Final = range(4, 14)
-_FIRST_BATCH_BYTES: Final = 1  # a broker answers with a whole batch
+_FIRST_BATCH_BYTES: Final = 1  # a broker returns one whole batch
 _BAR_INCHES: Final = 0.3
 _BARS_MAX: Final = 200
 
@@ -43,7 +43,7 @@ Partition = tuple[str, int]
 
 
 class _Log(NamedTuple):
-    """What is known of a partition."""
+    """Offsets and rate of a partition."""
 
     start: int
     end: int
@@ -57,18 +57,18 @@ def lag(
     window_seconds: float = 60.0,
     clock: Clock | None = None,
 ) -> Report:
-    """Ask brokers how far groups are behind; a row per group and partition.
+    """Return the lag of groups; a row per group and partition.
 
     Args:
-        broker: HOST:PORT of one of them.
-        groups: by name; none means all that have committed anything.
-        window_seconds: over how long the rate is taken.
-        clock: tells the time; that of the records is compared with it.
+        broker: HOST:PORT of one broker.
+        groups: by name; empty: all that have committed offsets.
+        window_seconds: the window of the rate.
+        clock: the current time, with which timestamps of records are compared.
 
     Raises:
-        ConfigError: a window that is none, or a group that has committed nothing.
-        Unreachable: no broker there.
-        RequestError: it refuses.
+        ConfigError: an invalid window, or a group that has committed nothing.
+        Unreachable: there is no broker at the address.
+        RequestError: an error of the broker.
     """
     if not window_seconds > 0:
         raise ConfigError(f"{window_seconds} seconds, expected a window above 0")
@@ -76,7 +76,7 @@ def lag(
     cluster = Cluster([parse_address(broker)])
     topics = cluster.existing_topics()
     committed = {
-        group: _of_known(committed_offsets(cluster, group), topics)
+        group: _of_existing(committed_offsets(cluster, group), topics)
         for group in groups or sorted(_groups(cluster))
     }
     empty = [group for group in groups if not committed[group]]
@@ -99,10 +99,10 @@ def lag(
     return Report(COLUMNS, rows, totals)
 
 
-def _of_known(
+def _of_existing(
     offsets: Mapping[Partition, int], topics: Mapping[str, Topic]
 ) -> dict[Partition, int]:
-    """Leave out partitions that are no more: their offsets stay until they expire."""
+    """Leave out deleted partitions, whose offsets stay until they expire."""
     return {
         (topic, partition): offset
         for (topic, partition), offset in sorted(offsets.items())
@@ -140,7 +140,7 @@ def _logs(
             starts[key].offset,
             end.offset,
             0.0
-            if recent[key].offset < 0  # none is as young
+            if recent[key].offset < 0  # no record is that new
             else max(end.offset - recent[key].offset, 0) / window_seconds,
         )
         for key, end in ends.items()
@@ -157,23 +157,23 @@ def _rows(
 ) -> Iterator[tuple[Any, ...]]:
     lags = {key: max(logs[key].end - offset, 0) for key, offset in offsets.items()}
     of_topic: dict[str, int] = {}
-    for (topic, _), behind in lags.items():
-        of_topic[topic] = of_topic.get(topic, 0) + behind
+    for (topic, _), lag_records in lags.items():
+        of_topic[topic] = of_topic.get(topic, 0) + lag_records
     for (topic, partition), offset in offsets.items():
-        log, behind = logs[topic, partition], lags[topic, partition]
+        log, lag_records = logs[topic, partition], lags[topic, partition]
         seconds: float | None = 0.0
-        if behind:
+        if lag_records:
             first = max(offset, log.start)
             seconds = _seconds_behind(cluster, topics[topic], partition, first, log.end, now_ms)
-        share = 100 * behind / of_topic[topic] if of_topic[topic] else 0.0
+        share = 100 * lag_records / of_topic[topic] if of_topic[topic] else 0.0
         rate = round(log.records_per_second, 3)
-        yield group, topic, partition, log.end, offset, behind, rate, seconds, round(share, 1)
+        yield group, topic, partition, log.end, offset, lag_records, rate, seconds, round(share, 1)
 
 
 def _seconds_behind(
     cluster: Cluster, topic: Topic, partition: int, first: int, end: int, now_ms: int
 ) -> float | None:
-    """Return how old the first record from an offset on is; None when it is gone meanwhile."""
+    """Return the age of the first record from an offset on; None if it has been deleted."""
     part = Range(topic.name, topic.topic_id, partition, first, end)
     try:
         for chunk in fetch(cluster, part, bytes_max=_FIRST_BATCH_BYTES):
@@ -198,8 +198,8 @@ def _skews(rows: Sequence[tuple[Any, ...]]) -> Iterator[tuple[str, str, float]]:
 
 
 def plotter() -> Any:  # noqa: ANN401 - a module without types here
-    """Import what draws; Unsupported, which names the extra, when it is not installed."""
-    return needed("matplotlib.figure", "a plot")
+    """Import matplotlib; raise Unsupported, which names the extra, if it is not installed."""
+    return import_optional("matplotlib.figure", "a plot")
 
 
 def plot(report: Report, file: Path) -> None:
@@ -207,7 +207,7 @@ def plot(report: Report, file: Path) -> None:
 
     Raises:
         Unsupported: matplotlib is not installed.
-        ConfigError: a kind of file that it does not draw, or a folder that is not there.
+        ConfigError: an unsupported file type, or a folder that does not exist.
     """
     figures = plotter()
     rows = sorted(report.rows, key=lambda row: -row[5])[:_BARS_MAX]
@@ -215,12 +215,12 @@ def plot(report: Report, file: Path) -> None:
     axes = figure.subplots()
     names = [f"{row[0]}: {row[1]}-{row[2]}" for row in rows]
     bars = axes.barh(range(len(rows)), [row[5] for row in rows])
-    words = [_bar_text(row) for row in rows]
-    axes.bar_label(bars, words, padding=4)
+    labels = [_bar_text(row) for row in rows]
+    axes.bar_label(bars, labels, padding=4)
     axes.set_yticks(range(len(rows)), names)
     axes.invert_yaxis()
     axes.margins(x=0.25)
-    axes.set_xlabel("records behind; how old the first one is; how many come in")
+    axes.set_xlabel("lag in records; age of the first one; rate of new records")
     axes.set_title(f"Lag: {report.totals['lag']:,} records in {len(report.rows)} partitions")
     try:
         figure.savefig(file)

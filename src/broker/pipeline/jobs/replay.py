@@ -1,11 +1,11 @@
-"""An archive back into a topic: each record once, with its key, headers, time and place in order.
+"""Writes an archive to a topic: each record once, with key, headers, timestamp and order.
 
     archive ─ filter ─→ slices of offsets, one after the other ─→ a task per partition, in the order
     of the offsets ─→ the sink, exactly once
 
-A slice is a batch of the sink: when a replay is started again, it goes on with the slice that was
-begun last, and in it with the tasks that had not ended. What it is known by, its id, is made of
-what it reads and where it writes: the same replay is not written twice, and another one is.
+A slice is a batch of the sink. A replay that is started again continues with the last slice that
+was started, and in it with the tasks that had not completed. The id of a replay is computed from
+its source and target: the same replay is not written twice, a different one is written.
 """
 
 import hashlib
@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.client.metadata import Cluster
-from broker.codec.packages import needed
+from broker.codec.packages import import_optional
 from broker.model.address import parse_addresses
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError, ErrorCode, RequestError
 from broker.model.limits import REPLAY_SLICE_RECORDS, REPLAY_SLICE_SECONDS
 from broker.model.report import Report
 from broker.pipeline.jobs.archive_tables import open_table
-from broker.pipeline.schema import TIMESTAMP_AS_IT_WAS
+from broker.pipeline.schema import ORIGINAL_TIMESTAMP
 from broker.pipeline.sink.marker_topic import MarkerTopic
 from broker.pipeline.sink.options import SinkOptions
 
@@ -34,19 +34,19 @@ _ID_BYTES: Final = 10
 
 
 class ReplayOptions(NamedTuple):
-    """What to replay where.
+    """The archive and the topic of a replay.
 
     Attributes:
         folder: of the archive.
         table_format: "delta" or "parquet".
-        bootstrap: brokers to begin with, HOST:PORT,HOST:PORT.
-        topic: where the records go; it has to be there.
-        where: which records, as a condition of SQL over the columns of the archive; None: all.
-        keeps_partitions: whether a record goes to the partition that it came from; else to its
-            key's.
-        records_per_second: in all; None: as fast as it goes.
-        replay_id: what it is known by; None: made of the above.
-        slice_records: how many offsets of a partition are one transaction.
+        bootstrap: bootstrap servers, HOST:PORT,HOST:PORT.
+        topic: the target; it must exist.
+        where: an SQL condition over the columns of the archive; None: all records.
+        keeps_partitions: whether a record goes to its original partition; otherwise to that of its
+            key.
+        records_per_second: the limit of all tasks together; None: no limit.
+        replay_id: the id; None: computed from the fields above.
+        slice_records: the number of offsets of a partition in one transaction.
     """
 
     folder: Path
@@ -61,7 +61,7 @@ class ReplayOptions(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """What there is to replay of a partition: offsets first to last."""
+    """The records of a partition to replay: offsets first to last."""
 
     partition: int
     records: int
@@ -79,16 +79,16 @@ def replay(
     """Write the records of an archive to a topic.
 
     Returns:
-        A row per partition of the archive: from which offset to which, and how many records.
+        A row per partition of the archive: start and end offset, and the number of records.
 
     Raises:
-        ConfigError: no such archive, a condition that Spark does not understand, or a topic with
-            fewer partitions than the records come from.
-        RequestError, Unreachable: the broker; there is no such topic.
-        MarkerMismatch: the same id was given to another replay.
+        ConfigError: no such archive, an invalid condition, or a topic with fewer partitions than
+            the archive.
+        RequestError, Unreachable: errors of the broker; there is no such topic.
+        MarkerMismatch: another replay has the same id.
     """
     clock = clock or SystemClock()
-    begun = clock.monotonic_ms()
+    started_ms = clock.monotonic_ms()
     records = _records(spark, options)
     parts = _parts(records)
     cluster = Cluster(parse_addresses(options.bootstrap))
@@ -96,7 +96,7 @@ def replay(
     if options.keeps_partitions and any(each.partition >= there for each in parts):
         raise ConfigError(
             f"topic {options.topic!r} has {there} partitions, the archive has records of partition"
-            f" {max(each.partition for each in parts)}: make it larger, or partition by key"
+            f" {max(each.partition for each in parts)}: add partitions, or partition by key"
         )
     replay_id = options.replay_id or _id_of(options, parts)
     size = _slice_size(options, len(parts))
@@ -115,16 +115,16 @@ def replay(
         "id": replay_id,
         "records": sum(each.records for each in parts),
         "slices": len(slices) if parts else 0,
-        "slices found done": max(first - slices.start, 0) if parts else 0,
-        "seconds": (clock.monotonic_ms() - begun) / 1000,
+        "slices already written": max(first - slices.start, 0) if parts else 0,
+        "seconds": (clock.monotonic_ms() - started_ms) / 1000,
     }
     return Report(_COLUMNS, rows, totals)
 
 
 def _records(spark: "SparkSession", options: ReplayOptions) -> "DataFrame":
-    open_table(options.folder, options.table_format, None)  # finishes what its last commit began
+    open_table(options.folder, options.table_format, None)  # completes an interrupted commit
     if options.table_format == "delta":
-        delta = needed("deltalake", "a Delta table").DeltaTable(str(options.folder))
+        delta = import_optional("deltalake", "a Delta table").DeltaTable(str(options.folder))
         files = delta.file_uris()
     else:
         files = [str(each) for each in sorted(options.folder.glob("date=*"))]
@@ -133,7 +133,7 @@ def _records(spark: "SparkSession", options: ReplayOptions) -> "DataFrame":
     found = spark.read.option("basePath", str(options.folder)).parquet(*files)
     if options.where is None:
         return found
-    errors = needed("pyspark.errors", "a replay")
+    errors = import_optional("pyspark.errors", "a replay")
     try:
         return found.where(options.where)
     except (errors.AnalysisException, errors.ParseException) as error:
@@ -143,26 +143,26 @@ def _records(spark: "SparkSession", options: ReplayOptions) -> "DataFrame":
 def _parts(records: "DataFrame") -> list[_Part]:
     rows = records.groupBy("partition").agg({"*": "count"}).collect()
     counts = {row[0]: row[1] for row in rows}
-    edges = records.groupBy("partition").agg({"offset": "min"}).collect()
+    log_offsets = records.groupBy("partition").agg({"offset": "min"}).collect()
     ends = records.groupBy("partition").agg({"offset": "max"}).collect()
     last = {row[0]: row[1] for row in ends}
-    return sorted(_Part(row[0], counts[row[0]], row[1], last[row[0]]) for row in edges)
+    return sorted(_Part(row[0], counts[row[0]], row[1], last[row[0]]) for row in log_offsets)
 
 
 def _id_of(options: ReplayOptions, parts: list[_Part]) -> str:
-    deciding = [
+    identity = [
         str(options.folder.resolve()),
         options.topic,
         options.where,
         options.keeps_partitions,
         parts,
     ]
-    text = json.dumps(deciding).encode()
+    text = json.dumps(identity).encode()
     return f"replay-{hashlib.blake2b(text, digest_size=_ID_BYTES).hexdigest()}"
 
 
 def _slice_size(options: ReplayOptions, part_count: int) -> int:
-    """How many offsets a slice has: a transaction must not take too long when it is slowed down."""
+    """Return the offsets of a slice: few enough that a rate limit does not delay a transaction."""
     if options.records_per_second is None:
         return options.slice_records
     slow = options.records_per_second * REPLAY_SLICE_SECONDS // max(part_count, 1)
@@ -170,7 +170,7 @@ def _slice_size(options: ReplayOptions, part_count: int) -> int:
 
 
 def _first_slice(cluster: Cluster, options: ReplayOptions, replay_id: str, first: int) -> int:
-    """Which slice to go on with: the one that was begun last, if any."""
+    """Return the slice to continue with: the last one that was started, if any."""
     sink = SinkOptions.of(_sink_options(options), is_stream=False)
     try:
         plan = MarkerTopic(cluster, sink.marker_topic, replay_id).read().plan
@@ -189,7 +189,7 @@ def _sink_options(options: ReplayOptions) -> dict[str, str]:
     }
 
 
-def _write(  # noqa: PLR0913, PLR0917 - a slice of what, and which
+def _write(  # noqa: PLR0913, PLR0917 - a slice and all of its options
     spark: "SparkSession",
     options: ReplayOptions,
     records: "DataFrame",
@@ -198,7 +198,7 @@ def _write(  # noqa: PLR0913, PLR0917 - a slice of what, and which
     size: int,
     tasks: int,
 ) -> None:
-    columns = ["key", "value", "headers", TIMESTAMP_AS_IT_WAS, "partition"]
+    columns = ["key", "value", "headers", ORIGINAL_TIMESTAMP, "partition"]
     if not options.keeps_partitions:
         columns.remove("partition")
     given = _sink_options(options) | {

@@ -1,18 +1,18 @@
-"""`broker snapshot create`: what a running broker's topics hold now, for readers without a broker.
+"""`broker snapshot create`: a consistent copy of a running broker's topics by hard links.
 
     ask the broker    log start, high watermark, last stable offset of each partition
     list the folder   link its segments, indexes and small files into DIR/TOPIC-PARTITION
-    list it again     the same files, and no compaction under way? else begin this partition again
-    at the very end   the manifest
+    list it again     if files differ or a compaction is running, start this partition again
+    at the end        write the manifest
 
-The broker may roll, compact and delete meanwhile. What was below the high watermark before the
-listing is in the files that were listed; a link keeps a file whose name goes. A compaction puts
-files under the names of others: so a partition counts only when every file that was linked still
-has its name afterwards, and no `.swap` stands beside them. The file of the active segment grows
-on, its link too; the manifest says where the snapshot ends in it.
+The broker may roll, compact and delete segments meanwhile. Records below the high watermark at the
+time of the listing are in the listed files; a link keeps a file that the broker deletes. A
+compaction replaces files under the same names. So a partition is complete only if every linked file
+still has its name afterwards, and there is no `.swap` file. The active segment and its link
+continue to grow; the manifest has the position where the snapshot ends in it.
 
-Links cost no space until the broker removes its own; they need one file system for both folders.
-Never start a broker on a snapshot: it would write into files that another one uses.
+Links take no space until the broker deletes its files; both folders must be on one file system.
+Never start a broker on a snapshot: it would write to files that another broker uses.
 """
 
 import errno
@@ -50,20 +50,20 @@ COLUMNS: Final = (
     "segments",
     "bytes",
 )
-_LEADER_EPOCHS: Final = range(7, 14)  # versions of Metadata that tell them
+_LEADER_EPOCHS: Final = range(7, 14)  # versions of Metadata that have leader epochs
 _SMALL_FILES: Final = (checkpoint.LEADER_EPOCHS, checkpoint.PARTITION_METADATA)
 
 
 class _Offsets(NamedTuple):
-    """What the broker says of a partition."""
+    """Offsets of a partition, from the broker."""
 
     start: int
     high_watermark: int
     last_stable: int
 
 
-class _Changed(Exception):  # noqa: N818 - not an error: the partition is tried again
-    """The folder is not what it was a moment ago; says how."""
+class _Changed(Exception):  # noqa: N818 - not an error: the partition is retried
+    """The folder has changed; the text says how."""
 
 
 def create(
@@ -72,29 +72,29 @@ def create(
     broker: str,
     *,
     topics: Sequence[str] = (),
-    say: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str], None] = lambda _: None,
     clock: Clock | None = None,
 ) -> Report:
     """Take a snapshot of a running broker's topics; a row per partition.
 
     Args:
-        folder: where to, new or empty, on the file system of the data directory.
-        data_dir: the broker's.
+        folder: the target, new or empty, on the file system of the data directory.
+        data_dir: the broker's data directory.
         broker: its HOST:PORT.
-        topics: by name; none means all but the internal ones.
-        say: told of progress, a line each.
-        clock: tells the time.
+        topics: by name; empty: all but the internal ones.
+        progress: called with lines about the progress.
+        clock: the time of the snapshot.
 
     Raises:
         ConfigError: the folder is not empty, or is on another file system.
-        SnapshotFailed: the folders are not those of this broker, or never stay as they are.
+        SnapshotFailed: the folders are not those of this broker, or change at each try.
         RequestError: there is no such topic.
-        Unreachable: no broker there.
+        Unreachable: there is no broker at the address.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} exists and is not empty: name a new folder")
     if not data_dir.is_dir():
-        raise ConfigError(f"{data_dir} is no folder: give the broker's data directory")
+        raise ConfigError(f"{data_dir} is not a folder: give the broker's data directory")
     cluster = Cluster([parse_address(broker)])
     found = cluster.topics(topics) if topics else cluster.existing_topics()
     wanted = [each for each in found.values() if topics or not each.is_internal]
@@ -103,19 +103,19 @@ def create(
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"{folder} cannot be made: {error}") from None
+        raise ConfigError(f"{folder} cannot be created: {error}") from None
     try:
         entries, problems = [], []
         for topic in sorted(wanted):
             for partition in topic.partitions:
-                taking = _Partition(cluster, topic, partition, data_dir, folder)
-                entry = taking.take(epochs.get((topic.name, partition), -1))
+                linker = _Partition(cluster, topic, partition, data_dir, folder)
+                entry = linker.link(epochs.get((topic.name, partition), -1))
                 entries.append(entry)
-                problems += taking.problems
-                say(f"{entry.folder}: {len(entry.segments)} segments")
+                problems += linker.problems
+                progress(f"{entry.folder}: {len(entry.segments)} segments")
         manifest.write(folder, Manifest(str(cluster), created_ms, tuple(entries)))
     except BaseException:
-        rmtree(folder, ignore_errors=True)  # links, and folders that were made here
+        rmtree(folder, ignore_errors=True)  # links, and folders created here
         raise
     return _report(entries, problems, folder)
 
@@ -168,8 +168,8 @@ class _Partition:
         self._target = target / self._source.name
         self.problems: list[str] = []
 
-    def take(self, leader_epoch: int) -> PartitionEntry:
-        """Link its files until they stay as they are for so long."""
+    def link(self, leader_epoch: int) -> PartitionEntry:
+        """Link the files; retry if they change meanwhile."""
         changed = _Changed()
         for _ in range(SNAPSHOT_TRIES):
             rmtree(self._target, ignore_errors=True)
@@ -192,7 +192,7 @@ class _Partition:
         )
 
     def _offsets(self) -> _Offsets:
-        """Ask the broker, the high watermark last: what is below it is on the disk then."""
+        """Ask for offsets, the high watermark last: records below it are in the files."""
         start = list_offsets(self._cluster, {self._key: EARLIEST})[self._key].offset
         stable = list_offsets(self._cluster, {self._key: LATEST}, is_committed=True)
         high_watermark = list_offsets(self._cluster, {self._key: LATEST})[self._key].offset
@@ -204,7 +204,7 @@ class _Partition:
         self._check_unchanged(linked)
         bases = offsets_of((each.name for each in linked), LOG)
         if not bases and offsets.start < offsets.high_watermark:
-            raise _Changed("no segment there, but records according to the broker")
+            raise _Changed("there is no segment, but the broker has records")
         try:
             return tuple(
                 self._entry(base, after, offsets) for base, after in zip_longest(bases, bases[1:])
@@ -213,7 +213,7 @@ class _Partition:
             raise SnapshotFailed(f"{self._target}: {error}") from error
 
     def _check_topic(self) -> None:
-        """Whether the folder is the topic's, not that of an older one of its name."""
+        """Check the topic id of the folder: an older topic may have had the same name."""
         topic_id = checkpoint.read_partition_metadata(self._source)
         if topic_id is None:
             raise _Changed("it has no partition.metadata")
@@ -221,7 +221,7 @@ class _Partition:
             raise _Changed(f"its topic has the id {topic_id.hex()}, not {self._topic.topic_id}")
 
     def _link(self, high_watermark: int) -> dict[Path, int]:
-        """Link what begins below the high watermark; the inode of each file."""
+        """Link the segments that begin below the high watermark; return the inode of each file."""
         names = self._listing()
         bases = [base for base in offsets_of(names, LOG) if base < high_watermark]
         wanted = [file_name(base, suffix) for base in bases for suffix in SEGMENT_SUFFIXES]
@@ -236,7 +236,7 @@ class _Partition:
         try:
             os.link(self._source / name, self._target / name)
         except FileNotFoundError:
-            raise _Changed(f"{name} went while it was listed") from None
+            raise _Changed(f"{name} was deleted after the listing") from None
         except OSError as error:
             if error.errno == errno.EXDEV:
                 raise ConfigError(
@@ -249,10 +249,10 @@ class _Partition:
         self._listing()
         for file, inode in linked.items():
             if file.name in _SMALL_FILES:
-                continue  # replaced as a whole: the older one is as good
+                continue  # replaced atomically: the older one is as good
             try:
                 is_same = file.stat().st_ino == inode
-            except FileNotFoundError:  # by retention, or because a compaction has put it elsewhere
+            except FileNotFoundError:  # by retention or compaction
                 is_same = False
             if not is_same:
                 raise _Changed(f"{file.name} was replaced")
@@ -263,11 +263,11 @@ class _Partition:
         except FileNotFoundError:
             raise _Changed("there is no such folder") from None
         if any(name.endswith(SWAP) for name in names):
-            raise _Changed("a compaction is under way")
+            raise _Changed("a compaction is running")
         return names
 
     def _entry(self, base: int, after: int | None, offsets: _Offsets) -> SegmentEntry:
-        """Find where the snapshot ends in a segment, and hash it up to there."""
+        """Return the entry of a segment: where the snapshot ends in it, and the hash."""
         file = self._target / file_name(base, LOG)
         with Segment(file) as segment:
             size = segment.size

@@ -1,1 +1,1 @@
-"""Reading the files of a log with Spark, without its broker."""
+"""Reads the files of a log with Spark, without its broker."""

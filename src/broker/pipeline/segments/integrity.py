@@ -1,16 +1,16 @@
-"""Whether one segment is sound: every byte of it is looked at, no record becomes an object.
+"""Checks the integrity of a segment: reads every byte, without an object per record.
 
-    bytes → codec.audit           CRCs, counts, offsets: gaps and steps back
-          → headers as arrays     sequences of producers, times, what the indexes say of them
+    bytes → codec.audit           CRCs, counts, offsets (gaps and decreases)
+          → headers as arrays     sequences of producers, timestamps, both indexes
 
-Bytes that begin no batch are passed over up to the next batch that the offset index knows.
+Bytes that begin no batch are skipped up to the next batch in the offset index.
 """
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from broker import codec
-from broker.codec.packages import needed
+from broker.codec.packages import import_optional
 from broker.model.errors import CodecError, Corrupt, SegmentGone
 from broker.model.limits import INTEGRITY_CHUNK_BYTES
 from broker.segments import Segment
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _CONTROL: Final = 0x20  # of a batch's attributes
-_SEQUENCE_BITS: Final = 31  # sequences go on with 0 behind 2**31 - 1
+_SEQUENCE_BITS: Final = 31  # sequence 0 follows 2**31 - 1
 _FIELDS: Final = (
     "position",
     "base_offset",
@@ -36,15 +36,15 @@ _FIELDS: Final = (
 
 
 class SegmentFacts(NamedTuple):
-    """What there is to know before a segment is read.
+    """What is known about a segment before it is read.
 
     Attributes:
         topic: of its partition.
         partition: its number.
         file: the `.log` file.
-        end_position: behind its last byte; None: the file's end.
-        end_offset: that its last batch ends at, where nothing is missing; None: nobody knows.
-        has_gaps: whether compaction may have taken records away.
+        end_position: the position after its last byte; None: the end of the file.
+        end_offset: the offset after its last batch if nothing is missing; None: unknown.
+        has_gaps: whether compaction may have removed records.
     """
 
     topic: str
@@ -56,15 +56,15 @@ class SegmentFacts(NamedTuple):
 
 
 class SegmentIntegrity(NamedTuple):
-    """What was found in a segment, beside the counts of codec.audit.
+    """The result of the check of a segment; most fields are those of codec.audit.
 
     Attributes:
-        late_batches: whose newest record is older than one before it.
-        sequence_gaps: batches that a producer's sequence says to be missing.
-        sequence_repeats: batches whose sequence was there before.
-        index_errors: entries of the two indexes that say what is not so.
-        unreadable_bytes: that no header leads to, at the end or up to an indexed batch.
-        producers: by id: epoch, first and next sequence, to go on with in the next segment.
+        late_batches: batches whose newest record is older than a record before them.
+        sequence_gaps: gaps in the sequence of a producer.
+        sequence_repeats: batches with a repeated producer sequence.
+        index_errors: wrong entries of the two indexes.
+        unreadable_bytes: bytes that belong to no batch, at the end or before an indexed batch.
+        producers: by id: epoch, first and next sequence, for the check of the next segment.
     """
 
     facts: SegmentFacts
@@ -90,10 +90,10 @@ class SegmentIntegrity(NamedTuple):
 
 
 def audit_segment(facts: SegmentFacts) -> SegmentIntegrity:
-    """Read a segment from its first byte to its last.
+    """Check a segment from its first byte to its last.
 
     Raises:
-        SegmentGone: it is not there any more.
+        SegmentGone: it was deleted.
     """
     path = Path(facts.file)
     try:
@@ -125,7 +125,7 @@ def audit_segment(facts: SegmentFacts) -> SegmentIntegrity:
         counts.gaps,
         counts.missing_offsets,
         counts.disorders,
-        _late(headers["max_timestamp"]),
+        _late_batches(headers["max_timestamp"]),
         gaps,
         repeats,
         index_errors,
@@ -137,8 +137,8 @@ def audit_segment(facts: SegmentFacts) -> SegmentIntegrity:
 def _walk(
     segment: Segment, file: SegmentFile, limit: int
 ) -> "tuple[codec.Audit, dict[str, Array], int]":
-    """Return the counts, the headers as columns, and how many bytes were passed over."""
-    numpy = needed("numpy", "an audit")
+    """Return the counts, the headers as columns, and the number of bytes skipped."""
+    numpy = import_optional("numpy", "an audit")
     counts = codec.audit(b"")
     tables: list[dict[str, Array]] = []
     position, unreadable, window = 0, 0, INTEGRITY_CHUNK_BYTES
@@ -160,13 +160,13 @@ def _walk(
             position += taken
             window = INTEGRITY_CHUNK_BYTES
         elif not is_cut:
-            window *= 2  # a batch that is larger
+            window *= 2  # the batch is larger than the window
         elif file.has_only_zeros(position):
             break
         else:
-            behind = _indexed_behind(segment, position, limit)
-            unreadable += behind - position
-            position = behind
+            next_batch = _next_indexed(segment, position, limit)
+            unreadable += next_batch - position
+            position = next_batch
     columns = {
         name: numpy.concatenate([numpy.empty(0, numpy.int64), *(each[name] for each in tables)])
         for name in _FIELDS
@@ -174,8 +174,8 @@ def _walk(
     return counts, columns, unreadable
 
 
-def _indexed_behind(segment: Segment, position: int, limit: int) -> int:
-    """Return where the first batch behind a position stands that the index knows, or the limit."""
+def _next_indexed(segment: Segment, position: int, limit: int) -> int:
+    """Return the position of the first indexed batch after a position, or the limit."""
     entries = segment.offset_index
     for place, relative in zip(
         entries["position"].tolist(), entries["relative_offset"].tolist(), strict=True
@@ -190,8 +190,8 @@ def _indexed_behind(segment: Segment, position: int, limit: int) -> int:
     return limit
 
 
-def _late(timestamps: "Array") -> int:
-    numpy = needed("numpy", "an audit")
+def _late_batches(timestamps: "Array") -> int:
+    numpy = import_optional("numpy", "an audit")
     if len(timestamps) == 0:
         return 0
     newest = numpy.maximum.accumulate(timestamps)
@@ -201,11 +201,12 @@ def _late(timestamps: "Array") -> int:
 def _sequences(
     headers: "dict[str, Array]",
 ) -> tuple[int, int, dict[int, tuple[int, int, int]]]:
-    """Return gaps and repeats in the sequences of every producer, and where each begins and ends.
+    """Return gaps and repeats in the producers' sequences, and where each begins and ends.
 
-    A batch has as many sequences as offsets: compaction takes records, not the offsets of a batch.
+    A batch has as many sequences as offsets: compaction removes records, but a batch keeps its
+    offsets.
     """
-    numpy = needed("numpy", "an audit")
+    numpy = import_optional("numpy", "an audit")
     is_numbered = (
         (headers["producer_id"] >= 0)
         & (headers["base_sequence"] >= 0)
@@ -224,7 +225,7 @@ def _sequences(
     gaps = int((follows & (ahead > 0) & (ahead < 1 << (_SEQUENCE_BITS - 1))).sum())
     repeats = int((follows & (ahead >= 1 << (_SEQUENCE_BITS - 1))).sum())
     ends = numpy.flatnonzero(numpy.append(ids[1:] != ids[:-1], True))
-    # Of the newest epoch: what an older one was followed by says nothing.
+    # Only of the newest epoch: the sequence begins again with each epoch.
     starts = numpy.flatnonzero(numpy.append(True, ~follows))
     start_of = starts[numpy.searchsorted(starts, ends, side="right") - 1]
     producers = {
@@ -235,8 +236,8 @@ def _sequences(
 
 
 def _index_errors(segment: Segment, headers: "dict[str, Array]", limit: int) -> int:
-    """Count the entries that no batch agrees with, of both indexes."""
-    numpy = needed("numpy", "an audit")
+    """Count the entries of both indexes that match no batch."""
+    numpy = import_optional("numpy", "an audit")
     entries = segment.offset_index
     positions = entries["position"].astype(numpy.int64)
     offsets = entries["relative_offset"].astype(numpy.int64) + segment.base_offset
@@ -248,18 +249,18 @@ def _index_errors(segment: Segment, headers: "dict[str, Array]", limit: int) -> 
     offsets = entries["relative_offset"].astype(numpy.int64) + segment.base_offset
     last = headers["last_offset"]
     is_inside = offsets <= (last[-1] if len(last) else -1)
-    # The last offset of the batch, or in files of older brokers that of the record itself.
+    # The entry has the last offset of the batch, or with older brokers that of the record.
     place = numpy.minimum(numpy.searchsorted(last, offsets), max(len(last) - 1, 0))
     known = headers["max_timestamp"][place] if len(last) else times
     return errors + int((is_inside & (known != times)).sum())
 
 
 def _agree(keys: "Array", wanted: "Array", values: "Array", expected: "Array") -> "Array":
-    """Whether each wanted key is there, and has the value that is expected."""
-    numpy = needed("numpy", "an audit")
+    """Return whether each wanted key exists and has the expected value."""
+    numpy = import_optional("numpy", "an audit")
     if len(keys) == 0:
-        nothing: Array = numpy.zeros(len(wanted), bool)
-        return nothing
+        none: Array = numpy.zeros(len(wanted), bool)
+        return none
     place = numpy.minimum(numpy.searchsorted(keys, wanted), len(keys) - 1)
     found: Array = (keys[place] == wanted) & (values[place] == expected)
     return found

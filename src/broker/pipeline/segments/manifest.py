@@ -1,4 +1,4 @@
-"""The manifest of a snapshot: what its files hold, and up to where they may be read.
+"""The manifest of a snapshot: its files, and up to where they may be read.
 
     DIR/manifest.json
     DIR/TOPIC-PARTITION/<base offset>.log .index .timeindex .txnindex, leader-epoch-checkpoint,
@@ -10,11 +10,11 @@
        "segments": [{"base_offset": 0, "end_offset": 500, "end_position": 51234,
                      "size": 65536, "xxh3_64": "<16 hexadecimal digits>"}]}]}
 
-Offsets are exclusive ends: the high watermark is the next offset. A segment's bytes up to
-end_position belong to the snapshot, and xxh3_64 is their hash; end_offset is behind the last batch
-of them, less than the next segment's base offset where compaction has removed the last ones; `size`
-is what the file had, with what its broker has reserved or written behind. The manifest is written
-last: a folder without one is no snapshot.
+End offsets are exclusive: the high watermark is the next offset. A segment's bytes up to
+end_position belong to the snapshot, and xxh3_64 is their hash. end_offset is the offset after their
+last batch; it is less than the next segment's base offset if compaction has removed the last ones.
+`size` is that of the file, with bytes that the broker has reserved or written after end_position.
+The manifest is written last: a folder without one is not a snapshot.
 """
 
 import json
@@ -32,7 +32,7 @@ _OFFSET_END: Final = 1 << 63
 
 
 class SegmentEntry(NamedTuple):
-    """One segment of a snapshot; see the head of this module."""
+    """One segment of a snapshot; see the docstring of this module."""
 
     base_offset: int
     end_offset: int
@@ -55,12 +55,12 @@ class PartitionEntry(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """The name of its folder."""
+        """The name of the partition's folder."""
         return f"{self.topic}-{self.partition}"
 
 
 class Manifest(NamedTuple):
-    """A snapshot: where and when it was taken, and of what."""
+    """A snapshot: its cluster, time and partitions."""
 
     cluster: str
     created_ms: int
@@ -68,7 +68,7 @@ class Manifest(NamedTuple):
 
 
 def write(folder: Path, manifest: Manifest) -> None:
-    """Make the folder a snapshot, durably; StorageError when the disk fails."""
+    """Write the manifest of a folder durably; raise StorageError if the disk fails."""
     partitions = [
         each._asdict() | {"segments": [segment._asdict() for segment in each.segments]}
         for each in manifest.partitions
@@ -82,8 +82,8 @@ def read(folder: Path) -> Manifest:
 
     Raises:
         FileNotFoundError: the folder has none.
-        Corrupt: it is not what `write` has written.
-        Unsupported: it is of a later version.
+        Corrupt: it is damaged.
+        Unsupported: it has a later version.
     """
     file = folder / FILE_NAME
     size = file_ops.size(file)
@@ -115,7 +115,7 @@ def _partition(found: Mapping[str, Any]) -> PartitionEntry:
         tuple(map(_segment, found["segments"])),
     )
     if "/" in entry.topic or entry.topic in {"", ".", ".."}:
-        raise ValueError(f"topic {entry.topic!r} is no name of a topic")
+        raise ValueError(f"{entry.topic!r} is not a topic name")
     bases = [each.base_offset for each in entry.segments]
     if sorted(set(bases)) != bases:
         raise ValueError(f"segments of {entry.folder} do not ascend")

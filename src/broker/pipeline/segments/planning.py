@@ -1,11 +1,11 @@
-"""What there is to read in a folder, and how it is cut into tasks.
+"""Lists the partitions in a folder and divides them into tasks.
 
-    a snapshot                     what its manifest says, up to the high watermark
+    a snapshot                     the segments of its manifest, up to the high watermark
     a data directory               every topic's closed segments: all but the last of a partition
     a partition's folder           its closed segments
 
-After a clean stop of the broker the last segments are closed, too. What DeleteRecords has hidden
-stays hidden, as far as the data directory's checkpoint tells.
+After a clean stop of the broker the last segments are closed, too. Records before the log start
+offset in the data directory's checkpoint (DeleteRecords) are not read.
 """
 
 from bisect import bisect_left
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from broker._native.kernel import file_ops
-from broker.codec.packages import needed
+from broker.codec.packages import import_optional
 from broker.model.errors import ConfigError, Corrupt, SegmentGone
 from broker.model.limits import PIECE_BYTES_MIN, SCAN_CHUNK_BYTES
 from broker.pipeline.segments import manifest
@@ -33,15 +33,15 @@ _ABORTED_ENTRY: Final = [
     ("last_stable_offset", ">i8"),
 ]
 _ABORTED_BYTES: Final = 34
-_ARCHIVES: Final = ("_polylog", "_delta_log")  # what is in a folder that jobs/archive has made
+_ARCHIVES: Final = ("_polylog", "_delta_log")  # folders in an archive written by jobs/archive
 
 
 class StoredPartition(NamedTuple):
-    """A partition's files, and the offsets of them that may be read: [start, end).
+    """A partition's files, and the range of offsets that may be read: [start, end).
 
-    stable_offset is the last stable offset where somebody has said it, else None. ends: the base
-    offset of each segment and the offset behind its last batch, None where nobody knows; what is
-    missing before that is damage, what is missing behind it was compacted.
+    stable_offset is the last stable offset, or None if it is unknown. ends: the base offset of each
+    segment and the offset after its last batch, or None if unknown; offsets missing before that are
+    damage, offsets missing after it were removed by compaction.
     """
 
     topic: str
@@ -54,10 +54,10 @@ class StoredPartition(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """What one task reads: offsets [start, end) of one partition.
+    """The part of a task: offsets [start, end) of one partition.
 
-    `size` is about how many bytes that is. `aborted`: the transactions to leave out, None when
-    uncommitted records are wanted. `ends`: as in StoredPartition.
+    `size` is its approximate size in bytes. `aborted`: the transactions to leave out, None for
+    read_uncommitted. `ends`: as in StoredPartition.
     """
 
     topic: str
@@ -71,14 +71,14 @@ class Piece(NamedTuple):
 
 
 def stored_partitions(folder: Path, is_wanted: Callable[[str], bool]) -> list[StoredPartition]:
-    """List what a folder has of the topics that are wanted, in order.
+    """Return the partitions in a folder whose topics are wanted, in order.
 
     Raises:
         ConfigError: it is neither a snapshot nor a data directory nor a partition's folder.
         Corrupt: the manifest of a snapshot, or a segment at the end of a log, is damaged.
     """
     if not folder.is_dir():
-        raise ConfigError(f"{folder} is no folder: name a snapshot or a data directory")
+        raise ConfigError(f"{folder} is not a folder: give a snapshot or a data directory")
     if (folder / manifest.FILE_NAME).exists():
         return [
             StoredPartition(
@@ -99,13 +99,13 @@ def stored_partitions(folder: Path, is_wanted: Callable[[str], bool]) -> list[St
     is_ours = (folder / checkpoint.META_PROPERTIES).exists()
     if any((folder / each).is_dir() for each in _ARCHIVES):
         raise ConfigError(
-            f"{folder} is an archive, and these are tables of Parquet files that Spark reads by"
-            " itself: spark.read.parquet(folder), of Delta"
+            f"{folder} is an archive, a table of Parquet files that Spark reads itself:"
+            " spark.read.parquet(folder), or for Delta"
             " spark.read.parquet(*deltalake.DeltaTable(folder).file_uris())"
         )
     if not folders and not is_ours:
         raise ConfigError(
-            f"{folder} has no {manifest.FILE_NAME} and no TOPIC-PARTITION: name a snapshot or a"
+            f"{folder} has no {manifest.FILE_NAME} and no TOPIC-PARTITION: give a snapshot or a"
             " data directory"
         )
     return _closed(folders, folder, is_wanted)
@@ -126,7 +126,7 @@ def _closed(
         try:
             log = Log(folder)
         except (FileNotFoundError, ValueError):
-            continue  # no segment yet, or deleted just now
+            continue  # no segment yet, or just deleted
         with log:
             end = log.end().offset if is_stopped else log.base_offsets[-1]
         start = max(starts.get((topic, partition), 0), log.base_offsets[0])
@@ -139,16 +139,16 @@ def _closed(
 
 
 def pieces(stored: StoredPartition, bytes_max: int, *, is_committed: bool) -> list[Piece]:
-    """Cut a partition into pieces of about the same size, at most `bytes_max` where it can be.
+    """Divide a partition into pieces of similar size, at most `bytes_max` if possible.
 
     Args:
         stored: the partition.
-        bytes_max: of a piece; cuts are made where the offset index knows of a batch.
+        bytes_max: the size of a piece; pieces begin at batches in the offset index.
         is_committed: only committed records, up to the last stable offset.
 
     Raises:
         Corrupt: an index of aborted transactions is damaged.
-        SegmentGone: the files went.
+        SegmentGone: the files were deleted.
         ConfigError: bytes_max is too small.
     """
     if bytes_max < PIECE_BYTES_MIN:
@@ -184,7 +184,7 @@ def pieces(stored: StoredPartition, bytes_max: int, *, is_committed: bool) -> li
 
 
 def opened(folder: Path) -> Log:
-    """Open a partition's folder; SegmentGone when it is not there any more."""
+    """Open a partition's folder; raise SegmentGone if it was deleted."""
     try:
         return Log(folder)
     except (FileNotFoundError, ValueError) as error:
@@ -196,7 +196,7 @@ def _within(aborted: list[Aborted], start: int, end: int) -> tuple[Aborted, ...]
 
 
 def _cuts(log: Log, start: int, end: int, bytes_max: int) -> Iterator[int]:
-    """Yield the offsets at which batches begin, about evenly far apart in bytes."""
+    """Yield base offsets of batches, at about equal distances in bytes."""
     sizes = {base: size for base, size in log.sizes().items() if base < end}
     total = sum(sizes.values())
     count = max(-(-total // bytes_max), 1)
@@ -213,7 +213,7 @@ def _cuts(log: Log, start: int, end: int, bytes_max: int) -> Iterator[int]:
 
 
 def _batch_near(segment: Segment, position: int) -> int | None:
-    """Return the base offset of the first batch from a position on that the index knows."""
+    """Return the base offset of the first indexed batch from a position on."""
     entries = segment.offset_index
     place = bisect_left(entries["position"], position)
     if place == len(entries):
@@ -224,7 +224,7 @@ def _batch_near(segment: Segment, position: int) -> int | None:
 
 def _aborted(log: Log, start: int, end: int) -> list[Aborted]:
     """Read the aborted transactions of all segments that can have records in [start, end)."""
-    numpy = needed("numpy", "aborted transactions")
+    numpy = import_optional("numpy", "aborted transactions")
     found: list[Aborted] = []
     for base in log.base_offsets:
         file = log.path / file_name(base, ABORTED)
@@ -232,12 +232,12 @@ def _aborted(log: Log, start: int, end: int) -> list[Aborted]:
             content = file_ops.read_file(file)
         except FileNotFoundError:
             continue
-        count = len(content) // _ABORTED_BYTES  # a last one is being written
+        count = len(content) // _ABORTED_BYTES  # the broker may be writing the last one
         entries = numpy.frombuffer(content, numpy.dtype(_ABORTED_ENTRY), count)
         is_right = (entries["version"] == 0) & (entries["first_offset"] <= entries["last_offset"])
         if not is_right.all():
             place = int(is_right.argmin()) * _ABORTED_BYTES
-            raise Corrupt(f"{file}: no aborted transaction of version 0", place)
+            raise Corrupt(f"{file}: not an aborted transaction of version 0", place)
         near = entries[(entries["first_offset"] < end) & (entries["last_offset"] >= start)]
         found += [Aborted(*row.tolist()[1:4]) for row in near]
     return sorted(found, key=lambda each: each.first_offset)

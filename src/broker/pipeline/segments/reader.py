@@ -1,12 +1,12 @@
 """`spark.read.format("polylog").option("segments", DIR)`: the files of logs as a table.
 
-    schema      the columns of a topic; with onCorrupt=row one more, `error string`, null but where
-                a row stands for offsets that cannot be read: its offset is the first of them
+    schema      the columns of a topic; with onCorrupt=row also `error string`, which is null except
+                in a row for a range of unreadable offsets: its offset is the first of them
     partitions  a piece of a log each (planning.py)
     read        chunks → Arrow batches, or the error that ends the job (scan.py)
 
-Where only topic and partition are wanted, headers tell how many rows there are: no record is
-looked at, and no CRC.
+If only the columns topic and partition are read, rows are counted by batch headers: records and
+CRCs are not read.
 """
 
 import re
@@ -24,7 +24,7 @@ from broker.pipeline.options import Use, parse
 from broker.pipeline.schema import checked_columns, columns_of, ddl, default_columns
 from broker.pipeline.segments import scan
 from broker.pipeline.segments.planning import Piece, opened, pieces, stored_partitions
-from broker.pipeline.segments.scan import Damage, Wanted
+from broker.pipeline.segments.scan import Damage, ScanRange
 from broker.pipeline.worker import begin_task
 from broker.segments import Chunk
 
@@ -36,12 +36,12 @@ _OF_NO_RECORD: Final = frozenset({"topic", "partition"})
 
 
 class _Settings(NamedTuple):
-    """What the options say."""
+    """The parsed options."""
 
     folder: Path
     topics: tuple[str, ...] | None
     pattern: re.Pattern[str] | None
-    columns: tuple[str, ...]  # of a read that chooses none by its schema
+    columns: tuple[str, ...]  # of a read without .schema(...)
     key_prefix: bytes | None
     is_committed: bool
     has_error_rows: bool
@@ -49,7 +49,7 @@ class _Settings(NamedTuple):
     tunes_worker: bool
 
     def wants(self, topic: str) -> bool:
-        """Whether a topic is read."""
+        """Return whether a topic is read."""
         if self.topics is not None:
             return topic in self.topics
         if self.pattern is not None:
@@ -58,17 +58,17 @@ class _Settings(NamedTuple):
 
 
 def default_schema(given: Mapping[str, str]) -> str:
-    """Return the columns of a read that names none; ConfigError for options that are none."""
+    """Return the columns of a read without .schema(...); raise ConfigError for bad options."""
     settings = _settings(given)
     error = f", {ERROR} string" if settings.has_error_rows else ""
     return ddl(settings.columns) + error
 
 
 class PiecePartition(InputPartition):
-    """One task."""
+    """A task of Spark: one piece."""
 
     def __init__(self, piece: Piece) -> None:
-        """Read this piece."""
+        """Create the task of a piece."""
         super().__init__(piece)
         self.piece = piece
 
@@ -80,7 +80,7 @@ class SegmentReader(DataSourceReader):
         """Check the options; nothing is opened yet.
 
         Raises:
-            ConfigError: an option or a column that is none.
+            ConfigError: an invalid option or column.
         """
         self._settings = _settings(options)
         self._names = tuple(each.name for each in schema.fields)
@@ -95,7 +95,7 @@ class SegmentReader(DataSourceReader):
         """Return the tasks: pieces of logs, in order.
 
         Raises:
-            ConfigError: the folder has no logs, or lacks a topic that was named.
+            ConfigError: the folder has no logs, or not all of the named topics.
             Corrupt: a manifest or an index of aborted transactions is damaged.
         """
         settings = self._settings
@@ -115,15 +115,15 @@ class SegmentReader(DataSourceReader):
         """Yield the records of a piece.
 
         Raises:
-            Corrupt: something cannot be read, and no rows are wanted for it.
-            SegmentGone: retention was faster.
+            Corrupt: a batch is damaged, and onCorrupt is fail.
+            SegmentGone: retention has deleted the segment.
         """
-        if not isinstance(partition, PiecePartition):  # there is no piece at all
+        if not isinstance(partition, PiecePartition):  # an empty plan of Spark
             return
         if self._settings.tunes_worker:
             begin_task()
         piece = partition.piece
-        wanted = Wanted(piece.start_offset, piece.end_offset, piece.aborted, piece.ends)
+        wanted = ScanRange(piece.start_offset, piece.end_offset, piece.aborted, piece.ends)
         selection = Selection(self._columns, keys=self._settings.key_prefix)
         decoder = Decoder(piece.topic, piece.partition, selection)
         with opened(Path(piece.folder)) as log:
@@ -137,8 +137,8 @@ class SegmentReader(DataSourceReader):
                     else:
                         yield from self._counted(piece, count)
 
-    def _count(self, chunk: Chunk, wanted: Wanted) -> int | None:
-        """Return how many rows a chunk has, where headers tell and nothing else is wanted."""
+    def _count(self, chunk: Chunk, wanted: ScanRange) -> int | None:
+        """Return the number of rows of a chunk by its headers; None: records must be read."""
         if self._settings.key_prefix is not None or not _OF_NO_RECORD.issuperset(self._columns):
             return None
         return scan.count_by_headers(chunk, wanted)
@@ -153,8 +153,8 @@ class SegmentReader(DataSourceReader):
                 yield self._with_error(each)
 
     def _counted(self, piece: Piece, count: int) -> "Iterator[pa.RecordBatch]":
-        """Yield so many rows of what is the same in all records."""
-        import pyarrow as pa  # noqa: PLC0415 - a driver needs none of it
+        """Yield a number of rows of columns that are equal in all records."""
+        import pyarrow as pa  # noqa: PLC0415 - the driver does not need it
 
         values = {
             "topic": pa.scalar(piece.topic, pa.string()),
@@ -167,7 +167,7 @@ class SegmentReader(DataSourceReader):
             count -= some
 
     def _with_error(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
-        """Add the column of errors, all null, where it is wanted."""
+        """Add a column of null errors if it is in the schema."""
         if ERROR not in self._names:
             return batch
         import pyarrow as pa  # noqa: PLC0415
@@ -177,7 +177,7 @@ class SegmentReader(DataSourceReader):
         )
 
     def _damaged(self, piece: Piece, damage: Damage) -> "pa.RecordBatch":
-        """Return the row of a damaged place, or raise it."""
+        """Return the error row of a damaged range, or raise Corrupt."""
         where = f"{piece.folder}/{damage.segment:020}.log"
         if not self._settings.has_error_rows:
             raise Corrupt(

@@ -1,11 +1,11 @@
-"""A range of offsets of a log's files as columns, and what of it cannot be read.
+"""Reads a range of offsets from a log's files as columns, and reports damaged ranges.
 
-    chunks of whole batches (broker.segments) → headers follow one another? → columns
+    chunks of whole batches (broker.segments) → headers are continuous? → columns
                                               → no: batch by batch; each bad one is a Damage
 
-Where not even a header can be read, reading goes on at the next batch that the offset index knows,
-or in the next segment; everything between is one Damage. So each offset of the range is in columns,
-in a Damage, or was no record: removed by compaction, a control record, aborted.
+If a header cannot be read, reading continues at the next batch in the offset index, or in the next
+segment; everything between is one Damage. So each offset of the range is in columns, in a Damage,
+or has no record to return: it was removed by compaction, is a control record, or was aborted.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _CODEC: Final = 0x07  # of a batch's attributes
 _TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
-_CUT: Final = "batches are missing"
+_MISSING: Final = "batches are missing"
 
 
 class Damage(NamedTuple):
@@ -33,10 +33,10 @@ class Damage(NamedTuple):
 
     Attributes:
         segment: base offset of the segment where it begins.
-        position: where in that file, bytes.
-        offset: the first that may be lost.
-        next_offset: where reading goes on.
-        reason: what is wrong there.
+        position: its position in that file.
+        offset: the first offset that may be lost.
+        next_offset: the offset at which reading continues.
+        reason: the fault at the position.
     """
 
     segment: int
@@ -46,11 +46,11 @@ class Damage(NamedTuple):
     reason: str
 
 
-class Wanted(NamedTuple):
-    """The offsets [start_offset, end_offset), without what these transactions have written.
+class ScanRange(NamedTuple):
+    """The offsets [start_offset, end_offset), without the records of aborted transactions.
 
-    `aborted` is None where uncommitted records are wanted. `ends` says how far each segment goes,
-    by base offset (see StoredPartition): None where nobody knows.
+    `aborted` is None for read_uncommitted. `ends` has the end offset of each segment by base offset
+    (see StoredPartition), or None if they are unknown.
     """
 
     start_offset: int
@@ -59,10 +59,13 @@ class Wanted(NamedTuple):
     ends: tuple[tuple[int, int], ...] | None = None
 
     def has(self, offset: int, segment: int | None) -> bool:
-        """Whether a segment before one of them, or any, has wanted offsets from this one on."""
+        """Return whether a segment has offsets of the range from an offset on.
+
+        Only segments before `segment` count; None: all segments.
+        """
         ends = self.ends or ()
         if segment is not None and ends and all(one[1] == two[0] for one, two in pairwise(ends)):
-            return True  # nothing was compacted there
+            return True  # the log was not compacted
         return any(
             min(end, self.end_offset) > offset
             for base, end in ends
@@ -78,70 +81,71 @@ class Aborted(NamedTuple):
     last_offset: int
 
 
-def chunks(log: Log, wanted: Wanted, bytes_max: int) -> Iterator[Chunk | Damage]:
-    """Iterate over the whole batches of the offsets wanted, and what is damaged between them.
+def chunks(log: Log, wanted: ScanRange, bytes_max: int) -> Iterator[Chunk | Damage]:
+    """Yield chunks of whole batches in the range, and the damaged ranges between them.
 
-    Only headers have been looked at, and not all of them.
+    Only some of the headers are checked.
 
     Raises:
-        SegmentGone: retention has removed what is wanted.
+        SegmentGone: retention has deleted a part of the range.
     """
     end = wanted.end_offset
-    offset = wanted.start_offset  # where the next chunk begins, at least
-    resumed = offset  # what is asked for: an offset that an index entry leads to
+    offset = wanted.start_offset  # the lowest offset of the next chunk
+    resumed = offset  # the offset to look up, which an index entry may lead to
     segment, position = log.base_offsets[0], 0
     while offset < end:
         reason = ""
         try:
             for chunk in log.chunks(bytes_max, start_offset=resumed, end_offset=end):
                 if chunk.base_offset > offset and wanted.has(offset, chunk.segment):
-                    yield Damage(segment, position, offset, chunk.base_offset, _CUT)
+                    yield Damage(segment, position, offset, chunk.base_offset, _MISSING)
                 segment, position = chunk.segment, chunk.position + chunk.data.size
-                within = min(chunk.next_offset, _after(log, segment))
+                within = min(chunk.next_offset, _next_segment(log, segment))
                 yield chunk._replace(next_offset=within)
                 offset = resumed = within
                 if within < chunk.next_offset:
-                    break  # the log would go on behind an offset that is wrong
+                    break  # the last offset is wrong, and the log would continue after it
             else:
                 reason = _end_fault(log, wanted, segment, position, offset)
                 if not reason:
                     return
-        except (CodecError, ValueError) as error:  # a range that ends inside of a batch, too
+        except (CodecError, ValueError) as error:  # ValueError: a range that ends inside of a batch
             reason = error.reason if isinstance(error, CodecError) else str(error)
             if isinstance(error, CodecError) and error.position is not None:
                 position = error.position
         if not reason:
             continue
-        behind = _next_indexed(log, offset, end)
-        next_offset = end if behind is None else behind.base_offset
+        next_batch = _next_indexed(log, offset, end)
+        next_offset = end if next_batch is None else next_batch.base_offset
         yield Damage(segment, position, offset, next_offset, reason)
-        if behind is None:
+        if next_batch is None:
             return
-        offset, resumed = behind.base_offset, behind.last_offset
+        offset, resumed = next_batch.base_offset, next_batch.last_offset
 
 
-def _end_fault(log: Log, wanted: Wanted, segment: int, position: int, offset: int) -> str:
-    """Return why what is wanted from an offset on is missing; "" for nothing is."""
+def _end_fault(log: Log, wanted: ScanRange, segment: int, position: int, offset: int) -> str:
+    """Return why offsets of the range are missing from an offset on; "" if none is."""
     if offset < wanted.end_offset and wanted.ends is None:
         return _gap_fault(log, segment, position, offset, wanted.end_offset)
-    return _CUT if wanted.has(offset, None) else ""
+    return _MISSING if wanted.has(offset, None) else ""
 
 
-def _after(log: Log, segment: int) -> int:
-    """Return the base offset of the segment behind, above all offsets for the last."""
+def _next_segment(log: Log, segment: int) -> int:
+    """Return the base offset of the next segment; 2**63 after the last one."""
     return next((each for each in log.base_offsets if each > segment), 1 << 63)
 
 
 def rows(
-    log: Log, chunk: Chunk, wanted: Wanted, decoder: Decoder
+    log: Log, chunk: Chunk, wanted: ScanRange, decoder: Decoder
 ) -> "Iterator[pa.RecordBatch | Damage]":
-    """Decode a chunk; what is damaged in it is told and left out."""
+    """Decode a chunk; yield a Damage for each damaged range instead of its records."""
     if not _is_continuous(chunk):
         yield from _batch_by_batch(log, chunk, wanted, decoder)
         return
     for part in _parts(chunk):
         try:
-            # All of a part before its first row is given away: after an error none is given twice.
+            # Decode a part completely before its first row is yielded, so that rows are not
+            # repeated after an error.
             found = list(_decoded(part, wanted, decoder))
         except CodecError:
             yield from _batch_by_batch(log, part, wanted, decoder)
@@ -149,13 +153,13 @@ def rows(
             yield from found
 
 
-def _decoded(chunk: Chunk, wanted: Wanted, decoder: Decoder) -> "Iterator[pa.RecordBatch]":
+def _decoded(chunk: Chunk, wanted: ScanRange, decoder: Decoder) -> "Iterator[pa.RecordBatch]":
     aborted = None if wanted.aborted is None else overlapping(wanted.aborted, chunk)
     return decoder.batches(chunk.data.data, wanted.start_offset, wanted.end_offset, aborted)
 
 
 def _parts(chunk: Chunk) -> Iterator[Chunk]:
-    """Cut a chunk with compressed batches, so that not all of it is unfolded at once."""
+    """Split a chunk with compressed batches, so that it is not decompressed all at once."""
     headers = scan_headers(chunk.data.data).to_numpy()
     if not (headers["attributes"] & _CODEC).any():
         yield chunk
@@ -175,8 +179,8 @@ def _part(chunk: Chunk, start: int, end: int, offset: int, next_offset: int) -> 
 def overlapping(aborted: tuple[Aborted, ...], chunk: Chunk) -> list[tuple[int, int]]:
     """Return the transactions whose records or marker can be in a chunk.
 
-    One whose marker stands before it must not be among them: its producer goes on, and a decoder
-    that has not seen the marker would leave out what is committed.
+    A transaction whose marker is before the chunk must not be included: its producer may write
+    again, and the decoder, which has not seen the marker, would leave out committed records.
     """
     return [
         (each.producer_id, each.first_offset)
@@ -185,11 +189,11 @@ def overlapping(aborted: tuple[Aborted, ...], chunk: Chunk) -> list[tuple[int, i
     ]
 
 
-def count_by_headers(chunk: Chunk, wanted: Wanted) -> int | None:
-    """Return how many records of a chunk are wanted, by its headers; None: they do not tell.
+def count_by_headers(chunk: Chunk, wanted: ScanRange) -> int | None:
+    """Return the number of records of a chunk in the range by its headers; None: unknown.
 
-    They do not where a message of magic 0 or 1 holds others, where the range begins or ends inside
-    of a batch, and where they are damaged. No CRC is looked at.
+    It is unknown if there are compressed messages of magic 0 or 1, if the range begins or ends
+    inside of the chunk, and if headers are damaged. CRCs are not checked.
     """
     is_inside = wanted.start_offset <= chunk.base_offset and chunk.next_offset <= wanted.end_offset
     if not is_inside or not _is_continuous(chunk):
@@ -210,18 +214,18 @@ def count_by_headers(chunk: Chunk, wanted: Wanted) -> int | None:
 
 
 def stable_end(log: Log, start: int, end: int, bytes_max: int) -> int:
-    """Return the last stable offset of [start, end): where the first open transaction begins.
+    """Return the last stable offset of [start, end): the start of the first open transaction.
 
-    All headers are read for it. Raises SegmentGone, as `chunks`.
+    This reads all headers. Raises SegmentGone, as `chunks`.
     """
     opened: dict[int, int] = {}
-    for chunk in chunks(log, Wanted(start, end), bytes_max):
+    for chunk in chunks(log, ScanRange(start, end), bytes_max):
         if isinstance(chunk, Damage):
             continue
         try:
             headers = scan_headers(chunk.data.data).to_numpy()
         except CodecError:
-            continue  # whoever reads the chunk is told
+            continue  # reported when the chunk is read
         for row in headers[(headers["attributes"] & _TRANSACTIONAL) != 0]:
             if row["attributes"] & _CONTROL:
                 opened.pop(int(row["producer_id"]), None)
@@ -231,7 +235,7 @@ def stable_end(log: Log, start: int, end: int, bytes_max: int) -> int:
 
 
 def _is_continuous(chunk: Chunk) -> bool:
-    """Whether headers lead from the first byte to the last, and offsets never go back."""
+    """Return whether headers are readable from the first byte to the last, and offsets ascend."""
     try:
         headers = scan_headers(chunk.data.data)
     except CodecError:
@@ -248,7 +252,7 @@ def _is_continuous(chunk: Chunk) -> bool:
 
 
 def _batch_by_batch(
-    log: Log, chunk: Chunk, wanted: Wanted, decoder: Decoder
+    log: Log, chunk: Chunk, wanted: ScanRange, decoder: Decoder
 ) -> "Iterator[pa.RecordBatch | Damage]":
     position, offset = 0, chunk.base_offset
     while position < chunk.data.size:
@@ -265,20 +269,20 @@ def _batch_by_batch(
             offset = batch.next_offset
         if position >= chunk.data.size:
             return
-        behind = _next_indexed(log, offset, chunk.next_offset)
-        next_offset = chunk.next_offset if behind is None else behind.base_offset
+        next_batch = _next_indexed(log, offset, chunk.next_offset)
+        next_offset = chunk.next_offset if next_batch is None else next_batch.base_offset
         place = chunk.position + position
-        yield Damage(chunk.segment, place, offset, next_offset, "no batch that can follow")
-        if behind is None or behind.position <= place:
+        yield Damage(chunk.segment, place, offset, next_offset, "not a batch that can follow")
+        if next_batch is None or next_batch.position <= place:
             return
-        position, offset = behind.position - chunk.position, behind.base_offset
+        position, offset = next_batch.position - chunk.position, next_batch.base_offset
 
 
 def _batches(chunk: Chunk, position: int, offset: int) -> Iterator[Chunk | Damage]:
-    """Yield each batch from a position on as long as headers lead from one to the next.
+    """Yield the batches from a position on while their headers are plausible.
 
-    A base offset is under no CRC: of two that cannot both be right, the one is believed that goes
-    with those before and behind.
+    A base offset is not covered by the CRC. If two base offsets contradict each other, the one that
+    is consistent with the batches before and after is used.
     """
     data = chunk.data[position:].data
     try:
@@ -293,10 +297,10 @@ def _batches(chunk: Chunk, position: int, offset: int) -> Iterator[Chunk | Damag
                 return
         elif not can_follow or after.base_offset > last:
             end, offset = start + header.size, last + 1
-            # Its last offset may be what is wrong with it: then it ends where the next one begins.
-            behind = after.base_offset if can_follow else offset
-            behind = chunk.next_offset if end == chunk.data.size else behind
-            yield _part(chunk, start, end, header.base_offset, behind)
+            # Its last offset may be wrong: then it ends where the next one begins.
+            next_batch = after.base_offset if can_follow else offset
+            next_batch = chunk.next_offset if end == chunk.data.size else next_batch
+            yield _part(chunk, start, end, header.base_offset, next_batch)
             continue
         reason = f"a batch of offset {header.base_offset}, expected {offset} or a few more"
         place = chunk.position + start
@@ -305,9 +309,9 @@ def _batches(chunk: Chunk, position: int, offset: int) -> Iterator[Chunk | Damag
 
 
 def _gap_fault(log: Log, base: int, position: int, offset: int, end: int) -> str:
-    """Return why offsets [offset, end) are missing behind a position, "" for compaction.
+    """Return why offsets [offset, end) are missing after a position, "" for compaction.
 
-    Compaction leaves such a gap only where a batch or a segment goes on behind it: it never touches
+    Compaction leaves such a gap only if a batch or a segment follows it, because it never compacts
     the last segment.
     """
     followers = [each for each in log.base_offsets if each > base]
@@ -316,8 +320,8 @@ def _gap_fault(log: Log, base: int, position: int, offset: int, end: int) -> str
         first, second = islice(chain(file.batches(position, offset), repeat(None)), 2)
         if first is None:
             is_end = bool(followers) and file.has_only_zeros(position)
-            is_valid = is_end and followers[0] >= end
-            return "" if is_valid else file.fault(position, offset) or "nothing"
+            is_intact = is_end and followers[0] >= end
+            return "" if is_intact else file.fault(position, offset) or "nothing"
         is_last = second is None and file.has_only_zeros(first.end)
     finally:
         file.close()
@@ -328,9 +332,9 @@ def _gap_fault(log: Log, base: int, position: int, offset: int, end: int) -> str
 
 
 def _next_indexed(log: Log, offset: int, end: int) -> Batch | None:
-    """Return a batch behind a damaged place that is known from elsewhere: the index, a file's name.
+    """Return the next batch after a damaged range, found by the index or the name of a file.
 
-    None when there is none before `end`.
+    Return None if there is none before `end`.
     """
     log.refresh()
     bases = [each for each in log.base_offsets if each < end]

@@ -1,15 +1,15 @@
-"""Rows of Spark into topics, at least once or exactly once.
+"""Writes rows of Spark to topics, at least once or exactly once.
 
-    columns   which columns there may be, and what is wrong with others: before a job starts
-    options   what the user has asked for
+    columns   checks the columns before a job starts
+    options   the options of the sink
     rows      rows → record batches of partitions
-    identity  which task of which batch of which query this is
-    markers   what tasks have written, as records of a compacted topic
-    task      one task: its rows, or the marker that says they are written
+    identity  identifies the query, batch and plan of a task
+    markers   markers of completed tasks, as records of a compacted topic
+    task      one task: writes its rows, unless its marker exists
     writer    the sink of batch jobs
     stream    the sink of streams
 
-Exactly once is per task: its rows and its marker are one transaction, so a batch that Spark runs
-again leaves out the tasks whose marker is there. The batch as a whole is no transaction: while its
-tasks end one after the other, readers see what those have written that have ended.
+Exactly-once applies to tasks: the rows of a task and its marker are one transaction, so a batch
+that Spark runs again skips the tasks whose marker exists. A batch as a whole is not a transaction:
+readers see the rows of completed tasks before all tasks have completed.
 """

@@ -1,4 +1,4 @@
-"""Which columns the sink takes: those of Spark's Kafka sink, and the time of the record."""
+"""Checks the columns of the sink: those of Spark's Kafka sink, and the timestamp."""
 
 import difflib
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Final
 
 from broker.model.errors import SchemaMismatch
 
-# What Spark calls the types that a column may have.
+# The types of a column, as Spark names them.
 _BYTES: Final = ("binary", "string")
 _TYPES: Final[dict[str, tuple[str, ...]]] = {
     "key": _BYTES,
@@ -16,22 +16,23 @@ _TYPES: Final[dict[str, tuple[str, ...]]] = {
     "timestamp": ("timestamp",),
     "headers": ("array<struct<key:string,value:binary>>",),
 }
-# What the source says of a record besides: rows that came from a topic may go to one as they are.
+# Other columns of the source: rows read from a topic may be written to one unchanged.
 IGNORED: Final = ("offset", "timestampType")
 
 
 def check_columns(
     columns: Mapping[str, str], topic: str | None, *, ignores_extra: bool = False
 ) -> None:
-    """Refuse what cannot be written.
+    """Raise an error for columns that cannot be written.
 
     Args:
-        columns: Spark's simple names of the types, by column.
-        topic: where all rows go; None: where their column says.
-        ignores_extra: whether columns that no record has are left out.
+        columns: Spark's simple type names, by column.
+        topic: the topic of all rows; None: that of their column.
+        ignores_extra: whether columns that a record does not have are ignored.
 
     Raises:
-        SchemaMismatch: a column is missing, unknown, or of another type; with what was expected.
+        SchemaMismatch: a column is missing, unknown, or has another type; the message has the
+            expected ones.
     """
     for name, kind in columns.items():
         if name in IGNORED:
@@ -40,8 +41,8 @@ def check_columns(
             if ignores_extra:
                 continue
             raise SchemaMismatch(
-                f"column {name!r}: {_hint(name)}the columns of a record are {_ALL}; others are left"
-                " out with the option extraColumns=ignore"
+                f"column {name!r}: {_hint(name)}the columns of a record are {_ALL}; others are"
+                " ignored with the option extraColumns=ignore"
             )
         if kind not in _TYPES[name]:
             raise SchemaMismatch(
@@ -52,7 +53,7 @@ def check_columns(
             f"no column 'value' among {', '.join(columns) or 'none at all'}: a record needs one"
         )
     if topic is None and "topic" not in columns:
-        raise SchemaMismatch("no column 'topic' and no option topic: where should the rows go?")
+        raise SchemaMismatch("no column 'topic' and no option topic: no topic for the rows")
 
 
 _ALL: Final = ", ".join(_TYPES)

@@ -1,8 +1,8 @@
-"""Which task this is: of which batch of which query, and of which plan.
+"""Identifies the query, batch and plan of a task.
 
-Spark runs a batch that failed again under the same query id and batch id; both come as local
-properties of the job. They are not part of Spark's public interface, so that they are missing must
-be an error wherever rows are to be written exactly once.
+Spark runs a failed batch again with the same query id and batch id, which are local properties of
+the job. They are not part of Spark's public interface, so exactly-once delivery must fail if they
+are missing.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from broker.pipeline.sink.options import SinkOptions
 
 QUERY_ID: Final = "sql.streaming.queryId"
 BATCH_ID: Final = "streaming.sql.batchId"
-# Settings by which Spark decides how rows fall into tasks.
+# Settings that affect the division of rows into tasks.
 PLANNING: Final = (
     "spark.default.parallelism",
     "spark.sql.adaptive.enabled",
@@ -26,21 +26,21 @@ PLANNING: Final = (
     "spark.sql.shuffle.partitions",
     "spark.sql.streaming.internal.stateStore.partitions",
 )
-# Besides, a local master: its cores are the default for how many tasks a source has. Which cluster
-# it is decides nothing: a query may move from one to another between two attempts.
+# In addition a local master, whose cores are the default number of tasks of a source. The address
+# of a cluster has no effect: a query may move to another cluster between two attempts.
 MASTER: Final = "spark.master"
 _LOCAL: Final = "local"
 _HASH_BYTES = 8
 
 
 class Batch(NamedTuple):
-    """What one run of a query writes, again and again until it is written.
+    """A batch of a query, repeated until it is written.
 
     Attributes:
         query: the id of the stream's checkpoint, or the writeId.
-        number: which batch of the query.
-        tasks: how many tasks it has; None: nobody has said.
-        plan: a hash of what decides which rows a task has.
+        number: the batch id in the query.
+        tasks: the number of tasks; None: unknown.
+        plan: a hash of everything that determines the rows of each task.
     """
 
     query: str
@@ -56,29 +56,29 @@ def batch_of(
     *,
     is_stream: bool,
 ) -> Batch:
-    """Return which batch a task belongs to.
+    """Return the batch of a task.
 
     Args:
         options: of the sink.
         columns: names and types of the rows.
-        property_of: Spark's local properties.
-        is_stream: whether Spark numbers the batches; else the job says which of its own this is.
+        property_of: returns a local property of Spark.
+        is_stream: whether Spark numbers the batches; otherwise the options number them.
 
     Raises:
-        ConfigError: the property is missing that says which batch this is, or the writeId is.
+        ConfigError: the property with the batch id, or the option writeId, is missing.
     """
     plan = _plan(options, columns, property_of)
     if not is_stream:
         if options.write_id is None:
             raise ConfigError(
                 "delivery=exactly-once of a batch job needs option writeId, a name that is the same"
-                " when the job is run again, and another for every other job"
+                " when the job is run again, and unique among jobs"
             )
         return Batch(options.write_id, options.write_batch, options.tasks, plan)
     query, number = property_of(QUERY_ID), property_of(BATCH_ID)
     if not query or number is None or not number.isdecimal():
         raise ConfigError(
-            f"Spark does not say which batch this is ({QUERY_ID}={query!r}, {BATCH_ID}={number!r}):"
+            f"Spark does not set the id of the batch ({QUERY_ID}={query!r}, {BATCH_ID}={number!r}):"
             " without it rows cannot be written exactly once; delivery=at-least-once needs neither"
         )
     return Batch(query, int(number), options.tasks, plan)
@@ -93,6 +93,6 @@ def _plan(
     master = property_of(MASTER) or ""
     if master.startswith(_LOCAL):
         settings[MASTER] = master
-    deciding = {"columns": list(columns.items()), "topic": options.topic, "settings": settings}
-    text = json.dumps(deciding, sort_keys=True)
+    determining = {"columns": list(columns.items()), "topic": options.topic, "settings": settings}
+    text = json.dumps(determining, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=_HASH_BYTES).hexdigest()

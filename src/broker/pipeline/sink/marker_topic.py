@@ -1,4 +1,4 @@
-"""The topic of the markers: made where it is missing, read as far as it goes."""
+"""The marker topic: creates it if it does not exist, and reads and writes its records."""
 
 from collections import OrderedDict
 from typing import Final
@@ -24,36 +24,36 @@ _CONFIGS: Final = {
     "segment.bytes": str(SINK_MARKER_SEGMENT_BYTES),
     "min.cleanable.dirty.ratio": "0.1",
 }
-_NOBODY: Final = ProducerId(-1, -1)
+_NO_PRODUCER_ID: Final = ProducerId(-1, -1)
 
 _Key = tuple[str, str, str]
 _Read = tuple[int, QueryLog]
-# Spark keeps its workers: the next task of a query reads only what has been written since. By
-# cluster, topic id and query; with where to go on.
-_REMEMBERED: "OrderedDict[_Key, _Read]" = OrderedDict()
+# Spark reuses its workers: the next task of a query reads only newer records. By cluster, topic id
+# and query; with the next offset to read.
+_CACHE: "OrderedDict[_Key, _Read]" = OrderedDict()
 
 
 def prepare(cluster: Cluster, name: str) -> None:
-    """Make the topic if it is not there, and see that it keeps what it is for.
+    """Create the topic if it does not exist, and check that it is compacted.
 
     Raises:
-        ConfigError: it would forget markers.
-        RequestError, Unreachable: the broker.
+        ConfigError: its cleanup policy would delete markers.
+        RequestError, Unreachable: errors of the broker.
     """
     create_topic(cluster, name, SINK_MARKER_PARTITIONS, _CONFIGS)
     policy = topic_config(cluster, name, "cleanup.policy")
     if policy != "compact":
         raise ConfigError(
             f"topic {name!r} for the markers of the sink has cleanup.policy={policy}, expected"
-            " compact: it would forget what was written; name another (option markerTopic)"
+            " compact: markers would be deleted; use another topic (option markerTopic)"
         )
 
 
 class MarkerTopic:
-    """The records of one query."""
+    """The marker records of one query."""
 
     def __init__(self, cluster: Cluster, name: str, query: str) -> None:
-        """Find the query's partition.
+        """Determine the partition of the query.
 
         Raises:
             RequestError: there is no such topic.
@@ -66,15 +66,15 @@ class MarkerTopic:
         self.partition: Partition = (name, number)
 
     def read(self) -> QueryLog:
-        """Return what is written up to now.
+        """Return the records of the query up to the current end.
 
         Raises:
-            MarkerMismatch: the topic holds something else.
-            RequestError, Unreachable: the broker.
+            MarkerMismatch: the topic has other records.
+            RequestError, Unreachable: errors of the broker.
         """
         key = str(self._cluster), self._topic.topic_id, self._query
         end = list_offsets(self._cluster, {self.partition: LATEST})[self.partition].offset
-        position, log = _REMEMBERED.pop(key, (0, QueryLog(self._query)))
+        position, log = _CACHE.pop(key, (0, QueryLog(self._query)))
         if position == 0 or position > end:
             begin = list_offsets(self._cluster, {self.partition: EARLIEST})[self.partition].offset
             position, log = begin, QueryLog(self._query)
@@ -83,20 +83,20 @@ class MarkerTopic:
         for chunk in fetch(self._cluster, part):
             log.feed(chunk.data)
             position = chunk.next_offset
-        # What fails above forgets the log: half of a chunk may be in it.
-        _REMEMBERED[key] = max(position, end), log
-        while len(_REMEMBERED) > SINK_QUERIES_REMEMBERED:
-            _REMEMBERED.popitem(last=False)
+        # After an error above the log is not cached again: it may have a part of a chunk.
+        _CACHE[key] = max(position, end), log
+        while len(_CACHE) > SINK_QUERIES_REMEMBERED:
+            _CACHE.popitem(last=False)
         return log
 
     def read_of(self, task: int) -> QueryLog:
-        """Return what is written, when it is known what has become of a task's last transaction.
+        """Return the records of the query after the last transaction of a task has ended.
 
-        For the one who has taken over the task's transactional id: the end of what was open is
-        decided then, but may be written to this partition a moment later.
+        To be called after InitProducerId for the task's transactional id: the coordinator has then
+        decided about an open transaction, but its marker may arrive in this partition later.
 
         Raises:
-            RequestError: it does not come within the cluster's patience; or as `read`.
+            RequestError: the transaction does not end within give_up_seconds; or as `read`.
             MarkerMismatch, Unreachable: as `read`.
         """
 
@@ -113,10 +113,10 @@ class MarkerTopic:
         return with_retries(ask, give_up_seconds=self._cluster.give_up_seconds)
 
     def write(self, record: tuple[bytes, bytes]) -> None:
-        """Write a record that belongs to no transaction; twice, should an answer be lost.
+        """Write a record outside of transactions; it may be written twice if a response is lost.
 
         Raises:
-            RequestError, Unreachable: the broker.
+            RequestError, Unreachable: errors of the broker.
         """
         batches = codec.encode([record])
-        Producer(self._cluster, _NOBODY).send({self.partition: batches})
+        Producer(self._cluster, _NO_PRODUCER_ID).send({self.partition: batches})

@@ -1,19 +1,18 @@
-"""What tasks have written, as records of a compacted topic.
+"""The markers of the sink: records of a compacted topic about plans and completed tasks.
 
-    key     JSON [query] of a plan, [query, task] of a task: compaction keeps the last of each
-    value   JSON {"version": 1, "batch": n, "tasks": n or null, "plan": hash}
+    key     JSON: [query] of a plan, [query, task] of a task; compaction keeps the last of each
+    value   JSON: {"version": 1, "batch": n, "tasks": n or null, "plan": hash}
             and of a task {…, "rows": n, "digest": hash}
 
-All records of a query are in one partition. A plan is written before the first row of a batch, in
-no transaction; of several for one batch the first counts. A task's record is written in the same
-transaction as its rows. It is read without waiting for the transactions of other tasks: up to the
-high watermark, and each transaction's records count when its marker says that it was committed.
+All records of a query are in one partition. A plan is written before the first row of a batch,
+outside of transactions; the first of several plans for one batch is valid. The record of a task is
+written in the same transaction as its rows. Records are read up to the high watermark, without
+waiting for the transactions of other tasks; the records of a transaction are used when its commit
+marker is read.
 
          no plan for the batch ── plan written ── its rows and record in one transaction ── done
                 │ an older batch's, or none            ▲ the same plan
                 └── a later batch's, or another plan: MarkerMismatch, nothing is written
-
-Source: spark.md section 5, mode A with its corrections.
 """
 
 import json
@@ -33,7 +32,7 @@ _VERSION: Final = 1
 class Done(NamedTuple):
     """A task that has written its rows.
 
-    digest does not depend on the order of the rows; see rows.Digest.
+    The digest does not depend on the order of the rows; see rows.Digest.
     """
 
     batch: Batch
@@ -46,12 +45,12 @@ _Record = tuple[bytes, bytes]
 
 
 def plan_record(batch: Batch) -> _Record:
-    """Return key and value of the record that a batch is begun with."""
+    """Return key and value of the record that is written first for a batch."""
     return _key(batch.query), _value(batch)
 
 
 def done_record(done: Done) -> _Record:
-    """Return key and value of the record that a task ends with."""
+    """Return key and value of the record that is written last by a task."""
     value = _value(done.batch, rows=done.rows, digest=done.digest)
     return _key(done.batch.query, done.task), value
 
@@ -66,26 +65,26 @@ def _value(batch: Batch, **more: str | int) -> bytes:
 
 
 class QueryLog:
-    """What the records of the marker topic say of one query.
+    """The state of one query, from the records of the marker topic.
 
     Attributes:
-        plan: of the last batch that was begun; None: of none.
+        plan: of the last batch that was started; None: no batch.
         done: the last batch that each task has written.
     """
 
     def __init__(self, query: str) -> None:
-        """Begin before the first record."""
+        """Create the state before the first record."""
         self.plan: Batch | None = None
         self.done: dict[int, Done] = {}
         self._query = query
         self._open: dict[int, list[_Record]] = {}  # by producer id
 
     def feed(self, data: "Buffer") -> None:
-        """Take whole batches, in the order of the log.
+        """Apply whole batches, in the order of the log.
 
         Raises:
-            CodecError: they are not such batches.
-            MarkerMismatch: a record is none of those above.
+            CodecError: the batches are damaged.
+            MarkerMismatch: a record is not one of those above.
         """
         view = memoryview(data)
         for header in codec.scan_headers(view):
@@ -110,8 +109,8 @@ class QueryLog:
                     self._put(task, json.loads(value))
             except (ValueError, TypeError, KeyError) as error:
                 raise MarkerMismatch(
-                    f"the marker topic holds key {key!r} with value {value!r}, which is no marker"
-                    " of this version: give the sink a topic of its own (option markerTopic)"
+                    f"the marker topic has key {key!r} with value {value!r}, which is not a marker"
+                    " of this version: use a topic only for markers (option markerTopic)"
                 ) from error
 
     def _put(self, task: list[int], fields: dict[str, Any]) -> None:
@@ -121,41 +120,42 @@ class QueryLog:
         if task:
             self.done[task[0]] = Done(batch, task[0], fields["rows"], fields["digest"])
         elif self.plan is None or self.plan.number < batch.number:
-            self.plan = batch  # the first of a batch counts, whoever came second finds that out
+            self.plan = batch  # the first plan of a batch is valid; writers of later ones read it
 
     def is_open(self, task: int) -> bool:
-        """Whether a record of a task's is there whose transaction has not ended yet."""
+        """Return whether a record of the task is in a transaction that has not ended."""
         own = _key(self._query, task)
         return any(key == own for found in self._open.values() for key, _ in found)
 
     def is_begun(self, batch: Batch) -> bool:
-        """Whether a plan for the batch is there, and is this one.
+        """Return whether the plan of the batch has been written.
 
         Raises:
-            MarkerMismatch: there is one, and it is another; or a later batch has been begun.
+            MarkerMismatch: another plan was written, or a later batch was started.
         """
         if self.plan is None or self.plan.number < batch.number:
             return False
         if self.plan.number > batch.number:
             raise MarkerMismatch(
                 f"batch {batch.number} of {batch.query!r} is to be written, but batch"
-                f" {self.plan.number} was begun already: its checkpoint is older than what was"
-                " written; go on with the newest, or start a new query with a new checkpoint"
+                f" {self.plan.number} was started already: its checkpoint is older than what was"
+                " written; continue with the newest, or start a new query with a new checkpoint"
             )
         if self.plan != batch:
             raise MarkerMismatch(
-                f"batch {batch.number} of {batch.query!r} was begun with {_words(self.plan)}, now"
-                f" it has {_words(batch)}: its tasks would not have the same rows; run it again"
-                " with the tasks, columns, topic and settings of before. A plan is of the settings"
-                f" {', '.join(PLANNING)} and, where it is local[N], {MASTER}"
+                f"batch {batch.number} of {batch.query!r} was started with"
+                f" {_description(self.plan)}, now it has {_description(batch)}: its tasks would not"
+                " have the same rows; run it again with the same tasks, columns, topic and"
+                f" settings. The plan depends on the settings {', '.join(PLANNING)} and, if it is"
+                f" local[N], {MASTER}"
             )
         return True
 
     def written(self, batch: Batch, task: int) -> Done | None:
-        """Return what a task has written of a batch, or None: it has yet to.
+        """Return what a task has written of a batch, or None if it has not written it yet.
 
         Raises:
-            MarkerMismatch: it has written a later batch, or this one by another plan.
+            MarkerMismatch: it has written a later batch, or this one with another plan.
         """
         done = self.done.get(task)
         if done is None or done.batch.number < batch.number:
@@ -163,12 +163,12 @@ class QueryLog:
         if done.batch != batch:
             raise MarkerMismatch(
                 f"task {task} is to write batch {batch.number} of {batch.query!r}"
-                f" ({_words(batch)}), but has written batch {done.batch.number}"
-                f" ({_words(done.batch)})"
+                f" ({_description(batch)}), but has written batch {done.batch.number}"
+                f" ({_description(done.batch)})"
             )
         return done
 
 
-def _words(batch: Batch) -> str:
-    tasks = "tasks nobody counted" if batch.tasks is None else f"{batch.tasks} tasks"
+def _description(batch: Batch) -> str:
+    tasks = "an unknown number of tasks" if batch.tasks is None else f"{batch.tasks} tasks"
     return f"{tasks}, plan {batch.plan}"

@@ -1,4 +1,4 @@
-"""What the user of the sink asks for, out of the table of options."""
+"""The options of the sink, parsed."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Self
@@ -12,24 +12,24 @@ EXACTLY_ONCE: Final = "exactly-once"
 
 
 class SinkOptions(NamedTuple):
-    """The options of the sink, by the user's names in the comments.
+    """The options of the sink; comments have their names.
 
     Attributes:
-        bootstrap: brokers to begin with.
-        client_id: what brokers know the tasks by.
-        topic: where all rows go; None: where their column says.
+        bootstrap: bootstrap servers.
+        client_id: the client id of the tasks.
+        topic: the topic of all rows; None: that of their column.
         is_exactly_once: whether tasks are transactions with markers.
-        write_id: what a batch job is known by, when it is run again.
-        write_batch: which part of the job this is, of several that are written one by one.
-        tasks: how many tasks a batch has; None: not said.
-        marker_topic: where the markers are.
-        compression: of batches.
-        batch_bytes_max: no batch is larger.
-        transaction_ms: the coordinator aborts a task that takes longer.
-        give_up_ms: how long a broker that does not answer is waited for.
-        ignores_extra_columns: whether columns that no record has are left out.
-        tunes_worker: whether tasks may change settings of the process that they run in.
-        rows_per_second: of each task; None: as fast as it goes.
+        write_id: identifies a batch job when it is run again.
+        write_batch: the number of this part, if a job is written in several parts.
+        tasks: the number of tasks of a batch; None: unknown.
+        marker_topic: the topic of the markers.
+        compression: of record batches.
+        batch_bytes_max: the largest record batch.
+        transaction_ms: the transaction timeout of a task.
+        give_up_ms: the time to wait for a broker that does not answer.
+        ignores_extra_columns: whether columns that a record does not have are ignored.
+        tunes_worker: whether tasks may change settings of their worker process.
+        rows_per_second: the limit of each task; None: no limit.
     """
 
     bootstrap: tuple[Address, ...]  # kafka.bootstrap.servers
@@ -50,10 +50,10 @@ class SinkOptions(NamedTuple):
 
     @classmethod
     def of(cls, options: Mapping[str, str], *, is_stream: bool) -> Self:
-        """Read the options as Spark hands them over: names in any case, values as text.
+        """Parse the options as passed by Spark: names in any case, values as text.
 
         Raises:
-            ConfigError: one is missing, unknown, or has a value that it cannot have.
+            ConfigError: an option is missing, unknown, or has an invalid value.
         """
         given = parse(options, Use.STREAM_WRITE if is_stream else Use.WRITE)
         servers = given["kafka.bootstrap.servers"]
@@ -80,6 +80,6 @@ class SinkOptions(NamedTuple):
         )
 
     def cluster(self, give_up_ms: int | None = None) -> Cluster:
-        """Return the brokers, with the patience that was asked for or another."""
+        """Return the cluster, with the timeout of the options or another one."""
         seconds = (self.give_up_ms if give_up_ms is None else give_up_ms) / 1000
         return Cluster(self.bootstrap, client_id=self.client_id, give_up_seconds=seconds)

@@ -1,9 +1,9 @@
-"""Rows as Spark hands them over → record batches of partitions.
+"""Encodes rows of Spark as record batches of partitions.
 
-A row goes where its partition column says; where that is null or missing, to the partition of its
-key, as Kafka's clients have it. Rows without keys stay together: a piece of about half a record
-batch goes to one partition, the next piece to the next. Where every row has a place of its own, a
-piece is all that a request takes, so that each partition gets a batch worth sending.
+A row goes to the partition in its partition column; if that is null or missing, to the partition of
+its key, as in Kafka's clients. Rows without a key stay together: a piece of about half a record
+batch goes to one partition, the next piece to the next one. If rows have a key, partition or topic
+column, a piece is as large as a request, so that each partition gets a batch of a reasonable size.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,47 +19,48 @@ from broker.client.produce import Producer
 from broker.model.errors import SchemaMismatch
 
 _CONTENT: Final = ("key", "value", "headers", "timestamp")
-_PLACES: Final = frozenset({"key", "partition", "topic"})  # of rows that are neighbours only
-_SHORT: Final = np.iinfo(np.uint16).max
+_ROUTING_COLUMNS: Final = frozenset({"key", "partition", "topic"})  # by which rows are distributed
+_UINT16_MAX: Final = np.iinfo(np.uint16).max
 _KEY_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
-# Rows that are sent together, in the batches that Spark handed over; none is empty.
+# Rows that are sent together, in the batches passed by Spark; none is empty.
 Chunk = list[pa.RecordBatch]
 
 
 class Part(NamedTuple):
-    """The rows of a chunk that go to one partition, in their order."""
+    """The rows of a chunk for one partition, in order."""
 
     partition: Partition
     rows: pa.RecordBatch
 
 
 class Partitioner:
-    """Says where rows go."""
+    """Assigns rows to partitions."""
 
     def __init__(
-        self, topic: str | None, partitions_of: Callable[[str], int], first_turn: int
+        self, topic: str | None, partitions_of: Callable[[str], int], first_partition: int
     ) -> None:
-        """Take what is known.
+        """Create a partitioner.
 
         Args:
-            topic: of all rows; None: their column says.
-            partitions_of: how many partitions a topic has.
-            first_turn: which partition rows without a key begin with, modulo their number.
+            topic: of all rows; None: that of their column.
+            partitions_of: returns the number of partitions of a topic.
+            first_partition: the first partition of rows without a key, modulo the number of
+                partitions.
         """
         self._topic = topic
         self._partitions_of = partitions_of
-        self._turn = first_turn
+        self._next_partition = first_partition
 
     def pieces(self, chunk: Chunk, bytes_max: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a chunk as they are to be split: small batches of Spark's joined.
+        """Yield the rows of a chunk in pieces for `split`; small batches of Spark are joined.
 
         Args:
             chunk: as `chunks` yields it.
-            bytes_max: of a piece that goes to one partition.
+            bytes_max: the size of a piece for one partition.
         """
-        if _PLACES & set(chunk[0].schema.names):
+        if _ROUTING_COLUMNS & set(chunk[0].schema.names):
             yield _joined(chunk)
             return
         waiting: list[pa.RecordBatch] = []
@@ -79,17 +80,19 @@ class Partitioner:
         """Yield the rows of a piece by partition.
 
         Raises:
-            SchemaMismatch: a row has no topic, or a partition that its topic has not.
+            SchemaMismatch: a row has no topic, or a partition that its topic does not have.
             RequestError: there is no such topic.
         """
         content = chunk.select([name for name in _CONTENT if name in chunk.schema.names])
-        self._turn += 1
+        self._next_partition += 1
         if self._topic is not None:
             yield from self._split(self._topic, chunk, content)
             return
         topics = chunk.column("topic")
         if topics.null_count:
-            raise SchemaMismatch(f"{topics.null_count} rows have no topic, and no option says one")
+            raise SchemaMismatch(
+                f"{topics.null_count} rows have no topic, and there is no option topic"
+            )
         names = topics.unique().to_pylist()
         if len(names) == 1:
             yield from self._split(names[0], chunk, content)
@@ -100,15 +103,15 @@ class Partitioner:
 
     def _split(self, topic: str, chunk: pa.RecordBatch, content: pa.RecordBatch) -> Iterator[Part]:
         count = self._partitions_of(topic)
-        if not _PLACES & set(chunk.schema.names):
-            yield Part((topic, self._turn % count), content)
+        if not _ROUTING_COLUMNS & set(chunk.schema.names):
+            yield Part((topic, self._next_partition % count), content)
             return
         numbers = self._numbers(topic, chunk, count)
         if count == 1:
             yield Part((topic, 0), content)
             return
-        # Sixteen bits are sorted by counting.
-        narrow = numbers.astype(np.uint16) if count <= _SHORT else numbers
+        # numpy sorts 16-bit numbers by radix sort.
+        narrow = numbers.astype(np.uint16) if count <= _UINT16_MAX else numbers
         order = np.argsort(narrow, kind="stable")
         ends = np.cumsum(np.bincount(numbers, minlength=count))
         sorted_rows = content.take(pa.array(order))
@@ -125,9 +128,9 @@ class Partitioner:
         if "key" in names:
             hashed = codec.partition_column(chunk.column("key"), count)
             numbers = np.asarray(hashed).copy()
-            numbers[numbers < 0] = self._turn % count
+            numbers[numbers < 0] = self._next_partition % count
         else:
-            numbers = np.full(chunk.num_rows, self._turn % count, np.int32)
+            numbers = np.full(chunk.num_rows, self._next_partition % count, np.int32)
         if "partition" in names:
             column = chunk.column("partition")
             wanted = column.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -142,10 +145,10 @@ class Partitioner:
 
 
 class Encoder:
-    """Makes batches that carry a producer's id and count on its sequence numbers."""
+    """Encodes batches with a producer's id, epoch and sequence numbers."""
 
     def __init__(self, producer: Producer, *, compression: str, batch_bytes_max: int) -> None:
-        """Take the settings of all batches."""
+        """Create an encoder with the settings of all batches."""
         self._producer = producer
         self._compression = compression
         self._batch_bytes_max = batch_bytes_max
@@ -169,15 +172,15 @@ class Encoder:
 
 
 class Digest:
-    """How many rows there were, and a hash of their keys and values in whatever order."""
+    """The number of rows, and a hash of their keys and values that ignores their order."""
 
     def __init__(self) -> None:
-        """Begin with no row."""
+        """Create a digest of no rows."""
         self.rows = 0
         self._sum = 0
 
     def add(self, chunk: pa.RecordBatch) -> None:
-        """Take more rows."""
+        """Add rows."""
         self.rows += chunk.num_rows
         hashes = np.asarray(codec.xxh3_64_column(chunk.column("value")))
         if "key" in chunk.schema.names:
@@ -186,19 +189,19 @@ class Digest:
         self._sum = (self._sum + int(hashes.sum(dtype=np.uint64))) % (1 << 64)
 
     def hexdigest(self) -> str:
-        """Return the hash so far."""
+        """Return the hash of the rows added so far."""
         return f"{self._sum:016x}"
 
 
 def chunks(
     batches: Iterator[pa.RecordBatch], *, bytes_max: int, rows_max: int | None
 ) -> Iterator[Chunk]:
-    """Gather what Spark hands over to chunks that are worth a request; none is empty.
+    """Combine batches of Spark to chunks of the size of a request; none is empty.
 
     Args:
         batches: rows.
-        bytes_max: a chunk ends when it has as many.
-        rows_max: and when it has as many rows; None: only the bytes count.
+        bytes_max: the size at which a chunk ends.
+        rows_max: the number of rows at which a chunk ends; None: no limit.
     """
     waiting: list[pa.RecordBatch] = []
     size = rows = 0

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-# Spark makes the writer anew to commit a batch: no broker is needed for that.
+# Spark creates a writer again to commit a batch, which needs no broker.
 _COMMITS: Final = "pyspark.sql.worker.python_streaming_sink_runner"
 
 
@@ -26,7 +26,7 @@ class PolylogStreamWriter(DataSourceStreamArrowWriter):
         schema: "StructType",
         overwrite: bool,  # noqa: FBT001
     ) -> None:
-        """Check everything that can be checked before the query; as PolylogWriter."""
+        """Check options, columns and brokers before the query starts; as PolylogWriter."""
         self._sink = Sink(options, schema, overwrites=overwrite, is_stream=True)
         if _COMMITS not in sys.modules:
             check_brokers(self._sink.options)
@@ -36,8 +36,8 @@ class PolylogStreamWriter(DataSourceStreamArrowWriter):
         return self._sink.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """All tasks have written: there is nothing else to do."""
+        """Check the number of tasks; their transactions are committed already."""
         self._sink.check_count(len(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Leave what is committed: the tasks' next attempts find it."""
+        """Do nothing: the next attempts of tasks find what is committed."""

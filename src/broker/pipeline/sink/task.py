@@ -1,6 +1,6 @@
-"""One task of the sink: its rows to the brokers, in chunks.
+"""One task of the sink: sends its rows to the brokers in chunks.
 
-While a chunk is on its way, a thread waits for the answer and this one makes the next.
+A thread sends a chunk and waits for the response while the task encodes the next one.
 """
 
 import time
@@ -27,7 +27,7 @@ from broker.pipeline.sink.rows import Chunk, Digest, Encoder, Partitioner, chunk
 
 
 class Outcome(NamedTuple):
-    """What has become of a task: how many rows it has, and whether they were there already."""
+    """The result of a task: its number of rows, and whether they had been written before."""
 
     rows: int
     was_done: bool
@@ -36,11 +36,11 @@ class Outcome(NamedTuple):
 def write_at_least_once(
     options: SinkOptions, task: int, batches: Iterator[pa.RecordBatch]
 ) -> Outcome:
-    """Write the rows of a task; if it is run again, again.
+    """Write the rows of a task; a repeated task writes them again.
 
     Raises:
-        SchemaMismatch, LimitExceeded: a row that cannot be written.
-        RequestError, Unreachable: the broker.
+        SchemaMismatch, LimitExceeded: a row cannot be written.
+        RequestError, Unreachable: errors of the broker.
     """
     rows = _chunks(options, batches)
     first = next(rows, None)
@@ -49,27 +49,27 @@ def write_at_least_once(
     cluster = options.cluster()
     producer = Producer(cluster, new_producer_id(cluster))
     count = 0
-    with _Sending(options, cluster, producer, task) as sending:
+    with _Sender(options, cluster, producer, task) as sender:
         for chunk in chain([first], rows):
             count += _count(chunk)
-            sending.send(chunk)
+            sender.send(chunk)
     return Outcome(count, was_done=False)
 
 
 def write_exactly_once(
     options: SinkOptions, batch: Batch, task: int, batches: Iterator[pa.RecordBatch]
 ) -> Outcome:
-    """Write the rows of a task and its marker in one transaction, unless the marker is there.
+    """Write the rows of a task and its marker in one transaction, unless the marker exists.
 
     Raises:
-        MarkerMismatch: what is written of this batch was planned in another way.
-        SchemaMismatch, LimitExceeded: a row that cannot be written; none of the task is.
-        RequestError, Unreachable: the broker.
+        MarkerMismatch: the batch was written with another plan.
+        SchemaMismatch, LimitExceeded: a row cannot be written; no row of the task is written.
+        RequestError, Unreachable: errors of the broker.
     """
     if batch.tasks is not None and task >= batch.tasks:
         raise MarkerMismatch(
             f"this is task {task}, but option tasks says that a batch has {batch.tasks}: use"
-            f" .repartition({batch.tasks}), or tell how many there are"
+            f" .repartition({batch.tasks}), or correct the option"
         )
     cluster = options.cluster()
     markers = MarkerTopic(cluster, options.marker_topic, batch.query)
@@ -78,25 +78,24 @@ def write_exactly_once(
     rows = _chunks(options, batches)
     first = next(rows, None)
     if first is None:
-        if log.is_open(task):  # an earlier attempt had rows: what has become of it?
+        if log.is_open(task):  # an earlier attempt had rows: was it committed?
             Transactions(cluster, f"{batch.query}-{task}", options.transaction_ms)
             log = markers.read_of(task)
         _check_same(log.written(batch, task), Digest())
         return Outcome(0, was_done=False)
     rows = chain([first], rows)
-    # From here on an earlier attempt of this task can write no more, and its marker is there or
-    # never will be.
+    # From here on an earlier attempt of this task is fenced: its marker exists or will never exist.
     transactions = Transactions(cluster, f"{batch.query}-{task}", options.transaction_ms)
     log = markers.read_of(task)
     if not log.is_begun(batch):
         markers.write(plan_record(batch))
         if not markers.read().is_begun(batch):
             raise PeerError(
-                f"{cluster}: a record of {markers.partition} was acknowledged, not kept"
+                f"{cluster}: a record of {markers.partition} was acknowledged but is not there"
             )
     done = log.written(batch, task)
     if done is not None:
-        if batch.tasks is None:  # nothing but the rows can tell whether they are the same
+        if batch.tasks is None:  # only the rows show whether they are the same
             digest = Digest()
             for each in chain.from_iterable(rows):
                 digest.add(each)
@@ -105,7 +104,7 @@ def write_exactly_once(
     return _write_new(options, cluster, transactions, markers, batch, task, rows)
 
 
-def _write_new(  # noqa: PLR0913, PLR0917 - all that write_exactly_once has found out
+def _write_new(  # noqa: PLR0913, PLR0917 - the state of write_exactly_once
     options: SinkOptions,
     cluster: Cluster,
     transactions: Transactions,
@@ -117,12 +116,12 @@ def _write_new(  # noqa: PLR0913, PLR0917 - all that write_exactly_once has foun
     producer = Producer(cluster, transactions.producer, transactions.transactional_id)
     digest = Digest()
     try:
-        with _Sending(options, cluster, producer, task, transactions) as sending:
+        with _Sender(options, cluster, producer, task, transactions) as sender:
             for chunk in rows:
                 for each in chunk:
                     digest.add(each)
-                sending.send(chunk)
-        # The marker comes last: as long as it is open, readers of committed markers wait.
+                sender.send(chunk)
+        # The marker is written last: until the commit it delays read_committed consumers.
         done = Done(batch, task, digest.rows, digest.hexdigest())
         transactions.add([markers.partition])
         producer.send({markers.partition: _encoded(producer, markers.partition, done)})
@@ -144,25 +143,25 @@ def _encoded(producer: Producer, partition: Partition, done: Done) -> list[bytes
 
 
 def _abort(transactions: Transactions, error: BaseException) -> None:
-    """End what is open; the next attempt would do it too, but readers wait until then."""
+    """Abort the transaction at once: until the next attempt does it, readers would wait."""
     try:
         transactions.end(is_committed=False)
     except PolylogError as failed:
-        error.add_note(f"nor could its transaction be aborted: {failed}")
+        error.add_note(f"its transaction could not be aborted: {failed}")
 
 
 def _check_same(done: Done | None, digest: Digest) -> None:
     if done is not None and (done.rows, done.digest) != (digest.rows, digest.hexdigest()):
         raise MarkerMismatch(
             f"task {done.task} has written {done.rows} rows of batch {done.batch.number} of"
-            f" {done.batch.query!r}, now it has {digest.rows} rows, or others: the batch was"
-            " planned in another way; run it as before, and use .repartition(N) with option tasks=N"
-            " where the source cannot promise the same tasks"
+            f" {done.batch.query!r}, now it has {digest.rows} or different rows: the batch has"
+            " another plan; run it as before, and use .repartition(N) with option tasks=N if the"
+            " source may divide the rows differently"
         )
 
 
-class _Sending:
-    """Chunks on their way; a context at whose end they have arrived."""
+class _Sender:
+    """Sends chunks in a thread; at the end of the context all have been acknowledged."""
 
     def __init__(
         self,
@@ -186,9 +185,9 @@ class _Sending:
             producer, compression=options.compression, batch_bytes_max=options.batch_bytes_max
         )
         self._piece_bytes = max(options.batch_bytes_max // 2, 1)
-        self._pace = Pace(options.rows_per_second)
+        self._rate_limiter = RateLimiter(options.rows_per_second)
         self._thread = ThreadPoolExecutor(1, "polylog-sink")
-        self._on_its_way: Future[object] | None = None
+        self._in_flight: Future[object] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -198,10 +197,10 @@ class _Sending:
             if kind is None:
                 self._wait()
         finally:
-            self._thread.shutdown()  # waits: what comes next must not overtake it
+            self._thread.shutdown()  # waits: later requests must not overtake the chunk
 
     def send(self, chunk: Chunk) -> None:
-        """Send a chunk when the one before has arrived."""
+        """Send a chunk after the previous one was acknowledged."""
         batches: dict[Partition, list[bytes]] = {}
         for piece in self._partitioner.pieces(chunk, self._piece_bytes):
             for part in self._partitioner.split(piece):
@@ -209,17 +208,17 @@ class _Sending:
         self._wait()
         if self._transactions is not None:
             self._transactions.add(list(batches))
-        self._pace.spend(_count(chunk))
-        self._on_its_way = self._thread.submit(self._producer.send, batches)
+        self._rate_limiter.spend(_count(chunk))
+        self._in_flight = self._thread.submit(self._producer.send, batches)
 
     def _wait(self) -> None:
-        if self._on_its_way is not None:
-            self._on_its_way.result()
-            self._on_its_way = None
+        if self._in_flight is not None:
+            self._in_flight.result()
+            self._in_flight = None
 
 
-class Pace:
-    """Keeps a task to so many rows a second."""
+class RateLimiter:
+    """Limits the rows per second of a task."""
 
     def __init__(
         self,
@@ -227,22 +226,22 @@ class Pace:
         clock: Clock | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Begin now; None is no limit."""
+        """Start now; None is no limit."""
         self._rows_per_second = rows_per_second
         self._clock = clock or SystemClock()
         self._sleep = sleep
         self._start = self._clock.monotonic_ms()
-        self._spent = 0
+        self._rows_sent = 0
 
     def spend(self, rows: int) -> None:
-        """Wait until the rows before these have had their time."""
+        """Wait until the rows before these are within the rate."""
         if self._rows_per_second is None:
             return
-        due = self._start + self._spent * 1000 / self._rows_per_second
-        self._spent += rows
-        early = due - self._clock.monotonic_ms()
-        if early > 0:
-            self._sleep(early / 1000)
+        due = self._start + self._rows_sent * 1000 / self._rows_per_second
+        self._rows_sent += rows
+        wait_ms = due - self._clock.monotonic_ms()
+        if wait_ms > 0:
+            self._sleep(wait_ms / 1000)
 
 
 def _count(chunk: Chunk) -> int:
@@ -257,10 +256,10 @@ def _chunks(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Iterator
 
 
 def check_brokers(options: SinkOptions) -> None:
-    """See before a job that its topics are there, and the markers' as it must be.
+    """Check before a job that its topic exists, and prepare the marker topic.
 
     Raises:
-        ConfigError: the topic of the markers would forget some.
+        ConfigError: the cleanup policy of the marker topic would delete markers.
         RequestError: there is no such topic.
         Unreachable: no broker answers.
     """

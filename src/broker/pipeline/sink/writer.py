@@ -1,8 +1,8 @@
 """The sink of batch jobs: df.write.format("polylog").mode("append").
 
-What Spark asks of a sink is thin here: the work is one task's, see task.py. Nothing is left to be
-done when all tasks have ended, and nothing is taken back when one has failed: what the others have
-committed is found by their next attempt.
+The tasks do all the work, see task.py. Nothing remains to be done when all tasks have ended, and
+nothing is undone when one has failed: the next attempts of the others find what they have
+committed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ from broker.pipeline.sink.task import (
     write_at_least_once,
     write_exactly_once,
 )
-from broker.pipeline.worker import Shipped, begin_task
+from broker.pipeline.worker import TaskCode, begin_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class TaskWritten(WriterCommitMessage):
-    """What a task tells the driver."""
+    """The message of a task to the driver."""
 
     task: int
     outcome: Outcome
 
 
-class Sink(Shipped):
-    """What batch jobs and streams have in common: options and columns that fit."""
+class Sink(TaskCode):
+    """The common part of batch jobs and streams, with checked options and columns."""
 
     def __init__(
         self,
@@ -48,13 +48,13 @@ class Sink(Shipped):
         overwrites: bool,
         is_stream: bool,
     ) -> None:
-        """Refuse what can be refused without a broker.
+        """Check everything that can be checked without a broker.
 
         Raises:
             ConfigError: an option is wrong, or the job would overwrite.
-            SchemaMismatch: a column is.
+            SchemaMismatch: a column is wrong.
         """
-        if overwrites and not is_stream:  # of a stream it says that the whole result is written
+        if overwrites and not is_stream:  # in a stream it means output mode complete
             raise ConfigError("a topic cannot be overwritten: use mode append")
         self.options = SinkOptions.of(options, is_stream=is_stream)
         self.tunes_worker = self.options.tunes_worker
@@ -67,10 +67,10 @@ class Sink(Shipped):
             batch_of(self.options, self.columns, lambda _: None, is_stream=False)
 
     def write(self, batches: "Iterator[pa.RecordBatch]") -> TaskWritten:
-        """Write the rows of the task that this runs in."""
+        """Write the rows of the current task."""
         context = TaskContext.get()
         if context is None:
-            raise PeerError("Spark has not said which task this is")
+            raise PeerError("Spark has not set a task context")
         if self.options.tunes_worker:
             begin_task()
         task = context.partitionId()
@@ -82,10 +82,10 @@ class Sink(Shipped):
         return TaskWritten(task, write_exactly_once(self.options, batch, task, batches))
 
     def check_count(self, count: int) -> None:
-        """Refuse to call a batch written that had another number of tasks than was promised.
+        """Raise an error if a batch had another number of tasks than option tasks says.
 
         Raises:
-            MarkerMismatch: by an option that only this job can break.
+            MarkerMismatch: the number differs.
         """
         if self.options.is_exactly_once and self.options.tasks not in {None, count}:
             raise MarkerMismatch(
@@ -103,7 +103,7 @@ class PolylogWriter(DataSourceArrowWriter):
         schema: "StructType",
         overwrite: bool,  # noqa: FBT001
     ) -> None:
-        """Check everything that can be checked before the job, brokers included.
+        """Check options, columns and brokers before the job starts.
 
         Raises:
             ConfigError, SchemaMismatch: as Sink.
@@ -118,8 +118,8 @@ class PolylogWriter(DataSourceArrowWriter):
         return self._sink.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """All tasks have written: there is nothing else to do."""
+        """Check the number of tasks; their transactions are committed already."""
         self._sink.check_count(len(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Leave what is committed: the tasks' next attempts find it."""
+        """Do nothing: the next attempts of tasks find what is committed."""

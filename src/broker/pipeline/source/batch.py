@@ -1,4 +1,4 @@
-"""A batch read: which ranges of offsets, in which tasks, and what each task does."""
+"""A batch read: its ranges of offsets, their division into tasks, and the reading of a task."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -14,7 +14,13 @@ from broker.pipeline.source.bounds import Bounds
 from broker.pipeline.source.planning import Partition, inverted, losses, split
 from broker.pipeline.source.settings import Settings
 from broker.pipeline.source.task import read_task
-from broker.pipeline.source.topics import edges, find_topics, partitions_of, report_loss, resolve
+from broker.pipeline.source.topics import (
+    find_topics,
+    log_offsets,
+    partitions_of,
+    report_loss,
+    resolve,
+)
 from broker.pipeline.worker import begin_task
 
 if TYPE_CHECKING:
@@ -25,16 +31,17 @@ class BatchReader(DataSourceReader):
     """Reads topics between two bounds."""
 
     def __init__(self, settings: Settings, columns: tuple[str, ...]) -> None:
-        """Keep what is asked for; nothing is connected."""
+        """Create a reader; nothing is connected yet."""
         self._settings = settings
         self._columns = columns
         self._bounds = Bounds()
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Ask the broker what there is, and return the tasks.
+        """Ask the broker for topics and offsets, and return the tasks.
 
         Raises:
-            ConfigError, RequestError, Unreachable: what is asked for is not there, in words.
+            ConfigError, RequestError, Unreachable: topics, partitions or offsets do not exist, or
+                there is no broker.
         """
         settings = self._settings
         cluster = settings.cluster()
@@ -48,7 +55,7 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """Yield the records of one task."""
         if partition.value is None:
-            return  # what Spark plans when there is no task
+            return  # Spark plans an empty partition if there is no task
         if self._settings.tunes_worker:
             begin_task()
         bounds = self._bounds
@@ -79,20 +86,20 @@ class BatchReader(DataSourceReader):
     def _check(
         self, cluster: Cluster, starts: dict[Partition, int], ends: dict[Partition, int]
     ) -> None:
-        """Report what is not there, and leave it out of the ranges."""
+        """Report offsets that do not exist, and limit the ranges to existing ones."""
         settings = self._settings
-        earliest = edges(cluster, settings, starts, EARLIEST)
-        latest = edges(cluster, settings, starts, LATEST)
+        earliest = log_offsets(cluster, settings, starts, EARLIEST)
+        latest = log_offsets(cluster, settings, starts, LATEST)
         by_offset = settings.starting.offsets or {}
         named = {each: offset for each, offset in by_offset.items() if offset >= 0}
         self._check_order(starts, ends, earliest, latest)
         lost = losses(named, earliest, latest)
         if settings.ending.offsets:
             ahead = {each: end for each, end in ends.items() if end > latest[each]}
-            behind = {
+            before_start = {
                 each: end for each, end in ends.items() if end < starts[each] <= earliest[each]
             }
-            lost += losses(ahead | behind, earliest, latest)
+            lost += losses(ahead | before_start, earliest, latest)
         report_loss(settings, lost)
         for each, start in earliest.items():
             starts[each] = max(starts[each], start)
@@ -105,10 +112,11 @@ class BatchReader(DataSourceReader):
         earliest: dict[Partition, int],
         latest: dict[Partition, int],
     ) -> None:
-        """Refuse what ends before it begins by what was asked for.
+        """Raise an error for ranges that end before they start according to the options.
 
-        A range may be inverted by what the topic holds as well: retention has moved its start
-        beyond its end, or its start is at a time behind the last stable offset, its end.
+        A range may also be inverted by the state of the topic: retention has moved its start past
+        its end, or its start timestamp is after the last stable offset, which is its end. Such a
+        range is empty.
         """
         begin, end = self._settings.starting.offsets or {}, self._settings.ending.offsets or {}
         by_topic = {
@@ -124,7 +132,7 @@ class BatchReader(DataSourceReader):
     def _narrow(
         self, cluster: Cluster, starts: dict[Partition, int], ends: dict[Partition, int]
     ) -> None:
-        """Move the ends of ranges to where filters let the first and last record be."""
+        """Narrow the ranges to the offsets that the filters allow."""
         bounds = self._bounds
         if bounds.min_timestamp is not None and bounds.min_timestamp > 0:
             first = list_offsets(cluster, dict.fromkeys(starts, bounds.min_timestamp))

@@ -1,11 +1,11 @@
-"""Bounds that a batch read keeps."""
+"""Bounds of the records of a batch read."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What records must fulfil; None: anything will do. Offsets and ms, both ends included."""
+    """Conditions on records; None: no condition. Offsets and ms, both ends inclusive."""
 
     min_offset: int | None = None
     max_offset: int | None = None

@@ -1,8 +1,8 @@
-"""Filters that Spark hands down, as bounds that a read keeps exactly.
+"""Translates filters pushed down by Spark to bounds of a read.
 
-A filter that is taken is enforced, so Spark need not look again; every other one is handed back.
-A time is null where a record has none, -1 for the broker: a filter that lets -1 through as a number
-narrows what is read and is handed back too, so that Spark leaves out the nulls.
+A translated filter is enforced exactly, so Spark need not apply it again; all others are returned
+to Spark. A record without a timestamp has -1 in the log and null in Spark. A filter whose bounds
+allow -1 narrows the read and is returned as well, so that Spark leaves out the nulls.
 """
 
 import math
@@ -26,8 +26,8 @@ from broker.pipeline.source.bounds import Bounds
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NEVER_NULL: Final = frozenset({"topic", "partition", "offset", "timestampType"})
-_NO_TIME_MS: Final = -1
-# Column → field of Bounds, and what its values are.
+_NO_TIMESTAMP_MS: Final = -1
+# Column → field of Bounds, and the types of its values.
 _SETS: Final[dict[str, tuple[str, tuple[type, ...]]]] = {
     "topic": ("topics", (str,)),
     "partition": ("partitions", (int,)),
@@ -36,7 +36,7 @@ _SETS: Final[dict[str, tuple[str, tuple[type, ...]]]] = {
 
 
 def take(filters: Iterable[Filter]) -> tuple[Bounds, list[Filter]]:
-    """Return the bounds that filters mean together, and those filters that are none."""
+    """Return the bounds of all filters together, and the filters that Spark must apply."""
     bounds, others = Bounds(), []
     for each in filters:
         narrower = _narrowed(bounds, each)
@@ -48,14 +48,14 @@ def take(filters: Iterable[Filter]) -> tuple[Bounds, list[Filter]]:
 
 
 def _may_be_null(condition: Filter) -> bool:
-    """Whether the bounds of a filter alone let a record through that has no time."""
+    """Return whether the bounds of a filter allow a record without a timestamp."""
     if getattr(condition, "attribute", ()) != ("timestamp",):
         return False
     only = _narrowed(Bounds(), condition)
     if only is None:
         return False
     low, high = only.min_timestamp, only.max_timestamp
-    return (low is None or low <= _NO_TIME_MS) and (high is None or high >= _NO_TIME_MS)
+    return (low is None or low <= _NO_TIMESTAMP_MS) and (high is None or high >= _NO_TIMESTAMP_MS)
 
 
 def _narrowed(bounds: Bounds, condition: Filter) -> Bounds | None:
@@ -67,15 +67,15 @@ def _narrowed(bounds: Bounds, condition: Filter) -> Bounds | None:
         case IsNotNull():
             return bounds if name in _NEVER_NULL else None
         case In():
-            return _among(bounds, name, condition.value)
+            return _one_of(bounds, name, condition.value)
         case EqualTo() if name in _SETS:
-            return _among(bounds, name, [condition.value])
+            return _one_of(bounds, name, [condition.value])
         case EqualTo() | GreaterThan() | GreaterThanOrEqual() | LessThan() | LessThanOrEqual():
             return _compared(bounds, name, condition, condition.value)
     return None
 
 
-def _compared(bounds: Bounds, name: str, condition: Filter, value: Any) -> Bounds | None:  # noqa: ANN401 - whatever Spark hands over
+def _compared(bounds: Bounds, name: str, condition: Filter, value: Any) -> Bounds | None:  # noqa: ANN401 - any value of Spark
     if name == "offset" and type(value) is int:
         low, high = _interval(condition, value, value)
     elif name == "timestamp" and isinstance(value, datetime):
@@ -83,11 +83,11 @@ def _compared(bounds: Bounds, name: str, condition: Filter, value: Any) -> Bound
         low, high = _interval(condition, math.floor(ms), math.ceil(ms))
     else:
         return None
-    return _between(bounds, name, low, high)
+    return _within(bounds, name, low, high)
 
 
 def _interval(condition: Filter, floor: int, ceiling: int) -> tuple[int | None, int | None]:
-    """The whole numbers that a comparison with a number between floor and ceiling lets through."""
+    """Return the integers that satisfy a comparison with a number between floor and ceiling."""
     match condition:
         case GreaterThan():
             return floor + 1, None
@@ -97,18 +97,18 @@ def _interval(condition: Filter, floor: int, ceiling: int) -> tuple[int | None, 
             return None, ceiling - 1
         case LessThanOrEqual():
             return None, floor
-    return ceiling, floor  # equal: none at all, if it is no whole number
+    return ceiling, floor  # equality; empty if the number is not an integer
 
 
 def _milliseconds(time: datetime) -> float:
-    """Milliseconds since 1970; exact, for microseconds of this age fit into a float's 53 bits."""
+    """Return ms since 1970; exact, since microseconds until 2255 fit into a float's 53 bits."""
     if time.tzinfo is None:
         time = time.astimezone()  # as PySpark reads its own timestamps
     past = time - _EPOCH
     return (past.days * 86_400 + past.seconds) * 1000 + past.microseconds / 1000
 
 
-def _between(bounds: Bounds, name: str, low: int | None, high: int | None) -> Bounds:
+def _within(bounds: Bounds, name: str, low: int | None, high: int | None) -> Bounds:
     lows = [each for each in (getattr(bounds, f"min_{name}"), low) if each is not None]
     highs = [each for each in (getattr(bounds, f"max_{name}"), high) if each is not None]
     narrower: dict[str, Any] = {
@@ -118,7 +118,7 @@ def _between(bounds: Bounds, name: str, low: int | None, high: int | None) -> Bo
     return replace(bounds, **narrower)
 
 
-def _among(bounds: Bounds, name: str, values: Collection[Any]) -> Bounds | None:
+def _one_of(bounds: Bounds, name: str, values: Collection[Any]) -> Bounds | None:
     if name not in _SETS:
         return None
     field, types = _SETS[name]

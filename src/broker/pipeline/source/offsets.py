@@ -1,12 +1,12 @@
-"""Where a stream stands, as JSON: the form that Spark keeps in a query's checkpoint.
+"""The offsets of a stream as JSON, which Spark stores in the checkpoint of a query.
 
-Ours names the topic's id, so that a topic that was deleted and made again is not taken for itself:
+The topic's id is included, so that a deleted and recreated topic is recognized:
 
     {"version": 1, "topics": {"clicks": {"id": "9f86...", "partitions": {"0": 23, "1": 5}}}}
 
-Spark's own Kafka source writes `{"clicks": {"0": 23, "1": 5}}`; it is read as well, so that a query
-can be switched over by changing its format. Once it has written offsets here there is no way back.
-Spark compares offsets as text: topics and partitions are always written in the same order.
+Spark's own Kafka source writes `{"clicks": {"0": 23, "1": 5}}`. That form is read as well, so that
+a query can be changed to this source by its format. A checkpoint with our form cannot be used by
+Spark's source. Spark compares offsets as text: topics and partitions are written in a fixed order.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _VERSION: Final = 1
 
 
 class TopicOffsets(NamedTuple):
-    """A topic's id, empty where it is unknown, and the next offset of each partition."""
+    """A topic's id, empty if it is unknown, and the next offset of each partition."""
 
     topic_id: str
     offsets: dict[int, int]
@@ -28,7 +28,7 @@ Offsets = dict[str, TopicOffsets]  # by topic
 
 
 def to_json(offsets: Offsets) -> dict[str, Any]:
-    """Return what Spark may keep."""
+    """Return offsets as JSON for Spark."""
     return {
         "version": _VERSION,
         "topics": {
@@ -45,10 +45,10 @@ def to_json(offsets: Offsets) -> dict[str, Any]:
 
 
 def from_json(found: Mapping[str, Any]) -> Offsets:
-    """Read either form.
+    """Parse either form.
 
     Raises:
-        ConfigError: it is neither, or of a later version of this package.
+        ConfigError: another form, or one written by a later version of this package.
     """
     try:
         if isinstance(found.get("version"), int):

@@ -1,7 +1,7 @@
-"""Which offsets a read covers and in which tasks: arithmetic only.
+"""Divides the offsets of a read into tasks and triggers, without I/O.
 
-The ways in which tasks are cut and a trigger's limit is shared are those of Spark's Kafka source;
-that small ranges of a trigger share a task is our own.
+Ranges are divided, and the limit of a trigger is distributed, as in Spark's Kafka source. In
+addition small ranges of a trigger share a task.
 """
 
 import math
@@ -17,13 +17,13 @@ Task = tuple[Range, ...]
 def split(
     ranges: Iterable[Range], min_partitions: int | None, records_max: int | None
 ) -> list[Range]:
-    """Cut ranges of offsets into tasks; empty ones fall away.
+    """Divide ranges of offsets into tasks; empty ranges are dropped.
 
     Args:
         ranges: one per partition.
-        min_partitions: how many tasks there are to be, by rounding a few more or less; large
-            ranges are cut first. None: a task per range.
-        records_max: no task has more offsets. None: any number.
+        min_partitions: the number of tasks, give or take a few by rounding; ranges are divided in
+            proportion to their size. None: a task per range.
+        records_max: the offsets of a task, at most. None: no limit.
     """
     pieces = [each for each in ranges if each.end > each.start]
     if records_max:
@@ -39,10 +39,10 @@ def split(
 
 
 def shared(pieces: Iterable[Range], records_max: int | None) -> list[Task]:
-    """Put ranges together that are small: a task of Python's takes as long as thousands of records.
+    """Combine small ranges: starting a Python task takes as long as thousands of records.
 
     Args:
-        pieces: as `split` returns them; their order stays.
+        pieces: the result of `split`; the order is kept.
         records_max: as for `split`.
     """
     offsets_max = min(records_max or math.inf, PIPELINE_SHARED_TASK_OFFSETS)
@@ -74,15 +74,15 @@ def _cut(part: Range, count: int) -> Iterable[Range]:
 def limited(
     begins: Mapping[Partition, int], ends: Mapping[Partition, int], limit: float
 ) -> dict[Partition, int]:
-    """Return where a trigger ends that may read so many offsets, in all.
+    """Return the end offsets of a trigger with a limit of offsets in total.
 
-    Every partition gets of the limit what it has of all that is waiting, and one at least: so no
-    partition starves behind a large one.
+    The limit is distributed in proportion to the unread offsets of the partitions; each gets at
+    least one, so that none starves beside a large one.
 
     Args:
         begins: the next offset to read.
-        ends: what there is to read up to, of the same partitions.
-        limit: how many offsets; the result may be over it by one per partition.
+        ends: the available end offsets, of the same partitions.
+        limit: the number of offsets; the result may exceed it by one per partition.
     """
     waiting = {each: max(ends[each] - begins[each], 0) for each in ends}
     total = sum(waiting.values())
@@ -105,13 +105,13 @@ def limited_by_bytes(
     bytes_per_offset: Mapping[Partition, float],
     limit: int,
 ) -> dict[Partition, int]:
-    """Return where a trigger ends that may read so many bytes, about: as `limited`, by size.
+    """Return the end offsets of a trigger with an approximate limit of bytes; as `limited`.
 
     Args:
         begins: the next offset to read.
-        ends: what there is to read up to, of the same partitions.
-        bytes_per_offset: what the next records of each take in the log, measured.
-        limit: in bytes of batches as they are stored.
+        ends: the available end offsets, of the same partitions.
+        bytes_per_offset: the measured size of the next records of each partition in the log.
+        limit: in bytes of batches as stored.
     """
     waiting = {each: max(ends[each] - begins[each], 0) for each in ends}
     total = sum(size * bytes_per_offset[each] for each, size in waiting.items())
@@ -126,7 +126,7 @@ def limited_by_bytes(
 def inverted(
     starts: Mapping[Partition, int], ends: Mapping[Partition, int], which: Iterable[Partition]
 ) -> list[str]:
-    """Say which of some ranges end before they begin."""
+    """Return texts about the ranges that end before they start."""
     return [
         f"{topic}-{partition}: starts at offset {starts[topic, partition]} and ends at offset"
         f" {ends[topic, partition]}"
@@ -140,7 +140,7 @@ def losses(
     earliest: Mapping[Partition, int],
     latest: Mapping[Partition, int],
 ) -> list[str]:
-    """Say which partitions do not hold what is to be read first, and what they hold instead."""
+    """Return texts about the partitions that do not have the first offset to be read."""
     return [
         f"{topic}-{partition}: expected offset {begin}, there are"
         f" {earliest[topic, partition]} to {latest[topic, partition]}"
@@ -151,5 +151,5 @@ def losses(
 
 
 def _cause(begin: int, earliest: int) -> str:
-    """What has happened to an offset that a log does not hold."""
+    """Return the likely cause of a missing offset."""
     return ": retention or DeleteRecords removed those before" if begin < earliest else ""

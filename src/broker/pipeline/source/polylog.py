@@ -1,7 +1,7 @@
-"""The format "polylog": which reader or writer serves which call.
+"""The data source of the format "polylog": creates its readers and writers.
 
-Spark pickles the data source and makes a reader of it anew for every plan, so it holds the options
-and nothing else.
+Spark pickles the data source and creates a reader from it for every plan, so it holds nothing but
+the options.
 """
 
 from collections.abc import Callable, MutableMapping
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from broker.pipeline.options import Use, of_table, parse, tunes_worker
+from broker.pipeline.options import Use, parse, table_options, tunes_worker
 from broker.pipeline.schema import checked_columns, columns_of, ddl, default_columns
 from broker.pipeline.source.settings import settings_of
-from broker.pipeline.source.table import is_place, options_of, options_of_new, with_options
-from broker.pipeline.versions import needs
-from broker.pipeline.worker import Shipped
+from broker.pipeline.source.table import has_location, options_of, options_of_new, with_options
+from broker.pipeline.versions import require_pyspark
+from broker.pipeline.worker import TaskCode
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 _SEGMENTS = "segments"
 
 
-class PolylogDataSource(Shipped, DataSource):
+class PolylogDataSource(TaskCode, DataSource):
     """Topics of a broker, or with the option `segments` the files of its logs."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        """Keep the options."""
+        """Create the data source with its options."""
         super().__init__(options)
         self._given = dict(options.items())
-        self.tunes_worker = is_place(self._given) and tunes_worker(self._given)
+        self.tunes_worker = has_location(self._given) and tunes_worker(self._given)
 
     @classmethod
     def name(cls) -> str:
-        """Return what stands in format(...)."""
+        """Return the name for format(...)."""
         return "polylog"
 
     def schema(self) -> str | StructType:
-        """Return the columns that are read when the program names none.
+        """Return the columns of a read without .schema(...).
 
         Raises:
-            ConfigError: options that are none; here, so that load() says so already.
+            ConfigError: invalid options; checked here, so that load() already reports them.
         """
         table = options_of_new(self._given)
         if table is not None:
@@ -50,14 +50,14 @@ class PolylogDataSource(Shipped, DataSource):
         return _schema(_Given(self._given, is_table=False))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads a batch, of the columns of the schema."""
+        """Return the reader of a batch with the columns of the schema."""
         given = self._of(schema)
         if given.reads_segments:
             segments: Callable[..., DataSourceReader] = _named("segments.reader", "SegmentReader")
             return segments(given.of(Use.SEGMENTS), schema)
         settings = settings_of(given.of(Use.READ), Use.READ)
         if settings.has_pushdown:
-            needs("pushdown", (4, 1))
+            require_pyspark("pushdown", (4, 1))
         module, name = (
             ("pushdown", "PushdownBatchReader")
             if settings.has_pushdown
@@ -67,14 +67,14 @@ class PolylogDataSource(Shipped, DataSource):
         return kind(settings, columns_of(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
-        """Return what reads a stream, of the columns of the schema."""
-        needs("reading a stream", (4, 2))
+        """Return the reader of a stream with the columns of the schema."""
+        require_pyspark("reading a stream", (4, 2))
         given = self._of(schema)
         kind: Callable[..., DataSourceStreamReader] = _named("source.stream", "StreamReader")
         return kind(settings_of(given.of(Use.STREAM), Use.STREAM), columns_of(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> "DataSourceWriter":  # noqa: FBT001
-        """Return what writes a batch."""
+        """Return the writer of a batch."""
         kind: Callable[..., DataSourceWriter] = _named("sink.writer", "PolylogWriter")
         return kind(self._of(schema).of(Use.WRITE), schema, overwrite)
 
@@ -83,8 +83,8 @@ class PolylogDataSource(Shipped, DataSource):
         schema: StructType,
         overwrite: bool,  # noqa: FBT001
     ) -> "DataSourceStreamWriter":
-        """Return what writes a stream."""
-        needs("writing a stream", (4, 1))
+        """Return the writer of a stream."""
+        require_pyspark("writing a stream", (4, 1))
         kind: Callable[..., DataSourceStreamWriter] = _named("sink.stream", "PolylogStreamWriter")
         return kind(self._of(schema).of(Use.STREAM_WRITE), schema, overwrite)
 
@@ -96,7 +96,7 @@ class PolylogDataSource(Shipped, DataSource):
 
 
 class _Given(NamedTuple):
-    """Options, and whether they are those of a table, which is read and written with the same."""
+    """Options, and whether they belong to a table, which has one set for all uses."""
 
     options: dict[str, str]
     is_table: bool
@@ -107,7 +107,7 @@ class _Given(NamedTuple):
 
     def of(self, use: Use) -> dict[str, str]:
         """Return the options for one use."""
-        return of_table(self.options, use) if self.is_table else self.options
+        return table_options(self.options, use) if self.is_table else self.options
 
 
 def _schema(given: _Given) -> str:
@@ -122,5 +122,5 @@ def _schema(given: _Given) -> str:
 
 
 def _named(module: str, name: str) -> Any:  # noqa: ANN401 - typed where it is called
-    """Import what only some calls need: a task that reads topics has no use for the others."""
+    """Import a class on first use, so that a task imports only what it needs."""
     return getattr(import_module(f"broker.pipeline.{module}"), name)

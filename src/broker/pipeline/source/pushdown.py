@@ -1,4 +1,4 @@
-"""A batch read that takes filters from Spark: since PySpark 4.1."""
+"""A batch read with filter pushdown, which needs PySpark 4.1."""
 
 from collections.abc import Iterable
 
@@ -9,14 +9,14 @@ from broker.pipeline.source.batch import BatchReader
 
 
 class PushdownBatchReader(BatchReader):
-    """A batch read with filters of Spark's: only for sessions that allow it.
+    """A batch read with filter pushdown, for sessions that allow it.
 
     Spark refuses a reader that has pushFilters unless spark.sql.python.filterPushdown.enabled is
-    true, which it is not by default: hence a class and the option `pushdown`.
+    true, which is not the default: hence this class and the option `pushdown`.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Keep what can be kept exactly, and hand back the rest."""
+        """Apply the filters that can be enforced exactly, and return the others to Spark."""
         if self._settings.key_prefix is not None:
             of_keys = [each for each in filters if getattr(each, "attribute", ()) == ("key",)]
             self._bounds, others = pushed.take(each for each in filters if each not in of_keys)

@@ -1,4 +1,4 @@
-"""What the options of a read ask for, checked as a whole, before anything is connected."""
+"""The options of a read, parsed and checked together before anything is connected."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -16,10 +16,11 @@ from broker.pipeline.schema import checked_columns, default_columns
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Where a read begins or ends.
+    """The start or end of a read.
 
-    Exactly one is given: `everywhere`, EARLIEST or LATEST; `offsets` by partition, which may be
-    EARLIEST or LATEST too; `time` in ms for all partitions; `times` by partition.
+    Exactly one field is set: `everywhere` (EARLIEST or LATEST for all partitions); `offsets` by
+    partition, which may also be EARLIEST or LATEST; `time` in ms for all partitions; `times` by
+    partition.
     """
 
     everywhere: int | None = None
@@ -28,7 +29,7 @@ class Bound:
     times: Numbers | None = None
 
     def without(self, topics: Collection[str]) -> Self:
-        """Return the same bound of all topics but some."""
+        """Return the bound without some topics."""
         return replace(
             self, offsets=_without(self.offsets, topics), times=_without(self.times, topics)
         )
@@ -42,7 +43,7 @@ def _without(numbers: Numbers | None, topics: Collection[str]) -> Numbers | None
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A read. The fields are the options of the same meaning; see options.py."""
+    """The settings of a read; the fields are options, see options.py."""
 
     bootstrap: tuple[Address, ...]
     client_id: str
@@ -68,17 +69,17 @@ class Settings:
     trigger_delay_ms: int
 
     def cluster(self) -> Cluster:
-        """Return where it reads; nothing is connected yet."""
+        """Return the cluster to read from; nothing is connected yet."""
         return Cluster(
             self.bootstrap, client_id=self.client_id, give_up_seconds=self.give_up_seconds
         )
 
 
 def settings_of(given: Mapping[str, str], use: Use) -> Settings:
-    """Read the options of a batch (Use.READ) or a stream (Use.STREAM).
+    """Parse the options of a batch (Use.READ) or a stream (Use.STREAM).
 
     Raises:
-        ConfigError: a name or value that is none, or options that do not fit each other.
+        ConfigError: an unknown name, an invalid value, or options that exclude each other.
     """
     values = parse(given, use)
     is_batch = use is Use.READ
@@ -143,7 +144,7 @@ def _columns(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _starting(values: Mapping[str, Any], *, is_batch: bool) -> Bound:
-    """What is given by time goes before what is given by offset, as in Spark's source."""
+    """Return the start; timestamps take precedence over offsets, as in Spark's source."""
     if values["startingTimestamp"] is not None:
         return Bound(time=values["startingTimestamp"])
     if values["startingOffsetsByTimestamp"] is not None:

@@ -1,8 +1,8 @@
-"""A stream: what each trigger reads, and what becomes of topics that change meanwhile.
+"""A stream: the offsets of each trigger, and the treatment of topics that change meanwhile.
 
-One reader lives as long as its query, in one process; `read` runs elsewhere, in the tasks. Offsets
-that a trigger begins with come from Spark's checkpoint, so nothing that is kept here is needed
-after a restart. Partitions and topics that appear are read from their beginning.
+One reader lives as long as its query, in one process; `read` runs in the tasks, in other processes.
+The start offsets of a trigger come from Spark's checkpoint, so no state of the reader is needed
+after a restart. New partitions and topics are read from their beginning.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,10 +38,10 @@ from broker.pipeline.source.planning import (
 from broker.pipeline.source.settings import Settings
 from broker.pipeline.source.task import read_task
 from broker.pipeline.source.topics import (
-    edges,
+    find_existing_topics,
     find_topics,
-    find_topics_left,
     is_read,
+    log_offsets,
     named_topics,
     partitions_of,
     report_loss,
@@ -59,30 +59,31 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(
         self, settings: Settings, columns: tuple[str, ...], clock: Clock | None = None
     ) -> None:
-        """Keep what is asked for; nothing is connected."""
+        """Create a reader; nothing is connected yet."""
         self._settings = settings
         self._columns = columns
         self._clock = clock or SystemClock()
-        self._newest: Offsets | None = None  # all that there is, for the query's progress
+        self._latest: Offsets | None = None  # the end offsets, for the query's progress
         self._goal: dict[Partition, int] | None = None  # of Trigger.AvailableNow
         self._last_trigger_ms: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where a new query begins.
+        """Return the offsets at which a new query begins.
 
-        Spark asks again when the first batch of a query was planned and has not ended: what it is
-        of may have gone meanwhile.
+        Spark calls it again after a restart if the first batch was planned but has not ended; its
+        topics may have been deleted meanwhile.
 
         Raises:
-            DataLoss: a start that is not there.
-            ConfigError, RequestError, Unreachable: what is to be read is not there, in words.
+            DataLoss: a start offset does not exist.
+            ConfigError, RequestError, Unreachable: topics or partitions do not exist, or there is
+                no broker.
         """
         cluster = self._settings.cluster()
         starting = self._settings.starting
         if self._settings.fails_on_data_loss:
             topics = find_topics(cluster, self._settings)
         else:
-            topics = find_topics_left(cluster, self._settings)
+            topics = find_existing_topics(cluster, self._settings)
             missing = named_topics(self._settings) - topics.keys()
             report_loss(
                 self._settings, [f"there is no topic named {each!r}" for each in sorted(missing)]
@@ -91,17 +92,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         partitions = partitions_of(topics)
         starts = resolve(cluster, self._settings, starting, partitions, is_start=True)
         if self._settings.starting.offsets:
-            earliest = edges(cluster, self._settings, partitions, EARLIEST)
-            latest = edges(cluster, self._settings, partitions, LATEST)
+            earliest = log_offsets(cluster, self._settings, partitions, EARLIEST)
+            latest = log_offsets(cluster, self._settings, partitions, LATEST)
             report_loss(self._settings, losses(starts, earliest, latest))
             starts = {
                 each: min(max(offset, earliest[each]), latest[each])
                 for each, offset in starts.items()
             }
-        return to_json(_standing(topics, starts))
+        return to_json(_topic_offsets(topics, starts))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the limit of a trigger; what Spark has no word for is kept in latestOffset."""
+        """Return the limit of a trigger; latestOffset applies further limits."""
         settings = self._settings
         if settings.trigger_offsets_max:
             return ReadMaxRows(settings.trigger_offsets_max)
@@ -112,51 +113,52 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Note what there is now: the query ends when it has read that."""
+        """Store the current end offsets: the query ends when it has read up to them."""
         cluster = self._settings.cluster()
-        topics = find_topics_left(cluster, self._settings)
-        self._goal = edges(cluster, self._settings, partitions_of(topics), LATEST)
+        topics = find_existing_topics(cluster, self._settings)
+        self._goal = log_offsets(cluster, self._settings, partitions_of(topics), LATEST)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return where the next trigger ends: at `start` itself when there is nothing to read.
+        """Return the end offsets of the next trigger; `start` itself if there is nothing to read.
 
         Raises:
-            DataLoss: a topic or partition has gone, or a topic was made again.
-            ConfigError: the checkpoint is that of other topics.
-            RequestError, Unreachable: as the client.
+            DataLoss: a topic or partition was deleted, or a topic was recreated.
+            ConfigError: the checkpoint belongs to other topics.
+            RequestError, Unreachable: errors of the client.
         """
         cluster = self._settings.cluster()
-        begun = from_json(start)
-        topics = find_topics_left(cluster, self._settings)
-        begins, ends = self._waiting(cluster, begun, topics)
+        start_offsets = from_json(start)
+        topics = find_existing_topics(cluster, self._settings)
+        begins, ends = self._begins_and_ends(cluster, start_offsets, topics)
         self._check_ends(begins, ends)
-        self._newest = _standing(topics, ends)
+        self._latest = _topic_offsets(topics, ends)
         if self._goal is not None:
             ends = {each: min(end, self._goal.get(each, 0)) for each, end in ends.items()}
         ends = self._limited(cluster, topics, begins, ends, limit)
-        topic_offsets = _standing(topics, {each: max(ends[each], begins[each]) for each in ends})
-        return start if _is_same(begun, topic_offsets) else to_json(topic_offsets)
+        reached = {each: max(ends[each], begins[each]) for each in ends}
+        known_offsets = _topic_offsets(topics, reached)
+        return start if _is_same(start_offsets, known_offsets) else to_json(known_offsets)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """Return all that there was to read at the last look, for the query's progress."""
-        return None if self._newest is None else to_json(self._newest)
+        """Return the end offsets at the last call of latestOffset, for the query's progress."""
+        return None if self._latest is None else to_json(self._latest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the tasks of a trigger.
 
         Raises:
-            DataLoss: what a trigger is to read is gone.
-            RequestError, Unreachable: as the client.
+            DataLoss: offsets of the trigger were deleted.
+            RequestError, Unreachable: errors of the client.
         """
-        begun, target = from_json(start), from_json(end)
-        if _is_same(begun, target):
+        start_offsets, target = from_json(start), from_json(end)
+        if _is_same(start_offsets, target):
             return []
         cluster = self._settings.cluster()
-        topics = self._still_there(cluster, target)
+        topics = self._topics_of_trigger(cluster, target)
         partitions = partitions_of(topics)
-        earliest = edges(cluster, self._settings, partitions, EARLIEST)
+        earliest = log_offsets(cluster, self._settings, partitions, EARLIEST)
         ends = {(name, each): target[name].offsets[each] for name, each in partitions}
-        begins = self._begins(begun, topics, earliest)
+        begins = self._begins(start_offsets, topics, earliest)
         known = {each: begin for each, begin in begins.items() if begin != earliest[each]}
         report_loss(self._settings, losses(known, earliest, ends))
         ranges = [
@@ -179,62 +181,62 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         selection = Selection(self._columns, keys=self._settings.key_prefix)
         yield from read_task(self._settings, partition.value, selection)
 
-    def _still_there(self, cluster: Cluster, target: Offsets) -> dict[str, Topic]:
-        """What there is of a trigger that was planned, maybe long ago; report what is gone."""
+    def _topics_of_trigger(self, cluster: Cluster, target: Offsets) -> dict[str, Topic]:
+        """Return the topics of a trigger that still exist; report the others."""
         found = cluster.existing_topics(target) if target else {}
         topics = {}
         gone = []
-        for name, topic_offsets in target.items():
+        for name, known_offsets in target.items():
             now = found.get(name)
-            if now is None or _is_another(topic_offsets, now):
-                gone.append(_gone(name, topic_offsets, now))
+            if now is None or _has_other_id(known_offsets, now):
+                gone.append(_loss_text(name, known_offsets, now))
                 continue
-            missing = sorted(topic_offsets.offsets.keys() - set(now.partitions))
-            gone += [f"{name}-{each} is gone" for each in missing]
-            left = tuple(sorted(topic_offsets.offsets.keys() & set(now.partitions)))
-            topics[name] = Topic(name, topic_offsets.topic_id, left, is_internal=False)
+            missing = sorted(known_offsets.offsets.keys() - set(now.partitions))
+            gone += [f"{name}-{each} was deleted" for each in missing]
+            left = tuple(sorted(known_offsets.offsets.keys() & set(now.partitions)))
+            topics[name] = Topic(name, known_offsets.topic_id, left, is_internal=False)
         report_loss(self._settings, gone)
         return topics
 
-    def _waiting(
-        self, cluster: Cluster, begun: Offsets, topics: dict[str, Topic]
+    def _begins_and_ends(
+        self, cluster: Cluster, start_offsets: Offsets, topics: dict[str, Topic]
     ) -> tuple[dict[Partition, int], dict[Partition, int]]:
-        """Where each partition that there is goes on, and where it ends; report what is gone."""
-        if begun and not any(is_read(self._settings, name) for name in begun):
+        """Return the start and end offsets of all existing partitions; report deleted ones."""
+        if start_offsets and not any(is_read(self._settings, name) for name in start_offsets):
             raise ConfigError(
-                f"the checkpoint is of topics {', '.join(sorted(begun))}, the query reads"
+                f"the checkpoint is of topics {', '.join(sorted(start_offsets))}, the query reads"
                 f" {', '.join(sorted(topics)) or 'none that exists'}: a query of other topics needs"
                 " a checkpoint of its own"
             )
         partitions = partitions_of(topics)
-        there = set(partitions)
+        existing = set(partitions)
         gone = [
-            f"{name}-{each} is gone"
-            for name, topic_offsets in sorted(begun.items())
-            for each in sorted(topic_offsets.offsets)
-            if (name, each) not in there
+            f"{name}-{each} was deleted"
+            for name, known_offsets in sorted(start_offsets.items())
+            for each in sorted(known_offsets.offsets)
+            if (name, each) not in existing
         ]
-        again = [
-            _gone(name, begun[name], topic)
+        recreated = [
+            _loss_text(name, start_offsets[name], topic)
             for name, topic in sorted(topics.items())
-            if name in begun and _is_another(begun[name], topic)
+            if name in start_offsets and _has_other_id(start_offsets[name], topic)
         ]
-        report_loss(self._settings, [*gone, *again])
-        ends = edges(cluster, self._settings, partitions, LATEST)
+        report_loss(self._settings, [*gone, *recreated])
+        ends = log_offsets(cluster, self._settings, partitions, LATEST)
         fresh = [
             (name, each)
             for name, each in partitions
-            if name not in begun
-            or _is_another(begun[name], topics[name])
-            or each not in begun[name].offsets
+            if name not in start_offsets
+            or _has_other_id(start_offsets[name], topics[name])
+            or each not in start_offsets[name].offsets
         ]
-        earliest = edges(cluster, self._settings, fresh, EARLIEST)
-        return self._begins(begun, topics, earliest), ends
+        earliest = log_offsets(cluster, self._settings, fresh, EARLIEST)
+        return self._begins(start_offsets, topics, earliest), ends
 
     def _check_ends(self, begins: dict[Partition, int], ends: dict[Partition, int]) -> None:
-        """Report logs that end before what was read already; go on at their ends then.
+        """Report logs that end before the offsets already read, and continue at their ends.
 
-        Without the id of a topic that is how one shows that was made again.
+        A recreated topic is recognized by this if the broker has no topic ids.
         """
         short = {each: end for each, end in ends.items() if end < begins[each]}
         report_loss(
@@ -247,15 +249,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begins |= short
 
     def _begins(
-        self, begun: Offsets, topics: dict[str, Topic], earliest: dict[Partition, int]
+        self, start_offsets: Offsets, topics: dict[str, Topic], earliest: dict[Partition, int]
     ) -> dict[Partition, int]:
         begins: dict[Partition, int] = {}
         for name, each in partitions_of(topics):
-            topic_offsets = begun.get(name)
-            if topic_offsets is None or _is_another(topic_offsets, topics[name]):
+            known_offsets = start_offsets.get(name)
+            if known_offsets is None or _has_other_id(known_offsets, topics[name]):
                 begins[name, each] = earliest[name, each]
-            elif each in topic_offsets.offsets:
-                begins[name, each] = topic_offsets.offsets[each]
+            elif each in known_offsets.offsets:
+                begins[name, each] = known_offsets.offsets[each]
             else:
                 begins[name, each] = earliest[name, each]
         return begins
@@ -284,13 +286,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ends
 
     def _is_too_early(self, begins: dict[Partition, int], ends: dict[Partition, int]) -> bool:
-        """Whether minOffsetsPerTrigger has this trigger wait, for maxTriggerDelay at most."""
+        """Return whether the trigger waits for minOffsetsPerTrigger, until maxTriggerDelay."""
         minimum = self._settings.trigger_offsets_min
         if not minimum or self._goal is not None:
             return False
         now = self._clock.monotonic_ms()
         waiting = sum(max(ends[each] - begins[each], 0) for each in ends)
-        # As in Spark's source, the first trigger of a start waits for nothing.
+        # As in Spark's source, the first trigger after a start does not wait.
         is_due = (
             self._last_trigger_ms is None
             or now - self._last_trigger_ms >= self._settings.trigger_delay_ms
@@ -301,31 +303,30 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return False
 
 
-def _standing(topics: dict[str, Topic], offsets: dict[Partition, int]) -> Offsets:
+def _topic_offsets(topics: dict[str, Topic], offsets: dict[Partition, int]) -> Offsets:
     return {
         name: TopicOffsets(topic.topic_id, {each: offsets[name, each] for each in topic.partitions})
         for name, topic in topics.items()
     }
 
 
-def _gone(name: str, topic_offsets: TopicOffsets, now: Topic | None) -> str:
+def _loss_text(name: str, known_offsets: TopicOffsets, now: Topic | None) -> str:
     if now is None:
         return f"topic {name} was deleted"
     return (
-        f"topic {name} was deleted and made again: its id was {topic_offsets.topic_id}, now it is"
+        f"topic {name} was deleted and recreated: its id was {known_offsets.topic_id}, now it is"
         f" {now.topic_id}"
     )
 
 
-def _is_another(topic_offsets: TopicOffsets, topic: Topic) -> bool:
-    """Whether a topic has another id; Spark's own offsets, and old brokers, have none."""
-    return (
-        bool(topic_offsets.topic_id and topic.topic_id) and topic_offsets.topic_id != topic.topic_id
-    )
+def _has_other_id(known_offsets: TopicOffsets, topic: Topic) -> bool:
+    """Return whether a topic has another id; Spark's own offsets and old brokers have no ids."""
+    known_id = known_offsets.topic_id
+    return bool(known_id and topic.topic_id) and known_id != topic.topic_id
 
 
 def _is_same(one: Offsets, other: Offsets) -> bool:
-    """Whether nothing lies between two places; an id that one of them lacks makes none."""
+    """Return whether offsets are equal; a missing id in the first one is ignored."""
     return one.keys() == other.keys() and all(
         one[name].offsets == other[name].offsets
         and (one[name].topic_id == other[name].topic_id or not one[name].topic_id)
@@ -341,7 +342,7 @@ def _bytes_per_offset(
     begin: int,
     end: int,
 ) -> float:
-    """What the next records take in the log: of a look at their first batches."""
+    """Return the size of the next records in the log, measured at their first batches."""
     if end <= begin:
         return 0
     part = Range(key[0], topics[key[0]].topic_id, key[1], begin, end)

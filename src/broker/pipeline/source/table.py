@@ -1,10 +1,10 @@
 """Tables of Spark's catalog: CREATE TABLE … USING polylog OPTIONS (…).
 
-Spark asks a Python source for the columns of a new table once, and hands over the options among
-properties of its own: `provider`, `owner`, what stands in TBLPROPERTIES, and every option a second
-time with `option.` before its name. A later SELECT or INSERT gets the columns from the catalog, and
-no option but those of its own WITH (…). So the options are kept with the columns, as metadata of
-the first.
+Spark asks a Python source for the columns of a new table once. It passes the options among
+properties of its own: `provider`, `owner`, TBLPROPERTIES, and every option a second time with the
+prefix `option.`. A later SELECT or INSERT gets the columns from the catalog, and only the options
+of its own WITH (…). Therefore the options are stored with the columns, as metadata of the first
+one.
 
 Source: Spark's TableCatalog, CatalogV2Util.convertTableProperties; PythonDataSourceV2.
 """
@@ -28,9 +28,9 @@ from pyspark.sql.types import (
 _PREFIX: Final = "option."
 _PROVIDER: Final = "provider"
 _METADATA: Final = "polylog.options"
-# What says where rows are: a program that names it means no table.
-_PLACES: Final = frozenset({"kafka.bootstrap.servers", "segments"})
-# By the names in schema.py: where Spark asks there is no JVM to read them.
+# Options with the location of rows: a program that gives one does not refer to a table.
+_LOCATION_OPTIONS: Final = frozenset({"kafka.bootstrap.servers", "segments"})
+# By the type names in schema.py: the process that is asked has no JVM to parse them.
 _TYPES: Final[dict[str, DataType]] = {
     "array<struct<key:string,value:binary>>": ArrayType(
         StructType([StructField("key", StringType()), StructField("value", BinaryType())])
@@ -44,7 +44,7 @@ _TYPES: Final[dict[str, DataType]] = {
 
 
 def options_of_new(given: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the options of a table that is being made; None: what is given is of no table."""
+    """Return the options of a table that is being created; None: they belong to no table."""
     if _PROVIDER not in {each.lower() for each in given}:
         return None
     return {
@@ -55,26 +55,26 @@ def options_of_new(given: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def with_options(ddl: str, options: Mapping[str, str]) -> StructType:
-    """Return the columns of a new table, with the options that it is made with."""
+    """Return the columns of a new table with its options as metadata."""
     fields = [each.split(" ", 1) for each in ddl.split(", ")]
     schema = StructType([StructField(name, _TYPES[kind]) for name, kind in fields])
     schema.fields[0].metadata[_METADATA] = json.dumps(dict(options), sort_keys=True)
     return schema
 
 
-def is_place(given: Mapping[str, str]) -> bool:
-    """Whether options say where rows are; those of a table come later, with its columns."""
-    return not _PLACES.isdisjoint(each.lower() for each in given)
+def has_location(given: Mapping[str, str]) -> bool:
+    """Return whether options have the location of rows; those of a table come with its columns."""
+    return not _LOCATION_OPTIONS.isdisjoint(each.lower() for each in given)
 
 
 def options_of(schema: StructType, given: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the options of the table that a reader or writer is for; None: it is for none.
+    """Return the options of the table of a reader or writer; None: it has no table.
 
     Args:
-        schema: the columns that Spark hands over.
-        given: the options besides; they go before the table's.
+        schema: the columns passed by Spark.
+        given: other options; they take precedence over the table's.
     """
-    if is_place(given):
+    if has_location(given):
         return None
     for each in schema.fields:
         kept = each.metadata.get(_METADATA)

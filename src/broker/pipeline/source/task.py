@@ -1,4 +1,4 @@
-"""What a task of Spark does: ranges of offsets, as Arrow batches."""
+"""Reads the ranges of offsets of a Spark task as Arrow batches."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +11,7 @@ from broker.model.errors import ErrorCode, RequestError
 from broker.pipeline.decoding import Decoder, Selection
 from broker.pipeline.source.planning import Task
 from broker.pipeline.source.settings import Settings
-from broker.pipeline.source.topics import edges, report_loss
+from broker.pipeline.source.topics import log_offsets, report_loss
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,11 +26,12 @@ _LOST = frozenset(
 
 
 def read_task(settings: Settings, task: Task, selection: Selection) -> Iterator["pa.RecordBatch"]:
-    """Yield the records of all ranges; Spark hands on each batch while the next chunk comes.
+    """Yield the records of all ranges; the next chunk is fetched while Spark uses a batch.
 
     Raises:
-        DataLoss: records of the range are gone, and failOnDataLoss is true.
-        RequestError, Unreachable, PeerError: the broker refuses, is gone, or speaks nonsense.
+        DataLoss: records of the range were deleted, and failOnDataLoss is true.
+        RequestError, Unreachable, PeerError: an error, no answer, or an invalid answer of the
+            broker.
         CodecError: the batches are damaged.
     """
     cluster = settings.cluster()
@@ -45,33 +46,33 @@ def _read_range(
     position = part.start
     while position < part.end:
         try:
-            for chunk in _one_ahead(cluster, settings, part._replace(start=position)):
+            for chunk in _prefetched(cluster, settings, part._replace(start=position)):
                 yield from decoder.batches(chunk.data, position, part.end, chunk.aborted)
                 position = chunk.next_offset
         except RequestError as error:
             if error.code not in _LOST:
                 raise
             report_loss(settings, [f"{part.topic}-{part.partition} at offset {position}: {error}"])
-            position = _next_there(cluster, settings, part, position)
+            position = _next_existing(cluster, settings, part, position)
         else:
             return
 
 
-def _next_there(cluster: Cluster, settings: Settings, part: Range, position: int) -> int:
-    """Where to go on behind what was lost: at the end of the range, when nothing of it is left."""
+def _next_existing(cluster: Cluster, settings: Settings, part: Range, position: int) -> int:
+    """Return the offset after the lost records; the end of the range if none of it is left."""
     topic = cluster.existing_topics([part.topic]).get(part.topic)
     if topic is None or (part.topic_id and topic.topic_id != part.topic_id):
         return part.end
     key = part.topic, part.partition
-    earliest = edges(cluster, settings, [key], EARLIEST)[key]
-    latest = edges(cluster, settings, [key], LATEST)[key]
+    earliest = log_offsets(cluster, settings, [key], EARLIEST)[key]
+    latest = log_offsets(cluster, settings, [key], LATEST)[key]
     return earliest if position < earliest < min(latest, part.end) else part.end
 
 
-def _one_ahead(cluster: Cluster, settings: Settings, part: Range) -> Iterator[Chunk]:
-    """Yield the chunks of a range, the next one on its way while the caller looks at one.
+def _prefetched(cluster: Cluster, settings: Settings, part: Range) -> Iterator[Chunk]:
+    """Yield the chunks of a range; the next one is fetched while the caller uses one.
 
-    The thread waits for no longer than the client does. A range of one chunk needs none.
+    The thread waits no longer than the client does. A range of one chunk needs no thread.
     """
     chunks = fetch(
         cluster, part, is_committed=settings.is_committed, bytes_max=settings.chunk_bytes

@@ -1,4 +1,4 @@
-"""What the broker says of the topics of a read: which there are, where they begin and end."""
+"""The topics of a read and their offsets, from the broker."""
 
 import logging
 import re
@@ -14,26 +14,27 @@ _log = logging.getLogger("broker.pipeline")
 
 
 class DataLoss(ConfigError):  # noqa: N818 - what happened, like the rest of the tree
-    """What a query was to read is not there any more, and it is not to go on without."""
+    """Records of a query were deleted, and failOnDataLoss is true."""
 
 
 def report_loss(settings: Settings, what: Collection[str]) -> None:
-    """Fail or log, as failOnDataLoss says."""
+    """Raise DataLoss or log a warning, depending on failOnDataLoss."""
     if not what:
         return
     text = "; ".join(what)
     if settings.fails_on_data_loss:
         raise DataLoss(
-            f"{text}. With the option failOnDataLoss=false a query goes on with what is there"
+            f"{text}. With the option failOnDataLoss=false a query continues with the"
+            " existing records"
         )
     _log.warning("data may be lost: %s", text)
 
 
 def find_topics(cluster: Cluster, settings: Settings) -> dict[str, Topic]:
-    """Return the topics that a read names, or in whose names its pattern is found: maybe none.
+    """Return the topics that a read names, or that match its pattern (there may be none).
 
     Raises:
-        RequestError: UNKNOWN_TOPIC_OR_PARTITION, one that is named does not exist.
+        RequestError: UNKNOWN_TOPIC_OR_PARTITION: a named topic does not exist.
         ConfigError: an assigned partition does not exist.
         Unreachable: no broker answers.
     """
@@ -47,8 +48,8 @@ def find_topics(cluster: Cluster, settings: Settings) -> dict[str, Topic]:
     return cluster.topics(settings.topics or ())
 
 
-def find_topics_left(cluster: Cluster, settings: Settings) -> dict[str, Topic]:
-    """Return those of the topics of a stream that there are by now: one may have been deleted."""
+def find_existing_topics(cluster: Cluster, settings: Settings) -> dict[str, Topic]:
+    """Return the topics of a stream that exist now; others may have been deleted."""
     if settings.pattern is not None:
         return _matching(cluster, settings.pattern)
     found = cluster.existing_topics(settings.assignment or settings.topics or ())
@@ -64,12 +65,12 @@ def _matching(cluster: Cluster, pattern: re.Pattern[str]) -> dict[str, Topic]:
 
 
 def named_topics(settings: Settings) -> set[str]:
-    """Return the topics that a read names; none where it has a pattern."""
+    """Return the topics that a read names; empty if it has a pattern."""
     return set(settings.assignment or settings.topics or ())
 
 
 def is_read(settings: Settings, topic: str) -> bool:
-    """Whether a read is of a topic, be it there or not."""
+    """Return whether a read includes a topic, existing or not."""
     if settings.pattern is not None:
         return settings.pattern.search(topic) is not None
     return topic in named_topics(settings)
@@ -90,14 +91,14 @@ def _assigned(cluster: Cluster, found: dict[str, Topic], settings: Settings) -> 
 
 
 def partitions_of(topics: dict[str, Topic]) -> list[Partition]:
-    """Return every partition of some topics."""
+    """Return all partitions of topics."""
     return [(name, each) for name, topic in topics.items() for each in topic.partitions]
 
 
-def edges(
+def log_offsets(
     cluster: Cluster, settings: Settings, partitions: Iterable[Partition], edge: int
 ) -> dict[Partition, int]:
-    """Return the EARLIEST or LATEST offset of partitions; LATEST is what may be read up to."""
+    """Return the EARLIEST or LATEST offset of partitions; LATEST depends on the isolation level."""
     found = list_offsets(
         cluster, dict.fromkeys(partitions, edge), is_committed=settings.is_committed
     )
@@ -112,16 +113,16 @@ def resolve(
     *,
     is_start: bool,
 ) -> dict[Partition, int]:
-    """Return the offset that a bound means in each partition.
+    """Return the offset of a bound in each partition.
 
-    A time that is younger than every record means the end; at the start that is an error unless
-    startingOffsetsByTimestampStrategy says otherwise.
+    A timestamp after all records means the end; as a start it is an error unless
+    startingOffsetsByTimestampStrategy is latest.
 
     Raises:
         ConfigError: partitions that a bound does not name or that do not exist, or such a start.
     """
     if bound.everywhere is not None:
-        return edges(cluster, settings, partitions, bound.everywhere)
+        return log_offsets(cluster, settings, partitions, bound.everywhere)
     if bound.time is not None:
         return _by_time(cluster, settings, dict.fromkeys(partitions, bound.time), is_start=is_start)
     given = bound.offsets if bound.times is None else bound.times
@@ -132,7 +133,7 @@ def resolve(
     resolved = dict(given)
     for edge in (EARLIEST, LATEST):
         there = [each for each, offset in given.items() if offset == edge]
-        resolved |= edges(cluster, settings, there, edge)
+        resolved |= log_offsets(cluster, settings, there, edge)
     return resolved
 
 
@@ -144,7 +145,7 @@ def _check_named(
         which = "starting" if is_start else "ending"
         raise ConfigError(
             f"{which} offsets: expected one for each partition that is read;"
-            f" missing: {_words(missing)}; not read: {_words(extra)}"
+            f" missing: {_names(missing)}; not read: {_names(extra)}"
         )
 
 
@@ -155,12 +156,12 @@ def _by_time(
     late = [each for each, at in found.items() if at.offset < 0]
     if late and is_start and settings.is_late_start_an_error:
         raise ConfigError(
-            f"no record of {_words(late)} is as young as the starting timestamp: with the option"
+            f"{_names(late)}: no record has the starting timestamp or a later one: with the option"
             " startingOffsetsByTimestampStrategy=latest a read begins at the end there"
         )
     resolved = {each: at.offset for each, at in found.items()}
-    return resolved | edges(cluster, settings, late, LATEST)
+    return resolved | log_offsets(cluster, settings, late, LATEST)
 
 
-def _words(partitions: Iterable[Partition]) -> str:
+def _names(partitions: Iterable[Partition]) -> str:
     return ", ".join(f"{topic}-{each}" for topic, each in sorted(partitions)) or "none"

@@ -1,20 +1,20 @@
-"""What of a library's errors is a verdict on the bytes."""
+"""Errors of the compression libraries."""
 
 import pytest
 
-from broker.codec.compression.libraries import verdict
+from broker.codec.compression.libraries import input_error
 
 
 class PanicException(BaseException):
     """What a panic of Rust code arrives as."""
 
 
-def test_an_error_and_a_panic_are_verdicts_on_the_bytes() -> None:
-    assert verdict(ValueError("wrong")) == "wrong"
-    assert verdict(PanicException("index out of bounds")) == "index out of bounds"
+def test_an_error_and_a_panic_are_errors_of_the_input() -> None:
+    assert input_error(ValueError("wrong")) == "wrong"
+    assert input_error(PanicException("index out of bounds")) == "index out of bounds"
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(), MemoryError()])
 def test_what_is_not_about_the_bytes_goes_on(error: BaseException) -> None:
     with pytest.raises(type(error)):
-        verdict(error)
+        input_error(error)

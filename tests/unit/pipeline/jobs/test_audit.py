@@ -109,7 +109,7 @@ def test_a_flipped_byte_of_a_record_is_a_crc_error(tmp_path: Path) -> None:
 
     assert not report.is_well
     assert [each["crc_errors"] for each in rows(report)] == [0, 1, 0]
-    assert "1 batches whose CRC does not fit" in report.problems[0]
+    assert "1 batches with a wrong CRC" in report.problems[0]
 
 
 def test_a_segment_that_was_cut_lacks_offsets(tmp_path: Path) -> None:

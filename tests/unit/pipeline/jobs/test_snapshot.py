@@ -160,7 +160,7 @@ def test_a_folder_that_never_stays_as_it_is_ends_the_snapshot(
     monkeypatch.setattr(snapshot, "SNAPSHOT_TRIES", 3)
     (data_dir / "topic-0" / "00000000000000000000.swap").touch()
 
-    with pytest.raises(SnapshotFailed, match="a compaction is under way, after 3 tries"):
+    with pytest.raises(SnapshotFailed, match="a compaction is running, after 3 tries"):
         take(data_dir)
 
     assert not (data_dir.parent / "snapshot").exists()

@@ -98,7 +98,7 @@ def test_topics_are_chosen_by_name(tmp_path: Path) -> None:
 def test_a_folder_that_has_no_log_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
 
-    with pytest.raises(ConfigError, match="name a snapshot or a"):
+    with pytest.raises(ConfigError, match="give a snapshot or a"):
         planning.stored_partitions(tmp_path / name, every)
 
 
@@ -172,7 +172,7 @@ def test_a_damaged_index_of_aborted_transactions_is_told_with_its_place(tmp_path
     last = segment_files(partition.folder)[-1]
     last.with_suffix(".txnindex").write_bytes(struct.pack(">hqqqq", 0, 7, 5, 4, 6))
 
-    with pytest.raises(Corrupt, match="txnindex: no aborted transaction"):
+    with pytest.raises(Corrupt, match="txnindex: not an aborted transaction"):
         pieces(partition, PIECE, is_committed=True)
 
 

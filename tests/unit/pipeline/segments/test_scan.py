@@ -10,7 +10,7 @@ from broker import codec, segments
 from broker.codec import control_records
 from broker.pipeline.decoding import Decoder, Selection
 from broker.pipeline.segments import scan
-from broker.pipeline.segments.scan import Aborted, Damage, Wanted
+from broker.pipeline.segments.scan import Aborted, Damage, ScanRange
 from tests.batches import batch_of, header
 from tests.native_log import placed
 from tests.segment_files import batches_of, segment_files, stored, write, write_ascending
@@ -35,7 +35,7 @@ def read(
     decoder = Decoder("topic", 0, Selection(COLUMNS))
     with segments.open(folder) as log:
         ends = None if may_have_gaps else tuple(pairwise((*log.base_offsets, end)))
-        wanted = Wanted(start, end, aborted, ends)
+        wanted = ScanRange(start, end, aborted, ends)
         for chunk in scan.chunks(log, wanted, chunk_bytes):
             if isinstance(chunk, Damage):
                 damages.append(chunk)
@@ -343,7 +343,7 @@ def test_uncommitted_records_are_read_when_they_are_wanted(tmp_path: Path) -> No
 def test_headers_count_what_is_read(
     tmp_path: Path, chunk_bytes: int, aborted: tuple[Aborted, ...] | None, count: int
 ) -> None:
-    wanted = Wanted(0, 9, aborted)
+    wanted = ScanRange(0, 9, aborted)
     with segments.open(write_transactions(tmp_path)) as log:
         counts = [
             scan.count_by_headers(each, wanted)
@@ -355,7 +355,7 @@ def test_headers_count_what_is_read(
 
 
 def test_headers_do_not_tell_where_a_range_ends_inside_of_a_batch(tmp_path: Path) -> None:
-    wanted = Wanted(1, 9)
+    wanted = ScanRange(1, 9)
     with segments.open(write_transactions(tmp_path)) as log:
         first = next(scan.chunks(log, wanted, 10_000))
         assert not isinstance(first, Damage)

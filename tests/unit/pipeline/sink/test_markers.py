@@ -57,7 +57,7 @@ def test_a_batch_is_begun_when_its_plan_is_there() -> None:
     "other", [BATCH._replace(tasks=3), BATCH._replace(plan="bb"), BATCH._replace(tasks=None)]
 )
 def test_a_batch_that_is_planned_otherwise_than_it_was_begun_is_refused(other: Batch) -> None:
-    with pytest.raises(MarkerMismatch, match=r"was begun with .*local\[N\], spark.master"):
+    with pytest.raises(MarkerMismatch, match=r"was started with .*local\[N\], spark.master"):
         log_of(planned(other)).is_begun(BATCH)
 
 
@@ -123,5 +123,5 @@ def test_other_queries_in_the_same_partition_are_passed_over() -> None:
     [(b"clicks", b"{}"), (b'["q"]', b"7"), (b'["q"]', b'{"version": 2}'), (None, b""), (b"7", b"")],
 )
 def test_a_topic_with_other_records_is_refused(record: tuple[bytes | None, bytes]) -> None:
-    with pytest.raises(MarkerMismatch, match="a topic of its own"):
+    with pytest.raises(MarkerMismatch, match="use a topic only for markers"):
         log_of(*codec.encode([record]))

@@ -58,6 +58,6 @@ def test_what_is_missing_or_unknown_is_named(given: dict[str, str]) -> None:
 
     with pytest.raises(
         ConfigError,
-        match=r"did you mean topic|kafka\.bootstrap\.servers: expected HOST:PORT, there are no",
+        match=r"did you mean topic|kafka\.bootstrap\.servers: expected HOST:PORT, but there are no",
     ):
         SinkOptions.of(needed | given, is_stream=False)

@@ -1,7 +1,7 @@
 """How fast a task may write."""
 
 from broker.model.clock import ManualClock
-from broker.pipeline.sink.task import Pace
+from broker.pipeline.sink.task import RateLimiter
 
 
 def test_a_task_waits_until_the_rows_before_have_had_their_time() -> None:
@@ -12,7 +12,7 @@ def test_a_task_waits_until_the_rows_before_have_had_their_time() -> None:
         slept.append(seconds)
         clock.advance(round(seconds * 1000))
 
-    pace = Pace(1_000, clock, sleep)
+    pace = RateLimiter(1_000, clock, sleep)
     pace.spend(500)
     pace.spend(500)
     clock.advance(2_000)
@@ -25,6 +25,6 @@ def test_a_task_without_a_limit_never_waits() -> None:
     def sleep(_: float) -> None:
         raise AssertionError("waits")
 
-    pace = Pace(None, ManualClock(), sleep)
+    pace = RateLimiter(None, ManualClock(), sleep)
     pace.spend(1 << 40)
     pace.spend(1)

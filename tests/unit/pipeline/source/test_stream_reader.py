@@ -36,7 +36,7 @@ class Topic:
     def __init__(self) -> None:
         self.topic_id = ID
         self.exists = True
-        self.edges = {0: (0, 100), 1: (0, 300)}
+        self.log_offsets = {0: (0, 100), 1: (0, 300)}
         self.broker: ScriptedBroker
         self.clock = ManualClock()
 
@@ -44,13 +44,13 @@ class Topic:
         if api == "Metadata":
             topics = {"t": self.topic_id} if self.exists else {"t": ""}
             error = 0 if self.exists else 3
-            return metadata_of(self.broker.address, topics, len(self.edges), error)
+            return metadata_of(self.broker.address, topics, len(self.log_offsets), error)
         if api == "Fetch":
             return self._fetched(body)
         parts = [
             {
                 "partition_index": each["partition_index"],
-                "offset": self.edges[each["partition_index"]][each["timestamp"] == -1],
+                "offset": self.log_offsets[each["partition_index"]][each["timestamp"] == -1],
             }
             for each in body["topics"][0]["partitions"]
         ]
@@ -158,21 +158,21 @@ def test_few_records_wait_for_more_and_no_longer_than_the_delay(topic: Topic) ->
     end = reader.latestOffset(at(p0=0, p1=0), limit)
     assert end == at(p0=100, p1=300)
 
-    topic.edges[0] = (0, 149)
+    topic.log_offsets[0] = (0, 149)
     assert reader.latestOffset(end, limit) is end
     topic.clock.advance(59_999)
     assert reader.latestOffset(end, limit) is end
     topic.clock.advance(1)
     later = reader.latestOffset(end, limit)
     assert later == at(p0=149, p1=300)
-    topic.edges[0] = (0, 199)
+    topic.log_offsets[0] = (0, 199)
     assert reader.latestOffset(later, limit) == at(p0=199, p1=300)
 
 
 def test_available_now_ends_with_what_there_was_then(topic: Topic) -> None:
     reader = topic.reader(maxOffsetsPerTrigger="200", minOffsetsPerTrigger="150")
     reader.prepareForTriggerAvailableNow()
-    topic.edges = {0: (0, 500), 1: (0, 500), 2: (0, 500)}
+    topic.log_offsets = {0: (0, 500), 1: (0, 500), 2: (0, 500)}
     limit = reader.getDefaultReadLimit()
 
     middle = reader.latestOffset(at(p0=0, p1=0), limit)
@@ -184,7 +184,7 @@ def test_available_now_ends_with_what_there_was_then(topic: Topic) -> None:
 
 def test_a_partition_that_appears_is_read_from_its_beginning(topic: Topic) -> None:
     reader = topic.reader()
-    topic.edges[2] = (40, 50)
+    topic.log_offsets[2] = (40, 50)
     end = reader.latestOffset(at(p0=100, p1=300), ALL)
 
     assert end == at(p0=100, p1=300, p2=50)
@@ -197,7 +197,7 @@ def test_a_topic_that_was_made_again_is_a_loss_or_is_read_from_its_beginning(
     topic.topic_id = OTHER_ID
     start = at(p0=90, p1=20)
 
-    with pytest.raises(DataLoss, match=f"made again: its id was {ID}, now it is {OTHER_ID}"):
+    with pytest.raises(DataLoss, match=f"recreated: its id was {ID}, now it is {OTHER_ID}"):
         topic.reader().latestOffset(start, ALL)
     reader = topic.reader(failOnDataLoss="false")
     end = reader.latestOffset(start, ALL)
@@ -218,7 +218,7 @@ def test_a_log_that_ends_before_what_was_read_is_a_loss(
 
 
 def test_what_retention_took_is_a_loss_or_is_passed_over(topic: Topic) -> None:
-    topic.edges[0] = (50, 100)
+    topic.log_offsets[0] = (50, 100)
     start, end = at(p0=10, p1=300), at(p0=100, p1=300)
 
     with pytest.raises(DataLoss, match="t-0: expected offset 10, there are 50 to 100"):
@@ -227,10 +227,10 @@ def test_what_retention_took_is_a_loss_or_is_passed_over(topic: Topic) -> None:
 
 
 def test_a_partition_that_is_gone_is_a_loss_or_is_forgotten(topic: Topic) -> None:
-    del topic.edges[1]
+    del topic.log_offsets[1]
     start = at(p0=10, p1=300)
 
-    with pytest.raises(DataLoss, match="t-1 is gone"):
+    with pytest.raises(DataLoss, match="t-1 was deleted"):
         topic.reader().latestOffset(start, ALL)
     assert topic.reader(failOnDataLoss="false").latestOffset(start, ALL) == at(p0=100)
 
@@ -275,12 +275,12 @@ def test_a_planned_batch_of_a_topic_that_was_made_again_or_has_fewer_partitions(
 ) -> None:
     start, end = at(p0=10, p1=20), at(p0=100, p1=300)
 
-    del topic.edges[1]
-    with pytest.raises(DataLoss, match="t-1 is gone"):
+    del topic.log_offsets[1]
+    with pytest.raises(DataLoss, match="t-1 was deleted"):
         topic.reader().partitions(start, end)
     assert ranges(topic.reader(**LENIENT), start, end) == [(0, 10, 100)]
     topic.topic_id = OTHER_ID
-    with pytest.raises(DataLoss, match="made again"):
+    with pytest.raises(DataLoss, match="recreated"):
         topic.reader().partitions(start, end)
     assert ranges(topic.reader(**LENIENT), start, end) == []
 
@@ -313,7 +313,8 @@ def test_what_is_said_of_a_topic_that_was_deleted_is_not_about_checkpoints_or_re
 ) -> None:
     topic.exists = False
 
-    with pytest.raises(DataLoss, match=r"t-0 is gone; t-1 is gone\. With the option") as raised:
+    losses = r"t-0 was deleted; t-1 was deleted\. With the option"
+    with pytest.raises(DataLoss, match=losses) as raised:
         topic.reader().latestOffset(at(p0=10, p1=20), ALL)
     assert "checkpoint" not in str(raised.value)
     assert "etention" not in str(raised.value)
