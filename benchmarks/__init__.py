@@ -1,1 +1,1 @@
-"""What `make bench` runs. Nothing here is installed."""
+"""The benchmarks of `make bench` and `make bench-...`. They are not installed."""

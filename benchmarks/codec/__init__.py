@@ -1,1 +1,1 @@
-"""What the codec costs beside its peers: pytest benchmarks/codec -o python_files='bench_*.py'."""
+"""The codec compared with other libraries: pytest benchmarks/codec -o python_files='bench_*.py'."""

@@ -1,7 +1,7 @@
-"""Bytes as arrays of JSON numbers, RustLog's JSON dialect, beside the standard library's json.
+"""Bytes as arrays of JSON numbers (the JSON form of RustLog), compared with the module json.
 
-A group is one row of the table: the same text for everyone in it. `megabytes_per_second`, of text,
-of the fastest round, stands under extra_info in the JSON report.
+A group is one row of the table: all of its members process the same text. The JSON report has
+`megabytes_per_second` of text in the fastest round under extra_info.
 """
 
 import json
@@ -15,9 +15,9 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from broker._native.wire.byte_arrays import JsonRecords, byte_array
 from broker.model.limits import RUSTLOG_BYTES_PER_STEP, RUSTLOG_ENVELOPE_BYTES_MAX
 
-RECORD_BYTES, RECORDS = 1_000, 1_000  # some 3.6 MB of text
+RECORD_BYTES, RECORDS = 1_000, 1_000  # about 3.6 MB of text
 SOME = random.Random(6)
-# No two records are alike: a processor learns a thousand numbers by heart.
+# All records differ, because branch predictors learn a short repeated input.
 VALUES = {
     "noise": SOME.randbytes(RECORD_BYTES * RECORDS),
     "letters": bytes(SOME.choices(b"    abcdefghijklmnopqrstuvwxyz", k=RECORD_BYTES * RECORDS)),
@@ -25,24 +25,24 @@ VALUES = {
 
 
 def records_of(data: bytes) -> list[bytes]:
-    """Return bytes as records."""
+    """Split bytes into records."""
     return [data[start : start + RECORD_BYTES] for start in range(0, len(data), RECORD_BYTES)]
 
 
 def run_of(records: Iterable[Sequence[int]]) -> bytes:
-    """Return records as the binary dialect has them."""
+    """Return records in RustLog's binary form."""
     return b"".join(struct.pack(">I", len(each)) + bytes(each) for each in records)
 
 
 def request(data: bytes) -> bytes:
-    """Return a Produce as clients write it, without a space."""
+    """Return a Produce request as JSON without white space, as clients write it."""
     records = [list(each) for each in records_of(data)]
     fields = {"topic": "topic", "partition": 0, "records": records}
     return json.dumps({"Produce": fields}, separators=(",", ":")).encode()
 
 
 def read(text: bytes) -> bytes:
-    """Take the records out, in steps as the broker does."""
+    """Read the records in steps, as the broker does."""
     records = JsonRecords(text, RUSTLOG_ENVELOPE_BYTES_MAX)
     while not records.step(RUSTLOG_BYTES_PER_STEP):
         pass
@@ -66,7 +66,7 @@ def write_with_json(data: bytes) -> bytes:
 def test_read(
     benchmark: BenchmarkFixture, peer: str, read_records: Callable[[bytes], bytes], value: str
 ) -> None:
-    """A request to the records in it; the goal is 200 MB/s."""
+    """Read the records of a request; the goal is 200 MB/s."""
     benchmark.group, benchmark.name = f"read JSON byte arrays, {value}", peer
     text = request(VALUES[value])
 
@@ -83,7 +83,7 @@ def test_read(
 def test_write(
     benchmark: BenchmarkFixture, peer: str, write: Callable[[bytes], bytes], value: str
 ) -> None:
-    """A record to its text."""
+    """Write a record as text."""
     benchmark.group, benchmark.name = f"write a JSON byte array, {value}", peer
 
     text = benchmark(write, VALUES[value])
@@ -93,7 +93,7 @@ def test_write(
 
 
 def note_rate(benchmark: BenchmarkFixture, size: int) -> None:
-    """Keep how much text the fastest round took a second, which others disturbed least."""
+    """Note the text per second of the fastest round, which was disturbed least."""
     stats = benchmark.stats
     assert stats is not None
     benchmark.extra_info["megabytes_per_second"] = size / float(stats.stats.min) / 1e6

@@ -1,7 +1,7 @@
-"""Checksums and hashes, called from Python, beside what PyPI and the standard library have.
+"""Checksums and hashes from Python, compared with packages of PyPI and the standard library.
 
-A group is one row of the table: the same bytes for everyone in it. `ns_per_row` or
-`gigabytes_per_second`, of the fastest round, stand under extra_info in the JSON report.
+A group is one row of the table: all of its members process the same bytes. The JSON report has
+`ns_per_row` or `gigabytes_per_second` of the fastest round under extra_info.
 """
 
 import random
@@ -25,7 +25,7 @@ SIZES = {"1 KB": 1 << 10, "16 KB": 1 << 14, "1 MB": 1 << 20}
 PARTITIONS = 12
 ROWS = 10_000
 VALUE_SIZES = {"16 B": 16, "100 B": 100, "1 KB": 1024}
-SECONDS_A_ROUND = {"kafka-python", "aiokafka"}  # at 1 KB, where they only cost time
+SECONDS_A_ROUND = {"kafka-python", "aiokafka"}  # at 1 KB; skipped there
 
 CHECKSUMS: list[tuple[str, str, Callable[[bytes], int]]] = [
     ("crc32c", "google-crc32c", google_crc32c.value),
@@ -42,7 +42,7 @@ CHECKSUMS: list[tuple[str, str, Callable[[bytes], int]]] = [
 def test_checksum(
     benchmark: BenchmarkFixture, row: str, peer: str, checksum: Callable[[bytes], int], size: str
 ) -> None:
-    """A checksum of one bytes object."""
+    """Compute the checksum of one bytes object."""
     data = NOISE[: SIZES[size]]
     benchmark.group = f"{row}, {size}"
     benchmark.name = peer
@@ -53,40 +53,40 @@ def test_checksum(
 
 
 def values_of(size: int) -> list[bytes]:
-    """Return as many values as a column has rows."""
+    """Return the values of a column."""
     noise = random.Random(5)
     return [noise.randbytes(size) for _ in range(ROWS)]
 
 
 def spans_of(values: list[bytes]) -> Spans:
-    """Return values side by side in one buffer."""
+    """Return values as spans over one buffer."""
     size = len(values[0])
     starts = array("i", range(0, size * len(values), size))
     return Spans(b"".join(values), starts, array("i", [size]) * len(values))
 
 
 def arrow_of(values: list[bytes]) -> Any:  # noqa: ANN401 - pyarrow has no types
-    """Return values as a data frame has them."""
+    """Return values as an Arrow array."""
     return pa.array(values, pa.binary())
 
 
 def whole(values: list[bytes]) -> list[bytes]:
-    """Return values as they are."""
+    """Return values unchanged."""
     return values
 
 
 def xxhash_each(values: list[bytes]) -> list[int]:
-    """Hash one value at a time, as the package can."""
+    """Hash one value at a time, since the package has no other function."""
     return [xxhash.xxh3_64_intdigest(value) for value in values]
 
 
 def partition_with(murmur2: Callable[[bytes], int]) -> Callable[[list[bytes]], list[int]]:
-    """Choose a partition for one key at a time, as clients in Python do."""
+    """Return a function that computes the partition of one key at a time, as Python clients do."""
     return lambda keys: [(murmur2(key) & 0x7FFFFFFF) % PARTITIONS for key in keys]
 
 
 def partition_each(keys: Any) -> Any:  # noqa: ANN401 - any column in, a Column out
-    """Choose partitions for a whole column."""
+    """Compute the partitions of a whole column."""
     return partition_column(keys, PARTITIONS)
 
 
@@ -115,7 +115,7 @@ def test_column(
     hashed: Callable[[Any], Any],
     size: str,
 ) -> None:
-    """A hash of every row of a column."""
+    """Hash every row of a column."""
     if peer in SECONDS_A_ROUND and size == "1 KB":
         pytest.skip("seconds a round")
     column = form(values_of(VALUE_SIZES[size]))
@@ -128,7 +128,7 @@ def test_column(
 
 
 def fastest(benchmark: BenchmarkFixture) -> float:
-    """Return the seconds of the fastest round, which other programs disturbed least."""
+    """Return the seconds of the fastest round, which was disturbed least."""
     stats = benchmark.stats
     assert stats is not None
     return float(stats.stats.min)

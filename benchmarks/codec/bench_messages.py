@@ -1,7 +1,8 @@
-"""Whole messages to dictionaries and back, beside kio (reads in Rust) and kafka-python 3.
+"""Decoding and encoding of whole messages, compared with kio (reads in Rust) and kafka-python 3.
 
-A group is one row of the table: the same bytes for everyone in it. Times are of the processor, and
-the garbage collector runs as it does for users: thousands of fresh objects are what it looks for.
+A group is one row of the table: all of its members process the same bytes. Times are processor
+time. The garbage collector is enabled, since its cost for thousands of new objects is part of a
+decode.
 """
 
 import io
@@ -90,7 +91,7 @@ OFFSET_COMMIT: Fields = {
 
 
 class Row(NamedTuple):
-    """A message, and what the peers call it."""
+    """A message, and its classes in the other libraries."""
 
     name: str
     message: Message
@@ -131,7 +132,7 @@ every_peer = pytest.mark.parametrize("peer", ["polylog", "kio", "kafka-python"])
 
 
 def reader(row: Row, peer: str, data: bytes) -> Callable[[], Any]:
-    """Return what reads the bytes with a peer."""
+    """Return a function that decodes the bytes with a library."""
     if peer == "kio":
         read = entity_reader(row.kio)
         return lambda: read(data, 0)[0]
@@ -142,7 +143,7 @@ def reader(row: Row, peer: str, data: bytes) -> Callable[[], Any]:
 
 
 def writer(row: Row, peer: str, data: bytes) -> Callable[[], bytes]:
-    """Return what writes the same bytes with a peer, from its own objects."""
+    """Return a function that encodes the same bytes with a library, from its own objects."""
     value = reader(row, peer, data)()
     if peer == "kio":
         write = entity_writer(row.kio)
@@ -162,7 +163,7 @@ def writer(row: Row, peer: str, data: bytes) -> Callable[[], bytes]:
 @every_row
 @every_peer
 def test_decode(benchmark: BenchmarkFixture, row: Row, peer: str) -> None:
-    """Bytes to Python objects."""
+    """Decode bytes to Python objects."""
     benchmark.group, benchmark.name = f"decode {row.name}", peer
 
     benchmark(reader(row, peer, row.message.encode(row.version, row.body)))
@@ -171,7 +172,7 @@ def test_decode(benchmark: BenchmarkFixture, row: Row, peer: str) -> None:
 @every_row
 @every_peer
 def test_encode(benchmark: BenchmarkFixture, row: Row, peer: str) -> None:
-    """Python objects to bytes."""
+    """Encode Python objects to bytes."""
     benchmark.group, benchmark.name = f"encode {row.name}", peer
     data = row.message.encode(row.version, row.body)
 

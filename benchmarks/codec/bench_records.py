@@ -1,7 +1,7 @@
-"""Record batches to columns, to Arrow, to objects and back, beside the clients of PyPI.
+"""Decoding and encoding of record batches, compared with clients of PyPI.
 
-All read and write the same batches: 1,000 records each, keys of 8 bytes, values of 100, CRC checked
-or made on both sides. `ns_per_record`, of the fastest round, stands under extra_info.
+All read and write the same batches: 1,000 records each, keys of 8 bytes, values of 100 bytes. All
+check or compute the CRC. extra_info has `ns_per_record` of the fastest round.
 """
 
 import random
@@ -43,7 +43,7 @@ CHUNK_ROWS = BATCH_ROWS * (CHUNK_BYTES // len(BATCH))
 
 
 def per_record(benchmark: BenchmarkFixture, rows: int) -> None:
-    """Note what a record costs, and how many that are in a second."""
+    """Note the time per record and the records per second."""
     assert benchmark.stats is not None
     seconds = benchmark.stats.stats.min
     benchmark.extra_info["ns_per_record"] = seconds / rows * 1e9
@@ -54,29 +54,29 @@ def per_record(benchmark: BenchmarkFixture, rows: int) -> None:
 
 
 def read_columns(data: bytes) -> int:
-    """Offsets, timestamps and where keys and values are."""
+    """Decode offsets, timestamps and the spans of keys and values."""
     return len(codec.decode_columns(data))
 
 
 def client_batches(records: Any) -> Iterator[Any]:  # noqa: ANN401 - clients have no types
-    """Batches of a client's reader, their CRC checked."""
+    """Yield the batches of a client's reader, with their CRC checked."""
     while (each := records.next_batch()) is not None:
         assert each.validate_crc()
         yield each
 
 
 def read_with(reader: Callable[[bytes], Any], data: bytes) -> int:
-    """Read all with a client, keys and values."""
+    """Read all keys and values with a client."""
     rows = 0
     for each in client_batches(reader(data)):
         for record in each:
-            record.key, record.value  # noqa: B018 - what everybody does first
+            record.key, record.value  # noqa: B018 - consumers read both
             rows += 1
     return rows
 
 
 def read_objects(data: bytes) -> int:
-    """Read the same with ours."""
+    """Read all keys and values with broker.codec."""
     rows = 0
     for record in codec.records(data):
         record.key, record.value  # noqa: B018
@@ -85,12 +85,12 @@ def read_objects(data: bytes) -> int:
 
 
 def read_aiokafka(data: bytes) -> int:
-    """Aiokafka's reader in Cython."""
+    """Read with aiokafka's reader in Cython."""
     return read_with(AiokafkaRecords, data)
 
 
 def read_kafka_python(data: bytes) -> int:
-    """kafka-python's reader in Python."""
+    """Read with kafka-python's reader in Python."""
     return read_with(KafkaPythonRecords, data)
 
 
@@ -101,7 +101,7 @@ def read_kafka_python(data: bytes) -> int:
 def test_decode_to_columns(
     benchmark: BenchmarkFixture, peer: str, read: Callable[[bytes], int]
 ) -> None:
-    """One batch after the other, as a fetch brings them."""
+    """Decode several batches, as in a fetch response."""
     benchmark.group, benchmark.name = "decode to columns", peer
     data = BATCH * 10
 
@@ -112,7 +112,7 @@ def test_decode_to_columns(
 
 @pytest.mark.parametrize(("peer", "read"), [("polylog", read_objects), ("aiokafka", read_aiokafka)])
 def test_lazy_objects(benchmark: BenchmarkFixture, peer: str, read: Callable[[bytes], int]) -> None:
-    """A record at a time, its key and value read."""
+    """Read the key and value of one record at a time."""
     benchmark.group, benchmark.name = "records as objects", peer
     data = BATCH * 10
 
@@ -123,15 +123,15 @@ def test_lazy_objects(benchmark: BenchmarkFixture, peer: str, read: Callable[[by
 
 @pytest.mark.parametrize("peer", ["polylog", "polylog, fresh memory"])
 def test_decode_to_arrow(benchmark: BenchmarkFixture, peer: str) -> None:
-    """Chunks of 8 MiB to a pyarrow.RecordBatch, the memory of the last one taken over or not."""
+    """Decode chunks of 8 MiB to a pyarrow.RecordBatch, with and without reuse of memory."""
     benchmark.group, benchmark.name = "decode to Arrow, 8 MiB chunks", peer
-    before: list[codec.Columns | None] = [None]
+    previous: list[codec.Columns | None] = [None]
 
     def read() -> int:
-        columns = codec.decode_columns(CHUNK, reuse=before[0])
+        columns = codec.decode_columns(CHUNK, reuse=previous[0])
         rows: int = columns.to_arrow().num_rows
         if peer == "polylog":
-            before[0] = columns
+            previous[0] = columns
         return rows
 
     assert benchmark(read) == CHUNK_ROWS
@@ -142,21 +142,21 @@ def test_decode_to_arrow(benchmark: BenchmarkFixture, peer: str) -> None:
 @pytest.mark.parametrize("peer", ["bare library", "polylog"])
 @pytest.mark.parametrize("name", ["gzip", "snappy", "lz4", "zstd"])
 def test_compressed_decode(benchmark: BenchmarkFixture, peer: str, name: str) -> None:
-    """Compressed batches to columns, beside the decompressor alone on the same payloads."""
+    """Decode compressed batches to columns, compared with the decompressor alone."""
     benchmark.group, benchmark.name = f"decode {name} to columns", peer
     data = batch(name) * 10
     (number,) = [each.number for each in COMPRESSIONS if each.name == name]
     payload = batch(name)[61:]
-    room = bytearray(len(BATCH))
-    before: list[codec.Columns | None] = [None]
+    output = bytearray(len(BATCH))
+    previous: list[codec.Columns | None] = [None]
 
     def decompress() -> int:
         for _ in range(10):
-            compression.decompress_into(number, payload, room)
+            compression.decompress_into(number, payload, output)
         return 10 * BATCH_ROWS
 
     def read() -> int:
-        columns = before[0] = codec.decode_columns(data, reuse=before[0])
+        columns = previous[0] = codec.decode_columns(data, reuse=previous[0])
         return len(columns)
 
     assert benchmark(read if peer == "polylog" else decompress) == 10 * BATCH_ROWS
@@ -168,7 +168,7 @@ def test_compressed_decode(benchmark: BenchmarkFixture, peer: str, name: str) ->
 
 
 def write_with(builder: Callable[..., Any]) -> int:
-    """Write the records with a client's builder."""
+    """Encode the records with a client's builder."""
     made = builder(2, 0, 0, -1, -1, -1, 1 << 20)
     for row, (key, value) in enumerate(PAIRS):
         made.append(row, NOW_MS, key, value, [])
@@ -176,17 +176,17 @@ def write_with(builder: Callable[..., Any]) -> int:
 
 
 def write_aiokafka() -> int:
-    """Aiokafka's builder in Cython."""
+    """Encode with aiokafka's builder in Cython."""
     return write_with(AiokafkaBuilder)
 
 
 def write_kafka_python() -> int:
-    """kafka-python's builder in Python."""
+    """Encode with kafka-python's builder in Python."""
     return write_with(KafkaPythonBuilder)
 
 
 def write_pairs() -> int:
-    """Ours from the same tuples."""
+    """Encode with broker.codec from the same tuples."""
     return sum(map(len, codec.encode(PAIRS, timestamp_ms=NOW_MS, batch_bytes_max=1 << 20)))
 
 
@@ -197,7 +197,7 @@ def write_pairs() -> int:
 def test_encode_from_python(
     benchmark: BenchmarkFixture, peer: str, write: Callable[[], int]
 ) -> None:
-    """A batch of key and value, each a bytes object."""
+    """Encode a batch from keys and values that are bytes objects."""
     benchmark.group, benchmark.name = "encode from an iterable", peer
 
     assert benchmark(write) == len(BATCH)
@@ -207,7 +207,7 @@ def test_encode_from_python(
 
 @pytest.mark.parametrize("peer", ["polylog, columns", "polylog, Arrow", "aiokafka"])
 def test_encode_from_columns(benchmark: BenchmarkFixture, peer: str) -> None:
-    """The same from columns of 10,000 records."""
+    """Encode from columns of 10,000 records."""
     benchmark.group, benchmark.name = "encode from columns", peer
     columns = codec.decode_columns(BATCH * 10)
     table = pa.record_batch([pa.array(KEYS * 10), pa.array(VALUES * 10)], ["key", "value"])

@@ -1,4 +1,4 @@
-"""One line per row of a pytest-benchmark report: ours, every peer, and how many times as fast.
+"""Print a line per row of a pytest-benchmark report: our time, and others with their ratio.
 
 python -m benchmarks.codec.ratios build/bench-codec.json [-o json]
 """
@@ -12,7 +12,7 @@ OURS = "polylog"
 
 
 def rates_of(report: Path) -> dict[tuple[str, str], str]:
-    """Return how fast participants are that count bytes, as text, by group and name."""
+    """Return MB/s as text by group and name, of the benchmarks that have it."""
     return {
         (each["group"], each["name"]): f", {each['extra_info']['megabytes_per_second']:,.0f} MB/s"
         for each in json.loads(report.read_text())["benchmarks"]
@@ -21,7 +21,7 @@ def rates_of(report: Path) -> dict[tuple[str, str], str]:
 
 
 def rows_of(report: Path) -> dict[str, dict[str, float]]:
-    """Return the cost of each participant of each group: ns per record, or per call."""
+    """Return ns per record or per call of each benchmark, by group and name."""
     rows: dict[str, dict[str, float]] = defaultdict(dict)
     for each in json.loads(report.read_text())["benchmarks"]:
         seconds = each["stats"]["min"]
@@ -44,12 +44,12 @@ def main() -> None:
     rates = rates_of(arguments.report)
     for group, costs in sorted(rows.items()):
         ours = min(cost for name, cost in costs.items() if name.startswith(OURS))
-        told = [
+        texts = [
             f"{name} {cost:,.1f} ns{rates.get((group, name), '')}"
             + ("" if name.startswith(OURS) else f" ({cost / ours:.2f}x)")
             for name, cost in sorted(costs.items(), key=lambda pair: pair[1])
         ]
-        print(f"{group:<40} {', '.join(told)}")
+        print(f"{group:<40} {', '.join(texts)}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""What other clients do to a broker while a quiet one is measured beside them.
+"""Loads of other clients while the latency of a client with little traffic is measured.
 
-A load is a program of its own: `python -m benchmarks.end_to_end.background NAME --port PORT` makes
-what it needs, prints "ready", goes on until its standard input ends, and removes what it made.
+A load is a separate program: `python -m benchmarks.end_to_end.background NAME --port PORT` creates
+its topics, prints "ready", runs until its standard input ends, and deletes its topics.
 """
 
 import argparse
@@ -24,50 +24,50 @@ from benchmarks.end_to_end.targets import HOST, BenchmarkError
 from broker import codec
 
 READY = "ready"
-RETRIABLE = (3, 5, 6, 14, 15, 16)  # while a topic or coordinator begins
+RETRIABLE = (3, 5, 6, 14, 15, 16)  # while a topic or coordinator is being loaded
 READY_SECONDS = 60.0
 NOW_MS = 1_700_000_000_000
-RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER, no time
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER with timeout 0
 MIB = 1 << 20
 TOPICS_AT_ONCE = 10
 
-Frames = Iterator[bytes]  # without end
+Frames = Iterator[bytes]  # infinite
 
 
 @dataclass
-class Asker:
-    """A connection that sends the next request when the one before is answered."""
+class Requester:
+    """A connection that sends the next request after each response."""
 
     client: Client
     frames: Frames
-    left: int = 0  # bytes of the answer that are still to come
+    left: int = 0  # bytes of the response that are not received yet
 
 
-def ask_for_ever(askers: Sequence[Asker]) -> None:
-    """Ask on all connections, and read what is answered without looking at it."""
+def request_repeatedly(requesters: Sequence[Requester]) -> None:
+    """Send requests on all connections, and discard the responses."""
     with selectors.DefaultSelector() as ready:
-        for asker in askers:
-            ready.register(asker.client.socket, selectors.EVENT_READ, asker)
-            asker.client.send(next(asker.frames))
+        for requester in requesters:
+            ready.register(requester.client.socket, selectors.EVENT_READ, requester)
+            requester.client.send(next(requester.frames))
         while True:
             for key, _ in ready.select():
-                asker = key.data
-                if asker.left == 0:
-                    size = asker.client.socket.recv(4, socket.MSG_WAITALL)
+                requester = key.data
+                if requester.left == 0:
+                    size = requester.client.socket.recv(4, socket.MSG_WAITALL)
                     if len(size) < 4:
                         raise BenchmarkError("the broker closed the connection")
-                    asker.left = int.from_bytes(size)
+                    requester.left = int.from_bytes(size)
                 else:
-                    asker.left -= len(asker.client.socket.recv(min(asker.left, MIB)))
-                if asker.left == 0:
-                    asker.client.send(next(asker.frames))
+                    requester.left -= len(requester.client.socket.recv(min(requester.left, MIB)))
+                if requester.left == 0:
+                    requester.client.send(next(requester.frames))
 
 
 class Background:
-    """A broker, and what is made on it for one load."""
+    """A broker, and the topics created for one load."""
 
     def __init__(self, port: int, stack: ExitStack) -> None:
-        """Connect; what the load made is removed when the stack closes."""
+        """Connect; topics are deleted when the stack closes."""
         self.port = port
         self._stack = stack
         self.client = self.connect()
@@ -78,12 +78,12 @@ class Background:
         """Return a connection."""
         return self._stack.enter_context(Client(self.port))
 
-    def askers(self, count: int, frames: Callable[[int], Frames]) -> list[Asker]:
-        """Return so many connections; `frames` says what each of them asks."""
-        return [Asker(self.connect(), frames(number)) for number in range(count)]
+    def requesters(self, count: int, frames: Callable[[int], Frames]) -> list[Requester]:
+        """Return connections; `frames` returns the requests of each."""
+        return [Requester(self.connect(), frames(number)) for number in range(count)]
 
     def topics(self, count: int, partitions: int, **config: str) -> list[str]:
-        """Make topics, and return their names."""
+        """Create topics, and return their names."""
         configs = [{"name": name.replace("_", "."), "value": v} for name, v in config.items()]
         names = [f"background-{os.getpid()}-{number}" for number in range(count)]
         for first in range(0, count, TOPICS_AT_ONCE):
@@ -95,11 +95,11 @@ class Background:
         return names
 
     def ask(self, api: str, version: int, body: codec.Fields) -> codec.Fields:
-        """Ask once."""
+        """Send a request and return the response."""
         return self.client.ask(api, version, body)
 
     def fill(self, topic: str, partitions: int, batch: bytes, count: int) -> None:
-        """Append a batch to each partition so many times."""
+        """Append a batch to each partition several times."""
         for _ in range(count):
             for partition in range(partitions):
                 body = produce_body(topic, [(partition, batch)])
@@ -109,7 +109,7 @@ class Background:
         return produced(self.ask("Produce", 7, body))
 
     def find_coordinator(self, group: str) -> None:
-        """Wait for the coordinator of a group: Kafka makes its topic when it is asked for one."""
+        """Wait for the coordinator of a group; Kafka creates its topic on the first request."""
         body = {"key": group, "key_type": 0}
         until_served(lambda: [self.ask("FindCoordinator", 3, body)["error_code"]])
 
@@ -132,7 +132,7 @@ class Background:
 
 
 def until_served(ask: Callable[[], Sequence[int]]) -> None:
-    """Ask until nothing is still beginning."""
+    """Repeat a request until topic and coordinator are loaded."""
     deadline = time.monotonic() + READY_SECONDS
     while set(codes := ask()) & set(RETRIABLE):
         if time.monotonic() > deadline:
@@ -142,18 +142,18 @@ def until_served(ask: Callable[[], Sequence[int]]) -> None:
 
 
 def frame(api: str, version: int, body: codec.Fields) -> bytes:
-    """Return a request."""
+    """Return the frame of a request."""
     return codec.request_frame(api, version, body, correlation_id=1)
 
 
 def always(api: str, version: int, body: codec.Fields) -> Callable[[int], Frames]:
-    """Ask the same again and again."""
+    """Return frames that repeat one request."""
     request = frame(api, version, body)
     return lambda _: itertools.repeat(request)
 
 
 def topic_body(name: str, partitions: int, configs: Sequence[codec.Fields] = ()) -> codec.Fields:
-    """Return a topic of CreateTopics."""
+    """Return a topic for CreateTopics."""
     return {
         "name": name,
         "num_partitions": partitions,
@@ -163,7 +163,7 @@ def topic_body(name: str, partitions: int, configs: Sequence[codec.Fields] = ())
 
 
 def produce_body(topic: str, batches: Sequence[tuple[int, bytes]]) -> codec.Fields:
-    """Return a Produce of batches in partitions of one topic."""
+    """Return the body of a Produce to partitions of one topic."""
     data = [{"index": partition, "records": batch} for partition, batch in batches]
     return {
         "transactional_id": None,
@@ -174,14 +174,14 @@ def produce_body(topic: str, batches: Sequence[tuple[int, bytes]]) -> codec.Fiel
 
 
 def produced(answer: codec.Fields) -> list[int]:
-    """Return the errors of a Produce."""
+    """Return the error codes of a Produce response."""
     return [
         each["error_code"] for topic in answer["responses"] for each in topic["partition_responses"]
     ]
 
 
 def commit_body(group: str, topic: str, partitions: int) -> codec.Fields:
-    """Return an OffsetCommit of somebody who is no member."""
+    """Return the body of an OffsetCommit without a member."""
     offsets = [
         {"partition_index": number, "committed_offset": 7, "committed_metadata": ""}
         for number in range(partitions)
@@ -195,7 +195,7 @@ def commit_body(group: str, topic: str, partitions: int) -> codec.Fields:
 
 
 def fetch_body(topic: str, partitions: Sequence[int], **fields: int) -> codec.Fields:
-    """Return a Fetch from the start of partitions of one topic."""
+    """Return the body of a Fetch from the start of partitions of one topic."""
     wanted = [
         {"partition": number, "fetch_offset": 0, "partition_max_bytes": 16 * MIB}
         for number in partitions
@@ -210,11 +210,11 @@ def fetch_body(topic: str, partitions: Sequence[int], **fields: int) -> codec.Fi
     }
 
 
-# ---- loads of clients that mean well -------------------------------------------------------------
+# ---- regular loads -------------------------------------------------------------------------------
 
 
 def join_storm(broker: Background) -> Callable[[], None]:
-    """500 members join a group, and then another one."""
+    """Let 500 members join one group after another."""
     clients = [broker.connect() for _ in range(500)]
 
     def run() -> None:
@@ -222,42 +222,42 @@ def join_storm(broker: Background) -> Callable[[], None]:
             Members(f"storm-{os.getpid()}-{number}", clients).join()
 
     broker.find_coordinator("storm")
-    Members(f"storm-{os.getpid()}", clients[:1]).join()  # the coordinator has begun
+    Members(f"storm-{os.getpid()}", clients[:1]).join()  # the coordinator is loaded
     return run
 
 
 def offset_fetch(broker: Background) -> Callable[[], None]:
-    """4 connections ask for 5,000 committed offsets."""
+    """Fetch 5,000 committed offsets on 4 connections."""
     [topic] = broker.topics(1, 5_000)
     broker.commit("background", topic, 5_000)
     body = {"groups": [{"group_id": "background", "topics": None}], "require_stable": False}
-    askers = broker.askers(4, always("OffsetFetch", 8, body))
-    return lambda: ask_for_ever(askers)
+    requesters = broker.requesters(4, always("OffsetFetch", 8, body))
+    return lambda: request_repeatedly(requesters)
 
 
 def offset_commit(broker: Background) -> Callable[[], None]:
-    """8 connections commit offsets of 100 partitions."""
+    """Commit offsets of 100 partitions on 8 connections."""
     [topic] = broker.topics(1, 100)
     for number in range(8):
         broker.commit(f"background-{number}", topic, 100)
-    askers = broker.askers(
+    requesters = broker.requesters(
         8,
         lambda number: itertools.repeat(
             frame("OffsetCommit", 8, commit_body(f"background-{number}", topic, 100))
         ),
     )
-    return lambda: ask_for_ever(askers)
+    return lambda: request_repeatedly(requesters)
 
 
 def metadata(broker: Background) -> Callable[[], None]:
-    """10 connections ask for all topics: 2,000 partitions."""
+    """Request metadata of 2,000 partitions on 10 connections."""
     broker.topics(20, 100)
-    askers = broker.askers(10, always("Metadata", 9, {"topics": None}))
-    return lambda: ask_for_ever(askers)
+    requesters = broker.requesters(10, always("Metadata", 9, {"topics": None}))
+    return lambda: request_repeatedly(requesters)
 
 
 def topic_creation(broker: Background) -> Callable[[], None]:
-    """2 connections create topics of 10 partitions and delete them."""
+    """Create and delete topics of 10 partitions on 2 connections."""
 
     def frames(number: int) -> Frames:
         for turn in itertools.count():
@@ -266,48 +266,48 @@ def topic_creation(broker: Background) -> Callable[[], None]:
             yield frame("CreateTopics", 5, {"topics": topics, "timeout_ms": 60_000})
             yield frame("DeleteTopics", 3, {"topic_names": [name], "timeout_ms": 60_000})
 
-    askers = broker.askers(2, frames)
-    return lambda: ask_for_ever(askers)
+    requesters = broker.requesters(2, frames)
+    return lambda: request_repeatedly(requesters)
 
 
 def conversion(broker: Background) -> Callable[[], None]:
-    """4 connections fetch as consumers of Kafka 0.10 do: every batch is converted."""
+    """Fetch as consumers of Kafka 0.10 on 4 connections: every batch is converted."""
     [topic] = broker.topics(1, 4)
     [batch] = codec.encode([(b"key", b"x" * 100)] * 20, timestamp_ms=NOW_MS)
     broker.fill(topic, 4, batch, 250)
-    askers = broker.askers(4, lambda n: always("Fetch", 2, fetch_body(topic, [n]))(n))
-    return lambda: ask_for_ever(askers)
+    requesters = broker.requesters(4, lambda n: always("Fetch", 2, fetch_body(topic, [n]))(n))
+    return lambda: request_repeatedly(requesters)
 
 
 def large_fetches(broker: Background) -> Callable[[], None]:
-    """4 connections fetch 16 MiB each time."""
+    """Fetch 16 MiB per request on 4 connections."""
     [topic] = broker.topics(1, 4)
     [batch] = codec.encode([(None, b"x" * 900_000)], timestamp_ms=NOW_MS)
     broker.fill(topic, 4, batch, 18)
-    askers = broker.askers(4, lambda n: always("Fetch", 11, fetch_body(topic, [n]))(n))
-    return lambda: ask_for_ever(askers)
+    requesters = broker.requesters(4, lambda n: always("Fetch", 11, fetch_body(topic, [n]))(n))
+    return lambda: request_repeatedly(requesters)
 
 
 # ---- attacks -------------------------------------------------------------------------------------
 
 
 def long_polls(broker: Background) -> Callable[[], None]:
-    """5 connections wait in Fetch v3 of 10,000 partitions, 160 KB each."""
+    """Keep 5 connections waiting in Fetch v3 requests of 160 KB for 10,000 partitions."""
     [topic] = broker.topics(1, 10)
     body = fetch_body(topic, [n % 10 for n in range(10_000)], max_wait_ms=300_000)
-    askers = broker.askers(5, always("Fetch", 3, body))
-    return lambda: ask_for_ever(askers)
+    requesters = broker.requesters(5, always("Fetch", 3, body))
+    return lambda: request_repeatedly(requesters)
 
 
 def metadata_of_10000(broker: Background) -> Callable[[], None]:
-    """100 connections ask for all topics: 10,000 partitions."""
+    """Request metadata of 10,000 partitions on 100 connections."""
     broker.topics(10, 1_000)
-    askers = broker.askers(100, always("Metadata", 9, {"topics": None}))
-    return lambda: ask_for_ever(askers)
+    requesters = broker.requesters(100, always("Metadata", 9, {"topics": None}))
+    return lambda: request_repeatedly(requesters)
 
 
 def producer_ids(broker: Background) -> Callable[[], None]:
-    """4 connections produce with an id that nobody gave out, another one each time."""
+    """Produce on 4 connections, with another unassigned producer id in each request."""
     [topic] = broker.topics(1, 100)
 
     def frames(number: int) -> Frames:
@@ -322,21 +322,21 @@ def producer_ids(broker: Background) -> Callable[[], None]:
             batches = [(partition, batch) for partition in range(100)]
             yield frame("Produce", 7, produce_body(topic, batches))
 
-    askers = broker.askers(4, frames)
-    return lambda: ask_for_ever(askers)
+    requesters = broker.requesters(4, frames)
+    return lambda: request_repeatedly(requesters)
 
 
 def tiny_segments(broker: Background) -> Callable[[], None]:
-    """2 connections write a segment with each batch, in 100 partitions."""
+    """Write a segment with each batch in 100 partitions, on 2 connections."""
     [topic] = broker.topics(1, 100, segment_bytes="1024")
     [batch] = codec.encode([(None, b"x" * 1_000)], timestamp_ms=NOW_MS)
     batches = [(partition, batch) for partition in range(100)]
-    askers = broker.askers(2, always("Produce", 7, produce_body(topic, batches)))
-    return lambda: ask_for_ever(askers)
+    requesters = broker.requesters(2, always("Produce", 7, produce_body(topic, batches)))
+    return lambda: request_repeatedly(requesters)
 
 
 def resets(broker: Background) -> Callable[[], None]:
-    """One client connects and resets, or asks for what is refused, as often as it can."""
+    """Connect and reset, or send a refused request, as often as possible."""
     refused = struct.pack(">ihhih", 10, 999, 0, 1, -1)
 
     def run() -> None:
@@ -370,15 +370,15 @@ ATTACKS: dict[str, Load] = {
 }
 
 
-def run_until_told(run: Callable[[], None]) -> None:
-    """Run until standard input ends; a load that ends before, ends the program."""
+def run_until_stdin_ends(run: Callable[[], None]) -> None:
+    """Run until standard input ends; exit if the load ends before."""
     is_over = threading.Event()
 
     def work() -> None:
         try:
             run()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the load has ended
-            if not is_over.is_set():  # else its connections are being closed
+        except Exception as error:  # noqa: BLE001 - any error ends the load
+            if not is_over.is_set():  # otherwise connections are being closed
                 sys.stderr.write(f"background: {error!r}\n")
                 os._exit(1)
 
@@ -389,14 +389,14 @@ def run_until_told(run: Callable[[], None]) -> None:
     is_over.set()
 
 
-def main(words: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Run a load until standard input ends."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name", choices=[*LOADS, *ATTACKS])
     parser.add_argument("--port", type=int, required=True)
-    given = parser.parse_args(words)
+    given = parser.parse_args(arguments)
     with ExitStack() as stack:
-        run_until_told({**LOADS, **ATTACKS}[given.name](Background(given.port, stack)))
+        run_until_stdin_ends({**LOADS, **ATTACKS}[given.name](Background(given.port, stack)))
     return 0
 
 

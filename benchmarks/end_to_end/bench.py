@@ -1,9 +1,9 @@
-"""Measure the broker beside the least a broker can do: `make bench`.
+"""Measure the broker and compare it with a minimal server: `make bench`.
 
-A real broker process and the floor program run side by side; each workload runs against one and
-then the other, round after round, in an order that turns. Costs are processor time per GB and per
-request; the ratio to the floor in the same round is the figure that counts, because a shared
-machine is faster in one minute than in the next.
+A real broker process and the floor program run at the same time; each workload runs against one and
+then the other, round after round, in a rotating order. Costs are processor time per GB and per
+request. The relevant figure is the ratio to the floor in the same round, because the speed of a
+shared machine changes from minute to minute.
 """
 
 import argparse
@@ -49,14 +49,14 @@ RESULTS = ROOT / "benchmarks" / "results"
 
 ROUNDS, QUICK_ROUNDS = 5, 2
 QUICK_SCALE = 0.25
-JIT_ROWS = ("produce-16k", "produce-1rec", "fetch-64k", "latency-10000")  # what a JVM compiles for
+JIT_ROWS = ("produce-16k", "produce-1rec", "fetch-64k", "latency-10000")  # loads that warm up a JVM
 JIT_ROUNDS = 3
-RECOVERY_ROUNDS_MAX = 3  # each writes a GB and reads it again
+RECOVERY_ROUNDS_MAX = 3  # each writes and reads a GB
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command line says."""
+    """The options of the command line."""
 
     rounds: int
     scale: float
@@ -67,40 +67,33 @@ class Settings:
     before: Path | None
 
     def wants(self, row: str) -> bool:
-        """Whether a row was asked for."""
+        """Return whether a row is selected."""
         return any(fnmatch(row, pattern) for pattern in self.patterns)
 
 
 def say(text: str) -> None:
-    """Show progress."""
+    """Print progress to stderr."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
 
-def parse(words: Sequence[str]) -> Settings:
-    """Read the command line."""
+def parse(arguments: Sequence[str]) -> Settings:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("rows", nargs="*", default=["*"], help="names or patterns of rows")
-    parser.add_argument("--rounds", type=int, help=f"of each row ({ROUNDS})")
-    parser.add_argument("--quick", action="store_true", help="less of everything")
+    parser.add_argument("--rounds", type=int, help=f"rounds of each row ({ROUNDS})")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds and less data")
     parser.add_argument("--programs", type=Path, default=ROOT / "build" / "bench")
-    parser.add_argument("--recycled", action="store_true", help="the floor writes over old files")
-    parser.add_argument("--kafka-jars", type=Path, help="run Apache Kafka beside, from its jars")
-    parser.add_argument(
-        "--before",
-        type=Path,
-        metavar="PYTHON",
-        help="run another commit beside: the interpreter of a venv that has it installed",
-    )
-    given = parser.parse_args(words)
+    parser.add_argument("--recycled", action="store_true", help="the floor overwrites old files")
+    parser.add_argument("--kafka-jars", type=Path, help="run Apache Kafka too, from its jars")
+    parsed = parser.parse_args(arguments)
     return Settings(
-        rounds=given.rounds or (QUICK_ROUNDS if given.quick else ROUNDS),
-        scale=QUICK_SCALE if given.quick else 1.0,
-        patterns=given.rows,
-        programs=Programs(given.programs / "load", given.programs / "floor"),
-        recycled=given.recycled,
-        kafka_jars=given.kafka_jars or _jars_of_environment(),
-        before=given.before,
+        rounds=parsed.rounds or (QUICK_ROUNDS if parsed.quick else ROUNDS),
+        scale=QUICK_SCALE if parsed.quick else 1.0,
+        patterns=parsed.rows,
+        programs=Programs(parsed.programs / "load", parsed.programs / "floor"),
+        recycled=parsed.recycled,
+        kafka_jars=parsed.kafka_jars or _jars_of_environment(),
     )
 
 
@@ -114,7 +107,7 @@ def _jars_of_environment() -> Path | None:
 
 @contextmanager
 def started(settings: Settings, folder: Path) -> Iterator[list[Target]]:
-    """Start every target; stop them all, whatever happens."""
+    """Start all targets, and stop them at the end."""
     with ExitStack() as stack:
         targets: list[Target] = []
 
@@ -127,14 +120,14 @@ def started(settings: Settings, folder: Path) -> Iterator[list[Target]]:
             add(start_before(settings.before, folder / BEFORE))
         add(start_floor(settings.programs.floor, folder / "floor", recycled=settings.recycled))
         if settings.kafka_jars:
-            say("starting Apache Kafka and letting it compile")
+            say("starting and warming up Apache Kafka")
             add(start_kafka(settings.kafka_jars, folder / "kafka"))
             warm_up(targets[-1], settings, folder)
         yield targets
 
 
 def warm_up(target: Target, settings: Settings, folder: Path) -> None:
-    """Give a JVM the loads to come until it has compiled them."""
+    """Run loads until the JVM has compiled their code."""
     for row in ROWS:
         if row.name not in JIT_ROWS:
             continue
@@ -148,7 +141,7 @@ def warm_up(target: Target, settings: Settings, folder: Path) -> None:
 def run_row(
     row: Row, targets: Sequence[Target], settings: Settings, folder: Path, results: Results
 ) -> None:
-    """Run a workload in turn against every target, once to warm up and then round by round."""
+    """Run a workload against all targets, once to warm up and then in rounds."""
     workload = Workload(row, settings.programs, folder, settings.scale)
     if row.is_ours:
         targets = [target for target in targets if target.name in (OURS, BEFORE)]
@@ -169,7 +162,7 @@ def run_row(
 
 
 def _is_served(row: Row, target: Target) -> bool:
-    if row.background is not None:  # the floor program speaks to one kind of client
+    if row.background is not None:  # the floor program has no API for background loads
         return target.name != "floor"
     if row.floor is Floor.NONE:
         return target.name in (OURS, BEFORE)
@@ -182,7 +175,7 @@ def _brief(row: Row, facts: Facts) -> str:
 
 
 def run_workloads(settings: Settings, folder: Path, results: Results) -> None:
-    """Run all the rows that one broker process serves."""
+    """Run all rows that share one broker process."""
     rows = [row for row in ROWS if settings.wants(row.name)]
     if not rows:
         return
@@ -198,11 +191,11 @@ def run_workloads(settings: Settings, folder: Path, results: Results) -> None:
                 target.check()
 
 
-# ---- a process of its own -----------------------------------------------------------------------
+# ---- rows with a process of their own -----------------------------------------------------------
 
 
 def run_lifecycle(settings: Settings, folder: Path, results: Results) -> None:
-    """Run the rows that need a broker process of their own."""
+    """Run the rows with a broker process of their own."""
     programs = settings.programs
     measures: dict[str, tuple[int, Callable[[], Facts]]] = {
         START.name: (settings.rounds, lambda: lifecycle.measure_start(programs, folder)),
@@ -218,7 +211,7 @@ def run_lifecycle(settings: Settings, folder: Path, results: Results) -> None:
         rounds, measure = measures[row.name]
         try:
             if row is START:
-                measure()  # the files of the program are read once: the goal is for a warm cache
+                measure()  # reads the program's files: the goal is for a warm cache
             for number in range(rounds):
                 facts = measure()
                 results.add(row.name, OURS, facts)
@@ -233,7 +226,7 @@ def run_lifecycle(settings: Settings, folder: Path, results: Results) -> None:
 
 
 def about(settings: Settings) -> dict[str, object]:
-    """Say what was measured, where and how."""
+    """Return facts about the run: time, commit, machine, options."""
     commit = subprocess.run(
         ["git", "-C", str(ROOT), "describe", "--always", "--dirty"],
         check=False,
@@ -251,13 +244,13 @@ def about(settings: Settings) -> dict[str, object]:
     }
 
 
-def main(words: Sequence[str]) -> int:
-    """Measure, print the table, write the file; 1 when something was wrong or failed."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that all is removed
-    settings = parse(words)
+def main(arguments: Sequence[str]) -> int:
+    """Measure, print the table, write the file; return 1 if a row was wrong or failed."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that files are removed
+    settings = parse(arguments)
     results = Results()
     facts = about(settings)
-    # Beside the sources, so that it is the disk of the checkout and never memory.
+    # In the checkout, so that it is on a disk and not in a tmpfs.
     (ROOT / "build").mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="bench-data-", dir=ROOT / "build"))
     try:

@@ -1,4 +1,4 @@
-"""A broker as a user starts it, and a client that asks one thing at a time."""
+"""Starts a broker with default settings; a client with one request at a time."""
 
 import signal
 import socket
@@ -27,7 +27,7 @@ class Client:
     """One blocking connection."""
 
     def __init__(self, port: int) -> None:
-        """Connect as soon as somebody listens."""
+        """Connect; retry until the port is open."""
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:
             try:
@@ -57,7 +57,7 @@ class Client:
         return codec.read_response(api, version, self.receive()).body
 
     def send(self, frames: bytes) -> None:
-        """Send requests, and wait for nothing."""
+        """Send requests without waiting for responses."""
         self.socket.sendall(frames)
 
     def receive(self) -> bytes:
@@ -76,7 +76,7 @@ class Client:
 
 
 def start(folder: Path, *settings: str) -> tuple[Target, float]:
-    """Start a broker as a user does; when it was exec'd."""
+    """Start a broker; return it and the time of the exec."""
     port, log = free_port(), folder.with_suffix(".log")
     since = time.monotonic()
     command = [sys.executable, "-m", "broker", "start", "--data-dir", str(folder)]
@@ -88,7 +88,7 @@ def start(folder: Path, *settings: str) -> tuple[Target, float]:
 
 
 def stop(broker: Target) -> float:
-    """Return the seconds that a clean stop takes."""
+    """Stop a broker cleanly; return the seconds that it took."""
     since = time.monotonic()
     broker.process.send_signal(signal.SIGTERM)
     try:
@@ -101,7 +101,7 @@ def stop(broker: Target) -> float:
 
 
 def check(codes: Iterable[int]) -> None:
-    """Raise when a request was refused."""
+    """Raise an error if a request was refused."""
     wrong = [code for code in codes if code]
     if wrong:
         raise BenchmarkError(f"the broker answered error {wrong[0]}")

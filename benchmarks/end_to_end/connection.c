@@ -10,7 +10,7 @@
 
 #include "tools.h"
 
-/* A connect to a free port of the ephemeral range may meet itself. */
+/* A connect to a free port of the ephemeral range may connect to itself. */
 static bool connected_to_itself(int fd)
 {
     struct sockaddr_in here = {0}, there = {0};
@@ -66,7 +66,7 @@ bool connection_try_ask(struct connection *connection, struct buffer *request, s
         if (inbox_receive(&connection->inbox, connection->fd) < 0)
             return false;
     if (take_int(reply, 4) != get_int(request->bytes + CORRELATION_POSITION, 4))
-        die("the response is not that of the request");
+        die("the response does not belong to the request");
     return true;
 }
 

@@ -1,11 +1,10 @@
-"""What groups and transactions cost: `make bench-coordinators`.
+"""The cost of groups and transactions: `make bench-coordinators`.
 
-One connection that asks one thing at a time, as a heartbeat or a commit is asked. What counts is
-processor time of the broker's loop for a request; beside it that of the whole process (internal
-topics are group-commit, whatever the topics are: what the kernel does for a commit's sync is in
-it) and how long the answer takes; and the floor program, which reads a frame and answers it, under
-the same client, in turns with the others. Then a group of 1,000 members that joins, and 10,000
-groups that commit.
+One connection sends one request at a time, as with heartbeats and commits. The main figure is the
+processor time of the broker's event loop per request. Others are that of the whole process (which
+includes the kernel's work for syncs, since internal topics always use group-commit) and the
+latency. The floor program, which reads a frame and answers it, is measured alternately with the
+same client. After that a group of 1,000 members joins, and 10,000 groups commit.
 """
 
 import argparse
@@ -35,9 +34,9 @@ GROUP = "group"
 ROUNDS = 5
 REQUESTS = 400  # of each kind and round
 MEMBERS = 1_000
-GROUPS = limits.GROUPS_MAX - 2  # beside the one that is asked and the large one
-PIPELINE = 100  # commits on their way at once
-RETRIABLE = (14, 15, 16)  # while a coordinator begins
+GROUPS = limits.GROUPS_MAX - 2  # in addition to the measured one and the large one
+PIPELINE = 100  # commits in flight
+RETRIABLE = (14, 15, 16)  # while a coordinator is loading
 TIMEOUT_S = 120.0
 NOW_MS = 1_700_000_000_000
 IN_TRANSACTION_PARTITIONS = 10
@@ -45,7 +44,7 @@ IN_TRANSACTION_PARTITIONS = 10
 
 @dataclass
 class Row:
-    """A kind of request: what the broker pays for it, and how long its client waits."""
+    """A kind of request: its cost for the broker, and its latency for the client."""
 
     name: str
     ask: Callable[[], None]
@@ -78,11 +77,11 @@ class Row:
         ]
 
 
-class Asking:
-    """What a consumer and a producer ask of their coordinators."""
+class CoordinatorRequests:
+    """The requests of a consumer and a producer to their coordinators."""
 
     def __init__(self, client: Client) -> None:
-        """Have a topic, a member of a group and a producer with a transactional id."""
+        """Create a topic, a member of a group and a producer with a transactional id."""
         self._client = client
         topic = {"name": TOPIC, "num_partitions": PARTITIONS, "replication_factor": 1}
         body = {"topics": [topic], "timeout_ms": 60_000}
@@ -94,31 +93,31 @@ class Asking:
         [self._batch] = codec.encode([(None, b"x" * 100)], timestamp_ms=NOW_MS)
 
     def heartbeat(self) -> None:
-        """A member is alive."""
+        """Send a heartbeat."""
         check([self._client.ask("Heartbeat", 4, {**self._member})["error_code"]])
 
     def commit(self, partitions: int) -> None:
-        """A member commits so many partitions."""
+        """Commit offsets of several partitions."""
         answer = self._client.ask("OffsetCommit", 8, commit_body(partitions, self._member))
         check(each["error_code"] for each in answer["topics"][0]["partitions"])
 
     def fetch_offsets(self, partitions: int) -> None:
-        """Somebody asks for so many commits."""
+        """Fetch committed offsets of several partitions."""
         topics = [{"name": TOPIC, "partition_indexes": list(range(partitions))}]
         body = {"groups": [{"group_id": GROUP, "topics": topics}], "require_stable": True}
         answer = self._client.ask("OffsetFetch", 8, body)
         check(each["error_code"] for each in answer["groups"])
 
     def producer_id(self) -> None:
-        """An idempotent producer begins."""
+        """Initialize an idempotent producer."""
         check([self._client.ask("InitProducerId", 4, INIT_BODY)["error_code"]])
 
     def api_versions(self) -> None:
-        """What the floor program answers, too."""
+        """Send ApiVersions, which the floor program answers as well."""
         self._client.ask("ApiVersions", 0, {})
 
     def transaction(self) -> None:
-        """A record in each of ten partitions, and its end (KIP-890, version 2)."""
+        """Run a transaction of one record in each of ten partitions (KIP-890, version 2)."""
         producer = self._producer
         records = codec.encode(
             [(None, b"x" * 100)],
@@ -161,7 +160,7 @@ class Asking:
         return {key: answer[key] for key in ("producer_id", "producer_epoch")}
 
     def _until_done(self, ask: Callable[[], list[int]]) -> None:
-        # The transaction before may not have all its markers yet: 51, or 19 in a Produce.
+        # The previous transaction may not have all its markers yet: error 51, or 19 in a Produce.
         while set(codes := ask()) & {51, 19}:
             pass
         check(codes)
@@ -172,7 +171,7 @@ INIT_BODY = {"transactional_id": None, "transaction_timeout_ms": 60_000, **NO_PR
 
 
 def until_ready(client: Client, api: str, version: int, body: codec.Fields) -> codec.Fields:
-    """Ask until the coordinator has loaded; its answer."""
+    """Repeat a request until the coordinator is loaded; return the response."""
     deadline = time.monotonic() + TIMEOUT_S
     while (answer := client.ask(api, version, body))["error_code"] in RETRIABLE:
         if time.monotonic() > deadline:
@@ -183,7 +182,7 @@ def until_ready(client: Client, api: str, version: int, body: codec.Fields) -> c
 
 
 def join(client: Client, group: str) -> codec.Fields:
-    """Be the only member of a group: what its requests carry."""
+    """Join a group as its only member; return the fields that identify the member."""
     answer = until_ready(client, "JoinGroup", 3, join_body(group))
     member = {
         "group_id": group,
@@ -196,7 +195,7 @@ def join(client: Client, group: str) -> codec.Fields:
 
 
 def commit_body(partitions: int, member: codec.Fields) -> codec.Fields:
-    """Return an OffsetCommit of a member."""
+    """Return the body of an OffsetCommit of a member."""
     offsets = [
         {"partition_index": number, "committed_offset": 7, "committed_metadata": ""}
         for number in range(partitions)
@@ -209,33 +208,38 @@ def commit_body(partitions: int, member: codec.Fields) -> codec.Fields:
     }
 
 
-# ---- one at a time -------------------------------------------------------------------------------
+# ---- one request at a time -----------------------------------------------------------------------
 
 
-def rows_of(asking: Asking, broker: Target, floor: Callable[[], None], floor_pid: int) -> list[Row]:
+def rows_of(
+    requests_of_client: CoordinatorRequests,
+    broker: Target,
+    floor: Callable[[], None],
+    floor_pid: int,
+) -> list[Row]:
     """Return the rows of the first table."""
     rows = [
         Row("floor: a frame and its answer", floor, pid=floor_pid),
-        Row("ApiVersions", asking.api_versions),
-        Row("Heartbeat", asking.heartbeat, 12),
-        Row("OffsetCommit, 1 partition", partial(asking.commit, 1), 30),
-        Row("OffsetCommit, 100 partitions", partial(asking.commit, 100)),
-        Row("OffsetFetch, 1 partition", partial(asking.fetch_offsets, 1)),
-        Row("OffsetFetch, 100 partitions", partial(asking.fetch_offsets, 100)),
-        Row("InitProducerId", asking.producer_id),
-        Row("transaction, 10 records, 10 partitions", asking.transaction),
+        Row("ApiVersions", requests_of_client.api_versions),
+        Row("Heartbeat", requests_of_client.heartbeat, 12),
+        Row("OffsetCommit, 1 partition", partial(requests_of_client.commit, 1), 30),
+        Row("OffsetCommit, 100 partitions", partial(requests_of_client.commit, 100)),
+        Row("OffsetFetch, 1 partition", partial(requests_of_client.fetch_offsets, 1)),
+        Row("OffsetFetch, 100 partitions", partial(requests_of_client.fetch_offsets, 100)),
+        Row("InitProducerId", requests_of_client.producer_id),
+        Row("transaction, 10 records, 10 partitions", requests_of_client.transaction),
     ]
     for row in rows[1:]:
         row.pid = broker.pid
     return rows
 
 
-# ---- many at once --------------------------------------------------------------------------------
+# ---- many members and groups ---------------------------------------------------------------------
 
 
 @contextmanager
 def many(port: int, count: int) -> Iterator[list[Client]]:
-    """Lend so many connections."""
+    """Open connections for the duration of the context."""
     clients = [Client(port) for _ in range(count)]
     try:
         yield clients
@@ -245,7 +249,7 @@ def many(port: int, count: int) -> Iterator[list[Client]]:
 
 
 def form_group(broker: Target, members: int) -> str:
-    """Have so many members join a group until all have an assignment; what that took."""
+    """Let members join a group until all have an assignment; return the costs as text."""
     with many(broker.port, members) as clients:
         before, since = machine.process_seconds(broker.pid), time.monotonic()
         group = Members("large", clients)
@@ -262,7 +266,7 @@ def form_group(broker: Target, members: int) -> str:
 
 
 def commit_in_groups(client: Client, broker: Target, groups: int) -> str:
-    """Have so many groups commit one partition each, pipelined; what that took."""
+    """Let groups commit one partition each, pipelined; return the costs as text."""
     frames = [
         codec.request_frame(
             "OffsetCommit",
@@ -284,7 +288,7 @@ def commit_in_groups(client: Client, broker: Target, groups: int) -> str:
                 answer = codec.read_response("OffsetCommit", 8, client.receive()).body
                 [code] = [each["error_code"] for each in answer["topics"][0]["partitions"]]
                 if code in RETRIABLE:
-                    refused.append(frame)  # its partition is being opened
+                    refused.append(frame)  # its coordinator is loading
                 else:
                     check([code])
         waiting = refused
@@ -297,7 +301,7 @@ def commit_in_groups(client: Client, broker: Target, groups: int) -> str:
 
 
 def restart(broker: Target, folder: Path, group: str) -> tuple[Target, str]:
-    """Stop and start the broker; what passes until a group answers again."""
+    """Restart the broker; return it and the time until a group is served again."""
     stop(broker)
     broker, since = start(folder, *SETTINGS)
     with Client(broker.port) as client:
@@ -315,13 +319,13 @@ SETTINGS = (
 )
 
 
-def main(words: Sequence[str]) -> int:
-    """Measure and print; 1 when a goal is missed."""
+def main(arguments: Sequence[str]) -> int:
+    """Measure and print; return 1 if a goal is missed."""
     parser = argparse.ArgumentParser(prog="make bench-coordinators", description=__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--members", type=int, default=MEMBERS)
     parser.add_argument("--groups", type=int, default=GROUPS)
-    options = parser.parse_args(words)
+    options = parser.parse_args(arguments)
     (ROOT / "build").mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="bench-coordinators-", dir=ROOT / "build"))
     broker, _ = start(folder / "data", *SETTINGS)
@@ -329,8 +333,8 @@ def main(words: Sequence[str]) -> int:
     try:
         with Client(broker.port) as client, Client(floor.port) as floor_client:
             ask_floor = partial(floor_client.ask, "ApiVersions", 0, {})
-            asking = Asking(client)
-            rows = rows_of(asking, broker, lambda: void(ask_floor()), floor.pid)
+            requests_of_client = CoordinatorRequests(client)
+            rows = rows_of(requests_of_client, broker, lambda: void(ask_floor()), floor.pid)
             for number in range(options.rounds):
                 for row in rows:
                     row.run(REQUESTS if "transaction" not in row.name else REQUESTS // 10)
@@ -348,13 +352,13 @@ def main(words: Sequence[str]) -> int:
 
 
 def void(_: object) -> None:
-    """Forget a result."""
+    """Discard a result."""
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return the table of the requests that were asked one at a time."""
+    """Return the table of single requests."""
     head = ["request", "loop us", "least-greatest", "process us", "p50 us", "p99 us"]
-    head += ["to reach", "met"]
+    head += ["goal", "met"]
     lines = [head, *(row.cells() for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     text = [

@@ -1,11 +1,12 @@
-/* The least a broker can do, to compare a real one with.
+/* A minimal server as a lower bound for the costs of a broker.
  *
  *     floor FOLDER [--port PORT] [--recycle]         serve the load generator
- *     floor FOLDER --sync-loop SECONDS [--bytes N]   write and fdatasync, over and over
+ *     floor FOLDER --sync-loop SECONDS [--bytes N]   write and fdatasync in a loop
  *
- * One thread under epoll: whole frames in, the CRC-32C of the batch, one pwrite to a file that
- * fallocate has reserved, a reply of 60 bytes; fetches by sendfile. No checks, no indexes on disk,
- * no replication, nothing read back. Files are fresh unless --recycle is given.
+ * One thread with epoll: it reads whole frames, computes the CRC-32C of the batch, writes it by one
+ * pwrite to a file reserved with fallocate, and sends a response of 60 bytes; fetches use sendfile.
+ * There are no other checks, no indexes on disk, no replication, and files are not read at a start.
+ * Files are new unless --recycle is given.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -24,8 +25,8 @@
 
 enum {
     EVENTS_MAX = 256,
-    OUT_BYTES_MAX = 64 << 10,  /* of replies, before no more requests are served */
-    PARKED_TICK_MS = 50,       /* how often the time of waiting fetches is looked at */
+    OUT_BYTES_MAX = 64 << 10,  /* of unsent responses; above it no more requests are served */
+    PARKED_TICK_MS = 50,       /* interval of checks for expired fetches */
     BACKLOG = 4096,
 };
 
@@ -37,7 +38,7 @@ static void client_events(struct server *server, struct client *client, int oper
         die("epoll_ctl: %s", strerror(errno));
 }
 
-/* Sends replies up to a position; false when the socket is full. */
+/* Sends responses up to a position; returns false if the socket is full. */
 static bool client_send_out(struct client *client, size_t end, bool has_more)
 {
     while (client->out_sent < end) {
@@ -200,7 +201,7 @@ int main(int count, char **words)
         }
     }
     if (optind != count - 1)
-        die("floor: give the one folder for its files");
+        die("floor: expected one folder for its files");
     server.log.folder = words[optind];
     if (sync_seconds > 0)
         return sync_loop(server.log.folder, sync_bytes, sync_seconds);

@@ -1,4 +1,4 @@
-/* The least a broker can do: what the parts of the floor program share. */
+/* The floor program, a minimal server: declarations of its parts. */
 #ifndef BENCHMARK_FLOOR_H
 #define BENCHMARK_FLOOR_H
 
@@ -26,7 +26,7 @@ struct topic {
 
 struct log_options {
     const char *folder;
-    bool recycles; /* writes over old files whose pages are there, instead of fresh ones */
+    bool recycles; /* overwrites old files, whose pages are in memory, instead of new ones */
 };
 
 struct span { /* of a partition's file */
@@ -37,17 +37,17 @@ struct span { /* of a partition's file */
 struct topic *topic_find(struct text name);
 void topic_create(const struct log_options *options, struct text name, int partition_count);
 void topic_delete(const struct log_options *options, struct topic *topic);
-/* Gives the batch the next offsets, checks its CRC and writes it; -1 when the CRC is wrong. */
+/* Assigns the next offsets to the batch, checks its CRC and writes it; -1 if the CRC is wrong. */
 int64_t partition_append(const struct log_options *options, struct partition *partition,
                          uint8_t *batch, size_t size);
-/* Whole batches from the one with the offset on, bytes_max at most but one at least. */
+/* Returns whole batches from an offset on: up to bytes_max, but at least one. */
 struct span partition_slice(const struct partition *partition, int64_t offset, size_t bytes_max);
 
 /* ---- requests (floor_requests.c) ------------------------------------------------------------ */
 
 enum { PIECES_MAX = 64 }; /* partitions with records in one response */
 
-struct piece { /* of a file, to be sent when out has been up to out_end */
+struct piece { /* of a file, to be sent after the bytes of out up to out_end */
     size_t out_end;
     int file;
     struct span span;
@@ -61,7 +61,7 @@ struct client {
     struct piece pieces[PIECES_MAX];
     size_t piece_first, piece_end;
     bool waits_to_write;
-    struct partition *parked_on; /* a fetch that waits for records, with all below, or NULL */
+    struct partition *parked_on; /* for a waiting fetch, with all fields below; or NULL */
     int32_t parked_id;
     const struct topic *parked_topic;
     int64_t parked_index, parked_until_ns;
@@ -76,13 +76,13 @@ struct server {
 
 /* Serves one request: appends to client->out and pieces, or parks the client. */
 void serve(struct server *server, struct client *client, struct reader *request);
-/* Answers fetches that wait: those whose time is over and, with a batch, those it is news to. */
+/* Answers waiting fetches that have expired and, after an append, those of its partition. */
 void release_parked(struct server *server, const struct partition *partition,
                     const uint8_t *batch, size_t size);
-/* Sends what is queued; false when the socket is full (epoll reports when it is not). */
+/* Sends queued bytes; returns false if the socket is full (epoll reports when it is not). */
 bool client_flush(struct server *server, struct client *client);
 
-/* ---- the bare loop of durable writes (floor_sync.c) ----------------------------------------- */
+/* ---- the loop of durable writes (floor_sync.c) ---------------------------------------------- */
 
 int sync_loop(const char *folder, size_t write_bytes, double seconds);
 

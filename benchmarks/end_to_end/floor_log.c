@@ -1,4 +1,4 @@
-/* Partitions of the floor program: one file each, and the place of every batch in memory. */
+/* Partitions of the floor program: one file each, with the positions of all batches in memory. */
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -7,9 +7,9 @@
 #include "tools.h"
 
 enum {
-    ALLOCATE_BYTES_MIN = 64 << 10, /* reserved at a time: this, doubling up to the other */
+    ALLOCATE_BYTES_MIN = 64 << 10, /* the first reservation; it doubles up to the maximum */
     ALLOCATE_BYTES_MAX = 16 << 20,
-    RECYCLED_FILE_BYTES = 64 << 20, /* a recycled file is written over after so much */
+    RECYCLED_FILE_BYTES = 64 << 20, /* a recycled file is overwritten after this size */
     PATH_BYTES_MAX = 4096,
 };
 
@@ -44,7 +44,7 @@ static void partition_open(const struct log_options *options, struct partition *
     if (partition->fd < 0)
         die("open %s: %s", path, strerror(errno));
     if (options->recycles)
-        unlink(path); /* it serves topics of any name and goes with the process */
+        unlink(path); /* the file is not needed after the process has ended */
 }
 
 void topic_create(const struct log_options *options, struct text name, int partition_count)
@@ -93,7 +93,7 @@ void topic_delete(const struct log_options *options, struct topic *topic)
     free(topic);
 }
 
-/* Makes room for size bytes at the position, in reserved steps as a broker's segment would. */
+/* Reserves size bytes at the position, in steps as a broker does for its segments. */
 static void partition_reserve(const struct log_options *options, struct partition *partition,
                               size_t size)
 {
@@ -117,7 +117,7 @@ static void partition_note(struct partition *partition)
         partition->places = realloc(partition->places,
                                     partition->place_capacity * sizeof *partition->places);
         if (partition->places == NULL)
-            die("no memory for the places of batches");
+            die("no memory for the positions of batches");
     }
     partition->places[partition->place_count++] =
         (struct batch_place){partition->next_offset, partition->position};
@@ -141,7 +141,7 @@ int64_t partition_append(const struct log_options *options, struct partition *pa
     return base_offset;
 }
 
-/* The number of places whose base offset (or position) is not above the value. */
+/* Returns the number of places whose base offset (or position) is at most the value. */
 static size_t places_up_to(const struct partition *partition, int64_t value, bool by_offset)
 {
     size_t low = 0, high = partition->place_count;

@@ -1,4 +1,4 @@
-/* The requests that the load generator makes, each answered with as little work as can be. */
+/* The requests of the load generator, answered with minimal work. */
 #include <inttypes.h>
 #include <unistd.h>
 
@@ -11,7 +11,7 @@ enum {
     NODE_ID = 1,
 };
 
-/* The one topic of a request; the program ends when there is none or more. */
+/* Returns the only topic of a request; exits if there is none or more than one. */
 static struct topic *take_topic(struct reader *request)
 {
     if (take_int(request, 4) != 1)
@@ -70,7 +70,7 @@ static void serve_produce(struct server *server, struct client *client, int32_t 
         release_parked(server, partition, batch, size);
 }
 
-/* Starts a Fetch response of so many partitions, of which each is put behind. */
+/* Starts a Fetch response; the caller appends the partitions. */
 static size_t fetched_begin(struct client *client, int32_t id, const struct topic *topic,
                             int64_t count)
 {
@@ -100,7 +100,7 @@ static void put_fetched(struct client *client, const struct topic *topic, int64_
     put_int(out, (int64_t)bytes, 4);
 }
 
-/* Parks the request when it is for one partition that has nothing new: a consumer of the tail. */
+/* Parks a request for one partition without new records (a consumer at the end of the log). */
 static void fetch_park(struct server *server, struct client *client, int32_t id,
                        const struct topic *topic, int64_t index, int64_t wait_ms)
 {
@@ -161,7 +161,7 @@ void release_parked(struct server *server, const struct partition *partition,
         size_t start = fetched_begin(client, client->parked_id, client->parked_topic, 1);
         put_fetched(client, client->parked_topic, client->parked_index, is_news ? size : 0);
         if (is_news)
-            put_bytes(&client->out, batch, size); /* from memory: nothing is read back */
+            put_bytes(&client->out, batch, size); /* from memory, not from the file */
         frame_end(&client->out, start, 0);
         client_flush(server, client);
     }
@@ -278,7 +278,7 @@ static void serve_versions(struct client *client)
 void serve(struct server *server, struct client *client, struct reader *request)
 {
     int64_t key = take_int(request, 2);
-    take_int(request, 2); /* version: one of each */
+    take_int(request, 2); /* version: only one is supported */
     int32_t id = (int32_t)take_int(request, 4);
     take_string(request); /* client id */
     if (key == API_PRODUCE) {

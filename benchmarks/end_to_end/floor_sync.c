@@ -1,4 +1,4 @@
-/* A bare loop of write and fdatasync: what one record at a time can be made durable at. */
+/* A loop of write and fdatasync: the maximum rate of durable writes of one record at a time. */
 #include <fcntl.h>
 #include <unistd.h>
 

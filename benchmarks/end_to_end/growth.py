@@ -1,9 +1,9 @@
-"""How costs grow with partitions: `make bench-growth` (performance.md section 7).
+"""The growth of costs with the number of partitions: `make bench-growth`.
 
-The same steps at 10, 100, 1,000 and 10,000 partitions, ten to a topic, one record in each. A cost
-may be flat or linear; the exponent is fitted over the three largest sizes, in which fixed costs no
-longer hide it. Requests are counted in processor time of the broker, because the machine is shared;
-starts and stops in seconds, since they wait for the disk.
+The same steps run with 10, 100, 1,000 and 10,000 partitions, ten per topic, one record in each. The
+goal of a cost is constant or linear growth. The exponent is fitted over the three largest sizes, in
+which fixed costs are small. The cost of requests is processor time of the broker, because the
+machine is shared; that of starts and stops is wall time, because they wait for the disk.
 """
 
 import argparse
@@ -26,28 +26,28 @@ ROOT = Path(__file__).resolve().parents[2]
 SIZES = (10, 100, 1_000, 10_000)
 PARTITIONS_PER_TOPIC = 10
 TOPICS_PER_REQUEST = 100
-REQUESTS = 200  # of each kind, to count what one costs
+REQUESTS = 200  # of each kind, for a mean
 METADATA_OF_ALL_REQUESTS = 10
 FITTED_SIZES = 3
-TOLERANCE = 0.2  # of an exponent: a shared machine is not twice the same
+TOLERANCE = 0.2  # of an exponent, for the noise of a shared machine
 NOT_LEADER = 6
-BACKOFF_SECONDS = 0.02  # before a partition that is not ready is asked again
+BACKOFF_SECONDS = 0.02  # before a retry for a partition that is not ready
 VALUE = b"x" * 100
 
 
 @dataclass(frozen=True)
 class Cost:
-    """A row of the table: what is measured and how it may grow."""
+    """A row of the table: a cost and its allowed growth."""
 
     name: str
     unit: str
-    exponent: int  # 0: the same at any size; 1: as the number of partitions
+    exponent: int  # 0: constant; 1: linear in the number of partitions
 
 
 START_CLEAN = Cost("start after a clean stop, until all accept", "s", 1)
 START_KILLED = Cost("start after kill -9, until all accept", "s", 1)
 STOP = Cost("clean stop, a new record in each", "s", 1)
-STOP_IDLE = Cost("clean stop, nothing touched", "s", 1)
+STOP_IDLE = Cost("clean stop, nothing changed", "s", 1)
 MEMORY_NEW = Cost("private memory per partition, not used", "KB", 0)
 MEMORY_USED = Cost("private memory per partition, a record in each", "KB", 0)
 MEMORY_LOADED = Cost("private memory per partition, loaded and idle", "KB", 0)
@@ -70,7 +70,7 @@ Measured = dict[Cost, float]
 
 
 def topic_names(count: int) -> list[str]:
-    """Return as many topics as have these partitions."""
+    """Return the names of the topics with this number of partitions."""
     return [f"topic-{number:05}" for number in range(count // PARTITIONS_PER_TOPIC)]
 
 
@@ -87,7 +87,7 @@ def create_all(client: Client, count: int) -> None:
 
 
 def produce(client: Client, topic: str, partitions: Iterable[int]) -> list[int]:
-    """Write a record to each; those that are not ready."""
+    """Write a record to each partition; return those that are not ready."""
     [batch] = codec.encode([(None, VALUE)], timestamp_ms=1_700_000_000_000)
     data = [{"index": number, "records": batch} for number in partitions]
     body = {
@@ -102,7 +102,7 @@ def produce(client: Client, topic: str, partitions: Iterable[int]) -> list[int]:
 
 
 def produce_to_all(client: Client, count: int) -> None:
-    """Write a record to every partition, as soon as each accepts it."""
+    """Write a record to every partition; retry until each accepts it."""
     for topic in topic_names(count):
         waiting = list(range(PARTITIONS_PER_TOPIC))
         while waiting:
@@ -112,7 +112,7 @@ def produce_to_all(client: Client, count: int) -> None:
 
 
 def wait_until_loaded(client: Client) -> None:
-    """Wait until every partition has a leader epoch: while it is recovered it has none."""
+    """Wait until every partition has a leader epoch, which it has after recovery."""
     while any(
         partition["leader_epoch"] == -1
         for topic in client.ask("Metadata", 9, {"topics": None})["topics"]
@@ -141,7 +141,7 @@ def cpu_of_produce(broker: Target, client: Client) -> float:
 
 
 def measure(count: int, folder: Path) -> Measured:
-    """Take a broker with so many partitions through its life."""
+    """Measure all costs of a broker with a number of partitions."""
     found: Measured = {}
     broker, _ = start(folder)
     try:
@@ -192,29 +192,29 @@ def exponent(sizes: Sequence[int], values: Sequence[float]) -> float:
 
 
 def table(sizes: Sequence[int], found: Sequence[Measured]) -> tuple[str, bool]:
-    """Return the table, and whether every cost grows as it may."""
+    """Return the table, and whether all goals are met."""
     lines = [["cost", "unit", *(f"{size:,}" for size in sizes), "exponent", "allowed", "met"]]
-    is_good = True
+    are_all_met = True
     for cost in COSTS:
         values = [each[cost] for each in found]
         cells = [cost.name, cost.unit, *(f"{value:,.3g}" for value in values)]
         slope = exponent(sizes, values)
         is_met = slope <= cost.exponent + TOLERANCE
-        is_good = is_good and is_met
+        are_all_met = are_all_met and is_met
         cells += [f"{slope:.2f}", str(cost.exponent), "yes" if is_met else "NO"]
         lines.append(cells)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     text = [
         "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=False)) for line in lines
     ]
-    return "\n".join(line.rstrip() for line in text), is_good
+    return "\n".join(line.rstrip() for line in text), are_all_met
 
 
-def main(words: Sequence[str]) -> int:
-    """Measure, print the table; 1 when a cost grows faster than it may."""
+def main(arguments: Sequence[str]) -> int:
+    """Measure and print the table; return 1 if a cost grows too fast."""
     parser = argparse.ArgumentParser(prog="make bench-growth", description=__doc__)
     parser.add_argument("sizes", nargs="*", type=int, default=list(SIZES), help="partitions")
-    sizes = sorted(parser.parse_args(words).sizes)
+    sizes = sorted(parser.parse_args(arguments).sizes)
     (ROOT / "build").mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="bench-growth-", dir=ROOT / "build"))
     found: list[Measured] = []
@@ -224,9 +224,9 @@ def main(words: Sequence[str]) -> int:
             sys.stderr.write(f"{size:,} partitions measured\n")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    text, is_good = table(sizes, found)
+    text, are_all_met = table(sizes, found)
     sys.stdout.write(f"{text}\n\n{machine.describe()}\n")
-    return 0 if is_good else 1
+    return 0 if are_all_met else 1
 
 
 if __name__ == "__main__":

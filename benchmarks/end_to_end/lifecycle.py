@@ -1,4 +1,4 @@
-"""What is measured of a broker process of its own: its start, its idle memory, its recovery."""
+"""Rows with a broker process of their own: start, idle memory, recovery."""
 
 import shutil
 import subprocess
@@ -30,16 +30,16 @@ def measure_start(programs: Programs, folder: Path) -> Facts:
 
 
 def measure_idle(programs: Programs, folder: Path) -> Facts:
-    """Return private memory at rest, and what a connection that says nothing adds to it."""
+    """Return the private memory of an idle broker, and that of an idle connection."""
     broker = start_polylog(folder / "idle")
     try:
         time.sleep(SETTLE_SECONDS)
         alone = machine.memory(broker.pid)
-        crowded = _memory_with_connections(programs, broker)
+        connected = _memory_with_connections(programs, broker)
     finally:
         broker.stop()
         shutil.rmtree(folder / "idle", ignore_errors=True)
-    per_connection = (crowded.rss_anon - alone.rss_anon) / IDLE_CONNECTIONS
+    per_connection = (connected.rss_anon - alone.rss_anon) / IDLE_CONNECTIONS
     return {
         "rss_anon_mb": alone.rss_anon / 1e6,
         "pss_mb": alone.pss / 1e6,
@@ -49,9 +49,9 @@ def measure_idle(programs: Programs, folder: Path) -> Facts:
 
 
 def _memory_with_connections(programs: Programs, broker: Target) -> machine.Memory:
-    words = [str(programs.load), "idle", "--host", HOST, "--port", str(broker.port)]
-    words += ["--connections", str(IDLE_CONNECTIONS)]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as idle:
+    command = [str(programs.load), "idle", "--host", HOST, "--port", str(broker.port)]
+    command += ["--connections", str(IDLE_CONNECTIONS)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as idle:
         try:
             if idle.stdout is None or not idle.stdout.readline():
                 raise BenchmarkError(f"{IDLE_CONNECTIONS} connections could not be opened")

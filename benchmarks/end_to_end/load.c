@@ -1,10 +1,10 @@
-/* A Kafka load generator for benchmarks: one thread, epoll, frames encoded beforehand.
+/* A Kafka load generator for benchmarks: one thread, epoll, frames encoded before the run.
  *
  *     load COMMAND --port PORT --topic TOPIC [OPTION]...
  *
- * Prints one JSON object of what it did and found, and exits 1 when offsets are missing, doubled
- * or out of place or requests failed, 2 when it could not go on at all. It costs little more
- * than the system calls, so that a broker on the same machine keeps the rest. */
+ * Prints its results as one JSON object. Exits with 1 if offsets are missing, duplicated or out of
+ * order or requests failed, and with 2 if it could not continue. It costs little more than its
+ * system calls, which leaves the rest of the machine to the broker. */
 #include "load.h"
 
 #include <getopt.h>
@@ -15,7 +15,7 @@
 #include "kernel/crc32c_hardware.h"
 #include "tools.h"
 
-enum { GIVE_UP_SECONDS = 60 }; /* a broker that stopped answering must not hang the benchmarks */
+enum { GIVE_UP_SECONDS = 60 }; /* a broker that does not answer must not block the benchmarks */
 
 static void give_up(int signal_number)
 {
@@ -32,16 +32,16 @@ static const struct {
     const char *about;
 } commands[] = {
     {"produce", load_produce, "batches, pipelined or not; latency of acknowledgements"},
-    {"fetch", load_fetch, "partitions from start to end, over and over"},
-    {"rustlog", load_rustlog, "produce in RustLog's binary dialect, pipelined or not"},
-    {"rustlog-fetch", load_rustlog_fetch, "partitions over and over in RustLog's binary dialect"},
-    {"cursus", load_cursus, "one frame of Cursus over and over, pipelined or not"},
-    {"cursus-stream", load_cursus_stream, "partitions over and over by Cursus's STREAM"},
-    {"latency", load_latency, "record by record at a rate, end to end through a consumer"},
-    {"lines", load_lines, "one line of V1 over and over, pipelined or not"},
-    {"create", load_create, "a topic, and wait until it is ready"},
-    {"delete", load_delete, "a topic"},
-    {"idle", load_idle, "connections that say nothing until standard input ends"},
+    {"fetch", load_fetch, "partitions from start to end, repeatedly"},
+    {"rustlog", load_rustlog, "produce in RustLog's binary form, pipelined or not"},
+    {"rustlog-fetch", load_rustlog_fetch, "partitions repeatedly in RustLog's binary form"},
+    {"cursus", load_cursus, "one frame of Cursus repeatedly, pipelined or not"},
+    {"cursus-stream", load_cursus_stream, "partitions repeatedly by Cursus's STREAM"},
+    {"latency", load_latency, "single records at a constant rate, end to end to a consumer"},
+    {"lines", load_lines, "one line of V1 repeatedly, pipelined or not"},
+    {"create", load_create, "create a topic and wait until it is ready"},
+    {"delete", load_delete, "delete a topic"},
+    {"idle", load_idle, "idle connections until standard input ends"},
     {"ready", load_ready, "seconds from --since to the first reply and accepted produce"},
 };
 

@@ -1,4 +1,4 @@
-/* The commands of the load generator and what they are told. */
+/* The commands of the load generator and their options. */
 #ifndef BENCHMARK_LOAD_H
 #define BENCHMARK_LOAD_H
 
@@ -8,7 +8,7 @@ enum { TOPIC_CONFIGS_MAX = 16, RETRY_US = 1000 };
 
 struct options {
     const char *host, *topic, *line;
-    const char *batch_file; /* what is produced, instead of a batch of our own */
+    const char *batch_file; /* a file with the batch to produce, instead of a generated one */
     int port, partitions, connections, in_flight, acks, records;
     size_t value_bytes, batch_bytes, fetch_bytes;
     double seconds, warm_up_seconds, rate;
@@ -18,7 +18,7 @@ struct options {
     int config_count;
 };
 
-/* Each prints one JSON object of facts and returns how many of them are wrong. */
+/* Each prints one JSON object of facts and returns the number of errors found. */
 int64_t load_produce(const struct options *options);
 int64_t load_fetch(const struct options *options);
 int64_t load_rustlog(const struct options *options);
@@ -32,28 +32,28 @@ int64_t load_delete(const struct options *options);
 int64_t load_idle(const struct options *options);
 int64_t load_ready(const struct options *options);
 
-/* ---- what they share ------------------------------------------------------------------------ */
+/* ---- shared functions ----------------------------------------------------------------------- */
 
-/* The offset of every partition at a timestamp, TIMESTAMP_LATEST or TIMESTAMP_EARLIEST. */
+/* Requests the offset of every partition at TIMESTAMP_LATEST or TIMESTAMP_EARLIEST. */
 void ask_offsets(const struct options *options, int64_t timestamp, int64_t *offsets);
 
-/* A Produce request up to, not including, the batch that follows it. */
+/* Writes a Produce request up to the batch, which the caller sends after it. */
 void put_produce_head(struct buffer *request, const struct options *options, int partition,
                       size_t batch_bytes);
-/* What the Produce response says of its one partition: an error, and the base offset. */
+/* Reads the error and the base offset of the only partition in a Produce response. */
 int16_t take_produced(struct reader *response, int64_t *base_offset);
 
-/* A Fetch request for a partition and every step-th behind it. Offsets are set in place: that of
- * the nth one before each sending. */
+/* Writes a Fetch request for a partition and every step-th one after it. The caller sets the
+ * offset of the nth one before each sending. */
 void put_fetch(struct buffer *request, const struct options *options, int first, int step);
 void set_fetch_id(struct buffer *request, int32_t correlation_id);
 void set_fetch_offset(struct buffer *request, int count, int nth, int64_t offset);
-/* The number of partitions that a Fetch response has, and then the records of each. An error
- * code ends the program. */
+/* Read the number of partitions of a Fetch response, then the records of each. Exit on an error
+ * code. */
 int64_t take_fetched_count(struct reader *response);
 struct reader take_fetched(struct reader *response, int64_t *partition);
 
-/* Takes one whole batch from fetched records, or returns false; a cut one at the end is left. */
+/* Reads one whole batch of fetched records; returns false if there is none or it is incomplete. */
 struct batch_facts {
     int64_t base_offset, last_offset;
     size_t size;

@@ -1,7 +1,8 @@
-/* cursus: connections that send one frame of Cursus over and over, each so many at once.
+/* cursus: connections that send one frame of Cursus repeatedly, with --in-flight requests each.
  *
- * It is --line, in which @ stands for the topic, or without one a batch of --records. An answer is
- * good if it is a JSON object that begins with the status OK, or a batch that has records.
+ * The frame is --line, in which @ is replaced by the topic, or without it a batch of --records. A
+ * response is correct if it is a JSON object that begins with the status OK, or a batch with
+ * records.
  */
 #include <inttypes.h>
 #include <sys/epoll.h>
@@ -15,7 +16,7 @@ static const char GOOD[] = "{\"status\":\"OK\"";
 enum { GOOD_SIZE = sizeof GOOD - 1 };
 
 struct client {
-    struct connection connection; /* first: epoll hands its address back */
+    struct connection connection; /* first, because epoll returns its address */
     struct buffer request;
 };
 
@@ -38,7 +39,7 @@ static void put_cursus_batch(struct buffer *request, const struct options *optio
 {
     uint8_t *value = allocate(1, options->value_bytes);
     put_int(request, MAGIC, 2);
-    put_string(request, options->topic); /* as Kafka's: uint16 length and bytes */
+    put_string(request, options->topic); /* as in Kafka: uint16 length and bytes */
     put_int(request, partition, 4);
     put_int(request, 1, 1);
     put_bytes(request, "1", 1); /* acks */
@@ -72,7 +73,7 @@ static void client_send(struct run *run, struct client *client, int64_t count)
     connection_flush(&client->connection);
 }
 
-/* The count of a batch's header, which must be an answer's in today's layout. */
+/* Returns the record count of a batch header, which must be of a response in the current layout. */
 static int64_t take_count(struct reader *answer)
 {
     take_int(answer, 2);

@@ -1,7 +1,7 @@
-/* cursus-stream: connections that read a partition each by Cursus's STREAM, from its start to its
- * end and, on a new connection, over again.
+/* cursus-stream: connections that read one partition each by Cursus's STREAM from its start to its
+ * end, and then again on a new connection.
  *
- * The bytes that count are those of the payloads. Offsets must follow each other without a gap.
+ * The bytes of payloads are counted. Offsets must follow each other without a gap.
  */
 #include <inttypes.h>
 #include <sys/epoll.h>
@@ -18,7 +18,7 @@ enum {
 };
 
 struct streaming {
-    struct connection connection; /* first: epoll hands its address back */
+    struct connection connection; /* first, because epoll returns its address */
     int index;
     int64_t start, end, next;
 };
@@ -51,7 +51,7 @@ static void streaming_take(struct run *run, struct streaming *streaming, struct 
 {
     run->frames++;
     if (frame->next == frame->end)
-        return; /* a sign of life */
+        return; /* a keepalive */
     if ((uint16_t)get_int(frame->next, 2) != MAGIC)
         die("%.*s", (int)(frame->end - frame->next), (const char *)frame->next);
     take_bytes(frame, 2);

@@ -1,7 +1,7 @@
-/* fetch: connections that read partitions from their start to their end and over again.
+/* fetch: connections that read partitions from their start to their end repeatedly.
  *
- * The partitions are dealt out to the connections; a request asks for all that a connection has,
- * as a consumer does. Offsets of successive batches must follow each other without a gap.
+ * The partitions are divided among the connections; a request is for all partitions of a
+ * connection, as in a consumer. Offsets of successive batches must follow each other without a gap.
  */
 #include <inttypes.h>
 #include <sys/epoll.h>
@@ -16,7 +16,7 @@ struct place { /* of one partition; one connection reads it */
 };
 
 struct consumer {
-    struct connection connection; /* first: epoll hands its address back */
+    struct connection connection; /* first, because epoll returns its address */
     struct buffer request;
     int index, partition_count;
     int32_t correlation_id;
@@ -43,7 +43,7 @@ static void consumer_ask(struct run *run, struct consumer *consumer)
     connection_flush(&consumer->connection);
 }
 
-/* Counts whole batches only: a broker may cut the last one at its limit. */
+/* Counts whole batches only: a broker may truncate the last one at its limit. */
 static int64_t place_take(struct run *run, struct place *place, struct reader records)
 {
     struct batch_facts batch;

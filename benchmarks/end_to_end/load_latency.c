@@ -1,9 +1,9 @@
-/* latency: one record a request at a steady rate, read back by a consumer that polls.
+/* latency: requests of one record at a constant rate, and a consumer that polls for the records.
  *
- * Open loop: record number n is due at start + n / rate whatever happened to those before it, and
- * its latency counts from then (no coordinated omission). Its number is its offset's distance from
- * the end of the partition at the start. With --spin the generator never sleeps, so that its own
- * wake-ups are no part of a latency.
+ * Open loop: record n is due at start + n / rate, independent of earlier records, and its latency
+ * is measured from then (no coordinated omission). Its number is its offset minus the end offset of
+ * the partition at the start. With --spin the generator never sleeps, so that its wake-ups do not
+ * add to the latency.
  */
 #include <inttypes.h>
 #include <sys/epoll.h>
@@ -20,7 +20,7 @@ struct run {
     struct connection producer, consumer;
     int timer;
     struct buffer batch, head, fetch;
-    uint8_t *heads; /* IN_FLIGHT_MAX of them */
+    uint8_t *heads; /* IN_FLIGHT_MAX entries */
     int64_t first_offset, next_offset, start_ns;
     int64_t records, sent, answered, warm_up_records;
     int64_t errors, misplaced;

@@ -1,7 +1,7 @@
-/* lines: connections that send one line over and over and wait for as many lines in return.
+/* lines: connections that send one line repeatedly and wait for one line per request.
  *
- * Each keeps so many in flight. An answer is counted as an error unless it begins as the answer to
- * `V1|1|...` does when all is well. The line is --line, in which @ stands for the topic.
+ * Each has --in-flight requests. A response is an error unless it begins like a successful response
+ * to `V1|1|...`. The line is --line, in which @ is replaced by the topic.
  */
 #include <inttypes.h>
 #include <sys/epoll.h>
@@ -16,8 +16,8 @@ static const char GOOD[] = "V1|1|OK|";
 enum { GOOD_SIZE = sizeof GOOD - 1 };
 
 struct client {
-    struct connection connection; /* first: epoll hands its address back */
-    size_t column;                /* in the answer that is coming in */
+    struct connection connection; /* first, because epoll returns its address */
+    size_t column;                /* in the response that is being received */
 };
 
 struct run {
@@ -55,7 +55,7 @@ static void client_send(struct run *run, struct client *client, int64_t count)
     connection_flush(&client->connection);
 }
 
-/* Counts the lines that end in these bytes, and those that do not begin well. */
+/* Counts the lines that end in these bytes, and those with a wrong beginning. */
 static int64_t client_take(struct run *run, struct client *client, const char *bytes, size_t size)
 {
     int64_t lines = 0;

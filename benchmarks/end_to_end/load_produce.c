@@ -1,8 +1,8 @@
-/* produce: connections that keep so many requests of one batch each in flight.
+/* produce: connections with --in-flight requests of one batch each.
  *
- * A frame is a head of the connection's own, whose correlation id is set, and the batch, or
- * message set, that all share. Every base offset that a partition acknowledges is ticked off: at the end, the offsets
- * between the ends of the partition before and after must all have been acknowledged, each once.
+ * A frame consists of a head of the connection, with the correlation id, and a batch or message set
+ * that all share. Every acknowledged base offset is recorded: at the end, all offsets between the
+ * end of the partition before and after the run must have been acknowledged, each once.
  */
 #include <inttypes.h>
 #include <sys/epoll.h>
@@ -15,7 +15,7 @@ enum { EVENTS_MAX = 256 };
 
 struct ledger { /* of one partition */
     int64_t first_offset;
-    uint64_t *acknowledged; /* a bit for each batch behind first_offset */
+    uint64_t *acknowledged; /* a bit for each batch from first_offset on */
     size_t words;
     int64_t batches;
 };
@@ -27,7 +27,7 @@ struct slot { /* a request in flight */
 };
 
 struct producer {
-    struct connection connection; /* first: epoll hands its address back */
+    struct connection connection; /* first, because epoll returns its address */
     struct slot *slots;
     uint32_t sent, answered;
     int next_partition;
@@ -37,7 +37,7 @@ struct run {
     const struct options *options;
     struct buffer batch;
     int batch_records;
-    struct buffer *heads; /* one of each partition; all of one size */
+    struct buffer *heads; /* one per partition; all of the same size */
     struct ledger *ledgers;
     struct histogram latency;
     int64_t requests_left, sent, answered, deadline_ns;
@@ -47,12 +47,12 @@ struct run {
 static void ledger_tick(struct run *run, int partition, int64_t base_offset)
 {
     struct ledger *ledger = &run->ledgers[partition];
-    int64_t behind = base_offset - ledger->first_offset;
-    if (behind < 0 || behind % run->batch_records != 0 || behind / run->batch_records > run->sent) {
+    int64_t distance = base_offset - ledger->first_offset;
+    if (distance < 0 || distance % run->batch_records != 0 || distance / run->batch_records > run->sent) {
         run->misplaced++;
         return;
     }
-    size_t index = (size_t)(behind / run->batch_records);
+    size_t index = (size_t)(distance / run->batch_records);
     if (index / 64 >= ledger->words) {
         size_t words = 2 * ledger->words + index / 64 + 1;
         ledger->acknowledged = realloc(ledger->acknowledged, words * sizeof(uint64_t));
@@ -68,7 +68,7 @@ static void ledger_tick(struct run *run, int partition, int64_t base_offset)
     ledger->batches++;
 }
 
-/* Offsets that stand in the log and were never acknowledged, or the other way round. */
+/* Returns the number of offsets in the log that were not acknowledged, or the reverse. */
 static int64_t ledgers_missing(const struct run *run)
 {
     int count = run->options->partitions;
@@ -149,14 +149,14 @@ static struct producer *producers_open(struct run *run, int epoll)
         producer->slots = allocate(in_flight, sizeof *producer->slots);
         for (size_t slot = 0; slot < in_flight; slot++)
             producer->slots[slot].head = allocate(1, run->heads[0].size);
-        /* Spread over the partitions, so that equals do not walk over them in step. */
+        /* Start at different partitions, so that connections do not use the same one. */
         producer->next_partition =
             (int)((int64_t)i * options->partitions / options->connections);
     }
     return producers;
 }
 
-/* A batch as a producer sends it, compressed or not; returns how many records it has. */
+/* Reads a batch as sent by a producer, compressed or not; returns its number of records. */
 static int read_batch(struct buffer *batch, const char *path)
 {
     uint8_t part[4096];

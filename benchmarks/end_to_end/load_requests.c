@@ -1,4 +1,4 @@
-/* The requests of the load generator, and what it reads of their responses. */
+/* The requests of the load generator, and the parts of their responses that it reads. */
 #include <inttypes.h>
 #include <unistd.h>
 
@@ -9,13 +9,13 @@
 enum {
     REQUEST_TIMEOUT_MS = 30000,
     FETCH_WAIT_MS = 500,
-    FETCH_BYTES_OF_RESPONSE = 1 << 30, /* the limit that counts is the partition's */
+    FETCH_BYTES_OF_RESPONSE = 1 << 30, /* the partition's limit applies */
     FETCH_TAIL_BYTES = 4 + 2,          /* forgotten topics, rack id */
     FETCH_PARTITION_BYTES = 4 + 4 + 8 + 8 + 4,
 };
 
 enum {
-    VERSION_POSITION = 4 + 2, /* of a request, behind its size and key */
+    VERSION_POSITION = 4 + 2, /* of a request, after its size and key */
     OLD_PRODUCE_VERSION = 1,
 };
 
@@ -25,7 +25,7 @@ enum {
     ERROR_NOT_LEADER_OR_FOLLOWER = 6,
 };
 
-/* A partition just made may not be served yet; what else fails ends the program. */
+/* A new partition may not be served yet; all other errors end the program. */
 static bool is_retriable(int64_t error)
 {
     return error == ERROR_UNKNOWN_TOPIC_OR_PARTITION || error == ERROR_LEADER_NOT_AVAILABLE
@@ -135,8 +135,8 @@ void set_fetch_id(struct buffer *request, int32_t correlation_id)
 
 void set_fetch_offset(struct buffer *request, int count, int nth, int64_t offset)
 {
-    size_t behind = FETCH_TAIL_BYTES + (size_t)(count - nth) * FETCH_PARTITION_BYTES;
-    set_int(request->bytes + request->size - behind + 8, offset, 8);
+    size_t distance_to_end = FETCH_TAIL_BYTES + (size_t)(count - nth) * FETCH_PARTITION_BYTES;
+    set_int(request->bytes + request->size - distance_to_end + 8, offset, 8);
 }
 
 int64_t take_fetched_count(struct reader *response)
@@ -147,7 +147,7 @@ int64_t take_fetched_count(struct reader *response)
     if (error != 0)
         die("Fetch failed: error %" PRId64, error);
     if (take_int(response, 4) == 0)
-        return 0; /* no topic: nothing new */
+        return 0; /* no topic: no new records */
     take_string(response);
     return take_int(response, 4);
 }

@@ -1,7 +1,7 @@
-/* rustlog: connections that keep so many produce requests of RustLog's binary dialect in flight.
+/* rustlog: connections with --in-flight produce requests in RustLog's binary form.
  *
- * Answers carry no number: they come in order. As many records as were acknowledged must stand
- * between the ends of the partitions before and after, and no offset may be told twice in a row.
+ * Responses have no number; they arrive in order. The number of acknowledged records must be that
+ * between the ends of the partitions before and after, and successive offsets must differ.
  */
 #include <inttypes.h>
 #include <sys/epoll.h>
@@ -13,7 +13,7 @@
 enum { EVENTS_MAX = 256, KIND_PRODUCE = 0x01 };
 
 struct producer {
-    struct connection connection; /* first: epoll hands its address back */
+    struct connection connection; /* first, because epoll returns its address */
     int64_t *sent_ns; /* of the requests in flight */
     int64_t last_offset;
     uint32_t sent, answered;
@@ -22,7 +22,7 @@ struct producer {
 
 struct run {
     const struct options *options;
-    struct buffer *requests; /* one of each partition */
+    struct buffer *requests; /* one per partition */
     struct histogram latency;
     int64_t requests_left, sent, answered, errors, misplaced;
 };
@@ -32,7 +32,7 @@ static void put_request(struct buffer *request, const struct options *options, i
     uint8_t *value = allocate(1, options->value_bytes);
     put_int(request, 0, 4);
     put_int(request, KIND_PRODUCE, 1);
-    put_string(request, options->topic); /* as Kafka's: uint16 length and bytes */
+    put_string(request, options->topic); /* as in Kafka: uint16 length and bytes */
     put_int(request, partition, 4);
     put_int(request, options->records, 4);
     for (int i = 0; i < options->records; i++) {

@@ -1,8 +1,8 @@
-/* rustlog-fetch: connections that read a partition each by RustLog's binary dialect, from its start
- * to its end and over again, with one request in flight.
+/* rustlog-fetch: connections that read one partition each in RustLog's binary form from its start
+ * to its end repeatedly, with one request in flight.
  *
- * As its clients count, record i of an answer is at the offset asked for + i: an answer must go on
- * behind its last record.
+ * As for its clients, record i of a response has the requested offset + i: the next offset of a
+ * response must follow its last record.
  */
 #include <inttypes.h>
 #include <sys/epoll.h>
@@ -10,10 +10,10 @@
 #include "load.h"
 #include "tools.h"
 
-enum { EVENTS_MAX = 64, KIND_FETCH = 0x02, BEHIND_OFFSET = 8 + 4 /* itself and the most bytes */ };
+enum { EVENTS_MAX = 64, KIND_FETCH = 0x02, BEHIND_OFFSET = 8 + 4 /* offset, maximum bytes */ };
 
 struct reading {
-    struct connection connection; /* first: epoll hands its address back */
+    struct connection connection; /* first, because epoll returns its address */
     struct buffer request;
     int64_t start, end, next;
 };

@@ -1,4 +1,4 @@
-/* create, delete, idle, ready: what goes before, beside and after the load. */
+/* create, delete, idle, ready: the commands besides the loads. */
 #include <inttypes.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@ enum {
 
 /* ---- create and delete ---------------------------------------------------------------------- */
 
-/* The one error of a CreateTopics or DeleteTopics response. */
+/* Returns the only error code of a CreateTopics or DeleteTopics response. */
 static int64_t take_topic_error(struct reader *response)
 {
     take_int(response, 4); /* throttle time */
@@ -23,7 +23,7 @@ static int64_t take_topic_error(struct reader *response)
     return take_int(response, 2);
 }
 
-/* True when every partition of the topic has a leader. */
+/* Returns whether every partition of the topic has a leader. */
 static bool topic_is_ready(const struct options *options, struct connection *connection)
 {
     struct buffer request = {0};
@@ -80,7 +80,7 @@ int64_t load_create(const struct options *options)
         free(name);
     }
     put_int(&request, TOPIC_TIMEOUT_MS, 4);
-    put_int(&request, 0, 1); /* not only to validate */
+    put_int(&request, 0, 1); /* do not only validate */
     struct reader response = connection_ask(&connection, &request);
     int64_t error = take_topic_error(&response);
     if (error != 0 && error != ERROR_TOPIC_ALREADY_EXISTS)
@@ -132,7 +132,7 @@ static bool greet(struct connection *connection)
     return is_answered;
 }
 
-/* Opens connections, has each answered once, and holds them until standard input ends. */
+/* Opens connections, sends one request on each, and keeps them open until standard input ends. */
 int64_t load_idle(const struct options *options)
 {
     struct connection *connections =
@@ -168,7 +168,7 @@ static void connect_and_greet(struct connection *connection, const struct option
     }
 }
 
-/* Produces one record to a partition until it is accepted, through as many connections as it takes. */
+/* Produces one record to a partition until it is accepted, with new connections if needed. */
 static void produce_until_accepted(struct connection *connection, const struct options *options,
                                    int partition, const struct buffer *batch)
 {
@@ -188,8 +188,8 @@ static void produce_until_accepted(struct connection *connection, const struct o
     free(request.bytes);
 }
 
-/* Seconds from --since (CLOCK_MONOTONIC) to the first reply and, with a topic, to the first
- * produce accepted, and to one accepted by every partition. */
+/* Measures the seconds from --since (CLOCK_MONOTONIC) to the first response and, with a topic,
+ * to the first accepted produce, and until every partition has accepted one. */
 int64_t load_ready(const struct options *options)
 {
     struct connection connection;

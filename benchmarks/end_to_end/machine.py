@@ -1,4 +1,4 @@
-"""What the kernel knows: processor time, memory, dirty pages, which cores a process may use."""
+"""Facts from the kernel: processor time, memory, dirty pages; sets the cores of a process."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ PROC = Path("/proc")
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 STAT_IDLE, STAT_IOWAIT, STAT_STEAL, STAT_COLUMNS = 3, 4, 7, 8
 
-DIRTY_BYTES_MAX = 16 << 20  # below this, writeback takes nothing worth counting
+DIRTY_BYTES_MAX = 16 << 20  # below this, the cost of writeback is negligible
 DRAIN_SECONDS_MAX = 20.0
 DRAIN_POLL_SECONDS = 0.05
 
@@ -24,33 +24,33 @@ class MachineTime:
     """Processor seconds of all cores since boot."""
 
     busy: float
-    stolen: float  # by other guests of the same host
+    stolen: float  # by other virtual machines of the host
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Memory of one process, in bytes: anonymous pages, and its share of all pages it maps."""
+    """Memory of a process in bytes: anonymous pages (RssAnon), and its share of all pages (PSS)."""
 
     rss_anon: int
     pss: int
 
 
 def process_seconds(pid: int) -> float:
-    """Return the processor time of all threads of a process, those that ended included.
+    """Return the processor time of all threads of a process, including ended ones.
 
-    The clock of clock_getcpuclockid(3): the counter that /proc/PID/stat rounds to 10 ms.
+    It is the clock of clock_getcpuclockid(3), which /proc/PID/stat rounds to 10 ms.
     """
     return time.clock_gettime((~pid << 3) | CPUCLOCK_SCHED)
 
 
 def loop_seconds(pid: int) -> float:
-    """Return the processor time of a process's first thread: of our broker, the loop."""
+    """Return the processor time of a process's main thread: of our broker, the event loop."""
     nanoseconds, _, _ = (PROC / f"{pid}/task/{pid}/schedstat").read_text().split()
     return int(nanoseconds) / 1e9
 
 
 def machine_time() -> MachineTime:
-    """Return the first line of /proc/stat: work of processes and of the kernel's own threads."""
+    """Return the times in /proc/stat, which include the kernel's own threads."""
     columns = (PROC / "stat").read_text().splitlines()[0].split()[1 : 1 + STAT_COLUMNS]
     ticks = [int(column) for column in columns]
     stolen = ticks[STAT_STEAL]
@@ -65,7 +65,7 @@ def _kilobytes(path: Path, *names: str) -> int:
 
 
 def memory(pid: int) -> Memory:
-    """Return what a process holds now."""
+    """Return the current memory of a process."""
     return Memory(
         rss_anon=_kilobytes(PROC / str(pid) / "status", "RssAnon"),
         pss=_kilobytes(PROC / str(pid) / "smaps_rollup", "Pss"),
@@ -73,7 +73,7 @@ def memory(pid: int) -> Memory:
 
 
 def drain() -> None:
-    """Write dirty pages out, so that the next trial does not pay for the one before."""
+    """Write dirty pages to the disk, so that they do not add to the cost of the next trial."""
     os.sync()
     deadline = time.monotonic() + DRAIN_SECONDS_MAX
     while time.monotonic() < deadline:
@@ -83,7 +83,7 @@ def drain() -> None:
 
 
 def allow_cores(pid: int, cores: set[int]) -> None:
-    """Let every thread of a process run on these cores only."""
+    """Restrict all threads of a process to some cores."""
     for thread in (PROC / str(pid) / "task").iterdir():
         with contextlib.suppress(ProcessLookupError):
             os.sched_setaffinity(int(thread.name), cores)
@@ -91,7 +91,7 @@ def allow_cores(pid: int, cores: set[int]) -> None:
 
 @contextlib.contextmanager
 def separate_cores(pid: int, *, pinned: bool) -> Iterator[None]:
-    """Keep a process and the programs started meanwhile on a core each, when there are two."""
+    """Pin a process and the programs started meanwhile to separate cores, if there are two."""
     cores = os.sched_getaffinity(0)
     if not pinned or len(cores) == 1:
         yield
@@ -107,7 +107,7 @@ def separate_cores(pid: int, *, pinned: bool) -> Iterator[None]:
 
 
 def describe() -> dict[str, str | int]:
-    """Say which machine this is."""
+    """Return facts about the machine."""
     info = (PROC / "cpuinfo").read_text().splitlines()
     models = [line.split(":", 1)[1].strip() for line in info if line.startswith("model name")]
     return {

@@ -1,4 +1,4 @@
-"""Members that join one group all at once, each on a connection of its own."""
+"""Members that join a group at the same time, each on its own connection."""
 
 import selectors
 import time
@@ -10,15 +10,15 @@ from benchmarks.end_to_end.targets import BenchmarkError
 from broker import codec
 
 REBALANCE_IN_PROGRESS = 27
-LOADING = (14, 15, 16)  # while a coordinator begins
-HEARTBEAT_SECONDS = 0.2  # of silence
+LOADING = (14, 15, 16)  # while a coordinator is loading
+HEARTBEAT_SECONDS = 0.2  # without a response
 WAIT_SECONDS = 60.0
 VERSION = 3
 
 
 @dataclass
 class Traffic:
-    """What members have sent and received."""
+    """The requests and bytes of all members."""
 
     requests: int = 0
     bytes_sent: int = 0
@@ -26,7 +26,7 @@ class Traffic:
 
 
 def join_body(group: str, member_id: str = "") -> codec.Fields:
-    """Return a member's JoinGroup."""
+    """Return the body of a JoinGroup."""
     return {
         "group_id": group,
         "session_timeout_ms": 60_000,
@@ -38,10 +38,10 @@ def join_body(group: str, member_id: str = "") -> codec.Fields:
 
 
 class Members:
-    """Joins a group until all of its members have an assignment."""
+    """Members that join a group until all have an assignment."""
 
     def __init__(self, group: str, clients: Sequence[Client]) -> None:
-        """Have a member for each connection."""
+        """Create a member for each connection."""
         self.traffic = Traffic()
         self._group = group
         self._clients = clients
@@ -50,7 +50,7 @@ class Members:
         self._assigned: set[Client] = set()
 
     def join(self) -> None:
-        """Join."""
+        """Join the group."""
         with selectors.DefaultSelector() as ready:
             for client in self._clients:
                 ready.register(client.socket, selectors.EVENT_READ, client)
@@ -94,7 +94,7 @@ class Members:
         self._ask(client, "SyncGroup", {**self._membership[client], "assignments": assignments})
 
     def _ask_for_rebalances(self) -> None:
-        """One with an assignment learns from a heartbeat that it has to join again."""
+        """Send heartbeats of members with an assignment, which report a rebalance."""
         for client in self._assigned.copy():
             self._ask(client, "Heartbeat", self._membership[client])
 

@@ -1,4 +1,4 @@
-"""Medians over the rounds, ratios of one round, a table for people and a file for programs."""
+"""Medians over the rounds and ratios within rounds, as a table and as a JSON file."""
 
 import json
 import statistics
@@ -10,13 +10,14 @@ from benchmarks.end_to_end.rows import Figure, Goal, LifecycleRow, Row
 from benchmarks.end_to_end.targets import OURS
 from benchmarks.end_to_end.trials import Facts
 
-DIGITS = ((0, 100), (1, 10), (2, 0.1))  # behind the point, for values from that size on
+OURS = "polylog"
+DIGITS = ((0, 100), (1, 10), (2, 0.1))  # decimal places, minimum of the value
 LEGEND = """\
-Medians over the rounds; ratios are of one round each: median (least-greatest). floor: the least a
-broker can do, on durable rows a bare loop of write and fdatasync. machine and generator: processor
-time of all cores, writeback included, and of the load generator, per GB on rows that count
-CPU-s/GB, else in us per request. GB: 1e9 bytes of record batches."""
-HEADINGS = ("row", "figure", OURS, "to reach", "met")
+Medians over the rounds; ratios are within rounds: median (minimum-maximum). floor: a minimal
+server, on durable rows a loop of write and fdatasync. machine and generator: processor time of all
+cores, including writeback, and of the load generator, per GB on rows in CPU-s/GB, otherwise
+in us per request. GB: 1e9 bytes of record batches."""
+HEADINGS = ("row", "figure", OURS, "goal", "met")
 CONTEXT = (  # facts shown beside the first figure of a row: heading, fact per GB, per request
     ("machine", "machine_cpu_s_per_gb", "machine_cpu_us_per_request"),
     ("generator", "generator_cpu_s_per_gb", "generator_cpu_us_per_request"),
@@ -29,13 +30,13 @@ CONTEXT = (  # facts shown beside the first figure of a row: heading, fact per G
 
 @dataclass
 class Results:
-    """All facts of a run: by row, by target, round by round."""
+    """All facts of a run, by row, target and round."""
 
     facts: dict[str, dict[str, list[Facts]]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)  # by row
 
     def add(self, row: str, target: str, facts: Facts) -> None:
-        """Take the facts of one trial."""
+        """Add the facts of one trial."""
         self.facts.setdefault(row, {}).setdefault(target, []).append(facts)
 
     def targets(self) -> list[str]:
@@ -54,13 +55,13 @@ class Results:
         return statistics.median(values) if values else None
 
     def ratios(self, row: str, target: str, fact: str) -> list[float]:
-        """Return ours over another target's, round by round."""
+        """Return the ratios of our values to another target's, by round."""
         pairs = zip(self.values(row, OURS, fact), self.values(row, target, fact), strict=False)
         return [ours / theirs for ours, theirs in pairs if theirs]
 
     @property
     def wrong(self) -> int:
-        """Trials of our broker that lost, doubled or misplaced something."""
+        """The number of trials of our broker that lost, duplicated or misplaced records."""
         return sum(
             facts.get("wrong", 0) > 0 for row in self.facts.values() for facts in row.get(OURS, [])
         )
@@ -68,14 +69,14 @@ class Results:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A goal beside what was measured for it; None when its other side was not."""
+    """A goal and its measured value; None if the compared value was not measured."""
 
     goal: Goal
     value: float | None
 
     @property
     def word(self) -> str:
-        """Return yes, no, or a dash when there is nothing to compare."""
+        """Return yes, NO, or a dash if nothing was measured."""
         if self.value is None:
             return "-"
         return "yes" if self.goal.is_met(self.value) else "NO"
@@ -107,7 +108,7 @@ def _value(results: Results, row: str, fact: str, goal: Goal) -> float | None:
 
 
 def table(results: Results, rows: Iterable[Row | LifecycleRow]) -> str:
-    """Return one table of all rows that were measured."""
+    """Return the table of all measured rows."""
     others = results.targets()
     headings = [*HEADINGS[:3]]
     for other in others:
@@ -162,7 +163,7 @@ def _number(value: float | None) -> str:
 
 
 def _range(ratios: Sequence[float]) -> str:
-    """Return the median of ratios and, from two on, their range."""
+    """Return the median of ratios and, of several, their range."""
     if not ratios:
         return ""
     middle = _number(statistics.median(ratios))
@@ -189,7 +190,7 @@ def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
 def write_json(
     path: Path, results: Results, rows: Iterable[Row | LifecycleRow], about: dict[str, object]
 ) -> None:
-    """Write everything that was measured, with the medians and verdicts of the table."""
+    """Write all measured values, with the medians and goals of the table."""
     summary = [
         {
             "row": row.name,

@@ -1,4 +1,4 @@
-"""The workloads, what is read off each, and what it should reach."""
+"""The workloads, their figures and their goals."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,23 +13,23 @@ Options = Mapping[str, Option]  # of the load generator
 
 
 class Floor(Enum):
-    """What a workload is compared with."""
+    """The target that a workload is compared with."""
 
     SERVER = "the floor program under the same load"
     SYNC_LOOP = "a bare loop of write and fdatasync"
-    NONE = "nothing: no other target speaks its protocol"
+    NONE = "nothing: no other target has its protocol"
 
 
 @dataclass(frozen=True)
 class Goal:
-    """A limit for our figure, or for its ratio to another one of the same run."""
+    """A limit of our figure, or of its ratio to another figure of the same run."""
 
     limit: float
-    over_target: str | None = None  # divided by that target's figure, round by round
+    over_target: str | None = None  # divided by that target's figure in each round
     over_row: str | None = None  # divided by our own figure on that row
     at_least: bool = False
-    when_target: str | None = None  # a goal only where that target runs
-    unless_target: str | None = None  # a goal only where it does not
+    when_target: str | None = None  # applies only if that target runs
+    unless_target: str | None = None  # applies only if that target does not run
 
     @property
     def text(self) -> str:
@@ -39,7 +39,7 @@ class Goal:
         return f"{sign} {self.limit:g}" + (f"x {other}" if other else "")
 
     def is_met(self, value: float) -> bool:
-        """Compare a figure, or a ratio where the goal has a divisor."""
+        """Return whether a figure, or a ratio if the goal has a divisor, meets the goal."""
         return value >= self.limit if self.at_least else value <= self.limit
 
 
@@ -62,12 +62,12 @@ class Row:
     figures: tuple[Figure, ...]
     partitions: int = 8
     topic_config: tuple[str, ...] = ()
-    pinned: bool = True  # broker and generator on a core each, to count costs
+    pinned: bool = True  # broker and generator on separate cores, to measure costs
     floor: Floor = Floor.SERVER
     prepare: Options = field(default_factory=dict)  # a produce before the first round
-    is_ours: bool = False  # nobody else is asked: the row is compared with another one of ours
+    is_ours: bool = False  # only our broker runs it: it is compared with another row of ours
     keeps_topic: bool = False  # reads only: all rounds use the topic that `prepare` filled
-    background: str | None = None  # what others do meanwhile, see background.py
+    background: str | None = None  # the load of other clients, see background.py
 
 
 def _per_gb(*goals: Goal) -> tuple[Figure, ...]:
@@ -94,7 +94,7 @@ def _produce_rows() -> list[Row]:
     single = Row(
         "produce-1rec", "produce", {**PIPELINED, "records": 1, "requests": 300_000}, _per_request(4)
     )
-    # Of the 0.8 era: the same records as a message set, compared with the batch.
+    # Clients of the 0.8 era: the same records as a message set, compared with a batch.
     old = [
         Row(
             f"{row.name}-old",
@@ -117,7 +117,7 @@ def _produce_rows() -> list[Row]:
         )
         for connections, limit in ((10, 8), (100, 8), (1000, 10))
     ]
-    # Records are looked at before they are acknowledged, so these are unfolded, by Kafka, too.
+    # Records are validated before they are acknowledged, so these are decompressed, as in Kafka.
     compressed = [
         Row(
             f"produce-{compression}",
@@ -193,7 +193,7 @@ def _quiet_row(name: str, background: str | None, *goals: Goal, is_ours: bool = 
 
 
 def _quiet_rows() -> list[Row]:
-    """A quiet topic of 1,000 records a second, beside clients that mean well and that do not."""
+    """Return rows of a topic with 1,000 records a second, beside regular loads and attacks."""
     beside_loads = (
         Goal(3, over_row=QUIET),
         Goal(1, over_target="kafka", when_target="kafka"),
@@ -220,7 +220,7 @@ def _durable_row(name: str, producers: int, partitions: int, *goals: Goal) -> Ro
         topic_config=("flush.messages=1",),
         pinned=False,
         floor=Floor.SYNC_LOOP,
-        # The first batch of a partition makes its files: a cost of a topic, not of a batch.
+        # The first batch of a partition creates its files: a cost of the topic, not of the batch.
         prepare={"connections": 16, "in-flight": 1, "records": 1, "requests": 4 * partitions},
     )
 
@@ -244,7 +244,7 @@ def _durable_rows() -> list[Row]:
 
 
 def _v1_rows() -> list[Row]:
-    """One line over and over; the CONSUME is of 1,000 records, whose goal is 0.15 us each."""
+    """Return rows that repeat one line; CONSUME reads 1,000 records (goal: 0.15 us each)."""
     produce = "V1|1|PRODUCE|@ key:" + "x" * 100
     rows = [
         Row(
@@ -279,7 +279,7 @@ def _rustlog_rows() -> list[Row]:
         Row(f"rustlog-{name}", "rustlog", options, _per_request(limit), floor=Floor.NONE)
         for name, options, limit in loads
     ]
-    # As much as is served natively, and as much as a frame of 10 MiB has room for.
+    # The largest size of the native path, and the largest that fits into a frame of 10 MiB.
     fetch = [
         Row(
             f"rustlog-fetch-{name}",
@@ -297,7 +297,7 @@ def _rustlog_rows() -> list[Row]:
 
 
 def _cursus_rows() -> list[Row]:
-    """A text of one message, a batch, a CONSUME of 1,000 records; messages of 1 KB by STREAM."""
+    """Return rows of PUBLISH, batches, CONSUME of 1,000 records, and STREAM of 1 KB messages."""
     publish = "PUBLISH topic=@ producerId=load key=key message=" + "x" * 100
     loads: tuple[tuple[str, Options, float], ...] = (
         ("publish", {"connections": 10, "requests": 60_000, "line": publish}, 12),
@@ -348,7 +348,7 @@ ROWS = (
 
 @dataclass(frozen=True)
 class LifecycleRow:
-    """What is measured of a broker process of its own, see lifecycle.py."""
+    """A row with a broker process of its own, see lifecycle.py."""
 
     name: str
     figures: tuple[Figure, ...]

@@ -1,4 +1,4 @@
-"""Brokers to put load on: ours as a real process, the floor program, Apache Kafka from its jars."""
+"""The targets of a load: our broker as a process, the floor program, Apache Kafka from its jars."""
 
 import re
 import socket
@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HOST = "127.0.0.1"
-FIRST_PORT, LAST_PORT = 20000, 32000  # below the ephemeral range, where a connect may meet itself
+FIRST_PORT, LAST_PORT = (
+    20000,
+    32000,
+)  # below the ephemeral range, where a connect may connect to itself
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 20.0
 POLL_SECONDS = 0.005
@@ -41,7 +44,7 @@ BEFORE = "before"  # the broker of another commit
 
 
 class BenchmarkError(Exception):
-    """A program did not do what a measurement needs; the message says which and how."""
+    """A program failed, so that a measurement is impossible; the message says how."""
 
 
 @dataclass
@@ -55,16 +58,16 @@ class Target:
 
     @property
     def pid(self) -> int:
-        """The process whose costs count."""
+        """The id of the process whose costs are measured."""
         return self.process.pid
 
     def check(self) -> None:
-        """Raise when the broker has ended by itself."""
+        """Raise an error if the broker has ended."""
         if self.process.poll() is not None:
             raise BenchmarkError(f"{self.name} ended: {log_tail(self.log)}")
 
     def stop(self) -> None:
-        """End it as an operator would."""
+        """Stop it with SIGTERM."""
         self.process.terminate()
         try:
             self.process.wait(STOP_SECONDS_MAX)
@@ -72,15 +75,15 @@ class Target:
             self.kill()
 
     def kill(self) -> None:
-        """End it as a power cut of the process would (SIGKILL)."""
+        """Stop it with SIGKILL."""
         self.process.kill()
         self.process.wait()
 
 
 def log_tail(log: Path) -> str:
-    """Return the last words of a program."""
+    """Return the last lines of a program's output."""
     lines = log.read_text(errors="replace").splitlines()
-    return " / ".join(lines[-2:]) or "it said nothing"
+    return " / ".join(lines[-2:]) or "no output"
 
 
 def free_port() -> int:
@@ -105,7 +108,7 @@ def launch(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
 
 
 def wait_for_line(process: subprocess.Popen[bytes], log: Path, pattern: re.Pattern[str]) -> str:
-    """Return the first match in what a program prints (its first group, where it has one)."""
+    """Return the first match in a program's output (its first group if there is one)."""
     deadline = time.monotonic() + START_SECONDS_MAX
     while time.monotonic() < deadline:
         found = pattern.search(log.read_text(errors="replace"))
@@ -119,8 +122,8 @@ def wait_for_line(process: subprocess.Popen[bytes], log: Path, pattern: re.Patte
     raise BenchmarkError(f"{process.args!r} did not start: {log_tail(log)}")
 
 
-def polylog_command(folder: Path, port: int, python: str = sys.executable) -> list[str]:
-    """Return how our broker is started; durability os is what the floor program does."""
+def polylog_command(folder: Path, port: int) -> list[str]:
+    """Return the command of our broker, with the durability of the floor program (os)."""
     return [
         *(python, "-m", "broker", "start"),
         *("--data-dir", str(folder), "--listen", f"{HOST}:{port}"),
@@ -129,16 +132,7 @@ def polylog_command(folder: Path, port: int, python: str = sys.executable) -> li
 
 
 def start_polylog(folder: Path, port: int = 0) -> Target:
-    """Start our broker and wait for the address that its banner names."""
-    return _start_polylog(OURS, folder, polylog_command(folder, port))
-
-
-def start_before(python: Path, folder: Path) -> Target:
-    """Start the broker of another commit, which is installed in the environment of `python`."""
-    return _start_polylog(BEFORE, folder, polylog_command(folder, 0, str(python)))
-
-
-def _start_polylog(name: str, folder: Path, command: Sequence[str]) -> Target:
+    """Start our broker and wait for the address in its banner."""
     log = folder.with_suffix(".log")
     process = launch(command, log)
     return Target(name, process, int(wait_for_line(process, log, ADDRESS)), log)
@@ -152,8 +146,8 @@ def start_floor(program: Path, folder: Path, *, recycled: bool) -> Target:
     return Target("floor", process, int(wait_for_line(process, log, ADDRESS)), log)
 
 
-def _java(jars: Path, *words: str) -> list[str]:
-    return ["java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=info", "-cp", f"{jars}/*", *words]
+def _java(jars: Path, *arguments: str) -> list[str]:
+    return ["java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=info", "-cp", f"{jars}/*", *arguments]
 
 
 def start_kafka(jars: Path, folder: Path) -> Target:

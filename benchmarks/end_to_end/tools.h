@@ -1,4 +1,4 @@
-/* What both programs need of C: failing, clocks, memory, a latency histogram. */
+/* Utilities of both programs: errors, clocks, memory, a latency histogram. */
 #ifndef BENCHMARK_TOOLS_H
 #define BENCHMARK_TOOLS_H
 
@@ -32,7 +32,7 @@ static inline int64_t now_ns(void)
     return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* Zeroed memory for count things, or the end of the program. */
+/* Returns zeroed memory for count items; exits if there is none. */
 static inline void *allocate(size_t count, size_t size)
 {
     void *memory = calloc(count == 0 ? 1 : count, size);
@@ -41,7 +41,7 @@ static inline void *allocate(size_t count, size_t size)
     return memory;
 }
 
-/* Counts of values in buckets that are 1/128 of their value wide: below 1 % of error, no limit. */
+/* Counts of values in buckets that are 1/128 of their value wide: an error below 1 %, no limit. */
 enum { HISTOGRAM_STEPS = 128, HISTOGRAM_BUCKETS = 58 * HISTOGRAM_STEPS };
 
 struct histogram {
@@ -63,7 +63,7 @@ static inline void histogram_add(struct histogram *histogram, int64_t value)
         histogram->max = value;
 }
 
-/* The value that the given share of all values does not exceed. */
+/* Returns the quantile: the value that a given share of all values does not exceed. */
 static inline int64_t histogram_quantile(const struct histogram *histogram, double share)
 {
     uint64_t wanted = (uint64_t)(share * (double)histogram->total), seen = 0;
@@ -79,7 +79,7 @@ static inline int64_t histogram_quantile(const struct histogram *histogram, doub
     return histogram->max;
 }
 
-/* The histogram of nanoseconds as members of a JSON object, in microseconds. */
+/* Prints a histogram of nanoseconds as members of a JSON object, in microseconds. */
 static inline void histogram_print(const char *name, const struct histogram *histogram)
 {
     static const struct { const char *name; double share; } shares[] = {

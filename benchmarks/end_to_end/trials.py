@@ -1,4 +1,4 @@
-"""One run of a workload against one target: the load, and what it cost whom."""
+"""One run of a workload against one target, with the costs of all processes."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ from broker.codec import encode
 
 TRIAL_SECONDS_MAX = 150.0
 COMPRESSED_ROW_BYTES = 100
-WRONG_EXIT = 1  # of the load generator: it ran, and found offsets missing, doubled or misplaced
+WRONG_EXIT = 1  # of the load generator: offsets are missing, duplicated or misplaced
 AMOUNTS = ("bytes", "requests", "seconds")  # options that a quick run makes smaller
 
 Facts = dict[str, float]
@@ -33,29 +33,29 @@ class Programs:
 
 
 def run_load(programs: Programs, port: int, command: str, options: Options) -> Facts:
-    """Run the load generator once and return its facts, flattened; `wrong` counts bad ones."""
-    words = [str(programs.load), command, "--host", HOST, "--port", str(port)]
+    """Run the load generator once and return its facts, flattened."""
+    arguments = [str(programs.load), command, "--host", HOST, "--port", str(port)]
     for name, value in options.items():
         if value is True:
-            words.append(f"--{name}")
+            arguments.append(f"--{name}")
             continue
         values = value if isinstance(value, tuple) else (value,)
         for single in values:
-            words += [f"--{name}", _text(single)]
-    return run_program(words)
+            arguments += [f"--{name}", _text(single)]
+    return run_program(arguments)
 
 
-def run_program(words: list[str]) -> Facts:
+def run_program(command: list[str]) -> Facts:
     """Run a program that prints one JSON object of facts."""
     try:
         done = subprocess.run(
-            words, check=False, capture_output=True, text=True, timeout=TRIAL_SECONDS_MAX
+            command, check=False, capture_output=True, text=True, timeout=TRIAL_SECONDS_MAX
         )
     except subprocess.TimeoutExpired as timeout:
-        raise BenchmarkError(f"no end after {timeout.timeout:.0f} s: {' '.join(words)}") from None
+        raise BenchmarkError(f"no end after {timeout.timeout:.0f} s: {' '.join(command)}") from None
     if done.returncode not in (0, WRONG_EXIT) or not done.stdout:
         ending = done.stderr.strip() or f"exit {done.returncode}"
-        raise BenchmarkError(f"{' '.join(words)}: {ending}")
+        raise BenchmarkError(f"{' '.join(command)}: {ending}")
     facts = dict(_flat("", json.loads(done.stdout)))
     facts["wrong"] = float(done.returncode == WRONG_EXIT)
     return facts
@@ -66,7 +66,7 @@ def _text(value: float | str) -> str:
 
 
 def _flat(prefix: str, facts: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Yield numbers: {"end_to_end_us": {"p50": 1}} as end_to_end_p50_us."""
+    """Yield flattened numbers: {"end_to_end_us": {"p50": 1}} as end_to_end_p50_us."""
     for name, value in facts.items():
         if isinstance(value, dict):
             yield from _flat(name.removesuffix("_us"), {f"{key}_us": n for key, n in value.items()})
@@ -83,7 +83,7 @@ def scaled(options: Options, scale: float) -> Options:
 
 
 def _with_batch_file(options: Options, folder: Path) -> Options:
-    """Have the generator send a batch that is made here: it has no compressions."""
+    """Encode a compressed batch for the generator, which cannot compress."""
     if "compression" not in options:
         return options
     sent = dict(options)
@@ -104,7 +104,7 @@ def _with_batch_file(options: Options, folder: Path) -> Options:
 
 
 def _costs(facts: Facts, seconds: Mapping[str, float]) -> Facts:
-    """Return what processor seconds mean per GB and per request."""
+    """Return processor seconds per GB and per request."""
     costs: Facts = {}
     for who, value in seconds.items():
         costs[f"{who}_s"] = value
@@ -116,8 +116,8 @@ def _costs(facts: Facts, seconds: Mapping[str, float]) -> Facts:
 
 
 @contextmanager
-def beside(row: Row, target: Target) -> Iterator[None]:
-    """Have others do to the broker meanwhile what the row says."""
+def background_load(row: Row, target: Target) -> Iterator[None]:
+    """Run the background load of a row during the context."""
     if row.background is None:
         yield
         return
@@ -140,10 +140,10 @@ def beside(row: Row, target: Target) -> Iterator[None]:
 
 
 class Workload:
-    """A row on its way through the rounds."""
+    """A row that is run in several rounds."""
 
     def __init__(self, row: Row, programs: Programs, folder: Path, scale: float) -> None:
-        """Take the programs, a folder for the bare loop's file, and how much work to do."""
+        """Create a workload; `folder` is for the file of the sync loop, `scale` scales the work."""
         self.row = row
         self._programs = programs
         self._folder = folder
@@ -151,18 +151,18 @@ class Workload:
         self._round = 0
 
     def prepare(self, target: Target) -> None:
-        """Make and fill the topic that all rounds read."""
+        """Create and fill the topic that all rounds read."""
         if self.row.keeps_topic:
             self._create(target, self.row.name)
             self._verify(target, self.row.name)
 
     def finish(self, target: Target) -> None:
-        """Remove what prepare made."""
+        """Delete the topic of `prepare`."""
         if self.row.keeps_topic:
             self._delete(target, self.row.name)
 
     def run(self, target: Target) -> Facts:
-        """Run once; facts of the load, costs of the broker, the machine and the generator."""
+        """Run once; return facts of the load and costs of the broker, machine and generator."""
         if target.name == "floor" and self.row.floor is Floor.SYNC_LOOP:
             return self._sync_loop()
         if self.row.keeps_topic:
@@ -192,7 +192,7 @@ class Workload:
             "verify": True,
         }
         if self._load(target, "fetch", options)["wrong"]:
-            raise BenchmarkError(f"{target.name} has gaps in what it stored of {topic}")
+            raise BenchmarkError(f"{target.name} has gaps in the records of {topic}")
 
     def _delete(self, target: Target, topic: str) -> None:
         self._load(target, "delete", {"topic": topic})
@@ -208,7 +208,7 @@ class Workload:
             "partitions": row.partitions,
         }
         machine.drain()
-        with beside(row, target), machine.separate_cores(target.pid, pinned=row.pinned):
+        with background_load(row, target), machine.separate_cores(target.pid, pinned=row.pinned):
             machine_before, before = machine.machine_time(), machine.process_seconds(target.pid)
             facts = self._load(target, row.command, options)
             used = machine.process_seconds(target.pid) - before

@@ -8,7 +8,7 @@
 
 enum {
     INBOX_BYTES_MIN = 4096,
-    FRAME_BYTES_MAX = 256 << 20, /* a size above this is no frame of ours */
+    FRAME_BYTES_MAX = 256 << 20, /* a larger size is not that of a frame of ours */
 };
 
 static const int16_t versions[API_KEYS] = {
@@ -87,7 +87,7 @@ void frame_end(struct buffer *buffer, size_t start, size_t bytes_after)
 
 /* ---- record batches ------------------------------------------------------------------------- */
 
-/* Kafka's signed varint: zigzag, seven bits a byte, the lowest first. */
+/* Writes Kafka's signed varint: zigzag, seven bits per byte, the lowest first. */
 static void put_varint(struct buffer *buffer, int32_t value)
 {
     uint32_t zigzag = ((uint32_t)value << 1) ^ (uint32_t)(value >> 31);
@@ -200,7 +200,7 @@ struct text take_string(struct reader *reader)
     return (struct text){(const char *)take_bytes(reader, (size_t)size), (size_t)size};
 }
 
-/* The size of the frame at the front with its prefix, or 0 when the prefix is not there yet. */
+/* Returns the size of the first frame with its prefix, or 0 if the prefix is incomplete. */
 static size_t inbox_frame_size(const struct inbox *inbox)
 {
     if (inbox->last - inbox->first < FRAME_SIZE_BYTES)
@@ -211,7 +211,7 @@ static size_t inbox_frame_size(const struct inbox *inbox)
     return (size_t)size + FRAME_SIZE_BYTES;
 }
 
-/* Makes room for the rest of a frame that has begun, and for a second one as large. */
+/* Allocates space for the rest of an incomplete frame, and for a second one of its size. */
 static void inbox_make_room(struct inbox *inbox)
 {
     size_t wanted = 2 * inbox_frame_size(inbox);
@@ -236,7 +236,7 @@ ssize_t inbox_receive(struct inbox *inbox, int fd)
 {
     inbox_make_room(inbox);
     if (inbox->last == inbox->capacity)
-        return 0; /* full of frames that wait to be taken */
+        return 0; /* full of frames that were not read yet */
     ssize_t size = recv(fd, inbox->bytes + inbox->last, inbox->capacity - inbox->last, 0);
     if (size > 0) {
         inbox->last += (size_t)size;

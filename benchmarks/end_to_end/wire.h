@@ -1,6 +1,6 @@
-/* Kafka's wire as the load generator and the floor program use it: big-endian integers, frames,
- * request headers, record batches. Each API in one version, the last before flexible fields
- * where a Kafka 4 broker still speaks it. */
+/* Kafka's protocol as used by the load generator and the floor program: big-endian integers,
+ * frames, request headers, record batches. Each API has one version: the last one before
+ * flexible fields if Kafka 4 supports it. */
 #ifndef BENCHMARK_WIRE_H
 #define BENCHMARK_WIRE_H
 
@@ -43,7 +43,7 @@ enum batch_position { /* of a record batch, magic 2 */
     BATCH_LAST_OFFSET_DELTA_POSITION = 23,
     BATCH_RECORDS_POSITION = 57,
     BATCH_HEAD_BYTES = 61,
-    BATCH_LENGTH_BASE = 12, /* what the length field does not count */
+    BATCH_LENGTH_BASE = 12, /* the bytes that the length field does not include */
     MESSAGE_CRC_POSITION = 12,
     MESSAGE_CHECKED_POSITION = 16,
 };
@@ -65,24 +65,24 @@ void put_string(struct buffer *buffer, const char *text); /* NULL is written as 
 /* Starts a request in an empty buffer; its size is set by frame_end. */
 void request_begin(struct buffer *buffer, enum api key);
 
-/* Starts a response behind whatever the buffer holds and returns where. */
+/* Starts a response at the end of the buffer and returns its position. */
 size_t response_begin(struct buffer *buffer, int32_t correlation_id);
 
-/* Sets the size of the frame that began at start and is followed by so many bytes from elsewhere. */
+/* Sets the size of the frame that begins at start; bytes_after follow it from other memory. */
 void frame_end(struct buffer *buffer, size_t start, size_t bytes_after);
 
-/* A batch of records without keys, of values of value_size bytes each. */
+/* Writes a batch of records without keys, with values of value_size bytes. */
 void put_batch(struct buffer *buffer, int record_count, size_t value_size);
 
-/* The same as a set of messages of magic 0, as producers before Kafka 0.10 sent it. */
+/* Writes the same records as a message set of magic 0, as producers before Kafka 0.10 sent. */
 void put_message_set(struct buffer *buffer, int record_count, size_t value_size);
 
-/* How many such records fit into a batch of batch_bytes; at least one. */
+/* Returns how many such records fit into a batch of batch_bytes; at least one. */
 int records_that_fit(size_t batch_bytes, size_t value_size);
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Every read checks the end and ends the program when the peer sent too little. */
+/* Every read checks the end and exits if the peer has sent too little. */
 struct reader {
     const uint8_t *next, *end;
 };
@@ -97,16 +97,16 @@ int64_t take_int(struct reader *reader, size_t width);
 const uint8_t *take_bytes(struct reader *reader, size_t size);
 struct text take_string(struct reader *reader);
 
-/* Received bytes of one connection that are not yet read. */
+/* Received bytes of a connection that are not read yet. */
 struct inbox {
     uint8_t *bytes;
     size_t first, last, capacity;
 };
 
-/* Receives what is there: bytes, 0 when there is nothing, -1 when the peer closed. */
+/* Receives available bytes; returns their number, 0 if there are none, -1 if the peer closed. */
 ssize_t inbox_receive(struct inbox *inbox, int fd);
 
-/* Takes the next whole frame, without its size. It is valid until the next inbox_receive. */
+/* Returns the next whole frame without its size. It is valid until the next inbox_receive. */
 bool inbox_next(struct inbox *inbox, struct reader *frame);
 
 #endif

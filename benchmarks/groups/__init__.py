@@ -1,1 +1,1 @@
-"""What groups cost: loads, rebalances and administration, in CPU and in turns of the loop."""
+"""The cost of groups: loads, rebalances and administration, in CPU time and turns."""

@@ -1,11 +1,10 @@
-"""Groups: how long loads and rebalances take, and how long the longest turn of the loop is.
+"""Groups: the duration of loads and rebalances, and of the longest turn of the event loop.
 
     python -m benchmarks.groups.bench
 
-Times are of the processor. A turn is one command or one tick of the coordinator; no loop runs, so
-that what the loop and the sockets cost is not in them. To reach (issue 6): 10,000 groups, or one of
-1,000 members, are loaded in a second; no turn takes more than 5 ms; a join costs as much in a large
-group as in a small one.
+Times are processor time. A turn is one command or one tick of the coordinator, without the cost of
+an event loop and sockets. Goals: 10,000 groups, or one of 1,000 members, are loaded within a
+second; no turn takes more than 5 ms; a join to a large group costs as much as to a small one.
 """
 
 import gc
@@ -17,7 +16,7 @@ from functools import partial
 from itertools import count
 from typing import TypeVar
 
-from benchmarks.groups.kept_log import KeptLog
+from benchmarks.groups.memory_log import MemoryLog
 from broker.codec import encode, records
 from broker.codec.coordinator_records import encode_assignment, encode_subscription
 from broker.core.coordinator_partitions import Environment
@@ -55,15 +54,15 @@ class Bench:
     """A coordinator over logs in memory, and the times of its turns."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
-        """Begin with empty logs."""
+        """Create a coordinator with empty logs."""
         self.clock = ManualClock()
-        self.logs = [KeptLog() for _ in range(PARTITIONS)]
+        self.logs = [MemoryLog() for _ in range(PARTITIONS)]
         self.loop = loop
         self.turns: list[float] = []
         self.coordinator = self.start()
 
     def start(self) -> GroupCoordinator:
-        """A broker that finds the logs as they are."""
+        """Return a new coordinator over the existing logs."""
         ids = count()
         return GroupCoordinator(
             Environment(
@@ -78,24 +77,24 @@ class Bench:
         )
 
     def turn(self, work: Callable[[], ResultT]) -> ResultT:
-        """Do what one turn of the loop does, and keep its time."""
+        """Run the work of one turn and record its time."""
         start = time.process_time_ns()
         result = work()
         self.turns.append((time.process_time_ns() - start) / 1e6)
         return result
 
     def tick_until(self, is_done: Callable[[], bool]) -> None:
-        """Take turns as long as there is something to do."""
+        """Run ticks until a condition is met."""
         while not is_done():
             self.turn(self.coordinator.tick)
 
     def tick_until_idle(self) -> None:
-        """Take turns until the next one is later than now."""
+        """Run ticks until the next one is due later than now."""
         while self.turn(self.coordinator.tick) <= self.clock.monotonic_ms():
             pass
 
     def report(self, what: str, units: int) -> None:
-        """Print what was measured since the last report."""
+        """Print the times since the last report."""
         total = sum(self.turns)
         sys.stdout.write(
             f"{what:<44} {total:9.1f} ms  {1000 * total / units:8.1f} us each  "
@@ -106,7 +105,7 @@ class Bench:
     def compact(self) -> None:
         """Keep the newest record of each key, as the cleaner does."""
         for number, log in enumerate(self.logs):
-            kept = self.logs[number] = KeptLog()
+            kept = self.logs[number] = MemoryLog()
             newest = {each.key: each.value for each in records(log.everything())}
             for key, value in newest.items():
                 [batch] = encode([(key, value)], batch_bytes_max=BATCH_BYTES_MAX)
@@ -115,7 +114,7 @@ class Bench:
     # ---- commands --------------------------------------------------------------------------------
 
     def join(self, group: str, member: str = "", client: str = "client") -> Future[JoinResponse]:
-        """Ask to be in the next generation."""
+        """Send a join request."""
         protocols = (GroupProtocol("range", SUBSCRIPTION), GroupProtocol("sticky", SUBSCRIPTION))
         return self.coordinator.join_group(
             JoinRequest(
@@ -124,7 +123,7 @@ class Bench:
         )
 
     def become_stable(self, group: str, count: int) -> list[str]:
-        """Let a group have so many members: one alone, then the others together."""
+        """Fill a group with members: one alone, then the others together."""
         leader = self.join(group).result().member_id
         self.coordinator.sync_group(SyncRequest(group, leader, None, 1))
         joining: list[Future[JoinResponse]] = []
@@ -147,21 +146,21 @@ class Bench:
 
 
 def load(bench: Bench, what: str, units: int) -> None:
-    """Measure how a new broker loads all the logs."""
+    """Measure the load of all logs by a new coordinator."""
     bench.turns.clear()
     gc.collect()
-    quiet = CollectorPause()  # as the server does
-    quiet.begin()
+    collector_pause = CollectorPause()  # as the server does
+    collector_pause.begin()
     bench.coordinator = bench.start()
     for number, log in enumerate(bench.logs):
         bench.coordinator.recovered(number, is_empty=log.log_end_offset == 0)
     bench.tick_until_idle()
     bench.report(what, units)
-    quiet.end()
+    collector_pause.end()
 
 
 def large_group(bench: Bench, count: int) -> None:
-    """A group of so many members joins, syncs, lives, and is loaded."""
+    """Measure join, sync, heartbeats and load of a group with many members."""
     bench.turns.clear()
     members = bench.become_stable("large", count)
     bench.report(f"{count} members join and sync", count)
@@ -173,7 +172,7 @@ def large_group(bench: Bench, count: int) -> None:
 
 
 def many_groups(bench: Bench, count: int) -> None:
-    """So many groups of one member commit, are loaded, listed, and expire."""
+    """Measure commits, fetches, load and expiry of many groups with one member."""
     for number in range(count):
         group = f"group-{number}"
         bench.become_stable(group, 1)
@@ -201,7 +200,7 @@ def many_groups(bench: Bench, count: int) -> None:
 
 
 def main() -> None:
-    """Measure groups of several sizes, so that what is not linear can be seen."""
+    """Measure groups of several sizes, which shows costs that are not linear."""
     loop = new_event_loop()
     for members in (10, 100, 1_000):
         large_group(Bench(loop), members)

@@ -1,1 +1,1 @@
-"""Instructions per call of ten kernels, counted by callgrind: what no noise of a machine hides."""
+"""Instructions per call of a few kernels, counted by callgrind."""

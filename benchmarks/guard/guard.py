@@ -1,10 +1,10 @@
-"""Compares the instructions that a few kernels take with those of the checked-in table.
+"""Compares the instruction counts of a few kernels with those in the checked-in table.
 
-make bench-guard                       fails when a kernel takes 5 % more than the table says
-make bench-guard GUARD=--update        writes the table anew
+make bench-guard                       fails if a kernel takes 5 % more than in the table
+make bench-guard GUARD=--update        writes the table again
 
-A kernel runs twice under callgrind, a few times and many; the difference is the kernel's own, the
-start of Python is in both. Another compiler counts otherwise: the table names the one it is of.
+Callgrind runs a kernel a few times and many times; the difference is the cost of the kernel without
+the start of Python. Counts depend on the compiler, so the table has its name.
 """
 
 import argparse
@@ -26,7 +26,7 @@ TIMEOUT_S = 300
 
 
 def counted(kernel: str, times: int) -> int:
-    """Return the instructions of a process that runs a kernel so many times."""
+    """Return the instructions of a process that runs a kernel several times."""
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", sys.executable]
     ended = subprocess.run(
         [*command, "-m", "benchmarks.guard.kernels", kernel, str(times)],
@@ -48,14 +48,14 @@ def per_call(kernel: str) -> int:
 
 
 def builder() -> str:
-    """Return what built the interpreter, most likely the extensions too, and for what machine."""
+    """Return the compiler of the interpreter (likely also of the extensions) and the machine."""
     return f"{platform.python_compiler()}, {platform.machine()}"
 
 
 def main() -> int:
-    """Count, compare or write, and say so."""
+    """Count instructions, and compare them with the table or write it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--update", action="store_true", help="write the table anew")
+    parser.add_argument("--update", action="store_true", help="write the table again")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
     arguments = parser.parse_args()
     if shutil.which("valgrind") is None:

@@ -1,4 +1,4 @@
-"""The kernels that the guard watches, each a call with nothing random in it.
+"""The kernels of the guard: deterministic calls.
 
 python -m benchmarks.guard.kernels NAME TIMES runs one; guard.py does so under callgrind.
 """
@@ -21,68 +21,68 @@ OFFSET_COMMIT = 8
 
 
 def one_batch() -> bytes:
-    """Return the records that all kernels read or write."""
+    """Return a batch with the records of all kernels."""
     (batch,) = codec.encode(PAIRS, timestamp_ms=NOW_MS)
     return batch
 
 
 def checksum() -> Kernel:
-    """CRC-32C of 4 MiB."""
+    """Compute the CRC-32C of 4 MiB."""
     data = bytes(range(256)) * 16_384
     return lambda: hashes.crc32c(data)
 
 
 def validate_batch() -> Kernel:
-    """A producer's batch of 1,000 records as the append looks at it, CRC and every record."""
+    """Validate a producer's batch of 1,000 records as an append does: CRC and every record."""
     data = one_batch()
     return lambda: validate(data)
 
 
 def scan_headers() -> Kernel:
-    """Headers of 1,000 batches."""
+    """Scan the headers of 1,000 batches."""
     data = one_batch() * 1_000
     return lambda: codec.scan_headers(data)
 
 
 def decode_columns() -> Kernel:
-    """1,000 records to four columns, CRC checked."""
+    """Decode 1,000 records to four columns, with the CRC."""
     data = one_batch()
     return lambda: codec.decode_columns(data)
 
 
 def decode_headers() -> Kernel:
-    """1,000 records with two headers each to columns."""
+    """Decode 1,000 records with two headers each to columns."""
     headers = [("trace", b"0123456789abcdef"), ("empty", None)]
     (data,) = codec.encode([(*pair, headers) for pair in PAIRS], timestamp_ms=NOW_MS)
     return lambda: codec.decode_columns(data, columns=["offset", "headers"])
 
 
 def read_objects() -> Kernel:
-    """1,000 records as objects, key and value read."""
+    """Read the keys and values of 1,000 records as objects."""
     data = one_batch()
     return lambda: [(record.key, record.value) for record in codec.records(data)]
 
 
 def encode_pairs() -> Kernel:
-    """1,000 records from tuples."""
+    """Encode 1,000 records from tuples."""
     return lambda: codec.encode(PAIRS, timestamp_ms=NOW_MS)
 
 
 def encode_columns() -> Kernel:
-    """1,000 records from columns."""
+    """Encode 1,000 records from columns."""
     columns = codec.decode_columns(one_batch())
     return lambda: codec.encode(columns)
 
 
 def partition_keys() -> Kernel:
-    """murmur2 of 1,000 keys."""
+    """Compute the partitions of 1,000 keys by murmur2."""
     columns = codec.decode_columns(one_batch())
     keys = hashes.Spans.of(columns, "key")
     return lambda: hashes.partition_column(keys, 12)
 
 
 def metadata() -> codec.Fields:
-    """A cluster of 100 topics."""
+    """Return the metadata of a cluster with 100 topics."""
     partition = {"replica_nodes": [0, 1, 2], "isr_nodes": [0, 1, 2]}
     partitions = [{"partition_index": index, **partition} for index in range(8)]
     topics = [{"name": f"topic-{index}", "partitions": partitions} for index in range(100)]
@@ -90,13 +90,13 @@ def metadata() -> codec.Fields:
 
 
 def encode_message() -> Kernel:
-    """A Metadata response of 100 topics."""
+    """Encode a Metadata response of 100 topics."""
     fields = metadata()
     return lambda: codec.encode_response(METADATA, 12, fields)
 
 
 def decode_message() -> Kernel:
-    """The same back."""
+    """Decode a Metadata response of 100 topics."""
     data = codec.encode_response(METADATA, 12, metadata())
     return lambda: codec.decode_response(METADATA, 12, data)
 

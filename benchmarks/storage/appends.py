@@ -1,8 +1,8 @@
-"""Processor time per batch: validated, placed, appended, indexed, its turn ended.
+"""Processor time per batch: validation, offset, append, index, and its part of a turn's end.
 
-The source of all batches stays in the core's own cache, as what was just received does. Files are
-fresh; all participants take turns in every round. `thread` is the time of the appending thread
-alone, `process` that of all threads: the syncs, and who populates pages, are in it.
+The source of all batches stays in the core's cache, as received bytes do. Files are new, and all
+participants run in every round. `thread` is the time of the appending thread, `process` that of all
+threads, which includes syncs and the population of pages.
 """
 
 import os
@@ -26,17 +26,17 @@ PARTICIPANTS = (OS, GROUP_COMMIT, VALIDATE, *FLOORS)
 
 
 class Shape(NamedTuple):
-    """What is appended."""
+    """The size and number of appended batches."""
 
     name: str
     batch_bytes: int
     record_bytes: int
-    per_turn: int  # batches that one turn of the loop brings
+    per_turn: int  # batches in one turn of the loop
     megabytes: int
 
 
 class Goal(NamedTuple):
-    """A limit for ours under `os`: in ns, or as a multiple of a floor."""
+    """A limit of our cost with `os`: in ns, or as a multiple of a floor."""
 
     limit: float
     floor: str | None = None
@@ -53,7 +53,7 @@ SHAPES = {
 
 @dataclass
 class Costs:
-    """ns per batch of each round: the appending thread's, and the process's."""
+    """ns per batch of each round, of the appending thread and of the process."""
 
     thread: list[float] = field(default_factory=list)
     process: list[float] = field(default_factory=list)
@@ -63,7 +63,7 @@ Results = dict[str, dict[str, Costs]]  # by shape, by participant
 
 
 def batch_of(size: int, record_bytes: int) -> bytes:
-    """Encode a batch of exactly `size` bytes, its records all but the last of one size."""
+    """Encode a batch of exactly `size` bytes; all records but the last have one size."""
     count = max(1, size // record_bytes)
     lengths = [max(0, record_bytes - 10)] * count
     while True:
@@ -84,7 +84,9 @@ def measure(folder: Path, rounds: int, scale: float) -> Iterator[tuple[Shape, Re
         batches = bytearray(batch * max(1, SOURCE_BYTES // len(batch)))
         count = int(shape.megabytes * scale * 1e6) // len(batch)
         costs = results[shape.name] = {name: Costs() for name in PARTICIPANTS}
-        run(MAPPED, folder, shape, batches, count)  # the guest gets its pages from the host
+        run(
+            MAPPED, folder, shape, batches, count
+        )  # a virtual machine gets its memory pages from the host
         for number in range(rounds):
             turn = number % len(PARTICIPANTS)
             for name in (*PARTICIPANTS[turn:], *PARTICIPANTS[:turn]):
@@ -95,7 +97,7 @@ def measure(folder: Path, rounds: int, scale: float) -> Iterator[tuple[Shape, Re
 
 
 def run(name: str, folder: Path, shape: Shape, batches: bytearray, count: int) -> tuple[int, int]:
-    """Let one participant append all of it to a file of its own. (thread, process) in ns."""
+    """Append all batches with one participant to a new file; return (thread, process) in ns."""
     machine.drain()
     if name == VALIDATE:
         return loops.check(batches, shape.batch_bytes, count)

@@ -1,7 +1,7 @@
-"""Measure the log alone beside what the machine can do at best: `make bench-storage`.
+"""Measure the log and compare it with lower bounds: `make bench-storage`.
 
-Costs are processor time; what is compared was measured in turns in one run, because a shared
-machine is faster in one minute than in the next.
+Costs are processor time. Compared values are measured alternately in one run, because the speed of
+a shared machine changes from minute to minute.
 """
 
 import argparse
@@ -24,29 +24,29 @@ RETENTION_ROUNDS_MAX = 3
 APPEND_LEGEND = """\
 CPU ns per batch, medians over the rounds: of the appending thread, and / of all threads. memory,
 pwrite, staged (one write per turn) and mapped (pages populated ahead by a thread) are CRC-32C and
-the copy alone; validate is ours: header, CRC, a walk over the records. Batches hold records of
-1 KB, those of 160 B one record; a turn brings 64, 1, 32, 4 and 1 of them."""
+the copy alone; validate is our validation: header, CRC, every record. Batches have records of 1 KB,
+those of 160 B one record; a turn has 64, 1, 32, 4 and 1 of them."""
 
 
 def say(text: str) -> None:
-    """Show progress."""
+    """Print progress to stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
-def main(words: Sequence[str]) -> int:
-    """Measure and print; 1 when a goal was missed."""
+def main(arguments: Sequence[str]) -> int:
+    """Measure and print; return 1 if a goal was missed."""
     parser = argparse.ArgumentParser(prog="make bench-storage", description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="some of it")
-    parser.add_argument("--rounds", type=int, help=f"of each row ({ROUNDS})")
-    parser.add_argument("--quick", action="store_true", help="less of everything")
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="the parts to run")
+    parser.add_argument("--rounds", type=int, help=f"rounds of each row ({ROUNDS})")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds and less data")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
-    given = parser.parse_args(words)
+    given = parser.parse_args(arguments)
     rounds = given.rounds or (QUICK_ROUNDS if given.quick else ROUNDS)
     scale = QUICK_SCALE if given.quick else 1.0
     facts: dict[str, object] = {"machine": machine.describe(), "rounds": rounds}
     tables: list[str] = []
     goals: dict[str, bool] = {}
-    # Beside the sources, so that it is the disk of the checkout and never memory.
+    # In the checkout, so that it is on a disk and not in a tmpfs.
     (ROOT / "build").mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="bench-data-", dir=ROOT / "build"))
     try:
@@ -67,7 +67,7 @@ def main(words: Sequence[str]) -> int:
     return 0 if all(goals.values()) else 1
 
 
-Part = tuple[str, object, dict[str, bool]]  # a table, all numbers, whether goals were met
+Part = tuple[str, object, dict[str, bool]]  # a table, all values, whether goals were met
 
 
 def append_part(folder: Path, rounds: int, scale: float) -> Part:
@@ -134,25 +134,25 @@ def retention_part(folder: Path, rounds: int, scale: float) -> Part:
     lines = [[f"retention of {segments:,} segments", "s", "late ms", "own ms", "CPU ms"]]
     for each in found:
         for name, seconds, stall in (
-            ("taken off and renamed", each.check_s, each.check),
-            ("removed", each.removal_s, each.removal),
+            ("removed from the log and renamed", each.check_s, each.check),
+            ("deleted", each.removal_s, each.removal),
             ("nothing done", retention.QUIET_SECONDS, each.quiet),
         ):
             lines.append([name, f"{seconds:.2f}", *(f"{longest:.2f}" for longest in stall)])
     own = statistics.median(max(each.check.own_ms, each.removal.own_ms) for each in found)
     limit = retention.STALL_MS_MAX
     goals = {
-        f"retention: loop stands still <= {limit} ms": own <= limit,
+        f"retention: stall of the loop <= {limit} ms": own <= limit,
         "retention: only the active segment stays": all(each.left == 1 for each in found),
     }
     legend = """\
-Longest between two ticks of 1 ms: the ticker late; of that, not for want of a core; CPU of the
-loop's thread."""
+Maxima between two ticks of 1 ms: delay of the ticker; the same without the time waiting for a core;
+CPU time of the loop's thread."""
     return f"{_table(lines)}\n{legend}", [each._asdict() for each in found], goals
 
 
 def verify_part(folder: Path, rounds: int, scale: float) -> Part:
-    """Measure a look at every byte."""
+    """Measure the check of a segment."""
     found = verify.measure(folder, rounds, scale)
     lines = [["a segment of 16 KB batches", "GB per CPU s", "least", "greatest"]]
     for name, rates in found.items():

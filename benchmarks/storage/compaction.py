@@ -1,12 +1,12 @@
-"""Compaction: MB/s and records/s of its kernel, and of the whole process over a log on the disk.
+"""Compaction: MB/s and records/s of its kernel, and of the whole process for a log on the disk.
 
 python -m benchmarks.storage.compaction [--megabytes 256] [-o json]
 
-Megabytes are those of the batches before they were compressed. The kernel's rows are CPU time of
-the fastest of some rounds over one block in memory, larger than the processor's caches; the floor
-beside them copies the same bytes and takes their CRC-32C, which nobody who writes a batch anew can
-leave out. The process's rows are wall time from its start to its end, CPU and peak memory beside
-it; it reads from the page cache, and syncs what it writes.
+Megabytes are those of the batches before compression. The rows of the kernel have the CPU time of
+the fastest of several rounds over one block in memory, larger than the processor's caches. The
+floor copies the same bytes and computes their CRC-32C, the minimum for rewriting a batch. The rows
+of the process have wall time from start to end, CPU time and peak memory; it reads from the page
+cache and syncs its output.
 """
 
 import argparse
@@ -52,14 +52,14 @@ class Row(NamedTuple):
     note: str = ""
 
     def text(self) -> str:
-        """Return it as it is printed."""
+        """Return the printed line."""
         speed = self.megabytes / self.seconds
         records = self.records / self.seconds / 1e6
         return f"{self.name:<44} {speed:>8,.0f} MB/s {records:>8.2f} M records/s  {self.note}"
 
 
 class Block(NamedTuple):
-    """Batches of records whose keys are all different, or each there `copies` times."""
+    """Batches of records; each key occurs once, or `copies` times."""
 
     data: bytes
     records: int
@@ -67,7 +67,7 @@ class Block(NamedTuple):
 
 
 def block(value_bytes: int, copies: int = 1, compression_name: str = "none") -> Block:
-    """Return a block of about BLOCK_BYTES before it is compressed."""
+    """Return a block of about BLOCK_BYTES before compression."""
     count = BLOCK_BYTES // (value_bytes + 32)
     filler = bytes(range(97, 123)) * (value_bytes // 26 + 1)
     rows = (
@@ -96,15 +96,15 @@ COMMON: dict[str, Any] = {
 
 
 def collect(data: bytes, key_map: KeyMap) -> KeyMap:
-    """Fill a map, or do again what filled it."""
+    """Add the keys of a block to a map."""
     collector = KeyCollector(key_map, first_offset=0, end_offset=1 << 40, **COMMON)
     for piece in pieces(data):
         collector.add(piece)
     return key_map
 
 
-def sift(data: bytes, key_map: KeyMap) -> int:
-    """Return how many records of a block stay."""
+def filter_records(data: bytes, key_map: KeyMap) -> int:
+    """Return the number of records of a block that are retained."""
     record_filter = RecordFilter(
         key_map,
         compress=compression.compress,
@@ -118,7 +118,7 @@ def sift(data: bytes, key_map: KeyMap) -> int:
 
 
 def pieces(data: bytes) -> list[memoryview]:
-    """Return runs of whole batches of the size that the process reads."""
+    """Split a block into whole batches of the size that the process reads."""
     ends = [0]
     for header in codec.scan_headers(data):
         if header.position + header.size - ends[-1] >= COMPACTION_READ_BYTES:
@@ -128,7 +128,7 @@ def pieces(data: bytes) -> list[memoryview]:
 
 
 def kernel_rows(value_bytes: int, compression_name: str) -> list[Row]:
-    """Measure the two ways over a block, beside the floor."""
+    """Measure both passes over a block, and the floor."""
     label = f"{value_bytes} B, {compression_name}"
     unique = block(value_bytes, 1, compression_name)
     twice = block(value_bytes, 2, compression_name)
@@ -143,23 +143,23 @@ def kernel_rows(value_bytes: int, compression_name: str) -> list[Row]:
         collect(each.data, KeyMap(COMPACTION_MAP_BYTES)) for each in (unique, twice)
     )
     seconds = fastest(lambda: collect(unique.data, of_unique))
-    rows = [Row(f"keys into the map ({label})", size, unique.records, seconds)]
+    rows = [Row(f"keys added to the map ({label})", size, unique.records, seconds)]
     if compression_name == "none":
         label_of_floor = f"floor: memcpy + CRC ({label})"
         rows.insert(0, Row(label_of_floor, size, unique.records, fastest(floor)))
     for name, each, key_map in (
-        ("all records stay", unique, of_unique),
-        ("half of them stay", twice, of_twice),
+        ("all records retained", unique, of_unique),
+        ("half of them retained", twice, of_twice),
     ):
-        kept = sift(each.data, key_map)
-        seconds = fastest(lambda e=each, m=key_map: sift(e.data, m))  # type: ignore[misc]
+        kept = filter_records(each.data, key_map)
+        seconds = fastest(lambda e=each, m=key_map: filter_records(e.data, m))  # type: ignore[misc]
         note = f"kept {kept / each.records:.0%}"
         rows.append(Row(f"{name} ({label})", each.megabytes, each.records, seconds, note))
     return rows
 
 
 def write_log(folder: Path, part: Block, copies: int) -> list[tuple[int, int]]:
-    """Write segments of one block each, with the same keys; their base offsets and sizes."""
+    """Write segments of one block each with the same keys; return base offsets and sizes."""
     segments = []
     for number in range(copies):
         base = number * part.records
@@ -173,7 +173,7 @@ def write_log(folder: Path, part: Block, copies: int) -> list[tuple[int, int]]:
 
 
 def process_row(megabytes: int, value_bytes: int, compression_name: str) -> Row:
-    """Measure the whole process over a log in which all but one of the copies go."""
+    """Measure the whole process for a log in which one of all copies is retained."""
     part = block(value_bytes, 1, compression_name)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -207,7 +207,7 @@ def process_row(megabytes: int, value_bytes: int, compression_name: str) -> Row:
 
 
 def run(job: Job) -> tuple[dict[str, Any], int]:
-    """Let a process do the job; its last message, and its peak memory in bytes."""
+    """Run a job in a process; return its last message and its peak memory in bytes."""
     peak = 0
     last: dict[str, Any] = {}
     with subprocess.Popen(

@@ -1,6 +1,6 @@
-/* The mapped floor: one thread asks for the pages of the next few MiB (MADV_POPULATE_WRITE), the
- * other stores to pages that are there. It waits when it catches up: what that takes is no
- * processor time, and a store that faulted would be some. */
+/* The mapped floor: one thread populates the pages of the next few MiB (MADV_POPULATE_WRITE), the
+ * other writes to populated pages. It waits when it catches up, because waiting takes no processor
+ * time and a page fault does. */
 #include "floors.h"
 
 #include <errno.h>
@@ -20,9 +20,9 @@
 #endif
 
 enum {
-    WARM_BYTES = 256 << 10,     /* stays in a core's own cache */
-    POPULATED_BYTES = 256 << 10, /* asked for at once */
-    AHEAD_BYTES = 4 << 20,      /* populated in front of the writer */
+    WARM_BYTES = 256 << 10,     /* fits into a core's cache */
+    POPULATED_BYTES = 256 << 10, /* per call of madvise */
+    AHEAD_BYTES = 4 << 20,      /* populated ahead of the writer */
 };
 
 static int64_t clock_ns(clockid_t clock)
@@ -44,7 +44,7 @@ static void cost_end(FloorCost *cost)
     cost->process_ns += clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-static volatile uint32_t checked; /* keeps the CRCs */
+static volatile uint32_t checked; /* so that the CRCs are not optimized away */
 
 static const uint8_t *batch_checked(const FloorLoad *load, size_t place)
 {
@@ -121,7 +121,7 @@ int floor_staged(const FloorLoad *load, int fd, FloorCost *cost)
 struct tail {
     uint8_t *bytes;
     size_t size;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t changed;
     size_t populated;
     size_t written;
@@ -152,7 +152,8 @@ static void *populate(void *argument)
     return NULL;
 }
 
-/* Tells how far the writer is, and waits until there are pages up to an end; they reach so far. */
+/* Reports the writer's position, and waits until pages are populated up to `end`; returns up to
+ * where they are populated. */
 static size_t wait_for_pages(struct tail *tail, size_t written, size_t end)
 {
     pthread_mutex_lock(&tail->lock);
@@ -167,12 +168,12 @@ static size_t wait_for_pages(struct tail *tail, size_t written, size_t end)
 
 static void store(const FloorLoad *load, struct tail *tail)
 {
-    size_t position = 0, populated = 0, told = 0;
+    size_t position = 0, populated = 0, reported = 0;
     for (size_t i = 0; i < load->count && tail->result == 0; i++) {
         size_t end = position + load->size;
-        if (end > populated || position - told >= POPULATED_BYTES) {
+        if (end > populated || position - reported >= POPULATED_BYTES) {
             populated = wait_for_pages(tail, position, end);
-            told = position;
+            reported = position;
         }
         memcpy(tail->bytes + position, batch_checked(load, i), load->size);
         position = end;

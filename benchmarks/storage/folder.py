@@ -1,4 +1,4 @@
-"""Logs without a broker: the benchmark ends their turns itself."""
+"""Logs without a broker; the benchmark ends the turns."""
 
 import shutil
 from pathlib import Path
@@ -25,7 +25,7 @@ class Logs:
         self._logs: list[PartitionLog] = []
 
     def closed(self, topic: str, **settings: bool) -> PartitionLog:
-        """Return a log whose files are not looked at yet."""
+        """Return a log that has not been recovered."""
         folder = self.folder / f"{topic}-0"
         folder.mkdir(exist_ok=True)
         log = PartitionLog(self.turn, topic, TOPIC_ID, 0, str(folder), **settings)

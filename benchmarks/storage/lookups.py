@@ -1,6 +1,6 @@
-"""An offset found in a segment's index: a million entries, unevenly spread, offsets at random.
+"""Offset lookups in a segment's index: a million unevenly spaced entries, random offsets.
 
-Beside it one random read from as much memory: no lookup that begins cold is cheaper.
+The floor is one random read from the same amount of memory: a lookup cannot take less.
 """
 
 from array import array
@@ -19,7 +19,7 @@ FLOOR = "one random read of 8 MB"
 
 
 class Lookup(NamedTuple):
-    """How an index is searched, and the limit that is to be kept."""
+    """A kind of lookup, and its goal."""
 
     name: str
     entries: int

@@ -1,4 +1,4 @@
-"""The loops of the storage benchmarks, so that no Python is measured, and the floors."""
+"""The loops of the storage benchmarks and the floors, without the cost of Python."""
 
 from cpython cimport array
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
@@ -77,7 +77,8 @@ cdef int64_t clock_ns(clockid_t clock) noexcept nogil:
 def moment(int schedstat):
     """Return (monotonic, this thread's processor time, its time without a core), in ns.
 
-    `schedstat` is /proc/thread-self/schedstat. The GIL is kept: to take it again can last.
+    `schedstat` is /proc/thread-self/schedstat. The GIL is held, because acquiring it again may take
+    long.
     """
     cdef char text[128]
     cdef long long busy = 0, waited = 0
@@ -91,8 +92,8 @@ def append(PartitionLog log, bytearray batches, Py_ssize_t size, Py_ssize_t coun
            Py_ssize_t per_turn):
     """Validate and append `count` batches, ending a turn after each `per_turn` of them.
 
-    Returns (CPU ns of this thread, of the process). Under group-commit the sync thread goes on
-    without pause; what it has finished is taken at each turn's end.
+    Returns (CPU ns of this thread, of the process). With group-commit the sync thread runs all the
+    time; its results are collected at the end of each turn.
     """
     cdef Turn turn = log.turn
     cdef Py_ssize_t i, place = 0
@@ -170,7 +171,7 @@ def floor(str name, int fd, bytearray batches, Py_ssize_t size, Py_ssize_t count
 
 
 def read_at_random(Py_ssize_t places, Py_ssize_t count):
-    """Read so many 8-byte places, each named by the one before; returns CPU ns of this thread."""
+    """Follow a random cycle of 8-byte indexes; returns CPU ns of this thread."""
     cdef array.array order = array.array("q", bytes(8 * places))
     cdef long long* next_place = order.data.as_longlongs
     cdef int64_t place = 0, i, _i, other, seed = 1
@@ -220,7 +221,7 @@ cdef class Index:
             raise OSError(-status, os.strerror(-status))
 
     def load(self):
-        """Read the entries into memory, as an index that is searched again and again is."""
+        """Read the entries into memory, as is done for an index that is searched often."""
         return index_load(&self.index, self.offset_path)
 
     def look_up(self, const int32_t[::1] offsets):

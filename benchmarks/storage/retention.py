@@ -1,10 +1,10 @@
-"""Retention of 10,000 segments: how long the loop stands still meanwhile, and how long it takes.
+"""Retention of 10,000 segments: its duration, and the longest stall of the event loop.
 
-The log and its files are real, and so are the I/O thread and the log start checkpoint. A ticker on
-the same loop asks for the next millisecond again and again; how much too late it is woken is what a
-connection would have waited. Part of that is the machine's doing: the time that the thread could
-run and got no core, which the kernel counts (/proc/thread-self/schedstat). The rest is ours: work
-on the loop, and waiting for a lock or the GIL.
+The log, its files, the I/O thread and the log start checkpoint are real. A ticker on the same loop
+sleeps for a millisecond repeatedly; its delay is the time that a connection would have waited. A
+part of the delay is the time that the thread was runnable without a core, which the kernel counts
+(/proc/thread-self/schedstat). The rest is our cost: work on the loop, and waits for a lock or the
+GIL.
 """
 
 import asyncio
@@ -39,33 +39,33 @@ STALL_MS_MAX = 5
 
 
 class Stall(NamedTuple):
-    """The longest of a ticker, each of another tick, perhaps."""
+    """Maxima of a ticker; each may be of a different tick."""
 
     late_ms: float
-    own_ms: float  # of that, not for want of a core
+    own_ms: float  # the delay without the time waiting for a core
     busy_ms: float  # processor time of the loop
 
 
 class Facts(NamedTuple):
-    """What one round came to."""
+    """The results of one round."""
 
-    check_s: float  # until the segments are off the log and renamed
+    check_s: float  # until the segments are removed from the log and renamed
     check: Stall
-    removal_s: float  # their files, after file.delete.delay.ms
+    removal_s: float  # until their files are deleted, after file.delete.delay.ms
     removal: Stall
-    quiet: Stall  # nothing done
-    left: int  # segments; the active one is to stay
+    quiet: Stall  # without any work
+    left: int  # segments left; the active one is expected
 
 
 class Ticker:
-    """Watches the loop it runs on."""
+    """Measures the stalls of the loop that it runs on."""
 
     def __init__(self) -> None:
-        """Start with nothing seen."""
+        """Create a ticker without measurements."""
         self._longest = Stall(0, 0, 0)
 
     async def tick(self) -> None:
-        """Sleep and look, until cancelled."""
+        """Measure until cancelled."""
         schedstat = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
         try:
             before = loops.moment(schedstat)
@@ -81,7 +81,7 @@ class Ticker:
             os.close(schedstat)
 
     def take(self) -> Stall:
-        """Return the longest so far and start anew."""
+        """Return the maxima and reset them."""
         found, self._longest = self._longest, Stall(0, 0, 0)
         return found
 
@@ -99,7 +99,7 @@ def write_segments(folder: Path, count: int) -> None:
 
 
 def measure(folder: Path, rounds: int, segments: int = SEGMENTS) -> list[Facts]:
-    """Return what each round came to."""
+    """Return the results of each round."""
     return [_round(folder, segments) for _ in range(rounds)]
 
 
@@ -126,7 +126,7 @@ def _round(folder: Path, segments: int) -> Facts:
 
 async def _retain(log: PartitionLog, folder: Path) -> Facts:
     clock = ManualClock(NOW_MS)
-    # By size: all segments but the active one go, which a bound on time would roll and empty.
+    # Retention by size deletes all segments but the active one; by time it would delete that too.
     config = TopicConfig({"retention.bytes": "0", "file.delete.delay.ms": "0"}, load())
     io_thread = IoThread()
 
@@ -159,7 +159,7 @@ async def _retain(log: PartitionLog, folder: Path) -> Facts:
 
 
 async def _timed(work: Callable[[], Awaitable[None]]) -> float:
-    begun = time.monotonic()
+    started = time.monotonic()
     await work()
-    await asyncio.sleep(2 * TICK_SECONDS)  # a tick that is late now is seen
-    return time.monotonic() - begun
+    await asyncio.sleep(2 * TICK_SECONDS)  # so that a late tick is measured
+    return time.monotonic() - started

@@ -1,6 +1,6 @@
-"""A segment looked at as `broker segment verify` does, from the page cache, on one core.
+"""The check of a segment as in `broker segment verify`, from the page cache, on one core.
 
-Beside it the hash alone over bytes in memory, and a copy of them: what cannot be beaten.
+It is compared with the hash alone over bytes in memory, and with a copy of them.
 """
 
 import time
@@ -18,7 +18,7 @@ CHECK, HASH, COPY = "verify", "xxh3 alone", "memcpy"
 
 
 def measure(folder: Path, rounds: int, scale: float) -> dict[str, list[float]]:
-    """Return GB per second of processor time, of each round; all in turns."""
+    """Return GB per second of processor time of each round, measured alternately."""
     file = folder / f"{0:020}.log"
     _write(file, int(SEGMENT_BYTES * scale))
     data = file.read_bytes()
@@ -27,23 +27,23 @@ def measure(folder: Path, rounds: int, scale: float) -> dict[str, list[float]]:
     def copy() -> None:
         target[:] = data
 
-    ways = {
-        CHECK: lambda: _look_at(file),
+    functions = {
+        CHECK: lambda: _check(file),
         HASH: lambda: digest_of(data),
         COPY: copy,
     }
-    found: dict[str, list[float]] = {name: [] for name in ways}
+    found: dict[str, list[float]] = {name: [] for name in functions}
     for round_ in range(rounds + 1):
-        for name, way in ways.items():
+        for name, run in functions.items():
             began = time.thread_time_ns()
-            way()
-            if round_:  # the first warms up
+            run()
+            if round_:  # the first round warms up
                 found[name].append(len(data) / (time.thread_time_ns() - began))
     file.unlink()
     return found
 
 
-def _look_at(file: Path) -> None:
+def _check(file: Path) -> None:
     check = SegmentCheck(file, 0)
     while check.step(SEGMENT_CHECK_STEP_BYTES):
         continue
@@ -52,7 +52,7 @@ def _look_at(file: Path) -> None:
 
 
 def _write(file: Path, size: int) -> None:
-    """Write batches one after another; the offset is not under the CRC."""
+    """Write batches with ascending offsets, which the CRC does not cover."""
     values = [(None, bytes([number]) * RECORD_BYTES) for number in range(RECORDS_PER_BATCH)]
     [batch] = encode(values, timestamp_ms=0)
     with file.open("wb") as target:

@@ -1,1 +1,1 @@
-"""How long one request holds up the loop."""
+"""The longest turn of the event loop for each long request."""

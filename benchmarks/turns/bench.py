@@ -1,8 +1,8 @@
-"""What one turn of the loop costs at its worst, for each request that is long: `make bench-turns`.
+"""Measures the longest turn of the event loop for each long request: `make bench-turns`.
 
-The broker is made of fakes and runs in this process, without sockets: what is measured is what
-Python and the codec do for an answer. Times are of the processor, each the least of several runs,
-since the machine is shared. To free objects, and to look for garbage among new ones, is part of it.
+The broker consists of fakes and runs in this process without sockets, so only Python and the codec
+are measured. Times are processor time, the minimum of several runs because the machine is shared.
+The release of objects and garbage collections are included.
 
     python -m benchmarks.turns.bench [--markdown]
 """
@@ -26,11 +26,11 @@ SIZE = Size(
     named=10_000,
 )
 RUNS = 5
-ASKERS = 100
+CONCURRENT_REQUESTS = 100
 
 
 class Cost(NamedTuple):
-    """What a request costs, in milliseconds."""
+    """The cost of a request, in milliseconds."""
 
     longest_turn: float
     all_turns: float
@@ -38,7 +38,7 @@ class Cost(NamedTuple):
 
 
 def measured(broker: LargeBroker, loop: TurnLoop, request: LongRequest) -> Cost:
-    """The least of several runs, in which nothing that was kept counts."""
+    """Return the minimum of several runs, each without cached answers."""
     found = []
     for _ in range(RUNS):
         broker.topics.version += 1
@@ -51,11 +51,11 @@ def measured(broker: LargeBroker, loop: TurnLoop, request: LongRequest) -> Cost:
     return Cost(longest / 1e6, total / 1e6, turns)
 
 
-def at_once(broker: LargeBroker, loop: TurnLoop, request: LongRequest, askers: int) -> Cost:
-    """As many who ask at the same time."""
+def at_once(broker: LargeBroker, loop: TurnLoop, request: LongRequest, count: int) -> Cost:
+    """Return the cost of several equal requests at the same time."""
 
     async def ask() -> None:
-        await asyncio.gather(*(broker.serve(request) for _ in range(askers)))
+        await asyncio.gather(*(broker.serve(request) for _ in range(count)))
 
     broker.topics.version += 1
     gc.collect()
@@ -74,7 +74,7 @@ def main() -> None:
     broker = LargeBroker(SIZE)
     loop.run_until_complete(broker.fill())
     gc.collect()
-    gc.freeze()  # as the server does once it has loaded: what stays is not looked at again
+    gc.freeze()  # as the server does after loading: these objects are not collected again
     sys.stdout.write(row.format("request", "longest turn, ms", "all turns, ms", "turns"))
     if arguments.markdown:
         sys.stdout.write("|---|---|---|---|\n")
@@ -85,9 +85,9 @@ def main() -> None:
         sys.stdout.write(row.format(request.name, *numbers))
         sys.stdout.flush()
     [metadata] = [each for each in requests(SIZE) if each.name == "Metadata of all topics"]
-    cost = at_once(broker, loop, metadata, ASKERS)
+    cost = at_once(broker, loop, metadata, CONCURRENT_REQUESTS)
     numbers = f"{cost.longest_turn:.2f}", f"{cost.all_turns:.1f}", cost.turns
-    sys.stdout.write(row.format(f"{metadata.name}, {ASKERS} at once", *numbers))
+    sys.stdout.write(row.format(f"{metadata.name}, {CONCURRENT_REQUESTS} at once", *numbers))
     loop.close()
 
 

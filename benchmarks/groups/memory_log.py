@@ -1,4 +1,4 @@
-"""A coordinator's log in memory, durable at once: what is measured is the coordinator alone."""
+"""A coordinator's log in memory, durable at once, so that only the coordinator is measured."""
 
 from bisect import bisect_right
 from collections.abc import Callable
@@ -6,31 +6,31 @@ from collections.abc import Callable
 from broker.codec import scan_headers
 
 
-class KeptLog:
-    """What broker.core.log.InternalLog asks for."""
+class MemoryLog:
+    """An implementation of broker.core.log.InternalLog."""
 
     log_start_offset = 0
     leader_epoch = 0
     is_offline = False
 
     def __init__(self) -> None:
-        """Begin empty."""
+        """Create an empty log."""
         self.log_end_offset = 0
         self._base_offsets: list[int] = []
         self._batches: list[bytes] = []
 
     @property
     def damaged_ranges(self) -> list[tuple[int, int]]:
-        """There are none: nothing is ever read from a disk."""
+        """No ranges: nothing is read from a disk."""
         return []
 
     @property
     def high_watermark(self) -> int:
-        """Nothing is ever on its way to the disk."""
+        """The log end offset: all records are durable."""
         return self.log_end_offset
 
     def append_internal(self, batch: bytes) -> int:
-        """Give the batch the next offsets and keep it."""
+        """Append a batch with the next offsets."""
         base_offset = self.log_end_offset
         [header] = scan_headers(batch)
         self._base_offsets.append(base_offset)
@@ -39,7 +39,7 @@ class KeptLog:
         return base_offset
 
     def read(self, offset: int, size_max: int) -> bytes:
-        """Whole batches from an offset on, at least one."""
+        """Return whole batches from an offset on, at least one."""
         found: list[bytes] = []
         size = 0
         for batch in self._batches[bisect_right(self._base_offsets, offset) - 1 :]:
@@ -50,11 +50,11 @@ class KeptLog:
         return b"".join(found)
 
     def everything(self) -> bytes:
-        """All batches."""
+        """Return all batches."""
         return b"".join(self._batches)
 
     def when_durable(self, _offset: int, callback: Callable[[bool], None]) -> None:
-        """Call back at once."""
+        """Call the callback at once."""
         callback(True)
 
     when_synced = when_durable
