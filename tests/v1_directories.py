@@ -1,4 +1,4 @@
-"""Data directories as V1's original server leaves them (v1.md 1.7)."""
+"""Data directories as V1's original server leaves them."""
 
 from pathlib import Path
 from zlib import crc32

@@ -1,6 +1,6 @@
 """Members of Cursus's groups that join, read answers and join again as its clients do.
 
-Written from the description of the Java, Python and Go clients (cursus.md, 1.7). All wrap commands
+Written from a description of the Java, Python and Go clients. All wrap commands
 in an empty envelope; Java and Python have a connection for each.
 """
 

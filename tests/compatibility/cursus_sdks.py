@@ -1,7 +1,7 @@
 """What Cursus's clients send and how they read answers, as far as producing and polling goes.
 
-Written from the description of the Java, Python and Go clients (cursus.md, 1.5 to 1.7): who opens
-which connections, what is looked for in an answer, and what makes a client try again or give up.
+Written from a description of the Java, Python and Go clients: the connections that they open, the
+parts of a response that they read, and what makes them retry or give up.
 """
 
 import gzip

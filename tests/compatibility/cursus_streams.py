@@ -1,4 +1,4 @@
-"""How Cursus's clients read STREAMs, and what makes each open another one (cursus.md, 1.6 to 1.8).
+"""Cursus's clients that read STREAMs, and what makes each open another one.
 
 A consumer here is a member of its group with a stream per partition, each on its own connection.
 Nothing waits: `poll` takes what is there.

@@ -1,8 +1,8 @@
 """What Cursus's transactional clients send and how they read answers.
 
-Written from the description of the Java, Python and Go clients (cursus.md, 1.6 and 1.7): each
-command on a connection of its own, in an envelope without a topic; who counts what, what is looked
-for in an answer, and what is taken for being fenced.
+Written from a description of the Java, Python and Go clients: each command is sent on its own
+connection, in an envelope without a topic; the clients differ in what they count, which parts of a
+response they read, and which errors they take for being fenced.
 """
 
 from collections.abc import Mapping

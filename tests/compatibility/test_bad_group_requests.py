@@ -1,4 +1,4 @@
-"""What a live group refuses, with which code of Kafka (appendix B of kafka.md), changes nothing."""
+"""A live group refuses bad requests with Kafka's error codes, and does not change."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the real process advertises is answered: every API, in every version (kafka.md 2.1)."""
+"""The real process answers every advertised API in every version."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`broker import v1` into the real process: what V1's original server has kept (v1.md 1.7)."""
+"""`broker import v1` into the real process: data of V1's original server."""
 
 import json
 import subprocess

@@ -123,7 +123,7 @@ def test_what_kafka_writes_is_read_through_every_door(
 ) -> None:
     expected: dict[int, bytes | None] = {}
     client = confluent_client.connect(broker.address)
-    # Kafka 0.8 has no word for zstd: its readers are told so (kafka.md 2.8).
+    # Kafka 0.8 does not have zstd: its readers get an error (KIP-110).
     for codec in CODECS[: -1 if dialect == "Kafka 0.8" else None]:
         records = [
             Record(value, b"key", headers=(("name", b"a,b"), ("none", None)))

@@ -1,4 +1,4 @@
-"""V1's groups.json and offsets.json in the data directory of the real process (v1.md 1.7)."""
+"""V1's groups.json and offsets.json in the data directory of the real process."""
 
 import json
 import shutil

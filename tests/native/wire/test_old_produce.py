@@ -1,4 +1,4 @@
-"""The native way of a Produce with message sets (kafka.md 3)."""
+"""The native path of a Produce with message sets (KIP-31, KIP-32)."""
 
 import errno
 

@@ -1,4 +1,4 @@
-"""What becomes of a batch before it is appended (kafka.md 2.3, KIP-390, KIP-467)."""
+"""The recompression and checks of a batch before it is appended (KIP-390, KIP-467)."""
 
 import asyncio
 import threading

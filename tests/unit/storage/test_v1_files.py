@@ -1,4 +1,4 @@
-"""groups.json and offsets.json, as V1's original server writes them (v1.md 1.7)."""
+"""groups.json and offsets.json, as V1's original server writes them."""
 
 from pathlib import Path
 

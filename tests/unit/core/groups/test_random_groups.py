@@ -3,7 +3,7 @@
 Clients join, sync, commit, leave, forget who they are and answer late. After every step:
 
 - a shard loaded from the log is in the same state as the one that wrote it;
-- no partition has two owners in one generation (reliability.md, failure 28);
+- no partition has two owners in one generation;
 - a commit of another generation than the current one changed nothing.
 """
 

@@ -1,4 +1,4 @@
-"""The vote for a protocol, and the wait for assignments (kafka.md 2.6)."""
+"""The selection of a protocol, and the wait for assignments."""
 
 import pytest
 

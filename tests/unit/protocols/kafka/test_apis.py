@@ -11,7 +11,7 @@ from broker.codec.schema import Definition
 from broker.protocols.kafka import apis
 from tests.fakes import FakeBroker
 
-# What a Kafka 4.3.1 broker advertises (kafka.md 1.1); Produce 0-2 is served here.
+# The versions that a Kafka 4.3.1 broker advertises; Produce 0-2 is served here.
 KAFKA_4_3 = {
     0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9),
     12: (0, 4), 13: (0, 5), 14: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0, 5),
@@ -55,7 +55,7 @@ def test_every_version_of_kafka_4_3_is_advertised(key: int) -> None:
 
 @pytest.mark.parametrize("key", range(19))
 def test_what_clients_of_the_08_to_010_era_ask_is_advertised_from_version_0_on(key: int) -> None:
-    """kafka.md 2.1: old librdkafka looks for single old versions; 4-7 and 17 are not served."""
+    """Old librdkafka requires single old versions; 4-7 and 17 are not served."""
     if key in {4, 5, 6, 7, 17}:
         assert key not in apis.APIS
     else:

@@ -28,7 +28,7 @@ def test_a_version_that_is_not_advertised_closes_the_connection(key: int, versio
 
 @pytest.mark.parametrize("version", [5, 99, 32767])
 def test_api_versions_above_ours_are_answered_in_version_0_with_error_35(version: int) -> None:
-    """KIP-511; kafka.md 2.1 and 2.12: librdkafka and kafka-python ask again from this answer."""
+    """KIP-511: librdkafka and kafka-python repeat the request with a version of this response."""
     answer = PROTOCOL.handle(18, version, "tester", b"\x01\x02", FakeBroker().session)
 
     assert isinstance(answer, bytes)

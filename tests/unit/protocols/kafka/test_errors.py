@@ -43,5 +43,4 @@ def test_an_answer_without_an_error_has_no_message() -> None:
 def test_old_clients_are_told_later_errors_in_words_of_their_time(
     code: ErrorCode, told: int
 ) -> None:
-    """kafka.md 3, at the end."""
     assert errors.old_number(code) == told

@@ -1,6 +1,6 @@
-"""The APIs of the 0.8 and 0.9 era, byte for byte as kafka.md 3 has them.
+"""The APIs of Kafka 0.8 and 0.9, byte for byte.
 
-The bytes are written here by hand, with nothing of the schema tables.
+The bytes are written by hand, without the schema tables.
 """
 
 import asyncio

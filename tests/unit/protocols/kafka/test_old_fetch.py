@@ -1,4 +1,4 @@
-"""Fetch v0-3: batches become messages (kafka.md 2.4, 2.8 and 3)."""
+"""Fetch v0-3: batches become messages (KIP-31, KIP-32)."""
 
 import asyncio
 import struct

@@ -1,4 +1,4 @@
-"""Produce v0-2: message sets become batches (kafka.md 2.8 and 3)."""
+"""Produce v0-2: message sets become batches (KIP-31, KIP-32)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""ListOffsets v0: the segments' starts (kafka.md 2.5)."""
+"""ListOffsets v0: the base offsets of segments (KIP-79 replaced it)."""
 
 import os
 from pathlib import Path

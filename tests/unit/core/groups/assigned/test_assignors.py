@@ -1,4 +1,4 @@
-"""Who gets which partitions (v1.md 1.6)."""
+"""The assignors of V1's original server."""
 
 import pytest
 from hypothesis import given

@@ -1,7 +1,7 @@
 """What holds for an assigned group whatever its members do, whenever the coordinator loads again.
 
-Beside the shard runs a model: V1's rules (v1.md 1.6) as they are written, over plain dictionaries.
-After every step their answers are the same, and a shard loaded from the log has the same group.
+A model with the rules of V1's original server over plain dictionaries runs beside the shard. After
+every step their answers are the same, and a shard loaded from the log has the same group.
 """
 
 from hypothesis import given, settings
@@ -27,7 +27,7 @@ DELAYS_MS = (0, 3_000, 6_000, 10_001)
 
 
 class Model:
-    """One group, as v1.md says."""
+    """One group, as in V1's original server."""
 
     def __init__(self) -> None:
         self.exists = False

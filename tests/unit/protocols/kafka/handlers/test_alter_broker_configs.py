@@ -1,4 +1,4 @@
-"""Brokers altered while they run: DescribeConfigs, AlterConfigs (kafka.md 2.11, KIP-226)."""
+"""Brokers altered while they run: DescribeConfigs, AlterConfigs (KIP-226)."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs (kafka.md 2.11, KIP-133, KIP-339)."""
+"""AlterConfigs and IncrementalAlterConfigs (KIP-133, KIP-339)."""
 
 import asyncio
 import json

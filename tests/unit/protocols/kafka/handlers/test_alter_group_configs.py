@@ -1,4 +1,4 @@
-"""Configurations of groups: DescribeConfigs, AlterConfigs (kafka.md 2.11, KIP-848)."""
+"""Configurations of groups: DescribeConfigs, AlterConfigs (KIP-848)."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Levels of loggers: DescribeConfigs, AlterConfigs (kafka.md 2.11, KIP-412)."""
+"""Levels of loggers: DescribeConfigs, AlterConfigs (KIP-412)."""
 
 import logging
 from collections.abc import Iterator

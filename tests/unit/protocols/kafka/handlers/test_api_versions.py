@@ -1,4 +1,4 @@
-"""ApiVersions (kafka.md 2.1)."""
+"""ApiVersions (KIP-35, KIP-511)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""DescribeCluster, DescribeConfigs, InitProducerId (kafka.md 2.2, 2.9, 2.11)."""
+"""DescribeCluster (KIP-700), DescribeConfigs (KIP-133), InitProducerId (KIP-98)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""CreateTopics and DeleteTopics (kafka.md 2.2)."""
+"""CreateTopics and DeleteTopics (KIP-4)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""CreatePartitions (kafka.md 2.2, KIP-195)."""
+"""CreatePartitions (KIP-195)."""
 
 import json
 from typing import Any

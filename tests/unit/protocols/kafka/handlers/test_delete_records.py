@@ -1,4 +1,4 @@
-"""DeleteRecords (kafka.md 2.2, KIP-107)."""
+"""DeleteRecords (KIP-107)."""
 
 from typing import Any
 

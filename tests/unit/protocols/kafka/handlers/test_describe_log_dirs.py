@@ -1,4 +1,4 @@
-"""DescribeLogDirs (kafka.md 2.11, KIP-113, KIP-827)."""
+"""DescribeLogDirs (KIP-113, KIP-827)."""
 
 from pathlib import Path
 from typing import Any

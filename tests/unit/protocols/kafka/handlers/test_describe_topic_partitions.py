@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions (kafka.md 2.2, KIP-966) and ListConfigResources (KIP-1142)."""
+"""DescribeTopicPartitions (KIP-966) and ListConfigResources (KIP-1142)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Fetch (kafka.md 2.4), the slow path."""
+"""The handler of Fetch."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""ListOffsets (kafka.md 2.5)."""
+"""ListOffsets (KIP-79)."""
 
 from typing import Any
 

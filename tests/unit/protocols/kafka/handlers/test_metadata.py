@@ -1,4 +1,4 @@
-"""Metadata (kafka.md 2.1, 2.2)."""
+"""Metadata (KIP-4, KIP-516)."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch (kafka.md 2.6)."""
+"""OffsetCommit and OffsetFetch (KIP-211, KIP-709)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Produce (kafka.md 2.3, 2.12), the slow path."""
+"""The handler of Produce."""
 
 import asyncio
 import struct

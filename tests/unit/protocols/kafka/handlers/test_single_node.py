@@ -1,4 +1,4 @@
-"""What one broker says about elections, moves, quorums, features and rules (kafka.md 2.11)."""
+"""A single broker's responses about elections, moves, quorums, features and rules."""
 
 from typing import Any
 
