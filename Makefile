@@ -1,21 +1,21 @@
-# make run | test | check | bench | build | sanitize | fuzz: each makes what it needs first. Only
-# python3 >= 3.11, a C compiler and make must be there; cmake and ninja come as wheels.
+# make run | test | check | bench | build | sanitize | fuzz: each installs its requirements first. Only
+# python3 >= 3.11, a C compiler and make must be installed; cmake and ninja are installed as wheels.
 #
-# Everything is installed into .venv as a user would install it, never in place. A stamp in .venv
-# says what is up to date; build/ keeps the objects, so that only what changed is compiled again.
+# The package is installed into .venv as by a user, never in place. Stamp files in .venv record what
+# is up to date; build/ keeps object files, so that only changed files are compiled.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --no-build-isolation --no-deps
 
-# What the installed package is made of; folders too, so that a file that goes is noticed.
+# The sources of the package, with folders, so that a deleted file causes a rebuild.
 SOURCES := pyproject.toml CMakeLists.txt \
 	$(shell find src \( -name __pycache__ -o -name '*.so' \) -prune -o -print)
 
 , := ,
-# requirements(EXPRESSION): lists of pyproject.toml, the only place with versions; where users get a
-# range, what the group `exact` has of it.
+# requirements(EXPRESSION): requirements in pyproject.toml, the only file with versions; those with a
+# range are replaced by the exact versions in the group `exact`.
 requirements = $(shell $(PYTHON) -c 'import re, tomllib; \
 	of = tomllib.load(open("pyproject.toml", "rb")); \
 	project, extra = of["project"], of["project"]["optional-dependencies"]; \
@@ -62,8 +62,8 @@ $(VENV)/.check: $(VENV)/.bench
 test: $(VENV)/.test $(VENV)/.built
 	$(BIN)/python -m pytest $(TEST)
 
-# Lint, format, layers, types, and the stubs against the installed modules. Our own C has been
-# compiled with warnings as errors by the build.
+# Lint, format, layers, types, and the stubs of the installed modules. The build compiles our own C
+# with warnings as errors.
 check: export PATH := $(CURDIR)/$(BIN):$(PATH)
 check: $(VENV)/.check $(VENV)/.built
 	ruff check
@@ -74,7 +74,7 @@ check: $(VENV)/.check $(VENV)/.built
 	mypy tests benchmarks
 	python -m mypy.stubtest broker._native --mypy-config-file pyproject.toml
 
-# What benchmarks/ compiles, built apart so that nobody else waits for it.
+# The compiled programs of benchmarks/, separate so that other targets do not wait for them.
 bench-programs: $(VENV)/.built
 	mkdir -p build
 	$(BIN)/cmake -S . -B build/bench -G Ninja -DCMAKE_BUILD_TYPE=Release -DBROKER_BENCHMARKS=ON \
@@ -83,51 +83,51 @@ bench-programs: $(VENV)/.built
 		>build/bench.log
 	$(BIN)/cmake --build build/bench --target load floor storage_loops >>build/bench.log
 
-# Drives a real broker process. BENCH='--help' says what it takes.
+# Measures a real broker process. BENCH='--help' lists the options.
 bench: bench-programs
 	$(BIN)/python -m benchmarks.end_to_end.bench $(BENCH)
 
-# How costs grow from 10 to 10,000 partitions; BENCH='10 100' measures other sizes.
+# The growth of costs from 10 to 10,000 partitions; BENCH='10 100' measures other sizes.
 bench-growth: $(VENV)/.built
 	$(BIN)/python -m benchmarks.end_to_end.growth $(BENCH)
 
-# Joins, loads and expiry of groups, and the longest turn of the loop; no process, no sockets.
+# Joins, loads and expiry of groups, and the longest turn of the loop, in one process without sockets.
 bench-groups: $(VENV)/.built
 	$(BIN)/python -m benchmarks.groups.bench
 
-# The longest turn of the loop that each long request takes; no process, no sockets.
+# The longest turn of the loop for each long request, in one process without sockets.
 bench-turns: $(VENV)/.test $(VENV)/.built
 	$(BIN)/python -m benchmarks.turns.bench $(BENCH)
 
-# What groups and transactions cost; BENCH='--help'.
+# The cost of groups and transactions; BENCH='--help' lists the options.
 bench-coordinators: bench-programs
 	$(BIN)/python -m benchmarks.end_to_end.coordinators $(BENCH)
 
-# The codec beside its peers, CPU time, a table per row; BENCH='-k arrow' runs some of it.
+# CPU time of the codec and of other libraries, a table per operation; BENCH='-k arrow' selects some.
 bench-codec: $(VENV)/.bench $(VENV)/.built
 	$(BIN)/python -m pytest benchmarks/codec -o python_files='bench_*.py' --timeout=0 \
 		--benchmark-timer=time.process_time --benchmark-min-time=0.001 --benchmark-group-by=group --benchmark-sort=min \
 		--benchmark-columns=min,median,rounds --benchmark-json=build/bench-codec.json $(BENCH)
 	$(BIN)/python -m benchmarks.codec.ratios build/bench-codec.json
 
-# Compaction of a log: its kernel beside memcpy + CRC, and the whole process; BENCH='--help'.
+# Compaction of a log: its kernel, memcpy + CRC, and the whole process; BENCH='--help'.
 bench-compaction: $(VENV)/.test $(VENV)/.built
 	$(BIN)/python -m benchmarks.storage.compaction $(BENCH)
 
-# Appends, lookups and retention beside what the machine can do; BENCH='--help' says what it takes.
+# Appends, lookups and retention, compared with lower bounds; BENCH='--help' lists the options.
 bench-storage: bench-programs
 	$(BIN)/python -m benchmarks.storage.bench $(BENCH)
 
-# Topics in Spark beside what Spark itself can take; BENCH='--help' says what it takes.
+# Topics in Spark, compared with Spark's own connector; BENCH='--help' lists the options.
 bench-spark: $(VENV)/.test $(VENV)/.built
 	$(BIN)/python -m benchmarks.spark.bench $(BENCH)
 
-# Instructions of a few kernels against the checked-in table, by callgrind; GUARD=--update writes it.
+# Instruction counts of a few kernels by callgrind, compared with a table; GUARD=--update writes it.
 bench-guard: $(VENV)/.bench $(VENV)/.built
 	$(BIN)/python -m benchmarks.guard.guard $(GUARD)
 
-# The native tests on a build that stops at the first bad access or undefined operation. What the
-# sanitizers say goes to the terminal: pytest's usual capture would end with the process.
+# The native tests on a build that stops at the first invalid access or undefined operation. Reports
+# of the sanitizers must go to the terminal, because pytest's captured output is lost with the process.
 sanitize: $(VENV)/.test
 	$(INSTALL) --upgrade --target build/sanitized --config-settings=build-dir=build/sanitize \
 		--config-settings=cmake.build-type=Debug --config-settings=cmake.define.BROKER_SANITIZE=ON .
@@ -135,14 +135,14 @@ sanitize: $(VENV)/.test
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
 		$(BIN)/python -m pytest --capture=sys $(or $(TEST),tests/native)
 
-# The codec under libFuzzer and the sanitizers; it comes in a wheel, so the compiler may be gcc.
-# FUZZ='--help' says what it takes.
+# The codec under libFuzzer and the sanitizers; libFuzzer is in a wheel, so the compiler may be gcc.
+# FUZZ='--help' lists the options.
 fuzz: $(VENV)/.fuzz $(VENV)/.built
 	$(INSTALL) --upgrade --target build/fuzz/package --config-settings=build-dir=build/fuzz/objects \
 		--config-settings=cmake.build-type=Debug --config-settings=cmake.define.BROKER_FUZZ=ON .
 	$(BIN)/python -m tests.fuzz.run $(FUZZ)
 
-# Small changes of the source that a test should notice, a sample; MUTANTS='--help'.
+# A sample of small changes to the source that tests should detect; MUTANTS='--help'.
 mutants: $(VENV)/.test $(VENV)/.built
 	$(BIN)/python -m tests.mutations.run $(MUTANTS)
 
