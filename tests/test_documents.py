@@ -20,6 +20,23 @@ DOCUMENTS = sorted(
 )
 SNIPPET_TIMEOUT_S = 120
 README_LINES_MAX = 150
+# A page, or anything under docs/; perhaps a heading's anchor; perhaps the number of a section.
+CITATION = re.compile(
+    r"(?<![\w./-])((?:[\w.-]+/)*[\w-]+\.md\b|docs/[\w./-]*\w)(?:#([\w-]+))?(?:,? §?(\d[\d.]*))?"
+)
+CITING = sorted(
+    {
+        *DOCUMENTS,
+        *(ROOT / name for name in ("CMakeLists.txt", "Makefile", "pyproject.toml")),
+        *(
+            file
+            for folder in ("src", "benchmarks", "tests")
+            for ending in ("c", "h", "md", "pxd", "py", "pyi", "pyx", "txt")
+            for file in (ROOT / folder).rglob(f"*.{ending}")
+        ),
+    }
+    - {Path(__file__)}  # it names pages that do not exist, see below
+)
 
 
 def document(name: str) -> str:
@@ -233,3 +250,53 @@ def test_every_link_leads_to_a_page_and_to_a_heading_of_it(file: Path) -> None:
 
         assert page.exists(), target
         assert not anchor or anchor in headings(page), f"{target}#{anchor}"
+
+
+def wrong_citations(text: str, folder: Path) -> list[str]:
+    """Return the citations in a file of this folder that lead nowhere.
+
+    A path begins at the root of the repository or at the folder. A number behind it is that of a
+    section, which the page must have: the pages of the repository have headings without numbers.
+    """
+    wrong = []
+    for found in CITATION.finditer(re.sub(r"https?://\S+", "", text)):
+        path, anchor, section = found.groups()
+        pages = [place / path for place in (ROOT, folder) if (place / path).exists()]
+        anchors = set().union(*(headings(page) for page in pages if page.suffix == ".md"))
+        number = (section or "").rstrip(".")
+        if (
+            not pages
+            or (anchor and anchor not in anchors)
+            or (number and not any(each.startswith(f"{number}-") for each in anchors))
+        ):
+            wrong.append(found[0])
+    return wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("see docs/codec.md, and README.md.", []),
+        ("docs/operations.md#snapshots has the rest", []),
+        ("[terms](glossary.md) 2 of them", []),
+        ("https://example.org/docs/none.md", []),
+        ("see docs/none.md", ["docs/none.md"]),
+        ("see none.md", ["none.md"]),
+        ("docs/none has it", ["docs/none"]),
+        ("docs/operations.md#none", ["docs/operations.md#none"]),
+        ("(docs/codec.md 2.9)", ["docs/codec.md 2.9"]),
+        ("codec.md, 1.6 says so", ["codec.md, 1.6"]),
+    ],
+)
+def test_a_citation_that_leads_nowhere_is_found(text: str, wrong: list[str]) -> None:
+    assert wrong_citations(text, ROOT / "docs") == wrong
+
+
+def test_every_page_that_is_cited_exists() -> None:
+    found = [
+        f"{file.relative_to(ROOT)}: {each}"
+        for file in CITING
+        for each in wrong_citations(file.read_text(), file.parent)
+    ]
+
+    assert not found, "\n".join(found)
