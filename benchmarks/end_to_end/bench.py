@@ -84,16 +84,23 @@ def parse(arguments: Sequence[str]) -> Settings:
     parser.add_argument("--rounds", type=int, help=f"rounds of each row ({ROUNDS})")
     parser.add_argument("--quick", action="store_true", help="fewer rounds and less data")
     parser.add_argument("--programs", type=Path, default=ROOT / "build" / "bench")
-    parser.add_argument("--recycled", action="store_true", help="the floor overwrites old files")
-    parser.add_argument("--kafka-jars", type=Path, help="run Apache Kafka too, from its jars")
-    parsed = parser.parse_args(arguments)
+    parser.add_argument("--recycled", action="store_true", help="the floor writes over old files")
+    parser.add_argument("--kafka-jars", type=Path, help="run Apache Kafka beside, from its jars")
+    parser.add_argument(
+        "--before",
+        type=Path,
+        metavar="PYTHON",
+        help="run another commit beside: the interpreter of a venv that has it installed",
+    )
+    given = parser.parse_args(arguments)
     return Settings(
-        rounds=parsed.rounds or (QUICK_ROUNDS if parsed.quick else ROUNDS),
-        scale=QUICK_SCALE if parsed.quick else 1.0,
-        patterns=parsed.rows,
-        programs=Programs(parsed.programs / "load", parsed.programs / "floor"),
-        recycled=parsed.recycled,
-        kafka_jars=parsed.kafka_jars or _jars_of_environment(),
+        rounds=given.rounds or (QUICK_ROUNDS if given.quick else ROUNDS),
+        scale=QUICK_SCALE if given.quick else 1.0,
+        patterns=given.rows,
+        programs=Programs(given.programs / "load", given.programs / "floor"),
+        recycled=given.recycled,
+        kafka_jars=given.kafka_jars or _jars_of_environment(),
+        before=given.before,
     )
 
 

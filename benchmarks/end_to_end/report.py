@@ -10,8 +10,7 @@ from benchmarks.end_to_end.rows import Figure, Goal, LifecycleRow, Row
 from benchmarks.end_to_end.targets import OURS
 from benchmarks.end_to_end.trials import Facts
 
-OURS = "polylog"
-DIGITS = ((0, 100), (1, 10), (2, 0.1))  # decimal places, minimum of the value
+DIGITS = ((0, 100), (1, 10), (2, 0.1))  # behind the point, for values from that size on
 LEGEND = """\
 Medians over the rounds; ratios are within rounds: median (minimum-maximum). floor: a minimal
 server, on durable rows a loop of write and fdatasync. machine and generator: processor time of all

@@ -122,8 +122,8 @@ def wait_for_line(process: subprocess.Popen[bytes], log: Path, pattern: re.Patte
     raise BenchmarkError(f"{process.args!r} did not start: {log_tail(log)}")
 
 
-def polylog_command(folder: Path, port: int) -> list[str]:
-    """Return the command of our broker, with the durability of the floor program (os)."""
+def polylog_command(folder: Path, port: int, python: str = sys.executable) -> list[str]:
+    """Return how our broker is started; durability os is what the floor program does."""
     return [
         *(python, "-m", "broker", "start"),
         *("--data-dir", str(folder), "--listen", f"{HOST}:{port}"),
@@ -132,7 +132,16 @@ def polylog_command(folder: Path, port: int) -> list[str]:
 
 
 def start_polylog(folder: Path, port: int = 0) -> Target:
-    """Start our broker and wait for the address in its banner."""
+    """Start our broker and wait for the address that its banner names."""
+    return _start_polylog(OURS, folder, polylog_command(folder, port))
+
+
+def start_before(python: Path, folder: Path) -> Target:
+    """Start the broker of another commit, which is installed in the environment of `python`."""
+    return _start_polylog(BEFORE, folder, polylog_command(folder, 0, str(python)))
+
+
+def _start_polylog(name: str, folder: Path, command: Sequence[str]) -> Target:
     log = folder.with_suffix(".log")
     process = launch(command, log)
     return Target(name, process, int(wait_for_line(process, log, ADDRESS)), log)

@@ -61,12 +61,14 @@ def _audit(parsed: argparse.Namespace) -> "Report":
     from broker.pipeline.jobs.audit import audit  # noqa: PLC0415 - not needed by `--help`
 
     if parsed.master is None:
-        return audit(parsed.folder, topics=parsed.topic, workers=parsed.workers, say=print_progress)
+        return audit(
+            parsed.folder, topics=parsed.topic, workers=parsed.workers, progress=print_progress
+        )
     from broker.pipeline.session import session  # noqa: PLC0415 - likewise
 
     spark = session(parsed.master, app_name="polylog audit")
     try:
-        return audit(parsed.folder, topics=parsed.topic, spark=spark, say=print_progress)
+        return audit(parsed.folder, topics=parsed.topic, spark=spark, progress=print_progress)
     finally:
         spark.stop()
 

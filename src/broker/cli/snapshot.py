@@ -46,7 +46,7 @@ def _create(parsed: argparse.Namespace) -> int:
         parsed.data_dir,
         parsed.broker,
         topics=parsed.topic,
-        say=print_progress,
+        progress=print_progress,
     )
     print(report.in_format(parsed.output))
     return 0 if report.is_well else 1

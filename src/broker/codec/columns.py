@@ -35,7 +35,7 @@ class Columns:
     Attributes:
         data: the buffer that spans point into: the input, or memory with the decompressed records.
         end: the position after the last whole batch of the input; a batch cut short may follow.
-        arrays: every array by name, see `names`; "unfolded" is `data` if the records were
+        arrays: every array by name, see `names`; "decompressed" is `data` if the records were
             decompressed.
         arrow_memory: the buffers of the last to_arrow, by column; `reuse` takes them over.
     """

@@ -212,8 +212,8 @@ class _Reader:
             )
         except CodecError as error:
             raise moved(error, start) from None
-        if "unfolded" in columns.arrays:
-            self._bytes_left -= len(columns.arrays["unfolded"])
+        if "decompressed" in columns.arrays:
+            self._bytes_left -= len(columns.arrays["decompressed"])
             if self._bytes_left < 0:  # reused memory may be larger than the limit that was passed
                 raise LimitExceeded("more decompressed bytes than allowed", start)
         self._before = columns

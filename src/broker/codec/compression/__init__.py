@@ -118,7 +118,9 @@ def decompress_into(
 
 def decompress_sent_into(codec: int, data: "Buffer", output: "Buffer") -> int:
     """Decompress a producer's batch on the event loop: strict, and with few blocks only."""
-    return decompress_into(codec, data, output, strict=True, pieces_max=PRODUCE_UNFOLDED_PIECES_MAX)
+    return decompress_into(
+        codec, data, output, strict=True, pieces_max=PRODUCE_DECOMPRESSED_PIECES_MAX
+    )
 
 
 def _view(buffer: "Buffer") -> memoryview:

@@ -54,7 +54,8 @@ def test_a_request_error_becomes_the_error_of_the_response(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     broker = FakeBroker()
-    monkeypatch.setattr(broker.groups, "join_group", _raising(RequestError(ErrorCode.NOT_COORDINATOR)))
+    refusal = RequestError(ErrorCode.NOT_COORDINATOR)
+    monkeypatch.setattr(broker.groups, "join_group", _raising(refusal))
 
     assert broker.ask(11, 9)["error_code"] == 16
 
