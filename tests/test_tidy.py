@@ -222,15 +222,17 @@ def test_a_limit_that_is_defined_twice_is_found(again: str, found: set[str]) -> 
     assert defined_twice(f"MOST = 3\ndef most(x): return x + MOST\n{again}") == found
 
 
-def ways() -> list[str]:
-    """What the native README names on the way of a produce and on the way of a fetch."""
+def paths() -> list[str]:
+    """Return the names on the paths of a produce and of a fetch in the native README."""
     text = (NATIVE / "README.md").read_text()
-    sections = re.findall(r"^## The way of a \w+\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    sections = re.findall(
+        r"^## The path of a \w+\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL
+    )
     assert len(sections) == 2, "a produce and a fetch"
     return sorted(set(re.findall(r"`([A-Z]\w+(?:\.\w+)?|[a-z]\w+_\w+)`", "\n".join(sections))))
 
 
-@pytest.mark.parametrize("name", ways())
+@pytest.mark.parametrize("name", paths())
 def test_the_ways_of_a_produce_and_of_a_fetch_name_what_exists(name: str) -> None:
     owner, _, member = name.rpartition(".")
     code = "\n".join(code_of(file) for file in NATIVE_SOURCES)

@@ -1,6 +1,7 @@
 """Reads a segment after an unclean stop: finds where its log ends and what before that is damaged.
 
-Base offset, leader epoch and CRC decide where a log ends, never a marker file (storage/README.md).
+Base offset, leader epoch and CRC decide where a log ends, never a marker file
+(src/broker/storage/README.md).
 A batch does not continue the log
 
     when it is cut short, has no valid header or a wrong CRC,

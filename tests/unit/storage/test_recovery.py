@@ -1,7 +1,6 @@
 """Which folders and files a data directory's partitions have, from start to start."""
 
 import errno
-import select
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,83 +9,18 @@ import pytest
 
 from broker._native.kernel import file_ops
 from broker._native.log import seal
-from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
-from broker._native.log.turn import Turn
 from broker.codec.control_records import Marker, encode_marker
-from broker.model.config import load
 from broker.model.errors import StorageError
 from broker.model.identifiers import random_id
-from broker.model.topic_config import TopicConfig
 from broker.storage import checkpoint, clean_segments, syncing
 from broker.storage.deletion import DeletedFolders
 from broker.storage.metadata import Put
-from broker.storage.metadata_sqlite import SqliteMetaStore
-from broker.storage.recovery import Partitions
 from broker.storage.segment_files import ABORTED, DAMAGE, DIGEST, LOG, file_name
 from tests.batches import batch_of
-from tests.native_log import WAIT_MS
+from tests.unit.storage.life import BATCH, CONFIG, TOPIC_ID, Life
 
-TOPIC_ID = random_id()
-CONFIG = TopicConfig({}, load())
-BATCH = batch_of([(b"key", b"value", ())], 1_700_000_000_000)
 HEADER_BYTES = 61
-
-
-class Life:
-    """One run of a broker on a data directory."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.store = SqliteMetaStore(path / "metadata.db")
-        self.commit = CommitThread(1)
-        self.turn = Turn(self.commit)
-        self.partitions = Partitions(path, self.store, self.turn, 1, 86_400_000)
-
-    def open(self, topic_id: bytes = TOPIC_ID, count: int = 1) -> list[PartitionLog]:
-        """Load a topic that exists, as a start does."""
-        logs = self.partitions.announce_topic("topic", topic_id, count, CONFIG)
-        for log in logs:
-            error = self.partitions.load(log)
-            if error is not None:
-                log.take_offline(error)
-        assert self.partitions.settle(logs) == {}
-        for log in logs:
-            log.end_loading()
-        return logs
-
-    def make(self, topic_id: bytes = TOPIC_ID, count: int = 1) -> list[PartitionLog]:
-        """Make a topic that is new."""
-        return self.partitions.open_topic("topic", topic_id, count, CONFIG)
-
-    def end_synced(self, log: PartitionLog) -> None:
-        """End a turn, and wait until all that was appended is durable."""
-        self.turn.end()
-        poll = select.poll()
-        poll.register(self.commit.event_fd, select.POLLIN)
-        while log.durable_end < log.log_end_offset:
-            assert poll.poll(WAIT_MS)
-            self.turn.poll_synced()
-
-    def end_sealed(self, log: PartitionLog) -> None:
-        """The same, and until every full segment is sealed."""
-        self.end_synced(log)
-        poll = select.poll()
-        poll.register(self.commit.event_fd, select.POLLIN)
-        while log.unsealed_count:
-            assert poll.poll(WAIT_MS)
-            self.turn.poll_synced()
-
-    def stop(self) -> None:
-        self.commit.stop()
-        self.turn.poll_synced()
-        self.partitions.close()
-        self.store.close()
-
-    def kill(self) -> None:
-        self.turn.end()
-        self.commit.stop()
-        self.store.close()
 
 
 @pytest.fixture
@@ -156,59 +90,6 @@ def test_an_unclean_start_syncs_the_names_that_the_last_life_may_not_have(life: 
     synced = [path for op, path, *_ in file_ops.recorded() if op == "sync_folder"]
     file_ops.stop_recording()
     assert synced == [str(life.path), str(life.path / "topic-0")]
-    again.kill()
-
-
-def synced_folders(life: Life) -> list[str]:
-    """The folders that the opening of a topic syncs."""
-    file_ops.start_recording()
-    life.open()
-    synced = [Path(path).name for op, path, *_ in file_ops.recorded() if op == "sync_folder"]
-    file_ops.stop_recording()
-    return synced
-
-
-def test_a_clean_start_syncs_no_names(life: Life) -> None:
-    life.open()[0].append(BATCH)
-    life.stop()
-
-    again = Life(life.path)
-
-    assert synced_folders(again) == []
-    again.kill()
-
-
-def test_an_unclean_start_syncs_no_names_of_a_log_whose_last_segment_has_synced_records(
-    life: Life,
-) -> None:
-    life.open()[0].append(BATCH)
-    life.stop()
-    second = Life(life.path)
-    second.open()[0].append(BATCH)
-    second.kill()
-
-    again = Life(life.path)
-
-    assert synced_folders(again) == []
-    again.kill()
-
-
-def test_a_recovery_without_a_snapshot_knows_the_producers_of_the_first_record(life: Life) -> None:
-    batch = batch_of(
-        [(b"key", b"value", ())],
-        1_700_000_000_000,
-        producer_id=7,
-        producer_epoch=0,
-        base_sequence=0,
-    )
-    life.open()[0].append(batch)
-    life.kill()
-
-    again = Life(life.path)
-    (log,) = again.open()
-    log.append(batch)
-
-    assert log.log_end_offset == 1, "the duplicate is recognised"
     again.kill()
 
 

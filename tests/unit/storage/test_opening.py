@@ -1,0 +1,70 @@
+"""What the opening of a log takes from the files of the life before, and what it makes durable."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker._native.kernel import file_ops
+from tests.batches import batch_of
+from tests.unit.storage.life import BATCH, Life
+
+
+@pytest.fixture
+def life(tmp_path: Path) -> Iterator[Life]:
+    yield (first := Life(tmp_path))
+    first.store.close()
+    first.commit.stop()
+
+
+def synced_folders(life: Life) -> list[str]:
+    """The folders that the opening of a topic syncs."""
+    file_ops.start_recording()
+    life.open()
+    synced = [Path(path).name for op, path, *_ in file_ops.recorded() if op == "sync_folder"]
+    file_ops.stop_recording()
+    return synced
+
+
+def test_a_clean_start_syncs_no_names(life: Life) -> None:
+    life.open()[0].append(BATCH)
+    life.stop()
+
+    again = Life(life.path)
+
+    assert synced_folders(again) == []
+    again.kill()
+
+
+def test_an_unclean_start_syncs_no_names_of_a_log_whose_last_segment_has_synced_records(
+    life: Life,
+) -> None:
+    life.open()[0].append(BATCH)
+    life.stop()
+    second = Life(life.path)
+    second.open()[0].append(BATCH)
+    second.kill()
+
+    again = Life(life.path)
+
+    assert synced_folders(again) == []
+    again.kill()
+
+
+def test_a_recovery_without_a_snapshot_knows_the_producers_of_the_first_record(life: Life) -> None:
+    batch = batch_of(
+        [(b"key", b"value", ())],
+        1_700_000_000_000,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=0,
+    )
+    life.open()[0].append(batch)
+    life.kill()
+
+    again = Life(life.path)
+    (log,) = again.open()
+    log.append(batch)
+
+    assert log.log_end_offset == 1, "the duplicate is recognised"
+    again.kill()
