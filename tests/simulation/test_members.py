@@ -26,7 +26,7 @@ class _Answers:
     def heartbeat(self, _: Any) -> Any:
         return next(self._answers)
 
-    consumer_heartbeat = heartbeat
+    consumer_group_heartbeat = heartbeat
 
     def fetch_offsets(self, _: Any) -> FetchOffsetsResponse:
         return FetchOffsetsResponse(ErrorCode.NONE)

@@ -261,7 +261,7 @@ class ClassicGroup:
         error = self._join_error(request)
         if error is ErrorCode.GROUP_MAX_SIZE_REACHED and request.member_id in self.members:
             # The others would wait for this member until the rebalance timeout.
-            self._note_removed([request.member_id], "came back to a group that was full", decision)
+            self._note_removed([request.member_id], "rejoined a full group", decision)
             self._remove_members([request.member_id], "the group is full", decision, now)
         if error is not ErrorCode.NONE:
             decision.reply(token, JoinResponse(error, request.member_id))
@@ -376,7 +376,7 @@ class ClassicGroup:
             self._replace_without_rebalance(old_id, request, token, now, decision)
             return
         self._presence.add(request.member_id, self._presence.remove(old_id))
-        reason = f"static member {request.member_id} came back where another assignment is due"
+        reason = f"static member {request.member_id} rejoined and needs a new assignment"
         rebalance = self._rebalance or self._prepare_rebalance(reason, decision)
         rebalance.replace(old_id, new_member(request))
         self._add_waiting_join(request, token, now, decision)
@@ -629,9 +629,9 @@ class ClassicGroup:
         late = self._pending_syncs.expired(self.members, now.monotonic_ms)
         unsynced = [each for each in late if each not in silent]
         if silent:
-            self._note_removed(list(silent), "not heard of for the session timeout", decision)
+            self._note_removed(list(silent), "sent no request within the session timeout", decision)
         if unsynced:
-            reason = "did not ask for the assignment within the rebalance timeout"
+            reason = "sent no SyncGroup within the rebalance timeout"
             self._note_removed(unsynced, reason, decision)
         if silent or unsynced:
             gone = [*silent, *unsynced]

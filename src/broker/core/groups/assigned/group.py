@@ -45,7 +45,7 @@ GROUP_TYPE = "classic"  # as ListGroups shows it: Kafka's group type with this r
 Outcome: TypeAlias = tuple[
     GroupDecision, AssignedResponse
 ]  # the response is not in the decision yet
-_EXPIRED = "not heard of for the session timeout"
+_EXPIRED = "sent no request within the session timeout"
 
 
 class AssignedGroup:
@@ -374,7 +374,7 @@ class AssignedGroup:
         """Write a restored group to the log; all its members are live."""
         self.resume(now)
         decision: GroupDecision = Decision()
-        self._write(self.image, "it was brought from another server", decision)
+        self._write(self.image, "imported from another server", decision)
         return decision, AssignedResponse(AssignedError.NONE, generation=self.image.generation)
 
     def _record_update(

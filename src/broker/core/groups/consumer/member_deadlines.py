@@ -44,8 +44,8 @@ class MemberDeadlines:
         return {
             member_id: reason
             for deadlines, reason in (
-                (self._rebalances, "did not follow the rebalance in its rebalance timeout"),
-                (self._sessions, "was not heard of for a session timeout"),
+                (self._rebalances, "did not complete the rebalance within its rebalance timeout"),
+                (self._sessions, "sent no heartbeat within the session timeout"),
             )
             for member_id, deadline_ms in deadlines.items()
             if deadline_ms <= now_ms
