@@ -17,6 +17,7 @@ from hypothesis import settings
 
 from tests.broker_process import Broker, BrokerProcess, ExternalBroker
 
+pytest_plugins = ["tests.run_seed"]
 pytest.register_assert_rewrite("tests.compatibility.client_checks")
 # No test depends on how busy the machine is.
 settings.register_profile("polylog", deadline=None)

@@ -148,11 +148,11 @@ def kill_again_and_again(
     broker: BrokerProcess,
     history: Recorder,
     workers: list[Worker],
+    moments: random.Random,
     cycles: int,
     look: Callable[[], None],
 ) -> None:
     """Kill and restart; `look` at each new life; everybody is served now and then, and at last."""
-    moments = random.Random(cycles)
     for life in range(cycles + 1):
         before = history.done()
         target = sum(before.values()) + moments.randint(*DONE_PER_LIFE)

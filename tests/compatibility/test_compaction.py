@@ -151,20 +151,19 @@ def few_records(broker: BrokerProcess, topic: str, at_most: int) -> Callable[[],
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 def test_keys_equal_the_models_last_values_under_kill_dash_nine(
-    start_broker: StartBroker, topic: str, request: pytest.FixtureRequest
+    start_broker: StartBroker, topic: str, choices: random.Random, request: pytest.FixtureRequest
 ) -> None:
     cycles: int = request.config.getoption("--kill-cycles")
     broker = start_broker(*CLEANER)
     create(broker, topic)
-    some = random.Random(cycles)
     model: Contents = {}
 
     for cycle in range(cycles):
         producer = producing(broker, **{"compression.type": COMPRESSIONS[cycle % 5]})
-        write(producer, topic, some, model)
+        write(producer, topic, choices, model)
         if cycle % 2:
             assert producer.flush(60) == 0
-        time.sleep(some.random() / 2)
+        time.sleep(choices.random() / 2)
         broker.kill()
         broker.restart()
         assert producer.flush(60) == 0

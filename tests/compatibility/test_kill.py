@@ -11,6 +11,7 @@ takes away is another test's subject.
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -80,6 +81,7 @@ def test_kill_dash_nine_under_every_load_leaves_everything_as_it_was_told(
     tmp_path: Path,
     durability: str,
     protocol: str,
+    choices: Random,
     request: pytest.FixtureRequest,
 ) -> None:
     cycles: int = request.config.getoption("--kill-cycles")
@@ -91,7 +93,7 @@ def test_kill_dash_nine_under_every_load_leaves_everything_as_it_was_told(
         for worker in (*writers, *others):
             worker.start()
         kill_again_and_again(
-            broker, history, [*writers, *others], cycles, lambda: look(broker, history)
+            broker, history, [*writers, *others], choices, cycles, lambda: look(broker, history)
         )
         stop(writers, others)
         read_everything(broker, history)

@@ -1,10 +1,10 @@
 """Many partitions through kill -9: recovered while they are used, deleted all or not at all."""
 
-import random
 import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -73,8 +73,9 @@ def test_a_client_that_produces_during_the_recovery_loses_nothing(
     }
 
 
-def test_a_second_kill_during_the_recovery_loses_nothing(start_broker: StartBroker) -> None:
-    moments = random.Random(5)
+def test_a_second_kill_during_the_recovery_loses_nothing(
+    start_broker: StartBroker, choices: Random
+) -> None:
     broker = start_broker()
     with WireClient(broker.address) as client:
         wire_requests.create_topic(client, "many", PARTITIONS)
@@ -83,7 +84,7 @@ def test_a_second_kill_during_the_recovery_loses_nothing(start_broker: StartBrok
     for _ in range(4):
         broker.kill()
         broker.start_loading()
-        time.sleep(moments.random() * 0.1)
+        time.sleep(choices.random() * 0.1)
     broker.kill()
 
     broker.start()
@@ -120,10 +121,9 @@ def folders(data_dir: Path) -> set[str]:
 
 @pytest.mark.slow
 def test_kill_dash_nine_at_any_moment_of_a_delete_leaves_all_or_nothing(
-    start_broker: StartBroker, request: pytest.FixtureRequest
+    start_broker: StartBroker, choices: Random, request: pytest.FixtureRequest
 ) -> None:
     cycles: int = request.config.getoption("--kill-cycles")
-    moments = random.Random(cycles)
     broker = start_broker("log.segment.delete.delay.ms=0")
     ids: set[bytes] = set()
     partitions = 30
@@ -135,7 +135,7 @@ def test_kill_dash_nine_at_any_moment_of_a_delete_leaves_all_or_nothing(
                 value = b"life %d" % cycle
                 wire_requests.produce(client, "doomed", Batch([value]).encode(), partition)
             client.send("DeleteTopics", 5, {"topic_names": ["doomed"], "timeout_ms": 10_000})
-            time.sleep(moments.random() * 0.03)
+            time.sleep(choices.random() * 0.03)
         broker.kill()
         broker.start()
         with WireClient(broker.address) as client:

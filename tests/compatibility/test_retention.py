@@ -3,12 +3,12 @@
 Segments hold a few records, and the broker looks ten times a second for what may go.
 """
 
-import random
 import threading
 import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -164,12 +164,15 @@ def test_readers_at_every_offset_see_no_hole_while_files_vanish_under_them(
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("durability", ["os", "group-commit"])
 def test_kill_dash_nine_while_segments_roll_and_vanish(
-    start_broker: StartBroker, topic: str, durability: str, request: pytest.FixtureRequest
+    start_broker: StartBroker,
+    topic: str,
+    durability: str,
+    choices: Random,
+    request: pytest.FixtureRequest,
 ) -> None:
     """Whatever step it hits: one log without a hole, of which nothing that was gone comes back."""
     cycles: int = request.config.getoption("--kill-cycles")
     broker = start_broker(*CHECKS, f"polylog.durability={durability}")
-    moments = random.Random(cycles)
     begin = at = 0
     with WireClient(broker.address) as client:
         wire_requests.create_topic(
@@ -183,9 +186,9 @@ def test_kill_dash_nine_while_segments_roll_and_vanish(
             begin = earliest(client, topic)
             if cycle == cycles:
                 break
-            at = fill(client, topic, at, at + moments.randint(50, 300))
-            time.sleep(moments.random() / 5)  # at the mercy of retention
-            if moments.random() < 0.5:
+            at = fill(client, topic, at, at + choices.randint(50, 300))
+            time.sleep(choices.random() / 5)  # at the mercy of retention
+            if choices.random() < 0.5:
                 # Everybody who was told that the log begins later holds on to that.
                 begin = earliest(client, topic)
         broker.kill()

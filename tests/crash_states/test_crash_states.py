@@ -1,5 +1,7 @@
 """What the disk keeps through a kill or a power cut at any moment of a broker's lives.
 
+Each run looks at other states (tests/run_seed.py).
+
 pytest tests/crash_states --crash-states 1000000     more states than usual
 pytest tests/crash_states --crash-seed 4711          one of them again
 """
@@ -8,6 +10,7 @@ import pytest
 
 from tests.crash_states.planted import PLANTED
 from tests.crash_states.run import STATES_PER_SEED, crash_states
+from tests.run_seed import seeds_of_run
 
 STATES_PER_TEST = 2_000
 SEEDS_PER_TEST = 100  # more than a test needs
@@ -32,7 +35,8 @@ def test_every_start_finds_what_was_promised(part: int, pytestconfig: pytest.Con
             assert not state.findings, state.findings
         return
     count = 0
-    for seed in range(part * SEEDS_PER_TEST, (part + 1) * SEEDS_PER_TEST):
+    first = seeds_of_run(pytestconfig, "crash_states") + part * SEEDS_PER_TEST
+    for seed in range(first, first + SEEDS_PER_TEST):
         for state in crash_states(seed):
             assert not state.findings, f"--crash-seed {state.number}: {state.findings}"
             count += 1
@@ -49,7 +53,6 @@ def test_without_waiting_for_the_disk_a_power_cut_does_lose_records() -> None:
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_bug_is_found(name: str) -> None:
-    """The same seeds without the bug are looked at by the first parts of the other test."""
     bug, findings, first_seed, scenario = PLANTED[name]
 
     for seed in range(first_seed, first_seed + SEEDS_PER_BUG):

@@ -18,7 +18,6 @@ from tests.fuzz.mutations import mutated
 from tests.fuzz.seeds import CORPUS, kept, seeds
 from tests.fuzz.targets import TARGETS, load
 
-SEED = 20_260_101
 INPUT_SECONDS_MAX = 1.0  # of the processor's; most take a few hundred microseconds
 MEMORY_MIB_MAX = 128  # that a target's inputs add to what the process has had at once
 
@@ -54,11 +53,13 @@ def test_what_once_broke_something_and_what_kafka_writes_is_read(target: str) ->
 
 
 @every_target
-def test_changed_bytes_are_read_or_refused(target: str, pytestconfig: pytest.Config) -> None:
-    random, inputs = Random(SEED), seeds(target)
+def test_changed_bytes_are_read_or_refused(
+    target: str, choices: Random, pytestconfig: pytest.Config
+) -> None:
+    inputs = seeds(target)
 
     for _ in range(pytestconfig.getoption("--fuzz-inputs")):
-        feed(target, mutated(random, inputs))
+        feed(target, mutated(choices, inputs))
 
 
 @every_target

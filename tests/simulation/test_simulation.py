@@ -1,5 +1,7 @@
 """Groups and transactions under everything that can go wrong, thousands of times over.
 
+Each run takes other histories (tests/run_seed.py).
+
 pytest tests/simulation --simulation-seeds 100000     more histories than usual
 pytest tests/simulation --simulation-seed 4711        one of them again
 """
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.run_seed import seeds_of_run
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.run import run
 from tests.simulation.violation import Violation
@@ -27,11 +30,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give each test of many histories some of them."""
     if "seeds" in metafunc.fixturenames:
         seed = metafunc.config.getoption("--simulation-seed")
-        wanted = range(metafunc.config.getoption("--simulation-seeds"))
+        first = seeds_of_run(metafunc.config, "simulation")
+        wanted = range(first, first + metafunc.config.getoption("--simulation-seeds"))
         if seed is not None:
             wanted = range(seed, seed + 1)
         parts = [wanted[at : at + SEEDS_PER_TEST] for at in range(0, len(wanted), SEEDS_PER_TEST)]
-        metafunc.parametrize("seeds", parts, ids=lambda part: f"{part.start}-{part.stop - 1}")
+        metafunc.parametrize("seeds", parts, ids=range(len(parts)))
 
 
 def _run_all(seeds: range, parts: str = "") -> None:
