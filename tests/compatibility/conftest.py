@@ -27,9 +27,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def java() -> JavaTools:
+def java() -> Iterator[JavaTools]:
     """Kafka's programs and newest clients, or a skip that says what is missing."""
-    return found(NEWEST)
+    java = found(NEWEST)
+    yield java
+    java.close()
 
 
 @pytest.fixture(scope="session")

@@ -6,9 +6,12 @@ release that are already somewhere.
 
 import os
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
+from tests.compatibility.java_server import Done, ToolServer
 from tests.compatibility.programs import (
     BUILD,
     facts_of,
@@ -21,6 +24,7 @@ from tests.compatibility.programs import (
 HERE = Path(__file__).parent
 PROGRAMS = HERE / "java"
 TOOL_TIMEOUT_S = 300
+TOOLS_HEAP = "512m"
 # As Kafka's own kafka-run-class.sh: little memory, and soon ready rather than fast in the end.
 SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 JAVA = ("java", *SHORT_LIVED)
@@ -66,7 +70,7 @@ OLDER = Release("3.9.1", ("kafka-clients",))
 
 @dataclass(frozen=True)
 class JavaTools:
-    """A folder of jars."""
+    """A folder of jars, and a JVM that runs the tools among them."""
 
     libs: Path
 
@@ -89,26 +93,40 @@ class JavaTools:
             run([*compiler, "-cp", jars, "-d", str(classes), str(source)])
         return classes
 
-    def run(self, program: str, *arguments: str, stdin: str = "", heap: str = "256m") -> str:
-        """Run a program and return what it printed; fail unless it exits with 0."""
-        done = self._done(self.command(program, *arguments, heap=heap), stdin)
-        return done.stdout + done.stderr
+    def run(self, tool: str, *arguments: str, stdin: str = "") -> str:
+        """Run a tool of Kafka's and return what it printed; fail unless it exits with 0."""
+        done = self._server.run((tool, *arguments), stdin, TOOL_TIMEOUT_S)
+        return _printed(done, (tool, *arguments)) + done.stderr
+
+    def run_alone(self, program: str, *arguments: str) -> str:
+        """Run a tool, or a program of java/, in a JVM of its own; what it wrote to stdout.
+
+        Tools that end their work in a shutdown hook of the JVM have to run so.
+        """
+        command = self.command(program, *arguments)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False
+        )
+        return _printed(Done(done.returncode, done.stdout, done.stderr), command)
 
     def facts(self, program: str, *arguments: str) -> dict[str, str]:
         """Run a program of java/ and return the `name=value` lines that it printed."""
-        return facts_of(self._done(self.command(program, *arguments)).stdout)
+        return facts_of(self.run_alone(program, *arguments))
 
-    def _done(self, command: list[str], stdin: str = "") -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            command,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=TOOL_TIMEOUT_S,
-            check=False,
-        )
-        assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
-        return done
+    def close(self) -> None:
+        """End the JVM of the tools."""
+        self._server.close()
+
+    @cached_property
+    def _server(self) -> ToolServer:
+        """The JVM of this process in which tools run: to start one takes longer than they do."""
+        own = [*self.libs.glob("kafka-tools-*.jar"), *self.libs.glob("kafka_2*.jar")]
+        return ToolServer(self.command("Tools.java", *map(str, own), heap=TOOLS_HEAP))
+
+
+def _printed(done: Done, command: Sequence[str]) -> str:
+    assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
+    return done.stdout
 
 
 @one_at_a_time()

@@ -369,7 +369,6 @@ def test_kafkas_dump_log_segments_reads_compacted_segments(
     dump = java.run(
         "org.apache.kafka.tools.DumpLogSegments",
         *("--deep-iteration", "--print-data-log", "--files", ",".join(map(str, logs))),
-        heap="512m",
     )
     entries = java.run(
         "org.apache.kafka.tools.DumpLogSegments", "--files", ",".join(map(str, indexes))

@@ -92,7 +92,7 @@ def test_the_verifiable_producer_gets_every_ack(
 ) -> None:
     create(broker, topic)
 
-    said = java.run(
+    said = java.run_alone(
         "org.apache.kafka.tools.VerifiableProducer",
         *("--topic", topic, "--max-messages", "500", "--acks", "-1", *at(broker)),
     )
@@ -133,7 +133,6 @@ def test_dump_log_segments_reads_a_log_that_we_wrote(
     dump = java.run(
         "org.apache.kafka.tools.DumpLogSegments",
         *("--deep-iteration", "--files", ",".join(map(str, segments))),
-        heap="512m",
     )
 
     offsets = [int(offset) for offset in re.findall(r"^\|? *offset: (\d+)", dump, re.MULTILINE)]

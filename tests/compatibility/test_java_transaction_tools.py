@@ -117,12 +117,12 @@ def test_the_transactional_message_copier_of_kafkas_own_system_tests_copies_ever
 def test_the_verifiable_consumer_reads_and_commits_what_the_verifiable_producer_sent(
     java: JavaTools, broker: Broker, made: str, protocol: str
 ) -> None:
-    java.run(
+    java.run_alone(
         "org.apache.kafka.tools.VerifiableProducer",
         *("--topic", made, "--max-messages", "200", "--bootstrap-server", broker.address),
     )
 
-    said = java.run(
+    said = java.run_alone(
         "org.apache.kafka.tools.VerifiableConsumer",
         *("--topic", made, "--max-messages", "201", "--bootstrap-server", broker.address),
         *("--group-id", f"{made}-group", "--reset-policy", "earliest"),
