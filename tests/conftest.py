@@ -17,7 +17,7 @@ from hypothesis import settings
 
 from tests.broker_process import Broker, BrokerProcess, ExternalBroker
 
-pytest_plugins = ["tests.run_seed"]
+pytest_plugins = ["tests.run_seed", "tests.slow_tests"]
 pytest.register_assert_rewrite("tests.compatibility.client_checks")
 # No test depends on how busy the machine is.
 settings.register_profile("polylog", deadline=None)
@@ -25,6 +25,7 @@ settings.load_profile("polylog")
 
 # What makes groups quick enough for tests; everything else is as a user gets it.
 TEST_SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=1000")
+JVM_FIXTURES = {"java", "older_java", "spark"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,6 +54,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="a Python whose environment has another PySpark, for tests/pipeline; may be repeated",
     )
     parser.addoption("--every-call-site", action="store_true", help="one EIO at each, not some")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what starts a JVM by a fixture."""
+    for item in items:
+        if not JVM_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.jvm)
 
 
 @pytest.fixture

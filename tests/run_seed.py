@@ -42,7 +42,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
     """Show the seed again where somebody looks for what failed."""
-    if exitstatus:
+    if exitstatus == pytest.ExitCode.TESTS_FAILED:
         terminalreporter.write_line(f"--seed {config.option.seed} repeats the choices of this run")
 
 

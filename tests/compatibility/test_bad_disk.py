@@ -147,7 +147,7 @@ def transacts(client: WireClient, topic: str) -> bool:
     return init_transaction(client, topic) is not None
 
 
-@pytest.mark.slow
+@pytest.mark.slow("a life of a broker for each call that fails")
 @pytest.mark.timeout(0)
 def test_a_disk_that_fails_once_costs_one_partition_at_most(
     prepared: Prepared, tmp_path: Path, choices: Random, request: pytest.FixtureRequest
@@ -172,7 +172,7 @@ def test_a_disk_that_fails_once_costs_one_partition_at_most(
     assert met == wanted or met > len(sites) // 2
 
 
-@pytest.mark.slow
+@pytest.mark.slow("a life on the failing disk, one on a healthy one")
 @pytest.mark.parametrize("prepared", [GROUP_COMMIT], indirect=True)
 def test_a_broker_that_acknowledges_after_a_failed_sync_is_found_out(
     prepared: Prepared, tmp_path: Path
@@ -182,7 +182,7 @@ def test_a_broker_that_acknowledges_after_a_failed_sync_is_found_out(
         is_survived(prepared, site, tmp_path, is_hidden=True)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("a life on the failing disk, one on a healthy one")
 @pytest.mark.parametrize("prepared", [GROUP_COMMIT], indirect=True)
 def test_a_broker_that_acknowledges_what_was_not_written_is_found_out(
     prepared: Prepared, tmp_path: Path

@@ -148,7 +148,7 @@ def few_records(broker: BrokerProcess, topic: str, at_most: int) -> Callable[[],
     return lambda: len(read(broker, topic)) <= at_most
 
 
-@pytest.mark.slow
+@pytest.mark.slow("kills and restarts a broker under load, --kill-cycles times")
 @pytest.mark.timeout(0)
 def test_keys_equal_the_models_last_values_under_kill_dash_nine(
     start_broker: StartBroker, topic: str, choices: random.Random, request: pytest.FixtureRequest
@@ -345,7 +345,7 @@ def alter(broker: BrokerProcess, topic: str, **configs: str) -> None:
         done.result(60)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("a JVM reads segments that were compacted before")
 @pytest.mark.timeout(900)
 def test_kafkas_dump_log_segments_reads_compacted_segments(
     java: JavaTools, start_broker: StartBroker, topic: str

@@ -11,7 +11,7 @@ from tests.compatibility.connect_worker import ConnectWorker
 from tests.compatibility.java_tools import JavaTools
 
 # The first run may fetch the jars.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.jvm, pytest.mark.timeout(900)]
 
 PACKAGE = "org.apache.kafka.connect.file."
 

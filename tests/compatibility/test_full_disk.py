@@ -138,7 +138,7 @@ def is_refused_by_every_dialect(address: str) -> None:
         rustlog.produce(KEPT, [b"v" * 60_000])
 
 
-@pytest.mark.slow
+@pytest.mark.slow("fills a file system and empties it")
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize(("kind", "durability"), [("tmpfs", "os"), ("ext4", "group-commit")])
 def test_a_full_disk_refuses_records_serves_the_rest_and_recovers(
@@ -197,7 +197,7 @@ def test_a_full_disk_refuses_records_serves_the_rest_and_recovers(
     assert slowest < RECOVERY_S
 
 
-@pytest.mark.slow
+@pytest.mark.slow("makes a file system without inodes")
 def test_a_disk_without_inodes_refuses_records_until_a_topic_is_deleted(
     tmp_path: Path, on_disk: Mounted
 ) -> None:

@@ -14,7 +14,7 @@ from tests.wire_client import WireClient
 from tests.wire_records import Batch
 
 # The first run may fetch the jars.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.jvm, pytest.mark.timeout(900)]
 
 CONFIG = "kafka.admin.ConfigCommand"
 TOPIC = "org.apache.kafka.tools.TopicCommand"

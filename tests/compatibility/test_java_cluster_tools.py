@@ -13,7 +13,7 @@ from tests.compatibility.java_tools import JavaTools
 from tests.wire_client import WireClient
 
 # The first run may fetch the jars.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.jvm, pytest.mark.timeout(900)]
 
 TOOLS = "org.apache.kafka.tools"
 CONFIG = "kafka.admin.ConfigCommand"

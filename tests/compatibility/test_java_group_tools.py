@@ -15,7 +15,7 @@ from tests.wire_client import WireClient
 from tests.wire_records import Batch
 
 # The first run may fetch the jars.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.jvm, pytest.mark.timeout(900)]
 
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 HOUR_MS = 3_600_000

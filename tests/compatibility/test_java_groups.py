@@ -9,7 +9,7 @@ from tests.broker_process import Broker, BrokerProcess
 from tests.compatibility.java_tools import NEWEST, OLDER, JavaTools, Release
 
 # The first run may fetch the jars.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.jvm, pytest.mark.timeout(900)]
 
 PROGRAM = "Groups.java"
 QUICK = (

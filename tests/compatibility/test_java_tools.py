@@ -16,7 +16,7 @@ from tests.wire_client import WireClient
 from tests.wire_records import Batch
 
 # The first run may fetch the jars.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.jvm, pytest.mark.timeout(900)]
 
 RECORDS = 20_000
 FILE_KINDS = ("log", "index", "timeindex", "txnindex", "snapshot")

@@ -15,7 +15,7 @@ from tests.wire_client import WireClient
 from tests.wire_records import Batch
 
 # The first run may fetch the jars.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.jvm, pytest.mark.timeout(900)]
 
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 TIMEOUT_S = 60.0

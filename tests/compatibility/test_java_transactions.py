@@ -10,7 +10,7 @@ from tests.broker_process import Broker
 from tests.compatibility.java_tools import JavaTools
 
 # The first run may fetch the jars.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.jvm, pytest.mark.timeout(900)]
 
 PROGRAM = "Transactions.java"
 # Which exception says that the coordinator has aborted a transaction of this release's producer.

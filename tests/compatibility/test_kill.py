@@ -71,7 +71,7 @@ GROUP = "readers"
 KEYS = 40
 
 
-@pytest.mark.slow
+@pytest.mark.slow("kills and restarts a broker under load, --kill-cycles times")
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize(
     ("durability", "protocol"), [("os", "consumer"), ("group-commit", "classic")]

@@ -119,7 +119,7 @@ def folders(data_dir: Path) -> set[str]:
     return {entry.name for entry in data_dir.iterdir() if entry.is_dir()}
 
 
-@pytest.mark.slow
+@pytest.mark.slow("kills and restarts a broker under load, --kill-cycles times")
 def test_kill_dash_nine_at_any_moment_of_a_delete_leaves_all_or_nothing(
     start_broker: StartBroker, choices: Random, request: pytest.FixtureRequest
 ) -> None:

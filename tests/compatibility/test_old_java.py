@@ -11,7 +11,7 @@ from tests.compatibility.conftest import found
 from tests.compatibility.java_tools import JavaTools, Release
 
 # The first run may fetch the jars.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.jvm, pytest.mark.timeout(900)]
 
 # 0.8.2.2 is its own client, with Kafka's first producer and consumer; the others speak, in this
 # order, Produce 1, 2, 5, 9 and 11, and Fetch 1, 3, 6, 12 and 17.

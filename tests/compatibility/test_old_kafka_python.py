@@ -18,7 +18,10 @@ from tests.compatibility.old_kafka_python import CODECS, EACH
 from tests.compatibility.programs import BUILD, UnavailableError, fetch_with, one_at_a_time
 
 # The first run may fetch the releases.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.slow("fetches old releases, whose groups wait for sessions"),
+    pytest.mark.timeout(300),
+]
 
 RELEASES = ["1.4.7", "2.0.2"]
 VERSIONS = ["0.8.2", "0.9", "0.10"]

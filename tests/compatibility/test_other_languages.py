@@ -19,7 +19,10 @@ from tests.compatibility.programs import (
 )
 
 # The first run may fetch the libraries and compile them.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.slow("compiles clients in Go, whose groups wait for sessions"),
+    pytest.mark.timeout(900),
+]
 
 HERE = Path(__file__).parent
 LIBRARIES = ["franz-go", "sarama", "kafkajs"]

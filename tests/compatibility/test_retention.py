@@ -160,7 +160,7 @@ def test_readers_at_every_offset_see_no_hole_while_files_vanish_under_them(
         wait_until(lambda: len(log_files(broker, topic)) < 25, "files go", TIMEOUT_S)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("kills and restarts a broker under load, --kill-cycles times")
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("durability", ["os", "group-commit"])
 def test_kill_dash_nine_while_segments_roll_and_vanish(
