@@ -12,6 +12,7 @@ import pytest
 
 from tests.broker_process import BrokerProcess, ExternalBroker
 from tests.line_client import LineClient
+from tests.pipeline import java_classes
 from tests.segment_files import write_ascending
 
 ROOT = Path(__file__).parents[1]
@@ -104,6 +105,7 @@ def without_java(folder: Path) -> dict[str, str]:
     return environment | {"PATH": str(folder)}
 
 
+@pytest.mark.jvm
 @pytest.mark.parametrize(("java", "times"), [("the machine's", 2), ("none", 1)])
 def test_the_spark_snippet_shows_what_was_archived(
     start_broker: Callable[..., BrokerProcess], tmp_path: Path, java: str, times: int
@@ -113,7 +115,8 @@ def test_the_spark_snippet_shows_what_was_archived(
         environment: Mapping[str, str] = without_java(tmp_path / "bin")
         assert shutil.which("java", path=environment["PATH"]) is None
     else:
-        environment = os.environ
+        pytest.importorskip("pyspark")
+        environment = java_classes.environment()
     [spark] = [each for each in code_blocks("docs/spark.md", "python") if ".archive(" in each]
     broker = start_broker()
     archived = []

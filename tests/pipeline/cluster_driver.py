@@ -31,6 +31,7 @@ from broker.pipeline.sink.writer import PolylogWriter
 from broker.pipeline.source.batch import BatchReader
 from broker.pipeline.source.polylog import PolylogDataSource
 from broker.pipeline.source.settings import settings_of
+from tests.pipeline.java_classes import java_options
 
 MASTER = "local-cluster[2,1,1024]"
 ROWS = 4_000
@@ -107,7 +108,9 @@ def main(address: str, source: str, target: str, folder: str) -> None:
         MASTER,
         options={
             "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.extraJavaOptions": " ".join(java_options()),
             "spark.driver.host": "127.0.0.1",
+            "spark.executor.extraJavaOptions": " ".join(java_options()),
             "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",

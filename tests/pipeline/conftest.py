@@ -1,6 +1,7 @@
-"""A Spark session per module, and topics filled by a client that is not ours."""
+"""A Spark session for all tests, and topics filled by a client that is not ours."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
@@ -13,18 +14,32 @@ from broker import pipeline
 from broker.model.errors import Unsupported
 from broker.pipeline.java import find_java
 from tests.broker_process import Broker
-from tests.compatibility.java_tools import SHORT_LIVED
+from tests.compatibility import spark_connector
+from tests.compatibility.programs import UnavailableError
+from tests.pipeline.java_classes import java_options
 from tests.pipeline.rows import Row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+CONNECTOR_TESTS = "test_stock_connector.py"
 
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
-    """A local session that knows the format; stopped with the module."""
+
+@pytest.fixture(scope="session")
+def spark(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator["SparkSession"]:
+    """A local session that knows the format, shared by all tests; it has its own tables.
+
+    With the jars of Spark's own connector, where its tests are among those that run: jars cannot be
+    added to a JVM that runs.
+    """
     tables = tmp_path_factory.mktemp("tables")
-    session = start_spark(**{"spark.sql.warehouse.dir": str(tables)})
+    options = {"spark.sql.warehouse.dir": str(tables)}
+    if any(each.path.name == CONNECTOR_TESTS for each in request.session.items):
+        with suppress(UnavailableError):
+            options["spark.jars"] = ",".join(map(str, spark_connector.find()))
+    session = start_spark(**options)
     yield session
     session.stop()
 
@@ -36,13 +51,18 @@ def start_spark(**options: str) -> "SparkSession":
         find_java()
     except Unsupported as error:
         pytest.skip(str(error))
+    return local_session(java_options(), **options)
+
+
+def local_session(java: Sequence[str], **options: str) -> "SparkSession":
+    """A local session with these options of its JVM."""
     session = pipeline.session(
         "local[2]",
         options={
             "spark.sql.shuffle.partitions": "2",
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.python.filterPushdown.enabled": "true",
-            "spark.driver.extraJavaOptions": " ".join(SHORT_LIVED),
+            "spark.driver.extraJavaOptions": " ".join(java),
         }
         | options,
     )

@@ -11,7 +11,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,9 @@ CONNECT = "connect"
 _CONTENT = ("key", "value", "headers", "partition", "timestamp")
 
 
-def run(python: str, folder: Path, *arguments: str) -> dict[str, Any]:
+def run(
+    python: str, folder: Path, environment: Mapping[str, str], *arguments: str
+) -> dict[str, Any]:
     """Run the program by a Python, with the package that is tested; return what it told by step."""
     path = folder / "path"
     path.mkdir()
@@ -40,7 +42,7 @@ def run(python: str, folder: Path, *arguments: str) -> dict[str, Any]:
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(path), str(Path.cwd())])},
+        env={**environment, "PYTHONPATH": os.pathsep.join([str(path), str(Path.cwd())])},
     )
     assert ended.returncode == 0, ended.stderr
     steps = map(json.loads, ended.stdout.splitlines())

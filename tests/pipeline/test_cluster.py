@@ -21,7 +21,7 @@ pytest.importorskip("pyspark")
 from tests.pipeline import cluster_driver
 from tests.pipeline.killing import TIMEOUT_S
 
-pytestmark = [pytest.mark.client, pytest.mark.timeout(2 * TIMEOUT_S)]
+pytestmark = [pytest.mark.client, pytest.mark.jvm, pytest.mark.timeout(2 * TIMEOUT_S)]
 
 
 def test_an_executor_that_is_killed_costs_no_record_and_doubles_none(

@@ -17,7 +17,7 @@ from broker.pipeline.jobs.dedupe import DedupeOptions, dedupe
 from broker.pipeline.jobs.replay import ReplayOptions, replay
 from broker.pipeline.source.topics import DataLoss
 from tests.broker_process import Broker
-from tests.pipeline import archive_driver, job_driver
+from tests.pipeline import archive_driver, java_classes, job_driver
 from tests.pipeline.killing import TIMEOUT_S, run_until_killed
 from tests.pipeline.reading import read_committed
 from tests.pipeline.rows import Row
@@ -326,6 +326,7 @@ def test_a_dedupe_says_how_many_records_were_too_old(
     assert not report.is_well
 
 
+@pytest.mark.jvm
 def test_the_command_archives_and_reports(
     broker: Broker, fill: Fill, topic: str, tmp_path: Path
 ) -> None:
@@ -339,6 +340,7 @@ def test_the_command_archives_and_reports(
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
+        env=java_classes.environment(),
     )
 
     report = json.loads(ended.stdout)

@@ -8,8 +8,9 @@ The package itself is the one that is tested here; Java is found as ever.
 """
 
 import importlib.util
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,12 @@ from tests.pipeline.rows import some
 
 pytest.importorskip("pyspark")
 
-from tests.pipeline import copying
+from tests.pipeline import copying, java_classes
 from tests.pipeline.killing import TIMEOUT_S
 
-pytestmark = [pytest.mark.client, pytest.mark.timeout(2 * TIMEOUT_S)]
+pytestmark = [pytest.mark.client, pytest.mark.jvm, pytest.mark.timeout(2 * TIMEOUT_S)]
 
-Copy = Callable[[str, str], dict[str, Any]]
+Copy = Callable[[str, str, Mapping[str, str]], dict[str, Any]]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -48,10 +49,10 @@ def copied(broker: Broker, topic: str, fill: Callable[..., None], tmp_path: Path
         pytest.skip(str(error))
     target = f"{topic}-again"
 
-    def copy(python: str, master: str) -> dict[str, Any]:
+    def copy(python: str, master: str, environment: Mapping[str, str]) -> dict[str, Any]:
         fill(topic, some(3_000), partitions=3)
         fill(target, partitions=3)
-        found = copying.run(python, tmp_path, master, broker.address, topic, target)
+        found = copying.run(python, tmp_path, environment, master, broker.address, topic, target)
         assert found["read"] == 3_000
         after = read_committed(broker.address, target)
         streamed = [each.value for each in after if (each.value or b"").startswith(b"streamed ")]
@@ -69,7 +70,7 @@ def copied(broker: Broker, topic: str, fill: Callable[..., None], tmp_path: Path
 def test_what_a_version_can_do_is_done_and_the_rest_refused_in_words(
     copied: Copy, python: str
 ) -> None:
-    found = copied(python, "local[2]")
+    found = copied(python, "local[2]", os.environ)
 
     version = tuple(map(int, found["version"].split(".")[:2]))
     if version < (4, 1):
@@ -90,6 +91,6 @@ def test_what_a_version_can_do_is_done_and_the_rest_refused_in_words(
 def test_a_client_of_spark_connect_reads_and_writes_as_a_classic_session_does(
     copied: Copy,
 ) -> None:
-    found = copied(sys.executable, copying.CONNECT)
+    found = copied(sys.executable, copying.CONNECT, java_classes.environment())
 
     assert (found["filter"], found["stream written"], found["stream read"]) == (10, 3, 3_003)

@@ -5,7 +5,11 @@ import sys
 
 import pytest
 
+from tests.pipeline import java_classes
+from tests.pipeline.killing import TIMEOUT_S
+
 pytest.importorskip("pyspark")
+pytestmark = pytest.mark.jvm
 
 WORKS = """
 from broker.pipeline.session import session
@@ -39,7 +43,8 @@ def run(program: str) -> list[str]:
         check=False,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=TIMEOUT_S,
+        env=java_classes.environment(),
     )
     assert ended.returncode == 0, ended.stderr
     return ended.stdout.splitlines()

@@ -4,7 +4,7 @@ Its jars come through Maven: see tests/compatibility/spark_connector.py.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ import pytest
 from tests.broker_process import Broker
 from tests.compatibility import spark_connector
 from tests.compatibility.programs import UnavailableError
-from tests.pipeline.conftest import start_spark
 from tests.pipeline.queries import Query
 from tests.pipeline.rows import (
     FIRST_MS,
@@ -32,30 +31,14 @@ pytestmark = [pytest.mark.client, pytest.mark.timeout(300)]
 Frame = Callable[..., "DataFrame"]
 
 
-@pytest.fixture(scope="module")
-def spark() -> Iterator["SparkSession"]:
-    """A session of a JVM that has the connector; jars cannot be added to one that runs."""
+@pytest.fixture
+def spark(spark: "SparkSession") -> "SparkSession":
+    """The session, where it has the connector."""
     try:
-        jars = spark_connector.find()
+        spark_connector.find()
     except UnavailableError as error:
         pytest.skip(str(error))
-    end_jvm()
-    session = start_spark(**{"spark.jars": ",".join(map(str, jars))})
-    yield session
-    session.stop()
-    end_jvm()
-
-
-def end_jvm() -> None:
-    """End the JVM that sessions of this process share."""
-    from pyspark import SparkContext  # noqa: PLC0415 - where it is installed
-
-    gateway: Any = SparkContext._gateway
-    if gateway is not None:
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait(30)
-        SparkContext._gateway = SparkContext._jvm = None
+    return spark
 
 
 @pytest.fixture
