@@ -61,6 +61,7 @@ def local_session(java: Sequence[str], **options: str) -> "SparkSession":
         options={
             "spark.sql.shuffle.partitions": "2",
             "spark.ui.showConsoleProgress": "false",
+            "spark.python.daemon.module": "tests.pipeline.warm_daemon",
             "spark.sql.python.filterPushdown.enabled": "true",
             "spark.driver.extraJavaOptions": " ".join(java),
         }
