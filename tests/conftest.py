@@ -17,7 +17,7 @@ from hypothesis import settings
 
 from tests.broker_process import Broker, BrokerProcess, ExternalBroker
 
-pytest_plugins = ["tests.run_seed", "tests.slow_tests"]
+pytest_plugins = ["tests.examples", "tests.run_seed", "tests.slow_tests"]
 pytest.register_assert_rewrite("tests.compatibility.client_checks")
 # No test depends on how busy the machine is.
 settings.register_profile("polylog", deadline=None)
@@ -31,7 +31,7 @@ JVM_FIXTURES = {"java", "older_java", "spark"}
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let long runs of kill -9, full disks, changed inputs and simulations be asked for."""
     parser.addoption(
-        "--kill-cycles", type=int, default=12, help="kill -9 cycles per durability word"
+        "--kill-cycles", type=int, default=6, help="kill -9 cycles per durability word"
     )
     parser.addoption("--disk-cycles", type=int, default=1, help="times that a disk is filled")
     parser.addoption(
@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--simulation-seeds", type=int, default=1_000, help="histories of tests/simulation"
     )
-    parser.addoption("--crash-states", type=int, default=6_000, help="states of tests/crash_states")
+    parser.addoption("--crash-states", type=int, default=4_000, help="states of tests/crash_states")
     parser.addoption("--crash-seed", type=int, help="one of them, again")
     parser.addoption(
         "--attack-rounds", type=int, default=1, help="how often each attack is tried on a small one"

@@ -9,6 +9,8 @@ from tests.mutations import cython_mutants, nearest, python_mutants, run
 from tests.mutations.mutant import Mutant
 from tests.mutations.overlay import Overlay
 
+pytestmark = pytest.mark.control
+
 PYTHON = b'''\
 LIMIT: int = 5
 

@@ -76,6 +76,7 @@ def test_a_seed_is_one_history_in_any_process() -> None:
     assert "broker died" in first
 
 
+@pytest.mark.control
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_wrong_coordinator_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     apply, parts = MUTATIONS[name]
