@@ -22,7 +22,7 @@ requirements = $(shell $(PYTHON) -c 'import re, tomllib; \
 	exact = {each.split("==")[0]: each for each in of["dependency-groups"]["exact"]}; \
 	print(*(exact.get(re.match("[a-zA-Z0-9_-]+", each)[0], each) for each in $(1)))')
 
-.PHONY: run build test check bench bench-codec bench-compaction bench-coordinators bench-groups bench-growth bench-turns \
+.PHONY: run build test test-quick check bench bench-codec bench-compaction bench-coordinators bench-groups bench-growth bench-turns \
 	bench-guard bench-programs \
 	bench-spark bench-storage sanitize fuzz mutants clean
 .DELETE_ON_ERROR:
@@ -59,8 +59,25 @@ $(VENV)/.check: $(VENV)/.bench
 	$(PIP) install $(call requirements,extra["check"])
 	touch $@
 
+# Python keeps what it has compiled of the tests, whatever the environment says: it takes three times
+# as long to compile them as to collect them.
+test test-quick: export PYTHONDONTWRITEBYTECODE :=
+
+# Many tests wait for a process or a session: there is a worker more than there are cores. At most
+# four, because each may hold a Spark session (1 GiB). WORKERS=0: no other process, for a debugger.
+CORES := $(shell nproc)
+WORKERS ?= $(shell echo $$(($(CORES) < 4 ? $(CORES) + 1 : 4)))
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
 test: $(VENV)/.test $(VENV)/.built
-	$(BIN)/python -m pytest $(TEST)
+	$(PYTEST) $(TEST)
+
+# What a developer runs at each commit: no client programs, no JVM, small samples, and no faults
+# planted to test the tests. These tests compute: there is a worker for each core.
+test-quick: WORKERS = $(CORES)
+test-quick: $(VENV)/.test $(VENV)/.built
+	$(PYTEST) -m "not client and not jvm and not slow and not control" \
+		--examples 0.2 --simulation-seeds 100 --crash-states 500 --fuzz-inputs 50
 
 # Lint, format, layers, types, and the stubs of the installed modules. The build compiles our own C
 # with warnings as errors.
