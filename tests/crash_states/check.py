@@ -228,7 +228,7 @@ class _LogChecks:
         expected = self.log.log_start_offset
         for base, batch in found:
             sent = self.sent.get(base)
-            end = header(batch).last_offset + 1
+            end = _end_of(base, batch, self.damaged)
             if base > expected and (expected, base) != self.damaged:
                 yield GAP, f"{base} follows {expected}"
             # (Below the recovery point no start reads: consumers and the scrub check CRCs.)
@@ -310,8 +310,13 @@ def _batches(log: PartitionLog, damaged: tuple[int, int]) -> list[tuple[int, byt
             facts = header(data, place)
             found.append((facts.base_offset, data[place : place + facts.size]))
             place += facts.size
-            offset = facts.last_offset + 1
+            offset = _end_of(*found[-1], damaged)
     return found
+
+
+def _end_of(base: int, batch: bytes, damaged: tuple[int, int]) -> int:
+    """Where the next batch begins; the lost bit may be one of the field that says so."""
+    return damaged[1] if base == damaged[0] else header(batch).last_offset + 1
 
 
 def _go_on(log: PartitionLog, known: LogTruth, end: int, others: set[int]) -> Any:
