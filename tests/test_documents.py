@@ -105,6 +105,7 @@ def without_java(folder: Path) -> dict[str, str]:
     return environment | {"PATH": str(folder)}
 
 
+@pytest.mark.slow("starts Spark for each run of the snippet")
 @pytest.mark.jvm
 @pytest.mark.parametrize(("java", "times"), [("the machine's", 2), ("none", 1)])
 def test_the_spark_snippet_shows_what_was_archived(

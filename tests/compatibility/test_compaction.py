@@ -176,6 +176,7 @@ def test_keys_equal_the_models_last_values_under_kill_dash_nine(
     assert offsets == sorted(set(offsets))
 
 
+@pytest.mark.slow("goes on until the log has been compacted under its readers")
 def test_readers_find_the_newest_record_of_each_key_while_files_change_under_them(
     start_broker: StartBroker, topic: str
 ) -> None:

@@ -64,6 +64,7 @@ def write_file(worker: ConnectWorker, files: Files, topic: str) -> None:
     )
 
 
+@pytest.mark.slow("starts workers of Kafka Connect, one after the other")
 def test_lines_go_through_a_topic_and_a_worker_that_starts_again_repeats_none(
     java: JavaTools, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
@@ -101,6 +102,7 @@ def test_a_worker_keeps_what_it_knows_in_compacted_topics_and_is_a_group_of_its_
     assert re.search(rf"^{worker.group} +Classic +connect", groups, re.MULTILINE), groups
 
 
+@pytest.mark.slow("starts workers of Kafka Connect, one after the other")
 def test_an_exactly_once_source_that_is_killed_writes_each_line_once(
     java: JavaTools, broker: Broker, topic: str, tmp_path: Path
 ) -> None:

@@ -109,6 +109,7 @@ def test_a_subscription_by_pattern_follows_new_topics(
     assert seen == {"topics": f"[{topic}-a, {topic}-b]", "read": str(list(range(8)))}
 
 
+@pytest.mark.slow("each member in turn leaves and comes back")
 @pytest.mark.parametrize("kind", [EAGER, COOPERATIVE], ids=str)
 def test_members_are_rolled_to_the_new_protocol_and_back_and_no_partition_has_two_owners(
     java_of: JavaTools, broker: Broker, topic: str, kind: Kind

@@ -122,6 +122,7 @@ def test_words_are_counted_exactly_when_nothing_fails(
     assert counts == each_once(expected)
 
 
+@pytest.mark.slow("starts Kafka Streams again, whose members wait for sessions")
 def test_words_are_counted_exactly_once_across_a_kill_of_the_broker_and_of_the_application(
     java: JavaTools, start_broker: Callable[..., BrokerProcess], topic: str, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ from tests.crash_states.planted import PLANTED
 from tests.crash_states.run import STATES_PER_SEED, crash_states
 from tests.run_seed import seeds_of_run
 
-STATES_PER_TEST = 2_000
+STATES_PER_TEST = 1_000
 SEEDS_PER_TEST = 100  # more than a test needs
 SEEDS_PER_BUG = 60
 

@@ -24,6 +24,7 @@ from tests.pipeline.killing import TIMEOUT_S
 pytestmark = [pytest.mark.client, pytest.mark.jvm, pytest.mark.timeout(2 * TIMEOUT_S)]
 
 
+@pytest.mark.slow("a cluster is a JVM for its driver and one for each executor")
 def test_an_executor_that_is_killed_costs_no_record_and_doubles_none(
     broker: Broker, topic: str, fill: Callable[..., None], tmp_path: Path
 ) -> None:

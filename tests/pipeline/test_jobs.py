@@ -147,6 +147,7 @@ def test_records_that_retention_took_before_they_were_archived_are_missed(
     ]
 
 
+@pytest.mark.slow("starts Spark again for each kill")
 @pytest.mark.timeout(DRILL_TIMEOUT_S)
 @pytest.mark.parametrize(
     ("table_format", "places", "in_suite"),
@@ -179,6 +180,7 @@ def test_an_archive_that_is_killed_has_every_record_once(
     assert found == sorted(tuple(each) for each in read_committed(broker.address, topic))
 
 
+@pytest.mark.slow("starts Spark again for each kill")
 @pytest.mark.timeout(DRILL_TIMEOUT_S)
 def test_a_replay_that_is_killed_writes_every_record_once_and_in_order(
     spark: "SparkSession", broker: Broker, fill: Fill, kills: Kills, topic: str, tmp_path: Path
@@ -198,6 +200,7 @@ def test_a_replay_that_is_killed_writes_every_record_once_and_in_order(
     assert content(broker, target) == content(broker, topic)
 
 
+@pytest.mark.slow("starts Spark again for each kill")
 @pytest.mark.timeout(DRILL_TIMEOUT_S)
 def test_a_dedupe_that_is_killed_writes_one_of_each(
     spark: "SparkSession", broker: Broker, fill: Fill, kills: Kills, topic: str, tmp_path: Path

@@ -187,6 +187,7 @@ def test_a_broker_that_is_killed_in_a_job_costs_no_record_and_doubles_none(
     assert contents(broker.address, topic) == expected(20_000)
 
 
+@pytest.mark.slow("starts Spark again for each kill")
 @pytest.mark.timeout(DRILL_TIMEOUT_S)
 def test_a_stream_that_is_killed_writes_every_record_once(
     spark: "SparkSession",
