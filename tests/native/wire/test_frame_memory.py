@@ -353,7 +353,7 @@ def play(wire: Wire, frames: list[list[int]], steps: list[tuple[int, str]]) -> N
         assert stuck < 3, "nobody gets on"
         answer(wire)
         # As the broker does every second: requests of clients that have gone end outside of a turn.
-        wire.poller.make_room(NEVER_MS)
+        wire.poller.close_stalled_frames(NEVER_MS)
         wire.run()
     for place in staying:
         answered[place] = len(clients[place].frames())
