@@ -38,7 +38,7 @@ def folder(start_broker: StartBroker, tmp_path: Path, topic: str) -> Path:
     return tmp_path / "snapshot"
 
 
-def test_what_a_broker_has_written_is_sound(folder: Path) -> None:
+def test_an_audit_finds_no_fault_in_what_a_broker_wrote(folder: Path) -> None:
     report = audit(folder)
 
     assert report.is_well
@@ -47,7 +47,7 @@ def test_what_a_broker_has_written_is_sound(folder: Path) -> None:
     assert not any(sum(row[9:]) for row in report.rows)
 
 
-def test_spark_finds_the_same(spark: "SparkSession", folder: Path) -> None:
+def test_an_audit_with_spark_finds_the_same(spark: "SparkSession", folder: Path) -> None:
     in_threads, by_spark = audit(folder), audit(folder, spark=spark)
 
     assert by_spark.rows == in_threads.rows
@@ -76,7 +76,7 @@ def test_the_command_reports_damage_and_returns_1(folder: Path) -> None:
     assert "segments" in ended.stderr
 
 
-def test_the_command_says_what_is_wrong_with_a_folder(tmp_path: Path) -> None:
+def test_the_command_reports_an_invalid_folder(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "broker", "pipeline", "audit", str(tmp_path)],
         check=False,

@@ -72,7 +72,7 @@ def test_a_topic_of_many_chunks_is_read_whole(
     assert rows == consumed(broker.address, topic)
 
 
-def test_the_schema_is_that_of_sparks_source(topic: str, fill: Any, read: Read) -> None:
+def test_the_schema_is_that_of_sparks_kafka_source(topic: str, fill: Any, read: Read) -> None:
     fill(topic, partitions=1)
 
     assert dict(read().dtypes) == COLUMNS
@@ -96,7 +96,7 @@ def test_columns_are_chosen_by_schema_or_by_option(topic: str, fill: Any, read: 
     assert read(columns="topic").distinct().collect()[0]["topic"] == topic
 
 
-def test_a_read_begins_and_ends_where_it_is_told(topic: str, fill: Any, read: Read) -> None:
+def test_a_read_begins_and_ends_at_the_given_offsets(topic: str, fill: Any, read: Read) -> None:
     fill(topic, some(30), partitions=3)
     starting = json.dumps({topic: {"0": 4, "1": -2, "2": 9}})
     ending = json.dumps({topic: {"0": 6, "1": 1, "2": -1}})
@@ -108,7 +108,7 @@ def test_a_read_begins_and_ends_where_it_is_told(topic: str, fill: Any, read: Re
     }
 
 
-def test_a_read_begins_and_ends_at_a_time(topic: str, fill: Any, read: Read) -> None:
+def test_a_read_begins_and_ends_at_the_given_times(topic: str, fill: Any, read: Read) -> None:
     fill(topic, some(30), partitions=3)
 
     def by_time(**more: str) -> dict[int, list[int]]:
@@ -127,7 +127,7 @@ def test_a_read_begins_and_ends_at_a_time(topic: str, fill: Any, read: Read) -> 
         by_time(startingTimestamp=str(FIRST_MS + 9), endingTimestamp=str(FIRST_MS + 3))
 
 
-def test_a_start_behind_every_record_is_an_error_unless_it_may_be_the_end(
+def test_a_start_time_after_every_record_is_an_error_unless_latest_is_allowed(
     topic: str, fill: Any, read: Read
 ) -> None:
     fill(topic, some(3), partitions=3)
@@ -163,7 +163,7 @@ def test_topics_are_found_by_pattern_and_by_assignment(topic: str, fill: Any, re
         ({"maxRecordsPerPartition": "30"}, 12),
     ],
 )
-def test_a_read_has_as_many_tasks_as_it_is_told(
+def test_a_read_has_the_requested_number_of_tasks(
     topic: str, fill: Any, read: Read, more: dict[str, str], tasks: int
 ) -> None:
     fill(topic, some(300), partitions=3)
@@ -186,7 +186,7 @@ def test_a_read_has_as_many_tasks_as_it_is_told(
         ("topic = 'nothing'", False),
     ],
 )
-def test_a_filter_gives_the_same_rows_whoever_applies_it(
+def test_a_pushed_down_filter_gives_the_same_rows(
     topic: str, fill: Any, read: Read, condition: str, is_kept_by_spark: bool
 ) -> None:
     fill(topic, some(300), partitions=3)
@@ -207,7 +207,7 @@ def test_keys_are_chosen_by_filter_or_by_prefix(topic: str, fill: Any, read: Rea
     assert prefixed.count() == read().where("startswith(key, X'6B65792034')").count() == 8
 
 
-def test_aborted_transactions_are_read_only_uncommitted(
+def test_aborted_transactions_are_read_only_with_read_uncommitted(
     broker: Broker, topic: str, fill: Any, read: Read
 ) -> None:
     fill(topic, partitions=1)
@@ -219,7 +219,7 @@ def test_aborted_transactions_are_read_only_uncommitted(
         assert len(rows) == count
 
 
-def test_a_read_that_spark_ends_early_leaves_the_next_one_alone(
+def test_a_read_that_spark_ends_early_does_not_affect_the_next_one(
     topic: str, fill: Any, read: Read
 ) -> None:
     fill(topic, some(6000, 1, 3000), partitions=1)
@@ -259,7 +259,7 @@ def test_a_read_that_spark_ends_early_leaves_the_next_one_alone(
         ({"kafka.security.protocol": "SSL"}, "expected plaintext, got 'SSL'"),
     ],
 )
-def test_what_cannot_be_read_is_told_before_a_job_starts(
+def test_an_unreadable_topic_is_reported_before_a_job_starts(
     topic: str, fill: Any, read: Read, spark: "SparkSession", more: dict[str, Any], message: str
 ) -> None:
     fill(topic, some(30), partitions=3)
@@ -271,14 +271,14 @@ def test_what_cannot_be_read_is_told_before_a_job_starts(
     assert spark.sparkContext.statusTracker().getJobIdsForGroup() == jobs
 
 
-def test_a_schema_that_does_not_fit_is_told(topic: str, fill: Any, read: Read) -> None:
+def test_a_schema_that_does_not_fit_is_reported(topic: str, fill: Any, read: Read) -> None:
     fill(topic, partitions=1)
 
     with pytest.raises(Exception, match="column offset: expected type bigint, got int"):
         read("offset int").collect()
 
 
-def test_without_failing_on_loss_a_read_takes_what_is_there(
+def test_without_fail_on_data_loss_a_read_returns_what_is_left(
     topic: str, fill: Any, read: Read
 ) -> None:
     fill(topic, some(30), partitions=3)
@@ -287,7 +287,7 @@ def test_without_failing_on_loss_a_read_takes_what_is_there(
     assert places(read(startingOffsets=starting, failOnDataLoss="false")) == {1: [8, 9]}
 
 
-def test_a_broker_that_is_not_there_is_named(read: Read, tmp_path: Path) -> None:
+def test_an_unreachable_broker_is_named(read: Read, tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path)
     broker.start()
     assert broker.stop() == 0
@@ -298,7 +298,7 @@ def test_a_broker_that_is_not_there_is_named(read: Read, tmp_path: Path) -> None
         ).collect()
 
 
-def test_a_broker_that_is_killed_during_a_read_costs_no_row_and_doubles_none(
+def test_a_broker_killed_during_a_read_loses_and_duplicates_no_row(
     spark: "SparkSession", topic: str, start_broker: Callable[..., BrokerProcess], tmp_path: Path
 ) -> None:
     broker = start_broker()
@@ -316,7 +316,7 @@ def test_a_broker_that_is_killed_during_a_read_costs_no_row_and_doubles_none(
     assert len(found) == 2_000
 
 
-def test_a_start_that_retention_moved_beyond_the_end_is_a_loss_and_no_wrong_range(
+def test_a_start_moved_by_retention_beyond_the_end_is_data_loss(
     broker: Broker, topic: str, fill: Any, read: Read
 ) -> None:
     fill(topic, some(30, 1), partitions=1)
@@ -341,7 +341,7 @@ def test_a_start_that_retention_moved_beyond_the_end_is_a_loss_and_no_wrong_rang
     ],
 )
 @pytest.mark.parametrize("pushdown", ["false", "true"])
-def test_a_record_without_a_time_has_null_for_filters_too(
+def test_a_record_without_a_timestamp_is_null_for_filters_too(
     broker: Broker,
     topic: str,
     fill: Any,
@@ -359,7 +359,7 @@ def test_a_record_without_a_time_has_null_for_filters_too(
     assert places(read(pushdown=pushdown).where(condition)) == ({0: offsets} if offsets else {})
 
 
-def test_times_are_those_of_the_records(topic: str, fill: Any, read: Read) -> None:
+def test_timestamps_are_those_of_the_records(topic: str, fill: Any, read: Read) -> None:
     fill(topic, [(0, None, b"v", [], FIRST_MS + 123)], partitions=1)
 
     [row] = read().collect()

@@ -82,7 +82,7 @@ def options_of(broker: Broker, topic: str, folder: Path, table_format: str) -> A
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_an_archive_has_what_the_topic_has_and_goes_on_from_there(
+def test_an_archive_equals_the_topic_and_the_next_run_continues(
     spark: "SparkSession",
     broker: Broker,
     fill: Fill,
@@ -107,7 +107,7 @@ def test_an_archive_has_what_the_topic_has_and_goes_on_from_there(
     assert days == {f"date=2023-11-{day}" for day in (14, 15, 16, 17)}
 
 
-def test_a_topic_that_is_not_there_is_named_and_nothing_is_made(
+def test_a_missing_topic_is_named_and_nothing_is_created(
     spark: "SparkSession", broker: Broker, fill: Fill, topic: str, tmp_path: Path
 ) -> None:
     fill(topic, partitions=1)
@@ -123,7 +123,7 @@ def test_a_topic_that_is_not_there_is_named_and_nothing_is_made(
     assert not folder.exists()
 
 
-def test_records_that_retention_took_before_they_were_archived_are_missed(
+def test_records_deleted_by_retention_before_they_were_archived_are_reported(
     spark: "SparkSession", broker: Broker, fill: Fill, topic: str, tmp_path: Path
 ) -> None:
     from confluent_kafka import TopicPartition  # noqa: PLC0415 - of this test alone
@@ -156,7 +156,7 @@ def test_records_that_retention_took_before_they_were_archived_are_missed(
         ("parquet", ("link", *archive_driver.PLACES), 1),
     ],
 )
-def test_an_archive_that_is_killed_has_every_record_once(
+def test_a_killed_archive_job_archives_every_record_once(
     spark: "SparkSession",
     broker: Broker,
     fill: Fill,
@@ -182,7 +182,7 @@ def test_an_archive_that_is_killed_has_every_record_once(
 
 @pytest.mark.slow("starts Spark again for each kill")
 @pytest.mark.timeout(DRILL_TIMEOUT_S)
-def test_a_replay_that_is_killed_writes_every_record_once_and_in_order(
+def test_a_killed_replay_writes_every_record_once_and_in_order(
     spark: "SparkSession", broker: Broker, fill: Fill, kills: Kills, topic: str, tmp_path: Path
 ) -> None:
     places = kills(job_driver.REPLAY_PLACES, 2)
@@ -202,7 +202,7 @@ def test_a_replay_that_is_killed_writes_every_record_once_and_in_order(
 
 @pytest.mark.slow("starts Spark again for each kill")
 @pytest.mark.timeout(DRILL_TIMEOUT_S)
-def test_a_dedupe_that_is_killed_writes_one_of_each(
+def test_a_killed_dedupe_writes_one_of_each_record(
     spark: "SparkSession", broker: Broker, fill: Fill, kills: Kills, topic: str, tmp_path: Path
 ) -> None:
     places = kills(job_driver.DEDUPE_PLACES, 2)
@@ -234,7 +234,7 @@ def test_a_dedupe_that_is_killed_writes_one_of_each(
     [_] = (tmp_path / "seen" / "kept").iterdir()  # nothing stays of the batches before
 
 
-def test_a_replay_brings_records_back_in_order_and_once(
+def test_a_replay_restores_records_in_order_and_once(
     spark: "SparkSession", broker: Broker, fill: Fill, topic: str, tmp_path: Path
 ) -> None:
     options = options_of(broker, topic, tmp_path / "table", "parquet")
@@ -267,7 +267,7 @@ def test_a_replay_brings_records_back_in_order_and_once(
         ({"topic": "nowhere"}, "no topic named 'nowhere'"),
     ],
 )
-def test_a_replay_that_cannot_be_is_refused(
+def test_an_invalid_replay_is_refused(
     spark: "SparkSession",
     broker: Broker,
     fill: Fill,
@@ -285,7 +285,7 @@ def test_a_replay_that_cannot_be_is_refused(
         replay(spark, replaying._replace(**change))
 
 
-def test_a_dedupe_keeps_one_of_each_and_goes_on_from_there(
+def test_a_dedupe_keeps_one_of_each_record_and_the_next_run_continues(
     spark: "SparkSession", broker: Broker, fill: Fill, topic: str, tmp_path: Path
 ) -> None:
     target = f"{topic}-clean"
@@ -313,7 +313,7 @@ def test_a_dedupe_keeps_one_of_each_and_goes_on_from_there(
         assert times == sorted(times)
 
 
-def test_a_dedupe_says_how_many_records_were_too_old(
+def test_a_dedupe_reports_how_many_records_were_too_old(
     spark: "SparkSession", broker: Broker, fill: Fill, topic: str, tmp_path: Path
 ) -> None:
     target = f"{topic}-clean"

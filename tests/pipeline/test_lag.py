@@ -55,7 +55,7 @@ def rows(report: Report) -> list[dict[str, Any]]:
     return [dict(zip(report.columns, row, strict=True)) for row in report.rows]
 
 
-def test_a_partition_is_behind_by_records_and_by_the_age_of_the_first_of_them(
+def test_lag_is_counted_in_records_and_by_the_age_of_the_first_of_them(
     broker: BrokerProcess, topic: str
 ) -> None:
     fill(broker, topic, 100, 20)
@@ -107,7 +107,7 @@ def test_all_groups_are_shown_unless_some_are_named(broker: BrokerProcess, topic
     assert [each["group"] for each in rows(only)] == ["two"]
 
 
-def test_where_nothing_came_in_for_long_the_rate_is_nothing(
+def test_the_rate_is_zero_where_nothing_was_written_for_long(
     broker: BrokerProcess, topic: str
 ) -> None:
     fill(broker, topic, 10)
@@ -118,7 +118,7 @@ def test_where_nothing_came_in_for_long_the_rate_is_nothing(
     assert rows(report)[0]["records_per_second"] == 0.0
 
 
-def test_a_group_that_has_committed_nothing_is_named(broker: BrokerProcess, topic: str) -> None:
+def test_a_group_without_commits_is_named(broker: BrokerProcess, topic: str) -> None:
     fill(broker, topic, 1)
 
     with pytest.raises(ConfigError, match="no offset is committed by 'nosuch'"):
@@ -132,12 +132,14 @@ def test_without_any_group_the_report_is_empty(broker: BrokerProcess) -> None:
     assert report.totals["lag"] == 0
 
 
-def test_a_window_of_nothing_is_refused() -> None:
+def test_a_window_of_zero_is_refused() -> None:
     with pytest.raises(ConfigError, match="a window above 0"):
         lag("127.0.0.1:1", window_seconds=0)
 
 
-def test_the_command_draws_and_reports(broker: BrokerProcess, topic: str, tmp_path: Path) -> None:
+def test_the_command_draws_a_plot_and_reports(
+    broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
     pytest.importorskip("matplotlib")
     fill(broker, topic, 10)
     commit(broker, "readers", topic, 4)
@@ -157,7 +159,7 @@ def test_the_command_draws_and_reports(broker: BrokerProcess, topic: str, tmp_pa
     assert (tmp_path / "lag.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_kind_of_file_that_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
+def test_a_plot_file_type_that_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
 
     with pytest.raises(ConfigError, match="cannot be drawn"):

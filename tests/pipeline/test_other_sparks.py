@@ -67,7 +67,7 @@ def copied(broker: Broker, topic: str, fill: Callable[..., None], tmp_path: Path
     return copy
 
 
-def test_what_a_version_can_do_is_done_and_the_rest_refused_in_words(
+def test_each_pyspark_version_does_what_it_supports_and_refuses_the_rest(
     copied: Copy, python: str
 ) -> None:
     found = copied(python, "local[2]", os.environ)
@@ -88,7 +88,7 @@ def test_what_a_version_can_do_is_done_and_the_rest_refused_in_words(
 @pytest.mark.skipif(
     importlib.util.find_spec("grpc_status") is None, reason="Spark Connect needs grpcio-status"
 )
-def test_a_client_of_spark_connect_reads_and_writes_as_a_classic_session_does(
+def test_a_spark_connect_client_reads_and_writes_as_a_classic_session(
     copied: Copy,
 ) -> None:
     found = copied(sys.executable, copying.CONNECT, java_classes.environment())

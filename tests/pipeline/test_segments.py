@@ -144,7 +144,7 @@ def test_a_snapshot_has_the_rows_that_librdkafka_reads(
     assert committed.first().topic == topic  # type: ignore[union-attr]
 
 
-def test_columns_are_chosen_and_headers_count(
+def test_columns_can_be_selected_and_headers_counted(
     spark: "SparkSession", taken: tuple[BrokerProcess, Path], topic: str
 ) -> None:
     broker, folder = taken
@@ -168,7 +168,7 @@ def test_columns_are_chosen_and_headers_count(
     assert keyed.count() == sum((row[3] or b"").startswith(b"key 1") for row in expected)
 
 
-def test_a_data_directory_is_read_up_to_its_open_segments_and_after_a_stop_to_the_end(
+def test_a_data_directory_is_read_up_to_its_active_segments_and_after_a_stop_to_the_end(
     spark: "SparkSession", taken: tuple[BrokerProcess, Path], topic: str
 ) -> None:
     broker, _ = taken
@@ -202,7 +202,7 @@ def test_damage_fails_the_job_and_names_the_file(
         reading(spark, folder).collect()
 
 
-def test_damage_is_a_row_where_that_is_wanted(
+def test_damage_is_returned_as_a_row_on_request(
     spark: "SparkSession", taken: tuple[BrokerProcess, Path], topic: str
 ) -> None:
     broker, folder = taken
@@ -235,7 +235,7 @@ def test_damage_is_a_row_where_that_is_wanted(
         ({"columns": "values"}, "no column 'values'"),
     ],
 )
-def test_wrong_options_are_refused_before_a_task_runs(
+def test_invalid_options_are_refused_before_a_task_runs(
     spark: "SparkSession", tmp_path: Path, options: dict[str, str], words: str
 ) -> None:
     from tests.segment_files import write_ascending  # noqa: PLC0415
@@ -251,7 +251,7 @@ def test_a_folder_without_logs_is_refused(spark: "SparkSession", tmp_path: Path)
         reading(spark, tmp_path).collect()
 
 
-def test_a_schema_without_the_column_of_errors_is_refused_where_they_are_rows(
+def test_a_schema_without_the_error_column_is_refused_if_errors_are_returned_as_rows(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
     read = spark.read.format("polylog").option("segments", str(tmp_path))

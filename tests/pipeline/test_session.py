@@ -50,9 +50,9 @@ def run(program: str) -> list[str]:
     return ended.stdout.splitlines()
 
 
-def test_a_new_session_has_utc_and_its_workers_are_this_python() -> None:
+def test_a_new_session_has_time_zone_utc_and_workers_of_this_python() -> None:
     assert run(WORKS) == ["UTC 4", "100", sys.executable]
 
 
-def test_a_session_that_the_program_has_made_stays_as_it_is() -> None:
+def test_an_existing_session_is_unchanged() -> None:
     assert run(MADE_BEFORE) == ["Asia/Tokyo 5"]

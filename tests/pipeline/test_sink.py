@@ -54,7 +54,7 @@ def contents(address: str, topic: str, *, is_settled: bool = True) -> Counter[An
     return Counter((each.key, each.value) for each in found)
 
 
-def test_a_row_is_a_record_byte_for_byte(
+def test_a_row_is_written_as_a_record_byte_for_byte(
     spark: "SparkSession", broker: Broker, fill: Callable[..., None], topic: str, write: Write
 ) -> None:
     fill(topic, partitions=5)
@@ -92,7 +92,7 @@ def test_a_row_is_a_record_byte_for_byte(
         ("value", {"delivery": "exactly-once"}, "writeId"),
     ],
 )
-def test_what_cannot_be_written_is_refused_before_the_job(
+def test_rows_that_cannot_be_written_are_refused_before_the_job(
     spark: "SparkSession",
     fill: Callable[..., None],
     broker: Broker,
@@ -110,7 +110,7 @@ def test_what_cannot_be_written_is_refused_before_the_job(
     assert read_committed(broker.address, topic) == []
 
 
-def test_a_job_that_is_run_again_under_its_write_id_writes_only_what_is_missing(
+def test_a_job_repeated_with_its_write_id_writes_only_what_is_missing(
     spark: "SparkSession", broker: Broker, fill: Callable[..., None], topic: str, write: Write
 ) -> None:
     fill(topic, partitions=3)
@@ -133,7 +133,7 @@ def test_a_job_that_is_run_again_under_its_write_id_writes_only_what_is_missing(
 
 
 @pytest.mark.parametrize("tasks", [{}, {"tasks": "2"}])
-def test_a_job_that_is_planned_in_another_way_is_refused(
+def test_a_repeated_job_with_another_plan_is_refused(
     spark: "SparkSession",
     broker: Broker,
     fill: Callable[..., None],
@@ -152,7 +152,7 @@ def test_a_job_that_is_planned_in_another_way_is_refused(
         assert contents(broker.address, topic) == expected(100)
 
 
-def test_a_broker_that_is_killed_in_a_job_costs_no_record_and_doubles_none(
+def test_a_broker_killed_during_a_job_loses_and_duplicates_no_record(
     spark: "SparkSession",
     start_broker: Callable[..., BrokerProcess],
     topic: str,
@@ -189,7 +189,7 @@ def test_a_broker_that_is_killed_in_a_job_costs_no_record_and_doubles_none(
 
 @pytest.mark.slow("starts Spark again for each kill")
 @pytest.mark.timeout(DRILL_TIMEOUT_S)
-def test_a_stream_that_is_killed_writes_every_record_once(
+def test_a_killed_stream_writes_every_record_once(
     spark: "SparkSession",
     broker: Broker,
     fill: Callable[..., None],

@@ -82,7 +82,7 @@ def test_a_snapshot_has_every_record_and_outlives_the_topic(
     ]
 
 
-def test_the_manifest_hashes_what_belongs_to_the_snapshot(
+def test_the_manifest_hashes_the_files_of_the_snapshot(
     start_broker: StartBroker, tmp_path: Path, topic: str
 ) -> None:
     broker = start_broker()
@@ -100,7 +100,7 @@ def test_the_manifest_hashes_what_belongs_to_the_snapshot(
         assert file.samefile(broker.data_dir / entry.folder / file.name)
 
 
-def test_snapshots_of_a_log_that_is_compacted_meanwhile_lose_and_double_nothing(
+def test_snapshots_of_a_log_during_compaction_lose_and_duplicate_nothing(
     start_broker: StartBroker, tmp_path: Path, topic: str
 ) -> None:
     broker = start_broker("log.cleaner.backoff.ms=10", "polylog.durability=os")
@@ -141,7 +141,7 @@ def test_snapshots_of_a_log_that_is_compacted_meanwhile_lose_and_double_nothing(
     assert thinned > 5, "nothing was compacted meanwhile"
 
 
-def test_the_records_that_were_deleted_are_before_the_start(
+def test_deleted_records_are_before_the_start_of_the_snapshot(
     start_broker: StartBroker, tmp_path: Path, topic: str
 ) -> None:
     broker = start_broker()
@@ -178,7 +178,7 @@ def test_an_empty_topic_is_in_the_snapshot_without_segments(
     ]
 
 
-def test_the_data_directory_of_another_broker_is_refused_and_nothing_is_left(
+def test_the_data_directory_of_another_broker_is_refused_and_nothing_is_left_behind(
     start_broker: StartBroker, tmp_path: Path, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot, "SNAPSHOT_TRIES", 2)
@@ -192,9 +192,7 @@ def test_the_data_directory_of_another_broker_is_refused_and_nothing_is_left(
     assert not (tmp_path / "snapshot").exists()
 
 
-def test_only_the_topics_that_are_named_are_linked(
-    start_broker: StartBroker, tmp_path: Path
-) -> None:
+def test_only_the_named_topics_are_linked(start_broker: StartBroker, tmp_path: Path) -> None:
     broker = start_broker()
     for name in ("one", "two"):
         filled(broker, name, 20)
@@ -213,7 +211,7 @@ def test_a_topic_that_does_not_exist_is_named(start_broker: StartBroker, tmp_pat
     assert not (tmp_path / "snapshot").exists()
 
 
-def test_a_folder_that_has_something_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     (tmp_path / "precious").touch()
 
     with pytest.raises(ConfigError, match="not empty"):
@@ -222,7 +220,9 @@ def test_a_folder_that_has_something_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "precious").exists()
 
 
-def test_another_file_system_is_told(start_broker: StartBroker, tmp_path: Path, topic: str) -> None:
+def test_a_target_on_another_file_system_is_reported(
+    start_broker: StartBroker, tmp_path: Path, topic: str
+) -> None:
     memory = Path("/dev/shm")  # noqa: S108 - what is there is what is wanted
     if not memory.is_dir() or memory.stat().st_dev == tmp_path.stat().st_dev:
         pytest.skip("needs a second file system")
@@ -245,7 +245,7 @@ def test_without_a_broker_the_error_has_its_address(
         snapshot.create(tmp_path / "snapshot", tmp_path, "127.0.0.1:1")
 
 
-def test_the_command_reports_as_json_and_says_its_progress_on_stderr(
+def test_the_command_reports_in_json_and_its_progress_on_stderr(
     start_broker: StartBroker, tmp_path: Path, topic: str
 ) -> None:
     broker = start_broker()

@@ -41,7 +41,7 @@ def table(
         spark.sql(f"DROP TABLE {each}")
 
 
-def test_a_table_is_a_topic_that_is_read_and_written(
+def test_a_table_is_a_topic_to_read_and_write(
     spark: "SparkSession", topic: str, fill: Fill, table: Callable[..., str]
 ) -> None:
     fill(topic, some(10), partitions=3)
@@ -56,7 +56,7 @@ def test_a_table_is_a_topic_that_is_read_and_written(
     assert row["timestamp"].timestamp() * 1000 >= before_ms
 
 
-def test_a_statement_has_options_of_its_own(
+def test_a_statement_can_have_its_own_options(
     spark: "SparkSession", topic: str, fill: Fill, table: Callable[..., str]
 ) -> None:
     fill(topic, some(10, 1), partitions=1)
@@ -66,7 +66,7 @@ def test_a_statement_has_options_of_its_own(
     assert spark.sql(ends).count() == 4
 
 
-def test_a_table_is_made_with_the_columns_that_its_options_choose(
+def test_a_table_is_created_with_the_columns_of_its_options(
     spark: "SparkSession", topic: str, fill: Fill, table: Callable[..., str]
 ) -> None:
     fill(topic, some(3, 1), partitions=1)
@@ -104,12 +104,12 @@ def test_a_table_cannot_be_overwritten(
         spark.sql(f"INSERT OVERWRITE {table(columns='value')} VALUES (X'61')")
 
 
-def test_a_wrong_option_is_told_when_a_table_is_made(table: Callable[..., str]) -> None:
+def test_an_invalid_option_is_reported_when_a_table_is_created(table: Callable[..., str]) -> None:
     with pytest.raises(Exception, match="there is no option 'startingofset'; did you mean"):
         table(startingOfset="earliest")
 
 
-def test_a_table_whose_columns_are_listed_says_that_spark_has_kept_no_options(
+def test_a_table_with_listed_columns_reports_that_spark_kept_no_options(
     spark: "SparkSession", topic: str, fill: Fill, table: Callable[..., Any], broker: Broker
 ) -> None:
     fill(topic, some(2, 1), partitions=1)

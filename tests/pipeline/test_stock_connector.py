@@ -52,7 +52,7 @@ def frame(spark: "SparkSession", options: dict[str, str]) -> Frame:
     return frame
 
 
-def test_both_read_the_same_rows_of_the_same_schema(
+def test_both_connectors_read_the_same_rows_with_the_same_schema(
     broker: Broker, topic: str, fill: Any, frame: Frame
 ) -> None:
     fill(topic, some(3000), partitions=3)
@@ -75,7 +75,7 @@ def test_both_read_the_same_rows_of_the_same_schema(
         {"minPartitions": "4", "maxRecordsPerPartition": "33"},
     ],
 )
-def test_bounds_and_cuts_mean_the_same_to_both(
+def test_bounds_and_partition_counts_mean_the_same_to_both_connectors(
     topic: str, fill: Any, frame: Frame, bounds: dict[str, str]
 ) -> None:
     fill(topic, some(300), partitions=3)
@@ -90,7 +90,7 @@ def test_bounds_and_cuts_mean_the_same_to_both(
     assert ours.rdd.getNumPartitions() == stock.rdd.getNumPartitions()
 
 
-def test_both_leave_out_what_was_aborted(
+def test_both_connectors_omit_aborted_records(
     broker: Broker, topic: str, fill: Any, frame: Frame
 ) -> None:
     fill(topic, partitions=1)
@@ -102,7 +102,7 @@ def test_both_leave_out_what_was_aborted(
     assert ours.count() == 40
 
 
-def test_its_sink_writes_what_our_source_reads(
+def test_records_written_by_the_stock_sink_are_read_by_this_source(
     spark: "SparkSession", topic: str, fill: Any, options: dict[str, str], frame: Frame
 ) -> None:
     fill(topic, partitions=3)
@@ -123,7 +123,7 @@ def test_its_sink_writes_what_our_source_reads(
     assert {row["headers"][0]["key"] for row in read} == {"h"}
 
 
-def test_a_query_of_its_goes_on_with_our_format(
+def test_a_query_of_the_stock_connector_continues_with_this_format(
     spark: "SparkSession", topic: str, fill: Any, options: dict[str, str], tmp_path: Path
 ) -> None:
     query = Query(spark, options, tmp_path)

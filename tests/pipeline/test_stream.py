@@ -42,7 +42,7 @@ def all_of(partitions: Iterable[int], offsets: Iterable[int]) -> list[tuple[int,
     return [(partition, offset) for partition in partitions for offset in offsets]
 
 
-def test_a_query_goes_on_where_it_ended(topic: str, fill: Fill, query: Query) -> None:
+def test_a_restarted_query_continues_where_it_ended(topic: str, fill: Fill, query: Query) -> None:
     grow(fill, topic, 10, partitions=3)
     query.run()
     grow(fill, topic, 5)
@@ -51,9 +51,7 @@ def test_a_query_goes_on_where_it_ended(topic: str, fill: Fill, query: Query) ->
     assert query.places() == all_of(range(3), range(15))
 
 
-def test_a_query_begins_at_the_end_unless_told_otherwise(
-    topic: str, fill: Fill, query: Query
-) -> None:
+def test_a_query_begins_at_the_end_by_default(topic: str, fill: Fill, query: Query) -> None:
     grow(fill, topic, 10, partitions=3)
     query.run(startingOffsets="latest")
     grow(fill, topic, 5)
@@ -69,7 +67,7 @@ def test_a_query_begins_at_the_end_unless_told_otherwise(
         ({"endingOffsets": "latest"}, "option endingOffsets: only for read"),
     ],
 )
-def test_what_cannot_be_read_ends_a_query_before_its_first_batch(
+def test_an_unreadable_topic_ends_a_query_before_its_first_batch(
     topic: str, fill: Fill, query: Query, more: dict[str, str], message: str
 ) -> None:
     grow(fill, topic, 1, partitions=3)
@@ -80,7 +78,9 @@ def test_what_cannot_be_read_ends_a_query_before_its_first_batch(
     assert not list((query.checkpoint / "offsets").glob("[0-9]*"))
 
 
-def test_a_trigger_has_no_more_rows_than_it_may(topic: str, fill: Fill, query: Query) -> None:
+def test_a_trigger_has_at_most_the_given_number_of_rows(
+    topic: str, fill: Fill, query: Query
+) -> None:
     grow(fill, topic, 100, partitions=3)
 
     sizes = query.run(maxOffsetsPerTrigger="90")
@@ -90,7 +90,9 @@ def test_a_trigger_has_no_more_rows_than_it_may(topic: str, fill: Fill, query: Q
     assert query.places() == all_of(range(3), range(100))
 
 
-def test_a_trigger_has_about_as_many_bytes_as_it_may(topic: str, fill: Fill, query: Query) -> None:
+def test_a_trigger_has_approximately_the_given_number_of_bytes(
+    topic: str, fill: Fill, query: Query
+) -> None:
     grow(fill, topic, 1000, partitions=3)
 
     sizes = [each for each in query.run(maxBytesPerTrigger="100000") if each]
@@ -99,7 +101,7 @@ def test_a_trigger_has_about_as_many_bytes_as_it_may(topic: str, fill: Fill, que
     assert query.places() == all_of(range(3), range(1000))
 
 
-def test_few_records_wait_for_more_or_for_the_delay(topic: str, fill: Fill, query: Query) -> None:
+def test_a_few_records_wait_for_more_or_for_the_delay(topic: str, fill: Fill, query: Query) -> None:
     grow(fill, topic, 10, partitions=3)
     running = query.start(available_now=False, minOffsetsPerTrigger="1000", maxTriggerDelay="1h")
 
@@ -115,7 +117,7 @@ def test_few_records_wait_for_more_or_for_the_delay(topic: str, fill: Fill, quer
     assert min(read()[1:]) >= 1000
 
 
-def test_a_running_query_reads_what_comes_and_partitions_that_appear(
+def test_a_running_query_reads_new_records_and_new_partitions(
     broker: Any, topic: str, fill: Fill, query: Query
 ) -> None:
     grow(fill, topic, 10, partitions=3)
@@ -131,7 +133,7 @@ def test_a_running_query_reads_what_comes_and_partitions_that_appear(
     assert query.places() == [*all_of(range(3), range(10)), *all_of([3], range(7))]
 
 
-def test_a_restart_goes_on_from_the_offsets_of_sparks_own_source(
+def test_a_query_resumes_from_the_checkpoint_of_sparks_own_source(
     topic: str, fill: Fill, query: Query
 ) -> None:
     grow(fill, topic, 10, partitions=3)
@@ -154,7 +156,7 @@ def test_a_restart_goes_on_from_the_offsets_of_sparks_own_source(
 
 
 @pytest.mark.parametrize("size", [5, 20])
-def test_a_topic_that_was_made_again_is_noticed(
+def test_a_recreated_topic_is_detected(
     topic: str, fill: Fill, delete: Callable[[str], None], query: Query, size: int
 ) -> None:
     grow(fill, topic, 10, partitions=3)
@@ -168,7 +170,7 @@ def test_a_topic_that_was_made_again_is_noticed(
     assert query.places() == sorted([*all_of(range(3), range(10)), *all_of(range(3), range(size))])
 
 
-def test_a_topic_that_is_gone_is_noticed(
+def test_a_deleted_topic_is_detected(
     topic: str, fill: Fill, delete: Callable[[str], None], query: Query
 ) -> None:
     grow(fill, f"{topic}-stays", 10, partitions=3)
@@ -183,7 +185,7 @@ def test_a_topic_that_is_gone_is_noticed(
     assert len(query.places()) == 60
 
 
-def test_a_batch_that_was_planned_before_its_topic_was_deleted_is_passed_over(
+def test_a_batch_planned_before_its_topic_was_deleted_is_skipped(
     topic: str, fill: Fill, delete: Callable[[str], None], query: Query
 ) -> None:
     grow(fill, topic, 10, partitions=3)
@@ -213,7 +215,7 @@ def test_a_checkpoint_of_another_topic_is_an_error(topic: str, fill: Fill, query
         query.run(subscribe=f"{topic}-2")
 
 
-def test_records_that_retention_took_are_noticed(
+def test_records_deleted_by_retention_are_detected(
     broker: Any, topic: str, fill: Fill, query: Query
 ) -> None:
     grow(fill, topic, 10, partitions=3)
@@ -233,7 +235,7 @@ def test_records_that_retention_took_are_noticed(
     ]
 
 
-def test_a_broker_that_starts_again_is_waited_for(
+def test_a_query_waits_for_a_restarting_broker(
     spark: "SparkSession",
     topic: str,
     start_broker: Callable[..., BrokerProcess],
@@ -265,7 +267,7 @@ def test_a_broker_that_starts_again_is_waited_for(
     assert len(query.places()) == len(set(query.places())) == 100
 
 
-def test_a_broker_that_is_killed_during_a_batch_costs_no_row_and_doubles_none(
+def test_a_broker_killed_during_a_batch_loses_and_duplicates_no_row(
     spark: "SparkSession",
     topic: str,
     start_broker: Callable[..., BrokerProcess],

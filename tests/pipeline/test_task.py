@@ -78,7 +78,7 @@ def values(broker: Broker, topic: str) -> Counter[Any]:
     return Counter(each.value for each in read_committed(broker.address, topic))
 
 
-def test_a_task_that_has_ended_is_left_out_when_it_is_run_again(
+def test_a_finished_task_is_skipped_when_it_is_run_again(
     broker: Broker, options: Options, topic: str
 ) -> None:
     batch = batch_of(topic)
@@ -115,7 +115,7 @@ def test_a_task_of_another_plan_writes_nothing(
     assert values(broker, topic) == Counter([b"a"])
 
 
-def test_a_task_beyond_those_that_were_promised_writes_nothing(
+def test_a_task_beyond_the_planned_number_writes_nothing(
     broker: Broker, options: Options, topic: str
 ) -> None:
     with pytest.raises(MarkerMismatch, match="this is task 2"):
@@ -125,7 +125,7 @@ def test_a_task_beyond_those_that_were_promised_writes_nothing(
 
 
 @pytest.mark.parametrize("again", [rows(b"a", b"c"), rows(b"a"), rows()])
-def test_where_tasks_are_not_counted_other_rows_are_noticed(
+def test_where_tasks_are_not_counted_changed_rows_are_detected(
     broker: Broker, options: Options, topic: str, again: pa.RecordBatch
 ) -> None:
     batch = batch_of(topic, tasks=None)
@@ -145,7 +145,7 @@ def test_where_tasks_are_not_counted_other_rows_are_noticed(
         (placed(b"x" * 2_000_000, 0), LimitExceeded),
     ],
 )
-def test_a_row_that_cannot_be_written_takes_back_its_task(
+def test_a_row_that_cannot_be_written_aborts_its_task(
     broker: Broker, options: Options, topic: str, bad: pa.RecordBatch, error: type[Exception]
 ) -> None:
     slow = options(maxRowsPerSecondPerTask="1000")  # so the first rows are sent by themselves
@@ -156,7 +156,7 @@ def test_a_row_that_cannot_be_written_takes_back_its_task(
     assert values(broker, topic) == Counter()  # at once: it was aborted, not left to time out
 
 
-def test_an_attempt_that_was_given_up_can_write_no_more(
+def test_an_abandoned_attempt_can_write_nothing_more(
     broker: Broker, cluster: Cluster, options: Options, topic: str
 ) -> None:
     zombie = Transactions(cluster, f"{topic}-0", 60_000)
@@ -175,7 +175,7 @@ def test_an_attempt_that_was_given_up_can_write_no_more(
     assert values(broker, topic) == Counter([b"a"])
 
 
-def test_rows_written_at_least_once_are_written_again(
+def test_with_at_least_once_rows_of_a_repeated_task_are_written_again(
     broker: Broker, options: Options, topic: str
 ) -> None:
     for _ in range(2):
@@ -185,7 +185,7 @@ def test_rows_written_at_least_once_are_written_again(
 
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
-def test_batches_are_compressed_as_it_is_asked_for(
+def test_batches_are_compressed_as_requested(
     broker: Broker, options: Options, topic: str, compression: str
 ) -> None:
     wanted = options(**{"kafka.compression.type": compression})
@@ -195,16 +195,14 @@ def test_batches_are_compressed_as_it_is_asked_for(
     assert values(broker, topic) == Counter({b"a" * 100: 50})
 
 
-def test_a_topic_that_would_forget_markers_is_refused(cluster: Cluster, topic: str) -> None:
+def test_a_marker_topic_with_retention_is_refused(cluster: Cluster, topic: str) -> None:
     create_topic(cluster, topic, 1, {"cleanup.policy": "delete"})
 
     with pytest.raises(ConfigError, match=r"cleanup\.policy=delete"):
         prepare(cluster, topic)
 
 
-def test_a_topic_of_markers_that_is_gone_is_not_made_again_by_a_task(
-    options: Options, topic: str
-) -> None:
+def test_a_deleted_marker_topic_is_not_recreated_by_a_task(options: Options, topic: str) -> None:
     gone = options()._replace(marker_topic=f"{topic}-gone")
 
     with pytest.raises(RequestError, match="no topic named"):

@@ -106,19 +106,19 @@ def test_a_reader_returns_the_records_that_kafka_reads(reader: Reader, case: Cas
 
 
 @every_case
-def test_what_kafka_wrote_is_valid(case: Case) -> None:
+def test_batches_written_by_kafka_are_valid(case: Case) -> None:
     assert validate(case.data) == sum(len(batch["records"]) for batch in case.batches)
 
 
 @every_case
-def test_what_kafka_wrote_has_no_damage(case: Case) -> None:
+def test_batches_written_by_kafka_have_no_damage(case: Case) -> None:
     found = audit(case.data)
 
     assert (found.crc_errors, found.damaged_batches, found.size) == (0, 0, len(case.data))
 
 
 @every_case
-def test_the_type_of_a_timestamp_is_what_kafka_says(case: Case) -> None:
+def test_the_timestamp_type_is_the_one_kafka_reads(case: Case) -> None:
     kinds = {"NoTimestampType": -1, "CreateTime": 0, "LogAppendTime": 1}
 
     assert [
@@ -154,7 +154,7 @@ def test_the_header_of_a_batch_has_the_fields_that_kafka_reads(case: Case) -> No
 
 
 @every_case
-def test_a_batch_stands_where_kafka_says_and_has_its_checksum(case: Case) -> None:
+def test_a_batch_has_the_position_and_checksum_that_kafka_reads(case: Case) -> None:
     end = 0
     for position, batch in case.positions():
         offset, size, checksum, magic = LEGACY_HEAD.unpack_from(case.data, position)
@@ -170,7 +170,7 @@ def test_a_batch_stands_where_kafka_says_and_has_its_checksum(case: Case) -> Non
     assert end == len(case.data)
 
 
-def test_every_magic_has_every_compression_it_may_have() -> None:
+def test_every_magic_has_a_vector_of_every_allowed_compression() -> None:
     found = {(batch["magic"], batch["compression"]) for case in CASES for batch in case.batches}
 
     assert found == {

@@ -29,7 +29,7 @@ FUNCTIONS: dict[str, tuple[str, Callable[[bytes], int]]] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_hash_is_what_java_computes(name: str) -> None:
+def test_a_hash_equals_javas(name: str) -> None:
     column, function = FUNCTIONS[name]
 
     assert [function(bytes.fromhex(key["hex"])) for key in KEYS] == [key[column] for key in KEYS]

@@ -68,7 +68,7 @@ def test_bytes_decode_to_the_values_of_kafkas_json(message: Message) -> None:
 
 
 @every_message
-def test_what_is_decoded_encodes_to_the_same_bytes(message: Message) -> None:
+def test_decoded_values_encode_to_the_same_bytes(message: Message) -> None:
     for vector in vectors_of(message):
         value, _ = message.decode(vector["version"], bytes.fromhex(vector["hex"]))
 
@@ -76,7 +76,7 @@ def test_what_is_decoded_encodes_to_the_same_bytes(message: Message) -> None:
 
 
 @every_message
-def test_an_empty_dictionary_encodes_to_what_kafka_writes_when_nothing_is_set(
+def test_an_empty_dictionary_encodes_to_kafkas_defaults(
     message: Message,
 ) -> None:
     for vector in vectors_of(message):
@@ -85,7 +85,7 @@ def test_an_empty_dictionary_encodes_to_what_kafka_writes_when_nothing_is_set(
 
 
 @every_message
-def test_every_version_has_a_vector_of_every_filling(message: Message) -> None:
+def test_every_version_has_a_vector_of_every_kind(message: Message) -> None:
     found = {(vector["version"], vector["filling"]) for vector in vectors_of(message)}
 
     assert found == {
@@ -96,17 +96,17 @@ def test_every_version_has_a_vector_of_every_filling(message: Message) -> None:
     }
 
 
-def test_kafka_has_no_message_that_we_have_not() -> None:
+def test_every_kafka_message_is_known() -> None:
     assert set(VECTORS) == {(message.kind, message.name) for message in MESSAGES}
 
 
 @every_message
-def test_the_key_is_kafkas(message: Message) -> None:
+def test_the_api_key_is_kafkas(message: Message) -> None:
     assert {vector.get("api") for vector in vectors_of(message)} == {message.api_key}
 
 
 @pytest.mark.parametrize("api_key", schema.API_KEYS)
-def test_the_header_has_the_version_that_kafka_says(api_key: int) -> None:
+def test_the_header_version_is_kafkas(api_key: int) -> None:
     for vector in vectors_of(schema.request(api_key)):
         version = schema.request_header_version(api_key, vector["version"])
 
@@ -121,7 +121,7 @@ def test_the_header_has_the_version_that_kafka_says(api_key: int) -> None:
 
 
 @every_message
-def test_a_field_has_kafkas_default(message: Message) -> None:
+def test_a_fields_default_is_kafkas(message: Message) -> None:
     seen: set[int] = set()
 
     for line in DEFAULTS[message.kind, message.name]:

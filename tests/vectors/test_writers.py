@@ -99,7 +99,7 @@ def test_records_are_encoded_as_kafka_encodes_them(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", message_sets, ids=lambda case: case.name)
-def test_batches_become_the_messages_that_kafka_writes(case: Case) -> None:
+def test_batches_are_converted_to_the_messages_that_kafka_writes(case: Case) -> None:
     magic = case.batches[0]["magic"]
     codec = case.batches[0]["compression"]
     newest = by_name[f"magic 2{case.name[7:].replace('NoTimestampType', 'CreateTime')}"]
@@ -110,7 +110,7 @@ def test_batches_become_the_messages_that_kafka_writes(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", message_sets, ids=lambda case: case.name)
-def test_messages_become_batches_of_the_same_records(case: Case) -> None:
+def test_messages_are_converted_to_batches_of_the_same_records(case: Case) -> None:
     codec = BY_NAME[case.batches[0]["compression"]].number
     append_time = LOG_APPEND_TIME * (case.batches[0]["timestamp_type"] == "LogAppendTime")
 
@@ -121,7 +121,7 @@ def test_messages_become_batches_of_the_same_records(case: Case) -> None:
     assert (header.magic, header.attributes) == (2, codec | append_time)
 
 
-def test_a_log_through_every_magic_becomes_one_of_batches() -> None:
+def test_a_log_of_every_magic_is_converted_to_batches() -> None:
     case = by_name["a log through every magic"]
 
     found = b"".join(up_convert(case.data))
@@ -131,7 +131,7 @@ def test_a_log_through_every_magic_becomes_one_of_batches() -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_log_through_every_magic_becomes_one_of_messages(magic: Any) -> None:
+def test_a_log_of_every_magic_is_converted_to_messages(magic: Any) -> None:
     case = by_name["a log through every magic"]
     without_zstd = b"".join(
         case.data[position : position + batch["size"]]

@@ -85,7 +85,7 @@ def test_the_schema_is_that_of_sparks_kafka_source(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("names", [["key"], ["offset", "value"], ["timestamp_type"], ["headers"]])
-def test_only_decoded_columns_are_there(names: list[str]) -> None:
+def test_only_decoded_columns_are_present(names: list[str]) -> None:
     found = decode_columns(DATA, columns=names).to_arrow()
     arrows = [{"timestamp_type": "timestampType"}.get(name, name) for name in names]
 
@@ -95,7 +95,7 @@ def test_only_decoded_columns_are_there(names: list[str]) -> None:
         assert found.column(name).equals(arrow(DATA).column(name))
 
 
-def test_topic_and_partition_are_there_when_they_are_given() -> None:
+def test_topic_and_partition_are_present_when_given() -> None:
     columns = decode_columns(DATA, columns=["offset"])
 
     assert columns.to_arrow().schema.names == ["offset"]
@@ -122,7 +122,7 @@ parts = st.lists(
 
 @given(parts, st.integers(0, 4))
 @settings(max_examples=200, deadline=None)
-def test_the_values_are_those_of_the_columns(parts: list[Record], codec: int) -> None:
+def test_the_values_equal_those_of_the_columns(parts: list[Record], codec: int) -> None:
     data = batch(parts, codec=codec)
 
     assert lists_of(arrow(data)) == as_lists(rows(decode_columns(data, columns=COLUMNS)))
@@ -138,7 +138,7 @@ def test_a_value_is_copied_whole_wherever_the_data_ends(size: int, behind: int) 
 
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 63, 64, 65, 1000])
-def test_a_null_is_a_bit_of_the_bitmap(count: int) -> None:
+def test_a_null_is_a_bit_of_the_validity_bitmap(count: int) -> None:
     values = [None if i % 3 == 0 else b"%d" % i for i in range(count)]
 
     found = arrow(batch([record(i, None, value) for i, value in enumerate(values)]))
@@ -148,14 +148,14 @@ def test_a_null_is_a_bit_of_the_bitmap(count: int) -> None:
     assert found.column("key").null_count == count
 
 
-def test_a_column_without_nulls_has_no_bitmap() -> None:
+def test_a_column_without_nulls_has_no_validity_bitmap() -> None:
     found = arrow(some(20))
 
     assert found.column("key").buffers()[0] is None
     assert found.column("value").null_count == 0
 
 
-def test_slices_are_those_of_the_lists() -> None:
+def test_slices_equal_those_of_the_lists() -> None:
     found, expected = arrow(DATA), lists_of(arrow(DATA))
 
     for start in range(5):
@@ -173,7 +173,7 @@ def test_a_timestamp_is_an_instant_in_utc() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 64, 65])
-def test_a_record_without_a_time_has_null(count: int) -> None:
+def test_a_record_without_a_timestamp_is_null(count: int) -> None:
     times = [(-1, -2, 0)[i % 3] for i in range(count)]  # only the first of them is no time
     records = [Record(each, i, None, None, []) for i, each in enumerate(times)]
 
@@ -216,7 +216,7 @@ def test_names_that_are_utf_8_only_when_joined_are_corrupt() -> None:
         columns.to_arrow()
 
 
-def test_no_records_are_no_rows() -> None:
+def test_no_records_make_no_rows() -> None:
     for data in (b"", batch([]), DATA[:50]):
         found = arrow(data)
         assert found.num_rows == 0
@@ -237,7 +237,7 @@ def test_numbers_are_not_copied() -> None:
 
 @given(st.lists(st.tuples(parts, st.integers(0, 4), st.booleans()), max_size=5))
 @settings(max_examples=100, deadline=None)
-def test_what_is_held_never_changes_when_memory_is_reused(
+def test_a_held_result_never_changes_when_memory_is_reused(
     steps: list[tuple[list[Record], int, bool]],
 ) -> None:
     held = []
@@ -253,7 +253,7 @@ def test_what_is_held_never_changes_when_memory_is_reused(
         assert lists_of(found) == lists
 
 
-def test_memory_that_nobody_looks_at_is_reused() -> None:
+def test_unreferenced_memory_is_reused() -> None:
     def place(columns: Columns) -> list[int]:
         found = columns.to_arrow()
         return [buffer.address for name in ("key", "value") for buffer in found[name].buffers()[1:]]
@@ -265,7 +265,7 @@ def test_memory_that_nobody_looks_at_is_reused() -> None:
     assert place(decode_columns(some(400), reuse=before)) == first
 
 
-def test_one_result_may_become_arrow_more_than_once() -> None:
+def test_one_result_can_be_converted_to_arrow_more_than_once() -> None:
     columns = decode_columns(DATA, columns=COLUMNS)
 
     first, second = columns.to_arrow("topic", 7), columns.to_arrow("topic", 7)
@@ -283,7 +283,7 @@ def test_an_input_that_shrinks_is_a_value_error() -> None:
         columns.to_arrow()
 
 
-def test_the_input_may_go_before_the_rows() -> None:
+def test_the_input_may_be_freed_before_the_rows() -> None:
     data = bytearray(DATA)
     columns = decode_columns(data, columns=COLUMNS)
     found = columns.to_arrow("topic", 7)
@@ -297,7 +297,7 @@ def test_the_input_may_go_before_the_rows() -> None:
 
 
 @pytest.mark.parametrize("module", ["numpy", "pyarrow"])
-def test_nothing_heavy_is_imported_before_it_is_asked_for(module: str) -> None:
+def test_nothing_heavy_is_imported_before_it_is_used(module: str) -> None:
     program = (
         "import sys; from broker import codec; codec.decode_columns(b''); list(codec.records(b''));"
         f"codec.scan_headers(b''); codec.audit(b''); print({module!r} in sys.modules)"

@@ -13,7 +13,7 @@ from tests.row_sources import HEADERS, NOW_MS, Fields, contents_of, expected, li
 
 @given(rows, limits, st.sampled_from([pa.binary(), pa.large_binary(), pa.binary_view()]))
 @settings(max_examples=150, deadline=None)
-def test_arrow_becomes_the_same_batches(
+def test_arrow_data_is_encoded_to_the_same_batches(
     given_rows: list[Fields], limit: int, kind: pa.DataType
 ) -> None:
     assert encode(table_of(given_rows, kind), batch_bytes_max=limit) == expected(given_rows, limit)
@@ -21,7 +21,7 @@ def test_arrow_becomes_the_same_batches(
 
 @given(rows, st.integers(0, 9), st.integers(0, 9), limits)
 @settings(max_examples=100, deadline=None)
-def test_a_slice_of_a_table_is_only_the_slice(
+def test_only_the_rows_of_a_slice_are_encoded(
     given_rows: list[Fields], start: int, count: int, limit: int
 ) -> None:
     found = encode(table_of(given_rows).slice(start, count), batch_bytes_max=limit)
@@ -31,7 +31,7 @@ def test_a_slice_of_a_table_is_only_the_slice(
 
 @given(rows, rows, limits)
 @settings(max_examples=60, deadline=None)
-def test_batches_go_on_over_the_chunks_of_a_table(
+def test_batches_continue_across_the_chunks_of_a_table(
     first: list[Fields], second: list[Fields], limit: int
 ) -> None:
     table = pa.Table.from_batches([table_of(first), table_of(second)])
@@ -39,7 +39,7 @@ def test_batches_go_on_over_the_chunks_of_a_table(
     assert encode(table, batch_bytes_max=limit) == expected([*first, *second], limit)
 
 
-def test_a_frame_of_any_library_that_speaks_arrow_is_a_table() -> None:
+def test_a_frame_of_any_arrow_compatible_library_is_a_table() -> None:
     table = pa.Table.from_batches([table_of([(b"key", b"value", [], NOW_MS)])])
 
     class Frame:
@@ -64,7 +64,7 @@ def test_a_frame_of_any_library_that_speaks_arrow_is_a_table() -> None:
     ],
     ids=str,
 )
-def test_contents_may_be_any_kin_of_binary(kind: pa.DataType) -> None:
+def test_values_may_have_any_binary_type(kind: pa.DataType) -> None:
     array = pa.array([b"ab", None, b"cd"], pa.binary())
     if not pa.types.is_fixed_size_binary(kind):
         array = array.cast(pa.string())
@@ -92,7 +92,7 @@ def test_contents_may_be_any_kin_of_binary(kind: pa.DataType) -> None:
     ],
     ids=str,
 )
-def test_times_of_any_unit_become_the_millisecond_they_are_in(
+def test_times_of_any_unit_are_truncated_to_milliseconds(
     kind: pa.DataType, value: int | None, timestamp: int
 ) -> None:
     table = pa.table({"value": pa.array([b""]), "timestamp": pa.array([value], kind)})
@@ -138,7 +138,7 @@ def test_headers_may_be_large_lists_or_maps_or_nulls() -> None:
     ],
     ids=str,
 )
-def test_a_column_of_arrow_of_the_wrong_type_is_named(name: str, array: pa.Array) -> None:
+def test_an_arrow_column_of_the_wrong_type_is_named(name: str, array: pa.Array) -> None:
     columns = {"value": pa.array([b""]), name: array}
 
     with pytest.raises(TypeError, match=rf"{name[:6]}.*: expected"):

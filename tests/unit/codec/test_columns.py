@@ -67,7 +67,7 @@ def decode(data: Any, **options: Any) -> list[Row]:
 
 @given(st.lists(st.tuples(st.lists(wire_records, max_size=4), INT64, INT64, st.booleans())))
 @settings(max_examples=200, deadline=None)
-def test_the_rows_are_those_that_the_oracle_reads(
+def test_the_rows_equal_those_of_the_oracle(
     batches: list[tuple[list[Record], int, int, bool]],
 ) -> None:
     data = b"".join(
@@ -94,7 +94,9 @@ def test_a_compressed_batch_has_the_rows_of_the_same_batch_uncompressed(
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5)), max_size=8))
 @settings(max_examples=50, deadline=None)
-def test_compressed_and_other_batches_stand_in_one_call(shapes: list[tuple[int, int]]) -> None:
+def test_compressed_and_plain_batches_can_be_read_in_one_call(
+    shapes: list[tuple[int, int]],
+) -> None:
     data = b"".join(some(count, 10 * i, codec=codec) for i, (codec, count) in enumerate(shapes))
 
     assert decode(data) == [
@@ -104,7 +106,7 @@ def test_compressed_and_other_batches_stand_in_one_call(shapes: list[tuple[int, 
     ]
 
 
-def test_offsets_and_timestamps_wrap_as_kafkas_do() -> None:
+def test_offsets_and_timestamps_wrap_around_as_in_kafka() -> None:
     parts = [Record(2**62, 5, None, None, []), Record(-(2**63), -5, None, None, [])]
     data = batch(parts, MAXIMUM, base_timestamp=MAXIMUM)
 
@@ -114,14 +116,14 @@ def test_offsets_and_timestamps_wrap_as_kafkas_do() -> None:
     assert numbers(columns, "timestamp") == [-(2**62) - 1, -1]
 
 
-def test_a_null_has_a_length_of_minus_one_and_nothing_one_of_zero() -> None:
+def test_a_null_has_length_minus_one_and_an_empty_value_zero() -> None:
     columns = decode_columns(batch([Record(0, 0, None, b"", []), Record(0, 1, b"", None, [])]))
 
     assert numbers(columns, "key_length") == [-1, 0]
     assert numbers(columns, "value_length") == [0, -1]
 
 
-def test_the_headers_of_a_record_end_where_those_of_the_next_begin() -> None:
+def test_the_headers_of_a_record_end_where_the_next_records_begin() -> None:
     parts = [
         Record(0, 0, None, None, [(b"a", b"1"), (b"", None)]),
         Record(0, 1, None, None, []),
@@ -140,7 +142,7 @@ def test_a_batch_without_records_has_no_rows() -> None:
 
 
 @pytest.mark.parametrize("codec", [0, *CODECS])
-def test_control_batches_are_left_out(codec: int) -> None:
+def test_control_batches_are_omitted(codec: int) -> None:
     data = marker(5, 0, is_commit=True) + some(2, 1, codec=codec) + marker(5, 3, is_commit=False)
 
     assert decode(data) == decode(some(2, 1))
@@ -163,7 +165,7 @@ def test_a_record_may_have_any_number_of_headers(count: int) -> None:
     assert [row.headers for row in found] == [many[:1], many] * 2
 
 
-def test_headers_of_compressed_batches_are_read_as_well() -> None:
+def test_headers_of_compressed_batches_are_read_too() -> None:
     many: Headers = [(b"%d" % i, None) for i in range(3000)]
     data = batch([Record(0, 0, None, None, many)], codec=GZIP)
 
@@ -175,7 +177,7 @@ def test_headers_of_compressed_batches_are_read_as_well() -> None:
 
 @given(st.lists(messages, max_size=6))
 @settings(max_examples=100, deadline=None)
-def test_the_rows_of_a_message_set_are_those_that_the_oracle_reads(parts: list[Message]) -> None:
+def test_the_rows_of_a_message_set_equal_those_of_the_oracle(parts: list[Message]) -> None:
     data = message_set.encode(parts)
 
     assert (decode(data), len(data)) == records_oracle.read(data)
@@ -191,7 +193,7 @@ def test_in_a_wrapper_of_magic_0_offsets_are_absolute(codec: int) -> None:
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4])
-def test_in_a_wrapper_of_magic_1_offsets_are_relative_to_its_own(codec: int) -> None:
+def test_in_a_wrapper_of_magic_1_offsets_are_relative(codec: int) -> None:
     inner = [Message(offset, None, b"%d" % offset, timestamp=offset) for offset in (0, 1, 4)]
 
     assert decode(wrapper(inner, codec, offset=100)) == [
@@ -199,13 +201,13 @@ def test_in_a_wrapper_of_magic_1_offsets_are_relative_to_its_own(codec: int) -> 
     ]
 
 
-def test_in_a_wrapper_whose_inner_offsets_are_all_zero_the_place_counts() -> None:
+def test_in_a_wrapper_whose_inner_offsets_are_all_zero_the_index_counts() -> None:
     data = wrapper([Message(0, None, b"%d" % i) for i in range(3)], offset=100)
 
     assert [row.offset for row in decode(data)] == [98, 99, 100]
 
 
-def test_the_log_append_time_of_a_wrapper_holds_for_all_within() -> None:
+def test_log_append_time_of_a_wrapper_applies_to_all_its_messages() -> None:
     inner = [Message(i, None, b"value", timestamp=1000 + i) for i in range(2)]
     data = wrapper(inner, GZIP, attributes=GZIP | LOG_APPEND_TIME, timestamp=2000)
 
@@ -236,7 +238,7 @@ def test_a_wrapper_with_anything_but_plain_messages_of_its_magic_is_refused(
     assert caught.value.position == len(first)
 
 
-def test_batches_and_messages_of_all_magics_stand_in_one_call() -> None:
+def test_batches_and_messages_of_all_magics_can_be_read_in_one_call() -> None:
     parts = [
         Message(0, b"a", b"0", magic=0).encode(),
         some(2, 1),
@@ -290,7 +292,7 @@ def client_rows(reader: Callable[[bytes], Any], data: bytes) -> list[Row]:
     is_append_time=st.booleans(),
 )
 @settings(max_examples=60, deadline=None)
-def test_the_rows_of_a_batch_are_those_that_clients_read(
+def test_the_rows_of_a_batch_equal_those_that_clients_read(
     reader: Callable[[bytes], Any], parts: list[Record], codec: int, is_append_time: bool
 ) -> None:
     data = batch(parts, 2**33, codec=codec, attributes=LOG_APPEND_TIME * is_append_time)
@@ -305,7 +307,7 @@ def test_the_rows_of_a_batch_are_those_that_clients_read(
     codec=st.sampled_from([0, GZIP, SNAPPY, LZ4]),
 )
 @settings(max_examples=60, deadline=None)
-def test_the_rows_of_a_message_set_are_those_that_clients_read(
+def test_the_rows_of_a_message_set_equal_those_that_clients_read(
     reader: Callable[[bytes], Any],
     magic: int,
     parts: list[tuple[bytes | None, bytes | None]],
@@ -347,7 +349,7 @@ MIXED = (
 @pytest.mark.parametrize(
     "names", [names for size in range(3) for names in itertools.combinations(COLUMNS, size)]
 )
-def test_only_the_columns_that_are_asked_for_are_there(names: tuple[str, ...], codec: int) -> None:
+def test_only_the_requested_columns_are_present(names: tuple[str, ...], codec: int) -> None:
     data = MIXED + some(3, 30, codec=codec)
     whole = decode_columns(data, columns=COLUMNS)
 
@@ -359,13 +361,13 @@ def test_only_the_columns_that_are_asked_for_are_there(names: tuple[str, ...], c
         assert numbers(columns, name) == numbers(whole, name)
 
 
-def test_without_a_choice_there_are_offset_timestamp_key_and_value() -> None:
+def test_by_default_there_are_offset_timestamp_key_and_value() -> None:
     assert decode_columns(MIXED).names == [
         array for name in ("offset", "timestamp", "key", "value") for array in ARRAYS[name]
     ]
 
 
-def test_an_array_is_read_only_and_of_its_type() -> None:
+def test_an_array_is_read_only_and_has_its_type() -> None:
     columns = decode_columns(MIXED, columns=COLUMNS)
 
     for name, kind in (item for arrays in ARRAYS.values() for item in arrays.items()):
@@ -376,7 +378,7 @@ def test_an_array_is_read_only_and_of_its_type() -> None:
         assert (view.ndim, view.shape) == (1, (len(columns.column(name)),))
 
 
-def test_numpy_reads_an_array_where_it_is() -> None:
+def test_numpy_reads_an_array_without_a_copy() -> None:
     columns = decode_columns(MIXED, columns=COLUMNS)
 
     arrays = columns.to_numpy()
@@ -391,7 +393,7 @@ def test_numpy_reads_an_array_where_it_is() -> None:
     assert arrays["value_length"].dtype == np.int32
 
 
-def test_arrays_live_on_when_the_columns_are_gone() -> None:
+def test_arrays_outlive_the_columns() -> None:
     arrays = decode_columns(MIXED + some(3, 30, codec=GZIP), columns=COLUMNS).to_numpy()
 
     again = decode_columns(MIXED + some(3, 30, codec=GZIP), columns=COLUMNS).to_numpy()
@@ -399,7 +401,7 @@ def test_arrays_live_on_when_the_columns_are_gone() -> None:
     assert all((arrays[name] == again[name]).all() for name in again)
 
 
-def test_an_array_that_was_not_asked_for_is_a_key_error() -> None:
+def test_an_array_that_was_not_requested_is_a_key_error() -> None:
     with pytest.raises(KeyError):
         decode_columns(MIXED).column("headers")
 
@@ -410,13 +412,13 @@ def test_a_column_that_does_not_exist_is_a_value_error(names: Any) -> None:
         decode_columns(MIXED, columns=names)
 
 
-def test_the_data_is_the_input_when_nothing_was_compressed() -> None:
+def test_the_data_is_the_input_if_nothing_was_compressed() -> None:
     data = bytearray(MIXED)
 
     assert decode_columns(data).data is data
 
 
-def test_the_representation_names_what_is_there() -> None:
+def test_the_representation_names_what_is_present() -> None:
     assert repr(decode_columns(MIXED, columns=["offset", "key"])) == (
         "<Columns 5 records: offset, key_start, key_length>"
     )
@@ -432,7 +434,7 @@ def mapped(data: bytes, folder: Path) -> mmap.mmap:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
-def test_any_buffer_of_bytes_is_taken(tmp_path: Path) -> None:
+def test_any_buffer_of_bytes_is_accepted(tmp_path: Path) -> None:
     data = MIXED + some(3, 30, codec=GZIP)
     padded = data + bytes(-len(data) % 8)[: -len(data) % 8]
 
@@ -449,7 +451,7 @@ def test_any_buffer_of_bytes_is_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", range(8))
-def test_the_first_byte_may_stand_at_any_address(place: int) -> None:
+def test_the_input_may_have_any_alignment(place: int) -> None:
     data = bytearray(bytes(place) + MIXED)
 
     assert decode(memoryview(data)[place:]) == decode(MIXED)
@@ -458,19 +460,19 @@ def test_the_first_byte_may_stand_at_any_address(place: int) -> None:
 @pytest.mark.parametrize(
     "buffer", [memoryview(MIXED * 2)[::2], np.frombuffer(MIXED * 2, np.uint8)[::2]]
 )
-def test_bytes_with_gaps_between_them_are_refused(buffer: Any) -> None:
+def test_a_non_contiguous_buffer_is_refused(buffer: Any) -> None:
     with pytest.raises((BufferError, ValueError), match="contiguous"):
         decode_columns(buffer)
 
 
 @pytest.mark.parametrize("data", ["text", None, 5, [1, 2]])
-def test_what_is_no_buffer_is_a_type_error(data: Any) -> None:
+def test_an_object_without_a_buffer_is_a_type_error(data: Any) -> None:
     with pytest.raises(TypeError):
         decode_columns(data)
 
 
 @pytest.mark.parametrize("data", [b"", bytearray(), memoryview(b""), np.zeros(0, np.uint8)])
-def test_no_bytes_are_no_records(data: Any) -> None:
+def test_no_bytes_give_no_records(data: Any) -> None:
     columns = decode_columns(data, columns=COLUMNS)
 
     assert (len(columns), columns.end) == (0, 0)
@@ -478,7 +480,7 @@ def test_no_bytes_are_no_records(data: Any) -> None:
 
 
 @pytest.mark.parametrize("codec", [0, *CODECS])
-def test_a_last_batch_that_is_cut_short_is_left_out(codec: int) -> None:
+def test_an_incomplete_last_batch_is_omitted(codec: int) -> None:
     whole, last = some(2, codec=codec), some(3, 2, codec=codec)
 
     for size in range(len(last)):
@@ -488,7 +490,7 @@ def test_a_last_batch_that_is_cut_short_is_left_out(codec: int) -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_last_message_that_is_cut_short_is_left_out(magic: int) -> None:
+def test_an_incomplete_last_message_is_omitted(magic: int) -> None:
     whole = wrapper([Message(0, b"key", b"value", magic=magic)])
     last = Message(1, b"key", b"value", magic=magic).encode()
 
@@ -535,9 +537,7 @@ TWO = record(0).encode() + record(1).encode()
         (unfit_message(), "counts that do not fit"),
     ],
 )
-def test_a_fault_is_told_with_its_reason_and_where_the_batch_begins(
-    fault: bytes, reason: str
-) -> None:
+def test_an_error_has_its_reason_and_the_position_of_the_batch(fault: bytes, reason: str) -> None:
     before = some(2)
 
     with pytest.raises(Corrupt, match=reason) as caught:
@@ -547,7 +547,7 @@ def test_a_fault_is_told_with_its_reason_and_where_the_batch_begins(
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_damage_in_compressed_bytes_is_told_with_the_position_of_the_batch(codec: int) -> None:
+def test_an_error_in_compressed_bytes_has_the_position_of_the_batch(codec: int) -> None:
     before, damaged = some(2), bytearray(some(50, 2, codec=codec))
     damaged[61:] = b"\xff" * (len(damaged) - 61)
 
@@ -559,7 +559,9 @@ def test_damage_in_compressed_bytes_is_told_with_the_position_of_the_batch(codec
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("count", [-1, 1, 3, 2**31 - 1])
-def test_a_compressed_batch_has_as_many_records_as_it_says(codec: int, count: int) -> None:
+def test_a_compressed_batch_must_have_as_many_records_as_its_header_says(
+    codec: int, count: int
+) -> None:
     before = some(2, codec=codec)
 
     with pytest.raises(Corrupt) as caught:
@@ -569,14 +571,14 @@ def test_a_compressed_batch_has_as_many_records_as_it_says(codec: int, count: in
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
-def test_a_compression_that_does_not_exist_is_unsupported(codec: int) -> None:
+def test_an_unknown_compression_is_unsupported(codec: int) -> None:
     with pytest.raises(Unsupported, match=f"codec {codec}") as caught:
         decode_columns(some(2) + some(2, 2, attributes=codec))
 
     assert caught.value.position == len(some(2))
 
 
-def test_without_the_check_a_wrong_crc_is_no_fault() -> None:
+def test_without_the_crc_check_a_wrong_crc_is_no_error() -> None:
     for fault in (
         faulty(crc=7),
         some(2, 2, codec=GZIP, crc=7),
@@ -586,7 +588,7 @@ def test_without_the_check_a_wrong_crc_is_no_fault() -> None:
         assert len(decode_columns(fault, check_crc=False)) >= 1
 
 
-def test_a_control_batch_with_a_wrong_crc_is_a_fault_too() -> None:
+def test_a_control_batch_with_a_wrong_crc_is_an_error_too() -> None:
     damaged = bytearray(some(2, 2))
     damaged[22] |= 0x20  # one bit, and Kafka's readers would skip the batch
 
@@ -628,5 +630,5 @@ def test_a_limit_below_zero_is_a_value_error() -> None:
         decode_columns(some(2, codec=GZIP), bytes_max=-1)
 
 
-def test_columns_are_columns() -> None:
+def test_columns_have_the_column_type() -> None:
     assert isinstance(decode_columns(b""), Columns)

@@ -40,14 +40,14 @@ def test_a_marker_is_read_back(is_committed: bool) -> None:
     assert decode_marker(encode_marker(marker)) == marker
 
 
-def test_control_records_of_other_kinds_are_no_markers() -> None:
+def test_control_records_of_other_kinds_are_not_markers() -> None:
     [batch] = encode([(b"\x00\x00\x00\x02", b"")], is_control=True)
 
     assert decode_marker(batch) is None
 
 
 @pytest.mark.parametrize("record", [(b"\x00\x00", b"\x00" * 6), (b"\x00\x00\x00\x01", b"\x00")])
-def test_a_marker_that_is_too_short_is_damage(record: tuple[bytes, bytes]) -> None:
+def test_a_marker_that_is_too_short_is_corrupt(record: tuple[bytes, bytes]) -> None:
     [batch] = encode([record], is_control=True, is_transactional=True, producer_id=1)
 
     with pytest.raises(Truncated):

@@ -76,7 +76,7 @@ def attributes_of(batches: list[bytes]) -> list[int]:
 @legacy_codecs
 @given(given_rows=pairs)
 @settings(max_examples=30, deadline=None)
-def test_old_readers_read_what_is_converted_for_them(
+def test_old_readers_read_down_converted_records(
     given_rows: list[Any], magic: Magic, codec: str
 ) -> None:
     batches = b"".join(encode(given_rows, compression=codec, base_offset=100, batch_bytes_max=700))
@@ -103,13 +103,13 @@ def read_by(records: Any) -> list[tuple[int, int | None, bytes | None, bytes | N
 
 
 @magics
-def test_a_record_becomes_a_message_without_its_headers(magic: Magic) -> None:
+def test_a_record_is_converted_to_a_message_without_its_headers(magic: Magic) -> None:
     batches = encode([(b"key", b"value", [("h", b"1")], NOW_MS)], base_offset=7)
 
     assert down_convert(batches[0], magic) == message(magic, 7, b"value", key=b"key")
 
 
-def test_the_wrapper_of_magic_1_has_relative_offsets_in_it_and_the_largest_time() -> None:
+def test_a_wrapper_of_magic_1_has_relative_offsets_and_the_maximum_timestamp() -> None:
     rows = [(None, b"v", None, NOW_MS + delta) for delta in (0, 5, 3)]
     [batch] = encode(rows, compression="gzip", base_offset=40)
 
@@ -120,14 +120,14 @@ def test_the_wrapper_of_magic_1_has_relative_offsets_in_it_and_the_largest_time(
     assert found == message(1, 42, wrapped, attributes=GZIP, timestamp=NOW_MS + 5)
 
 
-def test_the_wrapper_of_magic_0_has_absolute_offsets_in_it() -> None:
+def test_a_wrapper_of_magic_0_has_absolute_offsets() -> None:
     [batch] = encode([b"v"] * 3, compression="gzip", base_offset=40)
 
     inner = b"".join(message(0, offset, b"v") for offset in (40, 41, 42))
     assert down_convert(batch, 0) == message(0, 42, compress(GZIP, inner), attributes=GZIP)
 
 
-def test_a_time_of_log_append_stays_one_for_those_who_know_it() -> None:
+def test_log_append_time_is_kept_in_magic_1() -> None:
     [batch] = encode([b"v"], timestamp_ms=NOW_MS, timestamp_type="LogAppendTime")
 
     assert down_convert(batch, 1) == message(1, 0, b"v", attributes=LOG_APPEND_TIME)
@@ -135,7 +135,7 @@ def test_a_time_of_log_append_stays_one_for_those_who_know_it() -> None:
 
 
 @magics
-def test_control_batches_are_left_out(magic: Magic) -> None:
+def test_control_batches_are_omitted(magic: Magic) -> None:
     marker = batch_of([(b"\0\0\0\1", b"\0" * 6, ())], 0, is_control=True, base_offset=1)
     batches = [batch_of([(None, b"v", ())], NOW_MS, base_offset=offset) for offset in (0, 2)]
 
@@ -146,7 +146,7 @@ def test_control_batches_are_left_out(magic: Magic) -> None:
 
 
 @magics
-def test_zstd_cannot_be_told_to_old_readers(magic: Magic) -> None:
+def test_zstd_cannot_be_converted_for_old_readers(magic: Magic) -> None:
     [before] = encode([b"v"])
     [batch] = encode([b"v"], compression="zstd")
 
@@ -155,7 +155,7 @@ def test_zstd_cannot_be_told_to_old_readers(magic: Magic) -> None:
     assert raised.value.position == len(before)
 
 
-def test_what_is_old_enough_is_returned_as_it_is() -> None:
+def test_data_that_is_old_enough_is_returned_unchanged() -> None:
     old = message(0, 0, b"zero") + message(1, 1, b"one")
 
     assert down_convert(old, 1) == old
@@ -163,7 +163,7 @@ def test_what_is_old_enough_is_returned_as_it_is() -> None:
 
 
 @legacy_codecs
-def test_records_before_an_offset_are_left_out_where_they_are_not_compressed(codec: str) -> None:
+def test_uncompressed_records_before_an_offset_are_omitted(codec: str) -> None:
     [batch] = encode([b"v"] * 4, base_offset=10, compression=codec)
 
     found = entries_of(down_convert(batch, 1, min_offset=12))
@@ -171,7 +171,7 @@ def test_records_before_an_offset_are_left_out_where_they_are_not_compressed(cod
     assert [entry[0] for entry in found] == ([12, 13] if codec == "none" else [10, 11, 12, 13])
 
 
-def test_conversion_stops_before_a_batch_that_is_too_much() -> None:
+def test_conversion_stops_before_a_batch_above_the_limit() -> None:
     batches = encode([b"v" * 50] * 6, batch_bytes_max=200)
     each = len(down_convert(batches[0], 1))
     whole = b"".join(batches)
@@ -184,7 +184,7 @@ def test_conversion_stops_before_a_batch_that_is_too_much() -> None:
 
 
 @magics
-def test_nothing_is_converted_to_nothing(magic: Magic) -> None:
+def test_converting_no_bytes_gives_no_bytes(magic: Magic) -> None:
     [batch] = encode([b"v"])
 
     assert down_convert(b"", magic) == b""
@@ -192,7 +192,7 @@ def test_nothing_is_converted_to_nothing(magic: Magic) -> None:
 
 
 @pytest.mark.parametrize("magic", [-1, 2, 3])
-def test_only_magic_0_and_1_are_old(magic: Any) -> None:
+def test_only_magic_0_and_1_are_old_formats(magic: Any) -> None:
     with pytest.raises(ValueError, match="expected 0 or 1"):
         down_convert(b"", magic)
 
@@ -204,7 +204,7 @@ def test_only_magic_0_and_1_are_old(magic: Any) -> None:
 @legacy_codecs
 @given(given_rows=pairs)
 @settings(max_examples=30, deadline=None)
-def test_what_kafka_python_wrote_becomes_batches_of_the_same_records(
+def test_messages_written_by_kafka_python_are_converted_to_batches_of_the_same_records(
     given_rows: list[Any], magic: Magic, codec: str
 ) -> None:
     number = ["none", "gzip", "snappy", "lz4"].index(codec)
@@ -224,7 +224,7 @@ def test_what_kafka_python_wrote_becomes_batches_of_the_same_records(
 
 @magics
 @legacy_codecs
-def test_down_and_up_again_is_where_it_began(magic: Magic, codec: str) -> None:
+def test_down_and_up_conversion_gives_the_same_records(magic: Magic, codec: str) -> None:
     rows = [(b"key", b"value", None, NOW_MS if magic else -1)] * 20
     batches = encode(rows, compression=codec, base_offset=9, leader_epoch=2, batch_bytes_max=300)
 
@@ -234,7 +234,7 @@ def test_down_and_up_again_is_where_it_began(magic: Magic, codec: str) -> None:
     assert attributes_of(found) == attributes_of(batches)
 
 
-def test_neighbours_of_one_kind_share_a_batch() -> None:
+def test_adjacent_messages_of_one_kind_share_a_batch() -> None:
     [wrapper] = encode([b"v"] * 2, compression="gzip", base_offset=4, timestamp_ms=NOW_MS)
     messages = [
         message(0, 0, b"v"),
@@ -256,7 +256,7 @@ def test_neighbours_of_one_kind_share_a_batch() -> None:
     ]
 
 
-def test_offsets_of_messages_are_kept_with_their_gaps_or_given_anew() -> None:
+def test_offsets_of_messages_are_kept_with_their_gaps_or_assigned_anew() -> None:
     [wrapper] = encode([b"v"] * 2, compression="gzip", base_offset=60)
     messages = message(1, 50, b"v") + message(1, 55, b"v") + down_convert(wrapper, 1)
 
@@ -268,7 +268,7 @@ def test_offsets_of_messages_are_kept_with_their_gaps_or_given_anew() -> None:
     assert [header.base_offset for batch in new for header in scan_headers(batch)] == [7, 9]
 
 
-def test_offsets_that_a_producer_left_at_zero_cannot_be_kept() -> None:
+def test_offsets_left_at_zero_by_a_producer_cannot_be_kept() -> None:
     messages = message(1, 0, b"v") * 2
 
     assert len(up_convert(messages, base_offset=0)) == 1
@@ -276,7 +276,7 @@ def test_offsets_that_a_producer_left_at_zero_cannot_be_kept() -> None:
         up_convert(messages)
 
 
-def test_batches_stay_what_they_are_but_for_their_place() -> None:
+def test_batches_keep_everything_but_their_offsets() -> None:
     [batch] = encode([b"v"] * 3, base_offset=10, leader_epoch=5, compression="zstd")
     messages = message(1, 5, b"v"), message(1, 20, b"v")
 
@@ -288,7 +288,7 @@ def test_batches_stay_what_they_are_but_for_their_place() -> None:
     assert [entry[0] for entry in entries_of(b"".join(new))] == [0, 1, 2, 3, 4]
 
 
-def test_what_is_too_much_for_a_batch_becomes_several() -> None:
+def test_messages_above_one_batch_become_several() -> None:
     [batch] = encode([b"v" * 50] * 9, compression="gzip", timestamp_ms=NOW_MS)
 
     batches = up_convert(down_convert(batch, 1), batch_bytes_max=200, leader_epoch=3)
@@ -299,7 +299,7 @@ def test_what_is_too_much_for_a_batch_becomes_several() -> None:
     assert {header.leader_epoch for each in batches for header in scan_headers(each)} == {3}
 
 
-def test_a_message_cut_short_at_the_end_is_left_out() -> None:
+def test_an_incomplete_last_message_is_omitted() -> None:
     messages = message(0, 0, b"first") + message(0, 1, b"second")
 
     for size in range(len(messages)):
@@ -311,7 +311,7 @@ def test_a_message_cut_short_at_the_end_is_left_out() -> None:
 
 
 @magics
-def test_what_unfolds_is_bounded_over_all_batches(magic: Magic) -> None:
+def test_the_decompressed_bytes_of_all_batches_share_one_limit(magic: Magic) -> None:
     batches = [
         encode([b"\0" * 10_000] * 2, compression="gzip", base_offset=2 * place)[0]
         for place in range(3)
@@ -326,7 +326,7 @@ def test_what_unfolds_is_bounded_over_all_batches(magic: Magic) -> None:
         up_convert(messages, bytes_max=50_000)
 
 
-def test_damage_is_reported_where_it_is_in_the_whole() -> None:
+def test_an_error_has_its_position_in_the_whole_input() -> None:
     good, bad = message(1, 0, b"v"), bytearray(message(1, 1, b"value", attributes=8))
     bad[-1] ^= 1
 

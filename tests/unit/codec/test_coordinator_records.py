@@ -49,7 +49,7 @@ def sample(message: Message, version: int) -> tuple[bytes, dict[str, Any]]:
 # ---- coordinators --------------------------------------------------------------------------------
 
 
-def test_an_offset_commit_looks_like_kafkas() -> None:
+def test_an_offset_commit_equals_kafkas_bytes() -> None:
     record = decode_group_record(OFFSET_KEY, OFFSET_VALUE)
 
     assert record.name == "OffsetCommit"
@@ -86,7 +86,7 @@ def test_a_group_record_of_every_version_is_read_as_it_was_written(message: Mess
 
 
 @pytest.mark.parametrize("message", GROUP_KEYS, ids=lambda message: message.name)
-def test_a_record_without_a_value_is_the_end_of_what_its_key_names(message: Message) -> None:
+def test_a_record_without_a_value_is_a_tombstone(message: Message) -> None:
     key, named = sample(message, 0)
 
     record = decode_group_record(key, None)
@@ -106,7 +106,7 @@ def test_a_transaction_is_read_as_it_was_written(version: int) -> None:
     assert encode_coordinator_record(record) == (key, value)
 
 
-def test_a_value_is_written_in_the_newest_version_if_none_is_named() -> None:
+def test_a_value_is_written_in_the_latest_version_by_default() -> None:
     key = {"group": "g"}
 
     _, value = encode_coordinator_record(CoordinatorRecord("GroupMetadata", None, key, {}))
@@ -124,14 +124,14 @@ def test_an_unknown_type_of_key_is_unsupported_and_has_no_name(kind: int) -> Non
         decode_group_record(key, None)
 
 
-def test_the_id_of_a_transaction_record_is_read_from_its_key_alone() -> None:
+def test_the_id_of_a_transaction_record_is_read_from_its_key() -> None:
     assert transactional_id_of(b"\0\0\0\1t") == "t"
     for cut in (b"", b"\0", b"\0\0\0\2t"):
         with pytest.raises(CodecError):
             transactional_id_of(cut)
 
 
-def test_an_unknown_type_of_transaction_record_is_unsupported_and_of_no_id() -> None:
+def test_an_unknown_type_of_transaction_record_is_unsupported_and_has_no_id() -> None:
     assert transactional_id_of(b"\0\1\0\1t") is None
     with pytest.raises(Unsupported, match="record of type 1"):
         decode_transaction_record(b"\0\1\0\1t", None)
@@ -142,14 +142,14 @@ def test_an_unknown_version_of_a_value_is_unsupported() -> None:
         decode_group_record(OFFSET_KEY, pack(">h", 5) + OFFSET_VALUE[2:])
 
 
-def test_a_record_of_no_name_is_our_own_mistake() -> None:
+def test_an_unknown_record_name_is_a_value_error() -> None:
     for name in ("Nonesuch", "RequestHeader"):
         with pytest.raises(ValueError, match=f"no record named '{name}Key'"):
             encode_coordinator_record(CoordinatorRecord(name, None, {}, None))
 
 
 @pytest.mark.parametrize("message", RECORDS, ids=lambda message: message.name)
-def test_a_record_cut_short_anywhere_is_refused(message: Message) -> None:
+def test_a_record_truncated_anywhere_is_refused(message: Message) -> None:
     decode = decode_transaction_record if "Transaction" in message.name else decode_group_record
     name = message.name.removesuffix("Key").removesuffix("Value")
     key, _ = sample(schema.record(f"{name}Key"), 0)
@@ -160,7 +160,7 @@ def test_a_record_cut_short_anywhere_is_refused(message: Message) -> None:
             decode(*((whole[:size], None) if message.kind == "key" else (key, whole[:size])))
 
 
-def test_bytes_behind_a_record_are_passed_over() -> None:
+def test_bytes_after_a_record_are_ignored() -> None:
     record = decode_group_record(OFFSET_KEY + b".", OFFSET_VALUE + b"..")
 
     assert encode_coordinator_record(record) == (OFFSET_KEY, OFFSET_VALUE)
@@ -187,7 +187,7 @@ def test_a_subscription_is_read_and_written_in_every_version(data: bytes) -> Non
     assert encode_subscription(*subscription) == data
 
 
-def test_what_a_version_of_a_subscription_lacks_has_its_default() -> None:
+def test_fields_missing_in_a_version_of_a_subscription_have_their_defaults() -> None:
     oldest, second, _, newest = [decode_subscription(data).body for data in SUBSCRIPTIONS]
 
     assert oldest["owned_partitions"] == []
@@ -204,7 +204,7 @@ def test_an_assignment_is_read_and_written() -> None:
 
 
 @pytest.mark.parametrize("empty", [b"", bytearray(), memoryview(b"")])
-def test_an_empty_assignment_is_none(empty: Any) -> None:
+def test_an_empty_assignment_has_no_partitions(empty: Any) -> None:
     assert decode_assignment(empty) is None
 
 
@@ -219,7 +219,7 @@ def test_of_a_newer_version_the_known_fields_are_read(version: int) -> None:
     assert assignment == Embedded(version, {"assigned_partitions": OWNED, "user_data": None})
 
 
-def test_a_version_below_zero_or_one_to_be_written_that_is_newer_is_unsupported() -> None:
+def test_a_negative_version_or_writing_a_newer_one_is_unsupported() -> None:
     for decode in (decode_subscription, decode_assignment):
         with pytest.raises(Unsupported, match="got version -1"):
             decode(b"\xff\xff" + bytes(20))
@@ -229,7 +229,7 @@ def test_a_version_below_zero_or_one_to_be_written_that_is_newer_is_unsupported(
 
 
 @pytest.mark.parametrize("data", [*SUBSCRIPTIONS, ASSIGNMENT])
-def test_what_consumers_write_cut_short_anywhere_is_truncated(data: bytes) -> None:
+def test_subscriptions_and_assignments_truncated_anywhere_are_truncated_errors(data: bytes) -> None:
     decode = decode_assignment if data is ASSIGNMENT else decode_subscription
 
     for size in range(data is ASSIGNMENT, len(data)):

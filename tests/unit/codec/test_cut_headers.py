@@ -25,7 +25,7 @@ def message(magic: int) -> bytes:
         (message(1), MESSAGE_HEAD_SIZE),
     ],
 )
-def test_a_batch_that_is_cut_short_has_a_row_once_its_header_is_there(
+def test_an_incomplete_batch_has_a_row_once_its_header_is_complete(
     last: bytes, head_size: int
 ) -> None:
     before = records(2, base_offset=5)
@@ -43,7 +43,7 @@ def test_a_batch_that_is_cut_short_has_a_row_once_its_header_is_there(
 
 
 @pytest.mark.parametrize("magic", [3, 127, 128, 255])
-def test_what_is_cut_short_and_of_no_known_magic_has_no_row(magic: int) -> None:
+def test_incomplete_bytes_without_a_known_magic_have_no_row(magic: int) -> None:
     batch = bytearray(records(3))
     batch[16] = magic
 

@@ -36,19 +36,21 @@ from tests.row_sources import (
 
 @given(rows, limits)
 @settings(max_examples=150, deadline=None)
-def test_tuples_become_the_batches_of_the_oracle(given_rows: list[Fields], limit: int) -> None:
+def test_tuples_are_encoded_to_the_oracles_batches(given_rows: list[Fields], limit: int) -> None:
     assert encode(given_rows, batch_bytes_max=limit) == expected(given_rows, limit)
 
 
 @given(rows, limits)
 @settings(max_examples=150, deadline=None)
-def test_spans_become_the_same_batches(given_rows: list[Fields], limit: int) -> None:
+def test_spans_are_encoded_to_the_same_batches(given_rows: list[Fields], limit: int) -> None:
     assert encode(spans_of(given_rows), batch_bytes_max=limit) == expected(given_rows, limit)
 
 
 @given(rows, limits)
 @settings(max_examples=60, deadline=None)
-def test_decoded_columns_are_encoded_as_they_were(given_rows: list[Fields], limit: int) -> None:
+def test_decoded_columns_are_encoded_to_the_same_batches(
+    given_rows: list[Fields], limit: int
+) -> None:
     batches = encode(given_rows, batch_bytes_max=limit)
     columns = decode_columns(
         b"".join(batches), columns=("offset", "timestamp", "key", "value", "headers")
@@ -65,7 +67,7 @@ def test_decoded_columns_are_encoded_as_they_were(given_rows: list[Fields], limi
 
 @given(rows)
 @settings(max_examples=50, deadline=None)
-def test_kafka_python_reads_what_was_encoded(given_rows: list[Fields]) -> None:
+def test_kafka_python_reads_encoded_batches(given_rows: list[Fields]) -> None:
     data = b"".join(encode(given_rows, batch_bytes_max=500))
     records = KafkaPythonRecords(data)
     found: list[tuple[Any, ...]] = []
@@ -80,7 +82,7 @@ def test_kafka_python_reads_what_was_encoded(given_rows: list[Fields]) -> None:
 
 @given(st.lists(st.tuples(contents, contents, headers, st.integers(0, NOW_MS)), max_size=8))
 @settings(max_examples=50, deadline=None)
-def test_aiokafka_reads_what_was_encoded(given_rows: list[Fields]) -> None:
+def test_aiokafka_reads_encoded_batches(given_rows: list[Fields]) -> None:
     records = AiokafkaRecords(b"".join(encode(given_rows, batch_bytes_max=500)))
     found: list[tuple[Any, ...]] = []
     while records.has_next():
@@ -99,21 +101,21 @@ def test_aiokafka_reads_what_was_encoded(given_rows: list[Fields]) -> None:
     assert found == given_rows
 
 
-def test_values_alone_have_no_key_and_no_headers() -> None:
+def test_plain_values_have_no_key_and_no_headers() -> None:
     assert contents_of(encode([b"one", b""], timestamp_ms=5)) == [
         (0, 5, None, b"one", []),
         (1, 5, None, b"", []),
     ]
 
 
-def test_nothing_becomes_no_batch() -> None:
+def test_no_rows_make_no_batch() -> None:
     assert encode([]) == []
     assert encode(table_of([])) == []
     assert encode(spans_of([])) == []
     assert encode(table_of([]), base_offset=None) == []
 
 
-def test_parts_of_a_tuple_may_be_missing_or_other_bytes() -> None:
+def test_parts_of_a_tuple_may_be_missing_or_any_bytes_like_object() -> None:
     given_rows: list[Any] = [
         (None, b"value"),
         (bytearray(b"key"), memoryview(b"value"), [("name", None), (b"name", bytearray(b"x"))]),
@@ -138,9 +140,7 @@ def test_parts_of_a_tuple_may_be_missing_or_other_bytes() -> None:
 
 @given(rows.filter(bool), st.integers(68, 200))
 @settings(max_examples=100, deadline=None)
-def test_no_batch_is_larger_than_the_limit_and_none_could_take_the_next_record(
-    given_rows: list[Fields], limit: int
-) -> None:
+def test_every_batch_is_filled_up_to_the_limit(given_rows: list[Fields], limit: int) -> None:
     try:
         batches = encode(given_rows, batch_bytes_max=limit)
     except LimitExceeded:
@@ -152,14 +152,14 @@ def test_no_batch_is_larger_than_the_limit_and_none_could_take_the_next_record(
 
 
 @pytest.mark.parametrize("make", [list, spans_of, table_of])
-def test_a_record_that_fits_no_batch_is_named(make: Any) -> None:
+def test_a_record_too_large_for_any_batch_is_named(make: Any) -> None:
     given_rows: list[Fields] = [(None, b"x", [], 0), (None, b"x" * 100, [], 0)]
 
     with pytest.raises(LimitExceeded, match=r"row 1: a batch of 1\d\d bytes or more, allowed.* 80"):
         encode(make(given_rows), batch_bytes_max=80)
 
 
-def test_a_record_that_fits_to_the_byte_is_taken() -> None:
+def test_a_record_that_fits_exactly_is_accepted() -> None:
     [batch] = encode([b"x" * 100])
 
     assert encode([b"x" * 100], batch_bytes_max=len(batch), timestamp_ms=0)
@@ -168,12 +168,12 @@ def test_a_record_that_fits_to_the_byte_is_taken() -> None:
 
 
 @pytest.mark.parametrize("limit", [-1, 0, 61, 2**63])
-def test_a_limit_that_no_batch_can_have_is_refused(limit: int) -> None:
+def test_a_limit_below_any_batch_is_refused(limit: int) -> None:
     with pytest.raises(ValueError, match=r"batches of at most|does not fit"):
         encode([b""], batch_bytes_max=limit)
 
 
-def test_the_largest_limit_is_the_largest_batch_that_can_be() -> None:
+def test_the_largest_limit_is_the_largest_possible_batch() -> None:
     assert encode([b""], batch_bytes_max=BATCH_BYTES_MAX)
     with pytest.raises(ValueError, match="batches of at most"):
         encode([b""], batch_bytes_max=BATCH_BYTES_MAX + 1)
@@ -200,7 +200,7 @@ def test_a_batch_grows_from_small_to_a_mebibyte() -> None:
     st.booleans(),
 )
 @settings(max_examples=50, deadline=None)
-def test_options_stand_in_the_header(
+def test_options_are_written_to_the_header(
     base_offset: int,
     leader_epoch: int,
     producer_id: int,
@@ -239,20 +239,20 @@ def test_a_batch_as_a_producer_sends_it_is_valid() -> None:
     assert [validate(batch) for batch in batches] == [None] * len(batches)
 
 
-def test_offsets_go_on_over_the_batches() -> None:
+def test_offsets_continue_across_the_batches() -> None:
     batches = encode([b"x" * 50] * 5, batch_bytes_max=200, base_offset=100)
 
     assert [header(batch).base_offset for batch in batches] == [100, 102, 104]
 
 
-def test_sequences_go_on_over_the_batches_and_begin_again_after_the_largest() -> None:
+def test_sequences_continue_across_the_batches_and_wrap_after_the_largest() -> None:
     batches = encode([b"x" * 50] * 7, batch_bytes_max=200, base_sequence=2**31 - 3)
 
     found = [header(batch).base_sequence for batch in batches]
     assert found == [2**31 - 3, 2**31 - 1, 1, 3]
 
 
-def test_no_sequence_stays_none() -> None:
+def test_without_a_sequence_every_batch_has_none() -> None:
     batches = encode([b"x" * 50] * 4, batch_bytes_max=200)
 
     assert [header(batch).base_sequence for batch in batches] == [-1, -1]
@@ -261,7 +261,7 @@ def test_no_sequence_stays_none() -> None:
 @given(st.lists(st.integers(1, 2**31) | st.integers(1, 3), min_size=1, max_size=8),
        st.integers(-2**40, 2**40))  # fmt: skip
 @settings(max_examples=100, deadline=None)
-def test_kept_offsets_leave_the_gaps_that_they_have(gaps: list[int], first: int) -> None:
+def test_kept_offsets_keep_their_gaps(gaps: list[int], first: int) -> None:
     offsets = [first + sum(gaps[:place]) for place in range(len(gaps))]
     given_rows: list[Fields] = [(None, b"v", [], NOW_MS)] * len(offsets)
     columns = spans_of(given_rows)
@@ -276,7 +276,7 @@ def test_kept_offsets_leave_the_gaps_that_they_have(gaps: list[int], first: int)
 
 @pytest.mark.parametrize("offsets", [[5, 5], [5, 4], [2**63 - 1, -(2**63)]])
 @pytest.mark.parametrize("limit", [70, 1000])
-def test_kept_offsets_that_do_not_ascend_are_refused(offsets: list[int], limit: int) -> None:
+def test_kept_offsets_must_ascend(offsets: list[int], limit: int) -> None:
     columns = spans_of([(None, b"", [], 0)] * 2)
     columns["offset"] = np.array(offsets, np.int64)
 
@@ -284,7 +284,7 @@ def test_kept_offsets_that_do_not_ascend_are_refused(offsets: list[int], limit: 
         encode(columns, base_offset=None, batch_bytes_max=limit)
 
 
-def test_offsets_at_both_ends_of_their_range_do_not_share_a_batch() -> None:
+def test_offsets_too_far_apart_do_not_share_a_batch() -> None:
     columns = spans_of([(None, b"", [], 0)] * 2)
     columns["offset"] = np.array([-(2**63), 2**63 - 1], np.int64)
 
@@ -295,17 +295,17 @@ def test_offsets_at_both_ends_of_their_range_do_not_share_a_batch() -> None:
 
 
 @pytest.mark.parametrize("source", [[b""], spans_of([(None, b"", [], 0)])], ids=["rows", "spans"])
-def test_offsets_that_are_not_there_cannot_be_kept(source: Any) -> None:
+def test_offsets_cannot_be_kept_without_an_offset_column(source: Any) -> None:
     with pytest.raises(ValueError, match="offset"):
         encode(source, base_offset=None)
 
 
-def test_records_without_a_time_get_the_one_that_is_given_or_the_present() -> None:
+def test_records_without_a_timestamp_get_the_given_one_or_the_current_time() -> None:
     assert contents_of(encode([b""], timestamp_ms=-1))[0][1] == -1
     assert contents_of(encode([b""]))[0][1] > NOW_MS
 
 
-def test_the_largest_time_need_not_be_the_last() -> None:
+def test_the_maximum_timestamp_need_not_be_the_last() -> None:
     given_rows = [(None, b"", None, timestamp) for timestamp in (5, 9, -3)]
 
     [batch] = encode(given_rows)
@@ -365,7 +365,7 @@ def test_compressed_batches_hold_the_same_records(name: str) -> None:
     assert encode(columns, batch_bytes_max=1000) == plain
 
 
-def test_a_level_is_handed_on() -> None:
+def test_a_compression_level_is_passed_on() -> None:
     values = [bytes([place * place % 251]) * 9 for place in range(500)]
 
     fast = encode(values, compression="gzip", level=1)
@@ -374,7 +374,7 @@ def test_a_level_is_handed_on() -> None:
     assert len(small[0]) < len(fast[0])
 
 
-def test_a_batch_that_compression_makes_too_large_is_stored_as_it_is(
+def test_a_batch_that_compression_enlarges_beyond_the_limit_is_stored_uncompressed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def compress(codec: int, data: bytes, level: int | None) -> bytes:
@@ -412,7 +412,7 @@ def test_a_batch_that_compression_makes_too_large_is_stored_as_it_is(
     ],
     ids=str,
 )
-def test_a_row_of_the_wrong_kind_is_named(row: Any, error: type[Exception], words: str) -> None:
+def test_a_row_of_the_wrong_type_is_named(row: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words) as raised:
         encode([b"before", row])
 
@@ -440,7 +440,7 @@ def test_columns_of_the_wrong_type_are_refused(name: str, kind: str) -> None:
         encode(columns)
 
 
-def test_a_column_that_is_in_pieces_is_refused() -> None:
+def test_a_non_contiguous_column_is_refused() -> None:
     columns = spans_of([(b"k", b"v", [], 0)] * 4)
     columns["timestamp"] = np.zeros(8, np.int64)[::2]
 

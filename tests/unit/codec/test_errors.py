@@ -10,7 +10,7 @@ from broker.codec.errors import ERRORS, KafkaError, error_named, error_of
 from broker.model.errors import ErrorCode
 
 
-def test_every_error_code_but_our_own_has_one_row() -> None:
+def test_every_error_code_except_our_own_has_one_row() -> None:
     kafkas = {code.name for code in ErrorCode if code is not ErrorCode.DISK_FULL}
 
     assert sorted(error.name for error in ERRORS) == sorted(kafkas)
@@ -20,7 +20,7 @@ def test_codes_are_without_gaps_and_ascend() -> None:
     assert [error.code for error in ERRORS] == list(range(-1, 137))
 
 
-def test_every_error_has_a_message_but_none() -> None:
+def test_every_error_but_none_has_a_message() -> None:
     assert [error.name for error in ERRORS if not error.message] == ["NONE"]
 
 
@@ -31,13 +31,13 @@ def test_an_error_is_found_by_its_code_and_by_its_name(error: KafkaError) -> Non
 
 
 @pytest.mark.parametrize("code", [-2, 137, 32767])
-def test_an_unknown_code_is_an_unknown_server_error_that_keeps_its_number(code: int) -> None:
+def test_an_unknown_code_is_an_unknown_server_error_with_its_number(code: int) -> None:
     name = "UNKNOWN_SERVER_ERROR"
 
     assert error_of(code) == (code, name, False, f"unknown error code {code}")
 
 
-def test_an_unknown_name_is_our_own_mistake() -> None:
+def test_an_unknown_error_name_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="no error named 'NO_SUCH_THING'"):
         error_named("NO_SUCH_THING")
 

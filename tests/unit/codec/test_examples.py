@@ -17,7 +17,7 @@ WITH_EXAMPLES = {"broker.codec", *(f"broker.codec.{name}" for name in PUBLIC.spl
 
 
 @pytest.mark.parametrize("name", ["broker.codec", *MODULES])
-def test_every_example_of_a_module_runs(name: str) -> None:
+def test_every_docstring_example_runs(name: str) -> None:
     ran = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
 
     assert ran.failed == 0

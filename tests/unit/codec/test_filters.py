@@ -57,7 +57,7 @@ bounds = st.none() | st.integers(-3, 40)
 @pytest.mark.parametrize("data", [LOG, MESSAGES], ids=["batches", "messages"])
 @given(minimum=bounds, maximum=bounds)
 @settings(max_examples=150, deadline=None)
-def test_offsets_are_kept_from_the_least_to_the_greatest_of_them_included(
+def test_offsets_are_kept_between_inclusive_bounds(
     data: bytes, minimum: int | None, maximum: int | None
 ) -> None:
     assert decode(data, min_offset=minimum, max_offset=maximum) == [
@@ -72,7 +72,7 @@ def test_offsets_are_kept_from_the_least_to_the_greatest_of_them_included(
 )
 @given(minimum=bounds, maximum=bounds)
 @settings(max_examples=150, deadline=None)
-def test_timestamps_are_kept_from_the_least_to_the_greatest_of_them_included(
+def test_timestamps_are_kept_between_inclusive_bounds(
     data: bytes, zero: int, minimum: int | None, maximum: int | None
 ) -> None:
     least = None if minimum is None else zero + minimum
@@ -86,7 +86,7 @@ def test_timestamps_are_kept_from_the_least_to_the_greatest_of_them_included(
     ]
 
 
-def test_with_log_append_time_the_batchs_time_is_what_counts() -> None:
+def test_with_log_append_time_the_batchs_time_is_compared() -> None:
     data = some(3, attributes=LOG_APPEND_TIME, max_timestamp=5)
 
     assert offsets(data, min_timestamp=5, max_timestamp=5) == [0, 1, 2]
@@ -94,7 +94,7 @@ def test_with_log_append_time_the_batchs_time_is_what_counts() -> None:
     assert offsets(data, max_timestamp=4) == []
 
 
-def test_bounds_may_be_as_far_as_64_bits_go() -> None:
+def test_bounds_may_be_any_64_bit_integer() -> None:
     least, greatest = -(2**63), 2**63 - 1
 
     assert offsets(some(3), min_offset=least, max_offset=greatest) == [0, 1, 2]
@@ -102,13 +102,13 @@ def test_bounds_may_be_as_far_as_64_bits_go() -> None:
     assert offsets(some(3), max_timestamp=least) == []
 
 
-def test_the_end_is_that_of_the_input_whatever_is_kept() -> None:
+def test_the_end_position_is_that_of_the_input_whatever_is_kept() -> None:
     columns = decode_columns(LOG + LOG[:30], max_offset=-1)
 
     assert (len(columns), columns.end) == (0, len(LOG))
 
 
-def test_a_batch_outside_of_the_bounds_is_not_unfolded_and_its_crc_not_computed() -> None:
+def test_a_batch_outside_the_bounds_is_not_decompressed_nor_its_crc_computed() -> None:
     damaged = some(3, 10, codec=GZIP, crc=7)
 
     assert offsets(some(3) + damaged, max_offset=9) == [0, 1, 2]
@@ -134,13 +134,13 @@ def test_a_prefix_keeps_the_keys_that_begin_with_it(codec: int, prefix: bytes) -
 
 @given(wanted=st.sets(st.sampled_from(KEYS[1:-1]) | st.binary(max_size=3)))
 @settings(max_examples=100, deadline=None)
-def test_a_set_keeps_the_keys_that_are_one_of_it(wanted: set[bytes]) -> None:
+def test_a_set_keeps_the_keys_in_it(wanted: set[bytes]) -> None:
     assert contents_of(decode_columns(KEYED, key_filter=wanted), "key") == [
         key for key in KEYS if key in wanted
     ]
 
 
-def test_a_set_may_be_any_iterable_and_of_any_size() -> None:
+def test_a_set_may_be_any_iterable_of_any_size() -> None:
     many = [b"key-%d" % i for i in range(5000)]
     data = batch([record(i, key) for i, key in enumerate(many)])
     wanted = random.Random(5).sample(many, 1000)
@@ -158,12 +158,12 @@ def test_an_empty_prefix_keeps_every_key_that_is_not_null() -> None:
     assert offsets(KEYED, key_filter=b"") == list(range(1, 9))
 
 
-def test_keys_of_messages_are_kept_likewise() -> None:
+def test_keys_of_messages_are_filtered_too() -> None:
     assert offsets(MESSAGES, key_filter={b"k3", b"k15"}) == [3, 13]
     assert offsets(MESSAGES, key_filter=b"k5", min_offset=6) == [15]
 
 
-def test_a_key_filter_and_bounds_hold_together() -> None:
+def test_a_key_filter_and_bounds_apply_together() -> None:
     assert offsets(LOG, key_filter=b"k1", min_offset=11, max_timestamp=TIMESTAMP + 3) == [
         11,
         13,
@@ -173,7 +173,7 @@ def test_a_key_filter_and_bounds_hold_together() -> None:
     ]
 
 
-def test_columns_that_are_not_asked_for_are_filtered_by_all_the_same() -> None:
+def test_columns_need_not_be_requested_to_be_filtered_by() -> None:
     columns = decode_columns(KEYED, columns=["value"], key_filter=[b"a"], min_offset=5)
 
     assert len(columns) == 1
@@ -234,7 +234,7 @@ steps = st.lists(
 
 @given(steps=steps, seed=st.randoms(use_true_random=False))
 @settings(max_examples=300, deadline=None)
-def test_records_of_aborted_transactions_are_left_out(
+def test_records_of_aborted_transactions_are_omitted(
     steps: list[Step], seed: random.Random
 ) -> None:
     data, committed, aborted = log_of(steps)
@@ -256,14 +256,14 @@ def test_without_a_list_of_aborted_transactions_all_records_are_kept(steps: list
     assert (len(everything) > len(committed)) == bool(aborted)
 
 
-def test_transactions_that_begin_behind_the_data_leave_nothing_out() -> None:
+def test_transactions_that_begin_after_the_data_omit_nothing() -> None:
     data, committed, aborted = log_of([Step(1, "records"), Step(1, "abort"), Step(1, "records")])
     later = [(1, 100 + i) for i in range(1000)]
 
     assert offsets(data, aborted=[*later, *aborted]) == committed
 
 
-def test_what_a_producer_commits_after_an_abort_is_kept() -> None:
+def test_records_committed_by_a_producer_after_an_abort_are_kept() -> None:
     data, committed, aborted = log_of(
         [Step(1, "records"), Step(1, "abort"), Step(1, "records"), Step(1, "commit")]
     )
@@ -283,13 +283,13 @@ def test_only_an_abort_ends_an_aborted_transaction() -> None:
     assert offsets(data, aborted=[(1, 0)]) == [4]
 
 
-def test_a_transaction_that_began_before_the_data_is_left_out_as_well() -> None:
+def test_a_transaction_that_began_before_the_data_is_omitted_too() -> None:
     data = some(2, 10, producer_id=1, attributes=TRANSACTIONAL) + marker(1, 12, is_commit=False)
 
     assert offsets(data, aborted=[(1, 5)]) == []
 
 
-def test_an_abort_is_followed_even_where_the_bounds_leave_its_batches_out() -> None:
+def test_an_abort_is_applied_even_if_its_batch_is_outside_the_bounds() -> None:
     data, _, aborted = log_of(
         [Step(1, "records"), Step(1, "abort"), Step(1, "records"), Step(1, "commit")]
     )
@@ -299,7 +299,7 @@ def test_an_abort_is_followed_even_where_the_bounds_leave_its_batches_out() -> N
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\0\0\0", b"\0\1\0\0", b"\0\0\0\0\0"])
-def test_a_marker_is_told_by_the_type_in_its_key(key: bytes | None) -> None:
+def test_a_marker_is_recognized_by_the_type_in_its_key(key: bytes | None) -> None:
     end = batch([Record(0, 0, key, None, [])], 1, attributes=CONTROL, producer_id=1)
     data = (
         some(1, 0, producer_id=1, attributes=TRANSACTIONAL)
@@ -312,13 +312,13 @@ def test_a_marker_is_told_by_the_type_in_its_key(key: bytes | None) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_compressed_batches_of_aborted_transactions_are_not_unfolded(codec: int) -> None:
+def test_compressed_batches_of_aborted_transactions_are_not_decompressed(codec: int) -> None:
     data = some(50, 0, codec=codec, producer_id=1, attributes=TRANSACTIONAL)
 
     assert offsets(data + some(1, 50, codec=codec), aborted=[(1, 0)], bytes_max=100) == [50]
 
 
-def test_an_aborted_batch_with_a_wrong_crc_is_a_fault_as_well() -> None:
+def test_an_aborted_batch_with_a_wrong_crc_is_an_error_too() -> None:
     data = some(2, producer_id=1, attributes=TRANSACTIONAL, crc=7)
 
     with pytest.raises(Corrupt, match="a CRC that does not fit"):
@@ -326,7 +326,7 @@ def test_an_aborted_batch_with_a_wrong_crc_is_a_fault_as_well() -> None:
 
 
 @pytest.mark.parametrize("attributes", [CONTROL, CONTROL | LOG_APPEND_TIME, 0])
-def test_messages_have_no_producer_that_could_abort(attributes: int) -> None:
+def test_messages_without_producers_are_never_aborted(attributes: int) -> None:
     data = Message(0, attributes=attributes).encode() + Message(1, attributes=attributes).encode()
 
     assert offsets(data, aborted=[(-1, 0)]) == [0, 1]

@@ -59,13 +59,13 @@ def xxh3_of(rows: Iterable[bytes | None]) -> list[int]:
 
 
 @given(st.lists(contents), st.binary(max_size=3))
-def test_spans_hash_as_the_values_they_point_to(rows: list[bytes | None], gap: bytes) -> None:
+def test_spans_hash_like_the_values_they_point_to(rows: list[bytes | None], gap: bytes) -> None:
     assert ints(xxh3_64_column(spans_of(rows, gap))) == xxh3_of(rows)
     assert ints(murmur2_column(spans_of(rows, gap))) == ints(murmur2_column(rows))
 
 
 @given(st.lists(contents), st.data())
-def test_an_arrow_array_and_each_slice_of_it_hash_as_their_values(
+def test_an_arrow_array_and_its_slices_hash_like_their_values(
     rows: list[bytes | None], data: st.DataObject
 ) -> None:
     start = data.draw(st.integers(0, len(rows)))
@@ -78,13 +78,13 @@ def test_an_arrow_array_and_each_slice_of_it_hash_as_their_values(
 
 
 @pytest.mark.parametrize("kind", [*ARROW_TYPES, pa.binary_view(), pa.string_view()], ids=str)
-def test_every_arrow_type_of_bytes_is_taken(kind: Any) -> None:
+def test_every_arrow_type_of_bytes_is_accepted(kind: Any) -> None:
     assert ints(xxh3_64_column(pa.array(ROWS, pa.binary()).cast(kind))) == xxh3_of(ROWS)
     assert ints(xxh3_64_column(pa.array(ROWS).dictionary_encode())) == xxh3_of(ROWS)
 
 
 @pytest.mark.parametrize("method", ["__arrow_c_array__", "__arrow_c_stream__"])
-def test_a_series_of_any_library_that_speaks_arrow_is_a_column(method: str) -> None:
+def test_a_series_of_any_arrow_compatible_library_is_a_column(method: str) -> None:
     spoken = pa.array(ROWS) if method == "__arrow_c_array__" else pa.chunked_array([ROWS])
     series: Any = type("Series", (), {method: staticmethod(getattr(spoken, method))})()
 
@@ -109,7 +109,7 @@ def test_a_chunked_array_is_one_column() -> None:
     ],
     ids=["objects", "spans", "array", "no chunks"],
 )
-def test_no_rows_are_no_hashes(empty: Any) -> None:
+def test_no_rows_give_no_hashes(empty: Any) -> None:
     assert ints(murmur2_column(empty)) == []
 
 
@@ -118,7 +118,7 @@ def test_an_array_of_nulls_needs_no_data() -> None:
 
 
 @pytest.mark.parametrize("kind", [list, tuple, iter, lambda rows: (row for row in rows)])
-def test_any_iterable_of_bytes_is_taken(kind: Any) -> None:
+def test_any_iterable_of_bytes_is_accepted(kind: Any) -> None:
     assert ints(xxh3_64_column(kind(ROWS))) == xxh3_of(ROWS)
 
 
@@ -126,7 +126,7 @@ def test_objects_may_be_any_contiguous_buffer() -> None:
     assert ints(xxh3_64_column([bytearray(b"a"), memoryview(b"xbx")[1:2]])) == xxh3_of([b"a", b"b"])
 
 
-def test_decoded_columns_hash_as_their_values() -> None:
+def test_decoded_columns_hash_like_their_values() -> None:
     batch = batch_of([(key, b"value", []) for key in ROWS], 0)
 
     columns = decode_columns(batch)
@@ -159,7 +159,7 @@ def test_numpy_arrays_are_spans_too() -> None:
         (xxh3_64_column(ROWS), np.uint64),
     ],
 )
-def test_numpy_reads_a_column_where_it_lies(column: Column, dtype: type) -> None:
+def test_numpy_reads_a_column_without_a_copy(column: Column, dtype: type) -> None:
     first, second = np.asarray(column), np.asarray(column)
 
     assert first.dtype == dtype
@@ -188,7 +188,7 @@ def test_a_partition_is_the_murmur2_modulo_the_partitions(
 
 
 @pytest.mark.parametrize("partitions", [0, -1, 2**31])
-def test_there_are_partitions_to_choose_from(partitions: int) -> None:
+def test_the_number_of_partitions_must_be_positive(partitions: int) -> None:
     with pytest.raises(ValueError, match=f"{partitions} partitions, expected 1 to 2147483647"):
         partition_column([b"a"], partitions)
     with pytest.raises(ValueError, match=f"{partitions} partitions, expected 1 to 2147483647"):
@@ -209,7 +209,7 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize(("start", "length"), OUTSIDE)
-def test_a_span_outside_of_its_data_is_refused(start: int, length: int) -> None:
+def test_a_span_outside_its_data_is_refused(start: int, length: int) -> None:
     spans = Spans(b"sixsix", array("i", [0, start]), array("i", [6, length]))
 
     with pytest.raises(ValueError, match="row 1 is not within the 6 bytes of its column's data"):
@@ -248,7 +248,7 @@ def hostile_array(kind: Any, ends: Sequence[int], data: bytes) -> Any:
 
 @pytest.mark.parametrize("kind", ARROW_TYPES, ids=str)
 @pytest.mark.parametrize("ends", [[0, 7], [-1, 3], [3, 2], [7, 7], [0, -1], [2**31 - 1, -(2**31)]])
-def test_arrow_offsets_outside_of_their_data_are_refused(kind: Any, ends: Sequence[int]) -> None:
+def test_arrow_offsets_outside_their_data_are_refused(kind: Any, ends: Sequence[int]) -> None:
     with pytest.raises(ValueError, match=r"row [01] is not within the 6 bytes"):
         xxh3_64_column(hostile_array(kind, [0, *ends], b"sixsix"))
 
@@ -306,7 +306,7 @@ def test_an_arrow_array_longer_than_its_memory_is_refused(
         xxh3_64_column(unvalidated)
 
 
-def test_the_row_that_is_refused_is_counted_from_the_first_chunk() -> None:
+def test_the_refused_row_is_counted_from_the_first_chunk() -> None:
     ends = array("i", [0, 3])
     chunk = pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(ends), pa.py_buffer(b"six")])
     chunks = pa.chunked_array([pa.array([b"a", b"b"], pa.binary()), chunk])
@@ -353,12 +353,12 @@ def test_spans_are_two_whole_arrays_of_one_length(wrong: Spans) -> None:
     ],
     ids=lambda wrong: type(wrong).__name__,
 )
-def test_what_is_no_column_of_bytes_is_refused(wrong: Any) -> None:
+def test_an_object_that_is_not_a_column_of_bytes_is_refused(wrong: Any) -> None:
     with pytest.raises(TypeError):
         murmur2_column(wrong)
 
 
-def test_the_object_that_is_refused_is_named() -> None:
+def test_the_refused_object_is_named() -> None:
     with pytest.raises(TypeError, match="row 1: expected bytes or None, got str"):
         partition_column([b"abc", "def"], PARTITIONS)  # type: ignore[list-item]
 
@@ -375,7 +375,7 @@ def test_a_single_key_is_bytes(wrong: Any) -> None:
 
 
 @pytest.mark.parametrize("name", hashes.__all__)
-def test_the_examples_of_a_docstring_run(name: str) -> None:
+def test_the_docstring_examples_run(name: str) -> None:
     public = getattr(hashes, name)
     examples = doctest.DocTestParser().get_doctest(
         public.__doc__, {each: getattr(hashes, each) for each in hashes.__all__}, name, None, None
@@ -385,7 +385,7 @@ def test_the_examples_of_a_docstring_run(name: str) -> None:
     assert doctest.DocTestRunner().run(examples).failed == 0
 
 
-def test_its_import_needs_no_optional_package() -> None:
+def test_importing_the_module_needs_no_optional_package() -> None:
     program = "import sys, broker.codec.hashes\nprint(*sys.modules)"
     ended = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True

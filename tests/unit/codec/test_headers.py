@@ -84,7 +84,7 @@ def test_a_row_has_the_fields_of_the_header(batches: list[tuple[Header, bytes]])
         position += len(data)
 
 
-def test_a_message_is_told_as_a_batch_of_one() -> None:
+def test_a_message_is_reported_as_a_batch_of_one() -> None:
     data = Message(5, b"key", None, timestamp=9, attributes=LOG_APPEND_TIME, crc=77).encode()
 
     assert list(scan_headers(data)) == [
@@ -98,13 +98,13 @@ def test_a_message_of_magic_0_has_no_timestamp() -> None:
     assert (row.base_timestamp, row.max_timestamp, row.magic) == (-1, -1, 0)
 
 
-def test_nobody_knows_how_many_messages_a_compressed_one_holds() -> None:
+def test_the_number_of_messages_in_a_wrapper_is_unknown() -> None:
     (row,) = scan_headers(wrapper([Message(), Message(1)]))
 
     assert (row.record_count, row.base_offset, row.last_offset) == (-1, 1, 1)
 
 
-def test_numpy_has_the_same_rows() -> None:
+def test_numpy_returns_the_same_rows() -> None:
     found = scan_headers(DATA)
 
     array = found.to_numpy()
@@ -147,7 +147,7 @@ def test_no_bytes_have_no_headers(data: Any) -> None:
     assert found.to_numpy().shape == (0,)
 
 
-def test_a_header_is_found_by_its_index() -> None:
+def test_a_header_is_accessible_by_its_index() -> None:
     found = scan_headers(DATA)
 
     assert [found[i] for i in range(len(found))] == list(found)
@@ -157,7 +157,7 @@ def test_a_header_is_found_by_its_index() -> None:
             found[index]
 
 
-def test_what_is_cut_short_has_no_row() -> None:
+def test_an_incomplete_batch_has_no_row() -> None:
     last = some(2, 8)
 
     for size in range(len(last)):
@@ -170,20 +170,22 @@ def test_what_is_cut_short_has_no_row() -> None:
     [some(1, magic=3), some(1, length=48), Message(size=13).encode(), bytes(61), b"\xff" * 61],
     ids=["magic", "length", "message", "zeros", "ones"],
 )
-def test_bytes_that_begin_neither_are_refused_with_their_position(fault: bytes) -> None:
+def test_bytes_that_begin_neither_a_batch_nor_a_message_are_refused_with_their_position(
+    fault: bytes,
+) -> None:
     with pytest.raises(Corrupt) as caught:
         scan_headers(DATA + fault)
 
     assert caught.value.position == len(DATA)
 
 
-def test_records_stay_unread() -> None:
+def test_records_are_not_read() -> None:
     data = of_two(b"\xff" * 10, crc=5) + Message(key=b"key", crc=5).encode()[:-5] + b"\xff" * 5
 
     assert len(scan_headers(data)) == 2
 
 
-def test_bytes_with_gaps_between_them_are_refused() -> None:
+def test_a_non_contiguous_buffer_is_refused() -> None:
     for read in (scan_headers, audit):
         with pytest.raises(BufferError, match="contiguous"):
             read(memoryview(DATA * 2)[::2])
@@ -227,7 +229,7 @@ def of_batches(*parts: bytes) -> dict[str, int]:
     }
 
 
-def test_nothing_has_no_offsets_and_no_timestamps() -> None:
+def test_an_empty_input_has_no_offsets_and_no_timestamps() -> None:
     assert {name: value for name, value in counts(audit(b"")).items() if value != 0} == {
         "max_timestamp": -1,
         "min_timestamp": -1,
@@ -266,7 +268,7 @@ def test_compressed_batches_are_counted_with_their_bytes(codec: int) -> None:
     assert found["records"] == 23
 
 
-def test_what_is_in_a_wrapper_is_not_counted() -> None:
+def test_messages_within_a_wrapper_are_not_counted() -> None:
     found = of_batches(wrapper([Message(), Message(1)]))
 
     assert (found["batches"], found["compressed_batches"]) == (1, 1)
@@ -279,7 +281,7 @@ def test_control_and_transactional_batches_are_counted() -> None:
     assert (found["control_batches"], found["transactional_batches"]) == (1, 2)
 
 
-def test_the_bits_of_a_message_are_no_transaction() -> None:
+def test_the_attributes_of_a_message_are_not_transactional() -> None:
     assert of_batches(Message(attributes=0x30).encode()).keys() == {
         "batches",
         "records",
@@ -293,7 +295,7 @@ def test_the_bits_of_a_message_are_no_transaction() -> None:
     "damaged",
     [some(2, 3, crc=7), some(2, 3, codec=GZIP, crc=7), Message(3, b"k", b"v", crc=7).encode()],
 )
-def test_a_wrong_crc_is_counted_and_its_header_not_believed(damaged: bytes) -> None:
+def test_a_wrong_crc_is_counted_and_its_header_ignored(damaged: bytes) -> None:
     assert of_batches(some(3), damaged, some(2, 3)) == of_batches(some(3), some(2, 3)) | {
         "batches": 3,
         "size": len(some(3) + damaged + some(2, 3)),
@@ -315,7 +317,7 @@ def test_a_wrong_crc_is_counted_and_its_header_not_believed(damaged: bytes) -> N
         unfit_message(3),
     ],
 )
-def test_records_that_do_not_fit_are_counted_and_their_header_not_believed(damaged: bytes) -> None:
+def test_records_that_do_not_fit_are_counted_and_their_header_ignored(damaged: bytes) -> None:
     assert of_batches(some(3), damaged, some(2, 3)) == of_batches(some(3), some(2, 3)) | {
         "batches": 3,
         "size": len(some(3) + damaged + some(2, 3)),
@@ -324,21 +326,21 @@ def test_records_that_do_not_fit_are_counted_and_their_header_not_believed(damag
     }
 
 
-def test_gaps_and_what_is_missing_in_them_are_counted() -> None:
+def test_gaps_and_their_missing_offsets_are_counted() -> None:
     found = of_batches(some(2), some(2, 5), some(2, 7), Message(19).encode())
 
     assert (found["gaps"], found["missing_offsets"]) == (2, 3 + 10)
     assert "is_valid" not in found
 
 
-def test_before_a_wrapper_nobody_knows_of_a_gap() -> None:
+def test_before_a_wrapper_no_gap_can_be_counted() -> None:
     found = of_batches(some(2), wrapper([Message(), Message(1)], offset=3), some(1, 4))
 
     assert "gaps" not in found
     assert found["next_offset"] == 5
 
 
-def test_batches_that_begin_before_the_end_of_the_last_are_counted() -> None:
+def test_batches_that_begin_before_the_end_of_the_previous_are_counted() -> None:
     found = of_batches(some(3), some(3, 2), some(1, 5))
 
     assert found["disorders"] == 1
@@ -371,7 +373,7 @@ def test_no_header_makes_a_counter_overflow(
         assert found.first_offset == headers[0][0]
 
 
-def test_missing_offsets_stop_at_the_greatest_number() -> None:
+def test_the_count_of_missing_offsets_saturates() -> None:
     far = some(1, 2**63 - 10)
 
     found = audit((some(1) + far) * 3)
@@ -381,7 +383,7 @@ def test_missing_offsets_stop_at_the_greatest_number() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 60, 100, 1000])
-def test_counting_goes_on_over_the_next_bytes(size: int) -> None:
+def test_counting_continues_over_later_bytes(size: int) -> None:
     whole = DATA + some(3, 20, crc=7) + some(2, 30) + DATA
     state = None
     given = b""
@@ -394,19 +396,19 @@ def test_counting_goes_on_over_the_next_bytes(size: int) -> None:
     assert counts(state) == counts(audit(whole))
 
 
-def test_the_state_is_counted_on_and_returned() -> None:
+def test_the_state_is_updated_and_returned() -> None:
     state = audit(some(3))
 
     assert audit(some(2, 3), state) is state
     assert state.records == 5
 
 
-def test_what_is_cut_short_is_not_counted() -> None:
+def test_an_incomplete_batch_is_not_counted() -> None:
     for size in range(len(some(2, 3))):
         assert counts(audit(some(3) + some(2, 3)[:size])) == counts(audit(some(3)))
 
 
-def test_bytes_that_begin_neither_end_the_count_but_keep_it() -> None:
+def test_bytes_that_begin_neither_a_batch_nor_a_message_end_the_count_but_keep_it() -> None:
     state = Audit()
 
     with pytest.raises(Corrupt) as caught:
@@ -416,7 +418,7 @@ def test_bytes_that_begin_neither_end_the_count_but_keep_it() -> None:
     assert state.records == 3
 
 
-def test_the_representation_says_what_matters() -> None:
+def test_the_representation_shows_the_important_counts() -> None:
     assert repr(audit(some(3))) == (
         f"<Audit 3 records in 1 batches, {len(some(3))} bytes, offsets 0 to 3, "
         "0 CRC errors, 0 damaged, 0 gaps, 0 disorders>"

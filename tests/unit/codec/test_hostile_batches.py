@@ -105,7 +105,7 @@ def position(fault: CodecError) -> int | None:
 
 
 @pytest.mark.parametrize("name", [*PLAIN, *COMPRESSED])
-def test_bytes_cut_anywhere_are_what_is_whole_of_them(name: str) -> None:
+def test_truncated_bytes_give_the_complete_batches(name: str) -> None:
     data = (PLAIN | COMPRESSED)[name] * 2
     whole = read(data)
     assert whole is not None
@@ -118,7 +118,7 @@ def test_bytes_cut_anywhere_are_what_is_whole_of_them(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_with_any_byte_changed_the_rows_are_those_that_the_oracle_reads(name: str) -> None:
+def test_with_any_byte_changed_the_rows_equal_the_oracles(name: str) -> None:
     data = PLAIN[name]
 
     for place in range(len(data)):
@@ -129,7 +129,7 @@ def test_with_any_byte_changed_the_rows_are_those_that_the_oracle_reads(name: st
             assert found == read_plainly(bytes(changed)) or has_codec(changed)
 
 
-def test_headers_that_nobody_asks_for_are_stepped_over() -> None:
+def test_headers_that_are_not_requested_are_skipped() -> None:
     data = PLAIN["batch"]
 
     for place in range(61, len(data)):
@@ -188,7 +188,7 @@ def has_codec(data: bytearray) -> bool:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_random_records_in_a_sound_batch_are_rows_or_an_error(codec: int) -> None:
+def test_random_records_in_a_valid_batch_are_rows_or_an_error(codec: int) -> None:
     noise = random.Random(codec)
 
     for size in range(300):
@@ -249,7 +249,7 @@ MANY = {
 
 
 @pytest.mark.parametrize("name", MANY)
-def test_time_grows_with_the_bytes_and_no_faster(name: str) -> None:
+def test_time_grows_at_most_linearly_with_the_bytes(name: str) -> None:
     data = MANY[name]
 
     # A megabyte of the smallest things takes a second at most, twenty times less as a rule.
@@ -331,13 +331,15 @@ LIES = {
 
 @pytest.mark.parametrize("name", LIES)
 @pytest.mark.parametrize("call", CALLS)
-def test_a_count_or_length_that_lies_takes_no_memory(name: str, call: str) -> None:
+def test_a_false_count_or_length_allocates_no_memory(name: str, call: str) -> None:
     assert within(16 * MIB, LIES[name], call) in {"Corrupt", "Truncated", "read"}
 
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("call", [COLUMNS_CALL, RECORDS_CALL])
-def test_a_batch_that_unfolds_beyond_the_limit_takes_no_more_memory(codec: int, call: str) -> None:
+def test_a_batch_that_decompresses_above_the_limit_takes_no_more_memory(
+    codec: int, call: str
+) -> None:
     content = record(0, None, bytes(64 * MIB)).encode()
     data = Header(attributes=codec).encode(compression.compress(codec, content))
 
@@ -346,7 +348,7 @@ def test_a_batch_that_unfolds_beyond_the_limit_takes_no_more_memory(codec: int, 
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4])
-def test_a_message_that_unfolds_beyond_the_limit_takes_no_more_memory(codec: int) -> None:
+def test_a_message_that_decompresses_above_the_limit_takes_no_more_memory(codec: int) -> None:
     data = wrapper([Message(0, None, bytes(64 * MIB))], codec)
 
     assert within(32 * MIB, data, COLUMNS_CALL) == "LimitExceeded"
@@ -372,7 +374,7 @@ def test_the_smallest_records_take_a_known_number_of_bytes() -> None:
     assert within(53 * count + 4 * MIB, data, COLUMNS_CALL) == "read"
 
 
-def test_headers_of_nothing_take_a_known_number_of_bytes() -> None:
+def test_empty_headers_take_a_known_number_of_bytes() -> None:
     count = 500_000
     data = of_headers(count)
 
@@ -396,7 +398,7 @@ def test_the_limit_is_exact(codec: int, count: int) -> None:
             decode_columns(data, bytes_max=limit)
 
 
-def test_batches_that_are_not_compressed_are_not_limited() -> None:
+def test_uncompressed_batches_are_not_limited() -> None:
     small = batch([record(0, None, b"v")], codec=GZIP)
 
     data = some(500) + small + some(500)
@@ -407,7 +409,9 @@ def test_batches_that_are_not_compressed_are_not_limited() -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("ratio", [10, 17, 1000])
-def test_what_unfolds_far_is_unfolded_all_the_same(codec: int, ratio: int) -> None:
+def test_highly_compressed_batches_within_the_limit_are_decompressed(
+    codec: int, ratio: int
+) -> None:
     value = random.Random(1).randbytes(100) * ratio
     data = some(3) + batch([record(0, None, value)] * 3, 3, codec=codec) + some(3, 6)
 
@@ -417,7 +421,7 @@ def test_what_unfolds_far_is_unfolded_all_the_same(codec: int, ratio: int) -> No
     assert len(found) == 27
 
 
-def test_rows_beyond_the_first_guess_are_kept() -> None:
+def test_rows_beyond_the_first_estimate_are_kept() -> None:
     parts = [Record(0, i, None, None, []) for i in range(50_000)]
 
     for codec in CODECS:
@@ -428,7 +432,7 @@ def test_rows_beyond_the_first_guess_are_kept() -> None:
         ]
 
 
-def test_a_wrapper_of_wrappers_is_refused_at_once() -> None:
+def test_nested_wrappers_are_refused_at_once() -> None:
     data = wrapper([Message(0, None, bytes(1 << 20))])
     for _ in range(20):
         value = compression.compress(GZIP, data)
@@ -438,7 +442,7 @@ def test_a_wrapper_of_wrappers_is_refused_at_once() -> None:
         decode_columns(data)
 
 
-def test_more_than_2_gib_at_once_is_a_limit() -> None:
+def test_more_than_2_gib_at_once_is_a_limit_error() -> None:
     for call in (decode_columns, validate):
         with pytest.raises(LimitExceeded, match="below 2 GiB"):
             call(bytes(2**31))

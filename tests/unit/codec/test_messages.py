@@ -50,14 +50,14 @@ def message_of(name: str, *, is_request: bool) -> Message:
 
 
 @pytest.mark.parametrize("api", [12, "Heartbeat"])
-def test_an_api_is_its_key_or_its_name(api: int | str) -> None:
+def test_an_api_is_given_by_its_key_or_its_name(api: int | str) -> None:
     assert encode_request(api, 0, HEARTBEAT) == HEARTBEAT_BYTES
     assert decode_request(api, 0, HEARTBEAT_BYTES).body == {**HEARTBEAT, "group_instance_id": None}
     assert encode_response(api, 0, {"error_code": 27}) == b"\0\x1b"
     assert decode_response(api, 0, b"\0\x1b").body == {"throttle_time_ms": 0, "error_code": 27}
 
 
-def test_a_body_may_stand_between_other_bytes() -> None:
+def test_a_body_may_be_within_other_bytes() -> None:
     body, end = decode_request("Heartbeat", 0, b"..." + HEARTBEAT_BYTES + b"..", 3)
 
     assert body["member_id"] == "m"
@@ -151,7 +151,7 @@ def test_a_response_is_read_as_it_was_written(name: str) -> None:
 
 
 @pytest.mark.parametrize("code", ["b", "h"])
-def test_bytes_of_a_response_are_views_of_the_frame_where_that_is_asked_for(code: str) -> None:
+def test_bytes_of_a_response_are_views_of_the_frame_on_request(code: str) -> None:
     body = {"responses": [{"topic": "one", "partitions": [{"records": b"batches"}]}]}
     frame = array(code, response_frame("Fetch", 4, body, correlation_id=9)[4:])
 
@@ -170,7 +170,7 @@ def test_unknown_tagged_fields_of_a_header_are_skipped() -> None:
     assert read_response(12, 4, response).body["error_code"] == 0
 
 
-def test_the_header_of_a_version_to_come_can_be_read() -> None:
+def test_the_header_of_a_future_version_can_be_read() -> None:
     """A broker must be able to answer an ApiVersions request that it cannot read (KIP-511)."""
     frame = pack(">hhi", 18, 99, 3) + b"\0\2me\0" + b"what is not known yet"
 
@@ -187,7 +187,7 @@ def test_the_header_of_an_unknown_api_is_unsupported() -> None:
         read_request_header(pack(">hhi", 500, 0, 3) + b"\0\2me")
 
 
-def test_bytes_left_over_are_corrupt() -> None:
+def test_trailing_bytes_are_corrupt() -> None:
     request = request_frame(12, 0, HEARTBEAT)[4:]
     response = response_frame(12, 0, {})[4:]
 
@@ -199,7 +199,7 @@ def test_bytes_left_over_are_corrupt() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 4])
-def test_a_message_cut_short_anywhere_is_truncated(version: int) -> None:
+def test_a_message_truncated_anywhere_is_a_truncated_error(version: int) -> None:
     request = request_frame(12, version, HEARTBEAT, client_id="me")[4:]
     response = response_frame(12, version, {})[4:]
 
@@ -226,7 +226,7 @@ CONTENTS = [b"first", b"", b"x" * 300, b"last"]
 STREAM = b"".join(pack(">i", len(content)) + content for content in CONTENTS)
 
 
-def test_a_buffer_is_cut_into_frames_that_are_views_of_it() -> None:
+def test_a_buffer_is_split_into_frames_that_are_views_of_it() -> None:
     data = bytearray(STREAM)
 
     whole, end = frames(data)
@@ -236,7 +236,7 @@ def test_a_buffer_is_cut_into_frames_that_are_views_of_it() -> None:
     assert end == len(STREAM)
 
 
-def test_a_stream_cut_in_two_anywhere_has_the_same_frames() -> None:
+def test_a_stream_split_anywhere_has_the_same_frames() -> None:
     for cut in range(len(STREAM) + 1):
         first, end = frames(STREAM[:cut])
         rest, last_end = frames(STREAM[end:])
@@ -256,14 +256,14 @@ def test_a_stream_byte_by_byte_has_the_same_frames() -> None:
     assert kept == b""
 
 
-def test_what_is_incomplete_begins_at_the_end() -> None:
+def test_an_incomplete_frame_begins_at_the_returned_end() -> None:
     assert frames(b"") == Frames([], 0)
     assert frames(b"\0\0\0") == Frames([], 0)
     assert frames(b"\0\0\0\2a") == Frames([], 0)
     assert frames(b"\0\0\0\2ab\0\0") == Frames([memoryview(b"ab")], 6)
 
 
-def test_a_negative_size_is_corrupt_where_it_stands() -> None:
+def test_a_negative_size_is_corrupt_at_its_position() -> None:
     with pytest.raises(Corrupt, match="size of a frame, found -2") as error:
         frames(b"\0\0\0\1a\xff\xff\xff\xfe")
 
@@ -271,7 +271,7 @@ def test_a_negative_size_is_corrupt_where_it_stands() -> None:
 
 
 @pytest.mark.parametrize("tail", [b"", b"abcd"])
-def test_a_frame_beyond_the_limit_is_refused_before_it_is_there(tail: bytes) -> None:
+def test_a_frame_above_the_limit_is_refused_before_it_is_complete(tail: bytes) -> None:
     data = b"\0\0\0\3abc\0\0\0\4" + tail
 
     with pytest.raises(LimitExceeded, match="4 bytes, allowed are 3") as error:
@@ -280,13 +280,13 @@ def test_a_frame_beyond_the_limit_is_refused_before_it_is_there(tail: bytes) -> 
     assert frames(data[:7], frame_bytes_max=3).end == 7
 
 
-def test_no_frame_is_larger_than_a_hundred_mebibytes_if_nothing_else_is_said() -> None:
+def test_by_default_no_frame_is_larger_than_a_hundred_mebibytes() -> None:
     assert frames(pack(">i", 100 * 2**20)) == Frames([], 0)
     with pytest.raises(LimitExceeded):
         frames(pack(">i", 100 * 2**20 + 1))
 
 
-def test_frames_of_a_connection_are_its_requests() -> None:
+def test_the_frames_of_a_connection_are_its_requests() -> None:
     data = request_frame(3, 12, {"topics": None}, correlation_id=1) + request_frame(
         "ApiVersions", 3, {"client_software_name": "me"}, correlation_id=2, client_id="me"
     )
@@ -300,7 +300,7 @@ def test_frames_of_a_connection_are_its_requests() -> None:
     assert requests[0].body["topics"] is None
 
 
-def test_any_short_frame_is_a_request_or_the_peers_error() -> None:
+def test_any_short_frame_is_a_request_or_a_codec_error() -> None:
     for key, version, rest in itertools.product(range(-1, 96), (-1, 0, 4), (b"", bytes(9))):
         try:
             read_request(pack(">hh", key, version) + rest)

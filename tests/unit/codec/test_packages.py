@@ -22,7 +22,7 @@ def test_a_package_is_imported() -> None:
     assert import_optional("struct", "numbers").calcsize("q") == 8
 
 
-def test_a_package_that_is_not_installed_is_named_with_what_wants_it() -> None:
+def test_a_missing_package_is_named_with_what_needs_it() -> None:
     with pytest.raises(Unsupported) as caught:
         import_optional("no_such_package", "a thing")
 
@@ -31,7 +31,7 @@ def test_a_package_that_is_not_installed_is_named_with_what_wants_it() -> None:
 
 
 @pytest.mark.parametrize(("package", "extra"), EXTRAS.items())
-def test_a_package_of_an_extra_is_missed_with_the_extra(
+def test_a_missing_package_of_an_extra_is_named_with_the_extra(
     package: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = f"{package}.of_it"
@@ -47,7 +47,9 @@ def test_a_package_of_an_extra_is_missed_with_the_extra(
 
 
 @pytest.mark.parametrize("module", ["numpy", "pyarrow"])
-def test_what_needs_a_missing_package_says_so(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_states_what_needs_the_missing_package(
+    module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, module, None)  # as if it could not be imported
     columns, headers = decode_columns(some(1)), scan_headers(some(1))
     calls: dict[str, list[Callable[[], object]]] = {

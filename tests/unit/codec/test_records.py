@@ -44,7 +44,7 @@ DATA = (
 # ---- objects -------------------------------------------------------------------------------------
 
 
-def test_a_record_has_the_fields_that_were_written() -> None:
+def test_a_record_has_the_written_fields() -> None:
     first, *_, last = records(DATA)
 
     assert (first.offset, first.timestamp, first.timestamp_type) == (10, TIMESTAMP + 5, 0)
@@ -65,7 +65,7 @@ parts = st.lists(
 
 @given(parts, st.integers(0, 4))
 @settings(max_examples=100, deadline=None)
-def test_the_objects_are_the_rows_of_the_columns(
+def test_the_objects_equal_the_rows_of_the_columns(
     batches: list[list[WireRecord]], codec: int
 ) -> None:
     data = b"".join(batch(part, 10 * i, codec=codec) for i, part in enumerate(batches) if part)
@@ -81,7 +81,7 @@ def test_the_representation_names_offset_timestamp_key_and_value() -> None:
     )
 
 
-def test_control_batches_are_left_out() -> None:
+def test_control_batches_are_omitted() -> None:
     data = marker(1, 0, is_commit=True) + some(2, 1) + marker(1, 3, is_commit=False)
 
     assert [each.offset for each in records(data)] == [1, 2]
@@ -126,7 +126,7 @@ def test_records_outlive_the_iterator_and_the_input(codec: int) -> None:
     assert len(junk) == 50
 
 
-def test_a_bytearray_cannot_be_resized_while_a_record_of_it_lives() -> None:
+def test_a_bytearray_cannot_be_resized_while_a_record_references_it() -> None:
     data = bytearray(DATA)
     (first, *_) = records(data)
 
@@ -136,7 +136,7 @@ def test_a_bytearray_cannot_be_resized_while_a_record_of_it_lives() -> None:
     data.clear()
 
 
-def test_a_record_that_goes_lets_its_bytes_go() -> None:
+def test_a_freed_record_releases_its_bytes() -> None:
     data = bytearray(DATA)
     for each in records(data):
         assert each.offset >= 10
@@ -166,13 +166,13 @@ def test_a_batch_may_be_larger_than_a_chunk(size: int, more: int) -> None:
     assert len(found[2].value or b"") == size + more
 
 
-def test_batches_without_records_are_stepped_over() -> None:
+def test_batches_without_records_are_skipped() -> None:
     empty = batch([])
 
     assert [each.offset for each in records(empty * 20_000 + some(1, 7) + empty * 20_000)] == [7]
 
 
-def test_a_last_batch_that_is_cut_short_is_left_out() -> None:
+def test_an_incomplete_last_batch_is_omitted() -> None:
     for size in range(len(some(3))):
         assert [each.offset for each in records(some(2) + some(3, 2)[:size])] == [0, 1]
 
@@ -192,7 +192,7 @@ def test_a_last_batch_that_is_cut_short_is_left_out() -> None:
     ],
     ids=["crc", "count", "magic", "length", "codec", "compressed", "message", "wrapper"],
 )
-def test_a_fault_is_told_with_its_position_in_all_of_the_input(before: int, fault: bytes) -> None:
+def test_an_error_has_its_position_in_the_whole_input(before: int, fault: bytes) -> None:
     data = some(2) * before + fault
 
     with pytest.raises(CodecError) as caught:
@@ -202,7 +202,7 @@ def test_a_fault_is_told_with_its_position_in_all_of_the_input(before: int, faul
     assert str(caught.value).endswith(f"at byte {caught.value.position}")
 
 
-def test_the_chunks_before_a_fault_are_read() -> None:
+def test_the_chunks_before_an_error_are_returned() -> None:
     data = b"".join(batch(LARGE, 100 * i) for i in range(100)) + some(1, crc=7)
     found: list[int] = []
 
@@ -213,7 +213,7 @@ def test_the_chunks_before_a_fault_are_read() -> None:
     assert len(found) > 5000
 
 
-def test_a_fault_is_raised_again_when_the_iteration_goes_on() -> None:
+def test_an_error_is_raised_again_when_the_iteration_continues() -> None:
     found = records(some(1, crc=7))
 
     for _ in range(2):
@@ -221,7 +221,7 @@ def test_a_fault_is_raised_again_when_the_iteration_goes_on() -> None:
             next(found)
 
 
-def test_an_iterator_that_has_ended_stays_so() -> None:
+def test_an_exhausted_iterator_stays_exhausted() -> None:
     found = records(some(1))
 
     assert len(list(found)) == 1
@@ -229,12 +229,12 @@ def test_an_iterator_that_has_ended_stays_so() -> None:
     assert iter(found) is found
 
 
-def test_without_the_check_a_wrong_crc_is_no_fault() -> None:
+def test_without_the_crc_check_a_wrong_crc_is_no_error() -> None:
     assert len(list(records(some(2, crc=7), check_crc=False))) == 2
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_chunk_may_unfold_so_far_and_no_further(codec: int) -> None:
+def test_the_decompressed_size_of_a_chunk_is_limited(codec: int) -> None:
     data = batch(LARGE, codec=codec)
     size = len(batch(LARGE)) - 61
 
@@ -246,7 +246,7 @@ def test_a_chunk_may_unfold_so_far_and_no_further(codec: int) -> None:
 # ---- input ---------------------------------------------------------------------------------------
 
 
-def test_any_buffer_of_bytes_is_taken(tmp_path: Path) -> None:
+def test_any_buffer_of_bytes_is_accepted(tmp_path: Path) -> None:
     expected = objects(DATA)
     (tmp_path / "data").write_bytes(DATA)
     with (tmp_path / "data").open("rb") as file:
@@ -263,25 +263,25 @@ def test_any_buffer_of_bytes_is_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", bytearray(), memoryview(b""), np.zeros(0, np.uint8)])
-def test_no_bytes_are_no_records(data: Any) -> None:
+def test_no_bytes_give_no_records(data: Any) -> None:
     assert list(records(data)) == []
 
 
 @pytest.mark.parametrize(
     "buffer", [memoryview(DATA * 2)[::2], np.frombuffer(DATA * 2, np.uint8)[::2]]
 )
-def test_bytes_with_gaps_between_them_are_refused(buffer: Any) -> None:
+def test_a_non_contiguous_buffer_is_refused(buffer: Any) -> None:
     with pytest.raises((BufferError, ValueError, TypeError), match="contiguous"):
         list(records(buffer))
 
 
 @pytest.mark.parametrize("data", ["text", None, 5])
-def test_what_is_no_buffer_is_a_type_error(data: Any) -> None:
+def test_an_object_without_a_buffer_is_a_type_error(data: Any) -> None:
     with pytest.raises(TypeError):
         list(records(data))
 
 
-def test_two_iterators_over_the_same_bytes_do_not_meet() -> None:
+def test_two_iterators_over_the_same_bytes_are_independent() -> None:
     data = some(5)
 
     pairs = list(itertools.product(records(data), records(data)))
@@ -291,5 +291,5 @@ def test_two_iterators_over_the_same_bytes_do_not_meet() -> None:
     ]
 
 
-def test_records_are_rows_for_whoever_compares_them() -> None:
+def test_records_compare_by_their_fields() -> None:
     assert objects(some(1, 3)) == [Row(3, TIMESTAMP, 0, b"k3", b"v0", [])]

@@ -40,7 +40,7 @@ steps = st.tuples(
 
 @given(st.lists(steps, max_size=6))
 @settings(max_examples=300, deadline=None)
-def test_a_result_is_that_of_a_fresh_call_and_what_is_held_never_changes(
+def test_a_reusing_call_returns_the_same_and_held_results_never_change(
     steps: list[tuple[bytes, set[str], set[int]]],
 ) -> None:
     held: list[tuple[Any, bytes]] = []
@@ -64,7 +64,7 @@ def test_a_result_is_that_of_a_fresh_call_and_what_is_held_never_changes(
 
 
 @pytest.mark.parametrize("names", [COLUMNS, ["offset"]])
-def test_memory_that_nobody_looks_at_is_taken_over(names: list[str]) -> None:
+def test_unreferenced_memory_is_reused(names: list[str]) -> None:
     before = decode_columns(LARGE, columns=names)
     places = [address(before, name) for name in before.names]
 
@@ -73,7 +73,7 @@ def test_memory_that_nobody_looks_at_is_taken_over(names: list[str]) -> None:
     assert [address(columns, name) for name in columns.names] == places
 
 
-def test_memory_that_compressed_batches_were_unfolded_to_is_taken_over() -> None:
+def test_memory_of_decompressed_batches_is_reused() -> None:
     data = some(500, codec=GZIP)
     before = decode_columns(data)
     place = np.asarray(before.data).__array_interface__["data"][0]
@@ -83,7 +83,7 @@ def test_memory_that_compressed_batches_were_unfolded_to_is_taken_over() -> None
     assert np.asarray(columns.data).__array_interface__["data"][0] == place
 
 
-def test_memory_that_is_too_small_is_not_taken_over() -> None:
+def test_memory_that_is_too_small_is_not_reused() -> None:
     before = decode_columns(SMALL)
 
     columns = decode_columns(LARGE, reuse=before)
@@ -92,7 +92,7 @@ def test_memory_that_is_too_small_is_not_taken_over() -> None:
 
 
 @pytest.mark.parametrize("look", [memoryview, np.asarray], ids=["memoryview", "numpy"])
-def test_memory_that_is_looked_at_is_left_alone(look: Any) -> None:
+def test_referenced_memory_is_not_reused(look: Any) -> None:
     before = decode_columns(LARGE)
     view = look(before.column("offset"))
 
@@ -105,7 +105,7 @@ def test_memory_that_is_looked_at_is_left_alone(look: Any) -> None:
     )
 
 
-def test_memory_is_taken_over_once_the_last_view_is_gone() -> None:
+def test_memory_is_reused_once_the_last_view_is_gone() -> None:
     before = decode_columns(LARGE)
     view: Any = np.asarray(before.column("offset"))[5:]
     place = address(before, "offset")
@@ -117,7 +117,9 @@ def test_memory_is_taken_over_once_the_last_view_is_gone() -> None:
 
 @pytest.mark.parametrize("name", ["key_start", "key_length", "value_start", "value_length"])
 @pytest.mark.parametrize("part", [0, 1])
-def test_headers_fit_where_only_some_of_their_arrays_were_taken_over(name: str, part: int) -> None:
+def test_headers_are_complete_when_only_some_of_their_arrays_were_reused(
+    name: str, part: int
+) -> None:
     before = decode_columns(with_headers(1, 4000), columns=["headers"])
     view = np.asarray(before.column(f"header_{name}"))
     data = with_headers(2, 700 + part)
@@ -128,7 +130,7 @@ def test_headers_fit_where_only_some_of_their_arrays_were_taken_over(name: str, 
     assert len(view) == 4000
 
 
-def test_an_older_result_is_empty_when_its_memory_was_taken() -> None:
+def test_an_older_result_is_empty_once_its_memory_was_reused() -> None:
     before = decode_columns(LARGE)
 
     decode_columns(SMALL, reuse=before)
@@ -137,7 +139,7 @@ def test_an_older_result_is_empty_when_its_memory_was_taken() -> None:
     assert memoryview(before.column("offset")).tolist() == []
 
 
-def test_an_older_result_has_no_rows_as_arrow_when_its_memory_was_taken() -> None:
+def test_an_older_result_has_no_rows_as_arrow_once_its_memory_was_reused() -> None:
     old = decode_columns(LARGE, columns=COLUMNS)
 
     decode_columns(SMALL, columns=COLUMNS, reuse=old)
@@ -145,7 +147,7 @@ def test_an_older_result_has_no_rows_as_arrow_when_its_memory_was_taken() -> Non
     assert old.to_arrow().num_rows == 0
 
 
-def test_no_rows_are_arrow_after_an_error_took_the_older_memory() -> None:
+def test_after_an_error_that_reused_its_memory_an_older_result_has_no_arrow_rows() -> None:
     marker = encode_marker(Marker(7, 0, is_committed=True, coordinator_epoch=0))
     old = decode_columns(SMALL, columns=COLUMNS)
     with pytest.raises(Corrupt):
@@ -156,7 +158,7 @@ def test_no_rows_are_arrow_after_an_error_took_the_older_memory() -> None:
     assert found.to_arrow().num_rows == 0
 
 
-def test_an_older_result_may_be_given_twice() -> None:
+def test_an_older_result_may_be_passed_twice() -> None:
     before = decode_columns(LARGE)
 
     first, second = decode_columns(SMALL, reuse=before), decode_columns(LARGE, reuse=before)
@@ -165,7 +167,7 @@ def test_an_older_result_may_be_given_twice() -> None:
     assert numbers(second, "offset") == list(range(500))
 
 
-def test_an_older_result_may_be_given_after_an_error() -> None:
+def test_an_older_result_may_be_passed_after_an_error() -> None:
     before = decode_columns(LARGE)
     with pytest.raises(Corrupt):
         decode_columns(SMALL + some(1, crc=7), reuse=before)
@@ -173,7 +175,7 @@ def test_an_older_result_may_be_given_after_an_error() -> None:
     assert numbers(decode_columns(LARGE, reuse=before), "offset") == list(range(500))
 
 
-def test_a_result_with_other_columns_may_be_given() -> None:
+def test_a_result_with_other_columns_may_be_passed() -> None:
     before = decode_columns(LARGE, columns=["offset", "headers"])
 
     columns = decode_columns(SMALL, columns=["value"], reuse=before)

@@ -24,7 +24,7 @@ def only_field(text: str) -> Definition:
 # ---- the notation --------------------------------------------------------------------------------
 
 
-def test_a_field_exists_wherever_its_parent_does_if_not_told_otherwise() -> None:
+def test_a_field_exists_in_its_parents_versions_by_default() -> None:
     outer, bounded, single = message_of("a int8\nb int8 1-2\nc int8 4").fields
 
     assert outer.versions == range(6)
@@ -32,7 +32,7 @@ def test_a_field_exists_wherever_its_parent_does_if_not_told_otherwise() -> None
     assert single.versions == range(4, 5)
 
 
-def test_a_nested_field_stands_deeper_and_has_its_parents_versions() -> None:
+def test_a_nested_field_is_indented_and_has_its_parents_versions() -> None:
     outer, after = message_of("outer [] 2+\n  inner {}\n    number int8 3-4\nafter int8").fields
 
     assert [field.name for field in outer.fields] == ["inner"]
@@ -66,21 +66,23 @@ def test_a_question_mark_is_null_in_all_versions_or_in_those_after_it() -> None:
         ("a {}? =null", None),
     ],
 )
-def test_a_missing_field_has_the_default_of_its_line_or_type(text: str, default: object) -> None:
+def test_a_missing_field_has_the_default_of_its_definition_or_type(
+    text: str, default: object
+) -> None:
     field = only_field(text)
 
     assert field.default == default
     assert type(field.default) is type(default)
 
 
-def test_a_number_sign_is_a_tag_and_plain_is_not_compact() -> None:
+def test_a_number_sign_is_a_tag_and_plain_means_not_compact() -> None:
     assert only_field("a int8 3+ #7").tag == 7
     assert only_field("a int8").tag is None
     assert only_field("a string plain").is_plain
     assert not only_field("a string").is_plain
 
 
-def test_the_flexible_versions_stand_on_the_first_line() -> None:
+def test_the_flexible_versions_are_on_the_first_line() -> None:
     assert message_of("", "0-5 flex 3+").first_flexible == 3
     assert message_of("", "0-5 flex 3+").is_flexible(5)
     assert not message_of("", "0-5 flex 3+").is_flexible(2)
@@ -161,7 +163,7 @@ def test_the_client_id_is_not_compact_even_in_a_flexible_header() -> None:
 # ---- use -----------------------------------------------------------------------------------------
 
 
-def test_a_heartbeat_looks_like_the_protocol_guide_says() -> None:
+def test_a_heartbeat_equals_the_protocol_guides_bytes() -> None:
     value = {"group_id": "g", "generation_id": 5, "member_id": "m"}
 
     encoded = schema.request(12).encode(0, value)
@@ -191,7 +193,7 @@ def test_a_program_is_compiled_once() -> None:
     assert message.program(4) is message.program(4)
 
 
-def test_the_codec_needs_nothing_but_itself_to_be_imported() -> None:
+def test_the_codec_imports_nothing_else() -> None:
     code = "import sys, broker.codec.schema; print(' '.join(sys.modules))"
 
     modules = subprocess.run(

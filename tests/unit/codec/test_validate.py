@@ -85,7 +85,7 @@ FAULTS: dict[str, tuple[bytes, type[CodecError], str]] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_told_with_its_reason_and_position(name: str) -> None:
+def test_an_error_has_its_reason_and_position(name: str) -> None:
     fault, kind, reason = FAULTS[name]
 
     with pytest.raises(kind, match=reason) as caught:
@@ -109,7 +109,7 @@ def test_no_changed_byte_under_the_crc_is_valid(place: int, change: int, codec: 
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_batch_may_unfold_so_far_and_no_further(codec: int) -> None:
+def test_the_decompressed_size_of_a_batch_is_limited(codec: int) -> None:
     data = batch([record(0, None, b"v" * 10_000)], codec=codec)
 
     assert validate(data, bytes_max=10_100) == 1

@@ -29,11 +29,11 @@ def offsets(
     return [each for batch in batches for each in batch.column("offset").to_pylist()]
 
 
-def test_a_range_leaves_out_what_its_batches_hold_beyond() -> None:
+def test_records_of_a_batch_outside_the_range_are_omitted() -> None:
     assert offsets(joined([b"a"] * 9), 2, 5) == [2, 3, 4]
 
 
-def test_records_are_chosen_by_time_and_by_key() -> None:
+def test_records_are_filtered_by_time_and_by_key() -> None:
     rows: list[Any] = [(b"k%d" % (each % 2), b"v", [], each) for each in range(6)]
 
     assert offsets(joined(rows), min_timestamp=2, max_timestamp=4) == [2, 3, 4]
@@ -41,7 +41,7 @@ def test_records_are_chosen_by_time_and_by_key() -> None:
     assert offsets(joined(rows), keys=(b"k0",)) == [0, 2, 4]
 
 
-def test_the_columns_come_in_the_order_that_is_wanted() -> None:
+def test_the_columns_are_in_the_requested_order() -> None:
     data = joined([(b"k", b"v", [("h", b"1")]), (None, None)])
     wanted = ("value", "headers", "timestampType", "topic", "partition", "key", "timestamp")
     [batch] = Decoder("t", 3, Selection(wanted)).batches(data, 0, END)
@@ -57,13 +57,13 @@ def test_the_columns_come_in_the_order_that_is_wanted() -> None:
     assert {each["timestamp"].timestamp() for each in rows} == {0.007}
 
 
-def test_columns_that_no_record_has_are_as_long_as_the_records() -> None:
+def test_null_columns_are_as_long_as_the_records() -> None:
     [batch] = Decoder("t", 3, Selection(("topic",))).batches(joined([b"a"] * 4), 0, END)
 
     assert batch.to_pydict() == {"topic": ["t"] * 4}
 
 
-def test_many_rows_come_in_several_arrow_batches_of_about_the_same_size() -> None:
+def test_many_rows_are_split_into_arrow_batches_of_similar_size() -> None:
     count = 2 * PIPELINE_BATCH_ROWS + 1
     data = joined([b""] * count)
     batches = list(Decoder("t", 0, Selection(("offset", "value"))).batches(data, 0, END))
@@ -74,7 +74,7 @@ def test_many_rows_come_in_several_arrow_batches_of_about_the_same_size() -> Non
     )
 
 
-def test_a_batch_that_is_kept_is_not_written_over_by_the_next() -> None:
+def test_a_held_batch_is_not_overwritten_by_the_next() -> None:
     decoder = Decoder("t", 0, Selection(("offset", "value")))
     [kept] = decoder.batches(joined([b"first"] * 50), 0, END)
     [_] = decoder.batches(joined([b"other"] * 50, 50), 0, END)
@@ -84,7 +84,7 @@ def test_a_batch_that_is_kept_is_not_written_over_by_the_next() -> None:
 
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
-def test_compressed_batches_are_decoded_some_at_a_time(compression: str) -> None:
+def test_compressed_batches_are_decoded_a_few_at_a_time(compression: str) -> None:
     piece = joined([bytes(5000)] * 20, compression=compression, batch_bytes_max=20_000)
     count = 3 * PIPELINE_COMPRESSED_BYTES // len(piece)
     data = memoryview(
@@ -97,7 +97,7 @@ def test_compressed_batches_are_decoded_some_at_a_time(compression: str) -> None
     assert offsets(data) == list(range(20 * (count if compression in {"snappy", "lz4"} else 40)))
 
 
-def test_batches_that_unfold_to_too_much_at_once_are_decoded_one_by_one(
+def test_batches_that_decompress_to_too_much_together_are_decoded_one_by_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     decode = codec.decode_columns
@@ -114,7 +114,7 @@ def test_batches_that_unfold_to_too_much_at_once_are_decoded_one_by_one(
     assert len(calls) > 4
 
 
-def test_a_single_batch_that_unfolds_to_too_much_is_told_with_its_place(
+def test_a_single_batch_that_decompresses_above_the_limit_is_reported_with_its_position(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     decode = codec.decode_columns
@@ -127,7 +127,7 @@ def test_a_single_batch_that_unfolds_to_too_much_is_told_with_its_place(
         offsets(data)
 
 
-def test_damage_is_told_with_its_place() -> None:
+def test_damage_is_reported_with_its_position() -> None:
     data = bytearray(joined([b"a", b"b"], 40))
     data[-1] ^= 1
 
@@ -135,7 +135,7 @@ def test_damage_is_told_with_its_place() -> None:
         offsets(memoryview(data))
 
 
-def test_an_aborted_transaction_is_left_out_and_what_follows_it_is_not() -> None:
+def test_an_aborted_transaction_is_omitted_and_later_records_are_not() -> None:
     of_7 = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
     for compression in ("none", "zstd"):
         # Each of its own size of a piece, so that the list must shrink between them.
@@ -151,9 +151,9 @@ def test_an_aborted_transaction_is_left_out_and_what_follows_it_is_not() -> None
         assert offsets(data, aborted=[(7, 0)]) == list(range(11, 21))
 
 
-def test_what_is_committed_in_a_later_piece_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_committed_in_a_later_piece_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker.pipeline.decoding.PIPELINE_COMPRESSED_BYTES", 1)
-    test_an_aborted_transaction_is_left_out_and_what_follows_it_is_not()
+    test_an_aborted_transaction_is_omitted_and_later_records_are_not()
 
 
 def test_an_aborted_transaction_ends_at_its_producers_marker() -> None:
@@ -164,7 +164,7 @@ def test_an_aborted_transaction_ends_at_its_producers_marker() -> None:
     assert still_aborted(None, headers) is None
 
 
-def test_a_decoder_survives_what_it_could_not_read() -> None:
+def test_a_decoder_remains_usable_after_unreadable_bytes() -> None:
     decoder = Decoder("t", 0, Selection(("offset", "key", "value")))
     whole = joined([(b"k", b"v")] * 50)
     damaged, empty = bytearray(whole), memoryview(marker(7, 10, is_commit=False))

@@ -32,7 +32,7 @@ def packaged(folder: Path) -> Callable[[], Path]:
 
 
 @pytest.mark.parametrize(("text", "version"), [("17.0.15", 17), ("21", 21), ("25-ea", 25)])
-def test_the_java_of_java_home_is_taken_as_it_is_when_it_is_new_enough(
+def test_the_java_of_java_home_is_used_if_it_is_new_enough(
     tmp_path: Path, text: str, version: int
 ) -> None:
     home = java_home(tmp_path / "java", text)
@@ -42,14 +42,14 @@ def test_the_java_of_java_home_is_taken_as_it_is_when_it_is_new_enough(
     assert found == (version, None)
 
 
-def test_without_java_home_the_java_of_path_counts(tmp_path: Path) -> None:
+def test_without_java_home_the_java_on_path_is_used(tmp_path: Path) -> None:
     home = java_home(tmp_path / "java", "17.0.1")
 
     assert find_java({"PATH": str(home / "bin")}, bundled=nothing) == (17, None)
 
 
 @pytest.mark.parametrize("text", ["1.8.0_402", "11.0.22"])
-def test_an_old_java_gives_way_to_the_packaged_one(tmp_path: Path, text: str) -> None:
+def test_instead_of_an_old_java_the_packaged_one_is_used(tmp_path: Path, text: str) -> None:
     home = java_home(tmp_path / "old", text)
 
     found = find_java({"JAVA_HOME": str(home)}, bundled=packaged(tmp_path / "packaged"))
@@ -58,7 +58,7 @@ def test_an_old_java_gives_way_to_the_packaged_one(tmp_path: Path, text: str) ->
     assert found.home is not None
 
 
-def test_the_packaged_java_is_started_without_the_module_that_it_lacks(tmp_path: Path) -> None:
+def test_the_packaged_java_is_started_without_the_module_it_lacks(tmp_path: Path) -> None:
     found = find_java({"PATH": ""}, bundled=packaged(tmp_path / "it's packaged"))
     assert found.home is not None
 
@@ -82,6 +82,6 @@ def test_an_old_java_is_named_in_the_error(tmp_path: Path) -> None:
         find_java({"JAVA_HOME": str(home)}, bundled=nothing)
 
 
-def test_a_java_that_does_not_run_is_none(tmp_path: Path) -> None:
+def test_a_java_that_does_not_run_is_ignored(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="has none"):
         find_java({"JAVA_HOME": str(tmp_path / "gone")}, bundled=nothing)

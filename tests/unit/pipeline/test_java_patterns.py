@@ -49,11 +49,11 @@ def found(pattern: str) -> list[str]:
         (r"^\w+$", ["clicks", "_x", "42"]),
     ],
 )
-def test_a_pattern_finds_what_java_finds(pattern: str, names: list[str]) -> None:
+def test_a_pattern_matches_what_java_matches(pattern: str, names: list[str]) -> None:
     assert found(pattern) == names
 
 
-def test_classes_are_of_ascii_as_java_s_are() -> None:
+def test_predefined_classes_are_ascii_as_in_java() -> None:
     assert not compile_java(r"^\w$").search("é")
     assert not compile_java(r"^\d$").search("٣")
     assert compile_java(r"^\P{Alpha}$").search("é")
@@ -73,7 +73,7 @@ def test_classes_are_of_ascii_as_java_s_are() -> None:
         ("Space", " \t\n\x0b\f\r"),
     ],
 )
-def test_a_posix_class_has_the_members_that_java_documents(name: str, members: str) -> None:
+def test_a_posix_class_has_the_members_documented_by_java(name: str, members: str) -> None:
     compiled = compile_java(rf"\p{{{name}}}")
 
     assert {each for each in map(chr, range(300)) if compiled.search(each)} == set(members)
@@ -96,6 +96,6 @@ def test_a_posix_class_has_the_members_that_java_documents(name: str, members: s
         ("(?<=a*)b", "fixed-width"),
     ],
 )
-def test_what_python_has_not_is_named(pattern: str, what: str) -> None:
+def test_syntax_that_python_lacks_is_named(pattern: str, what: str) -> None:
     with pytest.raises(ValueError, match=what):
         compile_java(pattern)

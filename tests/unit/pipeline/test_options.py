@@ -19,7 +19,7 @@ READ = Use.READ
 PAGE = Path(__file__).parents[3] / "docs/spark.md"
 
 
-def test_what_is_not_given_has_its_default() -> None:
+def test_an_option_that_is_not_given_has_its_default() -> None:
     values = parse({}, Use.STREAM)
 
     assert values["failOnDataLoss"] is True
@@ -43,7 +43,7 @@ def test_what_is_not_given_has_its_default() -> None:
         ("kafka.isolation.level", "read_committed", "read_committed"),
     ],
 )
-def test_a_value_is_read_as_sparks_source_reads_it(name: str, text: str, value: object) -> None:
+def test_a_value_is_parsed_as_sparks_source_parses_it(name: str, text: str, value: object) -> None:
     assert parse({name: text}, READ)[name] == value
 
 
@@ -54,13 +54,13 @@ def test_a_delay_has_a_unit_or_is_in_milliseconds(text: str, ms: int) -> None:
     assert parse({"maxTriggerDelay": text}, Use.STREAM)["maxTriggerDelay"] == ms
 
 
-def test_names_are_the_same_in_any_case() -> None:
+def test_option_names_are_case_insensitive() -> None:
     values = parse({"STARTINGOFFSETS": "latest", "Kafka.Client.Id": "me"}, READ)
 
     assert (values["startingOffsets"], values["kafka.client.id"]) == ("latest", "me")
 
 
-def test_a_pattern_is_one_of_java_s() -> None:
+def test_a_pattern_has_javas_syntax() -> None:
     pattern = parse({"subscribePattern": r"^\p{Alpha}$"}, READ)["subscribePattern"]
 
     assert pattern.search("a")
@@ -77,17 +77,17 @@ def test_a_pattern_is_one_of_java_s() -> None:
         ("kafka.isolationlevel", "kafka.isolation.level"),
     ],
 )
-def test_a_name_that_is_none_is_answered_with_the_nearest(name: str, nearest: str) -> None:
+def test_an_unknown_name_is_reported_with_the_nearest_one(name: str, nearest: str) -> None:
     with pytest.raises(ConfigError, match=f"no option '{name}'; did you mean {nearest}\\?"):
         parse({name: "x"}, READ)
 
 
-def test_a_name_unlike_any_is_answered_with_all() -> None:
+def test_a_name_unlike_any_is_reported_with_all_names() -> None:
     with pytest.raises(ConfigError, match=r"no option 'zzz'; there are subscribe, .*kafka\."):
         parse({"zzz": "x"}, READ)
 
 
-def test_an_option_of_another_use_is_told_where_it_belongs() -> None:
+def test_an_option_for_another_use_is_reported_with_its_use() -> None:
     with pytest.raises(ConfigError, match="option maxOffsetsPerTrigger: only for stream"):
         parse({"maxOffsetsPerTrigger": "5"}, READ)
 
@@ -113,7 +113,7 @@ def test_an_option_of_another_use_is_told_where_it_belongs() -> None:
         ("kafka.security.protocol", "SSL", "expected plaintext"),
     ],
 )
-def test_a_value_that_is_none_is_told_with_what_is_expected(
+def test_an_invalid_value_is_reported_with_the_allowed_ones(
     name: str, text: str, expected: str
 ) -> None:
     with pytest.raises(ConfigError, match=f"option {name}: ") as raised:
@@ -124,7 +124,7 @@ def test_a_value_that_is_none_is_told_with_what_is_expected(
 @pytest.mark.parametrize(
     "name", ["kafka.max.poll.records", "fetchOffset.numRetries", "kafkaConsumer.pollTimeoutMs"]
 )
-def test_what_has_no_meaning_here_is_taken_without_effect(name: str) -> None:
+def test_options_without_meaning_here_are_accepted_without_effect(name: str) -> None:
     assert parse({name: "7"}, READ) == parse({}, READ)
 
 
@@ -136,7 +136,7 @@ def test_every_option_has_a_default_that_its_parser_could_return() -> None:
 
 @pytest.mark.parametrize("name", ["provider", "owner", "path", "transient_lastDdlTime", "location"])
 @pytest.mark.parametrize("use", list(Use))
-def test_what_spark_writes_into_options_by_itself_is_passed_over(name: str, use: Use) -> None:
+def test_options_added_by_spark_itself_are_ignored(name: str, use: Use) -> None:
     assert parse({name: "x"}, use) == parse({}, use)
 
 
@@ -157,7 +157,7 @@ def test_a_query_of_the_stock_connector_keeps_its_headers_option_when_it_writes(
         assert parse({"includeHeaders": "true"}, use)["includeHeaders"] is True
 
 
-def test_every_option_that_the_page_on_spark_names_there_is() -> None:
+def test_every_option_documented_on_the_spark_page_exists() -> None:
     text = PAGE.read_text()
     section = text[text.index("## In place of `format") :].split("\n## ")[0]
     table = section[section.index("|---|") : section.index("Differences:")]

@@ -9,16 +9,16 @@ from broker import pipeline
 
 
 @pytest.mark.parametrize("name", pipeline.__all__)
-def test_every_public_name_is_there(name: str) -> None:
+def test_every_public_name_exists(name: str) -> None:
     assert callable(getattr(pipeline, name))
 
 
-def test_a_name_that_is_none_is_an_error_as_of_any_module() -> None:
+def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'archives'"):
         pipeline.archives  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_importing_it_imports_neither_pyspark_nor_pyarrow() -> None:
+def test_importing_the_package_imports_neither_pyspark_nor_pyarrow() -> None:
     program = "import broker.pipeline, sys; print(*sys.modules)"
 
     imported = subprocess.run(

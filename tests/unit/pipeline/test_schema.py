@@ -56,11 +56,11 @@ def test_a_schema_that_does_not_fit_is_refused(field: Field, expected: str) -> N
 
 
 @pytest.mark.parametrize("names", [[], ["key", "key"]])
-def test_columns_are_some_and_different(names: list[str]) -> None:
+def test_columns_must_be_distinct_and_at_least_one(names: list[str]) -> None:
     with pytest.raises(ConfigError, match="expected different columns"):
         checked_columns(names)
 
 
-def test_only_what_is_wanted_is_decoded() -> None:
+def test_only_the_requested_columns_are_decoded() -> None:
     assert decoded_columns(["timestampType", "topic", "key"]) == ("timestamp_type", "key")
     assert decoded_columns(["topic", "partition"]) == ("offset",)

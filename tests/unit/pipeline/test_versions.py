@@ -38,7 +38,7 @@ for call in (lambda: source.streamReader(schema), lambda: source.streamWriter(sc
 """
 
 
-def test_an_old_pyspark_reads_and_writes_batches_and_is_told_what_streams_need() -> None:
+def test_an_old_pyspark_reads_and_writes_batches_and_names_what_streams_need() -> None:
     found = subprocess.run(
         [sys.executable, "-c", _OLD], check=True, capture_output=True, text=True, timeout=120
     )
@@ -50,7 +50,7 @@ def test_an_old_pyspark_reads_and_writes_batches_and_is_told_what_streams_need()
 
 
 @pytest.mark.parametrize("version", ["4.2.0", "4.3.1", "5.0.0.dev1", "4.10.0"])
-def test_a_version_that_is_new_enough_is_taken(
+def test_a_version_that_is_new_enough_is_accepted(
     version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pyspark, "__version__", version)

@@ -54,7 +54,7 @@ def frozen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return calls
 
 
-def test_the_second_task_of_a_worker_takes_what_is_there_out_of_collections(
+def test_the_second_task_of_a_worker_freezes_existing_objects_out_of_collections(
     frozen: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "TaskContext", InTask)
@@ -66,7 +66,7 @@ def test_the_second_task_of_a_worker_takes_what_is_there_out_of_collections(
     assert counts == [0, 1, 1, 1]
 
 
-def test_outside_of_a_worker_collections_stay_as_they_are(frozen: list[int]) -> None:
+def test_outside_a_worker_garbage_collection_is_unchanged(frozen: list[int]) -> None:
     for _ in range(4):
         worker.begin_task()
 
@@ -87,7 +87,7 @@ for turn in range(4):
 
 
 @pytest.mark.skipif(libc_ver()[0] != "glibc", reason="mallopt is glibc's")
-def test_memory_that_a_worker_has_freed_is_not_asked_for_again() -> None:
+def test_memory_freed_by_a_worker_is_kept_for_reuse() -> None:
     found = subprocess.run([sys.executable, "-c", _FREES], check=True, capture_output=True)
     first, *others = map(int, found.stdout.split())
 
@@ -127,7 +127,7 @@ def _unacknowledged(end: socket.socket) -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="TCP_QUICKACK is Linux's")
-def test_code_that_has_arrived_is_acknowledged_at_once_so_that_its_input_may_follow(
+def test_arrived_code_is_acknowledged_at_once_so_that_its_input_may_follow(
     ends: tuple[socket.socket, socket.socket],
 ) -> None:
     spark, ours = ends
@@ -145,7 +145,7 @@ def test_tasks_of_every_read_and_write_are_made_of_such_code() -> None:
     assert issubclass(Sink, worker.TaskCode)
 
 
-def test_connections_of_other_kinds_are_left_open() -> None:
+def test_connections_of_other_kinds_are_not_changed() -> None:
     one, other = socket.socketpair()
     with one, other:
         worker.acknowledge()
@@ -183,7 +183,7 @@ def source_of_a_table(given: Given) -> PolylogDataSource:
     ids=["source", "segments", "table", "sink"],
 )
 @pytest.mark.parametrize(("given", "is_tuned"), [({}, True), ({"tuneworkers": "False"}, False)])
-def test_code_acknowledges_its_arrival_unless_it_may_not_tune_the_worker(
+def test_code_acknowledges_its_arrival_unless_worker_tuning_is_off(
     monkeypatch: pytest.MonkeyPatch,
     code: Callable[[Given], worker.TaskCode],
     given: Given,
@@ -218,7 +218,7 @@ def write_rows(given: Given, _: Path) -> Iterator[Any]:
 
 @pytest.mark.parametrize(("task", "count"), [(read_topics, 2), (read_files, 1), (write_rows, 1)])
 @pytest.mark.parametrize(("given", "is_tuned"), [({}, True), ({"tuneWorkers": "false"}, False)])
-def test_a_task_keeps_the_worker_s_memory_unless_it_may_not_tune_the_worker(
+def test_a_task_keeps_the_workers_memory_unless_worker_tuning_is_off(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     task: Callable[[Given, Path], Iterator[Any]],

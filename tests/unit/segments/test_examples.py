@@ -30,7 +30,7 @@ def test_every_example_runs(tmp_path: Path) -> None:
     assert failures == 0
 
 
-def test_opening_a_log_without_numpy_says_what_to_install(tmp_path: Path) -> None:
+def test_opening_a_log_without_numpy_names_what_to_install(tmp_path: Path) -> None:
     said = subprocess.run(
         [sys.executable, "-c", WITHOUT_NUMPY, str(tmp_path)],
         check=True,

@@ -65,7 +65,7 @@ def remove(folder: Path, base_offset: int) -> None:
 # ---- opening ----------------------------------------------------------------------------------
 
 
-def test_a_folder_is_a_log_of_all_its_segments(folder: Path) -> None:
+def test_a_folder_is_opened_as_the_log_of_all_its_segments(folder: Path) -> None:
     log = segments.open(folder)
 
     assert log.base_offsets == BASES
@@ -74,7 +74,7 @@ def test_a_folder_is_a_log_of_all_its_segments(folder: Path) -> None:
     assert repr(log) == f"<Log {folder}: 3 segments>"
 
 
-def test_a_file_is_a_log_of_one_segment(folder: Path) -> None:
+def test_a_file_is_opened_as_a_log_of_one_segment(folder: Path) -> None:
     log = segments.open(str(folder / f"{190:020}.log"))
 
     assert log.base_offsets == (190,)
@@ -87,7 +87,7 @@ def test_a_file_is_a_log_of_one_segment(folder: Path) -> None:
     ("name", "topic", "partition"),
     [("a-b-17", "a-b", 17), ("archive", None, None), ("-1", None, None)],
 )
-def test_a_folder_says_its_topic_and_partition(
+def test_a_folders_name_gives_topic_and_partition(
     folder: Path, name: str, topic: str | None, partition: int | None
 ) -> None:
     log = segments.open(folder.rename(folder.with_name(name)))
@@ -95,7 +95,7 @@ def test_a_folder_says_its_topic_and_partition(
     assert (log.topic, log.partition) == (topic, partition)
 
 
-def test_what_is_no_log_is_not_opened(tmp_path: Path) -> None:
+def test_paths_that_are_not_a_log_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         segments.open(tmp_path / "topic-0")
     with pytest.raises(FileNotFoundError):
@@ -107,7 +107,7 @@ def test_what_is_no_log_is_not_opened(tmp_path: Path) -> None:
         segments.open(tmp_path / "orders.log")
 
 
-def test_files_that_are_being_deleted_or_compacted_are_no_segments(folder: Path) -> None:
+def test_files_being_deleted_or_compacted_are_not_segments(folder: Path) -> None:
     for suffix in ("log.deleted", "log.cleaned", "log.swap", "snapshot"):
         (folder / f"{190:020}.{suffix}").touch()
 
@@ -124,7 +124,7 @@ def test_chunks_are_whole_batches_that_make_up_the_log(folder: Path, bytes_max: 
     assert content(log, bytes_max) == bytes_of(stored(folder))
 
 
-def test_a_chunk_is_of_one_segment(folder: Path) -> None:
+def test_a_chunk_does_not_cross_segments(folder: Path) -> None:
     chunks = list(segments.open(folder).chunks())
 
     assert [(chunk.segment, chunk.position) for chunk in chunks] == [(0, 0), (190, 0), (380, 0)]
@@ -137,9 +137,7 @@ def test_a_chunk_is_of_one_segment(folder: Path) -> None:
 
 @pytest.mark.parametrize("start", [0, 5, 189, 190, 195, 380, 499, 500])
 @pytest.mark.parametrize("end", [0, 10, 190, 200, 380, 500, None])
-def test_chunks_have_what_is_between_start_and_end(
-    folder: Path, start: int, end: int | None
-) -> None:
+def test_chunks_cover_exactly_start_to_end(folder: Path, start: int, end: int | None) -> None:
     expected = [
         batch
         for batch in stored(folder)
@@ -159,7 +157,7 @@ def test_a_log_that_ends_before_the_given_end_is_refused(folder: Path) -> None:
         next(chunks)
 
 
-def test_a_sealed_segment_may_have_its_reserved_tail_left(folder: Path) -> None:
+def test_a_sealed_segment_may_still_have_its_reserved_tail(folder: Path) -> None:
     os.truncate(folder / f"{0:020}.log", 1 << 20)
     expected = bytes_of(stored(folder))
 
@@ -167,7 +165,7 @@ def test_a_sealed_segment_may_have_its_reserved_tail_left(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("is_indexed", [True, False])
-def test_damage_in_a_sealed_segment_is_no_end(folder: Path, is_indexed: bool) -> None:
+def test_damage_in_a_sealed_segment_is_not_the_end(folder: Path, is_indexed: bool) -> None:
     file = folder / f"{190:020}.log"
     with file.open("r+b") as opened:
         opened.seek(5 * len(BATCH))
@@ -183,7 +181,7 @@ def test_damage_in_a_sealed_segment_is_no_end(folder: Path, is_indexed: bool) ->
 
 
 @pytest.mark.parametrize("size", [0, 5_000])
-def test_a_torn_batch_in_a_sealed_segment_is_no_end(folder: Path, size: int) -> None:
+def test_a_torn_batch_in_a_sealed_segment_is_not_the_end(folder: Path, size: int) -> None:
     with (folder / f"{0:020}.log").open("ab") as file:
         file.write(records(10, size=90, base_offset=190)[:100] + bytes(size))
 
@@ -203,7 +201,7 @@ def test_a_torn_batch_in_the_last_segment_is_the_end(folder: Path) -> None:
         content(log, end_offset=510)
 
 
-def test_an_end_in_a_gap_is_where_the_gap_begins(folder: Path) -> None:
+def test_an_end_offset_within_a_gap_ends_before_the_gap(folder: Path) -> None:
     file = folder / f"{380:020}.log"
     kept = [batch for batch in batches_of(file) if batch.base_offset not in {400, 410, 420}]
     file.write_bytes(bytes_of(kept))
@@ -226,7 +224,7 @@ TIMES = st.integers(-1, 60)
     data=st.data(),
 )
 @settings(deadline=None, max_examples=60)
-def test_lookups_find_what_brute_force_finds(
+def test_lookups_equal_brute_force(
     shapes: list[tuple[int, int, int]], interval: int, gaps: set[int], data: st.DataObject
 ) -> None:
     with folder_for_an_example() as path:
@@ -257,7 +255,7 @@ def place(batch: Any) -> tuple[int, int] | None:
     return None if batch is None else (batch.segment, batch.position)
 
 
-def test_times_need_not_ascend(tmp_path: Path) -> None:
+def test_timestamps_need_not_ascend(tmp_path: Path) -> None:
     times = [5, 9, 3, 7, 9, 1]
     folder = write(
         tmp_path,
@@ -276,7 +274,7 @@ def test_times_need_not_ascend(tmp_path: Path) -> None:
 # ---- segments that come -----------------------------------------------------------------------
 
 
-def test_segments_that_come_while_a_log_is_read_are_read_too(tmp_path: Path) -> None:
+def test_segments_added_while_a_log_is_read_are_read_too(tmp_path: Path) -> None:
     with writing(tmp_path, segment_bytes_max=3_000) as (logs, log):
         appended(log, BATCH)
         logs.sync(log)
@@ -294,7 +292,7 @@ def test_segments_that_come_while_a_log_is_read_are_read_too(tmp_path: Path) -> 
     assert len(reader.base_offsets) == 11
 
 
-def test_lookups_find_what_came_since_the_log_was_opened(tmp_path: Path) -> None:
+def test_lookups_find_batches_appended_after_the_log_was_opened(tmp_path: Path) -> None:
     with writing(tmp_path, segment_bytes_max=3_000) as (logs, log):
         reader = segments.open(logs.folder())
         assert reader.locate(0) is None
@@ -310,7 +308,7 @@ def test_lookups_find_what_came_since_the_log_was_opened(tmp_path: Path) -> None
         assert reader.end().offset == 200
 
 
-def test_a_roll_between_the_last_look_and_the_listing_loses_nothing(
+def test_a_roll_between_the_last_read_and_the_listing_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with writing(tmp_path, segment_bytes_max=3_000) as (logs, log):
@@ -334,7 +332,9 @@ def test_a_roll_between_the_last_look_and_the_listing_loses_nothing(
 # ---- segments that go -------------------------------------------------------------------------
 
 
-def test_a_log_whose_first_segments_went_after_the_listing_begins_later(folder: Path) -> None:
+def test_a_log_whose_first_segments_were_deleted_after_the_listing_begins_later(
+    folder: Path,
+) -> None:
     log = segments.open(folder)
     remove(folder, 0)
 
@@ -344,7 +344,7 @@ def test_a_log_whose_first_segments_went_after_the_listing_begins_later(folder: 
     assert log.sizes() == {190: 19_969, 380: 12_612}
 
 
-def test_a_reader_that_retention_overtakes_is_told(folder: Path) -> None:
+def test_a_reader_overtaken_by_retention_raises(folder: Path) -> None:
     log = segments.open(folder)
     chunks = log.chunks()
     next(chunks)
@@ -355,7 +355,7 @@ def test_a_reader_that_retention_overtakes_is_told(folder: Path) -> None:
         next(chunks)
 
 
-def test_a_reader_holds_the_segment_that_it_reads(folder: Path) -> None:
+def test_a_reader_keeps_the_segment_it_reads_open(folder: Path) -> None:
     expected = bytes_of(stored(folder))
     chunks = segments.open(folder).chunks(5_000)
     first = next(chunks)
@@ -364,7 +364,7 @@ def test_a_reader_holds_the_segment_that_it_reads(folder: Path) -> None:
     assert b"".join(bytes(chunk.data) for chunk in (first, *chunks)) == expected
 
 
-def test_a_segment_that_compaction_has_merged_is_found_in_the_other(folder: Path) -> None:
+def test_a_segment_merged_by_compaction_is_found_in_the_other_one(folder: Path) -> None:
     kept = [batch for batch in stored(folder) if batch.base_offset % 20 == 0]
     chunks = segments.open(folder).chunks(5_000)
     bases = [next(chunks).base_offset]
@@ -380,7 +380,7 @@ def test_a_segment_that_compaction_has_merged_is_found_in_the_other(folder: Path
     assert bases == [0, *range(40, 190, 10), *range(200, 380, 20), *range(380, 500, 10)]
 
 
-def test_a_deleted_topic_is_gone(folder: Path) -> None:
+def test_a_deleted_topic_raises(folder: Path) -> None:
     log = segments.open(folder)
     chunks = log.chunks()
     next(chunks)
@@ -394,7 +394,7 @@ def test_a_deleted_topic_is_gone(folder: Path) -> None:
         log.segment(0)
 
 
-def test_a_folder_that_never_holds_still_is_given_up(
+def test_lookups_in_a_folder_that_changes_constantly_give_up(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = segments.open(folder)
@@ -408,7 +408,7 @@ def test_a_folder_that_never_holds_still_is_given_up(
 # ---- closing ----------------------------------------------------------------------------------
 
 
-def test_closing_a_log_closes_what_its_iterations_hold(folder: Path) -> None:
+def test_closing_a_log_closes_the_segments_of_its_iterations(folder: Path) -> None:
     with segments.open(folder) as log:
         chunks = log.chunks(1)
         view = next(chunks).data
@@ -425,7 +425,7 @@ def test_closing_a_log_closes_what_its_iterations_hold(folder: Path) -> None:
     assert open_files(folder) == []
 
 
-def test_an_iteration_that_is_dropped_closes_its_segment(folder: Path) -> None:
+def test_a_dropped_iteration_closes_its_segment(folder: Path) -> None:
     next(segments.open(folder).chunks(1))
 
     assert open_files(folder) == []
@@ -450,7 +450,9 @@ logs.turn.poll_synced()
 WRITTEN = 6_000
 
 
-def test_a_reader_beside_a_writing_process_sees_every_batch_once_and_whole(tmp_path: Path) -> None:
+def test_a_reader_concurrent_with_a_writing_process_sees_every_batch_once_and_whole(
+    tmp_path: Path,
+) -> None:
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(tmp_path), str(WRITTEN)],
         stdout=subprocess.PIPE,

@@ -98,7 +98,7 @@ def test_chunks_are_whole_batches_that_make_up_the_file(
     assert len(chunks) == -(-COUNT // max(1, bytes_max // len(BATCH)))
 
 
-def test_a_chunk_says_which_offsets_it_has(segment: Segment) -> None:
+def test_a_chunk_has_its_offset_range(segment: Segment) -> None:
     chunks = list(segment.chunks(5_000))
 
     assert [(chunk.base_offset, chunk.next_offset) for chunk in chunks] == [
@@ -117,7 +117,7 @@ def test_a_chunk_is_a_read_only_array_of_bytes(segment: Segment) -> None:
         chunk.data[0] = 1
 
 
-def test_a_batch_larger_than_a_chunk_comes_alone(tmp_path: Path) -> None:
+def test_a_batch_larger_than_a_chunk_is_returned_alone(tmp_path: Path) -> None:
     small, large = records(1), records(100, size=100)
     [file] = segment_files(write(tmp_path, [small, large, small]))
 
@@ -127,31 +127,33 @@ def test_a_batch_larger_than_a_chunk_comes_alone(tmp_path: Path) -> None:
     assert sizes == [len(small), len(large), len(small)]
 
 
-def test_a_chunk_needs_room_for_a_byte(segment: Segment) -> None:
+def test_a_chunk_size_must_be_positive(segment: Segment) -> None:
     with pytest.raises(ValueError, match="bytes_max: 0"):
         segment.chunks(0)
 
 
 @pytest.mark.parametrize("start", [0, 1, 55, 60, 399])
-def test_chunks_begin_with_the_batch_that_holds_the_start_offset(
+def test_chunks_begin_with_the_batch_that_contains_the_start_offset(
     segment: Segment, start: int
 ) -> None:
     assert next(segment.chunks(start_offset=start)).base_offset == start // 10 * 10
 
 
-def test_nothing_begins_at_the_end(segment: Segment) -> None:
+def test_a_start_at_the_end_returns_no_chunks(segment: Segment) -> None:
     assert list(segment.chunks(start_offset=400)) == []
 
 
 @pytest.mark.parametrize("end", range(0, 401, 10))
-def test_chunks_never_pass_the_end_offset(segment: Segment, end: int) -> None:
+def test_chunks_never_exceed_the_end_offset(segment: Segment, end: int) -> None:
     chunks = list(segment.chunks(5_000, end_offset=end))
 
     assert sum(chunk.data.size for chunk in chunks) == end // 10 * len(BATCH)
 
 
 @pytest.mark.parametrize("end", [41, 45, 49])  # the index has 49
-def test_an_end_inside_of_a_batch_is_refused_when_it_is_reached(segment: Segment, end: int) -> None:
+def test_an_end_offset_within_a_batch_is_refused_when_it_is_reached(
+    segment: Segment, end: int
+) -> None:
     chunks = segment.chunks(end_offset=end)
 
     assert next(chunks).next_offset == 40
@@ -160,7 +162,7 @@ def test_an_end_inside_of_a_batch_is_refused_when_it_is_reached(segment: Segment
 
 
 @pytest.mark.parametrize("end", [0, 1, 1050, 1051, 1052, 5_000, 20_000, 42_039, 42_040, 1 << 30])
-def test_chunks_never_pass_the_end_position(segment: Segment, end: int) -> None:
+def test_chunks_never_exceed_the_end_position(segment: Segment, end: int) -> None:
     data = content(segment, 4_000, end_position=end)
 
     assert len(data) == min(end, COUNT * len(BATCH)) // len(BATCH) * len(BATCH)
@@ -177,7 +179,7 @@ def test_chunks_can_be_copies(segment: Segment, file: Path) -> None:
 # ---- while it is written to -------------------------------------------------------------------
 
 
-def test_what_is_appended_between_chunks_is_returned_too(tmp_path: Path) -> None:
+def test_batches_appended_between_chunks_are_returned_too(tmp_path: Path) -> None:
     with writing(tmp_path) as (logs, log):
         appended(log, BATCH)
         logs.sync(log)
@@ -194,7 +196,7 @@ def test_what_is_appended_between_chunks_is_returned_too(tmp_path: Path) -> None
     assert rest == []
 
 
-def test_the_reserved_tail_is_no_batch(tmp_path: Path) -> None:
+def test_the_reserved_tail_is_not_a_batch(tmp_path: Path) -> None:
     count = ENOUGH_FOR_A_TAIL
     [file] = segment_files(write(tmp_path, [BATCH] * count, close=False))
     assert file.stat().st_size > count * len(BATCH)
@@ -204,7 +206,7 @@ def test_the_reserved_tail_is_no_batch(tmp_path: Path) -> None:
         assert segment.end() == End(0, count * len(BATCH), 10 * count, "")
 
 
-def test_a_tail_that_is_cut_while_a_reader_stands_before_it_is_never_touched(
+def test_a_tail_truncated_ahead_of_a_reader_is_never_accessed(
     tmp_path: Path,
 ) -> None:
     with writing(tmp_path) as (logs, log):
@@ -260,7 +262,7 @@ def backwards(batch: bytes) -> bytes:
         (backwards(records(2, base_offset=400)), "a batch of offsets 400 to 398"),
     ],
 )
-def test_the_end_says_what_stands_there(file: Path, behind: bytes, reason: str) -> None:
+def test_the_end_states_its_reason(file: Path, behind: bytes, reason: str) -> None:
     with file.open("ab") as opened:
         opened.write(behind)
 
@@ -268,7 +270,7 @@ def test_the_end_says_what_stands_there(file: Path, behind: bytes, reason: str) 
         assert segment.end() == End(0, COUNT * len(BATCH), 400, reason)
 
 
-def test_a_torn_batch_that_was_completed_is_returned_the_next_time(file: Path) -> None:
+def test_a_torn_batch_is_returned_once_it_is_complete(file: Path) -> None:
     more = records(2, base_offset=400)
     whole = file.read_bytes()
     file.write_bytes(whole + more[:70] + bytes(1_000))
@@ -281,7 +283,7 @@ def test_a_torn_batch_that_was_completed_is_returned_the_next_time(file: Path) -
 
 
 @pytest.mark.parametrize("copy", [True, False])
-def test_a_file_that_was_cut_below_a_reader_is_refused(file: Path, copy: bool) -> None:
+def test_a_file_truncated_below_a_readers_position_is_refused(file: Path, copy: bool) -> None:
     with Segment(file) as segment:
         chunks = segment.chunks(20_000, copy=copy)
         next(chunks)
@@ -293,7 +295,7 @@ def test_a_file_that_was_cut_below_a_reader_is_refused(file: Path, copy: bool) -
 
 
 @pytest.mark.parametrize("copy", [True, False])
-def test_a_file_that_is_cut_while_a_chunk_is_found_is_refused(
+def test_a_file_truncated_while_a_chunk_is_located_is_refused(
     file: Path, monkeypatch: pytest.MonkeyPatch, copy: bool
 ) -> None:
     with Segment(file) as segment:
@@ -312,7 +314,7 @@ def test_a_file_that_is_cut_while_a_chunk_is_found_is_refused(
 
 
 @pytest.mark.parametrize("size", [0, 10_000])
-def test_a_file_that_is_cut_before_it_is_mapped_is_refused(
+def test_a_file_truncated_before_it_is_mapped_is_refused(
     file: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     with Segment(file) as segment:
@@ -329,7 +331,7 @@ def test_a_file_that_is_cut_before_it_is_mapped_is_refused(
             next(segment.chunks())
 
 
-def test_a_file_that_was_cut_before_a_reader_just_ends(file: Path) -> None:
+def test_a_file_truncated_ahead_of_a_reader_ends_there(file: Path) -> None:
     with Segment(file) as segment:
         chunks = segment.chunks(5_000)
         next(chunks)
@@ -339,7 +341,7 @@ def test_a_file_that_was_cut_before_a_reader_just_ends(file: Path) -> None:
         assert [chunk.next_offset for chunk in chunks] == [80, 100]
 
 
-def test_bytes_that_are_no_batch_are_no_end_when_batches_follow(file: Path) -> None:
+def test_bytes_that_are_not_a_batch_are_corrupt_if_batches_follow(file: Path) -> None:
     overwrite(file, 5 * len(BATCH) + 8, b"\xff\xff\xff\xff")
 
     with Segment(file) as segment:
@@ -350,7 +352,7 @@ def test_bytes_that_are_no_batch_are_no_end_when_batches_follow(file: Path) -> N
         assert caught.value.position == 5 * len(BATCH)
 
 
-def test_an_index_does_not_lead_over_a_batch_whose_offsets_are_above_those_that_follow(
+def test_an_index_does_not_hide_a_batch_with_offsets_above_the_following_ones(
     file: Path,
 ) -> None:
     overwrite(file, 0, (1 << 40).to_bytes(8, "big"))
@@ -359,7 +361,7 @@ def test_an_index_does_not_lead_over_a_batch_whose_offsets_are_above_those_that_
         list(segment.chunks(1 << 20))
 
 
-def test_a_batch_behind_a_damaged_message_is_found(tmp_path: Path) -> None:
+def test_a_batch_after_a_damaged_message_is_found(tmp_path: Path) -> None:
     message = LegacyRecordBatchBuilder(0, 0, 1 << 20)
     for offset in (0, 1):
         message.append(offset, 0, b"key", bytes(100))
@@ -375,7 +377,7 @@ def test_a_batch_behind_a_damaged_message_is_found(tmp_path: Path) -> None:
     assert (found.position, found.base_offset) == (len(damaged) // 2, 1)
 
 
-def test_an_index_that_came_to_know_of_batches_since_is_no_sign_of_damage(
+def test_an_index_entry_for_batches_written_since_is_not_a_sign_of_damage(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = file.read_bytes()
@@ -403,7 +405,9 @@ def test_every_offset_is_found_in_its_batch(segment: Segment, file: Path) -> Non
         assert (found and found.position) == (expected and expected.position)
 
 
-def test_every_time_is_found_in_the_first_batch_as_new(segment: Segment, file: Path) -> None:
+def test_every_timestamp_is_found_in_the_first_batch_at_or_after_it(
+    segment: Segment, file: Path
+) -> None:
     batches = batches_of(file)
 
     for timestamp in range(-2, COUNT + 2):
@@ -411,11 +415,11 @@ def test_every_time_is_found_in_the_first_batch_as_new(segment: Segment, file: P
         assert (found and found.position) == (expected and expected.position)
 
 
-def test_a_place_is_what_the_header_says(segment: Segment) -> None:
+def test_a_located_batch_has_the_fields_of_its_header(segment: Segment) -> None:
     assert segment.locate(25) == Batch(0, 2 * len(BATCH), len(BATCH), 20, 29, 2)
 
 
-def test_an_empty_segment_has_nothing(tmp_path: Path) -> None:
+def test_an_empty_segment_has_no_batches(tmp_path: Path) -> None:
     file = tmp_path / f"{BASE:020}.log"
     file.touch()
 
@@ -448,7 +452,7 @@ def test_the_time_index_is_a_structured_array(segment: Segment) -> None:
 
 
 @pytest.mark.parametrize("reserved", [1, 8, 12, 10 << 20])
-def test_the_reserved_tail_of_an_index_is_left_out(file: Path, reserved: int) -> None:
+def test_the_reserved_tail_of_an_index_is_omitted(file: Path, reserved: int) -> None:
     with Segment(file) as segment:
         offsets, times = segment.offset_index.tolist(), segment.time_index.tolist()
     for suffix in (".index", ".timeindex"):
@@ -499,7 +503,7 @@ def harmed(draw: st.DrawFn, index: bytes, entry_size: int) -> bytes:
 
 @given(data=st.data())
 @settings(deadline=None, max_examples=100)
-def test_a_wrong_index_changes_no_answer(folder: Path, data: st.DataObject) -> None:
+def test_a_wrong_index_changes_no_result(folder: Path, data: st.DataObject) -> None:
     with folder_for_an_example() as path:
         file = copied(folder, path)
         for suffix, entry_size in ((".index", 8), (".timeindex", 12)):
@@ -523,7 +527,7 @@ def test_a_wrong_index_changes_no_answer(folder: Path, data: st.DataObject) -> N
 
 
 @pytest.mark.parametrize("is_indexed", [True, False])
-def test_offsets_that_compaction_took_lead_to_what_follows(file: Path, is_indexed: bool) -> None:
+def test_offsets_removed_by_compaction_find_the_next_batch(file: Path, is_indexed: bool) -> None:
     kept = [batch for batch in batches_of(file) if batch.base_offset % 30 == 0]
     file.write_bytes(b"".join(batch.data for batch in kept))
     if not is_indexed:
@@ -552,7 +556,7 @@ def test_a_view_outlives_the_segment_and_the_file(file: Path) -> None:
     assert bytes(half) == whole[: len(whole) // 2]
 
 
-def test_a_closed_segment_reads_no_more(file: Path) -> None:
+def test_a_closed_segment_cannot_be_read(file: Path) -> None:
     segment = Segment(file)
     chunks = segment.chunks(1)
     next(chunks)
@@ -565,7 +569,7 @@ def test_a_closed_segment_reads_no_more(file: Path) -> None:
         segment.locate(0)
 
 
-def test_a_closed_segment_leaves_nothing_open(file: Path) -> None:
+def test_a_closed_segment_leaves_no_file_open(file: Path) -> None:
     with Segment(file) as segment:
         list(segment.chunks())
     assert open_files(file.parent) == []
@@ -591,7 +595,7 @@ def message(magic: int, offset: int, timestamp: int) -> bytes:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_logs_of_old_brokers_are_read(tmp_path: Path, magic: int) -> None:
+def test_logs_of_old_kafka_brokers_are_read(tmp_path: Path, magic: int) -> None:
     file = tmp_path / f"{BASE:020}.log"
     messages = [message(magic, BASE + place, place) for place in range(20)]
     file.write_bytes(b"".join(messages))

@@ -99,7 +99,7 @@ def test_garbage_behind_the_end_is_refused(name: str, garbage: bytes) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_contiguous_buffer_is_taken(codec: int) -> None:
+def test_every_contiguous_buffer_is_accepted(codec: int) -> None:
     numbers = array.array("I", range(1_000))
     outputs = [compression.compress(codec, data) for data in (numbers, numbers.tobytes())]
     data = bytearray(b"<") + outputs[0] + b">"
@@ -125,13 +125,13 @@ def test_a_buffer_with_gaps_is_a_type_error(codec: int) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_an_output_that_cannot_be_written_is_a_type_error(codec: int) -> None:
+def test_a_read_only_output_buffer_is_a_type_error(codec: int) -> None:
     with pytest.raises(TypeError, match="read-only"):
         compression.decompress_into(codec, compression.compress(codec, b"x"), bytes(10))
 
 
 @pytest.mark.parametrize("codec", [2, 3, 4])
-def test_a_large_content_is_written_where_it_belongs_without_a_copy(codec: int) -> None:
+def test_large_content_is_decompressed_without_a_copy(codec: int) -> None:
     content = text(1 << 20)
     data, output = compression.compress(codec, content), bytearray(1 << 20)
     compression.decompress_into(codec, data, output)
@@ -145,7 +145,7 @@ def test_a_large_content_is_written_where_it_belongs_without_a_copy(codec: int) 
 
 
 @pytest.mark.parametrize("codec", [-1, 5, 7, 256])
-def test_a_codec_that_does_not_exist_is_unsupported_in_data_and_a_wrong_argument_else(
+def test_an_unknown_codec_is_unsupported_in_data_and_otherwise_a_wrong_argument(
     codec: int,
 ) -> None:
     with pytest.raises(Unsupported, match=f"codec {codec}"):
@@ -164,7 +164,7 @@ def test_a_negative_limit_is_a_wrong_argument() -> None:
 @pytest.mark.parametrize(
     ("codec", "level"), [(0, 1), (1, 0), (1, 10), (2, 1), (3, 0), (3, 18), (4, -131_073), (4, 23)]
 )
-def test_a_level_that_the_codec_does_not_have_is_a_wrong_argument(codec: int, level: int) -> None:
+def test_a_level_outside_the_codecs_range_is_a_wrong_argument(codec: int, level: int) -> None:
     with pytest.raises(ValueError, match=f"level.* {level}"):
         compression.compress(codec, b"x", level)
 
@@ -205,7 +205,7 @@ def test_a_package_that_is_not_installed_is_named(
         compression.decompress(codec, data, len(CONTENT))
 
 
-def test_no_codec_is_imported_before_it_is_used() -> None:
+def test_no_codec_library_is_imported_before_it_is_used() -> None:
     program = "import sys, broker.codec.compression; print(*sys.modules)"
     ended = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True

@@ -62,7 +62,7 @@ CONTENTS = {
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS)
 @pytest.mark.parametrize("reader", READERS)
-def test_what_is_written_is_read_by(reader: str, content: bytes) -> None:
+def test_written_data_is_read_by_other_libraries(reader: str, content: bytes) -> None:
     codec, read = READERS[reader]
 
     for level in LEVELS[codec]:
@@ -70,7 +70,7 @@ def test_what_is_written_is_read_by(reader: str, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS)
-def test_what_is_written_for_magic_0_is_read_by_kafka_python(content: bytes) -> None:
+def test_data_written_for_magic_0_is_read_by_kafka_python(content: bytes) -> None:
     data = compression.compress(3, content, magic=0)
 
     assert kafka_codec.lz4_decode_old_kafka(data) == content

@@ -17,7 +17,7 @@ CONTENT = text(20_000)
 
 
 @pytest.mark.usefixtures("libraries")
-def test_members_one_after_the_other_are_one_content() -> None:
+def test_consecutive_members_are_one_content() -> None:
     parts = [CONTENT[:1], b"", CONTENT[1:15_000], CONTENT[15_000:]]
     data = b"".join(gzip.compress(part) for part in parts)
 
@@ -27,7 +27,7 @@ def test_members_one_after_the_other_are_one_content() -> None:
 
 
 @pytest.mark.usefixtures("libraries")
-def test_a_damaged_member_is_named_by_its_position() -> None:
+def test_an_error_names_the_position_of_the_damaged_member() -> None:
     first, second = gzip.compress(b"first"), bytearray(gzip.compress(b"second"))
     second[-8] ^= 1  # its checksum
 
@@ -47,7 +47,7 @@ def test_a_member_that_is_cut_short_is_truncated() -> None:
     assert raised.value.position == len(first)
 
 
-def test_members_are_counted_before_they_take_long() -> None:
+def test_the_number_of_members_is_limited_before_they_take_long() -> None:
     data = gzip.compress(b"") * MANY
     started = time.process_time()
 
@@ -59,12 +59,12 @@ def test_members_are_counted_before_they_take_long() -> None:
 
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("wrong", [b"\x1f\x8b\x07", b"\x1f\x8c\x08", b"\x78\x9c\x03"])
-def test_what_does_not_begin_with_a_header_of_gzip_is_corrupt(wrong: bytes) -> None:
+def test_data_without_a_gzip_header_is_corrupt(wrong: bytes) -> None:
     with pytest.raises(Corrupt):
         compression.decompress(1, wrong + gzip.compress(CONTENT)[3:], 100_000)
 
 
-def test_a_high_level_is_as_dense_with_isal_as_without(without: Callable[..., None]) -> None:
+def test_a_high_level_compresses_as_well_with_isal_as_without(without: Callable[..., None]) -> None:
     with_isal = [compression.compress(1, CONTENT, level) for level in (4, 9)]
     without("isal")
 

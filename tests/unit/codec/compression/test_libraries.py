@@ -15,6 +15,6 @@ def test_an_error_and_a_panic_are_errors_of_the_input() -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(), MemoryError()])
-def test_what_is_not_about_the_bytes_goes_on(error: BaseException) -> None:
+def test_exceptions_unrelated_to_the_data_propagate(error: BaseException) -> None:
     with pytest.raises(type(error)):
         input_error(error)

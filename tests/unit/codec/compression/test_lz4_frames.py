@@ -48,7 +48,7 @@ def decompress_lz4(data: bytes, size_max: int = 1 << 20) -> bytes:
     return content
 
 
-def test_what_is_written_is_what_javas_class_writes() -> None:
+def test_frames_equal_those_of_javas_class() -> None:
     """The bytes are those of Kafka 4.4's own class, for magic 2 and for magic 0."""
     java = bytes.fromhex("04224d18 6040 82 05000080 68656c6c6f 00000000")
     old = bytes.fromhex("04224d18 6040 1a 05000080 68656c6c6f 00000000")
@@ -69,7 +69,7 @@ def test_blocks_are_independent_and_hold_64_kib_of_content() -> None:
     assert data[11 + size :] == stored(content[-1:]) + END
 
 
-def test_level_9_is_the_fast_compressor_and_others_are_denser() -> None:
+def test_level_9_is_the_fast_compressor_and_others_compress_better() -> None:
     """As in Java's clients, for compatibility with those that knew no levels."""
     content = text(60_000)
 
@@ -84,7 +84,7 @@ def test_the_header_checksum_is_xxh32(data: bytes) -> None:
     assert lz4_frames._short_xxh32(data) == xxhash.xxh32_intdigest(data)
 
 
-def test_the_broken_header_checksum_takes_the_magic_in() -> None:
+def test_the_broken_header_checksum_includes_the_magic() -> None:
     broken = xxhash.xxh32_intdigest(BROKEN_HEADER) >> 8 & 0xFF
     rest = stored(b"hello") + END
 
@@ -99,7 +99,7 @@ def test_the_broken_header_checksum_takes_the_magic_in() -> None:
 @pytest.mark.parametrize("broken", [True, False])
 @pytest.mark.parametrize("sized", [True, False])
 @pytest.mark.parametrize("block_size", [4, 5, 6, 7])
-def test_frames_of_every_kind_are_unfolded(
+def test_frames_of_every_kind_are_decompressed(
     *, linked: bool, checksums: bool, broken: bool, sized: bool, block_size: int
 ) -> None:
     content = text(600_000)
@@ -123,7 +123,7 @@ def test_frames_of_every_kind_are_unfolded(
 
 
 @pytest.mark.parametrize("kind", ["block_checksum", "content_checksum"])
-def test_checksums_are_checked(kind: str) -> None:
+def test_checksums_are_verified(kind: str) -> None:
     content = text(200_000)
     data = bytearray(lz4.frame.compress(content, block_linked=False, **{kind: True}))
     data[-5 if kind == "block_checksum" else -1] ^= 1
@@ -132,7 +132,7 @@ def test_checksums_are_checked(kind: str) -> None:
         decompress_lz4(bytes(data))
 
 
-def test_frames_one_after_the_other_are_one_content_and_some_are_skipped() -> None:
+def test_consecutive_frames_are_one_content_and_skippable_frames_are_skipped() -> None:
     frames = [SKIPPED, HEADER + block(b"one " * 5) + END, SKIPPED, lz4.frame.compress(b"two")]
 
     assert decompress_lz4(b"".join(frames)) == b"one " * 5 + b"two"
@@ -143,7 +143,7 @@ def test_frames_one_after_the_other_are_one_content_and_some_are_skipped() -> No
         decompress_lz4(SKIPPED[:7])
 
 
-def test_a_block_that_unfolds_to_nothing_is_legal() -> None:
+def test_a_block_that_decompresses_to_nothing_is_valid() -> None:
     nothing = b"\x01\x00\x00\x00\x00"
 
     assert decompress_lz4(HEADER + nothing + stored(b"x") + nothing + END) == b"x"
@@ -172,7 +172,9 @@ def test_a_block_that_unfolds_to_nothing_is_legal() -> None:
         (header(0x68, 0x40, b"\x05\x00\x00"), Truncated, "header that is cut short"),
     ],
 )
-def test_what_is_wrong_is_said(data: bytes, error: type[Exception], reason: str) -> None:
+def test_the_reason_for_a_corrupt_frame_is_given(
+    data: bytes, error: type[Exception], reason: str
+) -> None:
     with pytest.raises(error, match=reason):
         compression.decompress(3, data, 1_000)
     with pytest.raises(error, match=reason):
@@ -181,7 +183,7 @@ def test_what_is_wrong_is_said(data: bytes, error: type[Exception], reason: str)
 
 @pytest.mark.parametrize("declared", [0, 4, 6, 1 << 40, (1 << 64) - 1])
 @pytest.mark.parametrize("flags", [0x68, 0x48])
-def test_a_content_size_that_lies_is_not_believed(flags: int, declared: int) -> None:
+def test_a_false_content_size_is_not_trusted(flags: int, declared: int) -> None:
     data = header(flags, 0x40, struct.pack("<Q", declared)) + stored(b"hello") + END
 
     with pytest.raises(Corrupt):
@@ -190,7 +192,7 @@ def test_a_content_size_that_lies_is_not_believed(flags: int, declared: int) -> 
         compression.decompress_into(3, data, bytearray(100))
 
 
-def test_a_damaged_block_is_corrupt_even_when_little_is_allowed() -> None:
+def test_a_damaged_block_is_corrupt_even_with_a_small_limit() -> None:
     data = bytearray(compression.compress(3, text(1_000)))
     data[12] = 0xFF  # a run of literals beyond the end
 
@@ -209,7 +211,9 @@ def test_a_damaged_block_is_corrupt_even_when_little_is_allowed() -> None:
         (b"", HEADER + END),
     ],
 )
-def test_blocks_and_frames_are_counted_before_they_take_long(pieces: tuple[bytes, bytes]) -> None:
+def test_the_number_of_blocks_and_frames_is_limited_before_they_take_long(
+    pieces: tuple[bytes, bytes],
+) -> None:
     start, piece = pieces
 
     with pytest.raises(LimitExceeded, match="blocks and frames"):
@@ -217,7 +221,7 @@ def test_blocks_and_frames_are_counted_before_they_take_long(pieces: tuple[bytes
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.codec == "lz4"])
-def test_strictly_no_frame_is_read_that_javas_clients_cannot_read(name: str) -> None:
+def test_strict_mode_reads_no_frame_that_javas_clients_cannot_read(name: str) -> None:
     case = CASES[name]
     output = bytearray(1_000)
 

@@ -18,7 +18,7 @@ def block(content: bytes) -> bytes:
     return len(data).to_bytes(4, "big") + data
 
 
-def test_what_is_written_is_what_javas_library_writes() -> None:
+def test_streams_equal_those_of_javas_library() -> None:
     """The bytes are those of Kafka 4.4's own class."""
     java = bytes.fromhex("82534e41505059000000000100000001 00000007 05 10 68656c6c6f")
 
@@ -34,14 +34,14 @@ def test_a_block_holds_32_kib_of_content() -> None:
     assert data == HEADER + block(content[:-1]) + block(content[-1:])
 
 
-def test_the_versions_in_the_header_are_not_looked_at() -> None:
+def test_the_versions_in_the_header_are_ignored() -> None:
     """Some writers have them in the other byte order."""
     data = MAGIC + b"\x01\x00\x00\x00" * 2 + block(b"hello")
 
     assert compression.decompress(2, data, 5) == b"hello"
 
 
-def test_joined_streams_are_one_content() -> None:
+def test_concatenated_streams_are_one_content() -> None:
     data = HEADER + block(b"one ") + HEADER + HEADER + block(b"two ") + block(b"three")
 
     assert compression.decompress(2, data, 13) == b"one two three"
@@ -55,7 +55,7 @@ def test_a_second_header_must_be_whole() -> None:
         compression.decompress(2, HEADER + block(b"one") + HEADER[:-1], 100)
 
 
-def test_a_block_that_is_longer_than_what_is_left_is_truncated() -> None:
+def test_a_block_longer_than_the_remaining_data_is_truncated() -> None:
     data = HEADER + b"\x7f\xff\xff\xff" + raw_snappy(b"x")
 
     with pytest.raises(Truncated, match="3 bytes of a block of 2147483647 at byte 20"):
@@ -70,7 +70,7 @@ def test_an_empty_block_is_truncated() -> None:
             compression.decompress_into(2, data, bytearray(100))
 
 
-def test_a_damaged_block_is_named_by_its_position() -> None:
+def test_an_error_names_the_position_of_a_damaged_block() -> None:
     first, second = block(b"first"), bytearray(block(text(1_000)))
     second[4] ^= 1  # the size of its content
 
@@ -81,7 +81,7 @@ def test_a_damaged_block_is_named_by_its_position() -> None:
 
 
 @pytest.mark.parametrize("size", [b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x40"])
-def test_a_size_that_so_few_bytes_cannot_unfold_to_is_refused_before_it_is_held(
+def test_a_size_impossible_for_the_compressed_bytes_is_refused_before_allocation(
     size: bytes,
 ) -> None:
     data = size + b"x" * 20
@@ -93,7 +93,7 @@ def test_a_size_that_so_few_bytes_cannot_unfold_to_is_refused_before_it_is_held(
 
 
 @pytest.mark.parametrize("size", [b"\xff\xff\xff\xff\x1f", b"\xff" * 11, b"\x80"])
-def test_a_size_that_is_none_is_corrupt(size: bytes) -> None:
+def test_an_invalid_size_is_corrupt(size: bytes) -> None:
     with pytest.raises(Corrupt):
         compression.decompress(2, size, 100)
     with pytest.raises(Corrupt):
@@ -101,7 +101,7 @@ def test_a_size_that_is_none_is_corrupt(size: bytes) -> None:
 
 
 @pytest.mark.parametrize("piece", [HEADER, b"\x00\x00\x00\x01\x00"])
-def test_blocks_are_counted_before_they_take_long(piece: bytes) -> None:
+def test_the_number_of_blocks_is_limited_before_they_take_long(piece: bytes) -> None:
     data = HEADER + piece * MANY
 
     with pytest.raises(LimitExceeded, match="blocks"):

@@ -43,7 +43,7 @@ def decompress_zstd(data: bytes, size_max: int = MIB) -> bytes:
     return content
 
 
-def test_what_is_written_says_how_large_its_content_is() -> None:
+def test_a_frame_states_the_size_of_its_content() -> None:
     content = text(10_000)
 
     data = compression.compress(4, content)
@@ -52,7 +52,7 @@ def test_what_is_written_says_how_large_its_content_is() -> None:
     assert not zstandard.get_frame_parameters(data).has_checksum
 
 
-def test_what_javas_class_writes_is_unfolded() -> None:
+def test_frames_of_javas_class_are_decompressed() -> None:
     """The bytes are those of Kafka 4.4's own class at levels 3 and 22: windows of 2 and 128 MiB."""
     for at_level in ("0058", "0088"):
         java = MAGIC + bytes.fromhex(at_level + "280000 68656c6c6f 010000")
@@ -63,14 +63,14 @@ def test_what_javas_class_writes_is_unfolded() -> None:
 @pytest.mark.parametrize("size", [1, 200, 10_000, 200_000])
 @pytest.mark.parametrize("checksum", [True, False])
 @pytest.mark.parametrize("sized", [True, False])
-def test_frames_of_every_kind_are_unfolded(size: int, *, checksum: bool, sized: bool) -> None:
+def test_frames_of_every_kind_are_decompressed(size: int, *, checksum: bool, sized: bool) -> None:
     content = text(size)
     compressor = zstandard.ZstdCompressor(write_checksum=checksum, write_content_size=sized)
 
     assert decompress_zstd(compressor.compress(content), size) == content
 
 
-def test_frames_one_after_the_other_are_one_content_and_some_are_skipped() -> None:
+def test_consecutive_frames_are_one_content_and_skippable_frames_are_skipped() -> None:
     frames = [SKIPPED, zstandard.compress(b"one "), SKIPPED, zstd_stream(b"two "), SKIPPED]
 
     assert decompress_zstd(b"".join(frames)) == b"one two "
@@ -80,14 +80,14 @@ def test_frames_one_after_the_other_are_one_content_and_some_are_skipped() -> No
             decompress_zstd(SKIPPED[:size])
 
 
-def test_blocks_of_every_kind_are_unfolded() -> None:
+def test_blocks_of_every_kind_are_decompressed() -> None:
     blocks = raw(b"raw", last=False) + repeated(b"x", 70_000, last=False) + raw(b"")
 
     assert decompress_zstd(header(0, WINDOW_1_MIB) + blocks) == b"raw" + b"x" * 70_000
     assert decompress_zstd(header(0x10, WINDOW_1_MIB) + raw(b"a bit that is unused")) != b""
 
 
-def test_a_checksum_is_checked() -> None:
+def test_a_checksum_is_verified() -> None:
     for content in (b"small", text(200_000)):
         data = bytearray(zstd_stream(content, checksum=True))
         data[-1] ^= 1
@@ -97,7 +97,7 @@ def test_a_checksum_is_checked() -> None:
 
 
 @pytest.mark.parametrize("exponent", [24, 27, 31, 41])
-def test_a_window_that_is_larger_than_its_content_may_be_is_made_smaller(exponent: int) -> None:
+def test_a_window_larger_than_its_content_is_reduced(exponent: int) -> None:
     """A frame refers to nothing but its own content, so one as large as that is enough."""
     content = text(300_000)
     data = bytearray(zstd_stream(content))
@@ -108,7 +108,7 @@ def test_a_window_that_is_larger_than_its_content_may_be_is_made_smaller(exponen
         compression.decompress(4, data, len(content) - 1)
 
 
-def test_windows_of_later_frames_are_made_smaller_too() -> None:
+def test_windows_of_later_frames_are_reduced_too() -> None:
     large = bytearray(zstd_stream(text(1_000)))
     large[5] = window(41)
 
@@ -156,7 +156,9 @@ def test_a_back_reference_over_more_than_8_mib_is_followed() -> None:
         (header(0xE0) + struct.pack("<Q", 1 << 63) + EMPTY, Corrupt, "in blocks of at most 0"),
     ],
 )
-def test_what_is_wrong_is_said(data: bytes, error: type[Exception], reason: str) -> None:
+def test_the_reason_for_a_corrupt_frame_is_given(
+    data: bytes, error: type[Exception], reason: str
+) -> None:
     with pytest.raises(error, match=reason):
         compression.decompress(4, data, 1_000)
     with pytest.raises(error, match=reason):
@@ -168,7 +170,7 @@ def test_a_dictionary_id_of_zero_is_none() -> None:
 
 
 @pytest.mark.parametrize("piece", [SKIPPED, header(0, WINDOW_1_MIB) + EMPTY, raw(b"", last=False)])
-def test_blocks_and_frames_are_counted_before_they_take_long(piece: bytes) -> None:
+def test_the_number_of_blocks_and_frames_is_limited_before_they_take_long(piece: bytes) -> None:
     data = header(0, WINDOW_1_MIB) + raw(b"", last=len(piece) > 3)
 
     with pytest.raises(LimitExceeded, match="blocks and frames"):

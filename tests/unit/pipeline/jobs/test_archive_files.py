@@ -36,7 +36,7 @@ def write(
     return [ArchivedFile(**row) for row in batch.to_pylist()]
 
 
-def test_records_go_to_the_files_of_their_days(
+def test_records_are_archived_in_the_files_of_their_days(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = write(tmp_path, monkeypatch, [NOON, NOON + DAY, NOON, -1 - DAY])
@@ -50,7 +50,7 @@ def test_records_go_to_the_files_of_their_days(
     assert all((tmp_path / each.path).stat().st_size == each.size for each in files)
 
 
-def test_a_record_without_a_time_goes_to_the_day_before_the_first(
+def test_a_record_without_a_timestamp_is_archived_before_the_first_day(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = write(tmp_path, monkeypatch, [NOON, -1])
@@ -81,7 +81,7 @@ def test_a_file_has_every_column_of_the_source(
     }
 
 
-def test_a_file_that_is_large_enough_is_followed_by_another(
+def test_a_file_that_is_large_enough_is_closed_and_another_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = write(tmp_path, monkeypatch, [NOON] * 30, file_bytes=1)
@@ -89,7 +89,7 @@ def test_a_file_that_is_large_enough_is_followed_by_another(
     assert [(each.first_offset, each.last_offset) for each in files] == [(0, 9), (10, 19), (20, 29)]
 
 
-def test_no_more_files_are_open_than_may_be(
+def test_the_number_of_open_files_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker.pipeline.jobs.archive_files.ARCHIVE_FILES_OPEN", 1)
@@ -106,7 +106,7 @@ def test_a_range_without_records_has_no_file(
     assert write(tmp_path, monkeypatch, []) == []
 
 
-def test_files_and_then_their_names_are_durable_when_they_are_told_of(
+def test_files_and_their_names_are_durable_when_they_are_returned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file_ops.start_recording()

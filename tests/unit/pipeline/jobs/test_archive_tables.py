@@ -67,7 +67,7 @@ def offsets(*ranges: range, partition: int = 0) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_a_table_goes_on_where_its_last_commit_ends(table_format: str, tmp_path: Path) -> None:
+def test_a_table_continues_where_its_last_commit_ends(table_format: str, tmp_path: Path) -> None:
     table = open_table(tmp_path / "t", table_format, TOPIC)
     assert table.next_offset(0) is None
     table.commit(written(table, 5, 9), {0: 9}, NOON)
@@ -80,7 +80,7 @@ def test_a_table_goes_on_where_its_last_commit_ends(table_format: str, tmp_path:
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_a_commit_without_files_moves_on(table_format: str, tmp_path: Path) -> None:
+def test_a_commit_without_files_advances_the_offsets(table_format: str, tmp_path: Path) -> None:
     open_table(tmp_path, table_format, TOPIC).commit([], {0: 9}, NOON)
 
     assert open_table(tmp_path, table_format, TOPIC).next_offset(0) == 9
@@ -93,7 +93,7 @@ def test_a_commit_without_files_moves_on(table_format: str, tmp_path: Path) -> N
         ("parquet", "_polylog", "draft-1"),
     ],
 )
-def test_a_commit_and_its_name_are_durable_when_it_is_told_of(
+def test_a_commit_and_its_name_are_durable_when_it_is_returned(
     table_format: str, folder: str, name: str, tmp_path: Path
 ) -> None:
     table = open_table(tmp_path, table_format, TOPIC)
@@ -117,7 +117,7 @@ def test_a_new_table_is_durable_before_anything_is_written_to_it(
     assert synced()[-2:] == [("sync_folder", str(tmp_path / "t")), ("sync_folder", str(tmp_path))]
 
 
-def test_moved_files_are_durable_at_their_places_before_the_folder_goes_that_they_came_from(
+def test_moved_files_are_durable_before_their_old_folder_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = ParquetTable(tmp_path, TOPIC)
@@ -133,7 +133,7 @@ def test_moved_files_are_durable_at_their_places_before_the_folder_goes_that_the
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_joined_files_are_durable(table_format: str, tmp_path: Path) -> None:
+def test_merged_files_are_durable(table_format: str, tmp_path: Path) -> None:
     table = open_table(tmp_path, table_format, TOPIC)
     for start in range(0, 20, 10):
         table.commit(written(table, start, start + 10), {0: start + 10}, NOON)
@@ -148,7 +148,7 @@ def test_joined_files_are_durable(table_format: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_files_of_a_run_that_was_killed_before_its_commit_do_not_count(
+def test_files_of_a_run_killed_before_its_commit_do_not_count(
     table_format: str, tmp_path: Path
 ) -> None:
     killed = open_table(tmp_path, table_format, TOPIC)
@@ -161,7 +161,7 @@ def test_files_of_a_run_that_was_killed_before_its_commit_do_not_count(
     assert records(table) == offsets(range(4))
 
 
-def test_what_a_commit_left_to_be_moved_is_moved_by_whoever_opens_the_table(
+def test_moves_left_by_a_commit_are_done_when_the_table_is_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = ParquetTable(tmp_path, TOPIC)
@@ -192,7 +192,7 @@ def test_the_archive_of_another_topic_is_refused(
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_a_folder_that_is_none_of_ours_is_refused(table_format: str, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_an_archive_is_refused(table_format: str, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
 
     with pytest.raises(ConfigError, match="has files in it"):
@@ -201,7 +201,7 @@ def test_a_folder_that_is_none_of_ours_is_refused(table_format: str, tmp_path: P
         open_table(tmp_path, table_format, None)
 
 
-def test_a_delta_table_that_is_no_archive_is_refused(tmp_path: Path) -> None:
+def test_a_delta_table_that_is_not_an_archive_is_refused(tmp_path: Path) -> None:
     deltalake = pytest.importorskip("deltalake")
     schema = deltalake.Schema([deltalake.Field("a", "integer")])
     deltalake.DeltaTable.create(str(tmp_path), schema)
@@ -211,7 +211,7 @@ def test_a_delta_table_that_is_no_archive_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_of_two_archives_at_once_one_is_refused(table_format: str, tmp_path: Path) -> None:
+def test_of_two_concurrent_archives_one_is_refused(table_format: str, tmp_path: Path) -> None:
     first = open_table(tmp_path, table_format, TOPIC)
     first.commit(written(first, 0, 2), {0: 2}, NOON)
     second = open_table(tmp_path, table_format, TOPIC)
@@ -223,7 +223,7 @@ def test_of_two_archives_at_once_one_is_refused(table_format: str, tmp_path: Pat
     assert records(open_table(tmp_path, table_format, TOPIC)) == offsets(range(4))
 
 
-def test_files_that_another_archive_took_for_left_over_are_not_committed(tmp_path: Path) -> None:
+def test_files_that_another_archive_removed_as_leftovers_are_not_committed(tmp_path: Path) -> None:
     first = ParquetTable(tmp_path, TOPIC)
     files = written(first, 0, 4)
     ParquetTable(tmp_path, TOPIC)
@@ -235,7 +235,7 @@ def test_files_that_another_archive_took_for_left_over_are_not_committed(tmp_pat
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_small_files_are_joined_and_the_records_stay(table_format: str, tmp_path: Path) -> None:
+def test_small_files_are_merged_and_the_records_stay(table_format: str, tmp_path: Path) -> None:
     table = open_table(tmp_path, table_format, TOPIC)
     for start in range(0, 40, 10):
         table.commit(written(table, start, start + 10), {0: start + 10}, NOON)
@@ -248,7 +248,7 @@ def test_small_files_are_joined_and_the_records_stay(table_format: str, tmp_path
     assert again.compact(1 << 20, NOON) == (0, 0)
 
 
-def test_a_joined_file_has_its_records_in_their_order(tmp_path: Path) -> None:
+def test_a_merged_file_has_its_records_in_order(tmp_path: Path) -> None:
     table = ParquetTable(tmp_path, TOPIC)
     for start in (10, 0, 20):
         table.commit(written(table, start, start + 10), {0: 30}, NOON)
@@ -258,7 +258,7 @@ def test_a_joined_file_has_its_records_in_their_order(tmp_path: Path) -> None:
     assert pq.ParquetFile(str(file)).read()["offset"].to_pylist() == list(range(30))
 
 
-def test_files_are_joined_to_no_more_than_their_size(tmp_path: Path) -> None:
+def test_files_are_merged_up_to_the_size_limit(tmp_path: Path) -> None:
     table = ParquetTable(tmp_path, TOPIC)
     for start in range(0, 40, 10):
         table.commit(written(table, start, start + 10), {0: start + 10}, NOON)
@@ -277,6 +277,6 @@ def test_a_commit_of_another_version_is_refused(tmp_path: Path) -> None:
         ParquetTable(tmp_path, TOPIC)
 
 
-def test_a_format_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="expected delta or parquet"):
         open_table(tmp_path, "iceberg", TOPIC)

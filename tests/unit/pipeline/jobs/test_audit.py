@@ -80,7 +80,7 @@ def numbered(sequence: int, count: int = 2, epoch: int = 0, time: int = 5) -> by
     return batch
 
 
-def test_a_sound_log_has_a_row_per_segment_and_no_problem(tmp_path: Path) -> None:
+def test_an_intact_log_has_a_row_per_segment_and_no_problem(tmp_path: Path) -> None:
     data_dir(tmp_path)
 
     report = audit(tmp_path, clock=ManualClock())
@@ -112,7 +112,7 @@ def test_a_flipped_byte_of_a_record_is_a_crc_error(tmp_path: Path) -> None:
     assert "1 batches with a wrong CRC" in report.problems[0]
 
 
-def test_a_segment_that_was_cut_lacks_offsets(tmp_path: Path) -> None:
+def test_a_truncated_segment_has_missing_offsets(tmp_path: Path) -> None:
     folder = data_dir(tmp_path)
     file = segment_files(folder)[0]
     file.write_bytes(file.read_bytes()[: -1_051 - 10])
@@ -124,7 +124,7 @@ def test_a_segment_that_was_cut_lacks_offsets(tmp_path: Path) -> None:
     assert first["unreadable_bytes"] == 1_041
 
 
-def test_offsets_that_compaction_took_are_no_problem(tmp_path: Path) -> None:
+def test_offsets_removed_by_compaction_are_not_a_problem(tmp_path: Path) -> None:
     segment_of(tmp_path, [numbered(0), numbered(6)], 0, 8)
     checkpoint.write_offsets(tmp_path / checkpoint.CLEANER_OFFSETS, {("topic", 0): 10})
 
@@ -145,7 +145,7 @@ def test_offsets_that_compaction_took_are_no_problem(tmp_path: Path) -> None:
         ([numbered(0, time=9), numbered(2, time=8)], {"late_batches"}),
     ],
 )
-def test_sequences_and_times_are_followed(
+def test_sequences_and_timestamps_are_checked(
     tmp_path: Path, batches: list[bytes], expected: set[str]
 ) -> None:
     segment_of(tmp_path, batches)
@@ -153,16 +153,14 @@ def test_sequences_and_times_are_followed(
     assert faults(rows(audit(tmp_path))[0]) == expected
 
 
-def test_a_batch_of_offsets_that_were_there_is_a_disorder(tmp_path: Path) -> None:
+def test_a_batch_with_repeated_offsets_is_out_of_order(tmp_path: Path) -> None:
     segment_of(tmp_path, [numbered(0, count=4), numbered(4)], 0, 2)
 
     assert "disorders" in faults(rows(audit(tmp_path))[0])
 
 
 @pytest.mark.parametrize(("suffix", "width"), [(".index", 8), (".timeindex", 12)])
-def test_an_entry_of_an_index_that_is_not_so_is_counted(
-    tmp_path: Path, suffix: str, width: int
-) -> None:
+def test_a_wrong_index_entry_is_counted(tmp_path: Path, suffix: str, width: int) -> None:
     folder = data_dir(tmp_path)
     file = segment_files(folder)[0].with_suffix(suffix)
     assert file.stat().st_size >= 3 * width
@@ -171,7 +169,7 @@ def test_an_entry_of_an_index_that_is_not_so_is_counted(
     assert [each["index_errors"] for each in rows(audit(tmp_path))] == [1, 0, 0]
 
 
-def test_what_is_missing_between_two_segments_is_told(tmp_path: Path) -> None:
+def test_offsets_missing_between_two_segments_are_reported(tmp_path: Path) -> None:
     folder = data_dir(tmp_path)
     for file in folder.glob("00000000000000000190.*"):
         file.unlink()
@@ -182,7 +180,7 @@ def test_what_is_missing_between_two_segments_is_told(tmp_path: Path) -> None:
     assert rows(report)[0]["missing_offsets"] == 190
 
 
-def test_no_flipped_bit_of_a_segment_leaves_an_audit_content(tmp_path: Path) -> None:
+def test_every_flipped_bit_of_a_segment_is_reported(tmp_path: Path) -> None:
     folder = data_dir(tmp_path)
     some = random.Random(3)
     files = segment_files(folder)
@@ -205,21 +203,21 @@ def test_no_flipped_bit_of_a_segment_leaves_an_audit_content(tmp_path: Path) -> 
         files[number].write_bytes(content)
 
 
-def test_a_topic_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_topic_is_named(tmp_path: Path) -> None:
     data_dir(tmp_path)
 
     with pytest.raises(ConfigError, match="no closed segment of nosuch"):
         audit(tmp_path, topics=["nosuch"])
 
 
-def test_an_index_of_zeros_only_has_no_entry(tmp_path: Path) -> None:
+def test_an_index_of_zeros_has_no_entries(tmp_path: Path) -> None:
     folder = data_dir(tmp_path)
     segment_files(folder)[0].with_suffix(".index").write_bytes(struct.pack(">ii", 0, 0) * 100)
 
     assert audit(tmp_path).is_well
 
 
-def test_a_segment_that_goes_before_it_is_looked_at_is_named(
+def test_a_segment_deleted_before_it_was_checked_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = data_dir(tmp_path)

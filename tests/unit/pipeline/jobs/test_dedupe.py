@@ -15,11 +15,11 @@ from broker.pipeline.jobs.dedupe import identity_of
         ("header:it's", "try_element_at(filter(headers, each -> each.key = 'it\\'s'), 1).value"),
     ],
 )
-def test_an_identity_is_an_expression_of_sql(by: str, expression: str) -> None:
+def test_an_identity_is_an_sql_expression(by: str, expression: str) -> None:
     assert identity_of(by) == expression
 
 
 @pytest.mark.parametrize("by", ["", "offset", "header:", "key;drop"])
-def test_an_identity_that_is_none_is_refused(by: str) -> None:
+def test_an_invalid_identity_is_refused(by: str) -> None:
     with pytest.raises(ConfigError, match="header:NAME"):
         identity_of(by)

@@ -95,7 +95,7 @@ def merge(data_dir: Path) -> None:
     finish(data_dir)
 
 
-def test_files_that_stay_are_linked_once(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_files_are_linked_once(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     linked = once_linked(monkeypatch, "", lambda: None)
 
     entry = take(data_dir)
@@ -106,7 +106,7 @@ def test_files_that_stay_are_linked_once(data_dir: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_compaction_between_two_links_leaves_neither_gap_nor_double(
+def test_a_compaction_between_two_links_leaves_neither_gaps_nor_duplicates(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch, place: int
 ) -> None:
     file = segment_files(data_dir / "topic-0")[place]
@@ -119,7 +119,7 @@ def test_a_compaction_between_two_links_leaves_neither_gap_nor_double(
     assert offsets(data_dir) == list(range(RECORDS))
 
 
-def test_a_compaction_around_all_links_leaves_no_double(
+def test_a_compaction_around_all_links_leaves_no_duplicates(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The folder is listed before it, the first segment is linked when it is new, the second while
@@ -142,7 +142,7 @@ def test_a_compaction_around_all_links_leaves_no_double(
     assert offsets(data_dir) == list(range(RECORDS))
 
 
-def test_a_swap_that_is_under_way_is_waited_for(
+def test_a_snapshot_waits_for_a_swap_in_progress(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     swap = data_dir / "topic-0" / "00000000000000000000.swap"
@@ -154,7 +154,7 @@ def test_a_swap_that_is_under_way_is_waited_for(
     assert offsets(data_dir) == list(range(RECORDS))
 
 
-def test_a_folder_that_never_stays_as_it_is_ends_the_snapshot(
+def test_a_folder_that_changes_constantly_ends_the_snapshot(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot, "SNAPSHOT_TRIES", 3)
@@ -166,7 +166,7 @@ def test_a_folder_that_never_stays_as_it_is_ends_the_snapshot(
     assert not (data_dir.parent / "snapshot").exists()
 
 
-def test_a_log_that_ends_before_the_high_watermark_is_not_that_brokers(
+def test_a_log_that_ends_below_the_high_watermark_belongs_to_another_broker(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot, "SNAPSHOT_TRIES", 2)
@@ -177,7 +177,7 @@ def test_a_log_that_ends_before_the_high_watermark_is_not_that_brokers(
         take(data_dir)
 
 
-def test_a_damaged_segment_is_in_the_snapshot_and_told(data_dir: Path) -> None:
+def test_a_damaged_segment_is_in_the_snapshot_and_reported(data_dir: Path) -> None:
     file = segment_files(data_dir / "topic-0")[0]
     content = bytearray(file.read_bytes())
     content[-1000:] = bytes(b ^ 0xFF for b in content[-1000:])

@@ -27,13 +27,13 @@ def changed(folder: Path, **fields: Any) -> None:
     file.write_text(json.dumps(content))
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_a_manifest_is_read_as_it_was_written(tmp_path: Path) -> None:
     manifest.write(tmp_path, WHOLE)
 
     assert manifest.read(tmp_path) == WHOLE
 
 
-def test_the_file_says_its_version_and_names_every_field(tmp_path: Path) -> None:
+def test_the_file_has_its_version_and_every_field_by_name(tmp_path: Path) -> None:
     manifest.write(tmp_path, WHOLE)
 
     content = json.loads((tmp_path / "manifest.json").read_text())
@@ -48,7 +48,7 @@ def test_the_file_says_its_version_and_names_every_field(tmp_path: Path) -> None
     }
 
 
-def test_a_later_version_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_later_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / manifest.FILE_NAME).write_text('{"version": 2}')
 
     with pytest.raises(Unsupported, match="version 2, expected 1"):
@@ -56,7 +56,7 @@ def test_a_later_version_is_refused_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version": 1}', "\xff"])
-def test_what_is_no_manifest_is_corrupt(tmp_path: Path, text: str) -> None:
+def test_an_invalid_manifest_is_corrupt(tmp_path: Path, text: str) -> None:
     (tmp_path / manifest.FILE_NAME).write_text(text, encoding="latin-1")
 
     with pytest.raises(Corrupt, match=r"manifest\.json"):
@@ -77,13 +77,13 @@ def test_what_is_no_manifest_is_corrupt(tmp_path: Path, text: str) -> None:
         {"segments": 5},
     ],
 )
-def test_a_field_that_cannot_be_is_corrupt(tmp_path: Path, fields: dict[str, Any]) -> None:
+def test_an_invalid_field_is_corrupt(tmp_path: Path, fields: dict[str, Any]) -> None:
     changed(tmp_path, **fields)
 
     with pytest.raises(Corrupt, match=r"manifest\.json"):
         manifest.read(tmp_path)
 
 
-def test_a_folder_without_one_is_no_snapshot(tmp_path: Path) -> None:
+def test_a_folder_without_a_manifest_is_not_a_snapshot(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         manifest.read(tmp_path)

@@ -35,7 +35,7 @@ def found(folder: Path) -> StoredPartition:
     return partition
 
 
-def test_of_a_data_directory_the_closed_segments_are_read(tmp_path: Path) -> None:
+def test_the_closed_segments_of_a_data_directory_are_read(tmp_path: Path) -> None:
     partition = found(data_dir(tmp_path / "data"))
 
     assert partition[:2] == ("topic", 0)
@@ -50,25 +50,25 @@ def test_after_a_clean_stop_the_last_segment_is_closed_too(tmp_path: Path) -> No
     assert found(folder).end_offset == 500
 
 
-def test_deleted_records_stay_hidden(tmp_path: Path) -> None:
+def test_deleted_records_are_not_read(tmp_path: Path) -> None:
     folder = data_dir(tmp_path / "data")
     checkpoint.write_offsets(folder / checkpoint.LOG_START_OFFSETS, {("topic", 0): 77})
 
     assert found(folder).start_offset == 77
 
 
-def test_where_a_topic_was_compacted_gaps_are_no_damage(tmp_path: Path) -> None:
+def test_in_a_compacted_topic_gaps_are_not_damage(tmp_path: Path) -> None:
     folder = data_dir(tmp_path / "data")
     checkpoint.write_offsets(folder / checkpoint.CLEANER_OFFSETS, {("topic", 0): 190})
 
     assert found(folder).ends is None
 
 
-def test_a_partitions_folder_can_be_named_itself(tmp_path: Path) -> None:
+def test_a_partition_folder_can_be_named_directly(tmp_path: Path) -> None:
     assert found(write_ascending(tmp_path)).end_offset == 380
 
 
-def test_of_a_snapshot_the_manifest_says_what_is_read(tmp_path: Path) -> None:
+def test_the_manifest_of_a_snapshot_determines_what_is_read(tmp_path: Path) -> None:
     write_ascending(tmp_path)
     segments = (SegmentEntry(0, 190, 10, 10, "0"), SegmentEntry(190, 200, 10, 10, "0"))
     entry = PartitionEntry("topic", "", 0, 5, 200, 199, 0, segments)
@@ -82,7 +82,7 @@ def test_of_a_snapshot_the_manifest_says_what_is_read(tmp_path: Path) -> None:
     )
 
 
-def test_folders_that_are_no_partition_are_passed_over(tmp_path: Path) -> None:
+def test_folders_that_are_not_partitions_are_skipped(tmp_path: Path) -> None:
     folder = data_dir(tmp_path / "data")
     for name in ("topic-0.abc-delete", "other", "empty-3"):
         (folder / name).mkdir()
@@ -90,12 +90,12 @@ def test_folders_that_are_no_partition_are_passed_over(tmp_path: Path) -> None:
     assert found(folder).folder == folder / "topic-0"
 
 
-def test_topics_are_chosen_by_name(tmp_path: Path) -> None:
+def test_topics_are_selected_by_name(tmp_path: Path) -> None:
     assert planning.stored_partitions(data_dir(tmp_path / "data"), lambda _: False) == []
 
 
 @pytest.mark.parametrize("name", ["missing", "empty"])
-def test_a_folder_that_has_no_log_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_folder_without_logs_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
 
     with pytest.raises(ConfigError, match="give a snapshot or a"):
@@ -109,7 +109,7 @@ def large(tmp_path: Path) -> StoredPartition:
 
 
 @pytest.mark.parametrize("name", ["_polylog", "_delta_log"])
-def test_of_an_archive_the_way_to_read_it_is_told(tmp_path: Path, name: str) -> None:
+def test_for_an_archive_the_error_says_how_to_read_it(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     (tmp_path / "date=2026-11-22").mkdir()
 
@@ -117,7 +117,7 @@ def test_of_an_archive_the_way_to_read_it_is_told(tmp_path: Path, name: str) -> 
         planning.stored_partitions(tmp_path, every)
 
 
-def test_pieces_follow_one_another_and_are_about_even(tmp_path: Path) -> None:
+def test_pieces_are_consecutive_and_of_similar_size(tmp_path: Path) -> None:
     cut = pieces(large(tmp_path), PIECE, is_committed=False)
 
     assert cut[0].start_offset == 3
@@ -134,7 +134,7 @@ def test_a_small_log_is_one_piece(tmp_path: Path) -> None:
     assert (piece.start_offset, piece.end_offset, piece.aborted) == (3, 3_990, ())
 
 
-def test_without_indexes_a_piece_is_a_segment_or_more(tmp_path: Path) -> None:
+def test_without_indexes_a_piece_is_one_or_more_segments(tmp_path: Path) -> None:
     partition = large(tmp_path)
     for each in partition.folder.glob("*.index"):
         each.write_bytes(b"")
@@ -146,12 +146,12 @@ def test_without_indexes_a_piece_is_a_segment_or_more(tmp_path: Path) -> None:
     assert all(one.end_offset == two.start_offset for one, two in pairwise(cut))
 
 
-def test_pieces_are_not_too_small(tmp_path: Path) -> None:
+def test_pieces_have_a_minimum_size(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="1000 bytes per task"):
         pieces(large(tmp_path), 1_000, is_committed=False)
 
 
-def test_each_piece_knows_the_aborted_transactions_that_reach_into_it(tmp_path: Path) -> None:
+def test_each_piece_knows_the_aborted_transactions_that_overlap_it(tmp_path: Path) -> None:
     partition = large(tmp_path)
     rows = [(0, 7, 10, 3_000, 3_001), (0, 8, 100, 110, 111), (0, 9, 3_995, 3_999, 4_000)]
     last = segment_files(partition.folder)[-1]
@@ -167,7 +167,9 @@ def test_each_piece_knows_the_aborted_transactions_that_reach_into_it(tmp_path: 
     assert all(each.aborted is None for each in pieces(partition, PIECE, is_committed=False))
 
 
-def test_a_damaged_index_of_aborted_transactions_is_told_with_its_place(tmp_path: Path) -> None:
+def test_a_damaged_index_of_aborted_transactions_is_reported_with_its_position(
+    tmp_path: Path,
+) -> None:
     partition = large(tmp_path)
     last = segment_files(partition.folder)[-1]
     last.with_suffix(".txnindex").write_bytes(struct.pack(">hqqqq", 0, 7, 5, 4, 6))
@@ -176,7 +178,7 @@ def test_a_damaged_index_of_aborted_transactions_is_told_with_its_place(tmp_path
         pieces(partition, PIECE, is_committed=True)
 
 
-def test_a_log_that_went_before_it_was_cut_is_named(tmp_path: Path) -> None:
+def test_a_log_deleted_before_it_was_split_is_named(tmp_path: Path) -> None:
     partition = large(tmp_path)
     shutil.rmtree(partition.folder)
 

@@ -61,7 +61,7 @@ def lost(damages: list[Damage]) -> set[int]:
     return {offset for each in damages for offset in range(each.offset, each.next_offset)}
 
 
-def test_a_sound_log_has_all_its_records_and_no_damage(tmp_path: Path) -> None:
+def test_an_intact_log_has_all_its_records_and_no_damage(tmp_path: Path) -> None:
     rows, damages = read(write_ascending(tmp_path))
 
     assert list(rows) == list(range(RECORDS))
@@ -69,14 +69,14 @@ def test_a_sound_log_has_all_its_records_and_no_damage(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 190), (5, 190), (190, 500), (17, 380), (63, 70)])
-def test_a_range_has_its_records_only(tmp_path: Path, start: int, end: int) -> None:
+def test_a_range_has_only_its_own_records(tmp_path: Path, start: int, end: int) -> None:
     rows, damages = read(write_ascending(tmp_path), start, end)
 
     assert list(rows) == list(range(start, end))
     assert damages == []
 
 
-def test_a_record_whose_byte_was_flipped_costs_its_batch_and_no_other(tmp_path: Path) -> None:
+def test_a_flipped_byte_of_a_record_loses_only_its_batch(tmp_path: Path) -> None:
     folder = write_ascending(tmp_path)
     batch = stored(folder)[7]
     file = segment_files(folder)[0]
@@ -92,7 +92,7 @@ def test_a_record_whose_byte_was_flipped_costs_its_batch_and_no_other(tmp_path: 
     assert "CRC" in damage.reason
 
 
-def test_a_length_that_was_flipped_costs_the_records_up_to_the_next_indexed_batch(
+def test_a_flipped_length_loses_the_records_up_to_the_next_indexed_batch(
     tmp_path: Path,
 ) -> None:
     folder = write_ascending(tmp_path)
@@ -107,7 +107,7 @@ def test_a_length_that_was_flipped_costs_the_records_up_to_the_next_indexed_batc
     assert len(lost(damages)) <= 40  # an index entry stands for 2,000 bytes here
 
 
-def test_a_segment_that_was_cut_short_costs_its_end(tmp_path: Path) -> None:
+def test_a_truncated_segment_loses_its_end(tmp_path: Path) -> None:
     folder = write_ascending(tmp_path)
     first, second, *_ = segment_files(folder)
     content = first.read_bytes()
@@ -119,7 +119,7 @@ def test_a_segment_that_was_cut_short_costs_its_end(tmp_path: Path) -> None:
     assert lost(damages) == set(range(170, int(second.stem)))
 
 
-def test_a_segment_that_is_empty_costs_all_of_it(tmp_path: Path) -> None:
+def test_an_empty_segment_loses_all_its_records(tmp_path: Path) -> None:
     folder = write_ascending(tmp_path)
     files = segment_files(folder)
     files[1].write_bytes(b"")
@@ -133,7 +133,7 @@ def test_a_segment_that_is_empty_costs_all_of_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bit", [0x01, 0x10, 0x80])
 @pytest.mark.parametrize("byte", range(8))
 @pytest.mark.parametrize("number", [0, 6, 18, 30, 49])
-def test_a_base_offset_that_was_flipped_is_told(
+def test_a_flipped_base_offset_is_reported(
     tmp_path: Path, number: int, byte: int, bit: int
 ) -> None:
     folder = write_ascending(tmp_path)
@@ -147,7 +147,7 @@ def test_a_base_offset_that_was_flipped_is_told(
     assert set(rows.values()) <= set(whole.values())
 
 
-def test_where_there_may_be_gaps_no_flipped_bit_is_passed_over_either(tmp_path: Path) -> None:
+def test_every_flipped_bit_is_reported_also_where_gaps_are_allowed(tmp_path: Path) -> None:
     folder = write_ascending(tmp_path, count=30)
     end = 300
     whole, _ = read(folder, end=end)
@@ -180,7 +180,9 @@ def compact(folder: Path) -> set[int]:
 
 @pytest.mark.parametrize("end", [190, 380, 450, 500])
 @pytest.mark.parametrize("chunk_bytes", [1, 3_000, 1 << 20])
-def test_what_compaction_has_taken_is_no_damage(tmp_path: Path, end: int, chunk_bytes: int) -> None:
+def test_offsets_removed_by_compaction_are_not_damage(
+    tmp_path: Path, end: int, chunk_bytes: int
+) -> None:
     folder = write_ascending(tmp_path)
     left = compact(folder)
 
@@ -190,7 +192,7 @@ def test_what_compaction_has_taken_is_no_damage(tmp_path: Path, end: int, chunk_
     assert set(rows) == {each for each in left if each < end}
 
 
-def test_where_nothing_was_compacted_the_same_is_damage(tmp_path: Path) -> None:
+def test_the_same_gaps_are_damage_where_nothing_was_compacted(tmp_path: Path) -> None:
     folder = write_ascending(tmp_path)
     left = compact(folder)
 
@@ -199,7 +201,7 @@ def test_where_nothing_was_compacted_the_same_is_damage(tmp_path: Path) -> None:
     assert lost(damages) == set(range(RECORDS)) - left
 
 
-def test_no_flipped_bit_is_passed_over_in_silence(tmp_path: Path) -> None:
+def test_every_flipped_bit_is_reported(tmp_path: Path) -> None:
     folder = write_ascending(tmp_path, count=30)
     end = 300
     whole, _ = read(folder, end=end)
@@ -230,7 +232,7 @@ def _is_in_offset(file: Path, content: bytes, position: int) -> bool:
     return any(each.position <= position < each.position + 8 for each in batches_of(file))
 
 
-def test_no_cut_is_passed_over_in_silence(tmp_path: Path) -> None:
+def test_every_truncation_is_reported(tmp_path: Path) -> None:
     folder = write_ascending(tmp_path, count=30)
     end = 300
     some = random.Random(10)
@@ -248,7 +250,9 @@ def test_no_cut_is_passed_over_in_silence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec_name", ["gzip", "lz4", "snappy", "zstd"])
-def test_compressed_batches_are_read_and_their_damage_told(tmp_path: Path, codec_name: str) -> None:
+def test_compressed_batches_are_read_and_their_damage_reported(
+    tmp_path: Path, codec_name: str
+) -> None:
     some = random.Random(4)
     batches = [
         b"".join(
@@ -321,7 +325,7 @@ ABORTED = (Aborted(7, 0, 4),)
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 100, 200, 300, 8_000])
-def test_aborted_records_are_left_out_and_what_the_producer_commits_later_is_not(
+def test_aborted_records_are_omitted_and_records_committed_later_are_not(
     tmp_path: Path, chunk_bytes: int
 ) -> None:
     folder = write_transactions(tmp_path)
@@ -332,7 +336,7 @@ def test_aborted_records_are_left_out_and_what_the_producer_commits_later_is_not
     assert damages == []
 
 
-def test_uncommitted_records_are_read_when_they_are_wanted(tmp_path: Path) -> None:
+def test_uncommitted_records_are_read_on_request(tmp_path: Path) -> None:
     rows, _ = read(write_transactions(tmp_path), end=9)
 
     assert list(rows) == [0, 1, 2, 3, 5, 8]
@@ -340,7 +344,7 @@ def test_uncommitted_records_are_read_when_they_are_wanted(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("chunk_bytes", [1, 200, 8_000])
 @pytest.mark.parametrize(("aborted", "count"), [(ABORTED, 4), (None, 6), ((), 6)])
-def test_headers_count_what_is_read(
+def test_headers_count_the_records_read(
     tmp_path: Path, chunk_bytes: int, aborted: tuple[Aborted, ...] | None, count: int
 ) -> None:
     wanted = ScanRange(0, 9, aborted)
@@ -363,7 +367,7 @@ def test_headers_do_not_tell_where_a_range_ends_inside_of_a_batch(tmp_path: Path
         assert scan.count_by_headers(first, wanted) is None
 
 
-def test_the_last_stable_offset_is_where_the_first_open_transaction_begins(tmp_path: Path) -> None:
+def test_the_last_stable_offset_is_the_start_of_the_first_open_transaction(tmp_path: Path) -> None:
     with segments.open(write_transactions(tmp_path, is_last_open=True)) as log:
         assert scan.stable_end(log, 0, 8, 100) == 3
 

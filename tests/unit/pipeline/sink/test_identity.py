@@ -21,13 +21,13 @@ def stream_batch(properties: dict[str, str], columns: dict[str, str] | None = No
     )
 
 
-def test_a_stream_s_batch_is_what_spark_says() -> None:
+def test_the_batch_id_of_a_stream_is_sparks() -> None:
     batch = stream_batch(PROPERTIES)
 
     assert (batch.query, batch.number, batch.tasks) == ("q", 7, 4)
 
 
-def test_a_batch_job_is_known_by_its_write_id() -> None:
+def test_a_batch_job_is_identified_by_its_write_id() -> None:
     batch = batch_of(options(writeId="w"), COLUMNS, lambda _: None, is_stream=False)
     later = batch_of(options(writeId="w", writeBatch="3"), COLUMNS, lambda _: None, is_stream=False)
 
@@ -48,7 +48,7 @@ def test_a_batch_job_without_write_id_is_refused() -> None:
         batch_of(options(), COLUMNS, PROPERTIES.get, is_stream=False)
 
 
-def test_another_setting_or_column_is_another_plan() -> None:
+def test_another_setting_or_column_makes_another_plan() -> None:
     plans = {
         stream_batch(PROPERTIES).plan,
         stream_batch(PROPERTIES | {BATCH_ID: "8", "spark.app.name": "other"}).plan,
@@ -59,7 +59,7 @@ def test_another_setting_or_column_is_another_plan() -> None:
     assert len(plans) == 3  # neither the batch nor the name of the program is part of it
 
 
-def test_a_query_may_move_to_another_cluster_but_not_to_other_local_cores() -> None:
+def test_a_query_may_move_to_another_cluster_but_not_to_another_number_of_local_cores() -> None:
     def plan(master: str) -> str:
         return stream_batch(PROPERTIES | {"spark.master": master}).plan
 

@@ -41,14 +41,14 @@ def log_of(*batches: bytes) -> QueryLog:
     return log
 
 
-def test_nothing_is_begun_in_an_empty_topic() -> None:
+def test_an_empty_topic_has_no_begun_batch() -> None:
     log = log_of()
 
     assert not log.is_begun(BATCH)
     assert log.written(BATCH, 0) is None
 
 
-def test_a_batch_is_begun_when_its_plan_is_there() -> None:
+def test_a_batch_is_begun_once_its_plan_is_written() -> None:
     assert log_of(planned(BATCH)).is_begun(BATCH)
     assert not log_of(planned(BATCH)).is_begun(NEXT)
 
@@ -61,13 +61,13 @@ def test_a_batch_that_is_planned_otherwise_than_it_was_begun_is_refused(other: B
         log_of(planned(other)).is_begun(BATCH)
 
 
-def test_of_two_plans_for_a_batch_the_first_counts() -> None:
+def test_of_two_plans_for_a_batch_the_first_one_counts() -> None:
     log = log_of(planned(BATCH), planned(BATCH._replace(tasks=3)))
 
     assert log.is_begun(BATCH)
 
 
-def test_a_batch_behind_a_later_one_is_refused() -> None:
+def test_a_batch_before_a_later_one_is_refused() -> None:
     with pytest.raises(MarkerMismatch, match="checkpoint is older"):
         log_of(planned(BATCH), planned(NEXT)).is_begun(BATCH)
 
@@ -112,7 +112,7 @@ def test_a_marker_of_another_plan_or_a_later_batch_is_refused(other: Batch) -> N
         log.written(BATCH, 0)
 
 
-def test_other_queries_in_the_same_partition_are_passed_over() -> None:
+def test_other_queries_in_the_same_partition_are_ignored() -> None:
     log = log_of(planned(NEXT._replace(query="other")), planned(BATCH))
 
     assert log.is_begun(BATCH)

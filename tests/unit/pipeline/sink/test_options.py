@@ -9,7 +9,7 @@ from broker.pipeline.sink.options import SinkOptions
 NEEDED = {"kafka.bootstrap.servers": "127.0.0.1:9092, localhost:9093"}
 
 
-def test_what_is_not_said_is_at_least_once_to_the_topics_of_a_column() -> None:
+def test_the_default_is_at_least_once_to_the_topics_of_the_column() -> None:
     options = SinkOptions.of(NEEDED, is_stream=False)
 
     assert options.bootstrap == (Address("127.0.0.1", 9092), Address("localhost", 9093))
@@ -17,7 +17,7 @@ def test_what_is_not_said_is_at_least_once_to_the_topics_of_a_column() -> None:
     assert (options.tasks, options.rows_per_second) == (None, None)
 
 
-def test_names_are_taken_in_any_case_as_spark_hands_them_over() -> None:
+def test_option_names_are_case_insensitive() -> None:
     given = {"DELIVERY": "exactly-once", "writeid": "w", "Tasks": "3"}
 
     options = SinkOptions.of(NEEDED | given, is_stream=False)
@@ -40,12 +40,12 @@ def test_names_are_taken_in_any_case_as_spark_hands_them_over() -> None:
         ("maxRowsPerSecondPerTask", "1.5"),
     ],
 )
-def test_a_value_that_cannot_be_is_refused_by_the_option_s_name(name: str, value: str) -> None:
+def test_an_invalid_value_is_refused_with_the_options_name(name: str, value: str) -> None:
     with pytest.raises(ConfigError, match=f"option {name}|HOST:PORT"):
         SinkOptions.of(NEEDED | {name: value}, is_stream=False)
 
 
-def test_a_stream_takes_its_checkpoint_and_no_write_id() -> None:
+def test_a_stream_uses_its_checkpoint_and_no_write_id() -> None:
     SinkOptions.of(NEEDED | {"checkpointlocation": "/c"}, is_stream=True)
 
     with pytest.raises(ConfigError, match="writeId"):
@@ -53,7 +53,7 @@ def test_a_stream_takes_its_checkpoint_and_no_write_id() -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"topik": "t"}])
-def test_what_is_missing_or_unknown_is_named(given: dict[str, str]) -> None:
+def test_missing_and_unknown_options_are_named(given: dict[str, str]) -> None:
     needed = NEEDED if given else {}
 
     with pytest.raises(

@@ -35,7 +35,7 @@ def split(chunk: pa.RecordBatch, topic: str | None = "t", count: int = 4) -> dic
     }
 
 
-def test_a_row_goes_to_the_partition_of_its_key_as_kafka_s_clients_have_it() -> None:
+def test_a_row_is_written_to_the_partition_of_its_key_as_with_kafka_clients() -> None:
     keys = [b"%d" % each for each in range(100)]
 
     found = split(rows(key=keys, value=keys))
@@ -46,13 +46,13 @@ def test_a_row_goes_to_the_partition_of_its_key_as_kafka_s_clients_have_it() -> 
     assert found == expected  # and in their order
 
 
-def test_a_partition_column_goes_before_the_key() -> None:
+def test_a_partition_column_takes_precedence_over_the_key() -> None:
     found = split(rows(key=[b"a", b"a"], value=[b"1", b"2"], partition=[3, None]))
 
     assert found == {("t", 3): [b"1"], ("t", codec.partition(b"a", 4)): [b"2"]}
 
 
-def test_rows_without_a_key_stay_together_and_pieces_take_turns() -> None:
+def test_rows_without_a_key_stay_together_and_pieces_are_distributed_round_robin() -> None:
     partitioner = Partitioner("t", lambda _: 3, 0)
     chunk = rows(key=[None, None], value=[b"1", b"2"])
 
@@ -61,13 +61,13 @@ def test_rows_without_a_key_stay_together_and_pieces_take_turns() -> None:
     assert [[part.partition[1] for part in each] for each in parts] == [[1], [2], [0], [1]]
 
 
-def test_rows_go_to_the_topics_that_they_name() -> None:
+def test_rows_are_written_to_the_topics_they_name() -> None:
     found = split(rows(value=[b"1", b"2", b"3"], topic=["a", "b", "a"]), None, 1)
 
     assert found == {("a", 0): [b"1", b"3"], ("b", 0): [b"2"]}
 
 
-def test_the_topic_of_all_rows_goes_before_the_column() -> None:
+def test_the_topic_option_takes_precedence_over_the_column() -> None:
     assert split(rows(value=[b"1"], topic=["a"]), "t", 1) == {("t", 0): [b"1"]}
 
 
@@ -77,12 +77,12 @@ def test_a_row_without_topic_is_refused() -> None:
 
 
 @pytest.mark.parametrize("partition", [4, -1])
-def test_a_partition_that_the_topic_has_not_is_refused(partition: int) -> None:
+def test_a_partition_that_the_topic_does_not_have_is_refused(partition: int) -> None:
     with pytest.raises(SchemaMismatch, match=f"partition {partition}"):
         split(rows(value=[b"1", b"2"], partition=[0, partition]))
 
 
-def test_a_record_has_the_key_value_headers_and_time_of_its_row() -> None:
+def test_a_record_has_the_key_value_headers_and_timestamp_of_its_row() -> None:
     when = 1_700_000_000_123
     chunk = rows(
         key=[b"k"],
@@ -106,7 +106,7 @@ def test_a_record_has_the_key_value_headers_and_time_of_its_row() -> None:
     assert after.base_sequence == 1
 
 
-def test_batches_stay_below_their_limit_and_count_on() -> None:
+def test_batches_stay_within_their_limit_and_continue_the_sequence() -> None:
     producer = Producer(Cluster([]), ProducerId(9, 0))
     encoder = Encoder(producer, compression="none", batch_bytes_max=500)
 
@@ -119,7 +119,7 @@ def test_batches_stay_below_their_limit_and_count_on() -> None:
     assert [each.base_sequence for each in headers] == starts
 
 
-def test_a_digest_knows_rows_in_any_order_and_no_others() -> None:
+def test_a_digest_is_independent_of_row_order_and_depends_on_the_rows() -> None:
     def digest(*chunks: pa.RecordBatch) -> tuple[int, str]:
         found = Digest()
         for chunk in chunks:
@@ -135,7 +135,7 @@ def test_a_digest_knows_rows_in_any_order_and_no_others() -> None:
     assert digest(a, a)[1] != digest()[1]
 
 
-def test_what_spark_hands_over_is_joined_until_it_is_worth_a_request() -> None:
+def test_chunks_from_spark_are_joined_until_they_fill_a_request() -> None:
     batch = rows(value=[b"x" * 96] * 10)
     size = batch.nbytes
 
@@ -144,7 +144,7 @@ def test_what_spark_hands_over_is_joined_until_it_is_worth_a_request() -> None:
     assert sizes(found) == [[10, 10], [10, 10], [10]]
 
 
-def test_chunks_have_no_more_rows_than_they_may_and_are_not_empty() -> None:
+def test_chunks_have_at_most_the_given_number_of_rows_and_are_not_empty() -> None:
     batches = [rows(value=[]), rows(value=[b"1"] * 10), rows(value=[])]
 
     found = list(chunks(iter(batches), bytes_max=1 << 20, rows_max=4))
@@ -156,7 +156,7 @@ def sizes(found: list[Chunk]) -> list[list[int]]:
     return [[each.num_rows for each in chunk] for chunk in found]
 
 
-def test_rows_without_keys_are_cut_and_joined_to_pieces_of_a_size() -> None:
+def test_rows_without_keys_are_split_and_joined_into_pieces_of_a_size() -> None:
     partitioner = Partitioner("t", lambda _: 3, 0)
     batches = [rows(value=[b"x" * 96] * count) for count in (3, 3, 25, 1)]
     chunk: Chunk = batches
@@ -168,7 +168,7 @@ def test_rows_without_keys_are_cut_and_joined_to_pieces_of_a_size() -> None:
 
 
 @pytest.mark.parametrize("name", ["key", "partition", "topic"])
-def test_rows_with_places_of_their_own_are_one_piece(name: str) -> None:
+def test_rows_with_their_own_partitions_are_one_piece(name: str) -> None:
     place: dict[str, list[Any]] = {"key": [b"k"], "partition": [1], "topic": ["t"]}
     chunk = [rows(value=[b"x" * 96], **{name: place[name]}) for _ in range(4)]
 

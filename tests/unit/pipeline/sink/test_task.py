@@ -4,7 +4,7 @@ from broker.model.clock import ManualClock
 from broker.pipeline.sink.task import RateLimiter
 
 
-def test_a_task_waits_until_the_rows_before_have_had_their_time() -> None:
+def test_a_task_waits_for_the_time_that_its_earlier_rows_require() -> None:
     clock = ManualClock()
     slept: list[float] = []
 

@@ -43,7 +43,7 @@ def lets_through(bounds: Bounds, name: str, number: int) -> bool:
 
 @pytest.mark.parametrize("kind", COMPARISONS)
 @given(st.integers(0, 9), st.integers(0, 9))
-def test_a_comparison_of_offsets_is_kept_exactly(kind: Any, number: int, offset: int) -> None:
+def test_a_comparison_of_offsets_is_applied_exactly(kind: Any, number: int, offset: int) -> None:
     bounds, others = take([kind(("offset",), number)])
 
     assert others == []
@@ -52,7 +52,7 @@ def test_a_comparison_of_offsets_is_kept_exactly(kind: Any, number: int, offset:
 
 @pytest.mark.parametrize("kind", COMPARISONS)
 @given(st.integers(0, 9).map(lambda halves: halves * 500), st.integers(0, 5))
-def test_a_comparison_of_times_is_kept_exactly_between_milliseconds_too(
+def test_a_comparison_of_times_is_applied_exactly_also_between_milliseconds(
     kind: Any, us: int, ms: int
 ) -> None:
     days = 20_000
@@ -76,7 +76,7 @@ def test_a_comparison_of_times_is_kept_exactly_between_milliseconds_too(
         (IsNotNull(("offset",)), Bounds()),
     ],
 )
-def test_a_filter_that_is_taken_is_not_handed_back(condition: Filter, bounds: Bounds) -> None:
+def test_an_accepted_filter_is_not_handed_back(condition: Filter, bounds: Bounds) -> None:
     assert take([condition]) == (bounds, [])
 
 
@@ -101,7 +101,7 @@ def test_every_other_filter_is_handed_back(condition: Filter) -> None:
     assert take([condition]) == (Bounds(), [condition])
 
 
-def test_filters_narrow_each_other() -> None:
+def test_filters_are_combined() -> None:
     partitions = [In(("partition",), (1, 2)), In(("partition",), (2, 3))]
     offsets: list[Filter] = [GreaterThan(("offset",), each) for each in (4, 6, 5)]
     offsets += [LessThan(("offset",), each) for each in (10, 8, 9)]

@@ -22,12 +22,12 @@ STANDINGS = st.dictionaries(
 
 
 @given(STANDINGS)
-def test_what_is_written_is_read_back(offsets: dict[str, TopicOffsets]) -> None:
+def test_offsets_are_read_as_they_were_written(offsets: dict[str, TopicOffsets]) -> None:
     assert from_json(json.loads(json.dumps(to_json(offsets)))) == offsets
 
 
 @given(STANDINGS)
-def test_the_same_offsets_are_the_same_text(offsets: dict[str, TopicOffsets]) -> None:
+def test_equal_offsets_have_equal_text(offsets: dict[str, TopicOffsets]) -> None:
     other = {
         name: TopicOffsets(offsets[name].topic_id, dict(reversed(offsets[name].offsets.items())))
         for name in reversed(offsets)
@@ -65,11 +65,11 @@ def test_the_offsets_of_sparks_own_source_are_read(found: dict[str, dict[str, in
         {"version": 1, "topics": [1]},
     ],
 )
-def test_what_is_neither_form_is_told(found: dict[str, Any]) -> None:
+def test_text_in_neither_format_is_reported(found: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="expected those of the format polylog or kafka, got"):
         from_json(found)
 
 
-def test_a_later_form_is_told() -> None:
+def test_a_later_format_version_is_reported() -> None:
     with pytest.raises(ConfigError, match="expected version 1, got 2: a later polylog"):
         from_json({"version": 2, "topics": {}})

@@ -60,7 +60,7 @@ def test_small_ranges_share_a_task(
 
 
 @given(SIZES, st.integers(1, 5000))
-def test_no_task_has_more_records_than_it_may(sizes: list[int], records_max: int) -> None:
+def test_no_task_has_more_records_than_the_limit(sizes: list[int], records_max: int) -> None:
     assume(sum(sizes) // records_max < 5000)
 
     assert all(
@@ -80,12 +80,12 @@ def test_no_task_has_more_records_than_it_may(sizes: list[int], records_max: int
         ([0, 0], 10, 0),
     ],
 )
-def test_large_ranges_are_cut_first(sizes: list[int], min_partitions: int, count: int) -> None:
+def test_large_ranges_are_split_first(sizes: list[int], min_partitions: int, count: int) -> None:
     assert len(split(ranges_of(sizes), min_partitions, None)) == count
 
 
 @given(SIZES, st.integers(1, 200_000))
-def test_a_limit_is_kept_but_for_one_offset_per_partition(sizes: list[int], limit: int) -> None:
+def test_a_limit_is_kept_except_for_one_offset_per_partition(sizes: list[int], limit: int) -> None:
     begins, ends = keyed([7] * len(sizes)), keyed([7 + size for size in sizes])
     reached = limited(begins, ends, limit)
 
@@ -97,7 +97,7 @@ def test_a_limit_is_kept_but_for_one_offset_per_partition(sizes: list[int], limi
         assert reached == ends
 
 
-def test_a_limit_is_shared_by_what_is_waiting() -> None:
+def test_a_limit_is_divided_in_proportion_to_the_waiting_records() -> None:
     assert limited(keyed([0, 0, 0]), keyed([600, 300, 100]), 100) == keyed([60, 30, 10])
     assert limited(keyed([0, 0]), keyed([99_999, 1]), 10) == keyed([9, 1])
 
@@ -112,7 +112,7 @@ def test_repeated_triggers_read_everything(sizes: list[int], limit: int) -> None
 
 
 @given(SIZES, st.integers(1, 200_000))
-def test_nothing_is_given_back_when_a_log_got_shorter(sizes: list[int], limit: int) -> None:
+def test_offsets_never_decrease_when_a_log_got_shorter(sizes: list[int], limit: int) -> None:
     begins, ends = keyed([20_000] * len(sizes)), keyed(sizes)
 
     assert limited(begins, ends, limit) == begins
@@ -120,7 +120,7 @@ def test_nothing_is_given_back_when_a_log_got_shorter(sizes: list[int], limit: i
 
 
 @given(SIZES, st.floats(0.1, 1e6), st.integers(1, 10_000_000))
-def test_a_limit_of_bytes_is_kept_but_for_one_offset_per_partition(
+def test_a_limit_of_bytes_is_kept_except_for_one_offset_per_partition(
     sizes: list[int], bytes_per_offset: float, limit: int
 ) -> None:
     begins, ends = keyed([7] * len(sizes)), keyed([7 + size for size in sizes])
@@ -132,13 +132,13 @@ def test_a_limit_of_bytes_is_kept_but_for_one_offset_per_partition(
     assert all(reached[each] > begins[each] for each in ends if ends[each] > begins[each])
 
 
-def test_large_records_take_more_of_a_limit_of_bytes() -> None:
+def test_large_records_use_up_more_of_a_limit_of_bytes() -> None:
     sizes = {("t", 0): 1000.0, ("t", 1): 10.0}
 
     assert limited_by_bytes(keyed([0, 0]), keyed([100, 100]), sizes, 50_500) == keyed([50, 50])
 
 
-def test_what_is_not_there_is_told_by_partition() -> None:
+def test_missing_offsets_are_reported_by_partition() -> None:
     begins = keyed([5, 15, 25, 10, 20])
     said = losses(begins, keyed([10] * 5), keyed([20] * 5))
 

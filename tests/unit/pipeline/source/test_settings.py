@@ -20,16 +20,16 @@ def stream(**options: str) -> Settings:
     return settings_of(LEAST | options, Use.STREAM)
 
 
-def test_every_address_is_one_to_begin_with() -> None:
+def test_every_address_is_a_bootstrap_server() -> None:
     assert batch().bootstrap == (Address("a", 1), Address("b", 2))
 
 
-def test_a_batch_reads_everything_and_a_stream_what_comes() -> None:
+def test_a_batch_reads_everything_and_a_stream_starts_at_the_end() -> None:
     assert (batch().starting, batch().ending) == (Bound(EARLIEST), Bound(LATEST))
     assert stream().starting == Bound(LATEST)
 
 
-def test_a_time_goes_before_times_by_partition_and_those_before_offsets() -> None:
+def test_a_timestamp_takes_precedence_over_timestamps_by_partition_and_those_over_offsets() -> None:
     times = '{"t": {"0": 7}}'
     by_time = {"startingOffsetsByTimestamp": times, "startingOffsets": "earliest"}
 
@@ -40,7 +40,7 @@ def test_a_time_goes_before_times_by_partition_and_those_before_offsets() -> Non
     assert batch(endingTimestamp="5", **ends).ending == Bound(time=5)
 
 
-def test_settings_of_kafkas_consumer_mean_what_they_mean_there() -> None:
+def test_kafka_consumer_settings_have_kafkas_meaning() -> None:
     plain, told = (
         batch(),
         batch(
@@ -69,18 +69,18 @@ def test_settings_of_kafkas_consumer_mean_what_they_mean_there() -> None:
         ({"kafka.bootstrap.servers": "a"}, "expected HOST:PORT"),
     ],
 )
-def test_options_that_do_not_fit_are_told(options: dict[str, str], message: str) -> None:
+def test_contradicting_options_are_reported(options: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         settings_of(LEAST | options, Use.READ)
 
 
-def test_topics_and_a_broker_must_be_named() -> None:
+def test_topics_and_a_broker_are_required() -> None:
     with pytest.raises(ConfigError, match=r"exactly one of .*, got none"):
         settings_of({"kafka.bootstrap.servers": "a:1"}, Use.READ)
     with pytest.raises(ConfigError, match=r"kafka\.bootstrap\.servers: .* it is missing"):
         settings_of({"subscribe": "t"}, Use.READ)
 
 
-def test_a_trigger_cannot_need_more_than_it_may_have() -> None:
+def test_the_minimum_of_a_trigger_cannot_exceed_its_maximum() -> None:
     with pytest.raises(ConfigError, match="minOffsetsPerTrigger 9 is more than"):
         stream(minOffsetsPerTrigger="9", maxOffsetsPerTrigger="8")

@@ -93,14 +93,14 @@ def ranges(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> 
     ]
 
 
-def test_a_new_query_begins_where_it_is_told(topic: Topic) -> None:
+def test_a_new_query_begins_at_the_configured_offsets(topic: Topic) -> None:
     assert topic.reader().initialOffset() == at(p0=100, p1=300)
     assert topic.reader(startingOffsets="earliest").initialOffset() == at(p0=0, p1=0)
     offsets = '{"t": {"0": 7, "1": -1}}'
     assert topic.reader(startingOffsets=offsets).initialOffset() == at(p0=7, p1=300)
 
 
-def test_a_start_that_is_not_there_is_a_loss(topic: Topic) -> None:
+def test_a_start_that_no_longer_exists_is_data_loss(topic: Topic) -> None:
     offsets = '{"t": {"0": 101, "1": 0}}'
 
     with pytest.raises(DataLoss, match="t-0: expected offset 101, there are 0 to 100"):
@@ -109,7 +109,7 @@ def test_a_start_that_is_not_there_is_a_loss(topic: Topic) -> None:
     assert reader.initialOffset() == at(p0=100, p1=0)
 
 
-def test_a_trigger_reads_all_that_there_is(topic: Topic) -> None:
+def test_a_trigger_reads_everything_available(topic: Topic) -> None:
     reader = topic.reader()
     end = reader.latestOffset(at(p0=10, p1=20), ALL)
 
@@ -117,7 +117,7 @@ def test_a_trigger_reads_all_that_there_is(topic: Topic) -> None:
     assert ranges(reader, at(p0=10, p1=20), end) == [(0, 10, 100), (1, 20, 300)]
 
 
-def test_where_nothing_is_new_the_start_comes_back_as_it_is(topic: Topic) -> None:
+def test_without_new_records_the_start_is_returned(topic: Topic) -> None:
     stock = {"t": {"1": 300, "0": 100}}
 
     assert topic.reader().latestOffset(stock, ALL) is stock
@@ -133,11 +133,13 @@ def test_where_nothing_is_new_the_start_comes_back_as_it_is(topic: Topic) -> Non
         ({"minOffsetsPerTrigger": "8", "maxOffsetsPerTrigger": "80"}, ReadMaxRows(80)),
     ],
 )
-def test_spark_is_told_the_limit(topic: Topic, options: dict[str, str], limit: ReadLimit) -> None:
+def test_the_limit_is_reported_to_spark(
+    topic: Topic, options: dict[str, str], limit: ReadLimit
+) -> None:
     assert topic.reader(**options).getDefaultReadLimit() == limit
 
 
-def test_a_limit_of_rows_is_kept_unless_spark_wants_everything(topic: Topic) -> None:
+def test_a_limit_of_rows_is_kept_unless_spark_reads_all_available(topic: Topic) -> None:
     reader = topic.reader(maxOffsetsPerTrigger="80")
 
     assert reader.latestOffset(at(p0=0, p1=0), ReadMaxRows(80)) == at(p0=20, p1=60)
@@ -152,7 +154,7 @@ def test_a_limit_of_bytes_is_kept_by_the_size_of_the_next_records(topic: Topic) 
     assert offsets == {0: 10, 1: 31}
 
 
-def test_few_records_wait_for_more_and_no_longer_than_the_delay(topic: Topic) -> None:
+def test_a_few_records_wait_for_more_up_to_the_delay(topic: Topic) -> None:
     reader = topic.reader(minOffsetsPerTrigger="50", maxTriggerDelay="1m")
     limit = reader.getDefaultReadLimit()
     end = reader.latestOffset(at(p0=0, p1=0), limit)
@@ -169,7 +171,7 @@ def test_few_records_wait_for_more_and_no_longer_than_the_delay(topic: Topic) ->
     assert reader.latestOffset(later, limit) == at(p0=199, p1=300)
 
 
-def test_available_now_ends_with_what_there_was_then(topic: Topic) -> None:
+def test_available_now_ends_with_the_records_present_at_its_start(topic: Topic) -> None:
     reader = topic.reader(maxOffsetsPerTrigger="200", minOffsetsPerTrigger="150")
     reader.prepareForTriggerAvailableNow()
     topic.log_offsets = {0: (0, 500), 1: (0, 500), 2: (0, 500)}
@@ -182,7 +184,7 @@ def test_available_now_ends_with_what_there_was_then(topic: Topic) -> None:
     assert reader.latestOffset(end, limit) is end
 
 
-def test_a_partition_that_appears_is_read_from_its_beginning(topic: Topic) -> None:
+def test_a_new_partition_is_read_from_its_beginning(topic: Topic) -> None:
     reader = topic.reader()
     topic.log_offsets[2] = (40, 50)
     end = reader.latestOffset(at(p0=100, p1=300), ALL)
@@ -191,7 +193,7 @@ def test_a_partition_that_appears_is_read_from_its_beginning(topic: Topic) -> No
     assert ranges(reader, at(p0=100, p1=300), end) == [(2, 40, 50)]
 
 
-def test_a_topic_that_was_made_again_is_a_loss_or_is_read_from_its_beginning(
+def test_a_recreated_topic_is_data_loss_or_read_from_its_beginning(
     topic: Topic,
 ) -> None:
     topic.topic_id = OTHER_ID
@@ -206,7 +208,7 @@ def test_a_topic_that_was_made_again_is_a_loss_or_is_read_from_its_beginning(
 
 
 @pytest.mark.parametrize("start", [at(p0=101, p1=20), {"t": {"0": 101, "1": 20}}])
-def test_a_log_that_ends_before_what_was_read_is_a_loss(
+def test_a_log_that_ends_before_the_read_offset_is_data_loss(
     topic: Topic, start: dict[str, Any]
 ) -> None:
     with pytest.raises(DataLoss, match="t-0: expected offset 101, the log ends at 100"):
@@ -235,7 +237,7 @@ def test_a_partition_that_is_gone_is_a_loss_or_is_forgotten(topic: Topic) -> Non
     assert topic.reader(failOnDataLoss="false").latestOffset(start, ALL) == at(p0=100)
 
 
-def test_offsets_of_sparks_own_source_get_the_topics_id_with_the_next_trigger(
+def test_offsets_of_sparks_own_source_get_the_topic_id_with_the_next_trigger(
     topic: Topic,
 ) -> None:
     end = topic.reader().latestOffset({"t": {"0": 10, "1": 300}}, ALL)
@@ -243,14 +245,14 @@ def test_offsets_of_sparks_own_source_get_the_topics_id_with_the_next_trigger(
     assert from_json(end) == {"t": TopicOffsets(ID, {0: 100, 1: 300})}
 
 
-def test_nothing_lies_between_the_same_offsets(topic: Topic) -> None:
+def test_equal_offsets_give_no_tasks(topic: Topic) -> None:
     assert topic.reader().partitions(at(p0=1, p1=2), at(p0=1, p1=2)) == []
 
 
 LENIENT = {"failOnDataLoss": "false"}
 
 
-def test_a_planned_batch_of_a_topic_that_was_deleted_is_a_loss_or_is_passed_over(
+def test_a_planned_batch_of_a_deleted_topic_is_data_loss_or_skipped(
     topic: Topic,
 ) -> None:
     topic.exists = False
@@ -270,7 +272,7 @@ def test_a_planned_batch_of_a_topic_that_was_deleted_is_a_loss_or_is_passed_over
     ]
 
 
-def test_a_planned_batch_of_a_topic_that_was_made_again_or_has_fewer_partitions(
+def test_a_planned_batch_of_a_recreated_or_smaller_topic_is_data_loss_or_skipped(
     topic: Topic,
 ) -> None:
     start, end = at(p0=10, p1=20), at(p0=100, p1=300)
@@ -295,9 +297,7 @@ def test_a_planned_batch_of_a_topic_that_was_made_again_or_has_fewer_partitions(
         {"assign": '{"t": [0]}'},
     ],
 )
-def test_a_first_planned_batch_is_passed_over_as_well(
-    topic: Topic, starting: dict[str, str]
-) -> None:
+def test_a_first_planned_batch_is_skipped_too(topic: Topic, starting: dict[str, str]) -> None:
     topic.exists = False
     reader = topic.reader(**LENIENT, **starting)
 
@@ -308,7 +308,7 @@ def test_a_first_planned_batch_is_passed_over_as_well(
         topic.reader(**starting).initialOffset()
 
 
-def test_what_is_said_of_a_topic_that_was_deleted_is_not_about_checkpoints_or_retention(
+def test_the_error_for_a_deleted_topic_does_not_mention_checkpoints_or_retention(
     topic: Topic,
 ) -> None:
     topic.exists = False
@@ -320,7 +320,7 @@ def test_what_is_said_of_a_topic_that_was_deleted_is_not_about_checkpoints_or_re
     assert "etention" not in str(raised.value)
 
 
-def test_a_pattern_without_a_match_waits_for_a_topic(topic: Topic) -> None:
+def test_a_pattern_without_a_matching_topic_waits_for_one(topic: Topic) -> None:
     reader = topic.reader(subscribePattern="^u")
     start = reader.initialOffset()
     assert reader.latestOffset(start, ALL) == start

@@ -71,7 +71,7 @@ def test_a_range_is_read_exactly(log: Log) -> None:
     assert log.read(ALL._replace(start=5, end=23)) == list(range(5, 23))
 
 
-def test_what_retention_took_since_the_plan_is_a_loss(log: Log) -> None:
+def test_records_deleted_by_retention_since_the_plan_are_data_loss(log: Log) -> None:
     log.begin = 13
 
     with pytest.raises(DataLoss, match=r"t-0 at offset 0: .*OFFSET_OUT_OF_RANGE"):
@@ -79,7 +79,7 @@ def test_what_retention_took_since_the_plan_is_a_loss(log: Log) -> None:
     assert log.read(failOnDataLoss="false") == list(range(13, 30))
 
 
-def test_a_log_that_was_cut_since_the_plan_is_a_loss(log: Log) -> None:
+def test_a_log_truncated_since_the_plan_is_data_loss(log: Log) -> None:
     log.end = 15
     start = ALL._replace(start=20)
 
@@ -88,13 +88,13 @@ def test_a_log_that_was_cut_since_the_plan_is_a_loss(log: Log) -> None:
     assert log.read(start, failOnDataLoss="false") == []
 
 
-def test_all_of_a_range_may_be_gone(log: Log) -> None:
+def test_a_whole_range_may_be_missing(log: Log) -> None:
     log.begin = log.end = 90
 
     assert log.read(failOnDataLoss="false") == []
 
 
-def test_a_topic_that_was_made_again_since_the_plan_is_not_read_in_its_place(log: Log) -> None:
+def test_a_topic_recreated_since_the_plan_is_not_read_instead(log: Log) -> None:
     log.topic_id, log.error_at = OTHER_ID, {0: 100}
 
     with pytest.raises(DataLoss, match="deleted and created again"):
@@ -102,7 +102,7 @@ def test_a_topic_that_was_made_again_since_the_plan_is_not_read_in_its_place(log
     assert log.read(failOnDataLoss="false") == []
 
 
-def test_what_is_lost_in_the_middle_is_told_with_its_offset(log: Log) -> None:
+def test_records_lost_in_the_middle_are_reported_with_their_offset(log: Log) -> None:
     log.error_at = {20: 1}
     found: list[int] = []
 
@@ -111,14 +111,14 @@ def test_what_is_lost_in_the_middle_is_told_with_its_offset(log: Log) -> None:
     assert log.read(failOnDataLoss="false") == list(range(20))
 
 
-def test_a_refusal_that_is_no_loss_is_never_passed_over(log: Log) -> None:
+def test_an_error_other_than_data_loss_is_never_skipped(log: Log) -> None:
     log.error_at = {10: 29}
 
     with pytest.raises(RequestError, match="not authorized"):
         log.read(failOnDataLoss="false")
 
 
-def test_a_reader_that_is_closed_early_leaves_no_thread(log: Log) -> None:
+def test_a_reader_closed_early_leaves_no_thread(log: Log) -> None:
     batches = log.batches()
     assert next(batches) == list(range(10))
     assert any("polylog-prefetch" in each.name for each in threading.enumerate())
