@@ -38,13 +38,13 @@ def ranges() -> dict[str, Requirement]:
     return {each.name: each for each in found}
 
 
-def test_users_get_ranges_with_both_ends() -> None:
+def test_dependencies_of_users_have_lower_and_upper_bounds() -> None:
     ends = {name: {each.operator for each in found.specifier} for name, found in ranges().items()}
 
     assert {name: each for name, each in ends.items() if each != {">=", "<"}} == {}
 
 
-def test_of_each_range_one_version_is_installed_here_and_it_is_in_the_range() -> None:
+def test_the_exact_version_of_each_dependency_range_is_within_the_range() -> None:
     exact = [Requirement(each) for each in pyproject()["dependency-groups"]["exact"]]
     versions = {each.name: str(each.specifier).removeprefix("==") for each in exact}
 
@@ -53,7 +53,7 @@ def test_of_each_range_one_version_is_installed_here_and_it_is_in_the_range() ->
     assert {name: version(name) for name in versions} == versions
 
 
-def test_what_only_this_project_installs_has_exact_versions() -> None:
+def test_development_dependencies_have_exact_versions() -> None:
     extras = project()["optional-dependencies"]
     lists = [pyproject()["build-system"]["requires"]]
     lists += [each for name, each in extras.items() if name not in FOR_USERS]
@@ -61,7 +61,7 @@ def test_what_only_this_project_installs_has_exact_versions() -> None:
     assert [each for some in lists for each in some if "==" not in each] == []
 
 
-def test_the_distribution_has_a_name_of_its_own_and_its_extras_know_it() -> None:
+def test_the_distribution_has_its_own_name_and_its_extras_use_it() -> None:
     extras = project()["optional-dependencies"].values()
     own = [each for extra in extras for each in extra if each.startswith(("polylog", "broker"))]
 
@@ -69,7 +69,7 @@ def test_the_distribution_has_a_name_of_its_own_and_its_extras_know_it() -> None
     assert own == ["polylog-broker[codec]"]
 
 
-def test_nothing_says_to_install_a_package_of_that_name_which_is_another() -> None:
+def test_no_document_tells_users_to_install_the_unrelated_package_of_the_short_name() -> None:
     files = [ROOT / "README.md", ROOT / "pyproject.toml", ROOT / "Makefile"]
     for folder in ("src", "benchmarks", "docs"):
         for kind in ("py", "pyi", "pyx", "md", "txt", "toml"):
@@ -89,12 +89,12 @@ def test_nothing_says_to_install_a_package_of_that_name_which_is_another() -> No
         ("pip install .", False),
     ],
 )
-def test_another_package_is_told_by_its_name(text: str, is_another: bool) -> None:
+def test_the_unrelated_package_is_recognized_by_its_name(text: str, is_another: bool) -> None:
     assert bool(OTHERS.search(text)) == is_another
 
 
 @pytest.mark.parametrize("command", ["broker", "polylog"])
-def test_the_command_has_two_names(command: str) -> None:
+def test_the_command_is_installed_under_two_names(command: str) -> None:
     program = Path(sys.executable).parent / command
 
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)

@@ -72,7 +72,7 @@ def client_snippet(broker: BrokerProcess | ExternalBroker) -> str:
     return snippet.replace("localhost:9092", broker.address)
 
 
-def test_the_client_snippet_works_each_time(
+def test_the_client_snippet_works_each_time_it_is_run(
     start_broker: Callable[..., BrokerProcess], tmp_path: Path
 ) -> None:
     broker = start_broker()
@@ -82,7 +82,7 @@ def test_the_client_snippet_works_each_time(
     assert shown == ["b'hello'\n"] * 2  # the second run waits for no member of the first
 
 
-def test_the_old_clients_snippet_reads_what_todays_wrote(
+def test_the_old_clients_snippet_reads_records_of_the_current_client(
     start_broker: Callable[..., BrokerProcess], tmp_path: Path
 ) -> None:
     [old] = code_blocks("docs/protocols/kafka.md", "python")
@@ -108,7 +108,7 @@ def without_java(folder: Path) -> dict[str, str]:
 @pytest.mark.slow("starts Spark for each run of the snippet")
 @pytest.mark.jvm
 @pytest.mark.parametrize(("java", "times"), [("the machine's", 2), ("none", 1)])
-def test_the_spark_snippet_shows_what_was_archived(
+def test_the_spark_snippet_shows_the_archived_records(
     start_broker: Callable[..., BrokerProcess], tmp_path: Path, java: str, times: int
 ) -> None:
     if java == "none":
@@ -138,7 +138,7 @@ def run_over_a_socket(broker: BrokerProcess, page: str) -> str:
     return run(snippet.replace('("localhost", 9092)', f'("{host}", {port})'), broker.data_dir)
 
 
-def test_the_cursus_snippet_writes_and_reads_each_time(
+def test_the_cursus_snippet_writes_and_reads_each_time_it_is_run(
     start_broker: Callable[..., BrokerProcess],
 ) -> None:
     broker = start_broker()
@@ -155,7 +155,7 @@ def test_the_cursus_snippet_writes_and_reads_each_time(
         assert "a book" in read
 
 
-def test_the_rustlog_snippet_writes_and_reads_each_time(
+def test_the_rustlog_snippet_writes_and_reads_each_time_it_is_run(
     start_broker: Callable[..., BrokerProcess],
 ) -> None:
     broker = start_broker()
@@ -169,7 +169,7 @@ def test_the_rustlog_snippet_writes_and_reads_each_time(
         assert read.endswith(f'"next_offset":{offset + 1}}}}}')
 
 
-def test_the_frame_snippet_reads_what_a_log_has(tmp_path: Path) -> None:
+def test_the_frame_snippet_reads_the_records_of_a_log(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     write_ascending(tmp_path, count=50).rename(data / "greetings-0")
@@ -187,7 +187,7 @@ def test_the_codec_snippet_shows_the_record_and_the_request(tmp_path: Path) -> N
     assert "correlation_id=7" in shown
 
 
-def test_v1_answers_as_shown_and_reads_its_own_write_each_time(
+def test_v1_answers_as_documented_and_reads_its_own_write_each_time(
     start_broker: Callable[..., BrokerProcess],
 ) -> None:
     [block] = [each for each in code_blocks("docs/protocols/v1.md", "sh") if "| nc " in each]
@@ -203,7 +203,7 @@ def test_v1_answers_as_shown_and_reads_its_own_write_each_time(
             assert client.end().decode() == shown
 
 
-def test_every_make_command_that_is_named_exists() -> None:
+def test_every_documented_make_command_exists() -> None:
     makefile = (ROOT / "Makefile").read_text()
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
 
@@ -217,7 +217,7 @@ def test_every_make_command_that_is_named_exists() -> None:
     assert {name: each - targets for name, each in named.items() if each - targets} == {}
 
 
-def test_each_test_that_proves_what_survives_exists() -> None:
+def test_every_test_named_in_the_durability_page_exists() -> None:
     [section] = re.findall(
         r"^## What survives what\n(.*?)(?=^## |\Z)",
         document("docs/durability.md"),
@@ -248,7 +248,7 @@ def headings(file: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("file", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
-def test_every_link_leads_to_a_page_and_to_a_heading_of_it(file: Path) -> None:
+def test_every_link_leads_to_an_existing_page_and_heading(file: Path) -> None:
     for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", file.read_text()):
         page = file.parent / target if target else file
 

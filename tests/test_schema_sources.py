@@ -160,7 +160,7 @@ with_facts = pytest.mark.skipif(not FACTS_READ, reason=f"{FACTS} is not there")
 
 @with_facts
 @pytest.mark.parametrize("name", sorted(MESSAGES))
-def test_a_message_is_what_the_facts_say(name: str) -> None:
+def test_every_message_matches_the_schema_facts(name: str) -> None:
     source = FACTS_READ[name]
 
     assert MESSAGES[name].versions == source[1]
@@ -168,7 +168,7 @@ def test_a_message_is_what_the_facts_say(name: str) -> None:
 
 
 @with_facts
-def test_no_message_of_the_facts_is_missing() -> None:
+def test_no_message_of_the_schema_facts_is_missing() -> None:
     assert set(FACTS_READ) - set(MESSAGES) == RENAMED
 
 
@@ -209,7 +209,7 @@ def json_fields(
 
 
 @pytest.mark.parametrize("name", kafka_python_names())
-def test_a_message_is_what_kafka_python_has(name: str) -> None:
+def test_every_message_matches_kafka_pythons(name: str) -> None:
     text = (KAFKA_PYTHON / f"{name}.json").read_text(encoding="utf-8")
     source = json.loads(re.sub(r"(?m)^\s*//.*$", "", text))
     common = {struct["name"]: struct["fields"] for struct in source.get("commonStructs", [])}
@@ -240,7 +240,7 @@ def kafka_python_messages() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("name", "theirs"), sorted(kafka_python_messages().items()))
-def test_kafka_python_reads_what_we_write_and_writes_the_same(name: str, theirs: Any) -> None:
+def test_kafka_python_reads_and_rewrites_our_bytes(name: str, theirs: Any) -> None:
     message = MESSAGES[name]
     for version in message.versions[: theirs.max_version + 1]:
         value = oracle.sample(message, version)
@@ -294,7 +294,7 @@ KIO = sorted(kio_entities(), key=lambda entity: entity[0].name)
 
 
 @pytest.mark.parametrize(("message", "name", "kind", "versions"), KIO, ids=[e[0].name for e in KIO])
-def test_kio_reads_what_we_write_and_writes_what_we_read(
+def test_kio_reads_our_bytes_and_its_bytes_are_read(
     message: Message, name: str, kind: EntityType, versions: list[int]
 ) -> None:
     for version in versions:

@@ -46,7 +46,7 @@ def answers(address: str) -> bool:
         return client.request("ApiVersions", 0, {})["error_code"] == 0
 
 
-def test_the_banner_says_where_and_how_safely_and_how_to_connect(
+def test_the_banner_shows_address_durability_and_how_to_connect(
     start_broker: StartBroker,
 ) -> None:
     broker = start_broker()
@@ -59,13 +59,13 @@ def test_the_banner_says_where_and_how_safely_and_how_to_connect(
     assert re.search(r"^\s*from \w+ import \w+", banner, re.MULTILINE)
 
 
-def test_the_banner_names_the_durability_that_was_asked_for(start_broker: StartBroker) -> None:
+def test_the_banner_shows_the_requested_durability(start_broker: StartBroker) -> None:
     broker = start_broker("polylog.durability=os")
 
     assert re.search(r"durability\s+os\b", broker.stdout())
 
 
-def test_port_0_is_printed_and_answers_and_is_advertised(start_broker: StartBroker) -> None:
+def test_port_0_is_printed_served_and_advertised(start_broker: StartBroker) -> None:
     broker = start_broker()
 
     assert not broker.address.endswith(":0")
@@ -74,7 +74,7 @@ def test_port_0_is_printed_and_answers_and_is_advertised(start_broker: StartBrok
     assert f"{node['host']}:{node['port']}" == broker.address
 
 
-def test_it_takes_all_descriptors_it_may_have(start_broker: StartBroker) -> None:
+def test_a_start_raises_the_descriptor_limit_to_the_hard_limit(start_broker: StartBroker) -> None:
     broker = start_broker()
 
     limits = Path(f"/proc/{broker.process.pid}/limits").read_text()
@@ -83,7 +83,7 @@ def test_it_takes_all_descriptors_it_may_have(start_broker: StartBroker) -> None
     assert found[1] == found[2]
 
 
-def test_localhost_answers_over_both_families(launch: Launch) -> None:
+def test_localhost_is_served_over_ipv4_and_ipv6(launch: Launch) -> None:
     broker = launch(listen="localhost:0")
 
     wait_until(lambda: ":" in broker.stdout(), "banner")
@@ -93,7 +93,7 @@ def test_localhost_answers_over_both_families(launch: Launch) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_stops_it_with_exit_code_0(
+def test_a_signal_stops_the_broker_with_exit_code_0(
     start_broker: StartBroker, number: signal.Signals
 ) -> None:
     old = signal.signal(number, signal.SIG_DFL)  # under nohup a broker ignores SIGHUP, and may
@@ -107,7 +107,7 @@ def test_a_signal_stops_it_with_exit_code_0(
     assert broker.wait() == EXIT_OK
 
 
-def test_it_stops_while_clients_are_connected(start_broker: StartBroker) -> None:
+def test_the_broker_stops_while_clients_are_connected(start_broker: StartBroker) -> None:
     broker = start_broker()
     with WireClient(broker.address) as silent:
         assert silent.request("ApiVersions", 0, {})["error_code"] == 0
@@ -117,7 +117,7 @@ def test_it_stops_while_clients_are_connected(start_broker: StartBroker) -> None
         assert broker.wait() == EXIT_OK
 
 
-def test_a_second_start_says_who_holds_the_directory_and_exits_73(
+def test_a_second_start_names_the_holder_of_the_directory_and_exits_73(
     start_broker: StartBroker, launch: Launch
 ) -> None:
     first = start_broker()
@@ -150,7 +150,7 @@ def test_a_killed_broker_leaves_no_lock(start_broker: StartBroker) -> None:
         ("num.partitions", "="),
     ],
 )
-def test_a_wrong_setting_exits_2_with_what_was_meant(
+def test_an_invalid_setting_exits_2_with_a_suggestion(
     launch: Launch, setting: str, hint: str
 ) -> None:
     broker = launch(setting)
@@ -163,14 +163,14 @@ def test_a_wrong_setting_exits_2_with_what_was_meant(
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0"])
-def test_an_open_address_needs_the_word_insecure(launch: Launch, listen: str) -> None:
+def test_listening_on_all_addresses_needs_the_insecure_option(launch: Launch, listen: str) -> None:
     broker = launch(listen=listen)
 
     assert broker.wait() == EXIT_USAGE
     assert "polylog.insecure" in broker.stderr()
 
 
-def test_an_open_address_that_was_asked_for_is_called_insecure(launch: Launch) -> None:
+def test_a_broker_that_listens_on_all_addresses_is_reported_as_insecure(launch: Launch) -> None:
     broker = launch("polylog.insecure=true", listen="0.0.0.0:0")
 
     wait_until(lambda: printed_address(broker.stdout()) is not None, "banner")
@@ -180,7 +180,7 @@ def test_an_open_address_that_was_asked_for_is_called_insecure(launch: Launch) -
     assert node["host"] == "127.0.0.1"
 
 
-def test_a_port_in_use_is_said_in_one_line(start_broker: StartBroker, launch: Launch) -> None:
+def test_a_port_in_use_is_reported_in_one_line(start_broker: StartBroker, launch: Launch) -> None:
     first = start_broker()
 
     second = launch(listen=first.address)
@@ -190,7 +190,7 @@ def test_a_port_in_use_is_said_in_one_line(start_broker: StartBroker, launch: La
     assert "Traceback" not in second.stderr()
 
 
-def test_check_says_what_is_set_and_starts_nothing(tmp_path: Path) -> None:
+def test_check_prints_the_settings_and_starts_nothing(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path, settings=["num.partitions=3"])
 
     done = subprocess.run(

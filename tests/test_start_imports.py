@@ -42,7 +42,7 @@ def modules(program: str, *arguments: str) -> set[str]:
     return set(ended.stdout.split())
 
 
-def test_a_start_imports_nothing_but_the_broker_uvloop_and_a_few_named_modules(
+def test_a_start_imports_only_the_broker_uvloop_and_a_few_named_modules(
     tmp_path: Path,
 ) -> None:
     enough = modules(f"{ENOUGH}\nimport sys\nprint(*sys.modules)")

@@ -64,7 +64,7 @@ def code_of(file: Path) -> str:
 
 
 @pytest.mark.parametrize("file", NATIVE_SOURCES, ids=name_of)
-def test_native_code_imports_nothing_of_ours_but_what_it_may_and_itself(file: Path) -> None:
+def test_native_code_imports_only_allowed_modules_of_the_package(file: Path) -> None:
     imports = re.findall(
         r"^\s*(?:from|import|cimport) (broker[\w.]*)(?: import (\w+))?",
         code_of(file),
@@ -126,7 +126,7 @@ def test_a_todo_names_its_issue() -> None:
     assert [name_of(file) for file in SOURCES if nameless.search(file.read_text())] == []
 
 
-def test_a_file_fits_in_the_head() -> None:
+def test_a_source_file_has_at_most_a_few_hundred_lines() -> None:
     lengths = {name_of(file): file.read_text().count("\n") for file in SOURCES}
 
     assert {name: lines for name, lines in lengths.items() if lines > LINES_MAX} == {}
@@ -170,7 +170,7 @@ def unread_limits(limits: str, read: set[str]) -> set[str]:
     return needs.keys() - reached
 
 
-def test_every_limit_is_read_by_something() -> None:
+def test_every_limit_is_used() -> None:
     limits = PYTHON / "model" / "limits.py"
     ours = [file for file in SOURCES if file.is_relative_to(ROOT / "src") and file != limits]
     read = set().union(*(read_of_limits(code_of(file)) for file in ours))
@@ -186,7 +186,7 @@ def test_every_limit_is_read_by_something() -> None:
         ("OWN = 5  # a constant of the same name", {"UNIT", "OWN", "IDLE", "most"}),
     ],
 )
-def test_a_limit_that_nothing_reads_is_found(reader: str, unread: set[str]) -> None:
+def test_an_unused_limit_is_detected(reader: str, unread: set[str]) -> None:
     limits = "UNIT = 2\nOWN = 3 * UNIT\nIDLE = 4\nassert IDLE > OWN\ndef most(x): return x + OWN"
 
     assert unread_limits(limits, read_of_limits(reader)) == unread
@@ -218,7 +218,7 @@ def test_every_limit_is_defined_once() -> None:
         ("assert MOST == 3", set()),
     ],
 )
-def test_a_limit_that_is_defined_twice_is_found(again: str, found: set[str]) -> None:
+def test_a_limit_defined_twice_is_detected(again: str, found: set[str]) -> None:
     assert defined_twice(f"MOST = 3\ndef most(x): return x + MOST\n{again}") == found
 
 

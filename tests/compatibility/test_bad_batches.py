@@ -71,7 +71,7 @@ BAD_BATCHES = {
 @pytest.mark.parametrize(
     "name", ["garbage in a record, none", "a key beyond its record, none", "gzip that is none"]
 )
-def test_a_batch_at_which_consumers_would_stop_is_refused_as_kafka_does(
+def test_a_batch_that_would_stop_consumers_is_refused_as_kafka_refuses_it(
     wire: WireClient, topic: str, name: str
 ) -> None:
     case = broken_batches.CASES[name]
@@ -87,7 +87,7 @@ def test_a_batch_at_which_consumers_would_stop_is_refused_as_kafka_does(
 @pytest.mark.parametrize(
     "setting", [None, ("cleanup.policy", "compact"), ("compression.type", "zstd")], ids=str
 )
-def test_whatever_some_consumer_cannot_read_is_refused(
+def test_a_batch_that_some_consumer_cannot_read_is_refused(
     wire: WireClient, topic: str, setting: tuple[str, str] | None
 ) -> None:
     cases = {
@@ -124,7 +124,7 @@ def test_a_bad_batch_is_refused_and_nothing_is_stored(
     assert (first.values, second.values) == ([b"a", b"b"], [b"a", b"b"])
 
 
-def test_bytes_behind_a_batch_are_not_stored(wire: WireClient, topic: str) -> None:
+def test_bytes_after_a_batch_are_not_stored(wire: WireClient, topic: str) -> None:
     wire_requests.create_topic(wire, topic)
     wire_requests.produce(wire, topic, GOOD.encode() + b"\x00" * 7)
 
@@ -136,7 +136,9 @@ def test_bytes_behind_a_batch_are_not_stored(wire: WireClient, topic: str) -> No
     assert sum(len(Batch(batch.values).encode()) for batch in batches) == len(stored)
 
 
-def test_a_bad_batch_does_not_hinder_its_neighbours(wire: WireClient, topic: str) -> None:
+def test_a_bad_batch_does_not_affect_other_partitions_of_its_request(
+    wire: WireClient, topic: str
+) -> None:
     wire_requests.create_topic(wire, topic, partitions=2)
     body = wire_requests.produce_body(topic, [(0, Batch(crc=1).encode()), (1, GOOD.encode())])
 
@@ -196,7 +198,7 @@ BOMB_BYTES = {"gzip": 256 * MIB, "snappy": 16 * MIB, "lz4": 192 * MIB, "zstd": 2
 
 
 @pytest.mark.parametrize("codec", COMPRESSORS)
-def test_a_decompression_bomb_does_not_go_off(
+def test_a_decompression_bomb_is_refused_without_being_decompressed_whole(
     wire: WireClient, broker: Broker, topic: str, codec: str
 ) -> None:
     wire_requests.create_topic(wire, topic)

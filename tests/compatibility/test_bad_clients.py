@@ -20,7 +20,7 @@ GROWTH_BYTES_MAX = 24 * MIB
 IDLE_CONNECTIONS = 2_000
 
 
-def test_a_stalled_client_hinders_nobody(broker: Broker, topic: str) -> None:
+def test_a_stalled_client_does_not_block_others(broker: Broker, topic: str) -> None:
     with WireClient(broker.address) as stalled, WireClient(broker.address) as other:
         wire_requests.create_topic(other, topic)
         batch = Batch([b"x" * 100_000]).encode()
@@ -29,7 +29,7 @@ def test_a_stalled_client_hinders_nobody(broker: Broker, topic: str) -> None:
         assert wire_requests.produce(other, topic, Batch([b"a", b"b"]).encode()) == (NONE, 0)
 
 
-def test_a_reader_that_never_reads_its_replies_is_not_served_without_end(
+def test_a_client_that_never_reads_its_responses_is_served_only_up_to_a_limit(
     broker: Broker, topic: str
 ) -> None:
     with WireClient(broker.address) as filler:
@@ -59,9 +59,7 @@ def ask_until_blocked(deaf: WireClient, topic: str) -> int:
     raise AssertionError("the broker took 20,000 fetches and no reply was read")
 
 
-def test_two_thousand_connections_that_say_nothing_hinder_nobody(
-    broker: Broker, topic: str
-) -> None:
+def test_two_thousand_idle_connections_do_not_block_others(broker: Broker, topic: str) -> None:
     host, _, port = broker.address.rpartition(":")
     with ExitStack() as silent:
         for _ in range(IDLE_CONNECTIONS):

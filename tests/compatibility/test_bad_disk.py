@@ -174,7 +174,7 @@ def test_a_disk_that_fails_once_costs_one_partition_at_most(
 
 @pytest.mark.slow("a life on the failing disk, one on a healthy one")
 @pytest.mark.parametrize("prepared", [GROUP_COMMIT], indirect=True)
-def test_a_broker_that_acknowledges_after_a_failed_sync_is_found_out(
+def test_a_broker_that_acknowledges_after_a_failed_sync_is_detected(
     prepared: Prepared, tmp_path: Path
 ) -> None:
     site = Site(RUNNING, "sync_data", f"*/{VICTIM}-0/*.log")
@@ -184,7 +184,7 @@ def test_a_broker_that_acknowledges_after_a_failed_sync_is_found_out(
 
 @pytest.mark.slow("a life on the failing disk, one on a healthy one")
 @pytest.mark.parametrize("prepared", [GROUP_COMMIT], indirect=True)
-def test_a_broker_that_acknowledges_what_was_not_written_is_found_out(
+def test_a_broker_that_acknowledges_unwritten_records_is_detected(
     prepared: Prepared, tmp_path: Path
 ) -> None:
     kept = prepared.kept[AFTER_A_CLEAN_STOP].copy()

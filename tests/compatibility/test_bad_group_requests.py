@@ -172,7 +172,7 @@ REFUSED: dict[str, tuple[Callable[[Live], int], int]] = {
 
 @pytest.mark.usefixtures("still_well")
 @pytest.mark.parametrize("refused", REFUSED)
-def test_is_refused_and_changes_nothing(live: Live, refused: str) -> None:
+def test_a_bad_group_request_is_refused_and_changes_nothing(live: Live, refused: str) -> None:
     ask, code = REFUSED[refused]
 
     answered = ask(live)

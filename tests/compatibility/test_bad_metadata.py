@@ -76,7 +76,7 @@ def files_of(broker: BrokerProcess) -> dict[Path, bytes]:
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_a_start_refuses_a_bad_store_and_leaves_every_partition_where_it_is(
+def test_a_start_refuses_a_bad_metadata_store_and_leaves_every_partition_in_place(
     broker: BrokerProcess, name: str
 ) -> None:
     damage, advice = DAMAGES[name]
@@ -95,7 +95,7 @@ def test_a_start_refuses_a_bad_store_and_leaves_every_partition_where_it_is(
         held.close()
 
 
-def test_a_disk_that_takes_no_change_of_the_store_refuses_new_topics_and_serves_all_else(
+def test_a_metadata_store_that_cannot_be_written_refuses_new_topics_and_serves_everything_else(
     broker: BrokerProcess,
 ) -> None:
     broker.start()

@@ -88,14 +88,14 @@ def test_a_frame_too_short_for_its_header_closes_the_connection(
     wire.expect_closed()
 
 
-def test_a_frame_cut_short_by_the_client_leaves_nothing(broker: Broker) -> None:
+def test_a_request_whose_client_disconnects_within_the_frame_has_no_effect(broker: Broker) -> None:
     for cut in range(1, 12):
         with WireClient(broker.address) as client:
             frame = client.frame("Metadata", 1, b"\x00\x00\x00\x00")
             client.send_bytes((struct.pack(">i", len(frame)) + frame)[:cut])
 
 
-def test_a_request_that_comes_byte_by_byte_is_answered(wire: WireClient) -> None:
+def test_a_request_that_arrives_byte_by_byte_is_answered(wire: WireClient) -> None:
     frame = wire.frame("ApiVersions", 0, b"")
 
     for byte in struct.pack(">i", len(frame)) + frame:
@@ -187,7 +187,9 @@ def test_acks_that_do_not_exist_are_refused(wire: WireClient, topic: str) -> Non
     assert wire_requests.end_offset(wire, topic) == 0
 
 
-def test_an_error_without_acks_closes_the_connection(wire: WireClient, topic: str) -> None:
+def test_an_error_of_a_produce_with_acks_0_closes_the_connection(
+    wire: WireClient, topic: str
+) -> None:
     wire_requests.create_topic(wire, topic)
     body = wire_requests.produce_body(topic, [(0, Batch(crc=1).encode())], acks=0)
 

@@ -42,7 +42,7 @@ def described(client: WireClient, resource_type: int, name: str, key: str) -> di
 
 
 @pytest.mark.parametrize("durability", ["group-commit", "os"])
-def test_an_altered_default_holds_for_the_next_batch_and_after_kill_9(
+def test_an_altered_default_applies_to_the_next_batch_and_survives_kill_9(
     start_broker: StartBroker, durability: str
 ) -> None:
     broker = start_broker(f"polylog.durability={durability}")
@@ -62,7 +62,7 @@ def test_an_altered_default_holds_for_the_next_batch_and_after_kill_9(
         assert (entry["value"], entry["config_source"]) == ("3000", 2)
 
 
-def test_the_next_start_says_what_is_in_force(start_broker: StartBroker) -> None:
+def test_a_start_logs_the_altered_settings_in_force(start_broker: StartBroker) -> None:
     broker = start_broker()
     with WireClient(broker.address) as client:
         assert alter(client, OF_BROKER, ALL_BROKERS, polylog_durability="os") == 0
@@ -73,7 +73,7 @@ def test_the_next_start_says_what_is_in_force(start_broker: StartBroker) -> None
     assert "altered settings are in force: names=polylog.durability" in broker.stderr()
 
 
-def test_connections_are_as_many_as_was_altered(start_broker: StartBroker) -> None:
+def test_an_altered_connection_limit_applies(start_broker: StartBroker) -> None:
     broker = start_broker()
     with WireClient(broker.address) as first:
         assert alter(first, OF_BROKER, ALL_BROKERS, max_connections="1") == 0
@@ -87,7 +87,7 @@ def test_connections_are_as_many_as_was_altered(start_broker: StartBroker) -> No
         wire_requests.assert_serves(broker.address)
 
 
-def test_a_request_that_a_start_has_no_room_for_cannot_be_allowed_later(
+def test_message_max_bytes_cannot_be_raised_above_the_request_size_fixed_at_the_start(
     start_broker: StartBroker,
 ) -> None:
     broker = start_broker()
@@ -96,7 +96,7 @@ def test_a_request_that_a_start_has_no_room_for_cannot_be_allowed_later(
         assert alter(client, OF_BROKER, "1", message_max_bytes=str(14 << 20)) == 0
 
 
-def test_compaction_goes_by_what_was_altered_at_once(start_broker: StartBroker) -> None:
+def test_an_altered_cleaner_backoff_applies_at_once(start_broker: StartBroker) -> None:
     broker = start_broker("log.cleaner.backoff.ms=3600000", "log.segment.bytes=1024")
     with WireClient(broker.address) as client:
         wire_requests.create_topic(
@@ -112,7 +112,7 @@ def test_compaction_goes_by_what_was_altered_at_once(start_broker: StartBroker) 
         wait_until(lambda: "log compacted" in broker.stderr(), "the log is compacted")
 
 
-def test_a_consumer_group_goes_by_its_own_configuration(start_broker: StartBroker) -> None:
+def test_a_consumer_group_obeys_its_own_configuration(start_broker: StartBroker) -> None:
     broker = start_broker("group.consumer.min.heartbeat.interval.ms=100")
 
     def interval_ms(client: WireClient, group: str) -> int:
@@ -134,7 +134,7 @@ def test_a_consumer_group_goes_by_its_own_configuration(start_broker: StartBroke
         wait_until(lambda: interval_ms(client, "other") == 5_000, "others by the broker's")
 
 
-def test_a_logger_tells_more_once_it_is_told_to(start_broker: StartBroker) -> None:
+def test_an_altered_log_level_applies_at_once(start_broker: StartBroker) -> None:
     broker = start_broker()
     with WireClient(broker.address) as client:
         wire_requests.assert_serves(broker.address)

@@ -69,7 +69,7 @@ def wait_for_loss(client: WireClient, topic: str, seen: int) -> None:
 
 
 @pytest.mark.parametrize("days", [1, -1])
-def test_a_day_s_step_and_the_way_back_delete_nothing_early_and_expire_nobody(
+def test_a_clock_step_of_a_day_and_back_deletes_nothing_early_and_expires_nobody(
     broker: BrokerProcess, clock: SteppingClock, days: int
 ) -> None:
     bootstrap = {"bootstrap.servers": broker.address}
@@ -115,7 +115,7 @@ def test_a_day_s_step_and_the_way_back_delete_nothing_early_and_expire_nobody(
     assert [has_said(broker, text, 2) for text in (STEPPED, BELIEVED)] == [False, False]
 
 
-def test_a_step_while_it_was_dead_waits_for_an_operator_over_restarts(
+def test_a_clock_step_while_the_broker_was_down_waits_for_an_operator_across_restarts(
     broker: BrokerProcess, clock: SteppingClock
 ) -> None:
     with WireClient(broker.address) as client:

@@ -29,7 +29,7 @@ def python_admin(broker: Broker) -> Iterator[KafkaAdminClient]:
     admin.close()
 
 
-def test_librdkafka_alters_a_broker_and_sees_where_the_value_stands(
+def test_librdkafka_alters_a_broker_and_sees_the_source_of_the_value(
     start_broker: Callable[..., BrokerProcess],
 ) -> None:
     admin = AdminClient({"bootstrap.servers": start_broker().address})

@@ -217,7 +217,7 @@ def closing_producer(producer: Producer) -> Iterator[Producer]:
     assert producer.flush(60) == 0
 
 
-def test_a_compacted_log_outlives_the_loss_of_its_recovery_point(
+def test_a_compacted_log_survives_the_loss_of_its_recovery_point(
     start_broker: StartBroker, topic: str
 ) -> None:
     """Some delete that file to have all logs checked."""
@@ -261,7 +261,7 @@ def test_a_compactor_that_is_killed_is_started_again(start_broker: StartBroker, 
     assert compressed(read(broker, topic)) == living(model)
 
 
-def test_a_compactor_has_no_lock_of_the_broker_and_dies_with_it(
+def test_a_compactor_holds_no_lock_of_the_broker_and_dies_with_it(
     start_broker: StartBroker, topic: str
 ) -> None:
     broker = start_broker(*CLEANER)
@@ -285,7 +285,9 @@ def test_a_compactor_has_no_lock_of_the_broker_and_dies_with_it(
     broker.restart()
 
 
-def test_a_stop_ends_a_compaction(start_broker: StartBroker, topic: str) -> None:
+def test_stopping_the_broker_ends_a_running_compaction(
+    start_broker: StartBroker, topic: str
+) -> None:
     broker = start_broker(*CLEANER)
     create(broker, topic, segment_bytes="1048576")
     producer = producing(broker)

@@ -145,7 +145,7 @@ def test_a_static_member_that_does_not_come_back_is_replaced_when_its_session_en
     fleet.until(fleet.is_shared(6), "the other has them all again")
 
 
-def test_a_pattern_follows_topics_as_they_come(fleet: Fleet) -> None:
+def test_a_pattern_subscription_follows_new_topics(fleet: Fleet) -> None:
     member = fleet.join("^or.*")
     fleet.until(fleet.is_shared(6), "the topic is matched")
 
@@ -155,7 +155,7 @@ def test_a_pattern_follows_topics_as_they_come(fleet: Fleet) -> None:
     assert {topic for topic, _ in fleet.partitions(member)} == {TOPIC, "oranges"}
 
 
-def test_members_are_rolled_from_the_classic_protocol_and_back(fleet: Fleet) -> None:
+def test_members_migrate_from_the_classic_protocol_and_back(fleet: Fleet) -> None:
     for protocol in ("classic", "consumer", "classic"):
         for place in range(2):
             if len(fleet.members) == 2:
@@ -168,7 +168,7 @@ def test_members_are_rolled_from_the_classic_protocol_and_back(fleet: Fleet) -> 
             fleet.until(fleet.is_shared(*counts), f"{protocol} {place} has its share")
 
 
-def test_tools_see_a_consumer_group(fleet: Fleet) -> None:
+def test_admin_tools_see_a_consumer_group(fleet: Fleet) -> None:
     fleet.join(client_id="reader")
     fleet.until(fleet.is_shared(6), "one has them all")
 

@@ -78,7 +78,7 @@ def test_a_second_member_with_the_same_instance_id_fences_the_first(
     wait_until(is_fenced(first), "the first is fenced")
 
 
-def test_a_member_that_comes_back_with_its_instance_id_has_its_partitions_without_a_rebalance(
+def test_a_static_member_that_rejoins_gets_its_partitions_without_a_rebalance(
     member: Callable[[], Consumer],
 ) -> None:
     first = member()

@@ -83,7 +83,7 @@ def test_lines_go_through_a_topic_and_a_worker_that_starts_again_repeats_none(
     assert files.arrived() == files.written
 
 
-def test_a_worker_keeps_what_it_knows_in_compacted_topics_and_is_a_group_of_its_own_type(
+def test_a_connect_worker_keeps_its_state_in_compacted_topics_and_is_a_group_of_type_connect(
     java: JavaTools, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     with ConnectWorker(tmp_path, java, broker, topic) as worker:

@@ -119,7 +119,7 @@ def configs_of(wire: WireClient, topic: str) -> dict[str, str]:
         ("CREATE a b c d", 'ERROR: unknown_command command="CREATE a b c d"'),
     ],
 )
-def test_a_command_has_its_answer_with_and_without_an_envelope(
+def test_a_command_is_answered_with_and_without_an_envelope(
     cursus: CursusClient, command: str, answer: str
 ) -> None:
     assert cursus.ask(command) == answer
@@ -129,7 +129,7 @@ def test_a_command_has_its_answer_with_and_without_an_envelope(
     assert cursus.ask(envelope(command, "admin")) == answer
 
 
-def test_negotiated_errors_say_their_class(cursus: CursusClient) -> None:
+def test_negotiated_errors_carry_their_class(cursus: CursusClient) -> None:
     cursus.ask("NEGOTIATE version=1 features=structured_errors_v1")
 
     assert cursus.ask("DELETE topic=nope") == (
@@ -137,7 +137,7 @@ def test_negotiated_errors_say_their_class(cursus: CursusClient) -> None:
     )
 
 
-def test_what_is_negotiated_holds_for_one_connection(broker: Broker, cursus: CursusClient) -> None:
+def test_a_negotiation_applies_to_one_connection(broker: Broker, cursus: CursusClient) -> None:
     cursus.ask("NEGOTIATE version=1 features=*")
 
     with CursusClient(broker.address) as other:
@@ -145,7 +145,7 @@ def test_what_is_negotiated_holds_for_one_connection(broker: Broker, cursus: Cur
 
 
 @pytest.mark.parametrize("key", ["group=g", "transactional_id=x", "txn=x", "transaction=x"])
-def test_this_broker_coordinates(broker: Broker, cursus: CursusClient, key: str) -> None:
+def test_find_coordinator_names_this_broker(broker: Broker, cursus: CursusClient, key: str) -> None:
     host, _, port = broker.address.rpartition(":")
     kind = "group" if key.startswith("group") else "transaction"
 
@@ -163,7 +163,7 @@ def test_this_broker_coordinates(broker: Broker, cursus: CursusClient, key: str)
         (b"\x1f\x8b\0\0", None),
     ],
 )
-def test_a_frame_of_nothing_is_answered_and_the_connection_goes_on(
+def test_an_empty_frame_is_answered_and_the_connection_stays_open(
     cursus: CursusClient, body: bytes, answer: bytes | None
 ) -> None:
     cursus.ask("HELP")
@@ -174,7 +174,7 @@ def test_a_frame_of_nothing_is_answered_and_the_connection_goes_on(
     assert cursus.ask("LIST_CLUSTER") == "ERROR: distribution_not_enabled"
 
 
-def test_an_envelope_around_no_command_ends_the_connection_behind_its_answer(
+def test_an_envelope_without_a_command_is_answered_and_closes_the_connection(
     cursus: CursusClient,
 ) -> None:
     cursus.ask("HELP")
@@ -185,7 +185,7 @@ def test_an_envelope_around_no_command_ends_the_connection_behind_its_answer(
     assert cursus.frame() is None
 
 
-def test_a_frame_that_is_too_long_ends_the_connection(cursus: CursusClient) -> None:
+def test_a_frame_above_the_limit_closes_the_connection(cursus: CursusClient) -> None:
     cursus.ask("HELP")
     cursus.socket.sendall(struct.pack(">I", (64 << 20) + 1) + b"HELP")
 
@@ -201,14 +201,14 @@ def test_pipelined_commands_are_answered_in_order(cursus: CursusClient) -> None:
     ]
 
 
-def test_frames_may_come_byte_by_byte(cursus: CursusClient) -> None:
+def test_a_frame_may_arrive_byte_by_byte(cursus: CursusClient) -> None:
     for byte in struct.pack(">I", 12) + b"LIST_CLUSTER":
         cursus.socket.sendall(bytes([byte]))
 
     assert cursus.frame() == b"ERROR: distribution_not_enabled"
 
 
-def test_a_client_that_has_said_its_last_word_gets_its_answers(cursus: CursusClient) -> None:
+def test_a_half_closed_client_gets_its_responses(cursus: CursusClient) -> None:
     for _ in range(3):
         cursus.send("LIST_CLUSTER")
     cursus.socket.shutdown(socket.SHUT_WR)
@@ -243,7 +243,7 @@ def test_a_topic_is_created(
     assert cursus.ask(f"DELETE {topic_name}") == f"ERROR: topic_not_found topic={topic_name}"
 
 
-def test_partitions_only_grow(cursus: CursusClient, topic: str) -> None:
+def test_a_partition_count_can_only_grow(cursus: CursusClient, topic: str) -> None:
     assert cursus.ask(f"CREATE {topic} 3") == f"OK topic={topic} partitions=3 {POLICY}"
     assert cursus.ask(f"CREATE {topic} 2") == (
         f'ERROR: create_topic_failed topic={topic} reason="cannot decrease partition count for'
@@ -252,7 +252,7 @@ def test_partitions_only_grow(cursus: CursusClient, topic: str) -> None:
     assert cursus.ask(f"CREATE {topic}") == f"OK topic={topic} partitions=3 {POLICY}"
 
 
-def test_a_policy_is_kept_as_the_topics_configuration(
+def test_a_topic_policy_is_stored_as_the_topics_configuration(
     cursus: CursusClient, wire: WireClient, topic: str
 ) -> None:
     answer = cursus.ask(
@@ -320,7 +320,7 @@ def test_a_policy_is_kept_as_the_topics_configuration(
         ),
     ],
 )
-def test_what_cannot_be_created_is_refused_with_its_reason(
+def test_an_invalid_create_is_refused_with_its_reason(
     cursus: CursusClient, arguments: str, error: str
 ) -> None:
     answer = cursus.ask(f"CREATE {arguments}".strip())
@@ -332,7 +332,7 @@ def test_what_cannot_be_created_is_refused_with_its_reason(
     assert cursus.ask("LIST topic=t") == "ERROR: topic_not_found topic=t"
 
 
-def test_the_brokers_own_topics_are_shown_and_stay(cursus: CursusClient, topic: str) -> None:
+def test_internal_topics_are_listed_and_cannot_be_changed(cursus: CursusClient, topic: str) -> None:
     cursus.ask(f"FETCH_OFFSET topic={topic} partition=0 group=g")
 
     shown = cursus.ask("LIST").split("topics=")[1].split(",")
@@ -380,13 +380,13 @@ def test_a_topic_is_described(broker: Broker, cursus: CursusClient, topic: str) 
 
 
 @pytest.mark.parametrize("keyword", ["DELETE", "DESCRIBE", "METADATA", "LIST_OFFSETS"])
-def test_a_topic_that_is_not_there_is_told_so(cursus: CursusClient, keyword: str) -> None:
+def test_an_unknown_topic_is_reported(cursus: CursusClient, keyword: str) -> None:
     assert cursus.ask(keyword) == f"ERROR: missing_topic command={keyword}"
     assert cursus.ask(f"{keyword} topic=nope") == "ERROR: topic_not_found topic=nope"
     assert cursus.ask(f"{keyword} nope") == "ERROR: topic_not_found topic=nope"
 
 
-def test_a_partition_that_is_not_there_is_told_so(cursus: CursusClient, topic: str) -> None:
+def test_an_unknown_partition_is_reported(cursus: CursusClient, topic: str) -> None:
     assert cursus.ask(f"LIST_OFFSETS topic={topic} partition=2") == (
         "ERROR: partition_not_found partition=2"
     )
@@ -413,7 +413,7 @@ def test_an_offset_is_committed_and_only_rises(cursus: CursusClient, topic: str)
     assert cursus.ask(f"FETCH_OFFSET topic={topic} partition=0 group=g") == "OK offset=0"
 
 
-def test_what_was_committed_is_what_kafkas_clients_see(
+def test_kafka_clients_see_the_offsets_that_cursus_committed(
     cursus: CursusClient, wire: WireClient, topic: str
 ) -> None:
     cursus.ask(f"COMMIT {topic} shared 0 5")
@@ -438,7 +438,7 @@ def test_what_was_committed_is_what_kafkas_clients_see(
         ("COMMIT nope g 0 0", "topic_not_found topic=nope"),
     ],
 )
-def test_offsets_that_cannot_be_are_refused(
+def test_invalid_offsets_are_refused(
     cursus: CursusClient, topic: str, command: str, error: str
 ) -> None:
     assert cursus.ask(command.format(topic)) == f"ERROR: {error}"
@@ -456,7 +456,7 @@ def test_offsets_that_cannot_be_are_refused(
         ("/ready", b"application/json", b'{"status":"ready"}'),
     ],
 )
-def test_health_is_told_over_http_on_the_same_port(
+def test_health_is_served_over_http_on_the_same_port(
     broker: Broker, path: str, kind: bytes, text: bytes
 ) -> None:
     host, _, port = broker.address.rpartition(":")
@@ -471,7 +471,7 @@ def test_health_is_told_over_http_on_the_same_port(
     )
 
 
-def test_a_head_without_end_is_not_waited_for(broker: Broker) -> None:
+def test_an_http_header_that_does_not_end_closes_the_connection(broker: Broker) -> None:
     host, _, port = broker.address.rpartition(":")
     with socket.create_connection((host, int(port)), 60) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 2000)
@@ -479,7 +479,7 @@ def test_a_head_without_end_is_not_waited_for(broker: Broker) -> None:
             assert connection.recv(100) == b""
 
 
-def test_a_listener_can_be_cursuss_alone(tmp_path: Path) -> None:
+def test_a_listener_can_be_limited_to_cursus(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path, listen="cursus://127.0.0.1:0")
     broker.start()
     try:

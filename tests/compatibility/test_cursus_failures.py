@@ -30,7 +30,7 @@ def topic() -> str:
 
 
 @pytest.mark.parametrize("durability", ["os", "group-commit"])
-def test_acks_of_both_kinds_leave_a_partition_that_can_be_read_in_order(
+def test_batches_with_acks_0_and_acks_1_are_read_in_order_after_kill_9(
     start_broker: StartBroker, topic: str, durability: str
 ) -> None:
     broker = start_broker(f"polylog.durability={durability}")
@@ -51,7 +51,7 @@ def test_acks_of_both_kinds_leave_a_partition_that_can_be_read_in_order(
     ]
 
 
-def test_a_connection_for_each_command_leaves_nothing_behind(
+def test_a_connection_per_command_leaks_no_descriptors(
     start_broker: StartBroker, topic: str
 ) -> None:
     broker = start_broker()
@@ -115,7 +115,7 @@ def polled(broker: Broker, topic: str, member: Member) -> list[bytes]:
     return found
 
 
-def test_every_failure_that_the_readme_names_has_its_tests() -> None:
+def test_every_failure_named_in_the_readme_has_its_tests() -> None:
     tests = {
         name
         for file in HERE.glob("test_cursus_*.py")

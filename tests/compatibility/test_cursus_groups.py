@@ -38,7 +38,7 @@ def joined(cursus: CursusClient, topic: str, group: str, member: str) -> str:
 # ---- members -----------------------------------------------------------------------------------
 
 
-def test_a_member_has_its_answers_in_the_form_of_today(
+def test_a_group_member_is_answered_in_the_current_form(
     cursus: CursusClient, topic: str, group: str
 ) -> None:
     place = f"topic={topic} group={group}"
@@ -57,7 +57,7 @@ def test_a_member_has_its_answers_in_the_form_of_today(
     assert cursus.ask(f"LEAVE_GROUP {here}") == f"OK group={group} member={c} left=true"
 
 
-def test_a_member_has_the_same_answers_in_the_form_of_the_document(
+def test_a_group_member_gets_the_same_answers_in_the_documented_form(
     cursus: CursusClient, topic: str, group: str
 ) -> None:
     place = f"{topic} {group}"
@@ -76,7 +76,7 @@ def test_a_member_has_the_same_answers_in_the_form_of_the_document(
     assert cursus.ask(f"LEAVE_GROUP {place} c") == f"OK group={group} member={c} left=true"
 
 
-def test_a_group_is_announced_and_a_live_one_keeps_its_topic(
+def test_a_registered_group_keeps_its_topic_while_it_has_members(
     cursus: CursusClient, topic: str, group: str
 ) -> None:
     other = f"{topic}-other"
@@ -96,7 +96,7 @@ def test_a_group_is_announced_and_a_live_one_keeps_its_topic(
     cursus.ask(f"DELETE {other}")
 
 
-def test_a_subscription_without_a_group_is_the_default_ones(
+def test_a_subscription_without_a_group_uses_the_default_group(
     cursus: CursusClient, topic: str
 ) -> None:
     assert cursus.ask(f"SUBSCRIBE {topic}") == (
@@ -104,7 +104,7 @@ def test_a_subscription_without_a_group_is_the_default_ones(
     )
 
 
-def test_ranges_are_assigned_and_who_is_too_many_has_nothing(
+def test_ranges_are_assigned_and_a_member_beyond_the_partitions_gets_none(
     cursus: CursusClient, topic: str, group: str
 ) -> None:
     answers = [cursus.ask(f"JOIN_GROUP {topic} {group} {name}") for name in "abcdef"]
@@ -113,7 +113,7 @@ def test_ranges_are_assigned_and_who_is_too_many_has_nothing(
     assert shares == ["[0 1 2 3 4]", "[3 4]", "[4]", "[4]", "[4]", "[]"]
 
 
-def test_a_live_member_that_joins_with_its_id_goes_on(
+def test_a_live_member_that_joins_again_with_its_id_keeps_its_membership(
     cursus: CursusClient, topic: str, group: str
 ) -> None:
     c = joined(cursus, topic, group, "c")
@@ -126,7 +126,7 @@ def test_a_live_member_that_joins_with_its_id_goes_on(
     assert re.fullmatch(r"OK generation=2 member=z-1234-\d{4} assignments=\[3 4\]", answer)
 
 
-def test_an_old_generation_is_told_to_join_again_and_goes_on_by_its_name(
+def test_a_member_of_an_old_generation_is_told_to_rejoin_and_rejoins_by_its_name(
     cursus: CursusClient, topic: str, group: str
 ) -> None:
     c = joined(cursus, topic, group, "c")
@@ -146,7 +146,9 @@ def test_an_old_generation_is_told_to_join_again_and_goes_on_by_its_name(
     )
 
 
-def test_who_is_no_member_reads_all_the_same(cursus: CursusClient, topic: str, group: str) -> None:
+def test_a_client_that_is_not_a_member_can_still_consume(
+    cursus: CursusClient, topic: str, group: str
+) -> None:
     c = joined(cursus, topic, group, "c")
     consume = f"CONSUME topic={topic} partition=0 offset=0 group={group}"
 
@@ -172,7 +174,7 @@ def test_a_member_leaves(
         assert cursus.ask(leave) == f"ERROR: member_not_found member={gone} group={group}"
 
 
-def test_a_topic_that_grows_raises_the_generation(
+def test_adding_partitions_raises_the_generation(
     cursus: CursusClient, topic: str, group: str
 ) -> None:
     c = joined(cursus, topic, group, "c")
@@ -185,7 +187,9 @@ def test_a_topic_that_grows_raises_the_generation(
 # ---- commits -----------------------------------------------------------------------------------
 
 
-def test_commits_count_together_or_not_at_all(cursus: CursusClient, topic: str, group: str) -> None:
+def test_a_batch_commit_is_applied_whole_or_not_at_all(
+    cursus: CursusClient, topic: str, group: str
+) -> None:
     c = joined(cursus, topic, group, "c")
     batch = f"BATCH_COMMIT topic={topic} group={group} member={c} generation=1"
     cursus.ask(f"{batch} P0:2,P1:5")
@@ -213,7 +217,7 @@ def test_commits_count_together_or_not_at_all(cursus: CursusClient, topic: str, 
         ("", 'invalid_batch_commit_entry entry="generation=1"'),
     ],
 )
-def test_a_payload_that_cannot_be_is_refused(
+def test_an_invalid_commit_payload_is_refused(
     cursus: CursusClient, topic: str, group: str, payload: str, error: str
 ) -> None:
     c = joined(cursus, topic, group, "c")
@@ -222,7 +226,7 @@ def test_a_payload_that_cannot_be_is_refused(
     assert cursus.ask(batch) == f"ERROR: {error.format(group=group, topic=topic)}"
 
 
-def test_a_commit_may_name_ten_thousand_partitions_that_are_not_there(
+def test_a_batch_commit_of_ten_thousand_unknown_partitions_is_refused_at_the_first(
     cursus: CursusClient, topic: str, group: str
 ) -> None:
     payload = ",".join(f"P{n}:1" for n in range(10_000))
@@ -281,7 +285,7 @@ def test_a_commit_may_name_ten_thousand_partitions_that_are_not_there(
         ("BATCH_COMMIT {t} nog c 1 P0:1", "group_not_found group=nog"),
     ],
 )
-def test_what_cannot_be_done_is_refused(
+def test_an_invalid_group_command_is_refused(
     cursus: CursusClient, topic: str, command: str, error: str
 ) -> None:
     assert cursus.ask(command.format(t=topic)) == f"ERROR: {error.format(t=topic)}"
@@ -297,7 +301,7 @@ def test_what_cannot_be_done_is_refused(
     ],
 )
 @pytest.mark.parametrize("sign", "*?")
-def test_a_pattern_is_no_topic_of_a_group(
+def test_group_and_stream_commands_refuse_a_topic_pattern(
     cursus: CursusClient, topic: str, command: str, sign: str
 ) -> None:
     pattern = topic[:-1] + sign
@@ -308,7 +312,7 @@ def test_a_pattern_is_no_topic_of_a_group(
     )
 
 
-def test_who_reads_a_pattern_commits_to_each_topic(
+def test_a_consumer_of_a_pattern_uses_the_offsets_committed_to_each_topic(
     cursus: CursusClient, topic: str, group: str
 ) -> None:
     for _ in range(3):
@@ -320,7 +324,9 @@ def test_who_reads_a_pattern_commits_to_each_topic(
     assert [each.offset for each in found.messages] == [2]
 
 
-def test_who_is_not_in_the_group_is_told_so(cursus: CursusClient, topic: str, group: str) -> None:
+def test_a_client_that_is_not_a_member_is_refused(
+    cursus: CursusClient, topic: str, group: str
+) -> None:
     joined(cursus, topic, group, "c")
 
     unknown = f"ERROR: member_not_found member=x group={group}"
@@ -329,7 +335,7 @@ def test_who_is_not_in_the_group_is_told_so(cursus: CursusClient, topic: str, gr
     assert cursus.ask(f"LEAVE_GROUP {topic} {group} x") == unknown
 
 
-def test_a_name_that_cannot_be_kept_is_refused(cursus: CursusClient, topic: str) -> None:
+def test_an_invalid_group_or_member_name_is_refused(cursus: CursusClient, topic: str) -> None:
     assert cursus.ask(f"JOIN_GROUP {topic} g {'c' * 70_000}") == (
         'ERROR: invalid_name reason="a group, topic or member is too long, or no text"'
     )
@@ -338,7 +344,9 @@ def test_a_name_that_cannot_be_kept_is_refused(cursus: CursusClient, topic: str)
 # ---- what is shown -----------------------------------------------------------------------------
 
 
-def test_a_group_is_shown_with_its_members(cursus: CursusClient, topic: str, group: str) -> None:
+def test_a_group_is_described_with_its_members(
+    cursus: CursusClient, topic: str, group: str
+) -> None:
     c = joined(cursus, topic, group, "c")
 
     text = cursus.ask(f"GROUP_STATUS group={group}")
@@ -389,7 +397,7 @@ def settle(members: Sequence[Member]) -> None:
 @pytest.mark.parametrize("count", [1, 2, 5])
 @pytest.mark.parametrize("kind", [JavaMember, PythonMember, GoMember])
 @pytest.mark.parametrize("is_one_name", [True, False])
-def test_a_group_of_clients_settles(
+def test_a_group_of_clients_stabilizes(
     broker: Broker, topic: str, group: str, kind: type[Member], count: int, *, is_one_name: bool
 ) -> None:
     members = [
@@ -413,7 +421,9 @@ def test_a_group_of_clients_settles(
         assert client.ask(fetch) == "OK offset=10"
 
 
-def test_clients_of_all_kinds_settle_in_one_group(broker: Broker, topic: str, group: str) -> None:
+def test_clients_of_different_languages_stabilize_in_one_group(
+    broker: Broker, topic: str, group: str
+) -> None:
     kinds: list[type[Member]] = [JavaMember, PythonMember, GoMember, JavaMember, PythonMember]
     members = [kind(broker.address, topic, group, f"c{n}") for n, kind in enumerate(kinds)]
     for each in members:
@@ -440,7 +450,7 @@ def test_clients_of_all_kinds_settle_in_one_group(broker: Broker, topic: str, gr
         ("CONSUME topic={t} partition=0 offset=0 group=\xff member=\xff generation=1", "\xba\x7c"),
     ],
 )
-def test_bytes_that_are_no_text_name_no_group(
+def test_a_group_name_that_is_not_utf_8_is_refused(
     cursus: CursusClient, topic: str, command: str, answer: str
 ) -> None:
     found = cursus.answer(command.format(t=topic).encode("latin-1"))

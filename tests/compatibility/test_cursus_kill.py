@@ -36,7 +36,7 @@ def payloads(address: str, topic: str) -> list[int]:
 
 
 @pytest.mark.parametrize("durability", ["os", "group-commit"])
-def test_batches_that_are_sent_again_after_kill_9_are_stored_once(
+def test_batches_sent_again_after_kill_9_are_stored_once(
     start_broker: StartBroker, durability: str
 ) -> None:
     rng = random.Random(durability)
@@ -64,7 +64,9 @@ def test_batches_that_are_sent_again_after_kill_9_are_stored_once(
     assert acknowledged * BATCH <= len(found) <= sent * BATCH
 
 
-def test_a_producer_is_known_when_all_its_records_are_gone(start_broker: StartBroker) -> None:
+def test_a_producers_sequence_is_known_after_all_its_records_are_deleted(
+    start_broker: StartBroker,
+) -> None:
     broker = start_broker()
     topic = f"gone-{uuid.uuid4().hex[:8]}"
     with CursusClient(broker.address) as client:
@@ -94,7 +96,9 @@ def payloads_from(address: str, topic: str, offset: int) -> list[int]:
     return [int(message.payload) for message in answer.messages]
 
 
-def test_retention_takes_records_whose_producer_stays_known(start_broker: StartBroker) -> None:
+def test_a_producers_sequence_is_known_after_retention_has_deleted_its_records(
+    start_broker: StartBroker,
+) -> None:
     broker = start_broker(
         "log.retention.check.interval.ms=300", "log.segment.bytes=1024", "log.retention.bytes=1024"
     )
@@ -118,7 +122,7 @@ def test_retention_takes_records_whose_producer_stays_known(start_broker: StartB
 
 @pytest.mark.parametrize("ending", ["kill", "stop"])
 @pytest.mark.parametrize("durability", ["os", "group-commit"])
-def test_compaction_takes_records_whose_producer_stays_known(
+def test_a_producers_sequence_is_known_after_compaction_has_removed_its_records(
     start_broker: StartBroker, durability: str, ending: str
 ) -> None:
     broker = start_broker(f"polylog.durability={durability}", "log.cleaner.backoff.ms=100")
@@ -161,7 +165,9 @@ def test_compaction_takes_records_whose_producer_stays_known(
         assert f'"last_offset":{43 * BATCH + 2},' in client.ask(body(topic, 42, key=b"k"))
 
 
-def test_what_came_while_the_topic_did_not_ask_is_recognised(start_broker: StartBroker) -> None:
+def test_batches_sent_while_the_topic_was_not_idempotent_are_recognized_later(
+    start_broker: StartBroker,
+) -> None:
     broker = start_broker()
     topic = f"asks-{uuid.uuid4().hex[:8]}"
     with CursusClient(broker.address) as client, WireClient(broker.address) as wire:

@@ -69,7 +69,7 @@ def test_a_batch_is_acknowledged(
 
 
 @pytest.mark.parametrize("acks", [b"-1", b"all"])
-def test_acks_of_all_asks_for_no_more_replicas_than_there_are(
+def test_acks_all_requires_no_more_replicas_than_there_are(
     cursus: CursusClient, wire: WireClient, topic: str, acks: bytes
 ) -> None:
     wire_requests.alter_topic(wire, topic, {"min.insync.replicas": "3"})
@@ -111,7 +111,7 @@ def test_acks_of_all_asks_for_no_more_replicas_than_there_are(
         ),
     ],
 )
-def test_a_batch_that_is_refused_is_told_in_json_and_nothing_is_stored(
+def test_a_refused_batch_is_reported_in_json_and_nothing_is_stored(
     cursus: CursusClient, topic: str, body: bytes, error: str
 ) -> None:
     cursus.ask(f"FETCH_OFFSET topic={topic} partition=0 group=g")  # their topic is there
@@ -124,7 +124,7 @@ def test_a_batch_that_is_refused_is_told_in_json_and_nothing_is_stored(
     assert "P0:earliest=0:latest=0:leo=0:hwm=0" in cursus.ask(f"LIST_OFFSETS topic={topic}")
 
 
-def test_a_message_that_no_answer_has_room_for_is_refused(cursus: CursusClient, topic: str) -> None:
+def test_a_message_that_no_response_can_carry_is_refused(cursus: CursusClient, topic: str) -> None:
     largest = b"x" * (15 * MIB - 48 - 1)  # beside it the id of its producer
     head = f"PUBLISH topic={topic} producerId=p partition=0 message=".encode()
 
@@ -135,7 +135,7 @@ def test_a_message_that_no_answer_has_room_for_is_refused(cursus: CursusClient, 
     assert [each.payload for each in read.messages] == [largest]
 
 
-def test_a_frame_of_many_records_is_taken_and_read_in_several(
+def test_a_frame_of_many_records_is_stored_and_read_in_several_batches(
     cursus: CursusClient, topic: str
 ) -> None:
     sent = [Message(bytes([65 + n % 26]) * (MIB - 100)) for n in range(60)]
@@ -169,7 +169,7 @@ def test_a_compressed_batch_may_be_the_first_thing_that_a_connection_says(
     assert ack(answer) == ("OK", 0, "")
 
 
-def test_a_batch_may_stand_in_an_envelope(cursus: CursusClient, topic: str) -> None:
+def test_a_batch_may_be_enveloped(cursus: CursusClient, topic: str) -> None:
     assert ack(cursus.answer(envelope(batch(topic, 0, [Message(b"")]), topic))) == ("OK", 0, "")
 
 
@@ -182,12 +182,12 @@ def test_pipelined_batches_are_acknowledged_in_order(cursus: CursusClient, topic
     assert offsets == list(range(1, 101, 2))
 
 
-def test_acks_0_is_answered_shortly(cursus: CursusClient, topic: str) -> None:
+def test_acks_0_has_a_short_response(cursus: CursusClient, topic: str) -> None:
     assert cursus.answer(batch(topic, 0, [Message(b"a")], acks=b"0")) == b'{"status":"OK"}'
     assert ack(cursus.answer(batch(topic, 0, [Message(b"b")]))) == ("OK", 1, "")
 
 
-def test_who_never_reads_answers_to_acks_0_is_served_on(
+def test_a_client_that_never_reads_responses_to_acks_0_is_served_further(
     broker: Broker, cursus: CursusClient, topic: str
 ) -> None:
     count = 60_000  # answers of 19 bytes: more than the sockets hold
@@ -211,7 +211,7 @@ def test_who_never_reads_answers_to_acks_0_is_served_on(
 # ---- records -----------------------------------------------------------------------------------
 
 
-def test_a_record_comes_back_as_it_was_sent(cursus: CursusClient, topic: str) -> None:
+def test_a_record_is_returned_as_it_was_sent(cursus: CursusClient, topic: str) -> None:
     sent = [FULL, Message(b""), Message(bytes(range(256)), key=b"\xff")]
     cursus.answer(batch(topic, 1, sent))
 
@@ -227,7 +227,7 @@ def test_a_record_comes_back_as_it_was_sent(cursus: CursusClient, topic: str) ->
     )
 
 
-def test_kafkas_clients_see_key_value_and_headers(
+def test_kafka_clients_see_key_value_and_headers(
     cursus: CursusClient, wire: WireClient, topic: str
 ) -> None:
     cursus.answer(batch(topic, 0, [FULL, Message(b"plain")]))
@@ -247,7 +247,7 @@ def test_kafkas_clients_see_key_value_and_headers(
     assert (second.key, second.value, second.headers) == (None, b"plain", [])
 
 
-def test_records_of_kafkas_clients_are_read(
+def test_records_of_kafka_clients_are_read(
     cursus: CursusClient, wire: WireClient, topic: str
 ) -> None:
     wire_requests.produce(wire, topic, KafkaBatch([b"one", b"two"]).encode())
@@ -260,7 +260,7 @@ def test_records_of_kafkas_clients_are_read(
 # ---- idempotent producers ----------------------------------------------------------------------
 
 
-def test_what_was_sent_before_is_acknowledged_and_not_stored_again(
+def test_a_repeated_batch_is_acknowledged_and_not_stored_again(
     cursus: CursusClient, checked: str
 ) -> None:
     def send(*seqs: int, epoch: int = 5) -> tuple[str, int, str]:
@@ -299,15 +299,15 @@ def test_repeated_publishes_are_stored_once(cursus: CursusClient, checked: str) 
     assert send(100) == ('ERROR: broker_error reason="idempotency gap: expected seqNum=3, got 100"')
 
 
-def test_other_topics_take_everything(cursus: CursusClient, topic: str) -> None:
+def test_a_topic_that_is_not_idempotent_stores_repeated_batches(
+    cursus: CursusClient, topic: str
+) -> None:
     sent = batch(topic, 0, [Message(b"m", 7, b"p")])
 
     assert [ack(cursus.answer(sent))[1] for _ in range(3)] == [0, 1, 2]
 
 
-def test_a_producer_with_a_name_that_is_too_long_is_refused(
-    cursus: CursusClient, checked: str
-) -> None:
+def test_a_producer_name_above_the_limit_is_refused(cursus: CursusClient, checked: str) -> None:
     answer = cursus.answer(batch(checked, 0, [Message(b"m", 1, b"p" * 256)]))
 
     assert ack(answer) == (
@@ -365,7 +365,7 @@ def test_a_message_is_published(cursus: CursusClient, topic: str) -> None:
         ),
     ],
 )
-def test_a_publish_that_cannot_be_is_refused(
+def test_an_invalid_publish_is_refused(
     cursus: CursusClient, topic: str, arguments: str, error: str
 ) -> None:
     cursus.ask(f"FETCH_OFFSET topic={topic} partition=0 group=g")
@@ -380,7 +380,7 @@ def fnv_1a_64(key: bytes) -> int:
     return number
 
 
-def test_a_key_has_the_partition_that_the_original_broker_gives_it(
+def test_a_key_is_assigned_the_partition_that_the_original_broker_assigns(
     cursus: CursusClient, topic: str
 ) -> None:
     assert fnv_1a_64(b"a") == 0xAF63DC4C8601EC8C
@@ -395,7 +395,9 @@ def test_a_key_has_the_partition_that_the_original_broker_gives_it(
         assert key in [message.key for message in found.messages]
 
 
-def test_messages_without_a_key_go_around(cursus: CursusClient, topic: str) -> None:
+def test_messages_without_a_key_are_distributed_round_robin(
+    cursus: CursusClient, topic: str
+) -> None:
     for _ in range(6):
         cursus.ask(f"PUBLISH {topic} some text")
 
@@ -415,7 +417,7 @@ def test_a_publish_may_be_positional(cursus: CursusClient, topic: str) -> None:
 # ---- CONSUME -----------------------------------------------------------------------------------
 
 
-def test_nothing_is_a_batch_of_nothing(cursus: CursusClient) -> None:
+def test_a_consume_at_the_end_returns_an_empty_batch(cursus: CursusClient) -> None:
     cursus.ask("CREATE t 3")
 
     assert cursus.answer("CONSUME topic=t partition=2 offset=0 member=m") == EMPTY_REPLY
@@ -426,7 +428,7 @@ def test_nothing_is_a_batch_of_nothing(cursus: CursusClient) -> None:
     cursus.ask("DELETE t")
 
 
-def test_the_positional_form_is_answered_in_the_documents_layout(
+def test_the_positional_form_is_answered_in_the_documented_layout(
     cursus: CursusClient, topic: str
 ) -> None:
     cursus.answer(batch(topic, 0, [FULL, FULL]))
@@ -462,7 +464,7 @@ def test_the_positional_form_is_answered_in_the_documents_layout(
         ("nope 0 0", "command_failed reason=\"topic 'nope' does not exist\""),
     ],
 )
-def test_a_consume_that_cannot_be_is_refused(
+def test_an_invalid_consume_is_refused(
     cursus: CursusClient, topic: str, arguments: str, error: str
 ) -> None:
     answer = cursus.ask(f"CONSUME {arguments.format(topic)}".strip())
@@ -470,7 +472,7 @@ def test_a_consume_that_cannot_be_is_refused(
     assert answer == f"ERROR: {error.format(topic)}"
 
 
-def test_what_is_below_the_log_is_out_of_range(
+def test_an_offset_below_the_log_start_is_out_of_range(
     cursus: CursusClient, wire: WireClient, topic: str
 ) -> None:
     cursus.answer(batch(topic, 0, [Message(b"")] * 5))
@@ -491,7 +493,7 @@ def test_what_is_below_the_log_is_out_of_range(
     ("asked", "first"),
     [("offset=0 group=g", 3), ("offset=5 group=g", 5), ("offset=0 group=h", 0), ("offset=0", 0)],
 )
-def test_a_commit_goes_before_a_lower_offset_alone(
+def test_a_committed_offset_takes_precedence_over_a_lower_requested_offset(
     cursus: CursusClient, topic: str, asked: str, first: int
 ) -> None:
     cursus.answer(batch(topic, 0, [Message(b"")] * 6))
@@ -502,7 +504,7 @@ def test_a_commit_goes_before_a_lower_offset_alone(
         assert found.messages[0].offset == first
 
 
-def test_a_pattern_reads_every_topic_that_fits(cursus: CursusClient, topic: str) -> None:
+def test_a_pattern_reads_every_matching_topic(cursus: CursusClient, topic: str) -> None:
     for end in "ab":
         cursus.ask(f"CREATE topic={topic}-{end} partitions=1")
         cursus.ask(f"PUBLISH topic={topic}-{end} producerId=p message={end}")
@@ -518,7 +520,9 @@ def test_a_pattern_reads_every_topic_that_fits(cursus: CursusClient, topic: str)
         cursus.ask(f"DELETE topic={topic}-{end}")
 
 
-def test_batch_bounds_the_records_of_an_answer(cursus: CursusClient, topic: str) -> None:
+def test_the_batch_parameter_limits_the_records_of_a_response(
+    cursus: CursusClient, topic: str
+) -> None:
     for _ in range(4):
         cursus.answer(batch(topic, 0, [Message(b"")] * 2_500))
 
@@ -526,7 +530,7 @@ def test_batch_bounds_the_records_of_an_answer(cursus: CursusClient, topic: str)
     assert len(cursus.consume(f"CONSUME topic={topic} partition=0 offset=0").messages) == 8_192
 
 
-def test_a_backlog_of_more_than_a_frame_is_read_frame_by_frame(
+def test_a_backlog_larger_than_a_frame_is_read_frame_by_frame(
     cursus: CursusClient, topic: str
 ) -> None:
     large = batch(topic, 0, [Message(bytes([n]) * 900_000) for n in range(20)])

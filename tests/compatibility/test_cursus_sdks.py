@@ -57,7 +57,7 @@ def test_java_produces_and_polls(broker: Broker, topic: str, compress: Compress 
     assert polls == [[b"%d" % n for n in range(5) for _ in range(3)], [], []]
 
 
-def test_java_goes_on_polling_where_it_is_although_less_was_committed(
+def test_the_java_consumer_keeps_its_position_when_a_lower_offset_is_committed(
     broker: Broker, topic: str
 ) -> None:
     producer = JavaProducer(broker.address, topic, 1)
@@ -72,7 +72,7 @@ def test_java_goes_on_polling_where_it_is_although_less_was_committed(
     producer.close()
 
 
-def test_batches_of_java_that_overtake_each_other_are_all_stored_once(
+def test_batches_of_the_java_producer_that_arrive_out_of_order_are_stored_once_each(
     broker: Broker, topic: str
 ) -> None:
     with CursusClient(broker.address) as client:
@@ -87,7 +87,7 @@ def test_batches_of_java_that_overtake_each_other_are_all_stored_once(
     producer.close()
 
 
-def test_java_closes_itself_when_it_is_fenced(broker: Broker, topic: str) -> None:
+def test_the_java_producer_closes_itself_when_it_is_fenced(broker: Broker, topic: str) -> None:
     with CursusClient(broker.address) as client:
         client.ask(f"CREATE topic={topic} partitions=1 idempotent=true")
         client.answer(batch(topic, 0, [Message(b"", 1, b"java-1", epoch=1_800_000_000)]))
@@ -99,7 +99,7 @@ def test_java_closes_itself_when_it_is_fenced(broker: Broker, topic: str) -> Non
 
 
 @pytest.mark.parametrize("make", ["java", "python"])
-def test_acks_0_is_sent_once(broker: Broker, topic: str, make: str) -> None:
+def test_a_batch_with_acks_0_is_sent_once(broker: Broker, topic: str, make: str) -> None:
     if make == "java":
         java = JavaProducer(broker.address, topic, 1)
         java.send(0, java.body(0, [b"m"], acks=b"0"))
@@ -114,7 +114,7 @@ def test_acks_0_is_sent_once(broker: Broker, topic: str, make: str) -> None:
     assert stored(broker.address, topic) == [b"m"]
 
 
-def test_go_sends_acks_0_and_never_reads(broker: Broker, topic: str) -> None:
+def test_the_go_producer_sends_acks_0_and_never_reads(broker: Broker, topic: str) -> None:
     with CursusClient(broker.address) as client:
         client.ask(f"CREATE {topic} 1")
 
@@ -134,7 +134,9 @@ def test_python_produces(broker: Broker, topic: str, compress: Compress | None) 
     assert stored(broker.address, topic) == [b"a", b"b", b"c"]
 
 
-def test_python_is_told_in_json_that_a_batch_is_refused(broker: Broker, topic: str) -> None:
+def test_the_python_producer_reads_the_json_error_of_a_refused_batch(
+    broker: Broker, topic: str
+) -> None:
     producer = PythonProducer(broker.address, topic)
     with CursusClient(broker.address) as client:
         client.ask(f"DELETE topic={topic}")
@@ -168,7 +170,7 @@ def test_go_produces_and_polls(broker: Broker, topic: str, compress: Compress | 
         assert len(found.messages) == 2
 
 
-def test_a_silent_connection_is_not_closed(start_broker: Callable[..., Broker]) -> None:
+def test_an_idle_connection_is_not_closed(start_broker: Callable[..., Broker]) -> None:
     broker = start_broker("connections.max.idle.ms=1000")
     with CursusClient(broker.address) as client:
         client.ask("LIST")

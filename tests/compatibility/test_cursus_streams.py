@@ -72,7 +72,7 @@ def payloads(messages: list[Message]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("wrapped", [str, envelope])
-def test_a_stream_sends_what_there_is_and_then_what_comes(
+def test_a_stream_sends_existing_records_and_then_new_ones(
     cursus: CursusClient, other: CursusClient, topic: str, wrapped: Callable[[str], str | bytes]
 ) -> None:
     message = Message(b"hi", 1, b"p", b"k", 5, b"made", 3, 4, b"{}")
@@ -90,7 +90,7 @@ def test_a_stream_sends_what_there_is_and_then_what_comes(
     assert next_batch(cursus) == [Message(b"later", offset=2)]
 
 
-def test_the_positional_form_is_answered_in_the_documents_layout(
+def test_the_positional_form_is_answered_in_the_documented_layout(
     cursus: CursusClient, other: CursusClient, topic: str
 ) -> None:
     publish(other, topic, b"a", b"b", partition=2)
@@ -100,7 +100,7 @@ def test_the_positional_form_is_answered_in_the_documents_layout(
     assert payloads(next_batch(cursus, is_original=True)) == [b"b"]
 
 
-def test_positional_minus_one_is_from_the_end(
+def test_offset_minus_one_in_the_positional_form_starts_at_the_end(
     cursus: CursusClient, other: CursusClient, topic: str
 ) -> None:
     publish(other, topic, b"a")
@@ -129,7 +129,7 @@ def wait_until_streaming(client: CursusClient) -> None:
         ("autoOffsetReset=latest", [2, 3]),
     ],
 )
-def test_the_higher_one_of_what_is_asked_for_and_committed_is_where_it_begins(
+def test_a_stream_starts_at_the_higher_of_the_requested_and_the_committed_offset(
     cursus: CursusClient, other: CursusClient, topic: str, asked: str, offsets: list[int]
 ) -> None:
     publish(other, topic, b"a", b"b", b"c", b"d")
@@ -142,7 +142,7 @@ def test_the_higher_one_of_what_is_asked_for_and_committed_is_where_it_begins(
     assert [each.offset for each in next_batch(cursus)] == offsets
 
 
-def test_a_reader_without_an_offset_begins_at_the_end_if_it_says_so(
+def test_a_stream_without_an_offset_starts_at_the_end_if_auto_offset_reset_says_so(
     cursus: CursusClient, other: CursusClient, topic: str
 ) -> None:
     publish(other, topic, b"a")
@@ -154,7 +154,7 @@ def test_a_reader_without_an_offset_begins_at_the_end_if_it_says_so(
     assert payloads(next_batch(cursus)) == [b"b"]
 
 
-def test_a_frame_has_as_many_records_as_were_asked_for(
+def test_a_frame_has_at_most_as_many_records_as_requested(
     cursus: CursusClient, other: CursusClient, topic: str
 ) -> None:
     publish(other, topic, *(b"%d" % number for number in range(5)))
@@ -164,7 +164,7 @@ def test_a_frame_has_as_many_records_as_were_asked_for(
     assert [len(next_batch(cursus)) for _ in range(3)] == [2, 2, 1]
 
 
-def test_a_backlog_of_more_than_any_frame_is_read_whole(
+def test_a_backlog_larger_than_any_frame_is_streamed_whole(
     cursus: CursusClient, other: CursusClient, topic: str
 ) -> None:
     count = 20
@@ -184,7 +184,7 @@ def test_a_backlog_of_more_than_any_frame_is_read_whole(
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("batch_max", [1, MANY])
-def test_compressed_batches_of_others_are_among_the_plain_ones(
+def test_compressed_and_plain_batches_are_streamed_together(
     cursus: CursusClient,
     other: CursusClient,
     wire: WireClient,
@@ -207,7 +207,7 @@ def test_compressed_batches_of_others_are_among_the_plain_ones(
     assert payloads(found) == [b"before", b"0", b"1", b"2", b"behind"]
 
 
-def test_more_unfolded_records_than_may_be_unsent_come_all(
+def test_more_decompressed_records_than_the_unsent_limit_are_all_delivered(
     cursus: CursusClient, wire: WireClient, topic: str
 ) -> None:
     rows = [(None, b"%d" % number + bytes(10_000)) for number in range(600)]
@@ -222,7 +222,7 @@ def test_more_unfolded_records_than_may_be_unsent_come_all(
     assert offsets == list(range(len(rows)))
 
 
-def test_what_cannot_be_unfolded_is_stepped_over_and_logged(
+def test_a_batch_that_cannot_be_decompressed_is_skipped_and_logged(
     start_broker: StartBroker,
 ) -> None:
     broker = start_broker()
@@ -251,7 +251,7 @@ def test_what_cannot_be_unfolded_is_stepped_over_and_logged(
 # ---- signs of life -------------------------------------------------------------------------------
 
 
-def test_an_idle_stream_gives_signs_of_life(cursus: CursusClient, topic: str) -> None:
+def test_an_idle_stream_sends_keepalives(cursus: CursusClient, topic: str) -> None:
     cursus.send(f"STREAM topic={topic} partition=0 group=g")
     times = [time.monotonic()]
 
@@ -263,7 +263,7 @@ def test_an_idle_stream_gives_signs_of_life(cursus: CursusClient, topic: str) ->
     assert times[-1] - times[0] < 2 * KEEPALIVE_S_MAX + 1.5
 
 
-def test_a_positional_stream_gives_none(
+def test_a_positional_stream_sends_no_keepalives(
     cursus: CursusClient, other: CursusClient, topic: str
 ) -> None:
     cursus.send(f"STREAM {topic} 0 0")
@@ -279,7 +279,7 @@ def test_a_positional_stream_gives_none(
 # ---- ends ----------------------------------------------------------------------------------------
 
 
-def test_the_next_stream_of_a_group_takes_the_place_of_the_one_before(
+def test_a_new_stream_of_a_group_replaces_the_previous_one(
     cursus: CursusClient, other: CursusClient, topic: str
 ) -> None:
     publish(other, topic, b"a", b"b")
@@ -294,7 +294,7 @@ def test_the_next_stream_of_a_group_takes_the_place_of_the_one_before(
     assert len(next_batch(other)) == 2
 
 
-def test_streams_of_other_groups_and_positional_ones_go_on(
+def test_streams_of_other_groups_and_positional_streams_continue(
     broker: Broker, cursus: CursusClient, topic: str
 ) -> None:
     commands = [
@@ -319,7 +319,7 @@ def test_streams_of_other_groups_and_positional_ones_go_on(
             client.close()
 
 
-def test_the_streams_of_a_deleted_topic_are_removed(
+def test_the_streams_of_a_deleted_topic_are_ended(
     broker: Broker, cursus: CursusClient, other: CursusClient
 ) -> None:
     name = f"gone-{uuid.uuid4().hex[:8]}"
@@ -349,7 +349,7 @@ def delete_records(address: str, topic: str, offset: int) -> None:
         )
 
 
-def test_a_stream_from_below_the_log_is_told_where_there_are_records(
+def test_a_stream_below_the_log_start_is_closed_with_the_first_available_offset(
     broker: Broker, cursus: CursusClient, other: CursusClient, topic: str
 ) -> None:
     publish(other, topic, b"a", b"b", b"c")
@@ -410,14 +410,14 @@ def test_a_stopping_broker_ends_its_streams(start_broker: StartBroker) -> None:
         ("STREAM {t} 0", 'unknown_command command="STREAM {t} 0"'),
     ],
 )
-def test_a_stream_that_cannot_be_is_refused_and_the_connection_goes_on(
+def test_an_invalid_stream_is_refused_and_the_connection_stays_open(
     cursus: CursusClient, topic: str, command: str, error: str
 ) -> None:
     assert cursus.ask(command.format(t=topic)) == f"ERROR: {error.format(t=topic)}"
     assert cursus.ask(f"LIST topic={topic}").startswith("OK ")
 
 
-def test_what_is_sent_behind_an_open_stream_waits_for_its_end(
+def test_a_request_sent_during_a_stream_is_served_after_the_stream_ends(
     cursus: CursusClient, other: CursusClient, topic: str
 ) -> None:
     command = f"STREAM topic={topic} partition=0 group=g"
@@ -432,7 +432,9 @@ def test_what_is_sent_behind_an_open_stream_waits_for_its_end(
     assert next_text(cursus).startswith(f"OK topic={topic}")
 
 
-def test_a_peer_that_goes_is_forgotten(broker: Broker, cursus: CursusClient, topic: str) -> None:
+def test_the_stream_of_a_disconnected_peer_is_removed(
+    broker: Broker, cursus: CursusClient, topic: str
+) -> None:
     before = open_sockets(broker)
     clients = [CursusClient(broker.address) for _ in range(3)]
     clients[0].send(f"STREAM topic={topic} partition=0 group=g")
@@ -462,7 +464,7 @@ def member_of(client: CursusClient, topic: str, name: str, group: str) -> str:
     return f"generation={found[1]} member={found[2]}"
 
 
-def test_a_rebalance_is_told_on_the_streams_of_the_members(
+def test_a_rebalance_is_announced_on_the_streams_of_the_members(
     cursus: CursusClient, other: CursusClient, topic: str
 ) -> None:
     group = uuid.uuid4().hex
@@ -484,7 +486,7 @@ def test_a_rebalance_is_told_on_the_streams_of_the_members(
     assert payloads(next_batch(cursus)) == [b"a"]
 
 
-def test_a_stream_of_an_old_generation_is_refused(cursus: CursusClient, topic: str) -> None:
+def test_a_stream_with_an_old_generation_is_refused(cursus: CursusClient, topic: str) -> None:
     group = uuid.uuid4().hex
     old = member_of(cursus, topic, "m", group)
     member_of(cursus, topic, "second", group)
@@ -494,7 +496,7 @@ def test_a_stream_of_an_old_generation_is_refused(cursus: CursusClient, topic: s
     assert answer.startswith("ERROR: GEN_MISMATCH current=2 requested=1 ")
 
 
-def test_who_is_no_member_streams_whatever_the_group_does(
+def test_a_stream_of_a_client_that_is_not_a_member_ignores_rebalances(
     cursus: CursusClient, other: CursusClient, topic: str
 ) -> None:
     group = uuid.uuid4().hex
@@ -508,7 +510,7 @@ def test_who_is_no_member_streams_whatever_the_group_does(
     assert payloads(next_batch(cursus)) == [b"a"]
 
 
-def test_the_stream_of_a_member_that_leaves_ends(
+def test_the_stream_of_a_leaving_member_ends(
     cursus: CursusClient, other: CursusClient, topic: str
 ) -> None:
     group = uuid.uuid4().hex
@@ -548,7 +550,7 @@ def poll_until(consumers: Sequence[StreamingConsumer], wanted: set[bytes]) -> No
 
 
 @CONSUMERS
-def test_two_members_with_streams_share_and_take_over_without_losing_anything(
+def test_two_streaming_members_share_partitions_and_take_over_without_losing_records(
     broker: Broker, cursus: CursusClient, topic: str, consumer_type: type[StreamingConsumer]
 ) -> None:
     group = uuid.uuid4().hex
@@ -577,7 +579,7 @@ def test_two_members_with_streams_share_and_take_over_without_losing_anything(
 
 
 @CONSUMERS
-def test_consumers_go_on_from_what_they_committed_after_kill_9(
+def test_consumers_resume_from_their_commits_after_kill_9(
     start_broker: StartBroker, consumer_type: type[StreamingConsumer]
 ) -> None:
     broker = start_broker()
@@ -602,7 +604,7 @@ def test_consumers_go_on_from_what_they_committed_after_kill_9(
     again.close()
 
 
-def test_a_client_goes_on_where_an_out_of_range_close_says(
+def test_a_client_resumes_at_the_offset_named_in_an_out_of_range_close(
     broker: Broker, cursus: CursusClient, topic: str
 ) -> None:
     publish(cursus, topic, b"a", b"b", b"c")
@@ -618,7 +620,7 @@ def test_a_client_goes_on_where_an_out_of_range_close_says(
 # ---- what streams take ---------------------------------------------------------------------------
 
 
-def test_peers_that_never_read_take_little_memory(start_broker: StartBroker) -> None:
+def test_streams_to_peers_that_never_read_use_little_memory(start_broker: StartBroker) -> None:
     broker = start_broker()
     streams = 100
     with CursusClient(broker.address) as client:
@@ -645,7 +647,7 @@ def test_peers_that_never_read_take_little_memory(start_broker: StartBroker) -> 
         )
 
 
-def test_peers_that_never_read_share_what_is_kept_of_unfolded_batches(
+def test_streams_to_peers_that_never_read_share_one_budget_of_decompressed_batches(
     start_broker: StartBroker,
 ) -> None:
     broker = start_broker()
@@ -678,7 +680,7 @@ def test_peers_that_never_read_share_what_is_kept_of_unfolded_batches(
             reader.close()
 
 
-def test_a_thousand_idle_streams_get_signs_of_life_and_what_comes(
+def test_a_thousand_idle_streams_receive_keepalives_and_new_records(
     start_broker: StartBroker,
 ) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

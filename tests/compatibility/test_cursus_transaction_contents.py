@@ -14,7 +14,7 @@ def topic(cursus_topic: Callable[..., str]) -> str:
     return cursus_topic(2)
 
 
-def test_a_message_that_is_sent_again_is_staged_once(
+def test_a_repeated_transactional_message_is_written_once(
     cursus: CursusClient, topic: str, name: str
 ) -> None:
     who = begun(cursus, name)
@@ -36,7 +36,9 @@ def test_a_message_that_is_sent_again_is_staged_once(
     assert sorted(seen(cursus, topic) + seen(cursus, topic, 1)) == ["a", "a", "b", "b", "b"]
 
 
-def test_a_message_brings_its_fields_back(cursus: CursusClient, topic: str, name: str) -> None:
+def test_a_transactional_message_is_returned_with_all_its_fields(
+    cursus: CursusClient, topic: str, name: str
+) -> None:
     initialised(cursus, name)
     who = begun(cursus, name)
     producer_id = who.split()[1].split("=")[1].encode()
@@ -48,7 +50,7 @@ def test_a_message_brings_its_fields_back(cursus: CursusClient, topic: str, name
     assert found.messages == [Message(b"a=b message=c", 7, producer_id, b"k", 1)]
 
 
-def test_a_key_goes_where_publish_takes_it_and_nothing_else_in_turn(
+def test_a_keyed_message_goes_to_the_partition_publish_would_choose_and_others_round_robin(
     cursus: CursusClient, topic: str, name: str
 ) -> None:
     plain = {}
@@ -80,7 +82,7 @@ def test_a_key_goes_where_publish_takes_it_and_nothing_else_in_turn(
         ("x auth_token=a principal=b", "x auth_token=a principal=b"),
     ],
 )
-def test_credentials_behind_a_message_are_not_stored(
+def test_credentials_after_a_message_are_not_stored(
     cursus: CursusClient, topic: str, name: str, message: str, stored: str
 ) -> None:
     who = begun(cursus, name)
@@ -92,7 +94,9 @@ def test_credentials_behind_a_message_are_not_stored(
     assert seen(cursus, topic) == [stored]
 
 
-def test_nothing_but_credentials_is_no_message(cursus: CursusClient, topic: str, name: str) -> None:
+def test_a_message_of_credentials_alone_is_missing(
+    cursus: CursusClient, topic: str, name: str
+) -> None:
     who = begun(cursus, name)
 
     for message in ("principal=bob auth_token=s", " principal=bob auth_token=s"):
@@ -100,7 +104,7 @@ def test_nothing_but_credentials_is_no_message(cursus: CursusClient, topic: str,
         assert cursus.ask(publish) == "ERROR: missing_message command=TXN_PUBLISH"
 
 
-def test_a_message_that_is_too_large_is_refused_and_the_transaction_goes_on(
+def test_a_message_above_the_limit_is_refused_and_the_transaction_continues(
     cursus: CursusClient, topic: str, name: str
 ) -> None:
     who = begun(cursus, name)
@@ -118,7 +122,7 @@ def test_a_message_that_is_too_large_is_refused_and_the_transaction_goes_on(
 
 
 @pytest.mark.parametrize("result", ["commit", "abort"])
-def test_offsets_count_with_the_transaction(
+def test_offsets_are_committed_with_the_transaction(
     cursus: CursusClient, topic: str, name: str, result: str
 ) -> None:
     member = joined(cursus, topic, name)
@@ -140,7 +144,7 @@ def test_offsets_count_with_the_transaction(
 @pytest.mark.parametrize(
     "command", ["COMMIT_OFFSET {} partition=0 offset={}", "BATCH_COMMIT {} P0:{}"]
 )
-def test_a_member_commits_nothing_lower_than_what_its_transaction_will(
+def test_a_member_cannot_commit_below_the_pending_offset_of_its_transaction(
     cursus: CursusClient, topic: str, name: str, command: str
 ) -> None:
     """Its client commits what it has handled from time to time, a message is handled in between."""
@@ -171,7 +175,7 @@ def test_a_member_commits_nothing_lower_than_what_its_transaction_will(
     assert cursus.ask(command.format(here, 12)).startswith("ERROR: GEN_MISMATCH ")
 
 
-def test_offsets_are_those_of_one_member_in_one_generation(
+def test_the_offsets_of_a_transaction_belong_to_one_member_in_one_generation(
     cursus: CursusClient, topic: str, name: str
 ) -> None:
     member = joined(cursus, topic, name)
@@ -191,7 +195,7 @@ def test_offsets_are_those_of_one_member_in_one_generation(
     )
 
 
-def test_only_a_member_sends_offsets_of_what_it_was_assigned(
+def test_only_a_member_can_send_offsets_of_its_assigned_partitions(
     cursus: CursusClient, topic: str, name: str
 ) -> None:
     member = joined(cursus, topic, name)
@@ -214,7 +218,7 @@ def test_only_a_member_sends_offsets_of_what_it_was_assigned(
     assert cursus.ask(f"END_TXN {who}").endswith(" messages=0 offsets=0")
 
 
-def test_a_member_that_has_lost_its_partitions_does_not_commit(
+def test_a_transaction_of_a_member_that_lost_its_partitions_does_not_commit(
     cursus: CursusClient, topic: str, name: str
 ) -> None:
     member = joined(cursus, topic, name)

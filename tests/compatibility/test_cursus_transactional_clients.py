@@ -29,7 +29,7 @@ def topic(cursus_topic: Callable[..., str]) -> str:
     return cursus_topic(2)
 
 
-def test_consumers_of_kafkas_see_what_is_committed_or_everything_as_they_ask(
+def test_kafka_consumers_see_committed_or_all_records_by_isolation_level(
     broker: Broker, cursus: CursusClient, topic: str, name: str
 ) -> None:
     for number, result in enumerate(("commit", "abort", "commit")):
@@ -53,7 +53,7 @@ def test_consumers_of_kafkas_see_what_is_committed_or_everything_as_they_ask(
     assert seen(cursus, topic, isolation="uncommitted") == ["commit0", "abort1", "commit2", "open"]
 
 
-def test_the_same_id_in_kafka_is_another_one(
+def test_the_same_transactional_id_in_kafka_is_a_different_id(
     broker: Broker, cursus: CursusClient, topic: str, name: str
 ) -> None:
     who = begun(cursus, name)
@@ -73,7 +73,7 @@ def test_the_same_id_in_kafka_is_another_one(
     assert refused.value.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
-def test_tools_of_kafkas_see_a_transaction_under_a_name_that_nobody_else_has(
+def test_kafka_tools_see_a_cursus_transaction_under_a_prefixed_id(
     broker: Broker, cursus: CursusClient, topic: str, name: str
 ) -> None:
     who = begun(cursus, name)
@@ -120,7 +120,7 @@ def test_a_client_has_two_transactions_with_one_producer_object(
 
 
 @CLIENTS
-def test_a_client_hears_that_it_is_fenced(
+def test_a_client_is_notified_that_it_is_fenced(
     broker: Broker, cursus: CursusClient, topic: str, name: str, client: type[TransactionalProducer]
 ) -> None:
     producer = client(broker.address, name)
@@ -138,7 +138,7 @@ def test_a_client_hears_that_it_is_fenced(
 
 
 @CLIENTS
-def test_a_client_that_repeats_a_message_whose_answer_was_lost_stores_it_once(
+def test_a_transactional_client_that_repeats_a_message_after_a_lost_response_stores_it_once(
     broker: Broker, cursus: CursusClient, topic: str, name: str, client: type[TransactionalProducer]
 ) -> None:
     producer = client(broker.address, name)

@@ -15,7 +15,9 @@ def topic(cursus_topic: Callable[..., str]) -> str:
     return cursus_topic(2)
 
 
-def test_a_transaction_has_its_answers(cursus: CursusClient, topic: str, name: str) -> None:
+def test_each_step_of_a_committed_transaction_is_answered(
+    cursus: CursusClient, topic: str, name: str
+) -> None:
     answer = cursus.ask(f"INIT_PRODUCER_ID transactional_id={name}")
     found = INITIALISED.fullmatch(answer)
     assert found, answer
@@ -46,7 +48,7 @@ def test_a_transaction_has_its_answers(cursus: CursusClient, topic: str, name: s
     assert cursus.ask(f"END_TXN {who} result=abort") == f"ERROR: transaction_already_committed {tx}"
 
 
-def test_an_aborted_transaction_has_its_answers(
+def test_each_step_of_an_aborted_transaction_is_answered(
     cursus: CursusClient, topic: str, name: str
 ) -> None:
     who, tx = begun(cursus, name), f"transactional_id={name}"
@@ -140,7 +142,7 @@ def test_every_parameter_has_its_aliases(cursus: CursusClient, topic: str, name:
         ("TXN_STATUS", "missing_transactional_id command=TXN_STATUS"),
     ],
 )
-def test_what_cannot_be_done_is_refused(
+def test_an_invalid_transaction_command_is_refused(
     cursus: CursusClient, topic: str, name: str, command: str, error: str
 ) -> None:
     who = initialised(cursus, name)
@@ -163,7 +165,7 @@ def test_what_cannot_be_done_is_refused(
         ("END_TXN result=abort", "transaction_not_found"),
     ],
 )
-def test_an_id_that_nobody_has_taken_is_not_known(
+def test_an_uninitialised_transactional_id_is_refused(
     cursus: CursusClient, topic: str, name: str, command: str, code: str
 ) -> None:
     keyword, _, rest = command.format(t=topic).partition(" ")
@@ -184,14 +186,14 @@ def test_an_id_that_nobody_has_taken_is_not_known(
         (b"x" * 1_010, 'ERROR: invalid_transactional_id reason="at most 1009 bytes"'),
     ],
 )
-def test_a_transactional_id_that_cannot_be_kept_is_refused(
+def test_an_invalid_transactional_id_is_refused(
     cursus: CursusClient, name: bytes, error: str
 ) -> None:
     assert cursus.ask(b"INIT_PRODUCER_ID transactional_id=" + name) == error
     assert INITIALISED.fullmatch(cursus.ask("INIT_PRODUCER_ID transactional_id=" + "y" * 1_009))
 
 
-def test_errors_say_their_class_where_that_was_negotiated(
+def test_errors_carry_their_class_where_it_was_negotiated(
     cursus: CursusClient, topic: str, name: str
 ) -> None:
     cursus.ask("NEGOTIATE version=1 features=structured_errors_v1")
@@ -213,7 +215,7 @@ def test_errors_say_their_class_where_that_was_negotiated(
 # ---- who holds it --------------------------------------------------------------------------------
 
 
-def test_a_second_instance_fences_the_first_and_aborts_what_it_has_open(
+def test_a_second_instance_fences_the_first_and_aborts_its_open_transaction(
     cursus: CursusClient, topic: str, name: str
 ) -> None:
     old = begun(cursus, name)
@@ -238,7 +240,7 @@ def test_a_second_instance_fences_the_first_and_aborts_what_it_has_open(
     assert seen(cursus, topic) == ["mine"]
 
 
-def test_a_zombie_is_fenced_also_when_the_new_instance_has_aborted(
+def test_a_zombie_is_fenced_also_after_the_new_instance_has_aborted(
     cursus: CursusClient, name: str
 ) -> None:
     old, new = begun(cursus, name), begun(cursus, name)
@@ -249,7 +251,7 @@ def test_a_zombie_is_fenced_also_when_the_new_instance_has_aborted(
     assert cursus.ask(f"BEGIN_TXN {zombie}").startswith("ERROR: producer_fenced ")
 
 
-def test_another_producer_id_is_fenced(cursus: CursusClient, name: str) -> None:
+def test_a_different_producer_id_is_fenced(cursus: CursusClient, name: str) -> None:
     initialised(cursus, name)
 
     for producer_id in ("txn-ffffffffffffffff", "p1"):
@@ -260,7 +262,7 @@ def test_another_producer_id_is_fenced(cursus: CursusClient, name: str) -> None:
         )
 
 
-def test_a_transaction_may_be_begun_again_while_nothing_is_in_it(
+def test_an_empty_transaction_may_be_begun_again(
     cursus: CursusClient, topic: str, name: str
 ) -> None:
     who = begun(cursus, name)
@@ -272,7 +274,7 @@ def test_a_transaction_may_be_begun_again_while_nothing_is_in_it(
     )
 
 
-def test_one_epoch_has_many_transactions(cursus: CursusClient, topic: str, name: str) -> None:
+def test_one_epoch_can_have_many_transactions(cursus: CursusClient, topic: str, name: str) -> None:
     who = initialised(cursus, name)
 
     for number in range(6):

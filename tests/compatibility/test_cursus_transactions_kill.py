@@ -25,7 +25,7 @@ LIFE_TIMEOUT_S = 120.0
 StartBroker = Callable[..., BrokerProcess]
 
 
-def test_a_transaction_that_is_left_open_is_aborted_by_its_timeout(
+def test_a_transaction_left_open_is_aborted_by_its_timeout(
     start_broker: StartBroker,
 ) -> None:
     broker = start_broker("transaction.max.timeout.ms=300")
@@ -51,7 +51,7 @@ def test_a_transaction_that_is_left_open_is_aborted_by_its_timeout(
         assert cursus.ask(f"BEGIN_TXN {old}").startswith("ERROR: producer_fenced ")
 
 
-def test_an_idempotent_topic_takes_a_transaction_with_whatever_numbers_its_messages_have(
+def test_transactional_messages_to_an_idempotent_topic_may_have_any_sequence_numbers(
     start_broker: StartBroker,
 ) -> None:
     broker = start_broker()
@@ -74,7 +74,7 @@ def test_an_idempotent_topic_takes_a_transaction_with_whatever_numbers_its_messa
 
 
 @pytest.mark.parametrize("durability", ["os", "group-commit"])
-def test_kill_9_leaves_committed_transactions_whole_and_open_ones_aborted(
+def test_kill_9_leaves_committed_transactions_whole_and_aborts_open_ones(
     start_broker: StartBroker, durability: str
 ) -> None:
     broker = start_broker(f"polylog.durability={durability}")
@@ -116,7 +116,7 @@ def test_kill_9_leaves_committed_transactions_whole_and_open_ones_aborted(
     )
 
 
-def test_after_kill_9_nobody_begins_before_a_commit_that_was_decided(
+def test_after_kill_9_no_transaction_begins_before_a_decided_commit_is_completed(
     start_broker: StartBroker,
 ) -> None:
     broker = start_broker()
@@ -188,7 +188,7 @@ def have_done(workers: list[Load], count: int) -> bool:
 
 
 @pytest.mark.parametrize("durability", ["os", "group-commit"])
-def test_what_clients_were_told_before_kill_9_holds(
+def test_responses_given_before_kill_9_remain_true(
     start_broker: StartBroker, durability: str
 ) -> None:
     broker = start_broker(f"polylog.durability={durability}")

@@ -46,7 +46,7 @@ def topic(cursus_topic: Callable[..., str]) -> str:
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(messages=st.lists(MESSAGES, max_size=4), acks=ACKS, is_original=st.booleans())
-def test_both_ways_answer_and_store_the_same(
+def test_native_and_python_paths_answer_and_store_the_same(
     cursus: CursusClient,
     wire: WireClient,
     topic: str,
@@ -72,7 +72,7 @@ def test_both_ways_answer_and_store_the_same(
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact"])
-def test_a_compacted_topic_takes_no_record_without_a_key_either_way(
+def test_native_and_python_paths_refuse_records_without_a_key_to_a_compacted_topic(
     cursus: CursusClient, topic: str, policy: str
 ) -> None:
     cursus.ask(f"CREATE {topic} cleanup_policy={policy}")
@@ -86,7 +86,7 @@ def test_a_compacted_topic_takes_no_record_without_a_key_either_way(
 
 
 @pytest.mark.parametrize("is_enveloped", [False, True])
-def test_a_batch_larger_than_a_record_batch_may_be_is_cut(
+def test_a_cursus_batch_above_max_message_bytes_is_split(
     cursus: CursusClient, topic: str, is_enveloped: bool
 ) -> None:
     body = batch(topic, 0, [Message(b"x" * 10_000)] * 105)  # a little over max.message.bytes
@@ -159,7 +159,7 @@ def stored_in(
     max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(body=BODIES, is_enveloped=st.booleans())
-def test_both_ways_publish_the_same(
+def test_native_and_python_paths_publish_the_same(
     cursus: CursusClient,
     wire: WireClient,
     topics: tuple[str, str],
@@ -178,7 +178,7 @@ def test_both_ways_publish_the_same(
     assert fast == slow
 
 
-def test_both_ways_take_turns_with_messages_without_a_place(
+def test_native_and_python_paths_share_one_round_robin(
     cursus: CursusClient, topics: tuple[str, str]
 ) -> None:
     for word in ("PUBLISH", "publish", "publish", "PUBLISH", "PUBLISH", "PUBLISH"):
@@ -191,7 +191,7 @@ def test_both_ways_take_turns_with_messages_without_a_place(
     assert cursus.ask(f"LIST_OFFSETS topic={topics[1]}").count(":latest=2:") == 2
 
 
-def test_a_publish_to_a_compacted_topic_needs_a_key_either_way(
+def test_native_and_python_paths_refuse_a_publish_without_a_key_to_a_compacted_topic(
     cursus: CursusClient, topics: tuple[str, str]
 ) -> None:
     cursus.ask(f"CREATE {topics[0]} cleanup_policy=compact")

@@ -240,7 +240,7 @@ def check_answers(client: WireClient, before: list[Any], names: list[str]) -> No
     assert wire_requests.produce(client, OTHER, Batch().encode())[0] == 0
 
 
-def test_whatever_is_damaged_while_the_broker_is_stopped_answers_stay_the_same(
+def test_responses_are_the_same_after_any_file_was_damaged_while_the_broker_was_stopped(
     stopped: tuple[BrokerProcess, list[Any]],
 ) -> None:
     broker, before = stopped
@@ -266,7 +266,7 @@ def test_whatever_is_damaged_while_the_broker_is_stopped_answers_stay_the_same(
     assert (broker.data_dir / f"{FLAT}-0").is_file()
 
 
-def test_index_files_that_are_damaged_under_a_running_broker_are_rebuilt(
+def test_index_files_damaged_under_a_running_broker_are_rebuilt(
     stopped: tuple[BrokerProcess, list[Any]],
 ) -> None:
     broker, before = stopped
@@ -279,7 +279,7 @@ def test_index_files_that_are_damaged_under_a_running_broker_are_rebuilt(
     assert broker.stop() == 0
 
 
-def test_damaged_checkpoints_are_made_anew(stopped: tuple[BrokerProcess, list[Any]]) -> None:
+def test_damaged_checkpoints_are_rebuilt(stopped: tuple[BrokerProcess, list[Any]]) -> None:
     broker, before = stopped
     damages = (b"", b"0\n1\nx\n", b"\x00\xff" * 100)
     for file, damage in zip(broker.data_dir.glob("*-checkpoint"), damages, strict=False):
@@ -291,7 +291,7 @@ def test_damaged_checkpoints_are_made_anew(stopped: tuple[BrokerProcess, list[An
         check_answers(client, before, ["none"])
 
 
-def test_a_start_that_cannot_read_a_checkpoint_says_which(
+def test_a_start_that_cannot_read_a_checkpoint_names_it(
     stopped: tuple[BrokerProcess, list[Any]],
 ) -> None:
     broker, _ = stopped
@@ -305,7 +305,7 @@ def test_a_start_that_cannot_read_a_checkpoint_says_which(
     assert str(file) in broker.stderr().splitlines()[-1]
 
 
-def test_a_segment_that_is_cut_under_a_running_broker_costs_its_partition_only(
+def test_a_segment_truncated_under_a_running_broker_affects_only_its_partition(
     stopped: tuple[BrokerProcess, list[Any]],
 ) -> None:
     broker, before = stopped

@@ -88,7 +88,7 @@ def fetch_error(client: WireClient, offset: int) -> int:
     return code
 
 
-def test_a_flip_that_is_served_before_a_scrub_fails_the_clients_crc(
+def test_a_bit_flip_served_before_a_scrub_fails_the_clients_crc_check(
     start_broker: StartBroker,
 ) -> None:
     broker = start_broker(NEVER)
@@ -99,7 +99,7 @@ def test_a_flip_that_is_served_before_a_scrub_fails_the_clients_crc(
     assert consumed(broker.address, int(file.stem) + 1) == str(bytes(1_000))
 
 
-def test_what_a_scrub_finds_is_refused_and_all_other_offsets_are_served(
+def test_damage_found_by_a_scrub_is_refused_and_all_other_offsets_are_served(
     start_broker: StartBroker,
 ) -> None:
     broker = start_broker("polylog.scrub.interval.ms=1000")
@@ -117,7 +117,7 @@ def test_what_a_scrub_finds_is_refused_and_all_other_offsets_are_served(
             assert int.from_bytes(batches[:8]) == offset
 
 
-def test_what_a_scrub_has_found_is_refused_after_a_restart_before_any_scrub(
+def test_damage_found_by_a_scrub_is_refused_after_a_restart_before_any_scrub(
     start_broker: StartBroker,
 ) -> None:
     broker = start_broker("polylog.scrub.interval.ms=1000")
@@ -138,7 +138,7 @@ def test_what_a_scrub_has_found_is_refused_after_a_restart_before_any_scrub(
             assert fetch_error(client, damaged + 1) == 0
 
 
-def test_a_reader_that_meets_a_broken_length_costs_no_more_than_its_batch(
+def test_a_corrupt_batch_length_makes_only_its_batch_unreadable(
     start_broker: StartBroker,
 ) -> None:
     broker = start_broker(NEVER)
@@ -165,7 +165,9 @@ def batches_of(file: Path) -> int:
     return bases[bases.index(int(file.stem)) + 1] - int(file.stem)
 
 
-def test_a_flip_that_no_crc_covers_is_found_by_its_digest(start_broker: StartBroker) -> None:
+def test_a_bit_flip_that_no_crc_covers_is_found_by_the_segments_digest(
+    start_broker: StartBroker,
+) -> None:
     """In the leader epoch of a segment's last batch: none follows that would show it to fall."""
     broker = start_broker(NEVER)
     broker.expected_complaints.append(TOLD)

@@ -84,7 +84,7 @@ def test_more_partitions_than_descriptors_are_written_recovered_and_read(
     assert broker.open_files() < descriptors
 
 
-def test_a_topic_of_small_segments_takes_no_descriptors_from_the_others(
+def test_a_topic_of_small_segments_does_not_use_up_the_descriptors_of_others(
     broker: BrokerProcess,
 ) -> None:
     """Its segments are full faster than they are synced, if its records are acknowledged before."""
@@ -132,7 +132,7 @@ def test_connections_beyond_the_limit_are_refused_and_the_others_served(
     wire_requests.assert_serves(broker.address)
 
 
-def test_fewer_than_it_can_work_with_stop_the_start(tmp_path: Path) -> None:
+def test_a_start_with_too_few_descriptors_is_refused(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path)
     broker.wrap = lambda command: with_descriptors(255, command)
 

@@ -14,7 +14,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
 }
 
 
-def test_every_advertised_version_answers_a_request_of_defaults(broker: Broker) -> None:
+def test_every_advertised_version_answers_a_default_request(broker: Broker) -> None:
     with WireClient(broker.address) as client:
         advertised = client.request("ApiVersions", 0, {})["api_keys"]
         for each in advertised:

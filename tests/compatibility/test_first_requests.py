@@ -26,7 +26,7 @@ def ask_at_once(
         return [client.receive() for client in clients]
 
 
-def test_the_first_searches_for_a_coordinator_may_come_together(
+def test_the_first_find_coordinator_requests_may_arrive_together(
     start_broker: Callable[..., BrokerProcess],
 ) -> None:
     broker = start_broker()
@@ -39,7 +39,7 @@ def test_the_first_searches_for_a_coordinator_may_come_together(
 
 
 @pytest.mark.parametrize("durability", ["os", "group-commit"])
-def test_a_topic_that_many_clients_ask_for_together_is_created_once(
+def test_a_topic_requested_by_many_clients_at_once_is_created_once(
     start_broker: Callable[..., BrokerProcess], durability: str, topic: str
 ) -> None:
     broker = start_broker(f"polylog.durability={durability}")
@@ -62,7 +62,7 @@ def ask_and_do_not_read(
             client.send(*question)
 
 
-def test_clients_that_ask_together_and_leave_at_once_do_no_harm(
+def test_clients_that_disconnect_right_after_a_request_do_no_harm(
     start_broker: Callable[..., BrokerProcess], topic: str
 ) -> None:
     broker = start_broker()
@@ -89,7 +89,7 @@ def test_clients_that_ask_together_and_leave_at_once_do_no_harm(
     ],
     ids=lambda question: question[0],
 )
-def test_a_broker_that_stops_while_requests_wait_stops_in_order(
+def test_a_broker_stopped_while_requests_wait_shuts_down_cleanly(
     start_broker: Callable[..., BrokerProcess], question: tuple[str, int, dict[str, Any]]
 ) -> None:
     broker = start_broker()

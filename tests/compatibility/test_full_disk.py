@@ -141,7 +141,7 @@ def is_refused_by_every_dialect(address: str) -> None:
 @pytest.mark.slow("fills a file system and empties it")
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize(("kind", "durability"), [("tmpfs", "os"), ("ext4", "group-commit")])
-def test_a_full_disk_refuses_records_serves_the_rest_and_recovers(
+def test_a_full_disk_refuses_records_serves_everything_else_and_recovers(
     tmp_path: Path,
     on_disk: Mounted,
     kind: str,
@@ -231,7 +231,7 @@ def test_a_disk_without_inodes_refuses_records_until_a_topic_is_deleted(
 
 
 @pytest.mark.parametrize(("kind", "has_reserve"), [("ext4", True), ("tmpfs", False)])
-def test_a_start_on_a_disk_that_somebody_else_has_filled_serves_reads_and_waits(
+def test_a_start_on_a_disk_filled_by_others_serves_reads_and_waits_for_space(
     tmp_path: Path, on_disk: Mounted, kind: str, has_reserve: bool
 ) -> None:
     """Nothing is free and the last stop was a kill: all is recovered, also without a reserve."""

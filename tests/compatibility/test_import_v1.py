@@ -55,7 +55,7 @@ def report(ended: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return found
 
 
-def test_records_come_with_their_offsets_and_times_and_groups_go_on(
+def test_an_import_keeps_offsets_and_times_and_groups_resume(
     broker: BrokerProcess, tmp_path: Path
 ) -> None:
     segment(tmp_path, "orders", 0, 0, b"".join(line(each, b"v%d" % each) for each in range(5)))
@@ -77,7 +77,7 @@ def test_records_come_with_their_offsets_and_times_and_groups_go_on(
         assert wire_requests.is_led(client, "orders", 3)
 
 
-def test_offsets_move_where_the_front_is_gone_and_committed_ones_with_them(
+def test_offsets_and_committed_offsets_shift_where_the_beginning_is_missing(
     broker: BrokerProcess, tmp_path: Path
 ) -> None:
     segment(tmp_path, "orders", 0, 3, line(100, b"a") + line(101, b"b") + line(105, b"c"))
@@ -93,7 +93,7 @@ def test_offsets_move_where_the_front_is_gone_and_committed_ones_with_them(
         assert committed(client, "h") == {("orders", 0): 3}
 
 
-def test_damage_is_told_with_its_place_and_everything_else_is_brought(
+def test_damage_is_reported_with_its_position_and_everything_else_is_imported(
     broker: BrokerProcess, tmp_path: Path
 ) -> None:
     segment(tmp_path, "orders", 0, 0, line(0, b"a") + b"1|2|00000000|bad\n" + line(2, b"c")[:-4])
@@ -115,7 +115,7 @@ def test_damage_is_told_with_its_place_and_everything_else_is_brought(
         assert [value for _, _, value in read(client, 1)] == [b"y", b"again"]
 
 
-def test_records_that_retention_will_remove_are_brought_and_told(
+def test_records_that_retention_will_delete_are_imported_and_reported(
     start_broker: StartBroker, tmp_path: Path
 ) -> None:
     broker = start_broker()
@@ -129,7 +129,7 @@ def test_records_that_retention_will_remove_are_brought_and_told(
         assert read(client, 0) == [(0, TIME_MS, b"a")]
 
 
-def test_a_second_import_doubles_nothing(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_a_second_import_duplicates_nothing(broker: BrokerProcess, tmp_path: Path) -> None:
     segment(tmp_path, "orders", 0, 0, line(0, b"a"))
     assert run(tmp_path, broker).returncode == 0
 
@@ -141,7 +141,7 @@ def test_a_second_import_doubles_nothing(broker: BrokerProcess, tmp_path: Path) 
         assert wire_requests.end_offset(client, "orders", 0) == 1
 
 
-def test_nothing_is_written_before_all_topics_can_take_their_records(
+def test_nothing_is_imported_before_all_topics_can_take_their_records(
     broker: BrokerProcess, tmp_path: Path
 ) -> None:
     segment(tmp_path, "orders", 0, 0, line(0, b"a"))
@@ -155,7 +155,7 @@ def test_nothing_is_written_before_all_topics_can_take_their_records(
         assert wire_requests.end_offset(client, "orders", 0) == 0
 
 
-def test_a_topic_with_less_partitions_is_not_written_to(
+def test_a_topic_with_fewer_partitions_is_not_imported_into(
     broker: BrokerProcess, tmp_path: Path
 ) -> None:
     segment(tmp_path, "orders", 1, 0, line(0, b"a"))
@@ -168,7 +168,9 @@ def test_a_topic_with_less_partitions_is_not_written_to(
     assert "add partitions" in ended.stderr
 
 
-def test_more_than_one_batch_comes_in_order(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_records_of_several_batches_are_imported_in_order(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
     count = 4_500
     lines = b"".join(line(each, b"%d" % each) for each in range(count))
     segment(tmp_path, "orders", 0, 0, lines)
@@ -182,7 +184,7 @@ def test_more_than_one_batch_comes_in_order(broker: BrokerProcess, tmp_path: Pat
         assert [each.value for each in last][-1] == b"%d" % (count - 1)
 
 
-def test_a_directory_of_something_else_is_wrong_usage(
+def test_a_directory_that_is_not_v1s_is_a_usage_error(
     broker: BrokerProcess, tmp_path: Path
 ) -> None:
     ended = run(tmp_path, broker)

@@ -38,7 +38,7 @@ def begin(client: WireClient) -> None:
     wait_until(lambda: init(client, "x")[0] == 0, "an id is given out")
 
 
-def test_groups_and_transactions_work_beside_records_that_nobody_can_read(
+def test_groups_and_transactions_work_despite_unreadable_internal_records(
     start_broker: Callable[..., BrokerProcess],
 ) -> None:
     broker = start_broker(*ONE_PARTITION, WRITABLE)
@@ -67,7 +67,7 @@ def test_groups_and_transactions_work_beside_records_that_nobody_can_read(
 
 
 @pytest.mark.parametrize("client_id", ["__admin_client", "tester"])
-def test_nobody_writes_to_internal_topics_unless_a_setting_allows_it(
+def test_clients_cannot_write_to_internal_topics_unless_a_setting_allows_it(
     broker: BrokerProcess, topic: str, client_id: str
 ) -> None:
     with WireClient(broker.address) as client:

@@ -57,7 +57,7 @@ def test_config_command_alters_and_describes_a_topic(
     assert "cleanup.policy=compact,delete" in everything
 
 
-def test_config_command_shows_what_is_wrong_with_a_value(
+def test_config_command_shows_why_a_value_is_invalid(
     java: JavaTools, broker: Broker, made: str
 ) -> None:
     of = (*at(broker), "--entity-type", "topics", "--entity-name", made)
@@ -114,7 +114,7 @@ def test_delete_records_command_moves_the_start_that_get_offsets_sees(
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_dump_log_segments_reads_what_the_broker_has_compressed_and_stamped(
+def test_dump_log_segments_reads_batches_that_the_broker_compressed_and_stamped(
     java: JavaTools, start_broker: Callable[..., BrokerProcess], topic: str, codec: str
 ) -> None:
     broker = start_broker()
@@ -141,7 +141,7 @@ def test_dump_log_segments_reads_what_the_broker_has_compressed_and_stamped(
         assert complaint not in dump
 
 
-def test_log_dirs_command_tells_sizes(java: JavaTools, broker: Broker, made: str) -> None:
+def test_log_dirs_command_reports_sizes(java: JavaTools, broker: Broker, made: str) -> None:
     told = java.run(
         "org.apache.kafka.tools.LogDirsCommand",
         *(*at(broker), "--describe", "--topic-list", made),

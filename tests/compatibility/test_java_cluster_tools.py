@@ -86,7 +86,9 @@ def test_config_command_alters_and_describes_a_broker_and_all_brokers(
     )
 
 
-def test_config_command_shows_why_a_broker_is_not_altered(java: JavaTools, broker: Broker) -> None:
+def test_config_command_shows_why_a_broker_setting_is_refused(
+    java: JavaTools, broker: Broker
+) -> None:
     this = (*at(broker), "--entity-type", "brokers", "--entity-name", "1", "--alter")
 
     with pytest.raises(AssertionError, match=r"InvalidRequestException.*node\.id"):
@@ -132,7 +134,7 @@ def test_config_command_finds_no_quotas_users_or_metrics(java: JavaTools, broker
         assert "=" not in described, described
 
 
-def test_cluster_tool_tells_the_id_and_the_endpoints(java: JavaTools, broker: Broker) -> None:
+def test_cluster_tool_reports_the_id_and_the_endpoints(java: JavaTools, broker: Broker) -> None:
     cluster_id = java.run(f"{TOOLS}.ClusterTool", "cluster-id", *at(broker))
     endpoints = java.run(f"{TOOLS}.ClusterTool", "list-endpoints", *at(broker))
 
@@ -197,7 +199,7 @@ def test_leader_election_command_finds_every_leader_elected(
     assert "Error" not in of_all
 
 
-def test_reassign_partitions_command_finds_all_where_they_belong(
+def test_reassign_partitions_command_finds_every_replica_in_place(
     java: JavaTools, broker: Broker, made: str, tmp_path: Path
 ) -> None:
     stay, move = tmp_path / "stay.json", tmp_path / "move.json"
@@ -216,6 +218,6 @@ def test_reassign_partitions_command_finds_all_where_they_belong(
         java.run(MOVES, *at(broker), "--execute", "--reassignment-json-file", str(move))
 
 
-def test_acls_command_is_told_that_there_is_no_authorizer(java: JavaTools, broker: Broker) -> None:
+def test_acls_command_is_refused_without_an_authorizer(java: JavaTools, broker: Broker) -> None:
     with pytest.raises(AssertionError, match="SecurityDisabledException"):
         java.run(f"{TOOLS}.AclCommand", *at(broker), "--list")

@@ -110,7 +110,7 @@ def test_a_live_group_is_described_with_members_and_state(
     assert re.search(rf"{group}\s+\S+\s+\(1\)\s+range\s+Stable\s.*1$", state, re.MULTILINE), state
 
 
-def test_a_group_that_does_not_exist_is_said_to_be_so(
+def test_a_group_that_does_not_exist_is_reported_as_such(
     java: JavaTools, broker: Broker, group: str
 ) -> None:
     described = java.run(TOOL, *at(broker), "--describe", "--group", group)
@@ -160,7 +160,7 @@ def test_offsets_are_reset(
     assert committed(broker, group, read) == offset
 
 
-def test_a_plan_is_shown_exported_and_read_back(
+def test_a_reset_plan_is_shown_exported_and_read_back(
     java: JavaTools, broker: Broker, group: str, read: str, tmp_path: Path
 ) -> None:
     of = (*at(broker), "--reset-offsets", "--group", group)
@@ -178,7 +178,7 @@ def test_a_plan_is_shown_exported_and_read_back(
     assert committed(broker, group, read) == 4
 
 
-def test_a_group_with_members_is_not_reset(
+def test_offsets_of_a_group_with_members_are_not_reset(
     java: JavaTools, broker: Broker, group: str, read: str, doomed_member: Member
 ) -> None:
     started(doomed_member, broker, group, read)
@@ -196,7 +196,7 @@ def test_a_group_with_members_is_not_reset(
 # ---- delete --------------------------------------------------------------------------------------
 
 
-def test_a_group_is_deleted_once_it_has_no_members(
+def test_a_group_is_deleted_only_without_members(
     java: JavaTools, broker: Broker, group: str, read: str, doomed_member: Member
 ) -> None:
     started(doomed_member, broker, f"live-{group}", read)

@@ -78,7 +78,7 @@ def java_of(request: pytest.FixtureRequest) -> JavaTools:
 
 
 @pytest.mark.parametrize("kind", ALL, ids=str)
-def test_members_share_the_partitions_and_the_next_one_resumes_where_they_ended(
+def test_members_share_the_partitions_and_the_next_member_resumes_at_their_commits(
     java_of: JavaTools, broker: Broker, topic: str, kind: Kind
 ) -> None:
     seen = java_of.facts(PROGRAM, broker.address, topic, "shares", *kind.options)
@@ -92,7 +92,7 @@ def test_members_share_the_partitions_and_the_next_one_resumes_where_they_ended(
 
 
 @pytest.mark.parametrize("kind", [EAGER, COOPERATIVE, SERVER_SIDE], ids=str)
-def test_a_static_member_comes_back_to_its_partitions_unnoticed(
+def test_a_static_member_gets_its_partitions_back_without_a_rebalance(
     java_of: JavaTools, broker: Broker, topic: str, kind: Kind
 ) -> None:
     seen = java_of.facts(PROGRAM, broker.address, topic, "returns", *kind.options)
@@ -101,7 +101,7 @@ def test_a_static_member_comes_back_to_its_partitions_unnoticed(
 
 
 @pytest.mark.parametrize("kind", [EAGER, COOPERATIVE, SERVER_SIDE], ids=str)
-def test_a_subscription_by_pattern_follows_new_topics(
+def test_a_pattern_subscription_follows_new_topics(
     java_of: JavaTools, broker: Broker, topic: str, kind: Kind
 ) -> None:
     seen = java_of.facts(PROGRAM, broker.address, topic, "follows", *kind.options)
@@ -111,7 +111,7 @@ def test_a_subscription_by_pattern_follows_new_topics(
 
 @pytest.mark.slow("each member in turn leaves and comes back")
 @pytest.mark.parametrize("kind", [EAGER, COOPERATIVE], ids=str)
-def test_members_are_rolled_to_the_new_protocol_and_back_and_no_partition_has_two_owners(
+def test_members_migrate_to_the_new_protocol_and_back_and_no_partition_has_two_owners(
     java_of: JavaTools, broker: Broker, topic: str, kind: Kind
 ) -> None:
     seen = java_of.facts(PROGRAM, broker.address, topic, "rolls", *kind.options)
@@ -124,7 +124,7 @@ def test_members_are_rolled_to_the_new_protocol_and_back_and_no_partition_has_tw
     }
 
 
-def test_the_broker_resolves_a_pattern_and_refuses_one_that_is_none(
+def test_the_broker_resolves_a_pattern_and_refuses_an_invalid_one(
     java: JavaTools, broker: Broker, topic: str
 ) -> None:
     seen = java.facts("Patterns.java", broker.address, topic)

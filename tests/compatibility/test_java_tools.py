@@ -45,7 +45,7 @@ def test_a_topic_is_created_described_and_deleted(
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_producer_and_consumer_performance_count_the_same_records(
+def test_producer_and_consumer_performance_tools_count_the_same_records(
     java: JavaTools, broker: Broker, topic: str, compression: str
 ) -> None:
     create(broker, topic, partitions=2)
@@ -101,7 +101,9 @@ def test_the_verifiable_producer_gets_every_ack(
     assert '"acked":500' in said
 
 
-def test_get_offsets_sees_the_ends(java: JavaTools, broker: Broker, topic: str) -> None:
+def test_get_offsets_reports_the_log_start_and_end(
+    java: JavaTools, broker: Broker, topic: str
+) -> None:
     create(broker, topic)
     with WireClient(broker.address) as client:
         wire_requests.produce(client, topic, Batch([b"a", b"b", b"c"]).encode())
@@ -116,7 +118,7 @@ def test_get_offsets_sees_the_ends(java: JavaTools, broker: Broker, topic: str) 
 
 
 @pytest.mark.parametrize("durability", ["os", "group-commit"])
-def test_dump_log_segments_reads_a_log_that_we_wrote(
+def test_dump_log_segments_reads_a_log_of_this_broker(
     java: JavaTools, start_broker: Callable[..., BrokerProcess], topic: str, durability: str
 ) -> None:
     broker = start_broker(f"polylog.durability={durability}", "log.segment.bytes=1048576")
@@ -142,7 +144,7 @@ def test_dump_log_segments_reads_a_log_that_we_wrote(
         assert complaint not in dump, dump[-2_000:]
 
 
-def test_dump_log_segments_finds_our_indexes_true(
+def test_dump_log_segments_finds_the_indexes_correct(
     java: JavaTools, start_broker: Callable[..., BrokerProcess], topic: str
 ) -> None:
     broker = start_broker("polylog.durability=os")

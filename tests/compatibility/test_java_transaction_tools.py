@@ -72,7 +72,7 @@ def test_an_open_transaction_is_listed_and_described(
     assert committed_values(broker.address, made, at_least=2) == ["before", "in the transaction"]
 
 
-def test_a_transaction_is_aborted_by_its_place_in_a_partition(
+def test_a_transaction_is_aborted_by_its_start_offset_in_a_partition(
     java: JavaTools, broker: Broker, made: str, open_producer: Producer
 ) -> None:
     of = ("--topic", made, "--partition", "0")
@@ -85,7 +85,7 @@ def test_a_transaction_is_aborted_by_its_place_in_a_partition(
     assert committed_values(broker.address, made, at_least=2) == ["before", "after"]
 
 
-def test_no_transaction_hangs(
+def test_find_hanging_finds_no_hanging_transaction(
     java: JavaTools, broker: Broker, made: str, open_producer: Producer
 ) -> None:
     found = transactions(java, broker, "find-hanging", "--topic", made, "--partition", "0")
@@ -93,7 +93,7 @@ def test_no_transaction_hangs(
     assert found == []
 
 
-def test_the_transactional_message_copier_of_kafkas_own_system_tests_copies_everything_once(
+def test_kafkas_transactional_message_copier_copies_every_record_once(
     java: JavaTools, broker: Broker, made: str
 ) -> None:
     with WireClient(broker.address) as client:
@@ -114,7 +114,7 @@ def test_the_transactional_message_copier_of_kafkas_own_system_tests_copies_ever
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_the_verifiable_consumer_reads_and_commits_what_the_verifiable_producer_sent(
+def test_the_verifiable_consumer_reads_and_commits_the_verifiable_producers_records(
     java: JavaTools, broker: Broker, made: str, protocol: str
 ) -> None:
     java.run_alone(

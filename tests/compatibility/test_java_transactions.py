@@ -78,7 +78,7 @@ def test_a_second_producer_of_the_same_id_aborts_and_fences_the_first(
     }
 
 
-def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_told_so(
+def test_a_transaction_that_exceeds_its_timeout_is_aborted_and_its_producer_is_notified(
     java_of: JavaTools, broker: Broker, topic: str, release: str
 ) -> None:
     seen = java_of.facts(PROGRAM, broker.address, topic, "expires")

@@ -76,7 +76,7 @@ KEYS = 40
 @pytest.mark.parametrize(
     ("durability", "protocol"), [("os", "consumer"), ("group-commit", "classic")]
 )
-def test_kill_dash_nine_under_every_load_leaves_everything_as_it_was_told(
+def test_kill_9_under_every_load_keeps_everything_acknowledged(
     start_broker: Callable[..., BrokerProcess],
     tmp_path: Path,
     durability: str,

@@ -211,7 +211,7 @@ READERS: dict[Reader, int] = {  # the largest value that each must read
 @pytest.mark.parametrize(
     ("write", "size"), WRITERS, ids=[f"{write.__name__}-{size}" for write, size in WRITERS]
 )
-def test_what_is_written_is_read_or_named_by_all(
+def test_a_large_record_is_read_by_every_client_that_can_carry_it_and_reported_to_the_others(
     large: BrokerProcess, topic: str, write: Callable[[str, str, int], None], size: int
 ) -> None:
     write(large.address, topic, size)
@@ -221,7 +221,7 @@ def test_what_is_written_is_read_or_named_by_all(
         assert found == (size if size <= size_max else None), read.__name__
 
 
-def test_rustlog_refuses_what_its_answers_have_no_room_for(large: BrokerProcess) -> None:
+def test_rustlog_refuses_a_record_that_its_responses_cannot_carry(large: BrokerProcess) -> None:
     with RustLogClient(large.address) as client:
         client.create("r")
         with pytest.raises(RefusedError, match="no answer to a fetch has room"):

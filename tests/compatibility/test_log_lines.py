@@ -191,9 +191,7 @@ def lines_of(broker: BrokerProcess, flood: Flood) -> list[str]:
         send_wrong_frames,
     ],
 )
-def test_what_clients_get_wrong_in_the_ordinary_way_writes_no_line(
-    flooded: BrokerProcess, flood: Flood
-) -> None:
+def test_ordinary_client_mistakes_are_not_logged(flooded: BrokerProcess, flood: Flood) -> None:
     assert lines_of(flooded, flood) == []
 
 
@@ -207,7 +205,7 @@ def test_what_clients_get_wrong_in_the_ordinary_way_writes_no_line(
         (alter_a_topic, "INFO broker.core.topics: topic configuration altered: "),
     ],
 )
-def test_an_event_writes_so_many_lines_in_a_second_however_often_clients_cause_it(
+def test_log_lines_per_second_are_limited_however_often_clients_cause_an_event(
     flooded: BrokerProcess, flood: Flood, line: str
 ) -> None:
     lines: list[str] = []
@@ -221,7 +219,7 @@ def test_an_event_writes_so_many_lines_in_a_second_however_often_clients_cause_i
     check_bounds(lines)
 
 
-def test_lines_that_were_left_out_are_counted(flooded: BrokerProcess) -> None:
+def test_suppressed_log_lines_are_counted(flooded: BrokerProcess) -> None:
     before = len(flooded.log_lines())
 
     def is_counted() -> bool:
@@ -237,7 +235,7 @@ def test_lines_that_were_left_out_are_counted(flooded: BrokerProcess) -> None:
     wait_until(is_counted, "the count")
 
 
-def test_requests_for_a_log_that_is_offline_write_one_line(tmp_path: Path) -> None:
+def test_requests_for_an_offline_log_write_one_log_line(tmp_path: Path) -> None:
     broker = FaultyBroker(tmp_path)
     broker.start()
     with WireClient(broker.address) as client:

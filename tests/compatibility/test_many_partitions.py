@@ -42,7 +42,7 @@ def produce_until_accepted(
 
 
 @pytest.mark.parametrize("durability", ["os", "group-commit"])
-def test_a_client_that_produces_during_the_recovery_loses_nothing(
+def test_a_client_that_produces_during_recovery_loses_nothing(
     start_broker: StartBroker, durability: str
 ) -> None:
     broker = start_broker(f"polylog.durability={durability}")
@@ -94,7 +94,7 @@ def test_a_second_kill_during_the_recovery_loses_nothing(
             assert values_of(client, "many", partition) == [b"value"]
 
 
-def test_a_stop_during_the_loading_is_a_stop(start_broker: StartBroker) -> None:
+def test_a_stop_during_loading_stops_the_broker(start_broker: StartBroker) -> None:
     broker = start_broker()
     with WireClient(broker.address) as client:
         wire_requests.create_topic(client, "many", PARTITIONS)

@@ -207,7 +207,7 @@ FAMILIES: dict[str, Sequence[Callable[[str, ExitStack], object]]] = {
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_no_attack_has_it_killed_and_the_others_are_served(
+def test_no_attack_kills_the_broker_and_other_clients_are_served(
     broker: BrokerProcess, family: str, request: pytest.FixtureRequest
 ) -> None:
     with WireClient(broker.address) as good:

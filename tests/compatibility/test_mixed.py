@@ -73,7 +73,9 @@ def written(door: Door, topic: str, dialect: str) -> dict[int, bytes | None]:
     return told
 
 
-def test_all_write_and_read_one_topic_at_once(connect: Connect, one_partition: str) -> None:
+def test_clients_of_all_protocols_write_and_read_one_topic_at_once(
+    connect: Connect, one_partition: str
+) -> None:
     last = len(DIALECTS) * BATCHES * RECORDS - 1
     with ThreadPoolExecutor(2 * len(DIALECTS)) as pool:
         reading = {
@@ -118,7 +120,7 @@ class Transactions:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_what_kafka_writes_is_read_through_every_door(
+def test_records_written_by_kafka_are_read_through_every_protocol(
     broker: Broker, connect: Connect, one_partition: str, dialect: str
 ) -> None:
     expected: dict[int, bytes | None] = {}
@@ -149,7 +151,7 @@ def test_what_kafka_writes_is_read_through_every_door(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_an_offset_committed_through_one_door_is_seen_through_every_other(
+def test_an_offset_committed_through_one_protocol_is_seen_through_every_other(
     connect: Connect, one_partition: str, group: str, dialect: str
 ) -> None:
     connect("Kafka").write(one_partition, [b"a", b"b", b"c"])
@@ -203,7 +205,7 @@ def refuses_cursus(broker: Broker, connect: Connect, topic: str, group: str) -> 
     assert str(of_cursus.value) == in_use
 
 
-def test_a_group_of_v1_is_nobody_elses_until_its_members_have_left(
+def test_a_v1_group_with_members_is_refused_to_other_protocols(
     broker: Broker, connect: Connect, sdk: PythonSdk, one_partition: str, group: str
 ) -> None:
     sdk.produce(one_partition, "key", "a")
@@ -229,7 +231,7 @@ def test_a_group_of_v1_is_nobody_elses_until_its_members_have_left(
         assert (message.offset(), message.value()) == (1, b"b")
 
 
-def test_a_group_of_kafka_is_nobody_elses_until_its_members_have_left(
+def test_a_kafka_group_with_members_is_refused_to_other_protocols(
     broker: Broker, connect: Connect, sdk: PythonSdk, one_partition: str, group: str
 ) -> None:
     sdk.produce(one_partition, "key", "a")
@@ -250,7 +252,7 @@ def test_a_group_of_kafka_is_nobody_elses_until_its_members_have_left(
     assert sdk.offset(group, one_partition, 0) == 1
 
 
-def test_a_group_of_cursus_is_nobody_elses_until_its_members_have_left(
+def test_a_cursus_group_with_members_is_refused_to_other_protocols(
     broker: Broker, connect: Connect, sdk: PythonSdk, one_partition: str, group: str
 ) -> None:
     sdk.produce(one_partition, "key", "a")
@@ -279,7 +281,7 @@ def test_a_group_of_cursus_is_nobody_elses_until_its_members_have_left(
         assert (message.offset(), message.value()) == (1, b"b")
 
 
-def test_a_group_goes_from_v1_to_kafka_to_cursus_and_back_and_to_rustlog(
+def test_an_empty_group_passes_from_v1_to_kafka_to_cursus_and_back_and_to_rustlog(
     broker: Broker, connect: Connect, sdk: PythonSdk, one_partition: str, group: str
 ) -> None:
     for value in ("a", "b", "c", "d"):

@@ -57,7 +57,7 @@ def read_all(client: Client, topic: str, count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.version)
-def test_clients_of_every_era_write_read_and_share_with_todays(
+def test_clients_of_every_release_write_read_and_share_groups_with_current_clients(
     broker: Broker, client: Client, topic: str, written: list[str], release: Release
 ) -> None:
     java: JavaTools = found(release)
@@ -81,7 +81,7 @@ def test_clients_of_every_era_write_read_and_share_with_todays(
     assert read_all(client, topic, count + len(old) + EACH) == written + old + more
 
 
-def test_kafka_082_and_its_first_clients_write_read_and_commit(
+def test_kafka_0_8_2_clients_write_read_and_commit(
     broker: Broker, client: Client, topic: str, written: list[str]
 ) -> None:
     java = found(ANCIENT)

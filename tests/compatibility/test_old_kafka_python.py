@@ -67,7 +67,7 @@ def client(broker: Broker) -> Iterator[Client]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("release", RELEASES)
-def test_it_writes_reads_and_commits_beside_todays(
+def test_an_old_kafka_python_writes_reads_and_commits_beside_the_current_one(
     broker: Broker, client: Client, topic: str, release: str, version: str
 ) -> None:
     client.create_topic(topic)

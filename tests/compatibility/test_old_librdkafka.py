@@ -39,7 +39,7 @@ def records(codec: str) -> list[Record]:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_it_writes_for_todays_and_reads_what_that_wrote(
+def test_an_old_librdkafka_exchanges_records_with_the_current_one(
     connect: Callable[..., Client], topic: str, release: str
 ) -> None:
     old, new = connect(release), connect()

@@ -89,7 +89,7 @@ def test_a_topic_is_created_listed_described_and_deleted(
     assert seen == {"listed": "true", "partitions": "3", "deleted": "true"}
 
 
-def test_a_member_reads_what_was_produced_and_the_next_one_resumes_after_its_commit(
+def test_a_member_reads_produced_records_and_the_next_one_resumes_after_its_commit(
     seen_by: Start, broker: Broker, topic: str
 ) -> None:
     seen = seen_by("group", broker.address, topic)

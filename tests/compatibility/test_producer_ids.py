@@ -28,7 +28,7 @@ def make_up(client: WireClient, topic: str, ids: range) -> None:
             assert wire_requests.produced(client.receive())[0] == NONE
 
 
-def test_new_producers_are_taken_however_many_a_partition_has_seen(
+def test_new_producers_are_accepted_however_many_a_partition_has_seen(
     start_broker: Callable[..., BrokerProcess], topic: str
 ) -> None:
     broker = start_broker("polylog.durability=os")

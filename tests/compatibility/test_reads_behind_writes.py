@@ -38,7 +38,7 @@ def framed(body: bytes | str) -> bytes:
 
 @WAYS
 @pytest.mark.parametrize("acks", ["", " acks=0", " acks=all"])
-def test_v1(broker: Broker, partition: str, acks: str) -> None:
+def test_a_v1_read_after_a_write_sees_it(broker: Broker, partition: str, acks: str) -> None:
     with LineClient(broker.address) as client:
         for offset in range(TIMES):
             client.send(
@@ -52,7 +52,9 @@ def test_v1(broker: Broker, partition: str, acks: str) -> None:
 @WAYS
 @pytest.mark.parametrize("acks", ["1", "0"])
 @pytest.mark.parametrize("way", ["batch", "PUBLISH"])
-def test_cursus(broker: Broker, partition: str, acks: str, way: str) -> None:
+def test_a_cursus_read_after_a_write_sees_it(
+    broker: Broker, partition: str, acks: str, way: str
+) -> None:
     if way == "batch":
         write = batch(partition, 0, [Message(b"value")], acks=acks.encode())
     else:
@@ -74,7 +76,9 @@ def test_cursus(broker: Broker, partition: str, acks: str, way: str) -> None:
 
 @WAYS
 @pytest.mark.parametrize("is_json", [False, True])
-def test_rustlog(broker: Broker, partition: str, *, is_json: bool) -> None:
+def test_a_rustlog_read_after_a_write_sees_it(
+    broker: Broker, partition: str, *, is_json: bool
+) -> None:
     with RustLogClient(broker.address) as client:
         for offset in range(TIMES):
             ask = {"topic": partition, "partition": 0, "offset": offset, "max_bytes": 1000}
@@ -108,7 +112,9 @@ def fetch_body(topic: str, offset: int) -> dict[str, Any]:
 @WAYS
 @pytest.mark.parametrize("acks", [-1, 1, 0])
 @pytest.mark.parametrize("version", [2, 12])
-def test_kafka(broker: Broker, partition: str, acks: int, version: int) -> None:
+def test_a_kafka_read_after_a_write_sees_it(
+    broker: Broker, partition: str, acks: int, version: int
+) -> None:
     written = wire_requests.produce_body(partition, [(0, records())], acks=acks)
     asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
     ends = {"replica_id": -1, "topics": [{"name": partition, "partitions": [asked]}]}

@@ -88,7 +88,7 @@ def log_files(broker: BrokerProcess, topic: str) -> list[Path]:
     return sorted((broker.data_dir / f"{topic}-0").glob("*.log"))
 
 
-def test_old_records_vanish_from_a_topic_just_created(
+def test_retention_deletes_old_records_of_a_new_topic(
     start_broker: StartBroker, topic: str
 ) -> None:
     broker = start_broker(*CHECKS)
@@ -109,7 +109,9 @@ def test_old_records_vanish_from_a_topic_just_created(
         assert read_all(client, topic) == (20, 30)
 
 
-def test_records_of_an_hour_to_come_are_kept(start_broker: StartBroker, topic: str) -> None:
+def test_records_with_a_timestamp_an_hour_ahead_are_kept(
+    start_broker: StartBroker, topic: str
+) -> None:
     broker = start_broker(*CHECKS)
     with WireClient(broker.address) as client:
         wire_requests.create_topic(
@@ -124,7 +126,7 @@ def test_records_of_an_hour_to_come_are_kept(start_broker: StartBroker, topic: s
         assert read_all(client, topic) == (0, 20)
 
 
-def test_readers_at_every_offset_see_no_hole_while_files_vanish_under_them(
+def test_readers_at_every_offset_see_no_gap_while_segments_are_deleted(
     start_broker: StartBroker, topic: str
 ) -> None:
     broker = start_broker(*CHECKS, "polylog.durability=os")

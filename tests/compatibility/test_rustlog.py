@@ -53,7 +53,9 @@ def error(code: int, text: str) -> bytes:
 # ---- the binary form, byte by byte ------------------------------------------------------------
 
 
-def test_the_examples_of_the_description(client: RustLogClient, topic: str) -> None:
+def test_the_examples_of_the_protocol_description_are_answered_byte_for_byte(
+    client: RustLogClient, topic: str
+) -> None:
     assert client.ask(PING) == b"\xff"
     assert client.ask(create_topic(topic, 1)) == b"\x05\x01"
     assert client.ask(produce(topic, 0, [b"hi"])) == bytes.fromhex("01000000000000000000000001")
@@ -96,7 +98,7 @@ def test_every_error_has_the_code_and_the_text_of_the_original(
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "../x", "a\0b", "\N{SNOWMAN}"])
-def test_a_name_that_no_topic_can_have_is_refused_in_own_words(
+def test_an_invalid_topic_name_is_refused_with_this_brokers_own_text(
     client: RustLogClient, name: str
 ) -> None:
     code, text = read_error(client.ask(create_topic(name, 1)))
@@ -106,7 +108,9 @@ def test_a_name_that_no_topic_can_have_is_refused_in_own_words(
     assert read_error(client.ask(produce(name, 0, [b"x"])))[0] == 10
 
 
-def test_a_name_as_long_as_a_string_can_be_has_a_whole_answer(client: RustLogClient) -> None:
+def test_a_topic_name_of_the_longest_string_is_refused_with_a_whole_response(
+    client: RustLogClient,
+) -> None:
     for request in (create_topic, lambda name, number: produce(name, number, [b"x"])):
         code, text = read_error(client.ask(request("x" * 65_535, 1)))
         assert code in (10, 500)
@@ -114,7 +118,7 @@ def test_a_name_as_long_as_a_string_can_be_has_a_whole_answer(client: RustLogCli
     client.ping()
 
 
-def test_a_topic_with_a_long_name_is_one_like_others(client: RustLogClient, topic: str) -> None:
+def test_a_topic_name_of_the_longest_length_works(client: RustLogClient, topic: str) -> None:
     name = topic.ljust(249, "x")
     client.create(name)
 
@@ -136,7 +140,7 @@ def test_a_topic_with_a_long_name_is_one_like_others(client: RustLogClient, topi
         ),
     ],
 )
-def test_a_frame_that_is_not_allowed_is_told_and_the_connection_ends(
+def test_an_invalid_frame_length_is_reported_and_closes_the_connection(
     client: RustLogClient, head: int, answer: bytes
 ) -> None:
     client.ping()
@@ -146,14 +150,16 @@ def test_a_frame_that_is_not_allowed_is_told_and_the_connection_ends(
     client.expect_closed()
 
 
-def test_a_frame_that_is_too_long_is_told_in_json_to_who_speaks_it(client: RustLogClient) -> None:
+def test_a_frame_above_the_limit_is_reported_in_json_to_a_json_client(
+    client: RustLogClient,
+) -> None:
     client.send(struct.pack(">I", FRAME_MAX + 1) + b'{"Fetch":{')
 
     assert client.receive() == b'{"Error":{"message":"max frame size exceeded"}}'
     client.expect_closed()
 
 
-def test_a_record_may_fill_its_frame(client: RustLogClient, topic: str) -> None:
+def test_a_record_may_fill_a_whole_frame(client: RustLogClient, topic: str) -> None:
     client.create(topic)
     largest = random.Random(topic).randbytes(FRAME_MAX - 15 - len(topic))
     assert len(produce(topic, 0, [largest])) == FRAME_MAX
@@ -171,7 +177,9 @@ def test_a_record_may_fill_its_frame(client: RustLogClient, topic: str) -> None:
     }
 
 
-def test_many_records_of_one_request_stand_together(client: RustLogClient, made: str) -> None:
+def test_many_records_of_one_request_get_consecutive_offsets(
+    client: RustLogClient, made: str
+) -> None:
     assert client.produce(made, [b"first"]) == 0
 
     values = [b"%d" % number for number in range(250_000)]
@@ -180,7 +188,9 @@ def test_many_records_of_one_request_stand_together(client: RustLogClient, made:
     assert list(client.read_all(made, 1).values()) == values
 
 
-def test_max_bytes_counts_what_the_original_stores(client: RustLogClient, made: str) -> None:
+def test_max_bytes_counts_bytes_as_the_original_stores_them(
+    client: RustLogClient, made: str
+) -> None:
     client.produce(made, [b"x", b"", b"y"])
 
     counts = [len(client.fetch(made, 0, size).records) for size in (0, 1, 24, 25, 37, 38)]
@@ -189,7 +199,7 @@ def test_max_bytes_counts_what_the_original_stores(client: RustLogClient, made: 
 
 
 @pytest.mark.parametrize("offset", [3, 99, 2**63, 2**64 - 1])
-def test_beyond_the_end_the_next_offset_is_the_one_asked_for(
+def test_beyond_the_end_the_next_offset_is_the_requested_one(
     client: RustLogClient, made: str, offset: int
 ) -> None:
     client.produce(made, [b"x", b"", b"y"])
@@ -197,7 +207,7 @@ def test_beyond_the_end_the_next_offset_is_the_one_asked_for(
     assert client.fetch(made, offset) == Fetched([], offset)
 
 
-def test_a_fetch_with_a_group_goes_by_the_committed_offset_alone(
+def test_a_fetch_with_a_group_starts_at_the_committed_offset_alone(
     client: RustLogClient, made: str
 ) -> None:
     client.produce(made, [b"a", b"b", b"c"])
@@ -212,7 +222,7 @@ def test_a_fetch_with_a_group_goes_by_the_committed_offset_alone(
     assert client.fetch(made, 3, group=group) == Fetched([b"b", b"c"], 3)
 
 
-def test_a_commit_for_a_topic_that_is_not_there_waits_for_it(
+def test_a_commit_for_an_unknown_topic_applies_once_the_topic_is_created(
     client: RustLogClient, topic: str
 ) -> None:
     client.commit("early", topic, 5, partition=3)
@@ -228,7 +238,7 @@ def test_a_commit_for_a_topic_that_is_not_there_waits_for_it(
     ("group", "name", "offset"),
     [("g" * 1_025, "t", 0), ("g", "a/b", 0), ("g", "", 0), ("g", "t", 2**63)],
 )
-def test_a_commit_of_what_cannot_be_is_refused(
+def test_an_invalid_commit_is_refused(
     client: RustLogClient, group: str, name: str, offset: int
 ) -> None:
     with pytest.raises(RefusedError, match="Offset commit failed: ") as caught:
@@ -236,7 +246,7 @@ def test_a_commit_of_what_cannot_be_is_refused(
     assert caught.value.code == 5
 
 
-def test_a_group_without_a_name_is_one_too(client: RustLogClient, made: str) -> None:
+def test_the_empty_string_is_a_valid_group_name(client: RustLogClient, made: str) -> None:
     client.commit("", made, 7)
 
     assert client.committed("", made) == 7
@@ -302,7 +312,7 @@ def test_pipelined_requests_are_answered_in_order(client: RustLogClient, made: s
     assert answers[101:] == [b'{"OffsetFetch":{"offset":null}}', PING]
 
 
-def test_a_listener_for_rustlog_speaks_nothing_else(tmp_path: Path) -> None:
+def test_a_listener_can_be_limited_to_rustlog(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path, listen="rustlog://127.0.0.1:0")
     broker.start()
     try:
@@ -331,7 +341,9 @@ def fetch_of(topic: str, offset: int, max_bytes: int = 1 << 20, **more: Any) -> 
     return {"Fetch": {**fields, **more}}
 
 
-def test_the_flow_of_the_document(client: RustLogClient, made: str) -> None:
+def test_the_documented_sequence_of_json_requests_is_answered_as_documented(
+    client: RustLogClient, made: str
+) -> None:
     def produced(records: list[list[int]]) -> Any:
         fields = {"topic": made, "partition": 0, "records": records}
         return client.ask_json({"Produce": fields})
@@ -362,7 +374,9 @@ def test_the_flow_of_the_document(client: RustLogClient, made: str) -> None:
     }
 
 
-def test_the_end_is_where_json_goes_on_from_beyond_it(client: RustLogClient, made: str) -> None:
+def test_beyond_the_end_the_next_offset_in_json_is_the_log_end(
+    client: RustLogClient, made: str
+) -> None:
     client.produce(made, [b"a", b"b"])
 
     for offset in (2, 3, 2**64 - 1):
@@ -384,20 +398,24 @@ def test_the_end_is_where_json_goes_on_from_beyond_it(client: RustLogClient, mad
         ({}, "failed to parse request"),
     ],
 )
-def test_an_error_is_told_and_the_connection_stays(
+def test_an_error_is_returned_and_the_connection_stays_open(
     client: RustLogClient, request_: dict[str, Any], answer: str
 ) -> None:
     assert client.ask_json(request_) == {"Error": {"message": answer}}
     client.ping()
 
 
-def test_a_commit_for_what_is_not_there_does_not_succeed(client: RustLogClient, made: str) -> None:
+def test_a_json_commit_for_an_unknown_partition_does_not_succeed(
+    client: RustLogClient, made: str
+) -> None:
     for topic, partition in (("no-such", 0), (made, 2)):
         commit = {"OffsetCommit": {**offset_of("g", topic, partition), "offset": 1}}
         assert client.ask_json(commit) == {"OffsetCommit": {"success": False}}
 
 
-def test_as_much_is_answered_as_a_frame_has_room_for(client: RustLogClient, made: str) -> None:
+def test_a_response_has_as_many_records_as_a_frame_can_carry(
+    client: RustLogClient, made: str
+) -> None:
     for _ in range(12):
         client.produce(made, [b"\xff" * 1_000_000])
 
@@ -408,7 +426,9 @@ def test_as_much_is_answered_as_a_frame_has_room_for(client: RustLogClient, made
     assert len(client.read_all(made)) == 12
 
 
-def test_both_dialects_write_and_read_the_same_log(client: RustLogClient, made: str) -> None:
+def test_binary_and_json_clients_write_and_read_the_same_log(
+    client: RustLogClient, made: str
+) -> None:
     assert client.produce(made, [b"\x00\xff"]) == 0
     fields = {"topic": made, "partition": 0, "records": [[0, 255], []]}
     assert client.ask_json({"Produce": fields}) == {"Produce": {"offsets": [1, 2]}}

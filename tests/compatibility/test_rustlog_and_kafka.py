@@ -64,7 +64,7 @@ def read(kafka: Consumer, topic: str, count: int) -> list[tuple[int, bytes | Non
     return found
 
 
-def test_each_reads_what_the_other_writes(
+def test_rustlog_and_kafka_clients_read_each_others_records(
     broker: Broker, client: RustLogClient, topic: str
 ) -> None:
     assert client.produce(topic, [b"from rustlog", b""]) == 0
@@ -78,7 +78,7 @@ def test_each_reads_what_the_other_writes(
     kafka.close()
 
 
-def test_a_batch_that_was_compressed_well_is_read(
+def test_a_highly_compressed_batch_is_read(
     broker: Broker, client: RustLogClient, topic: str
 ) -> None:
     values = [bytes(1 << 20)] * 20
@@ -89,7 +89,7 @@ def test_a_batch_that_was_compressed_well_is_read(
     assert client.read_all(topic) == dict(enumerate(values))
 
 
-def test_what_unfolds_too_far_is_told_with_its_offset_and_what_comes_before_it_is_read(
+def test_a_batch_that_decompresses_above_the_limit_is_reported_with_its_offset(
     start_broker: Callable[..., BrokerProcess],
 ) -> None:
     broker = start_broker()
@@ -111,7 +111,7 @@ def test_what_unfolds_too_far_is_told_with_its_offset_and_what_comes_before_it_i
             client.fetch("t", 3)
 
 
-def test_writers_of_both_at_once_have_the_offsets_they_were_told(
+def test_concurrent_rustlog_and_kafka_writers_find_their_records_at_the_returned_offsets(
     broker: Broker, client: RustLogClient, topic: str
 ) -> None:
     told: dict[int, bytes] = {}
@@ -146,7 +146,9 @@ def test_writers_of_both_at_once_have_the_offsets_they_were_told(
     reader.close()
 
 
-def test_offsets_are_shared(broker: Broker, client: RustLogClient, topic: str) -> None:
+def test_committed_offsets_are_shared_between_rustlog_and_kafka(
+    broker: Broker, client: RustLogClient, topic: str
+) -> None:
     client.produce(topic, [b"a", b"b", b"c"])
     group = f"of-{topic}"
     client.commit(group, topic, 1)
@@ -161,7 +163,7 @@ def test_offsets_are_shared(broker: Broker, client: RustLogClient, topic: str) -
     assert client.fetch(topic, 0, group=group) == Fetched([b"c"], 3)
 
 
-def test_a_group_with_members_is_theirs_as_long_as_they_live(
+def test_a_kafka_group_with_members_refuses_rustlog_commits(
     broker: Broker, client: RustLogClient, topic: str
 ) -> None:
     client.produce(topic, [b"a", b"b"])
@@ -209,9 +211,7 @@ def test_records_of_open_and_aborted_transactions_are_not_read(
     assert client.read_all(topic) == {0: b"before", 2: b"behind", 4: b"committed"}
 
 
-def test_what_was_deleted_is_stepped_over(
-    broker: Broker, client: RustLogClient, topic: str
-) -> None:
+def test_deleted_records_are_skipped(broker: Broker, client: RustLogClient, topic: str) -> None:
     client.produce(topic, [b"%d" % number for number in range(10)])
     admin = AdminClient({"bootstrap.servers": broker.address})
     [deleted] = admin.delete_records([TopicPartition(topic, 0, 7)]).values()
@@ -223,7 +223,7 @@ def test_what_was_deleted_is_stepped_over(
     assert client.ask_json({"Fetch": request}) == {"Error": {"message": "offset out of range"}}
 
 
-def test_a_topic_of_kafka_is_one_of_rustlog_and_the_other_way_round(
+def test_topics_created_by_kafka_or_rustlog_are_visible_to_both(
     broker: Broker, client: RustLogClient, topic: str
 ) -> None:
     send(producer(broker), f"{topic}-kafka", b"made by writing")

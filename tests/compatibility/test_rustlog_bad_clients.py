@@ -49,7 +49,7 @@ def requests(topic: str) -> list[bytes]:
     ]
 
 
-def test_every_request_may_come_byte_by_byte(broker: Broker, topic: str) -> None:
+def test_every_request_may_arrive_byte_by_byte(broker: Broker, topic: str) -> None:
     with RustLogClient(broker.address) as client, RustLogClient(broker.address) as whole:
         client.create(topic)
         for request in requests(topic)[1:]:
@@ -81,7 +81,7 @@ def test_any_bytes_in_a_frame_have_an_answer(broker: Broker, choices: Random) ->
             assert answer
 
 
-def test_the_frame_that_kills_the_original_is_refused(broker: Broker) -> None:
+def test_the_frame_that_crashes_the_original_is_refused(broker: Broker) -> None:
     deadly = b"\x01" + string("demo") + bytes(4) + b"\xff\xff\xff\xff"
     with RustLogClient(broker.address) as client:
         for _ in range(100):
@@ -89,7 +89,7 @@ def test_the_frame_that_kills_the_original_is_refused(broker: Broker) -> None:
             assert (code, text) == (2, "Decode error: decode error: truncated record length")
 
 
-def test_a_count_that_goes_with_its_bytes_costs_time_but_no_memory(
+def test_a_produce_of_millions_of_empty_records_costs_time_but_little_memory(
     broker: Broker, topic: str
 ) -> None:
     before = broker.private_memory() if isinstance(broker, BrokerProcess) else 0
@@ -120,7 +120,7 @@ def test_a_count_that_goes_with_its_bytes_costs_time_but_no_memory(
     ],
     ids=lambda text: repr(text[:60]),
 )
-def test_a_frame_full_of_json_that_is_no_request_is_refused(broker: Broker, text: bytes) -> None:
+def test_a_frame_of_json_that_is_not_a_request_is_refused(broker: Broker, text: bytes) -> None:
     with RustLogClient(broker.address) as client, RustLogClient(broker.address) as other:
         client.send(frame(text))
         with spends_at_most(broker, 1):
@@ -128,7 +128,7 @@ def test_a_frame_full_of_json_that_is_no_request_is_refused(broker: Broker, text
         assert client.receive() == b'{"Error":{"message":"failed to parse request"}}'
 
 
-def test_what_large_frames_of_any_size_took_is_given_back(broker: Broker) -> None:
+def test_memory_of_large_frames_is_released(broker: Broker) -> None:
     if not isinstance(broker, BrokerProcess):
         pytest.skip("the memory of a broker elsewhere cannot be read")
     with RustLogClient(broker.address) as client:
@@ -139,7 +139,7 @@ def test_what_large_frames_of_any_size_took_is_given_back(broker: Broker) -> Non
         wait_until(lambda: broker.private_memory() < before + 6 * MIB, "frames are given back")
 
 
-def test_a_peer_that_never_reads_its_answers_is_not_served_without_end(
+def test_a_peer_that_never_reads_its_responses_is_served_only_up_to_a_limit(
     broker: Broker, topic: str
 ) -> None:
     with RustLogClient(broker.address) as filler:
@@ -163,7 +163,7 @@ def test_a_peer_that_never_reads_its_answers_is_not_served_without_end(
             assert len(read_fetched(other.ask(fetch(topic, 0, 0, 100))).records) == 1
 
 
-def test_who_half_closes_gets_what_is_owed(broker: Broker, topic: str) -> None:
+def test_a_half_closed_peer_gets_its_responses(broker: Broker, topic: str) -> None:
     with RustLogClient(broker.address) as client:
         client.create(topic)
         client.send(frame(produce(topic, 0, [b"a"])) + frame(fetch(topic, 0, 0, 99)) + frame(PING))
@@ -176,7 +176,9 @@ def test_who_half_closes_gets_what_is_owed(broker: Broker, topic: str) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 4, 5, 20])
-def test_an_end_inside_of_a_frame_has_no_answer(broker: Broker, topic: str, size: int) -> None:
+def test_an_end_of_stream_within_a_frame_has_no_response(
+    broker: Broker, topic: str, size: int
+) -> None:
     with RustLogClient(broker.address) as client:
         client.ping()
         client.send(frame(produce(topic, 0, [b"a"] * 3))[:size])
@@ -185,7 +187,9 @@ def test_an_end_inside_of_a_frame_has_no_answer(broker: Broker, topic: str, size
         client.expect_closed()
 
 
-def test_a_peer_that_goes_while_it_is_served_harms_nobody(broker: Broker, topic: str) -> None:
+def test_a_peer_that_disconnects_while_it_is_served_does_no_harm(
+    broker: Broker, topic: str
+) -> None:
     with RustLogClient(broker.address) as client:
         client.create(topic)
         for _ in range(50):

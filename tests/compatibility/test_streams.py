@@ -108,7 +108,7 @@ def has_counted(broker: Broker, topic: str, count: int) -> bool:
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
-def test_words_are_counted_exactly_when_nothing_fails(
+def test_word_count_is_exact_without_failures(
     java: JavaTools, broker: Broker, topic: str, tmp_path: Path, guarantee: str
 ) -> None:
     create(broker, topic)

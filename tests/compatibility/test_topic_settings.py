@@ -63,9 +63,7 @@ def produced(client: WireClient, batch: bytes) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("durability", ["os", "group-commit"])
-def test_what_was_administered_is_still_so_after_kill_dash_nine(
-    start_broker: StartBroker, durability: str
-) -> None:
+def test_administrative_changes_survive_kill_9(start_broker: StartBroker, durability: str) -> None:
     broker = start_broker(f"polylog.durability={durability}")
     with WireClient(broker.address) as client:
         wire_requests.create_topic(client, TOPIC)
@@ -88,7 +86,7 @@ def test_what_was_administered_is_still_so_after_kill_dash_nine(
         assert [each.value for each in found if each.offset >= 2] == [b"c", b"d"]
 
 
-def test_everything_deleted_and_killed_the_log_goes_on_where_it_ended(
+def test_after_delete_records_and_kill_9_a_log_continues_at_its_end_offset(
     start_broker: StartBroker,
 ) -> None:
     broker = start_broker()
@@ -106,7 +104,7 @@ def test_everything_deleted_and_killed_the_log_goes_on_where_it_ended(
         assert wire_requests.produce(client, TOPIC, Batch([b"c"]).encode()) == (0, 2)
 
 
-def test_an_epoch_ends_where_the_life_of_the_broker_did(start_broker: StartBroker) -> None:
+def test_a_leader_epoch_ends_where_the_broker_was_killed(start_broker: StartBroker) -> None:
     """A consumer finds out after an unclean restart whether what it read is still there."""
     broker = start_broker()
     with WireClient(broker.address) as client:
@@ -127,7 +125,9 @@ def test_an_epoch_ends_where_the_life_of_the_broker_did(start_broker: StartBroke
         assert [(each["leader_epoch"], each["end_offset"]) for each in answers] == [(0, 2), (1, 3)]
 
 
-def test_the_next_batch_obeys_an_altered_topic_on_both_ways(start_broker: StartBroker) -> None:
+def test_the_next_batch_obeys_an_altered_topic_on_the_native_and_the_python_path(
+    start_broker: StartBroker,
+) -> None:
     """Each alteration moves the topic from the native path to Python's or back."""
     broker = start_broker()
     with WireClient(broker.address) as client:
@@ -159,7 +159,7 @@ def test_the_next_batch_obeys_an_altered_topic_on_both_ways(start_broker: StartB
 
 
 @pytest.mark.parametrize("codec", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
-def test_an_idempotent_producers_repeats_are_known_through_recompression(
+def test_repeats_of_an_idempotent_producer_are_recognized_through_recompression(
     start_broker: StartBroker, codec: str
 ) -> None:
     broker = start_broker()
@@ -199,7 +199,7 @@ def test_requests_of_one_connection_keep_their_order_through_recompression(
         assert values == [b"%d " % number * 500 for number in range(50)]
 
 
-def test_a_producer_without_acks_that_leaves_has_its_batch_stored(
+def test_the_batch_of_a_producer_with_acks_0_that_disconnects_is_stored(
     start_broker: StartBroker,
 ) -> None:
     broker = start_broker()

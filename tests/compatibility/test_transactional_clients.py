@@ -114,7 +114,7 @@ def test_an_open_transaction_is_not_read_until_it_is_committed(
 
 
 @pytest.mark.parametrize("is_committed", [True, False])
-def test_offsets_sent_to_a_transaction_share_its_fate(
+def test_offsets_sent_to_a_transaction_are_committed_or_aborted_with_it(
     broker: Broker, topic_of_two: str, is_committed: bool
 ) -> None:
     sender = producer(broker, topic_of_two)
@@ -131,7 +131,7 @@ def test_offsets_sent_to_a_transaction_share_its_fate(
     assert committed.offset == (1 if is_committed else -1001)  # OFFSET_INVALID: none
 
 
-def test_a_new_instance_fences_the_old_one_and_aborts_what_it_has_open(
+def test_a_new_instance_fences_the_old_one_and_aborts_its_open_transaction(
     broker: Broker, topic_of_two: str
 ) -> None:
     old = producer(broker, topic_of_two)
@@ -149,7 +149,9 @@ def test_a_new_instance_fences_the_old_one_and_aborts_what_it_has_open(
         assert read(consumer, 1) == ["new"]
 
 
-def test_a_transaction_that_takes_too_long_is_aborted(broker: Broker, topic_of_two: str) -> None:
+def test_a_transaction_that_exceeds_its_timeout_is_aborted(
+    broker: Broker, topic_of_two: str
+) -> None:
     sender = producer(broker, topic_of_two, **{"transaction.timeout.ms": 1_000})
     sender.begin_transaction()
     send(sender, topic_of_two, "late")

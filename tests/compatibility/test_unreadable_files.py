@@ -47,7 +47,7 @@ def segments(broker: FaultyBroker) -> list[Path]:
     return sorted(broker.data_dir.glob("*/*.log*"))
 
 
-def test_partitions_that_cannot_be_read_at_a_start_are_offline_and_all_others_are_served(
+def test_partitions_unreadable_at_a_start_are_offline_and_all_others_are_served(
     broker: FaultyBroker,
 ) -> None:
     before = segments(broker)
@@ -77,7 +77,7 @@ def test_partitions_that_cannot_be_read_at_a_start_are_offline_and_all_others_ar
     assert broker.stop() == 0
 
 
-def test_a_segment_that_cannot_be_opened_any_more_costs_its_partition_only(
+def test_a_segment_that_can_no_longer_be_opened_affects_only_its_partition(
     broker: FaultyBroker,
 ) -> None:
     broker.start()

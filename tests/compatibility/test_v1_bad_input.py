@@ -43,7 +43,7 @@ def lines(draw: st.DrawFn) -> bytes:
 
 @given(sent=st.lists(lines(), min_size=1, max_size=30), cut=st.integers(1, 200))
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_every_line_has_an_answer_of_a_line(broker: Broker, sent: list[bytes], cut: int) -> None:
+def test_every_line_is_answered_with_one_line(broker: Broker, sent: list[bytes], cut: int) -> None:
     data = b"".join(each + b"\n" for each in [b"V1|first|PING|", *sent])
     with LineClient(broker.address) as client:
         for start in range(0, len(data), cut):
@@ -59,7 +59,9 @@ def test_every_line_has_an_answer_of_a_line(broker: Broker, sent: list[bytes], c
 
 
 @pytest.mark.parametrize("filler", [b"\x00", b"|", b" ", b",", b"=", b"\xff", b"\xe2\x80\x83"])
-def test_a_line_full_of_anything_is_answered(lines: LineClient, topic: str, filler: bytes) -> None:
+def test_a_line_of_arbitrary_bytes_is_answered(
+    lines: LineClient, topic: str, filler: bytes
+) -> None:
     lines.ask(b"V1|1|PING|")  # by which it is V1, whatever follows
     for head in (b"V1|", b"V1|1|", b"V1|1|CONSUME|", f"V1|1|PRODUCE|{topic} k:".encode()):
         line = head + filler * ((LINE_BYTES_MAX - len(head)) // len(filler))
@@ -68,7 +70,7 @@ def test_a_line_full_of_anything_is_answered(lines: LineClient, topic: str, fill
         assert lines.line().startswith(b"V1|")
 
 
-def test_lines_that_never_end_are_not_kept(broker: Broker) -> None:
+def test_a_line_that_never_ends_is_not_buffered_beyond_a_limit(broker: Broker) -> None:
     with ExitStack() as stack:
         clients = [stack.enter_context(LineClient(broker.address)) for _ in range(100)]
         for client in clients:
@@ -79,7 +81,9 @@ def test_lines_that_never_end_are_not_kept(broker: Broker) -> None:
         assert [client.line() for client in clients] == [b""] * len(clients)
 
 
-def test_a_peer_that_ends_without_waiting_leaves_nothing_behind(broker: Broker, topic: str) -> None:
+def test_commands_of_a_peer_that_disconnects_without_reading_are_executed(
+    broker: Broker, topic: str
+) -> None:
     for _ in range(50):
         with LineClient(broker.address) as client:
             client.send(f"V1|1|PRODUCE|{topic} k:v acks=all\nV1|2|JOIN|g {topic} c\n".encode())
@@ -103,9 +107,7 @@ def test_a_half_closed_peer_gets_its_answers(broker: Broker, topic: str) -> None
         assert client.line() == b""
 
 
-def test_many_lines_for_much_are_answered_while_others_are_served(
-    broker: Broker, topic: str
-) -> None:
+def test_many_requests_for_large_responses_do_not_block_others(broker: Broker, topic: str) -> None:
     with LineClient(broker.address) as filler:
         for _ in range(60):
             filler.command(f"PRODUCE {topic} user1:{'x' * 60_000}")

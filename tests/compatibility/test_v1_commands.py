@@ -43,12 +43,12 @@ def group() -> str:
 
 
 @pytest.mark.parametrize("command", USAGES)
-def test_too_many_arguments_are_told_how_to_call(lines: LineClient, command: str) -> None:
+def test_too_many_arguments_are_answered_with_the_usage(lines: LineClient, command: str) -> None:
     assert lines.command(f"{command} 1 2 3 4 5 6 7") == f"{BAD}{command} {USAGES[command]}"
 
 
 @pytest.mark.parametrize("command", [each for each in USAGES if each != "ADMIN_GET_METADATA"])
-def test_too_few_arguments_are_told_how_to_call(lines: LineClient, command: str) -> None:
+def test_too_few_arguments_are_answered_with_the_usage(lines: LineClient, command: str) -> None:
     assert lines.command(command) == f"{BAD}{command} {USAGES[command]}"
 
 
@@ -59,14 +59,14 @@ def test_too_few_arguments_are_told_how_to_call(lines: LineClient, command: str)
     ("key", "partition"),
     [("user1", 2), ("user2", 2), ("user9", 0), ("u1", 0), ("a", 1), ("order-1", 1), ("", 1)],
 )
-def test_a_key_has_the_partition_that_clients_expect(
+def test_a_key_is_assigned_the_partition_that_clients_expect(
     lines: LineClient, topic: str, key: str, partition: int
 ) -> None:
     assert lines.command(f"PRODUCE {topic} {key}:v") == f"OK|partition={partition} offset=0 hw=0"
 
 
 @pytest.mark.parametrize("acks", ["", " acks=0", " acks=1", " acks=all", " ACKS=All"])
-def test_what_was_produced_is_consumed(lines: LineClient, topic: str, acks: str) -> None:
+def test_produced_records_are_consumed(lines: LineClient, topic: str, acks: str) -> None:
     assert lines.command(f"PRODUCE {topic} user1:a{acks}") == "OK|partition=2 offset=0 hw=0"
     assert lines.command(f"PRODUCE {topic} user1:b{acks}") == "OK|partition=2 offset=1 hw=1"
 
@@ -78,14 +78,14 @@ def test_what_was_produced_is_consumed(lines: LineClient, topic: str, acks: str)
     assert lines.command(f"CONSUME {topic} 0 0") == "OK|messages= hw=-1"
 
 
-def test_values_may_be_empty_and_hold_bars_and_colons(lines: LineClient, topic: str) -> None:
+def test_values_may_be_empty_and_contain_bars_and_colons(lines: LineClient, topic: str) -> None:
     for value in ("", "a:b", "x|y=z", ":"):
         lines.command(f"PRODUCE {topic} user1:{value}")
 
     assert lines.command(f"CONSUME {topic} 2 0") == "OK|messages=0:,1:a:b,2:x|y=z,3:: hw=3"
 
 
-def test_a_value_with_a_comma_is_encoded_and_its_offset_named(
+def test_a_value_with_a_comma_is_encoded_and_its_offset_listed(
     lines: LineClient, topic: str
 ) -> None:
     for value in ("plain", "x,7:y", "100%,", "100%"):
@@ -96,7 +96,7 @@ def test_a_value_with_a_comma_is_encoded_and_its_offset_named(
     )
 
 
-def test_fields_injected_in_values_stay_in_them(lines: LineClient, topic: str) -> None:
+def test_values_that_look_like_response_fields_stay_values(lines: LineClient, topic: str) -> None:
     lines.command(f"PRODUCE {topic} hw=9:hw=7|offset=3")
 
     assert "messages=0:hw%3D7|offset%3D3 hw=0 escaped=[0]" in [
@@ -105,7 +105,7 @@ def test_fields_injected_in_values_stay_in_them(lines: LineClient, topic: str) -
     ]
 
 
-def test_bytes_that_are_no_text_are_kept(lines: LineClient, topic: str) -> None:
+def test_values_that_are_not_utf_8_are_kept(lines: LineClient, topic: str) -> None:
     lines.ask(f"V1|1|PRODUCE|{topic} user1:".encode() + b"\xff\x00\x80")
 
     assert lines.ask(f"V1|1|CONSUME|{topic} 2 0".encode()) == (
@@ -113,7 +113,9 @@ def test_bytes_that_are_no_text_are_kept(lines: LineClient, topic: str) -> None:
     )
 
 
-def test_an_answer_is_bounded_and_reading_goes_on_behind_it(lines: LineClient, topic: str) -> None:
+def test_a_response_is_limited_and_reading_continues_after_it(
+    lines: LineClient, topic: str
+) -> None:
     value = "x" * 60_000
     for _ in range(20):
         lines.command(f"PRODUCE {topic} user1:{value}")
@@ -137,7 +139,7 @@ def test_an_answer_is_bounded_and_reading_goes_on_behind_it(lines: LineClient, t
         ("{topic} k:v acks=", "invalid ack mode; expected acks=0|1|all"),
     ],
 )
-def test_a_produce_that_is_wrong_is_refused_and_creates_nothing(
+def test_an_invalid_produce_is_refused_and_creates_nothing(
     lines: LineClient, topic: str, args: str, text: str
 ) -> None:
     assert lines.command(f"PRODUCE {args.format(topic=topic)}") == BAD + text
@@ -155,9 +157,7 @@ def test_a_produce_that_is_wrong_is_refused_and_creates_nothing(
         ("{topic} 9223372036854775807 0", "invalid partition"),
     ],
 )
-def test_a_consume_that_is_wrong_is_refused(
-    lines: LineClient, topic: str, args: str, text: str
-) -> None:
+def test_an_invalid_consume_is_refused(lines: LineClient, topic: str, args: str, text: str) -> None:
     assert lines.command(f"CONSUME {args.format(topic=topic)}") == BAD + text
 
 
@@ -176,7 +176,7 @@ NAMES = ["a/b", "..", ".", "../x", "x" * 250, "a:b", "a=b", "ä", "a\x00b", "\ud
         "ADMIN_ELECT_TOPIC_LEADERS|{}",
     ],
 )
-def test_a_name_that_no_topic_can_have_is_refused(lines: LineClient, line: str, name: str) -> None:
+def test_an_invalid_topic_name_is_refused(lines: LineClient, line: str, name: str) -> None:
     answer = lines.ask(f"V1|1|{line.format(name)}".encode("utf-8", "surrogateescape"))
 
     assert answer == (
@@ -185,7 +185,7 @@ def test_a_name_that_no_topic_can_have_is_refused(lines: LineClient, line: str, 
     )
 
 
-def test_the_brokers_own_topics_are_not_written(lines: LineClient) -> None:
+def test_internal_topics_cannot_be_written(lines: LineClient) -> None:
     lines.command("OFFSET g t 0")
 
     assert lines.command("PRODUCE __consumer_offsets k:v") == (
@@ -194,7 +194,9 @@ def test_the_brokers_own_topics_are_not_written(lines: LineClient) -> None:
     assert "__consumer_offsets" not in lines.command("ADMIN_GET_METADATA")
 
 
-def test_topics_are_only_made_where_the_broker_may(start_broker: Callable[..., Broker]) -> None:
+def test_topics_are_not_created_where_auto_creation_is_off(
+    start_broker: Callable[..., Broker],
+) -> None:
     broker = start_broker("auto.create.topics.enable=false")
 
     with LineClient(broker.address) as lines:
@@ -202,7 +204,7 @@ def test_topics_are_only_made_where_the_broker_may(start_broker: Callable[..., B
             assert lines.command(command) == f"{BAD}topic not found: t"
 
 
-def test_a_record_that_its_topic_refuses_is_a_bad_request(
+def test_a_record_that_the_topic_configuration_refuses_is_a_bad_request(
     start_broker: Callable[..., Broker],
 ) -> None:
     broker = start_broker("message.max.bytes=1000")
@@ -216,7 +218,9 @@ def test_a_record_that_its_topic_refuses_is_a_bad_request(
 # ---- groups ----------------------------------------------------------------------------------
 
 
-def test_a_group_assigns_shares_and_lets_go(lines: LineClient, topic: str, group: str) -> None:
+def test_a_group_assigns_partitions_and_releases_those_of_leaving_members(
+    lines: LineClient, topic: str, group: str
+) -> None:
     where = f"{group} {topic}"
     assert lines.command(f"JOIN {where} c1") == "OK|generation=2 assigned=[0 1 2]"
     assert lines.command(f"SYNC {where} c1 2") == "OK|generation=2 assigned=[0 1 2]"
@@ -237,7 +241,7 @@ def test_a_group_assigns_shares_and_lets_go(lines: LineClient, topic: str, group
 
 
 @pytest.mark.parametrize("assignor", ["assignor=range", "ASSIGNOR=Range"])
-def test_range_gives_neighbours_together(
+def test_the_range_strategy_assigns_consecutive_partitions(
     lines: LineClient, topic: str, group: str, assignor: str
 ) -> None:
     lines.command(f"ADMIN_CREATE_TOPIC {topic} 5 1")
@@ -269,9 +273,7 @@ def test_range_gives_neighbours_together(
         ("OFFSET nobody ../t -7", "OK|offset=0"),
     ],
 )
-def test_a_group_command_that_is_wrong_is_refused(
-    lines: LineClient, command: str, text: str
-) -> None:
+def test_an_invalid_group_command_is_refused(lines: LineClient, command: str, text: str) -> None:
     assert lines.command(command) == text
 
 
@@ -281,7 +283,7 @@ def test_a_group_reads_one_topic(lines: LineClient, topic: str, group: str) -> N
     assert lines.command(f"SYNC {group} other c1 2") == f"{MISMATCH}group not found"
 
 
-def test_a_name_of_a_group_is_text(lines: LineClient) -> None:
+def test_a_group_name_must_be_utf_8(lines: LineClient) -> None:
     assert (
         lines.ask(b"V1|1|JOIN|\xff t c") == b"V1|1|ERR|BAD_REQUEST|invalid group: it is not UTF-8"
     )
@@ -290,7 +292,7 @@ def test_a_name_of_a_group_is_text(lines: LineClient) -> None:
 # ---- replicas --------------------------------------------------------------------------------
 
 
-def test_a_follower_reports_and_is_shown(lines: LineClient, topic: str) -> None:
+def test_a_followers_report_is_shown_in_the_isr(lines: LineClient, topic: str) -> None:
     lines.command(f"PRODUCE {topic} user1:a")
     fetch = f"REPLICA_FETCH {topic} 2"
 
@@ -306,7 +308,7 @@ def test_a_follower_reports_and_is_shown(lines: LineClient, topic: str) -> None:
     )
 
 
-def test_what_nobody_has_written_is_replicated_everywhere(lines: LineClient, topic: str) -> None:
+def test_an_empty_partition_counts_as_replicated_everywhere(lines: LineClient, topic: str) -> None:
     assert lines.command(f"REPLICA_FETCH {topic} 7 1 3") == (
         "OK|replica=1 acked_offset=3 hw=-1 isr=[0 1] under_replicated=false"
     )
@@ -324,13 +326,15 @@ def test_what_nobody_has_written_is_replicated_everywhere(lines: LineClient, top
         ("0 -1 0", "invalid replica id"),
     ],
 )
-def test_a_follower_that_cannot_be_is_refused(
+def test_an_invalid_follower_is_refused(
     lines: LineClient, topic: str, args: str, text: str
 ) -> None:
     assert lines.command(f"REPLICA_FETCH {topic} {args}") == BAD + text
 
 
-def test_a_follower_takes_no_records_until_it_leads_again(lines: LineClient, topic: str) -> None:
+def test_a_partition_in_the_follower_role_refuses_records_until_it_leads_again(
+    lines: LineClient, topic: str
+) -> None:
     lines.command(f"PRODUCE {topic} user1:a")
     role = f"SET_PARTITION_ROLE {topic} 2"
 
@@ -345,7 +349,9 @@ def test_a_follower_takes_no_records_until_it_leads_again(lines: LineClient, top
     assert lines.command(f"PRODUCE {topic} user1:b") == "OK|partition=2 offset=1 hw=1"
 
 
-def test_a_role_goes_with_its_topic(broker: Broker, lines: LineClient, topic: str) -> None:
+def test_a_partition_role_is_deleted_with_its_topic(
+    broker: Broker, lines: LineClient, topic: str
+) -> None:
     lines.command(f"SET_PARTITION_ROLE {topic} 2 follower")
     with WireClient(broker.address) as kafka:
         body = {"topics": [{"name": topic}], "topic_names": [topic], "timeout_ms": 10_000}
@@ -363,15 +369,13 @@ def test_a_role_goes_with_its_topic(broker: Broker, lines: LineClient, topic: st
         ("{topic} 3 leader", "partition not found: topic={topic} partition=3"),
     ],
 )
-def test_a_role_that_cannot_be_is_refused(
-    lines: LineClient, topic: str, args: str, text: str
-) -> None:
+def test_an_invalid_role_is_refused(lines: LineClient, topic: str, args: str, text: str) -> None:
     refused = BAD + text.format(topic=topic)
 
     assert lines.command(f"SET_PARTITION_ROLE {args.format(topic=topic)}") == refused
 
 
-def test_acks_all_asks_for_no_more_copies_than_there_are(
+def test_acks_all_requires_no_more_copies_than_there_are(
     start_broker: Callable[..., BrokerProcess],
 ) -> None:
     """As in Kafka (KIP-966) min.insync.replicas counts as the number of copies where it is more."""
@@ -381,7 +385,7 @@ def test_acks_all_asks_for_no_more_copies_than_there_are(
         assert lines.command("CONSUME t 2 0") == "OK|messages=0:a hw=0"
 
 
-def test_what_followers_say_is_shown_until_something_is_written(
+def test_a_followers_report_is_shown_until_the_next_write(
     start_broker: Callable[..., BrokerProcess],
 ) -> None:
     broker = start_broker("min.insync.replicas=2")
@@ -398,7 +402,7 @@ def test_what_followers_say_is_shown_until_something_is_written(
 # ---- the second generation -------------------------------------------------------------------
 
 
-def test_a_broker_that_is_alone_answers_its_administrators(
+def test_administration_commands_describe_a_cluster_of_one(
     start_broker: Callable[..., BrokerProcess],
 ) -> None:
     with LineClient(start_broker().address) as lines:
@@ -471,11 +475,11 @@ def test_a_broker_that_is_alone_answers_its_administrators(
         ("BROKER_REPLICA_ACK t 0 0 0", "follower id must be > 0"),
     ],
 )
-def test_an_administrators_mistake_is_told(lines: LineClient, command: str, text: str) -> None:
+def test_an_administrators_mistake_is_reported(lines: LineClient, command: str, text: str) -> None:
     assert lines.command(command) == BAD + text
 
 
-def test_what_would_move_leadership_is_refused_with_its_reason(
+def test_commands_that_would_move_leadership_are_refused_with_a_reason(
     lines: LineClient, topic: str
 ) -> None:
     lines.command(f"ADMIN_CREATE_TOPIC {topic} 1 1")

@@ -54,7 +54,7 @@ def offsets(client: WireClient, group_id: str = "g1") -> dict[int, int]:
     }
 
 
-def test_the_groups_of_the_original_server_are_there_for_kafkas_clients(
+def test_groups_of_the_original_server_are_visible_to_kafka_clients(
     broker: BrokerProcess,
 ) -> None:
     with WireClient(broker.address) as client:
@@ -80,7 +80,7 @@ def delete(client: WireClient, group_id: str) -> int:
     return code
 
 
-def test_lists_of_kafkas_tools_show_them_with_their_family(broker: BrokerProcess) -> None:
+def test_kafka_tools_list_v1_groups_with_their_protocol_type(broker: BrokerProcess) -> None:
     with WireClient(broker.address) as client:
         listed = client.request("ListGroups", 5, {"states_filter": [], "types_filter": []})[
             "groups"
@@ -92,7 +92,7 @@ def test_lists_of_kafkas_tools_show_them_with_their_family(broker: BrokerProcess
     ]
 
 
-def test_administrators_move_and_delete_a_group_at_rest_not_one_with_live_members(
+def test_administrators_move_and_delete_an_empty_group_but_not_one_with_members(
     broker: BrokerProcess,
 ) -> None:
     with WireClient(broker.address) as client:
@@ -106,7 +106,7 @@ def test_administrators_move_and_delete_a_group_at_rest_not_one_with_live_member
         assert offsets(client, "rest") == {}
 
 
-def test_what_was_taken_over_survives_kill_9_and_is_not_taken_over_again(
+def test_imported_groups_survive_kill_9_and_are_not_imported_again(
     broker: BrokerProcess,
 ) -> None:
     (broker.data_dir / "offsets.json").write_text('{"g1":{"orders":{"0":1}}}\n')
@@ -120,7 +120,7 @@ def test_what_was_taken_over_survives_kill_9_and_is_not_taken_over_again(
         assert offsets(client) == {0: 5, 2: 7}
 
 
-def test_the_files_follow_within_seconds_and_at_a_stop(broker: BrokerProcess) -> None:
+def test_group_files_are_written_within_seconds_and_at_a_stop(broker: BrokerProcess) -> None:
     file = broker.data_dir / "groups.json"
     wait_until(file.exists, "groups.json is a copy of what is in the log")
     file.unlink()
@@ -141,7 +141,7 @@ def test_the_files_of_the_original_server_are_kept(broker: BrokerProcess) -> Non
     assert kept == {"groups.json.imported": GROUPS, "offsets.json.imported": OFFSETS}
 
 
-def test_a_broker_that_has_lost_its_groups_finds_them_in_its_own_files(
+def test_a_broker_that_lost_its_groups_imports_them_from_its_own_files(
     broker: BrokerProcess,
 ) -> None:
     file = broker.data_dir / "groups.json"

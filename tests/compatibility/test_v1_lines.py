@@ -44,7 +44,7 @@ UNKNOWN = b"V1|7|ERR|UNKNOWN_COMMAND|unsupported command"
         ),
     ],
 )
-def test_a_line_is_answered_by_a_line(lines: LineClient, line: bytes, answer: bytes) -> None:
+def test_a_line_is_answered_with_a_line(lines: LineClient, line: bytes, answer: bytes) -> None:
     assert lines.ask(b"V1|first|PING|").endswith(b"unsupported command")
 
     assert lines.ask(line) == answer
@@ -52,7 +52,7 @@ def test_a_line_is_answered_by_a_line(lines: LineClient, line: bytes, answer: by
 
 
 @pytest.mark.parametrize("first", [b"\n", b"a\n", b"ab\n", b"abc\n", b"\r\n", b" \n"])
-def test_a_first_line_that_is_too_short_for_anything_is_answered(
+def test_a_first_line_too_short_for_protocol_detection_is_answered(
     lines: LineClient, first: bytes
 ) -> None:
     lines.send(first)
@@ -60,7 +60,7 @@ def test_a_first_line_that_is_too_short_for_anything_is_answered(
     assert lines.line() == BAD_FORMAT + b"\n"
 
 
-def test_a_line_may_come_byte_by_byte(lines: LineClient) -> None:
+def test_a_line_may_arrive_byte_by_byte(lines: LineClient) -> None:
     for byte in b"V1|7|OFFSET|group topic 0\n":
         lines.send(bytes((byte,)))
         time.sleep(0.001)
@@ -74,9 +74,7 @@ def test_a_last_line_needs_no_newline(lines: LineClient) -> None:
     assert lines.end() == (b"V1|1|ERR|UNKNOWN_COMMAND|unsupported command\nV1|2|OK|offset=0\n")
 
 
-def test_a_request_cut_at_any_length_is_answered_or_nothing_at_all(
-    broker: Broker, topic: str
-) -> None:
+def test_a_request_cut_at_any_length_has_exactly_one_response(broker: Broker, topic: str) -> None:
     line = f"V1|1|PRODUCE|{topic} k:v acks=1\n".encode()
 
     for length in range(4, len(line) + 1):
@@ -111,7 +109,7 @@ def test_the_longest_line_is_served(lines: LineClient, topic: str) -> None:
     assert lines.line() == b"V1|1|OK|partition=2 offset=0 hw=0\n"
 
 
-def test_a_longer_line_closes_the_connection_behind_the_answers_that_it_owes(
+def test_a_line_above_the_limit_closes_the_connection_after_the_pending_responses(
     lines: LineClient, topic: str
 ) -> None:
     line = f"V1|1|PRODUCE|{topic} user1:value\n".encode()
@@ -122,7 +120,7 @@ def test_a_longer_line_closes_the_connection_behind_the_answers_that_it_owes(
     assert lines.line() == b""
 
 
-def test_nothing_behind_a_line_that_is_too_long_is_served(broker: Broker, topic: str) -> None:
+def test_nothing_after_a_line_above_the_limit_is_served(broker: Broker, topic: str) -> None:
     with LineClient(broker.address) as client:
         too_long = b"x" * (LINE_BYTES_MAX + 1) + b"\n"
         client.send(too_long + f"V1|1|PRODUCE|{topic} user1:value\n".encode())
@@ -132,7 +130,7 @@ def test_nothing_behind_a_line_that_is_too_long_is_served(broker: Broker, topic:
         assert client.command(f"CONSUME {topic} 2 0") == "OK|messages= hw=-1"
 
 
-def test_a_peer_that_reads_nothing_hinders_nobody(broker: Broker, topic: str) -> None:
+def test_a_peer_that_reads_nothing_does_not_block_others(broker: Broker, topic: str) -> None:
     with LineClient(broker.address) as filler:
         for _ in range(30):
             filler.command(f"PRODUCE {topic} user1:{'x' * 60_000}")
@@ -144,16 +142,16 @@ def test_a_peer_that_reads_nothing_hinders_nobody(broker: Broker, topic: str) ->
         assert other.command(f"PRODUCE {topic} user1:after").startswith("OK|")
 
 
-def test_a_peer_that_stops_in_the_middle_of_a_line_hinders_nobody(
-    broker: Broker, topic: str
-) -> None:
+def test_a_peer_that_stalls_within_a_line_does_not_block_others(broker: Broker, topic: str) -> None:
     with LineClient(broker.address) as half, LineClient(broker.address) as other:
         half.send(b"V1|1|PRODUCE|" + topic.encode())
 
         assert other.command(f"PRODUCE {topic} user1:value").startswith("OK|")
 
 
-def test_a_peer_that_resets_its_connection_hinders_nobody(broker: Broker, topic: str) -> None:
+def test_a_peer_that_resets_its_connection_does_not_affect_others(
+    broker: Broker, topic: str
+) -> None:
     with LineClient(broker.address) as client:
         client.socket.setsockopt(
             socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00"

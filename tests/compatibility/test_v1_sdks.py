@@ -76,7 +76,7 @@ def read_by_kafka(
     return found
 
 
-def test_kafka_reads_keys_and_values_that_v1_wrote(
+def test_kafka_reads_keys_and_values_written_by_v1(
     broker: Broker, sdk: PythonSdk, topic: str
 ) -> None:
     for value in ("a", "b,c", "größe", ""):
@@ -90,7 +90,7 @@ def test_kafka_reads_keys_and_values_that_v1_wrote(
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_v1_reads_whatever_kafka_wrote_and_nothing_stops_it(
+def test_v1_reads_any_record_written_by_kafka(
     broker: Broker, sdk: PythonSdk, topic: str, compression: str
 ) -> None:
     sdk.produce(topic, "user1", "first")
@@ -105,7 +105,7 @@ def test_v1_reads_whatever_kafka_wrote_and_nothing_stops_it(
     assert list(exact.values()) == [value or b"" for value in ODD_VALUES]
 
 
-def test_both_libraries_read_the_same(
+def test_the_python_and_the_typescript_library_read_the_same(
     broker: Broker, sdk: PythonSdk, typescript: TypeScriptSdk, topic: str
 ) -> None:
     sdk.produce(topic, "user1", "first")
@@ -119,7 +119,9 @@ def test_both_libraries_read_the_same(
     assert typescript.field(payload, "hw") == str(len(ODD_VALUES))
 
 
-def test_pipelined_requests_find_their_answers(typescript: TypeScriptSdk, topic: str) -> None:
+def test_pipelined_requests_are_matched_with_their_responses(
+    typescript: TypeScriptSdk, topic: str
+) -> None:
     answers = typescript.send_all([f"PRODUCE|{topic} user1:{number}" for number in range(500)])
 
     assert [typescript.field(each, "offset") for each in answers] == [
@@ -127,7 +129,7 @@ def test_pipelined_requests_find_their_answers(typescript: TypeScriptSdk, topic:
     ]
 
 
-def test_v1_reads_what_was_committed_and_steps_over_what_was_aborted(
+def test_v1_reads_committed_records_and_skips_aborted_ones(
     broker: Broker, sdk: PythonSdk, topic: str
 ) -> None:
     sdk.produce(topic, "user1", "before")
@@ -153,7 +155,7 @@ def test_v1_reads_what_was_committed_and_steps_over_what_was_aborted(
     assert sdk.consume(topic, 2, 7) == ([], 7)
 
 
-def test_members_share_a_topic_and_go_on_where_they_were(
+def test_members_share_a_topic_and_resume_where_they_were(
     broker: Broker, sdk: PythonSdk, topic: str, group: str
 ) -> None:
     with python_sdk(broker.address) as other:
@@ -183,7 +185,7 @@ def test_members_share_a_topic_and_go_on_where_they_were(
         assert sorted(map(int, read)) == list(range(30))
 
 
-def test_a_commit_of_v1_is_one_of_kafka(
+def test_an_offset_committed_by_v1_is_seen_by_kafka(
     broker: Broker, sdk: PythonSdk, topic: str, group: str
 ) -> None:
     sdk.produce(topic, "user1", "a")
@@ -217,7 +219,7 @@ def joined(consumer: Consumer, topic: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_is_handed_from_v1_to_kafka_and_back(
+def test_a_group_passes_from_v1_to_kafka_and_back(
     broker: Broker, sdk: PythonSdk, topic: str, group: str, protocol: str
 ) -> None:
     sdk.produce(topic, "user1", "a")
@@ -254,7 +256,7 @@ def test_a_group_is_handed_from_v1_to_kafka_and_back(
     assert sdk.offset(group, topic, 2) == 2
 
 
-def test_kafka_is_told_that_a_group_is_v1s(
+def test_a_kafka_client_is_refused_a_group_that_v1_owns(
     broker: Broker, sdk: PythonSdk, topic: str, group: str
 ) -> None:
     sdk.produce(topic, "user1", "a")
@@ -268,7 +270,7 @@ def test_kafka_is_told_that_a_group_is_v1s(
     assert refused.value.args[0].code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_what_v1_knows_survives_a_restart(
+def test_v1_groups_offsets_and_roles_survive_a_restart(
     start_broker: Callable[..., BrokerProcess], topic: str, group: str
 ) -> None:
     broker = start_broker()
@@ -299,7 +301,7 @@ def _is_served(sdk: PythonSdk, group: str, topic: str) -> bool:
     return True
 
 
-def test_a_listener_may_speak_v1_only(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_a_listener_can_be_limited_to_v1(start_broker: Callable[..., BrokerProcess]) -> None:
     broker = start_broker()
     broker.stop()
     broker.listen = f"v1://{broker.address}"

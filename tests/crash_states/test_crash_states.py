@@ -28,7 +28,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("part", range(1 if is_one else -(-wanted // STATES_PER_TEST)))
 
 
-def test_every_start_finds_what_was_promised(part: int, pytestconfig: pytest.Config) -> None:
+def test_every_start_finds_everything_acknowledged(part: int, pytestconfig: pytest.Config) -> None:
     only = pytestconfig.getoption("--crash-seed")
     if only is not None:
         for state in crash_states(only // STATES_PER_SEED, only=only):

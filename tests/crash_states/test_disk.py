@@ -30,19 +30,19 @@ def made(path: str) -> tuple[str, str, int, bytes]:
     return ("open", path, os.O_CREAT, b"")
 
 
-def test_what_was_not_synced_may_be_there_or_not() -> None:
+def test_unsynced_writes_may_or_may_not_survive() -> None:
     disk = disk_after(("write", "f", 0, NEW), state={"f": OLD})
 
     assert {left["f"] for left in left_by(disk)} == {OLD, NEW}
 
 
-def test_what_was_synced_is_there() -> None:
+def test_synced_writes_survive() -> None:
     disk = disk_after(("write", "f", 0, NEW), ("sync_data", "f", 0, b""), state={"f": OLD})
 
     assert left_by(disk) == [{"f": NEW}]
 
 
-def test_a_sync_keeps_what_was_there_when_it_began_once_it_has_ended() -> None:
+def test_a_completed_sync_covers_what_was_written_when_it_began() -> None:
     begun = disk_after(
         ("write", "f", 0, NEW), ("begin_sync", "f", 1, b""), ("write", "f", 1, NEW),
         state={"f": b""},
@@ -56,13 +56,13 @@ def test_a_sync_keeps_what_was_there_when_it_began_once_it_has_ended() -> None:
     assert {left["f"] for left in left_by(ended)} == {NEW, NEW + b"\0", NEW + NEW}
 
 
-def test_a_sync_of_a_folder_keeps_the_names_that_were_there_when_it_began() -> None:
+def test_a_completed_folder_sync_covers_the_names_present_when_it_began() -> None:
     disk = disk_after(made("a"), ("begin_sync", "", 1, b""), made("b"), ("end_sync", "", 1, b""))
 
     assert left_by(disk) == [{"a": b""}, {"a": b"", "b": b""}]
 
 
-def test_a_sync_that_ends_after_a_later_one_takes_nothing_back() -> None:
+def test_a_sync_that_ends_after_a_later_one_undoes_nothing() -> None:
     disk = disk_after(
         ("begin_sync", "f", 1, b""), ("write", "f", 0, NEW), ("sync_data", "f", 0, b""),
         ("end_sync", "f", 1, b""), state={"f": OLD},
@@ -71,19 +71,19 @@ def test_a_sync_that_ends_after_a_later_one_takes_nothing_back() -> None:
     assert left_by(disk) == [{"f": NEW}]
 
 
-def test_a_commit_is_all_there_at_once() -> None:
+def test_a_sqlite_commit_is_durable_whole() -> None:
     disk = disk_after(("commit", "f", 0, NEW * PAGE), state={"f": OLD})
 
     assert left_by(disk) == [{"f": NEW * PAGE}]
 
 
-def test_a_killed_process_leaves_everything() -> None:
+def test_a_killed_process_loses_nothing() -> None:
     disk = disk_after(made("f"), ("write", "f", 0, NEW))
 
     assert disk.after_kill() == {"f": NEW}
 
 
-def test_pages_arrive_in_any_order() -> None:
+def test_pages_reach_the_disk_in_any_order() -> None:
     disk = disk_after(("write", "f", 0, NEW * 2 * PAGE), state={"f": OLD * 2 * PAGE})
 
     found = {(left[0:1], left[PAGE : PAGE + 1]) for each in left_by(disk) if (left := each["f"])}
@@ -91,7 +91,7 @@ def test_pages_arrive_in_any_order() -> None:
     assert found == {(OLD, OLD), (OLD, NEW), (NEW, OLD), (NEW, NEW)}
 
 
-def test_a_size_may_arrive_before_the_bytes_which_are_zeros_then() -> None:
+def test_a_file_size_may_reach_the_disk_before_its_bytes_which_then_read_as_zeros() -> None:
     disk = disk_after(("write", "f", 0, NEW), state={"f": b""})
 
     assert {left["f"] for left in left_by(disk)} == {b"", b"\0", NEW}
@@ -109,7 +109,7 @@ def test_a_page_may_be_torn_between_sectors() -> None:
         assert all(len(sector) == 1 for sector in sectors)
 
 
-def test_a_name_is_there_for_sure_once_its_folder_is_synced() -> None:
+def test_a_name_is_durable_once_its_folder_is_synced() -> None:
     unsynced = disk_after(made("f"), ("sync_data", "f", 0, b""))
     synced = disk_after(made("f"), ("sync_folder", "", 0, b""))
 
@@ -117,7 +117,7 @@ def test_a_name_is_there_for_sure_once_its_folder_is_synced() -> None:
     assert left_by(synced) == [{"f": b""}]
 
 
-def test_a_rename_is_one_change_and_tells_nothing_of_the_bytes() -> None:
+def test_a_rename_is_atomic_and_does_not_make_the_content_durable() -> None:
     disk = disk_after(("write", "new", 0, NEW), ("rename", "new", 0, b"f"), state={
         "f": OLD, "new": b""
     })  # fmt: skip
@@ -129,19 +129,19 @@ def test_a_rename_is_one_change_and_tells_nothing_of_the_bytes() -> None:
     assert contents == {b"", b"\0", NEW}
 
 
-def test_a_removed_file_may_be_back() -> None:
+def test_a_removed_file_may_reappear() -> None:
     disk = disk_after(("remove", "f", 0, b""), state={"f": OLD})
 
     assert left_by(disk) == [{"f": OLD}, {}]
 
 
-def test_names_go_each_for_itself() -> None:
+def test_names_reach_the_disk_independently() -> None:
     disk = disk_after(made("a"), made("b"))
 
     assert sorted(map(sorted, left_by(disk))) == [[], ["a"], ["a", "b"], ["b"]]
 
 
-def test_what_was_cut_off_does_not_come_back_with_a_later_size() -> None:
+def test_truncated_bytes_do_not_reappear_when_the_file_grows_again() -> None:
     disk = disk_after(
         ("truncate", "f", 1, b""), ("allocate", "f", 3 * PAGE, b""), state={"f": OLD * PAGE}
     )
@@ -152,7 +152,7 @@ def test_what_was_cut_off_does_not_come_back_with_a_later_size() -> None:
         assert len(content) == PAGE or not content[SECTOR:].strip(b"\0")
 
 
-def test_a_sync_of_the_file_system_keeps_everything() -> None:
+def test_a_file_system_sync_makes_everything_durable() -> None:
     disk = disk_after(
         ("make_folder", "d", 0, b""), made("d/f"), ("write", "d/f", 0, NEW),
         ("sync_filesystem", "", 0, b""),

@@ -44,7 +44,7 @@ def little_memory() -> Iterator[None]:
 
 
 @every_target
-def test_what_once_broke_something_and_what_kafka_writes_is_read(target: str) -> None:
+def test_inputs_that_once_failed_and_inputs_from_kafka_are_read(target: str) -> None:
     inputs = seeds(target)
 
     assert inputs
@@ -63,7 +63,7 @@ def test_changed_bytes_are_read_or_refused(
 
 
 @every_target
-def test_any_bytes_are_read_or_refused(target: str) -> None:
+def test_arbitrary_bytes_are_read_or_refused(target: str) -> None:
     @settings(max_examples=50, deadline=None, derandomize=True, database=None)
     @given(st.binary(max_size=OPTIONS_SIZE), st.binary(max_size=200))
     def any_bytes(options: bytes, content: bytes) -> None:
@@ -72,6 +72,6 @@ def test_any_bytes_are_read_or_refused(target: str) -> None:
     any_bytes()
 
 
-def test_every_kept_input_is_of_a_target_and_small() -> None:
+def test_every_corpus_input_belongs_to_a_target_and_is_small() -> None:
     assert {file.stem for file in CORPUS.iterdir()} <= set(TARGETS)
     assert all(len(data) <= 4096 for target in TARGETS for data in kept(target))

@@ -23,13 +23,13 @@ def test_inputs_edges_and_memory_are_read_from_the_log() -> None:
     assert found == {"inputs": 3000, "edges": 52, "new_edges": 12, "peak_mib": 214}
 
 
-def test_a_log_that_ends_in_a_crash_still_tells_how_many_inputs_there_were() -> None:
+def test_inputs_are_counted_from_a_log_that_ends_in_a_crash() -> None:
     ended = LOG[: LOG.index("Done")]
 
     assert run.counts(ended)["inputs"] == 3000
 
 
-def test_a_crash_is_shown_without_what_went_well_and_without_deep_frames() -> None:
+def test_a_crash_report_omits_successful_lines_and_deep_frames() -> None:
     log = LOG + "".join(f"    #{depth} 0x1 in some_function\n" for depth in (0, 11, 12, 100))
 
     shown = run.shortened(log)
@@ -41,7 +41,7 @@ def test_a_crash_is_shown_without_what_went_well_and_without_deep_frames() -> No
     ]
 
 
-def test_an_edge_that_two_targets_took_is_counted_once(
+def test_an_edge_covered_by_two_targets_is_counted_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run, "FOUND", tmp_path)

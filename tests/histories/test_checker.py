@@ -13,14 +13,14 @@ from tests.histories.notation import history
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_a_bad_history_is_named_rightly_and_once(what: str) -> None:
+def test_a_bad_history_yields_the_right_finding_once(what: str) -> None:
     name, steps = BAD[what]
 
     assert [finding.name for finding in check(history(steps))] == [name]
 
 
 @pytest.mark.parametrize("what", GOOD)
-def test_a_history_that_may_have_happened_is_let_pass(what: str) -> None:
+def test_a_possible_history_has_no_findings(what: str) -> None:
     assert check(history(GOOD[what])) == []
 
 
@@ -33,14 +33,14 @@ def test_there_are_at_least_forty_bad_histories() -> None:
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_a_history_is_the_same_when_it_is_read_again(what: str) -> None:
+def test_a_history_is_unchanged_by_writing_and_reading_it(what: str) -> None:
     operations = history(BAD[what][1])
 
     assert list(decode(map(encode, operations))) == operations
 
 
 @pytest.mark.parametrize("line", ["", "{}", "[]", '{"process":"p","f":"send","type":"ok"', "1"])
-def test_a_line_that_is_no_operation_is_refused_with_its_number(line: str) -> None:
+def test_a_line_that_is_not_an_operation_is_refused_with_its_number(line: str) -> None:
     with pytest.raises(MalformedHistoryError, match="line 1 is no operation"):
         list(decode([line]))
 
@@ -52,7 +52,7 @@ def test_an_unknown_type_is_refused() -> None:
         list(decode([line]))
 
 
-def test_what_is_recorded_is_read_in_its_order(tmp_path: Path) -> None:
+def test_recorded_operations_are_read_in_their_order(tmp_path: Path) -> None:
     with Recorder(tmp_path / "history.jsonl") as recorder:
         recorder.write("p", "send", "invoke", values=["a"])
         recorder.write("p", "send", "ok", values=["a"], offset=0)

@@ -17,7 +17,7 @@ SEEDS = st.integers(0, 1 << 32)
 
 @given(seed=SEEDS)
 @settings(max_examples=200)
-def test_a_right_log_has_no_findings(seed: int) -> None:
+def test_a_correct_random_history_has_no_findings(seed: int) -> None:
     assert check(history(Log(Random(seed)).run())) == []
 
 
@@ -27,7 +27,9 @@ def test_a_right_log_has_no_findings(seed: int) -> None:
 )
 @given(seed=SEEDS)
 @settings(max_examples=30)
-def test_one_change_is_named_rightly(name: str, mutate: Mutation, seed: int) -> None:
+def test_a_single_mutation_of_a_history_yields_the_right_finding(
+    name: str, mutate: Mutation, seed: int
+) -> None:
     random = Random(seed)
     changed = mutate(deepcopy(Log(random).run()), random)
 

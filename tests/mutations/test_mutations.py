@@ -74,19 +74,19 @@ def changes(mutants: list[Mutant], source: bytes) -> set[tuple[str, str]]:
     return {(source[each.start : each.end].decode(), each.replacement.decode()) for each in mutants}
 
 
-def test_what_a_python_function_does_is_changed_and_nothing_else() -> None:
+def test_mutants_change_only_the_bodies_of_python_functions() -> None:
     found = python_mutants.mutants("f.py", PYTHON)
 
     returned = ("True", "None")
     assert changes(found, PYTHON) == {*PYTHON_CHANGES.items(), returned}
 
 
-def test_what_a_cython_function_does_is_changed_and_nothing_else() -> None:
+def test_mutants_change_only_the_bodies_of_cython_functions() -> None:
     assert changes(cython_mutants.mutants("f.pyx", CYTHON), CYTHON) == {*CYTHON_CHANGES.items()}
 
 
 @pytest.mark.parametrize("layer", ["core", "storage"])
-def test_every_changed_python_file_is_still_python_and_another_program(layer: str) -> None:
+def test_every_mutated_python_file_compiles_and_differs(layer: str) -> None:
     for mutant in list(run.sample([layer], 1))[:100]:
         source = (run.ROOT / mutant.file).read_bytes()
 
@@ -116,7 +116,7 @@ def test_a_sample_depends_on_its_seed_alone_and_takes_the_layers_in_turn() -> No
 
 
 @pytest.mark.parametrize("layer", run.LAYERS)
-def test_every_file_has_tests_near_it_that_exist(layer: str) -> None:
+def test_every_file_has_existing_tests_near_it(layer: str) -> None:
     for file in {each.file for each in run.mutants_of(layer)}:
         stages = nearest.stages(file)
         assert stages, file
@@ -124,14 +124,14 @@ def test_every_file_has_tests_near_it_that_exist(layer: str) -> None:
             assert (nearest.ROOT / argument).exists(), file
 
 
-def test_the_mirror_of_a_file_comes_before_what_is_around_it() -> None:
+def test_the_mirror_test_of_a_file_runs_before_its_neighbours() -> None:
     stages = nearest.stages("src/broker/core/groups/presence.py")
 
     assert stages[0] == ("tests/unit/core/groups/test_presence.py",)
     assert stages[1] == ("tests/unit/core/groups",)
 
 
-def test_a_changed_file_is_in_the_copy_until_it_is_restored(
+def test_the_copy_holds_a_mutated_file_until_it_is_restored(
     tmp_path: Path,
 ) -> None:
     overlay = Overlay(run.ROOT, tmp_path)
@@ -147,7 +147,7 @@ def test_a_changed_file_is_in_the_copy_until_it_is_restored(
     assert copy.read_bytes() == before
 
 
-def test_a_changed_package_is_what_tests_import(tmp_path: Path) -> None:
+def test_tests_import_the_mutated_package(tmp_path: Path) -> None:
     (tmp_path / "broker").mkdir()
     (tmp_path / "broker" / "__init__.py").write_text("raise SystemExit(1)\n")
     stage = ("tests/unit/model/test_clock.py",)

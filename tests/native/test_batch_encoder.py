@@ -35,7 +35,7 @@ def test_rows_and_columns_go_into_the_same_batch() -> None:
     assert values_of([batch]) == [b"rows", b"columns"]
 
 
-def test_what_is_finished_is_handed_out_once_and_the_next_batch_goes_on() -> None:
+def test_finished_batches_are_returned_once_and_the_next_batch_continues_the_offsets() -> None:
     encoder = encoder_of(base_sequence=5)
     encoder.append_rows([b"one", b"two"])
     assert len(encoder.finish()) == 1
@@ -48,7 +48,7 @@ def test_what_is_finished_is_handed_out_once_and_the_next_batch_goes_on() -> Non
 
 
 @pytest.mark.parametrize("size", [0, 1, 400, 450, 500, 511, 512, 1023, 5_000, 70_000, 900_000])
-def test_a_batch_is_as_long_as_what_it_holds(size: int) -> None:
+def test_a_batch_is_no_longer_than_its_records_need(size: int) -> None:
     encoder = encoder_of(batch_bytes_max=1 << 20)
     encoder.append_rows([b"x" * size])
 
@@ -59,7 +59,7 @@ def test_a_batch_is_as_long_as_what_it_holds(size: int) -> None:
 
 
 @pytest.mark.parametrize("limit", [500, 5_000, 128 << 10, (128 << 10) + 1, 300_000])
-def test_batches_fill_their_limit(limit: int) -> None:
+def test_batches_are_filled_up_to_their_limit(limit: int) -> None:
     rows = [b"x" * 90] * (3 * limit // 100)
     encoder = encoder_of(batch_bytes_max=limit)
     encoder.append_rows(rows)
@@ -70,7 +70,7 @@ def test_batches_fill_their_limit(limit: int) -> None:
     assert all(limit - 110 < len(batch) <= limit for batch in batches[:-1])
 
 
-def test_rows_before_a_bad_one_are_there() -> None:
+def test_rows_before_a_bad_row_are_encoded() -> None:
     encoder = encoder_of()
 
     with pytest.raises(LimitExceeded):
@@ -78,7 +78,7 @@ def test_rows_before_a_bad_one_are_there() -> None:
     assert values_of(encoder.finish()) == [b"one"]
 
 
-def test_an_exception_of_the_rows_is_the_callers() -> None:
+def test_an_exception_of_the_rows_iterator_reaches_the_caller() -> None:
     def rows() -> Iterator[bytes]:
         yield b"one"
         raise KeyError("mine")
@@ -90,7 +90,7 @@ def test_an_exception_of_the_rows_is_the_callers() -> None:
     assert values_of(encoder.finish()) == [b"one"]
 
 
-def test_rows_cannot_come_back_into_the_encoder() -> None:
+def test_rows_cannot_call_back_into_the_encoder() -> None:
     encoder = encoder_of()
     refusals = []
 
@@ -112,7 +112,7 @@ def test_rows_cannot_come_back_into_the_encoder() -> None:
     assert len(refusals) == 3
 
 
-def test_a_tuple_with_its_own_idea_of_its_items_is_read_as_a_tuple() -> None:
+def test_a_tuple_subclass_is_read_by_its_stored_items() -> None:
     class Row(tuple):  # type: ignore[type-arg]
         __slots__ = ()
 
@@ -149,7 +149,7 @@ def test_only_the_records_are_compressed() -> None:
     assert header(batch).size == len(batch) == 66
 
 
-def test_a_view_that_is_kept_shows_what_it_showed() -> None:
+def test_a_memoryview_kept_by_compress_stays_unchanged() -> None:
     views: list[memoryview] = []
 
     def compress(records: memoryview) -> bytes:
@@ -164,7 +164,7 @@ def test_a_view_that_is_kept_shows_what_it_showed() -> None:
     assert [bytes(view)[-4:-1] for view in views] == [b"one", b"two", b"ree"]
 
 
-def test_what_compresses_must_return_bytes() -> None:
+def test_compress_must_return_bytes() -> None:
     encoder = encoder_of(attributes=GZIP, compress=lambda records: records)
     encoder.append_rows([b"one"])
 
@@ -172,7 +172,7 @@ def test_what_compresses_must_return_bytes() -> None:
         encoder.finish()
 
 
-def test_an_exception_of_what_compresses_is_the_callers() -> None:
+def test_an_exception_of_compress_reaches_the_caller() -> None:
     def compress(records: memoryview) -> bytes:
         raise KeyError("mine")
 
@@ -183,6 +183,6 @@ def test_an_exception_of_what_compresses_is_the_callers() -> None:
 
 
 @pytest.mark.parametrize("options", [{"attributes": GZIP}, {"compress": bytes}], ids=str)
-def test_a_codec_and_what_compresses_belong_together(options: Any) -> None:
+def test_a_codec_and_a_compress_function_must_be_given_together(options: Any) -> None:
     with pytest.raises(ValueError, match="together"):
         encoder_of(**options)

@@ -54,18 +54,20 @@ each_implementation = pytest.mark.parametrize(
 
 
 @each_implementation
-def test_the_check_value_of_the_catalogues(checksum: Checksum, implementation: str) -> None:
+def test_the_catalogued_check_value_is_computed(checksum: Checksum, implementation: str) -> None:
     assert checksum.by(implementation, b"123456789") == checksum.check_value
 
 
 @pytest.mark.parametrize("implementation", crc32c.implementations())
 @pytest.mark.parametrize(("data", "crc"), RFC_3720)
-def test_the_examples_of_rfc_3720(implementation: str, data: bytes, crc: int) -> None:
+def test_the_examples_of_rfc_3720_are_computed(implementation: str, data: bytes, crc: int) -> None:
     assert crc32c.crc32c_by(implementation, data) == crc
 
 
 @each_implementation
-def test_every_length_at_every_alignment(checksum: Checksum, implementation: str) -> None:
+def test_every_length_at_every_alignment_equals_the_independent_checksum(
+    checksum: Checksum, implementation: str
+) -> None:
     view = memoryview(NOISE)
     for length in range(LENGTHS_MAX):
         for start in range(ALIGNMENTS):
@@ -76,7 +78,7 @@ def test_every_length_at_every_alignment(checksum: Checksum, implementation: str
 
 @each_implementation
 @given(st.integers(0, 100), st.integers(LENGTHS_MAX, 100_000))
-def test_lengths_of_several_blocks(
+def test_lengths_of_several_blocks_equal_the_independent_checksum(
     checksum: Checksum, implementation: str, start: int, length: int
 ) -> None:
     part = memoryview(NOISE)[start : start + length]
@@ -86,7 +88,7 @@ def test_lengths_of_several_blocks(
 
 @each_implementation
 @pytest.mark.parametrize("alignment", range(ALIGNMENTS))
-def test_a_megabyte_at_every_alignment(
+def test_a_megabyte_at_every_alignment_equals_the_independent_checksum(
     checksum: Checksum, implementation: str, alignment: int
 ) -> None:
     part = memoryview(NOISE)[alignment:]
@@ -96,7 +98,9 @@ def test_a_megabyte_at_every_alignment(
 
 @each_implementation
 @pytest.mark.parametrize("fill", [b"\x00", b"\xff", b"\x80", b"\x01"])
-def test_bytes_that_are_all_alike(checksum: Checksum, implementation: str, fill: bytes) -> None:
+def test_repeated_bytes_equal_the_independent_checksum(
+    checksum: Checksum, implementation: str, fill: bytes
+) -> None:
     for length in range(LENGTHS_MAX):
         alike = fill * length
         assert checksum.by(implementation, alike) == checksum.independent(alike), length
@@ -104,7 +108,7 @@ def test_bytes_that_are_all_alike(checksum: Checksum, implementation: str, fill:
 
 @each_implementation
 @given(first=st.binary(max_size=700), second=st.binary(max_size=700))
-def test_a_crc_goes_on_from_what_stood_before(
+def test_a_crc_can_be_continued_from_a_previous_value(
     checksum: Checksum, implementation: str, first: bytes, second: bytes
 ) -> None:
     before = checksum.by(implementation, first)
@@ -121,7 +125,7 @@ def test_any_contiguous_buffer_is_read(checksum: Checksum, kind: type) -> None:
 
 
 @each_checksum
-def test_a_buffer_can_change_again_afterwards(checksum: Checksum) -> None:
+def test_a_buffer_can_be_resized_again_afterwards(checksum: Checksum) -> None:
     buffer = bytearray(NOISE[:100])
 
     checksum.of(buffer)
@@ -130,25 +134,27 @@ def test_a_buffer_can_change_again_afterwards(checksum: Checksum) -> None:
 
 
 @each_checksum
-def test_the_table_is_always_there_and_last(checksum: Checksum) -> None:
+def test_the_table_implementation_is_always_available_and_last(checksum: Checksum) -> None:
     assert checksum.module.implementations()[-1] == "table"
 
 
 @each_checksum
-def test_an_implementation_that_does_not_exist_is_refused(checksum: Checksum) -> None:
+def test_an_unknown_implementation_is_refused(checksum: Checksum) -> None:
     with pytest.raises(ValueError, match="'abacus', expected one of"):
         checksum.by("abacus", b"")
 
 
 @each_checksum
 @pytest.mark.parametrize("wrong", ["text", 5, None, memoryview(b"abcd")[::2]])
-def test_what_is_no_contiguous_buffer_is_refused(checksum: Checksum, wrong: object) -> None:
+def test_an_object_without_a_contiguous_buffer_is_refused(
+    checksum: Checksum, wrong: object
+) -> None:
     with pytest.raises((TypeError, BufferError)):
         checksum.of(wrong)
 
 
 @each_checksum
 @pytest.mark.parametrize("wrong", [-1, 1 << 32])
-def test_a_crc_has_32_bits(checksum: Checksum, wrong: int) -> None:
+def test_an_initial_crc_of_more_than_32_bits_is_refused(checksum: Checksum, wrong: int) -> None:
     with pytest.raises(OverflowError):
         checksum.of(b"", wrong)

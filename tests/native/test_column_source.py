@@ -49,7 +49,7 @@ def first_fault(faults: list[bool]) -> str | None:
 
 @given(st.lists(st.tuples(EDGE, EDGE), max_size=4))
 @settings(max_examples=300, deadline=None)
-def test_a_span_is_within_its_buffer_or_its_row_is_refused(spans: list[tuple[int, int]]) -> None:
+def test_a_span_outside_its_buffer_is_refused_with_its_row(spans: list[tuple[int, int]]) -> None:
     source = ColumnSource(len(spans))
     starts, lengths = int32(*(span[0] for span in spans)), int32(*(span[1] for span in spans))
     source.spans("value", DATA, starts, lengths)
@@ -68,7 +68,7 @@ def test_a_span_is_within_its_buffer_or_its_row_is_refused(spans: list[tuple[int
 
 @given(st.lists(LONG_EDGE, min_size=1, max_size=4), st.booleans(), st.data())
 @settings(max_examples=300, deadline=None)
-def test_ends_are_within_their_buffer_or_their_row_is_refused(
+def test_an_end_outside_its_buffer_is_refused_with_its_row(
     ends: list[int], is_long: bool, data: st.DataObject
 ) -> None:
     if not is_long:
@@ -99,11 +99,11 @@ def test_ends_are_within_their_buffer_or_their_row_is_refused(
         ]
 
 
-def test_a_column_that_is_not_there_is_null() -> None:
+def test_a_missing_column_is_null() -> None:
     assert encoded(ColumnSource(1)) == [(0, 0, None, None, [])]
 
 
-def test_a_key_outside_of_its_buffer_is_refused() -> None:
+def test_a_key_outside_its_buffer_is_refused() -> None:
     source = ColumnSource(1)
     source.spans("key", DATA, int32(0), int32(17))
 
@@ -111,7 +111,7 @@ def test_a_key_outside_of_its_buffer_is_refused() -> None:
         encoded(source)
 
 
-def test_the_row_of_a_fault_is_counted_over_all_sources() -> None:
+def test_the_row_of_an_error_is_counted_over_all_sources() -> None:
     good, bad = ColumnSource(3), ColumnSource(2)
     bad.spans("value", DATA, int32(0, 0), int32(0, 17))
     encoder = BatchEncoder(batch_bytes_max=1000, timestamp=0)
@@ -127,7 +127,9 @@ def test_the_row_of_a_fault_is_counted_over_all_sources() -> None:
 
 @given(st.lists(EDGE | st.integers(0, 3), max_size=4))
 @settings(max_examples=200, deadline=None)
-def test_header_ends_ascend_within_the_headers_or_their_row_is_refused(ends: list[int]) -> None:
+def test_header_ends_that_do_not_ascend_within_the_headers_are_refused_with_their_row(
+    ends: list[int],
+) -> None:
     source = ColumnSource(len(ends))
     source.spans("header_key", DATA, int32(0, 1, 2), int32(1, 1, 1))
     source.spans("header_value", DATA, int32(3, 4, 5), int32(1, -1, 1))
@@ -145,7 +147,7 @@ def test_header_ends_ascend_within_the_headers_or_their_row_is_refused(ends: lis
 
 @given(st.lists(LONG_EDGE | st.integers(0, 3), min_size=1, max_size=4), st.booleans())
 @settings(max_examples=200, deadline=None)
-def test_header_lists_ascend_within_the_headers_or_their_row_is_refused(
+def test_header_lists_that_do_not_ascend_within_the_headers_are_refused_with_their_row(
     ends: list[int], is_long: bool
 ) -> None:
     if not is_long:
@@ -174,7 +176,7 @@ def test_header_lists_ascend_within_the_headers_or_their_row_is_refused(
     ],
     ids=["key", "null", "value"],
 )
-def test_a_header_outside_of_its_buffer_is_refused(keys: Any, values: Any, words: str) -> None:
+def test_a_header_outside_its_buffer_is_refused(keys: Any, values: Any, words: str) -> None:
     source = ColumnSource(1)
     source.spans("header_key", DATA, int32(0), keys)
     source.spans("header_value", DATA, int32(0), values)
@@ -184,7 +186,7 @@ def test_a_header_outside_of_its_buffer_is_refused(keys: Any, values: Any, words
         encoded(source)
 
 
-def test_headers_without_columns_of_headers_are_refused() -> None:
+def test_header_lists_without_header_columns_are_refused() -> None:
     source = ColumnSource(1)
     source.header_ends(int32(1))
 
@@ -192,7 +194,7 @@ def test_headers_without_columns_of_headers_are_refused() -> None:
         encoded(source)
 
 
-def test_a_row_may_point_to_the_same_headers_only_once() -> None:
+def test_two_rows_cannot_share_the_same_headers() -> None:
     # So the work is bounded by the number of headers, whatever the ends say.
     source = ColumnSource(3)
     source.spans("header_key", DATA, int32(0), int32(1))
@@ -203,7 +205,7 @@ def test_a_row_may_point_to_the_same_headers_only_once() -> None:
         encoded(source)
 
 
-def test_headers_that_no_batch_can_hold_are_not_added_up() -> None:
+def test_headers_larger_than_any_batch_are_refused_without_overflow() -> None:
     source = ColumnSource(1)
     many = 1 << 16
     source.spans("header_key", bytes(1 << 16), int32(*[0] * many), int32(*[1 << 16] * many))
@@ -239,7 +241,9 @@ def test_headers_that_no_batch_can_hold_are_not_added_up() -> None:
         lambda source: source.spans("values", DATA, int32(0, 0), int32(0, 0)),
     ],
 )
-def test_columns_that_do_not_fit_the_rows_are_refused(put: Callable[[ColumnSource], None]) -> None:
+def test_columns_of_another_length_than_the_rows_are_refused(
+    put: Callable[[ColumnSource], None],
+) -> None:
     source = ColumnSource(2)
 
     with pytest.raises(ValueError, match=r"expected|validity|no column|units"):
@@ -248,19 +252,19 @@ def test_columns_that_do_not_fit_the_rows_are_refused(put: Callable[[ColumnSourc
 
 
 @pytest.mark.parametrize("numbers", [b"", bytes(8), array.array("d", [0, 0]), int64(0, 0)])
-def test_numbers_of_another_type_are_refused(numbers: Any) -> None:
+def test_numbers_of_the_wrong_type_are_refused(numbers: Any) -> None:
     with pytest.raises(TypeError, match="expected int32"):
         ColumnSource(2).header_ends(numbers)
 
 
-def test_numbers_that_are_not_aligned_are_refused() -> None:
+def test_unaligned_numbers_are_refused() -> None:
     numbers = memoryview(bytes(17))[1:].cast("q")
 
     with pytest.raises(ValueError, match="aligned"):
         ColumnSource(2).timestamps(numbers)
 
 
-def test_a_column_is_set_once() -> None:
+def test_a_column_can_be_set_only_once() -> None:
     source = ColumnSource(1)
     source.spans("value", DATA, int32(0), int32(1))
     source.header_ends(int32(0))
@@ -272,7 +276,7 @@ def test_a_column_is_set_once() -> None:
     assert values_of(source) == [b"\0"]
 
 
-def test_keys_and_values_of_headers_are_as_many() -> None:
+def test_header_keys_and_header_values_must_be_equally_many() -> None:
     source = ColumnSource(1)
     source.spans("header_key", DATA, int32(0), int32(1))
 
@@ -280,7 +284,7 @@ def test_keys_and_values_of_headers_are_as_many() -> None:
         source.spans("header_value", DATA, int32(0, 0), int32(1, 1))
 
 
-def test_there_are_no_fewer_rows_than_none() -> None:
+def test_a_negative_number_of_rows_is_refused() -> None:
     with pytest.raises(ValueError, match="-1 rows"):
         ColumnSource(-1)
 
@@ -288,7 +292,7 @@ def test_there_are_no_fewer_rows_than_none() -> None:
 # ---- memory --------------------------------------------------------------------------------------
 
 
-def test_the_memory_of_a_column_is_held() -> None:
+def test_a_column_holds_a_reference_to_its_memory() -> None:
     data, starts, lengths = bytearray(DATA), int32(0), int32(16)
     source = ColumnSource(1)
     source.spans("value", data, starts, lengths)
@@ -300,7 +304,7 @@ def test_the_memory_of_a_column_is_held() -> None:
     assert values_of(source) == [DATA]
 
 
-def test_columns_that_change_meanwhile_change_nothing_but_what_is_encoded() -> None:
+def test_columns_changed_while_they_are_encoded_change_only_the_encoded_values() -> None:
     count = 2_000
     lengths = int32(*[1] * count)
     source = ColumnSource(count)

@@ -96,7 +96,7 @@ def test_sealing_truncates_the_first_file_before_it_syncs(
 
 
 @pytest.mark.parametrize("count", [0, 3])
-def test_a_job_has_one_or_two_files_beside_the_folder(
+def test_a_job_has_one_or_two_files_besides_the_folder(
     commit: CommitThread, files: list[int], count: int
 ) -> None:
     with pytest.raises(ValueError, match=f"got {count}"):
@@ -120,7 +120,7 @@ def test_a_failed_sync_is_reported_and_not_tried_again(
 
 
 @pytest.mark.usefixtures("recording")
-def test_nothing_of_a_job_is_done_behind_its_first_failure(
+def test_a_job_stops_at_its_first_failure(
     commit: CommitThread, files: list[int], tmp_path: Path
 ) -> None:
     folder = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
@@ -147,7 +147,7 @@ def test_a_file_that_cannot_be_truncated_is_not_synced(
 
 
 @pytest.mark.usefixtures("recording")
-def test_a_failure_leaves_the_other_jobs_alone(commit: CommitThread, files: list[int]) -> None:
+def test_a_failed_job_does_not_affect_other_jobs(commit: CommitThread, files: list[int]) -> None:
     file_ops.fail("sync_data", "/2", errno.EIO)
 
     for target, fd in enumerate(files):
@@ -158,7 +158,7 @@ def test_a_failure_leaves_the_other_jobs_alone(commit: CommitThread, files: list
     assert len(synced()) == len(files)
 
 
-def test_a_file_that_is_not_open_fails(commit: CommitThread, files: list[int]) -> None:
+def test_a_job_for_a_closed_descriptor_fails(commit: CommitThread, files: list[int]) -> None:
     closed = os.dup(files[0])
     os.close(closed)
 
@@ -171,7 +171,7 @@ def test_a_file_that_is_not_open_fails(commit: CommitThread, files: list[int]) -
 
 
 @pytest.mark.usefixtures("recording")
-def test_the_longest_waiter_is_synced_first(commit: CommitThread, files: list[int]) -> None:
+def test_jobs_are_synced_in_the_order_of_submission(commit: CommitThread, files: list[int]) -> None:
     for target, fd in enumerate(files):
         commit.submit_files([fd], target=target)
 
@@ -180,9 +180,7 @@ def test_the_longest_waiter_is_synced_first(commit: CommitThread, files: list[in
 
 
 @pytest.mark.usefixtures("recording")
-def test_a_file_whose_writeback_cannot_start_has_failed(
-    commit: CommitThread, files: list[int]
-) -> None:
+def test_a_file_whose_writeback_cannot_start_fails(commit: CommitThread, files: list[int]) -> None:
     """Whoever sees the error first must keep it: the sync that follows may not repeat it."""
     file_ops.fail("start_writeback", "/", errno.EIO, times=1000)
 
@@ -197,7 +195,7 @@ def test_a_file_whose_writeback_cannot_start_has_failed(
 
 
 @pytest.mark.parametrize("threads", [1, 2, 8])
-def test_every_job_comes_back_exactly_once(files: list[int], threads: int) -> None:
+def test_every_job_is_returned_exactly_once(files: list[int], threads: int) -> None:
     commit = CommitThread(threads)
 
     for target in range(300):
@@ -207,7 +205,7 @@ def test_every_job_comes_back_exactly_once(files: list[int], threads: int) -> No
     commit.stop()
 
 
-def test_the_event_is_readable_exactly_while_finished_jobs_wait(
+def test_the_event_is_readable_exactly_while_finished_jobs_are_queued(
     commit: CommitThread, files: list[int]
 ) -> None:
     def readable(timeout_s: float) -> bool:
@@ -223,7 +221,9 @@ def test_the_event_is_readable_exactly_while_finished_jobs_wait(
     assert commit.wait_finished(0) == []
 
 
-def test_a_burst_writes_the_event_once(commit: CommitThread, files: list[int]) -> None:
+def test_finished_jobs_of_a_burst_write_the_event_once(
+    commit: CommitThread, files: list[int]
+) -> None:
     for fd in files:
         commit.submit_files([fd])
     commit.stop()
@@ -271,7 +271,7 @@ def test_stop_ends_the_threads(files: list[int]) -> None:
 
 
 @pytest.mark.usefixtures("recording")
-def test_a_job_after_the_stop_comes_back_cancelled(files: list[int]) -> None:
+def test_a_job_submitted_after_stop_is_returned_as_cancelled(files: list[int]) -> None:
     commit = CommitThread(1)
     commit.stop()
 
@@ -287,7 +287,7 @@ def test_stop_can_be_repeated(commit: CommitThread) -> None:
     commit.stop()
 
 
-def test_a_dropped_commit_thread_takes_its_threads_and_event_along(files: list[int]) -> None:
+def test_a_dropped_commit_thread_releases_its_threads_and_event(files: list[int]) -> None:
     commit = CommitThread(2)
     commit.submit_files([files[0]])
     event_fd = commit.event_fd

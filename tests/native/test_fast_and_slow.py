@@ -327,7 +327,7 @@ END = st.fixed_dictionaries({"is_abort": st.booleans(), "is_last": st.booleans()
 
 @given(st.lists(produce() | fetch() | list_offsets() | END, min_size=1, max_size=12))
 @settings(max_examples=150, deadline=None)
-def test_both_ways_give_the_same_bytes_and_leave_the_same_logs(
+def test_native_and_python_paths_return_the_same_bytes_and_leave_the_same_logs(
     tmp_path_factory: pytest.TempPathFactory, requests: list[bytes | dict[str, bool]]
 ) -> None:
     with two(tmp_path_factory.mktemp("both")) as served:
@@ -349,7 +349,7 @@ def test_both_ways_give_the_same_bytes_and_leave_the_same_logs(
 )
 @given(requests=st.lists(produce(), min_size=1, max_size=12))
 @settings(max_examples=60, deadline=None)
-def test_both_ways_agree_on_topics_that_look_into_their_batches(
+def test_native_and_python_paths_agree_on_topics_that_inspect_their_batches(
     tmp_path_factory: pytest.TempPathFactory, own: dict[str, str], requests: list[bytes]
 ) -> None:
     with two(tmp_path_factory.mktemp("both"), TopicConfig(OWN | own, load())) as served:
@@ -361,7 +361,7 @@ def test_both_ways_agree_on_topics_that_look_into_their_batches(
 
 
 @pytest.mark.parametrize("codec", sorted({case.codec for case in CASES.values()}))
-def test_a_batch_that_some_consumer_cannot_read_is_refused_both_ways(
+def test_native_and_python_paths_refuse_a_batch_that_some_consumer_cannot_read(
     tmp_path: Path, codec: str
 ) -> None:
     answers: dict[str, int] = {}
@@ -431,7 +431,7 @@ def test_a_batch_of_many_pieces_is_not_unfolded_on_the_loop(tmp_path: Path, code
 
 
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
-def test_a_batch_repeated_after_its_transaction_is_answered_as_written(
+def test_a_batch_repeated_after_its_transaction_ended_is_acknowledged_as_written(
     tmp_path: Path, version: int
 ) -> None:
     data = records(
@@ -454,7 +454,7 @@ def test_a_batch_repeated_after_its_transaction_is_answered_as_written(
 
 
 @pytest.mark.parametrize(("key", "handed_over"), [(b"key", 1), (None, 2)])
-def test_a_compacted_topic_takes_plain_batches_with_keys_without_python(
+def test_a_compacted_topic_accepts_plain_batches_with_keys_natively(
     tmp_path: Path, key: bytes | None, handed_over: int
 ) -> None:
     [data] = encode([(b"first", b"1"), (key, b"2")], timestamp_ms=NOW_MS)
@@ -471,7 +471,7 @@ def test_a_compacted_topic_takes_plain_batches_with_keys_without_python(
 
 
 @pytest.mark.parametrize("version", LIST_OFFSETS_VERSIONS)
-def test_ends_of_partitions_are_told_without_python(tmp_path: Path, version: int) -> None:
+def test_list_offsets_of_log_ends_is_served_natively(tmp_path: Path, version: int) -> None:
     partitions = [
         {"partition_index": index, "timestamp": timestamp}
         for index, timestamp in enumerate((LATEST, EARLIEST))
@@ -486,7 +486,9 @@ def test_ends_of_partitions_are_told_without_python(tmp_path: Path, version: int
 
 
 @pytest.mark.parametrize("version", LIST_OFFSETS_VERSIONS[4:])
-def test_a_log_begins_in_the_epoch_of_its_first_record(tmp_path: Path, version: int) -> None:
+def test_the_earliest_offset_is_returned_with_the_epoch_of_the_first_record(
+    tmp_path: Path, version: int
+) -> None:
     partition = {"partition_index": 1, "timestamp": EARLIEST}
     body = {"replica_id": -1, "topics": [{"name": "topic", "partitions": [partition]}]}
 
@@ -516,7 +518,7 @@ PLAIN_SET = message_sets.encode(
     ],
     ids=["plain", "cut short", "compressed", "batch"],
 )
-def test_plain_message_sets_are_served_without_python(
+def test_plain_message_sets_are_served_natively(
     tmp_path: Path, version: int, records: bytes, handed_over: int
 ) -> None:
     data = [{"index": index, "records": records} for index in range(PARTITIONS)]
@@ -530,7 +532,7 @@ def test_plain_message_sets_are_served_without_python(
         assert fast.state() == slow.state()
 
 
-def test_old_requests_are_served_without_python_as_long_as_there_is_room(tmp_path: Path) -> None:
+def test_old_requests_are_served_natively_while_memory_lasts(tmp_path: Path) -> None:
     many = PLAIN_SET * (OLD_MESSAGES_BYTES_MAX // len(PLAIN_SET) // PARTITIONS)
     config = TopicConfig(OWN | {"max.message.bytes": "2000000"}, load())
 
@@ -545,7 +547,7 @@ def test_old_requests_are_served_without_python_as_long_as_there_is_room(tmp_pat
         assert fast.state() == slow.state()
 
 
-def test_the_usual_requests_are_served_without_python(tmp_path: Path) -> None:
+def test_common_requests_are_served_natively(tmp_path: Path) -> None:
     data = {"index": 0, "records": SOUND}
     topics = [{"name": "topic", "topic_id": TOPIC_ID, "partition_data": [data]}]
     part = {"partition": 0, "fetch_offset": 3, "partition_max_bytes": 100}

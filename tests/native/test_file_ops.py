@@ -21,7 +21,7 @@ def operations(*names: str) -> list[tuple[str, str]]:
 # ---- files and folders -----------------------------------------------------------------------
 
 
-def test_an_atomically_written_file_reads_back(tmp_path: Path) -> None:
+def test_a_file_written_atomically_reads_back(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
 
     file_ops.write_file_atomic(path, b"0\n1\n")
@@ -46,7 +46,7 @@ def test_an_empty_file_reads_as_no_bytes(tmp_path: Path) -> None:
     assert file_ops.read_file(tmp_path / "empty") == b""
 
 
-def test_files_and_folders_are_the_owners_alone(tmp_path: Path) -> None:
+def test_files_and_folders_are_accessible_to_the_owner_alone(tmp_path: Path) -> None:
     umask = os.umask(0)
     try:
         file_ops.make_folder(tmp_path / "folder")
@@ -58,7 +58,7 @@ def test_files_and_folders_are_the_owners_alone(tmp_path: Path) -> None:
     assert (tmp_path / "folder" / "file").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_folder_that_is_there_already_is_no_error(tmp_path: Path) -> None:
+def test_making_an_existing_folder_is_not_an_error(tmp_path: Path) -> None:
     file_ops.make_folder(tmp_path / "folder")
 
     file_ops.make_folder(tmp_path / "folder")
@@ -76,7 +76,7 @@ def test_a_removed_file_is_gone(tmp_path: Path) -> None:
     assert file_ops.list_folder(tmp_path) == []
 
 
-def test_a_folder_is_renamed_with_what_it_holds(tmp_path: Path) -> None:
+def test_a_folder_is_renamed_with_its_contents(tmp_path: Path) -> None:
     file_ops.make_folder(tmp_path / "orders-0")
     file_ops.write_file_atomic(tmp_path / "orders-0" / "file", b"x")
 
@@ -85,7 +85,7 @@ def test_a_folder_is_renamed_with_what_it_holds(tmp_path: Path) -> None:
     assert file_ops.read_file(tmp_path / "orders-0.deleted" / "file") == b"x"
 
 
-def test_many_are_renamed_and_removed_but_for_those_that_are_not_there(tmp_path: Path) -> None:
+def test_rename_all_and_remove_all_skip_missing_files(tmp_path: Path) -> None:
     names = [str(tmp_path / name) for name in ("a", "missing", "b")]
     for name in ("a", "b", "kept"):
         file_ops.write_file_atomic(tmp_path / name, name.encode())
@@ -98,18 +98,18 @@ def test_many_are_renamed_and_removed_but_for_those_that_are_not_there(tmp_path:
     assert file_ops.list_folder(tmp_path) == ["kept"]
 
 
-def test_none_of_many_is_nothing_to_do() -> None:
+def test_rename_all_and_remove_all_accept_empty_lists() -> None:
     file_ops.rename_all([], [])
     file_ops.remove_all([])
 
 
-def test_each_of_many_that_are_renamed_has_a_target(tmp_path: Path) -> None:
+def test_rename_all_needs_a_target_for_each_file(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="target"):
         file_ops.rename_all([str(tmp_path / "a")], [])
 
 
 @pytest.mark.usefixtures("recording")
-def test_renaming_many_stops_at_the_first_failure(tmp_path: Path) -> None:
+def test_rename_all_stops_at_the_first_failure(tmp_path: Path) -> None:
     names = [str(tmp_path / name) for name in ("a", "b", "c")]
     for name in names:
         file_ops.write_file_atomic(name, b"x")
@@ -148,7 +148,7 @@ def test_an_error_names_operation_path_and_reason(tmp_path: Path) -> None:
     assert raised.value.__cause__.errno == errno.ENOTEMPTY
 
 
-def test_a_short_write_is_continued_until_the_reason_shows(tmp_path: Path) -> None:
+def test_a_short_write_is_continued_until_the_error_appears(tmp_path: Path) -> None:
     """Over the file size limit write(2) first stops short, only the next call fails: EFBIG."""
     path = tmp_path / "file"
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -182,7 +182,7 @@ def test_an_atomic_write_syncs_the_file_before_the_rename_and_the_folder_after(
 
 
 @pytest.mark.usefixtures("recording")
-def test_a_record_holds_the_bytes_their_place_and_the_result(tmp_path: Path) -> None:
+def test_a_recorded_operation_has_its_bytes_position_and_result(tmp_path: Path) -> None:
     path = os.path.realpath(tmp_path / "file")
     file_ops.write_file_atomic(path, b"content")
 
@@ -197,7 +197,7 @@ def test_a_record_holds_the_bytes_their_place_and_the_result(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("recording")
-def test_recorded_paths_do_not_depend_on_how_a_file_was_named(
+def test_recorded_paths_do_not_depend_on_how_a_file_was_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "folder").mkdir()
@@ -223,7 +223,7 @@ def test_a_failed_operation_is_recorded_with_its_errno(tmp_path: Path) -> None:
     assert [(op, result) for op, *_, result in file_ops.recorded()] == [("open", -errno.ENOENT)]
 
 
-def test_a_new_recording_forgets_the_old_one(tmp_path: Path) -> None:
+def test_a_new_recording_discards_the_old_one(tmp_path: Path) -> None:
     file_ops.start_recording()
     file_ops.make_folder(tmp_path / "a")
     file_ops.stop_recording()
@@ -242,7 +242,7 @@ def test_a_new_recording_forgets_the_old_one(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("recording")
 @pytest.mark.parametrize("op", ["open", "write", "sync", "close", "rename"])
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
-def test_a_failed_atomic_write_leaves_the_old_content(tmp_path: Path, op: str, number: int) -> None:
+def test_a_failed_atomic_write_keeps_the_old_content(tmp_path: Path, op: str, number: int) -> None:
     path = tmp_path / "file"
     file_ops.write_file_atomic(path, b"old")
     file_ops.fail(op, "file.tmp", number)
@@ -255,7 +255,7 @@ def test_a_failed_atomic_write_leaves_the_old_content(tmp_path: Path, op: str, n
 
 
 @pytest.mark.usefixtures("recording")
-def test_a_failed_folder_sync_is_an_error_although_the_new_content_is_there(
+def test_a_failed_folder_sync_is_an_error_although_the_new_content_is_in_place(
     tmp_path: Path,
 ) -> None:
     file_ops.fail("sync_folder", tmp_path.name, errno.EIO)
@@ -288,13 +288,13 @@ def test_a_hidden_failure_is_recorded_and_looks_like_success(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("recording")
-def test_only_a_write_or_a_sync_can_be_hidden(tmp_path: Path) -> None:
+def test_only_a_write_or_a_sync_failure_can_be_hidden(tmp_path: Path) -> None:
     with pytest.raises(StorageError):
         file_ops.fail("open", "file", errno.EIO, is_hidden=True)
 
 
 @pytest.mark.usefixtures("recording")
-def test_a_folder_that_cannot_be_listed_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_listed_is_an_error_with_its_name(tmp_path: Path) -> None:
     file_ops.fail("list_folder", tmp_path.name, errno.EACCES)
 
     with pytest.raises(StorageError, match=f"^list_folder {tmp_path}: Permission denied$"):
@@ -302,7 +302,7 @@ def test_a_folder_that_cannot_be_listed_is_an_error_that_names_it(tmp_path: Path
 
 
 @pytest.mark.usefixtures("recording")
-def test_a_fault_waits_for_its_turn_and_then_passes(tmp_path: Path) -> None:
+def test_an_injected_fault_starts_and_ends_at_the_planned_call(tmp_path: Path) -> None:
     file_ops.fail("make_folder", "orders-", errno.EDQUOT, after=1, times=2)
 
     failed = []
@@ -316,7 +316,7 @@ def test_a_fault_waits_for_its_turn_and_then_passes(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("recording")
-def test_a_fault_meets_only_its_operation_and_path(tmp_path: Path) -> None:
+def test_an_injected_fault_affects_only_its_operation_and_path(tmp_path: Path) -> None:
     file_ops.fail("remove", "orders-1", errno.EIO)
 
     file_ops.make_folder(tmp_path / "orders-1")
@@ -329,7 +329,7 @@ def test_a_fault_meets_only_its_operation_and_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("recording")
-def test_a_rename_fails_by_its_target_too(tmp_path: Path) -> None:
+def test_a_rename_fault_matches_its_target_too(tmp_path: Path) -> None:
     file_ops.make_folder(tmp_path / "a")
     file_ops.fail("rename", "/b", errno.EIO)
 
@@ -346,7 +346,7 @@ def test_an_injected_missing_file_is_file_not_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("recording")
-def test_an_unknown_operation_cannot_fail() -> None:
+def test_an_unknown_operation_cannot_be_made_to_fail() -> None:
     with pytest.raises(ValueError, match="'fsnyc'"):
         file_ops.fail("fsnyc", "", errno.EIO)
 
@@ -360,7 +360,7 @@ def test_the_number_of_planned_faults_is_limited() -> None:
         file_ops.fail("open", "never", errno.EIO)
 
 
-def test_faults_need_a_recording() -> None:
+def test_faults_can_only_be_injected_while_recording() -> None:
     with pytest.raises(RuntimeError):
         file_ops.fail("open", "", errno.EIO)
 

@@ -54,7 +54,7 @@ def fd(tmp_path: Path) -> Iterator[int]:
     file_close(opened)
 
 
-def test_a_failure_is_its_negative_errno(tmp_path: Path) -> None:
+def test_a_failure_returns_the_negative_errno(tmp_path: Path) -> None:
     assert file_open(os.fsencode(tmp_path / "missing"), os.O_RDONLY, 0) == -errno.ENOENT
     assert file_pwrite(-1, b"x", 1, 0) == -errno.EBADF
     assert file_pread(-1, ctypes.create_string_buffer(1), 1, 0) == -errno.EBADF
@@ -62,7 +62,7 @@ def test_a_failure_is_its_negative_errno(tmp_path: Path) -> None:
     assert file_close(-1) == -errno.EBADF
 
 
-def test_a_descriptor_is_not_inherited(fd: int) -> None:
+def test_a_descriptor_is_not_inherited_by_child_processes(fd: int) -> None:
     assert not os.get_inheritable(fd)
 
 
@@ -105,7 +105,7 @@ def test_a_file_is_sent_from_a_position(fd: int) -> None:
         assert file_send(here.fileno(), fd, 10, 4) == 0
 
 
-def test_a_full_socket_takes_nothing(fd: int) -> None:
+def test_a_full_socket_accepts_no_bytes(fd: int) -> None:
     here, there = socket.socketpair()
     here.settimeout(0)
     file_allocate(fd, 0, 1 << 20)
@@ -118,7 +118,7 @@ def test_a_full_socket_takes_nothing(fd: int) -> None:
     assert results[-1] == -errno.EAGAIN
 
 
-def test_what_is_stored_in_a_mapping_is_in_the_file(fd: int) -> None:
+def test_bytes_stored_in_a_mapping_reach_the_file(fd: int) -> None:
     into = ctypes.create_string_buffer(4)
     file_truncate(fd, 4096)
 
@@ -151,7 +151,7 @@ def test_dirty_ranges_of_a_mapping_are_recorded_by_file_and_position(
 
 
 @pytest.mark.usefixtures("recording")
-def test_a_file_is_recorded_under_its_present_name(fd: int, tmp_path: Path) -> None:
+def test_a_renamed_file_is_recorded_under_its_current_name(fd: int, tmp_path: Path) -> None:
     file_ops.rename(tmp_path / "segment", tmp_path / "renamed")
 
     file_pwrite(fd, b"x", 1, 0)
@@ -161,7 +161,7 @@ def test_a_file_is_recorded_under_its_present_name(fd: int, tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("recording")
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
-def test_an_injected_failure_does_nothing_to_the_file(fd: int, number: int) -> None:
+def test_an_injected_failure_leaves_the_file_unchanged(fd: int, number: int) -> None:
     for op in ("write", "allocate", "truncate"):
         file_ops.fail(op, "segment", number)
 
@@ -182,7 +182,7 @@ def test_a_mapping_can_fail(fd: int) -> None:
 
 
 @pytest.mark.usefixtures("recording")
-def test_a_record_that_lost_operations_is_refused() -> None:
+def test_a_recording_that_lost_operations_is_refused() -> None:
     """A test must not judge by half of what happened."""
     size = 33 << 20
     memory = ctypes.create_string_buffer(size)

@@ -52,7 +52,7 @@ def held(logs: Logs) -> PartitionLog:
 
 @no_room
 @pytest.mark.parametrize("is_group_commit", [True, False])
-def test_an_append_without_room_is_refused_and_leaves_the_log_as_it_was(
+def test_an_append_without_disk_space_is_refused_and_leaves_the_log_unchanged(
     logs: Logs, error: int, is_group_commit: bool
 ) -> None:
     log = logs.create(is_group_commit=is_group_commit)
@@ -69,7 +69,7 @@ def test_an_append_without_room_is_refused_and_leaves_the_log_as_it_was(
     assert batches(log.read(0, 1 << 20)) == [placed(BATCH, 0), placed(BATCH, 1)]
 
 
-def test_what_a_write_without_room_left_is_cut_off(logs: Logs) -> None:
+def test_a_partial_write_without_disk_space_is_truncated(logs: Logs) -> None:
     log = logs.create()
     appended(log, BATCH)
     logs.sync(log)
@@ -84,7 +84,7 @@ def test_what_a_write_without_room_left_is_cut_off(logs: Logs) -> None:
     assert log.needs_sync  # a clean stop makes the cut durable
 
 
-def test_a_disk_that_cannot_even_cut_takes_the_log_offline(logs: Logs) -> None:
+def test_a_failed_truncation_after_a_failed_write_takes_the_log_offline(logs: Logs) -> None:
     log = logs.create()
     file_ops.fail("write", ".log", errno.ENOSPC)
     file_ops.fail("truncate", ".log", errno.EIO)
@@ -93,7 +93,7 @@ def test_a_disk_that_cannot_even_cut_takes_the_log_offline(logs: Logs) -> None:
     assert log.is_offline
 
 
-def test_where_there_is_no_room_for_a_tail_what_is_needed_is_reserved(logs: Logs) -> None:
+def test_without_space_for_a_whole_reserved_tail_the_needed_bytes_are_reserved(logs: Logs) -> None:
     log = written_a_lot(logs)
     file_ops.fail("allocate", ".log", errno.ENOSPC)
 
@@ -101,7 +101,7 @@ def test_where_there_is_no_room_for_a_tail_what_is_needed_is_reserved(logs: Logs
     assert not log.is_full
 
 
-def test_an_append_whose_tail_finds_no_room_is_refused(logs: Logs) -> None:
+def test_an_append_without_space_for_its_bytes_is_refused(logs: Logs) -> None:
     log = written_a_lot(logs)
     file_ops.fail("allocate", ".log", errno.ENOSPC, times=2)
 
@@ -109,7 +109,7 @@ def test_an_append_whose_tail_finds_no_room_is_refused(logs: Logs) -> None:
     assert appended(log, LARGE) == 1
 
 
-def test_under_os_a_tail_that_cannot_be_filled_ahead_refuses_no_more_than_its_batch(
+def test_under_os_a_reserved_tail_without_disk_space_refuses_only_its_batch(
     logs: Logs,
 ) -> None:
     log = logs.create(is_group_commit=False)
@@ -130,7 +130,7 @@ def test_under_os_a_tail_that_cannot_be_filled_ahead_refuses_no_more_than_its_ba
 # ---- what has its offsets already ----------------------------------------------------------------
 
 
-def test_what_was_staged_and_finds_no_room_is_seen_by_nobody(logs: Logs) -> None:
+def test_staged_batches_that_find_no_space_are_not_visible(logs: Logs) -> None:
     log = held(logs)
 
     assert (log.is_full, log.is_offline) == (True, False)
@@ -138,7 +138,7 @@ def test_what_was_staged_and_finds_no_room_is_seen_by_nobody(logs: Logs) -> None
     assert log.append(BATCH) == FULL
 
 
-def test_what_was_staged_is_written_once_there_is_room(logs: Logs) -> None:
+def test_staged_batches_are_written_once_there_is_space(logs: Logs) -> None:
     log = held(logs)
     calls: list[bool] = []
     log.when_durable(2, calls.append)
@@ -151,7 +151,7 @@ def test_what_was_staged_is_written_once_there_is_room(logs: Logs) -> None:
     assert appended(log, BATCH) == 2
 
 
-def test_who_waits_for_it_is_told_when_there_is_still_no_room(logs: Logs) -> None:
+def test_waiters_of_staged_batches_are_notified_when_there_is_still_no_space(logs: Logs) -> None:
     log = held(logs)
     calls: list[bool] = []
     log.when_durable(2, calls.append)
@@ -168,7 +168,7 @@ def test_who_waits_for_it_is_told_when_there_is_still_no_room(logs: Logs) -> Non
     assert log.high_watermark == 2
 
 
-def test_the_broker_is_asked_for_a_look_once_until_it_tries_again(logs: Logs) -> None:
+def test_the_broker_is_asked_once_to_check_the_disk_until_writes_are_retried(logs: Logs) -> None:
     looks: list[None] = []
     logs.turn.when_full = lambda: looks.append(None)
     log = held(logs)
@@ -182,7 +182,9 @@ def test_the_broker_is_asked_for_a_look_once_until_it_tries_again(logs: Logs) ->
     assert len(looks) == 2
 
 
-def test_a_clean_stop_without_room_leaves_the_rest_to_the_next_start(logs: Logs) -> None:
+def test_a_clean_stop_without_disk_space_leaves_staged_batches_to_the_next_start(
+    logs: Logs,
+) -> None:
     log = held(logs)
     file_ops.fail("write", ".log", errno.ENOSPC)
 
@@ -196,7 +198,9 @@ def test_a_clean_stop_without_room_leaves_the_rest_to_the_next_start(logs: Logs)
 # ---- while the disk is tight ---------------------------------------------------------------------
 
 
-def test_while_the_disk_is_tight_room_is_taken_before_a_batch_is(logs: Logs) -> None:
+def test_while_the_disk_is_nearly_full_space_is_reserved_before_a_batch_is_accepted(
+    logs: Logs,
+) -> None:
     log = logs.create()
     logs.turn.is_tight = True
     file_ops.fail("allocate", ".log", errno.ENOSPC, times=2)
@@ -208,7 +212,7 @@ def test_while_the_disk_is_tight_room_is_taken_before_a_batch_is(logs: Logs) -> 
     assert log.high_watermark == 1
 
 
-def test_while_clients_are_refused_the_broker_still_writes(logs: Logs) -> None:
+def test_while_client_writes_are_refused_internal_appends_succeed(logs: Logs) -> None:
     log = logs.create()
     original = records(producer_id=1, producer_epoch=0, base_sequence=0)
     appended(log, original)
@@ -219,7 +223,7 @@ def test_while_clients_are_refused_the_broker_still_writes(logs: Logs) -> None:
     assert log.append_internal(BATCH) == 1
 
 
-def test_on_a_read_only_disk_only_the_ends_of_transactions_are_written(logs: Logs) -> None:
+def test_on_a_read_only_disk_only_transaction_markers_are_written(logs: Logs) -> None:
     log = logs.create()
     send(log, 1, 0)
     logs.turn.is_read_only = True
@@ -233,7 +237,7 @@ def test_on_a_read_only_disk_only_the_ends_of_transactions_are_written(logs: Log
 
 
 @no_room
-def test_a_roll_without_room_refuses_the_batch_and_is_done_by_a_later_one(
+def test_a_roll_without_disk_space_refuses_the_batch_and_is_retried_by_a_later_one(
     logs: Logs, error: int
 ) -> None:
     log = logs.create(segment_bytes_max=len(BATCH))
@@ -249,7 +253,7 @@ def test_a_roll_without_room_refuses_the_batch_and_is_done_by_a_later_one(
     assert batches(log.read(0, 1)) == [placed(BATCH, 0)]
 
 
-def test_a_roll_that_retention_asks_for_fails_without_harm(logs: Logs) -> None:
+def test_a_roll_for_retention_that_fails_without_disk_space_does_no_harm(logs: Logs) -> None:
     log = logs.create()
     appended(log, BATCH)
     logs.sync(log)
@@ -262,7 +266,7 @@ def test_a_roll_that_retention_asks_for_fails_without_harm(logs: Logs) -> None:
     assert log.roll()
 
 
-def test_a_segment_that_cannot_be_reserved_whole_is_begun_all_the_same(logs: Logs) -> None:
+def test_a_segment_that_cannot_be_preallocated_whole_is_begun_nevertheless(logs: Logs) -> None:
     log = logs.create(segment_bytes_max=len(BATCH), is_preallocated=True)
     appended(log, BATCH)
     logs.sync(log)
@@ -272,7 +276,9 @@ def test_a_segment_that_cannot_be_reserved_whole_is_begun_all_the_same(logs: Log
 
 
 @pytest.mark.parametrize("operation", ["open", "write"])
-def test_a_marker_whose_index_entry_finds_no_room_ends_nothing(logs: Logs, operation: str) -> None:
+def test_a_marker_whose_index_entry_cannot_be_written_does_not_end_the_transaction(
+    logs: Logs, operation: str
+) -> None:
     log = logs.create()
     send(log, 1, 0)
     logs.sync(log)
@@ -302,7 +308,7 @@ def test_a_failed_sync_takes_the_log_offline_whatever_the_reason(logs: Logs, err
 
 @pytest.mark.parametrize("is_tight", [True, False])
 @pytest.mark.parametrize("operation", ["write", "allocate", "open"])
-def test_wherever_room_ends_what_was_shown_is_there_after_a_crash(
+def test_wherever_the_disk_becomes_full_visible_records_survive_a_crash(
     logs: Logs, tmp_path: Path, operation: str, is_tight: bool
 ) -> None:
     for place in range(20):

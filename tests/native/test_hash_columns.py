@@ -48,23 +48,23 @@ JAVA_PARTITIONS = [
 
 
 @pytest.mark.parametrize(("key", "signed"), KAFKA_MURMUR2)
-def test_the_examples_of_apache_kafka(key: bytes, signed: int) -> None:
+def test_the_examples_of_apache_kafka_are_computed(key: bytes, signed: int) -> None:
     assert murmur2(key) == signed & NO_SIGN
 
 
 @pytest.mark.parametrize(("key", "chosen"), JAVA_PARTITIONS)
-def test_the_partition_is_the_java_clients(key: bytes, chosen: int) -> None:
+def test_the_partition_equals_the_java_clients(key: bytes, chosen: int) -> None:
     assert partition(key, 1000) == chosen
 
 
-def test_murmur2_of_every_length() -> None:
+def test_murmur2_of_every_length_equals_the_oracle() -> None:
     for length in range(300):
         key = NOISE[length : 2 * length]
         assert murmur2(key) == murmur2_of_kafka_python(key) & NO_SIGN, length
 
 
 @given(st.binary())
-def test_murmur2_is_that_of_two_clients(key: bytes) -> None:
+def test_murmur2_equals_that_of_two_other_clients(key: bytes) -> None:
     assert murmur2(key) == murmur2_of_kafka_python(key) & NO_SIGN
     assert murmur2(key) == murmur2_of_aiokafka(key) & NO_SIGN
 
@@ -73,7 +73,7 @@ def test_murmur2_is_that_of_two_clients(key: bytes) -> None:
 
 
 @pytest.mark.parametrize("implementation", xxh3_names())
-def test_xxh3_of_every_length_at_every_alignment(implementation: str) -> None:
+def test_xxh3_of_every_length_at_every_alignment_equals_the_oracle(implementation: str) -> None:
     view = memoryview(NOISE)
     for length in range(LENGTHS_MAX):
         for start in range(ALIGNMENTS):
@@ -84,7 +84,9 @@ def test_xxh3_of_every_length_at_every_alignment(implementation: str) -> None:
 @pytest.mark.parametrize("implementation", xxh3_names())
 @pytest.mark.parametrize("blocks", [1, 2, 3, 64, 1023])
 @pytest.mark.parametrize("more", [-65, -64, -63, -1, 0, 1, 63, 64, 65])
-def test_xxh3_around_the_ends_of_its_blocks(implementation: str, blocks: int, more: int) -> None:
+def test_xxh3_around_block_boundaries_equals_the_oracle(
+    implementation: str, blocks: int, more: int
+) -> None:
     part = NOISE[: 1024 * blocks + more]
 
     assert xxh3_64_by(implementation, part) == xxhash.xxh3_64_intdigest(part)
@@ -92,13 +94,13 @@ def test_xxh3_around_the_ends_of_its_blocks(implementation: str, blocks: int, mo
 
 @pytest.mark.parametrize("implementation", xxh3_names())
 @pytest.mark.parametrize("fill", [b"\x00", b"\xff"])
-def test_xxh3_of_bytes_that_are_all_alike(implementation: str, fill: bytes) -> None:
+def test_xxh3_of_repeated_bytes_equals_the_oracle(implementation: str, fill: bytes) -> None:
     for length in range(LENGTHS_MAX):
         part = fill * length
         assert xxh3_64_by(implementation, part) == xxhash.xxh3_64_intdigest(part), length
 
 
-def test_the_way_in_use_is_the_first_one() -> None:
+def test_the_first_listed_implementation_is_in_use() -> None:
     parts = [NOISE[:length] for length in range(LENGTHS_MAX)]
 
     column = memoryview(hash_objects(XXH3_64, parts)).tolist()
@@ -106,10 +108,10 @@ def test_the_way_in_use_is_the_first_one() -> None:
     assert column == [xxh3_64_by(xxh3_names()[0], part) for part in parts]
 
 
-def test_the_portable_way_is_always_there_and_last() -> None:
+def test_the_portable_implementation_is_always_available_and_last() -> None:
     assert xxh3_names()[-1] == "portable"
 
 
-def test_an_implementation_that_does_not_exist_is_refused() -> None:
+def test_an_unknown_implementation_is_refused() -> None:
     with pytest.raises(ValueError, match="'abacus', expected one of"):
         xxh3_64_by("abacus", b"")

@@ -47,7 +47,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Logs, PartitionLog]:
     return logs, log
 
 
-def test_an_open_log_of_many_segments_holds_no_file(many: tuple[Logs, PartitionLog]) -> None:
+def test_an_open_log_of_many_segments_holds_no_file_open(many: tuple[Logs, PartitionLog]) -> None:
     logs, log = many
 
     assert log.segment_count == COUNT
@@ -64,7 +64,7 @@ def test_any_offset_is_read_with_few_files_open(many: tuple[Logs, PartitionLog])
     assert logs.turn.files.count <= OPEN_MAX
 
 
-def test_a_reader_goes_through_all_of_them(many: tuple[Logs, PartitionLog]) -> None:
+def test_a_reader_reads_through_all_segments(many: tuple[Logs, PartitionLog]) -> None:
     _, log = many
     offset = 0
     while offset < COUNT:
@@ -73,7 +73,7 @@ def test_a_reader_goes_through_all_of_them(many: tuple[Logs, PartitionLog]) -> N
         offset += 1
 
 
-def test_nearly_all_are_taken_off_at_once(many: tuple[Logs, PartitionLog]) -> None:
+def test_nearly_all_segments_are_removed_at_once(many: tuple[Logs, PartitionLog]) -> None:
     logs, log = many
     log.move_log_start(COUNT - 1)
 
@@ -85,7 +85,7 @@ def test_nearly_all_are_taken_off_at_once(many: tuple[Logs, PartitionLog]) -> No
     assert log.high_watermark == COUNT + 1
 
 
-def test_a_log_whose_full_segments_are_synced_is_not_asked_to_rest_for_their_files(
+def test_a_log_whose_full_segments_are_being_synced_is_not_closed_for_their_files(
     logs: Logs, recording: None
 ) -> None:
     """The sync opens their folder, for which files are to be closed: it was begun twice then."""

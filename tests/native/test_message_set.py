@@ -38,28 +38,28 @@ def test_a_message_needs_an_offset() -> None:
         encode_messages(source_of(int32(1)), magic=0)
 
 
-def test_no_rows_are_no_bytes() -> None:
+def test_no_rows_make_no_bytes() -> None:
     assert encode_messages(ColumnSource(0), magic=0) == b""
 
 
 @pytest.mark.parametrize(("magic", "size"), [(0, 26), (1, 34)])
-def test_an_empty_message_is_as_small_as_it_can_be(magic: int, size: int) -> None:
+def test_an_empty_message_has_the_smallest_size(magic: int, size: int) -> None:
     assert len(encode_messages(source_of(int32(-1), 5), magic=magic)) == size
     assert len(encode_message(b"", magic=magic, attributes=0, offset=0, timestamp=0)) == size
 
 
-def test_relative_offsets_count_from_the_first_whatever_it_is() -> None:
+def test_relative_offsets_count_from_the_first_message() -> None:
     found = encode_messages(source_of(int32(0, 0), -(2**63), 2**63 - 1), magic=1, are_relative=True)
 
     assert [found[:8], found[34:42]] == [bytes(8), b"\xff" * 8]
 
 
-def test_a_row_outside_of_its_buffer_is_named() -> None:
+def test_a_row_outside_its_buffer_is_named() -> None:
     with pytest.raises(Corrupt, match="row 1: its value"):
         encode_messages(source_of(int32(1, 17), 0, 1), magic=0)
 
 
-def test_a_set_above_the_limit_is_refused_before_it_is_made() -> None:
+def test_a_set_above_the_limit_is_refused_before_it_is_allocated() -> None:
     source = source_of(int32(1, 1), 0, 1)
 
     assert len(encode_messages(source, magic=0, bytes_max=54)) == 54
@@ -68,12 +68,12 @@ def test_a_set_above_the_limit_is_refused_before_it_is_made() -> None:
 
 
 @pytest.mark.parametrize("limit", [-1, 2**30 + 1])
-def test_a_limit_that_no_set_can_have_is_refused(limit: int) -> None:
+def test_a_limit_below_any_set_is_refused(limit: int) -> None:
     with pytest.raises(ValueError, match="expected at most"):
         encode_messages(source_of(int32(1), 0), magic=0, bytes_max=limit)
 
 
-def test_columns_that_change_meanwhile_are_written_whole_or_refused() -> None:
+def test_columns_changed_while_they_are_encoded_are_written_whole_or_refused() -> None:
     count = 2_000
     lengths = int32(*[1] * count)
     source = source_of(lengths, *range(count))

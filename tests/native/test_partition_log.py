@@ -27,7 +27,7 @@ ROOM_FOR_TWO = 2 * len(BATCH)
 # ---- group-commit: durable first, visible then ------------------------------------------------
 
 
-def test_what_is_staged_while_a_sync_ends_is_not_durable_by_it(logs: Logs) -> None:
+def test_a_batch_staged_while_a_sync_completes_is_not_durable_by_that_sync(logs: Logs) -> None:
     log = logs.create(segment_bytes_max=ROOM_FOR_TWO)
     appended(log, BATCH)
     logs.turn.end()  # syncs 0
@@ -54,7 +54,7 @@ def test_an_append_takes_the_next_offsets(logs: Logs) -> None:
     assert log.log_end_offset == 5
 
 
-def test_a_batch_is_stored_as_it_came_but_for_its_offset_and_epoch(logs: Logs) -> None:
+def test_a_batch_is_stored_unchanged_except_for_its_offset_and_epoch(logs: Logs) -> None:
     log = logs.create(is_group_commit=False)
     first, second = records(3, base_offset=999, leader_epoch=7), records(2)
 
@@ -65,7 +65,7 @@ def test_a_batch_is_stored_as_it_came_but_for_its_offset_and_epoch(logs: Logs) -
     assert log.read(0, 1000) == placed(first, 0) + placed(second, 3)
 
 
-def test_what_was_handed_in_is_not_changed(logs: Logs) -> None:
+def test_the_callers_buffer_is_not_changed(logs: Logs) -> None:
     log = logs.create()
     log.append(BATCH)
     second = records(base_offset=55)
@@ -86,7 +86,7 @@ def test_a_batch_above_the_limit_is_refused_with_the_limit(logs: Logs) -> None:
 @pytest.mark.parametrize(
     ("data", "status"), [(b"", 1), (BATCH[:-1], 2), (BATCH + b"\0", 3), (BATCH[:40], 2)]
 )
-def test_what_is_no_batch_is_refused_and_changes_nothing(
+def test_bytes_that_are_not_a_batch_are_refused_and_change_nothing(
     logs: Logs, data: bytes, status: int
 ) -> None:
     log = logs.create()
@@ -96,7 +96,7 @@ def test_what_is_no_batch_is_refused_and_changes_nothing(
     assert log.size == 0
 
 
-def test_the_brokers_own_batches_are_whole_and_not_empty(logs: Logs) -> None:
+def test_an_internal_append_takes_exactly_one_batch_with_records(logs: Logs) -> None:
     log = logs.create()
 
     assert log.append_internal(BATCH) == 0
@@ -106,7 +106,7 @@ def test_the_brokers_own_batches_are_whole_and_not_empty(logs: Logs) -> None:
     assert log.log_end_offset == 1
 
 
-def test_a_control_batch_is_only_the_brokers_own(logs: Logs) -> None:
+def test_only_the_broker_appends_control_batches(logs: Logs) -> None:
     log = logs.create()
     marker = records(1, is_control=True)
 
@@ -114,7 +114,7 @@ def test_a_control_batch_is_only_the_brokers_own(logs: Logs) -> None:
     assert log.append_internal(marker) == 0
 
 
-def test_many_small_appends_of_a_turn_are_one_write(logs: Logs, recording: None) -> None:
+def test_many_small_appends_in_one_turn_are_one_write(logs: Logs, recording: None) -> None:
     log = logs.create(is_group_commit=False)
 
     for _ in range(100):
@@ -125,7 +125,7 @@ def test_many_small_appends_of_a_turn_are_one_write(logs: Logs, recording: None)
     assert [operation[3] for operation in writes] == [100 * len(BATCH)]
 
 
-def test_logs_that_stage_in_the_same_memory_keep_their_own_bytes(logs: Logs) -> None:
+def test_logs_that_share_a_staging_buffer_keep_their_own_bytes(logs: Logs) -> None:
     one, other = (logs.create(partition, is_group_commit=False) for partition in range(2))
     # A log leaves its larger buffer at the turn's end to whoever needs it next.
     turns = [[(one, 20_000), (other, 101)], [(other, 102), (other, 20_001), (one, 103)]] * 2
@@ -165,7 +165,7 @@ def test_a_batch_that_does_not_fit_starts_the_next_segment(logs: Logs) -> None:
     assert logs.base_offsets() == [0, 2, 4]
 
 
-def test_a_batch_larger_than_a_segment_has_one_of_its_own(logs: Logs) -> None:
+def test_a_batch_larger_than_a_segment_gets_its_own_segment(logs: Logs) -> None:
     log = logs.create(segment_bytes_max=ROOM_FOR_TWO, is_group_commit=False)
 
     for size in (8, 500, 8):
@@ -176,7 +176,7 @@ def test_a_batch_larger_than_a_segment_has_one_of_its_own(logs: Logs) -> None:
     assert log.read(1, 1) == placed(records(1, size=500), 1)
 
 
-def test_a_segment_ends_when_its_records_span_too_long_a_time(logs: Logs) -> None:
+def test_a_segment_is_rolled_when_its_records_span_more_than_segment_ms(logs: Logs) -> None:
     log = logs.create(segment_ms=1000)
     for timestamp in (NOW_MS, NOW_MS + 1000, NOW_MS + 1001, NOW_MS):
         log.append(records(timestamp=timestamp))
@@ -184,7 +184,7 @@ def test_a_segment_ends_when_its_records_span_too_long_a_time(logs: Logs) -> Non
     assert bases_of(log) == [0, 2]
 
 
-def test_a_segment_of_records_without_times_ends_when_it_is_old(logs: Logs) -> None:
+def test_a_segment_of_records_without_timestamps_is_rolled_by_its_age(logs: Logs) -> None:
     log = logs.create(segment_ms=1000)
     for passed in (0, 1000, 1):
         logs.turn.steady_ms += passed
@@ -193,7 +193,7 @@ def test_a_segment_of_records_without_times_ends_when_it_is_old(logs: Logs) -> N
     assert bases_of(log) == [0, 2]
 
 
-def test_the_age_of_a_segment_goes_on_over_a_restart(logs: Logs) -> None:
+def test_the_age_of_a_segment_continues_across_a_restart(logs: Logs) -> None:
     log = logs.create()
     log.append(records(timestamp=NOW_MS))
     recovery.close(log)
@@ -204,7 +204,7 @@ def test_the_age_of_a_segment_goes_on_over_a_restart(logs: Logs) -> None:
     assert bases_of(log) == [0, 1]
 
 
-def test_jitter_makes_a_segment_end_earlier_never_later(logs: Logs) -> None:
+def test_jitter_rolls_a_segment_earlier_never_later(logs: Logs) -> None:
     ages = []
     for partition in range(8):
         log = logs.create(partition, segment_ms=1000, segment_jitter_ms=900)
@@ -218,7 +218,7 @@ def test_jitter_makes_a_segment_end_earlier_never_later(logs: Logs) -> None:
     assert 90 < min(ages) < max(ages) <= 1010
 
 
-def test_a_segment_ends_when_its_index_is_full(logs: Logs) -> None:
+def test_a_segment_is_rolled_when_its_index_is_full(logs: Logs) -> None:
     log = logs.create(index_interval_bytes=0, index_bytes_max=36)
 
     for _ in range(6):
@@ -227,7 +227,7 @@ def test_a_segment_ends_when_its_index_is_full(logs: Logs) -> None:
     assert bases_of(log) == [0, 4]
 
 
-def test_a_roll_is_told(logs: Logs) -> None:
+def test_a_roll_is_reported(logs: Logs) -> None:
     log = logs.create(segment_bytes_max=ROOM_FOR_TWO)
 
     for _ in range(3):
@@ -275,14 +275,14 @@ def test_a_read_returns_whole_batches_up_to_the_limit(logs: Logs) -> None:
     assert log.read(0, 2 * size) == stored[0] + stored[1]
 
 
-def test_a_read_ends_with_its_segment(logs: Logs) -> None:
+def test_a_read_does_not_cross_its_segment(logs: Logs) -> None:
     log, stored = filled(logs)
 
     assert log.read(2, 10_000) == stored[1]
     assert log.read(4, 10_000) == stored[2] + stored[3]
 
 
-def test_at_least_one_batch_is_only_read_when_asked_for(logs: Logs) -> None:
+def test_a_batch_above_the_read_limit_is_returned_only_when_asked_for(logs: Logs) -> None:
     log, stored = filled(logs)
 
     assert log.read(0, len(stored[0]) - 1, False) == b""
@@ -297,14 +297,14 @@ def test_a_read_at_the_end_is_empty(logs: Logs) -> None:
 
 
 @pytest.mark.parametrize("offset", [-1, 13, 2**62])
-def test_an_offset_outside_of_the_log_is_out_of_range(logs: Logs, offset: int) -> None:
+def test_an_offset_outside_the_log_is_out_of_range(logs: Logs, offset: int) -> None:
     log, _ = filled(logs)
 
     with pytest.raises(IndexError):
         log.read(offset, 1000)
 
 
-def test_what_is_not_visible_yet_is_not_read(logs: Logs) -> None:
+def test_records_above_the_high_watermark_are_not_read(logs: Logs) -> None:
     log = logs.create()
     log.append(BATCH)
     logs.turn.end()
@@ -330,7 +330,7 @@ def test_with_os_the_high_watermark_follows_the_write(logs: Logs, recording: Non
     assert not [op for op in file_ops.recorded() if op[0] == "sync_data"]
 
 
-def test_with_group_commit_it_follows_the_sync(logs: Logs) -> None:
+def test_with_group_commit_the_high_watermark_follows_the_sync(logs: Logs) -> None:
     log = logs.create()
     log.append(BATCH)
     logs.turn.end()
@@ -341,7 +341,9 @@ def test_with_group_commit_it_follows_the_sync(logs: Logs) -> None:
     assert (log.durable_end, log.high_watermark, log.log_end_offset) == (1, 1, 2)
 
 
-def test_a_roll_syncs_the_old_file_the_new_one_and_their_names(logs: Logs, recording: None) -> None:
+def test_a_roll_syncs_the_old_file_the_new_file_and_their_folder(
+    logs: Logs, recording: None
+) -> None:
     log = logs.create(segment_bytes_max=ROOM_FOR_TWO)
     log.append(BATCH)
     logs.sync(log)
@@ -381,7 +383,7 @@ def test_several_rolls_within_one_sync_all_become_durable(logs: Logs, appends: i
     ]
 
 
-def test_a_callback_comes_when_its_offset_is_visible_and_once(logs: Logs) -> None:
+def test_a_callback_is_called_once_when_its_offset_is_visible(logs: Logs) -> None:
     log = logs.create()
     calls: list[tuple[int, bool]] = []
     log.when_durable(0, lambda good: calls.append((0, good)))
@@ -433,7 +435,7 @@ def test_a_failed_sync_takes_the_log_offline_and_acknowledges_nothing(
     assert (OFFLINE, log) in logs.turn.events
 
 
-def test_a_failed_sync_is_never_tried_again(logs: Logs, recording: None) -> None:
+def test_a_failed_sync_is_never_retried(logs: Logs, recording: None) -> None:
     log = logs.create()
     log.append(BATCH)
     logs.sync(log)
@@ -449,7 +451,7 @@ def test_a_failed_sync_is_never_tried_again(logs: Logs, recording: None) -> None
     assert recovery.close(log) == -1
 
 
-def test_a_log_of_a_few_records_reserves_nothing(logs: Logs, recording: None) -> None:
+def test_a_log_of_few_records_preallocates_nothing(logs: Logs, recording: None) -> None:
     log = logs.create()
     log.append(BATCH)
     logs.sync(log)
@@ -491,7 +493,7 @@ def test_a_failed_roll_takes_the_log_offline(logs: Logs, recording: None) -> Non
 
 @pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE])
 @pytest.mark.parametrize("offset", [0, 1])
-def test_an_append_without_a_descriptor_is_refused_and_may_be_tried_again(
+def test_an_append_without_a_descriptor_is_refused_and_may_be_retried(
     logs: Logs, recording: None, error: int, offset: int
 ) -> None:
     log = logs.create(segment_bytes_max=len(BATCH))
@@ -506,7 +508,7 @@ def test_an_append_without_a_descriptor_is_refused_and_may_be_tried_again(
     assert log.read(offset, 1000) == placed(BATCH, offset)
 
 
-def test_who_comes_after_the_failure_is_told_at_once(logs: Logs, recording: None) -> None:
+def test_a_waiter_added_after_the_failure_is_notified_at_once(logs: Logs, recording: None) -> None:
     log = logs.create()
     file_ops.fail("sync_data", "topic-0", errno.EIO)
     log.append(BATCH)
@@ -521,7 +523,7 @@ def test_who_comes_after_the_failure_is_told_at_once(logs: Logs, recording: None
 # ---- the partition is deleted ------------------------------------------------------------------
 
 
-def test_a_deleted_partition_lets_go_of_who_waits_and_refuses_the_rest(logs: Logs) -> None:
+def test_a_deleted_partition_fails_its_waiters_and_refuses_further_requests(logs: Logs) -> None:
     log = logs.create()
     calls: list[bool] = []
     log.append(BATCH)
@@ -536,7 +538,7 @@ def test_a_deleted_partition_lets_go_of_who_waits_and_refuses_the_rest(logs: Log
         log.read(0, 1000)
 
 
-def test_a_deleted_partition_is_not_synced_any_more_and_that_is_no_failure(
+def test_a_deleted_partition_is_no_longer_synced_and_does_not_go_offline(
     logs: Logs, recording: None
 ) -> None:
     log = logs.create()
@@ -552,9 +554,7 @@ def test_a_deleted_partition_is_not_synced_any_more_and_that_is_no_failure(
     assert not [op for op in file_ops.recorded() if op[0].startswith("sync")]
 
 
-def test_a_sync_under_way_may_fail_once_the_partition_is_deleted(
-    logs: Logs, recording: None
-) -> None:
+def test_a_running_sync_of_a_deleted_partition_may_fail(logs: Logs, recording: None) -> None:
     log = logs.create()
     file_ops.fail("sync_data", "topic-0", errno.EIO)
     log.append(BATCH)
@@ -570,7 +570,7 @@ def test_a_sync_under_way_may_fail_once_the_partition_is_deleted(
 # ---- by time (KIP-79, KIP-734) ----------------------------------------------------------------
 
 
-def test_a_time_finds_the_first_record_at_least_as_new(logs: Logs) -> None:
+def test_a_timestamp_finds_the_first_record_at_or_after_it(logs: Logs) -> None:
     log = logs.create()
     for timestamp in (100, 300, 200, 300):
         log.append(records(2, timestamp=timestamp))
@@ -582,7 +582,7 @@ def test_a_time_finds_the_first_record_at_least_as_new(logs: Logs) -> None:
     assert log.find_timestamp(301) is None
 
 
-def test_a_time_finds_a_record_within_a_batch(logs: Logs) -> None:
+def test_a_timestamp_finds_a_record_within_a_batch(logs: Logs) -> None:
     parts = [Record(10 * place, place, None, b"", []) for place in range(5)]
     head = Header(last_offset_delta=4, base_timestamp=100, max_timestamp=140, record_count=5)
     log = logs.create()
@@ -600,7 +600,7 @@ def test_a_time_finds_a_record_within_a_batch(logs: Logs) -> None:
     ]
 
 
-def test_the_newest_record_is_the_first_of_the_largest_time(logs: Logs) -> None:
+def test_the_maximum_timestamp_finds_the_first_record_that_has_it(logs: Logs) -> None:
     log = logs.create()
     assert log.find_max_timestamp() is None
     for timestamp in (100, 300, 200, 300):
@@ -610,7 +610,7 @@ def test_the_newest_record_is_the_first_of_the_largest_time(logs: Logs) -> None:
     assert log.find_max_timestamp() == (2, 300)
 
 
-def test_the_newest_record_is_a_visible_one(logs: Logs) -> None:
+def test_the_maximum_timestamp_is_that_of_a_visible_record(logs: Logs) -> None:
     log = logs.create()
     log.append(records(timestamp=100))
     logs.sync(log)
@@ -623,7 +623,7 @@ def test_the_newest_record_is_a_visible_one(logs: Logs) -> None:
     assert log.find_max_timestamp() == (1, 200)
 
 
-def test_a_batch_that_cannot_be_unpacked_is_found_by_its_own_time(logs: Logs) -> None:
+def test_a_batch_that_cannot_be_decompressed_is_found_by_its_maximum_timestamp(logs: Logs) -> None:
     log = logs.create()
     log.append(records(2, timestamp=100))
     log.append(records(2, timestamp=200, codec=1))
@@ -655,7 +655,7 @@ def test_an_epoch_ends_where_the_next_one_begins(logs: Logs) -> None:
     ]
 
 
-def test_an_epoch_whose_records_are_all_deleted_ended_where_the_log_begins(logs: Logs) -> None:
+def test_an_epoch_whose_records_are_all_deleted_ends_at_the_log_start_offset(logs: Logs) -> None:
     """A group that committed the end of such an epoch goes on there, as with Kafka."""
     log = logs.create()
     log.append(records(3))
@@ -679,7 +679,7 @@ def test_a_batch_is_stored_under_the_epoch_of_its_append(logs: Logs) -> None:
 
 
 @pytest.mark.parametrize("epoch", [-1, 0, 3])
-def test_an_epoch_is_above_the_one_before(logs: Logs, epoch: int) -> None:
+def test_an_epoch_must_be_above_the_previous_one(logs: Logs, epoch: int) -> None:
     log = logs.create()
     log.start_epoch(3)
 
@@ -687,7 +687,7 @@ def test_an_epoch_is_above_the_one_before(logs: Logs, epoch: int) -> None:
         log.start_epoch(epoch)
 
 
-def test_what_clients_are_told_of_a_log_has_a_revision(logs: Logs, recording: None) -> None:
+def test_log_properties_that_clients_see_have_a_revision(logs: Logs, recording: None) -> None:
     """Answers of all topics are kept until it is another one."""
     log, other = logs.create(), logs.create(partition=1)
     revisions = [logs.turn.log_changes]
@@ -730,7 +730,7 @@ shapes = st.tuples(
     st.booleans(),
 )
 @settings(max_examples=60, deadline=None)
-def test_every_lookup_finds_what_a_linear_scan_finds(
+def test_every_lookup_equals_a_linear_scan(
     tmp_path_factory: pytest.TempPathFactory,
     given_shapes: list[tuple[int, int, int]],
     interval: int,
@@ -779,7 +779,7 @@ def scan(log: PartitionLog, stored: list[bytes], offset: int, size_max: int) -> 
     return found
 
 
-def test_the_files_of_an_index_are_kafkas(logs: Logs) -> None:
+def test_index_files_have_kafkas_format(logs: Logs) -> None:
     """.index: relative offset, position; .timeindex: timestamp, relative offset."""
     log = logs.create(index_interval_bytes=100, segment_bytes_max=400)
     for number in range(6):
@@ -810,7 +810,9 @@ def test_an_index_of_many_entries_is_stored_in_parts(logs: Logs) -> None:
     )
 
 
-def test_an_index_that_cannot_be_stored_does_not_harm_the_log(logs: Logs, recording: None) -> None:
+def test_an_index_that_cannot_be_stored_leaves_the_log_in_service(
+    logs: Logs, recording: None
+) -> None:
     log = logs.create(index_interval_bytes=0, is_group_commit=False)
     for suffix in (".index", ".timeindex"):
         file_ops.fail("open", suffix, errno.ENOSPC, times=10_000)
@@ -835,7 +837,7 @@ def remove_folder(logs: Logs, *, is_made_again: bool) -> None:
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])
-def test_nothing_is_acknowledged_as_durable_in_a_folder_that_was_removed(
+def test_nothing_in_a_removed_folder_is_acknowledged_as_durable(
     logs: Logs, caplog: pytest.LogCaptureFixture, is_made_again: bool
 ) -> None:
     log = logs.create()
@@ -853,9 +855,7 @@ def test_nothing_is_acknowledged_as_durable_in_a_folder_that_was_removed(
 
 @pytest.mark.parametrize("is_made_again", [False, True])
 @pytest.mark.parametrize("way", ["append", "roll"])
-def test_no_segment_is_begun_in_a_folder_that_was_removed(
-    logs: Logs, way: str, is_made_again: bool
-) -> None:
+def test_no_segment_is_begun_in_a_removed_folder(logs: Logs, way: str, is_made_again: bool) -> None:
     """It would look like a log that begins there."""
     log = logs.create(is_group_commit=False, segment_bytes_max=len(BATCH))
     appended(log, BATCH)
@@ -873,7 +873,7 @@ def test_no_segment_is_begun_in_a_folder_that_was_removed(
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])
-def test_a_log_that_rests_is_offline_when_its_folder_has_gone(
+def test_a_log_with_closed_files_goes_offline_when_its_folder_was_removed(
     logs: Logs, is_made_again: bool
 ) -> None:
     log = logs.create()

@@ -61,7 +61,7 @@ def test_a_producers_first_batch_may_have_any_sequence(log: PartitionLog) -> Non
     assert log.append(batch(17)) == (0, 0)
 
 
-def test_a_batch_that_follows_is_appended(log: PartitionLog) -> None:
+def test_a_batch_with_the_next_sequence_is_appended(log: PartitionLog) -> None:
     log.append(batch(0, 3))
 
     assert log.append(batch(3, 2)) == (0, 3)
@@ -69,7 +69,9 @@ def test_a_batch_that_follows_is_appended(log: PartitionLog) -> None:
 
 
 @pytest.mark.parametrize("age", range(5))
-def test_each_of_the_last_five_batches_is_known_as_a_duplicate(log: PartitionLog, age: int) -> None:
+def test_each_of_the_last_five_batches_is_recognized_as_a_duplicate(
+    log: PartitionLog, age: int
+) -> None:
     accept(log, *range(7))
 
     assert log.append(batch(6 - age)) == ((DUPLICATE, 7 - age), 6 - age)
@@ -82,7 +84,7 @@ def test_the_sixth_oldest_batch_is_out_of_order(log: PartitionLog) -> None:
     assert log.append(batch(1)) == (OUT_OF_ORDER, -1)
 
 
-def test_a_batch_that_overlaps_an_older_one_is_no_duplicate(log: PartitionLog) -> None:
+def test_a_batch_that_overlaps_an_older_one_is_not_a_duplicate(log: PartitionLog) -> None:
     log.append(batch(0, 3))
 
     assert log.append(batch(0, 2)) == (OUT_OF_ORDER, -1)
@@ -111,34 +113,34 @@ def test_a_newer_epoch_starts_at_sequence_0(log: PartitionLog) -> None:
     assert log.append(batch(1, epoch=1)) == (0, 3)
 
 
-def test_batches_of_the_epoch_before_are_no_duplicates(log: PartitionLog) -> None:
+def test_batches_of_the_previous_epoch_are_not_duplicates(log: PartitionLog) -> None:
     accept(log, 0, 1, 2)
     log.append(batch(0, epoch=1))
 
     assert log.append(batch(1, epoch=1)) == (0, 4)
 
 
-def test_after_the_last_sequence_comes_0(log: PartitionLog) -> None:
+def test_sequence_0_follows_the_last_sequence(log: PartitionLog) -> None:
     accept(log, LAST_SEQUENCE)
 
     assert log.append(batch(0)) == (0, 1)
 
 
-def test_a_batch_may_run_across_the_last_sequence(log: PartitionLog) -> None:
+def test_a_batch_may_wrap_around_the_last_sequence(log: PartitionLog) -> None:
     log.append(batch(LAST_SEQUENCE - 1, 4))
 
     assert log.append(batch(LAST_SEQUENCE - 1, 4)) == ((DUPLICATE, 4), 0)
     assert log.append(batch(2)) == (0, 4)
 
 
-def test_producers_do_not_see_each_other(log: PartitionLog) -> None:
+def test_producers_do_not_affect_each_other(log: PartitionLog) -> None:
     accept(log, 0)
 
     assert log.append(batch(0, producer=1)) == (0, 1)
     assert log.append(batch(7, producer=2)) == (0, 2)
 
 
-def test_a_batch_without_a_producer_has_no_sequence(log: PartitionLog) -> None:
+def test_a_batch_without_a_producer_id_has_no_sequence(log: PartitionLog) -> None:
     assert log.append(records()) == (0, 0)
     assert log.append(records()) == (0, 1)
     assert log.producer_count == 0
@@ -147,7 +149,7 @@ def test_a_batch_without_a_producer_has_no_sequence(log: PartitionLog) -> None:
 # ---- expiry and the bound --------------------------------------------------------------------
 
 
-def test_a_producer_is_forgotten_when_it_has_been_silent_for_too_long(logs: Logs) -> None:
+def test_an_idle_producer_expires(logs: Logs) -> None:
     log = logs.create()
     accept(log, 5)
 
@@ -158,7 +160,7 @@ def test_a_producer_is_forgotten_when_it_has_been_silent_for_too_long(logs: Logs
     assert log.append(batch(5)) == (OUT_OF_ORDER, -1)
 
 
-def test_a_log_remembers_the_producers_that_it_heard_of_last(logs: Logs) -> None:
+def test_a_log_keeps_the_most_recently_active_producers(logs: Logs) -> None:
     log = logs.create(producer_ids_max=100)
 
     statuses = [log.append(batch(0, producer=number))[0] for number in range(1000)]
@@ -168,7 +170,7 @@ def test_a_log_remembers_the_producers_that_it_heard_of_last(logs: Logs) -> None
     assert {number for number, *_ in log.producer_ends} == set(range(900, 1000))
 
 
-def test_a_producer_that_goes_on_is_remembered_however_many_others_come(logs: Logs) -> None:
+def test_an_active_producer_is_kept_however_many_others_appear(logs: Logs) -> None:
     log = logs.create(producer_ids_max=10)
 
     for number in range(200):
@@ -179,7 +181,7 @@ def test_a_producer_that_goes_on_is_remembered_however_many_others_come(logs: Lo
     assert log.append(batch(201))[0] == OUT_OF_ORDER
 
 
-def test_what_is_remembered_by_all_logs_together_is_bounded(logs: Logs, bound: int) -> None:
+def test_the_producer_states_of_all_logs_together_are_limited(logs: Logs, bound: int) -> None:
     every = [logs.create(partition=partition) for partition in range(5)]
 
     for number in range(bound * 3):
@@ -190,7 +192,7 @@ def test_what_is_remembered_by_all_logs_together_is_bounded(logs: Logs, bound: i
     assert kept == set(range(bound * 2, bound * 3))
 
 
-def test_a_producer_that_goes_on_is_remembered_whatever_other_logs_are_asked_for(
+def test_an_active_producer_is_kept_however_many_appear_in_other_logs(
     logs: Logs, bound: int
 ) -> None:
     mine, others = logs.create(), logs.create(partition=1)
@@ -202,7 +204,7 @@ def test_a_producer_that_goes_on_is_remembered_whatever_other_logs_are_asked_for
     assert mine.append(batch(bound * 3 + 1))[0] == OUT_OF_ORDER
 
 
-def test_a_producer_in_a_transaction_never_makes_room(logs: Logs, bound: int) -> None:
+def test_a_producer_with_an_open_transaction_is_never_evicted(logs: Logs, bound: int) -> None:
     log, others = logs.create(), logs.create(partition=1)
     log.admit_transaction(PRODUCER, 0)
     transactional = records(
@@ -218,7 +220,7 @@ def test_a_producer_in_a_transaction_never_makes_room(logs: Logs, bound: int) ->
     assert log.open_transactions == {PRODUCER: 0}
 
 
-def test_where_every_producer_has_a_transaction_open_a_new_one_is_refused(logs: Logs) -> None:
+def test_where_every_producer_has_an_open_transaction_a_new_one_is_refused(logs: Logs) -> None:
     log = logs.create(producer_ids_max=3)
     for number in range(3):
         log.admit_transaction(number, 0)
@@ -229,7 +231,7 @@ def test_where_every_producer_has_a_transaction_open_a_new_one_is_refused(logs: 
     assert log.append(batch(1, producer=2))[0] == OPEN_TRANSACTION
 
 
-def test_a_log_that_goes_gives_back_what_it_remembered(logs: Logs) -> None:
+def test_a_closed_log_releases_its_producer_states(logs: Logs) -> None:
     gc.collect()  # what other tests left
     before = producers_total()
     log = logs.create()
@@ -246,7 +248,7 @@ def test_a_log_that_goes_gives_back_what_it_remembered(logs: Logs) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=200))
 @settings(max_examples=100, deadline=None)
-def test_producers_come_and_go_in_any_order(
+def test_producers_are_added_and_evicted_in_any_order(
     tmp_path_factory: pytest.TempPathFactory, heard: list[tuple[int, bool]]
 ) -> None:
     logs = Logs(tmp_path_factory.mktemp("log"), COMMIT)
@@ -296,7 +298,7 @@ def test_a_snapshot_keeps_the_last_batch_of_each_producer(logs: Logs, log: Parti
     assert other.append(batch(10, producer=1, epoch=2))[0] == 0
 
 
-def test_a_snapshot_of_a_wrapped_sequence_is_whole(logs: Logs, log: PartitionLog) -> None:
+def test_a_snapshot_of_a_wrapped_sequence_is_complete(logs: Logs, log: PartitionLog) -> None:
     log.append(batch(LAST_SEQUENCE - 1, 4))
 
     other = reopened(logs, log)
@@ -305,7 +307,7 @@ def test_a_snapshot_of_a_wrapped_sequence_is_whole(logs: Logs, log: PartitionLog
     assert other.append(batch(2))[0] == 0
 
 
-def test_a_restart_does_not_make_a_producer_younger(logs: Logs) -> None:
+def test_a_restart_does_not_extend_the_life_of_a_producer(logs: Logs) -> None:
     log = logs.create()
     log.append(records(producer_id=1, producer_epoch=0, base_sequence=5))
     logs.turn.now_ms = NOW_MS + DAY_MS - 1_000  # the steady clock begins anew at a start
@@ -318,7 +320,7 @@ def test_a_restart_does_not_make_a_producer_younger(logs: Logs) -> None:
 
 
 @pytest.mark.parametrize("off_ms", [-400 * DAY_MS, -DAY_MS - 1, 1, 400 * DAY_MS])
-def test_a_producer_whose_batches_have_a_time_of_their_own_is_as_young_as_the_load(
+def test_a_producer_whose_batches_have_implausible_timestamps_ages_from_the_load(
     logs: Logs, off_ms: int
 ) -> None:
     log = logs.create()
@@ -331,7 +333,7 @@ def test_a_producer_whose_batches_have_a_time_of_their_own_is_as_young_as_the_lo
     assert other.append(batch(9, producer=1))[0] == OUT_OF_ORDER
 
 
-def test_of_restored_producers_those_that_were_heard_of_first_make_room_first(logs: Logs) -> None:
+def test_restored_producers_are_evicted_in_the_order_of_their_last_batch(logs: Logs) -> None:
     log = logs.create()
     for number, age_ms in enumerate([3, 1, 4, 2]):
         sent = {"producer_id": number, "producer_epoch": 0, "base_sequence": 0}
@@ -353,7 +355,7 @@ def entries(snapshot: bytes) -> list[bytes]:
     )
 
 
-def test_a_snapshot_of_a_snapshot_is_the_same(logs: Logs, log: PartitionLog) -> None:
+def test_a_snapshot_of_a_restored_snapshot_is_the_same(logs: Logs, log: PartitionLog) -> None:
     for number in range(20):
         log.append(batch(number, producer=number))
     _, snapshot = log.producer_snapshot()
@@ -364,7 +366,7 @@ def test_a_snapshot_of_a_snapshot_is_the_same(logs: Logs, log: PartitionLog) -> 
 
 
 @pytest.mark.parametrize("damage", ["shorter", "longer", "version", "bit"])
-def test_a_damaged_snapshot_is_not_taken(logs: Logs, log: PartitionLog, damage: str) -> None:
+def test_a_damaged_snapshot_is_refused(logs: Logs, log: PartitionLog, damage: str) -> None:
     accept(log, 0)
     _, snapshot = log.producer_snapshot()
     damaged = bytearray(snapshot)
@@ -390,7 +392,7 @@ steps = st.tuples(
 
 @given(st.lists(steps, max_size=40))
 @settings(max_examples=150, deadline=None)
-def test_any_order_of_batches_is_judged_as_the_oracle_does(
+def test_any_order_of_batches_is_judged_as_by_the_oracle(
     tmp_path_factory: pytest.TempPathFactory, taken: list[tuple[int, int, int, int]]
 ) -> None:
     logs = Logs(tmp_path_factory.mktemp("log"), COMMIT)
@@ -409,7 +411,7 @@ def emptied(batch: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(("sequence", "status"), [(7, 0), (6, OUT_OF_ORDER), (8, OUT_OF_ORDER)])
-def test_recovery_counts_the_sequences_of_records_that_compaction_has_taken(
+def test_recovery_counts_the_sequences_of_records_removed_by_compaction(
     logs: Logs, sequence: int, status: object
 ) -> None:
     log = logs.create()

@@ -75,7 +75,7 @@ def test_reading_returns_every_record_of_every_batch(
 
 @given(st.lists(wire_records, max_size=4), INT64)
 @settings(max_examples=100, deadline=None)
-def test_times_and_offsets_are_relative_to_the_headers(
+def test_timestamps_and_offsets_are_relative_to_the_header(
     parts: list[Record], base_timestamp: int
 ) -> None:
     sound = replace(
@@ -91,7 +91,7 @@ def test_times_and_offsets_are_relative_to_the_headers(
     assert [each[2:] for each in found] == [tuple(part[2:]) for part in parts]
 
 
-def test_with_log_append_time_every_record_has_the_largest_time() -> None:
+def test_with_log_append_time_every_record_has_the_maximum_timestamp() -> None:
     batch = replace(SOUND, attributes=8, max_timestamp=42).encode(encode(RECORDS))
 
     assert [record[1] for record in records_of(batch)] == [42, 42]
@@ -117,14 +117,14 @@ def test_every_field_of_a_header_is_read(values: dict[str, int]) -> None:
 # ---- what a client may send -------------------------------------------------------------------
 
 
-def test_a_sound_batch_is_valid() -> None:
+def test_a_valid_batch_is_accepted() -> None:
     assert validate(BATCH) is None
     assert oracle.what_is_wrong(BATCH) is None
 
 
 @given(st.sampled_from(sorted(FIELDS)), st.data())
 @settings(max_examples=400, deadline=None)
-def test_a_batch_with_any_one_field_changed_is_judged_as_the_oracle_does(
+def test_a_batch_with_any_one_field_changed_is_judged_as_by_the_oracle(
     name: str, data: st.DataObject
 ) -> None:
     small = st.integers(0, 70)
@@ -139,7 +139,7 @@ def test_a_batch_with_any_one_field_changed_is_judged_as_the_oracle_does(
                        st.integers(-2, 9)),
        st.lists(wire_records, max_size=3) | st.binary(max_size=12), st.booleans())  # fmt: skip
 @settings(max_examples=300, deadline=None)
-def test_any_mixture_is_judged_as_the_oracle_does(
+def test_any_mixture_is_judged_as_by_the_oracle(
     values: dict[str, int], payload: list[Record] | bytes, in_order: bool
 ) -> None:
     if in_order and not isinstance(payload, bytes):
@@ -158,12 +158,12 @@ def test_a_batch_cut_at_any_length_is_refused() -> None:
     assert validate(b"") == "no batch"
 
 
-def test_anything_behind_a_batch_is_refused() -> None:
+def test_any_bytes_after_a_batch_are_refused() -> None:
     for tail in (b"\0", BATCH, bytes(100)):
         assert validate(BATCH + tail) == "bytes after the batch"
 
 
-def test_a_changed_bit_anywhere_under_the_crc_is_found() -> None:
+def test_a_changed_bit_anywhere_under_the_crc_is_detected() -> None:
     for place in range(17, len(BATCH)):
         for bit in range(8):
             damaged = bytearray(BATCH)
@@ -172,13 +172,13 @@ def test_a_changed_bit_anywhere_under_the_crc_is_found() -> None:
 
 
 @pytest.mark.parametrize("codec", range(8))
-def test_only_codecs_that_exist_are_taken(codec: int) -> None:
+def test_only_existing_codecs_are_accepted(codec: int) -> None:
     batch = replace(SOUND, attributes=codec).encode(encode(RECORDS))
 
     assert (validate(batch) is None) == (codec <= 4)
 
 
-def test_a_control_batch_is_not_for_clients() -> None:
+def test_a_control_batch_from_a_client_is_refused() -> None:
     batch = replace(SOUND, attributes=0x20).encode(encode(RECORDS))
 
     assert validate(batch) == "attributes a client may not set"
@@ -186,7 +186,7 @@ def test_a_control_batch_is_not_for_clients() -> None:
 
 @given(st.binary(max_size=3), st.data())
 @settings(max_examples=400, deadline=None)
-def test_records_with_any_bytes_changed_are_judged_as_the_oracle_does(
+def test_records_with_any_bytes_changed_are_judged_as_by_the_oracle(
     other: bytes, data: st.DataObject
 ) -> None:
     whole = encode(RECORDS)
@@ -206,7 +206,7 @@ def test_plain_records_that_some_consumer_cannot_read_are_refused(name: str) -> 
     assert (validate(batch) is None) == (case.code == NONE)
 
 
-def test_compressed_records_are_not_looked_at() -> None:
+def test_compressed_records_are_not_inspected() -> None:
     assert validate(replace(SOUND, attributes=1).encode(b"\xff" * 30)) is None
 
 
@@ -237,7 +237,7 @@ def test_records_that_do_not_fit_their_lengths_are_refused(payload: bytes) -> No
 
 @given(st.binary(max_size=60), st.integers(0, 4))
 @settings(max_examples=300, deadline=None)
-def test_any_bytes_are_records_or_an_error_of_the_codec(payload: bytes, count: int) -> None:
+def test_arbitrary_bytes_are_records_or_a_codec_error(payload: bytes, count: int) -> None:
     batch = replace(SOUND, record_count=count).encode(payload)
 
     try:
@@ -248,7 +248,7 @@ def test_any_bytes_are_records_or_an_error_of_the_codec(payload: bytes, count: i
 
 
 @pytest.mark.parametrize("length", [-(2**31), -1, 0, 48, 2**30 + 1, 2**31 - 1])
-def test_a_length_that_no_batch_has_is_refused(length: int) -> None:
+def test_an_impossible_batch_length_is_refused(length: int) -> None:
     data = BATCH[:8] + struct.pack(">i", length) + BATCH[12:]
 
     assert validate(data) == "a length that no batch has"

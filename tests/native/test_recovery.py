@@ -108,7 +108,7 @@ def assert_recovered(logs: Logs, stored: list[bytes]) -> None:
 # ---- a clean stop -----------------------------------------------------------------------------
 
 
-def test_a_clean_start_reads_a_header_at_the_end_of_each_segment_and_no_more(
+def test_a_clean_start_reads_only_the_last_header_of_each_segment(
     logs: Logs, recording: None
 ) -> None:
     stored = closed(logs)
@@ -127,7 +127,7 @@ def test_a_clean_start_reads_a_header_at_the_end_of_each_segment_and_no_more(
     assert log.high_watermark == log.log_end_offset == 12
 
 
-def test_a_log_goes_on_where_a_clean_stop_left_it(logs: Logs) -> None:
+def test_a_log_continues_where_a_clean_stop_left_it(logs: Logs) -> None:
     stored = closed(logs, 4)
 
     log = logs.attach(8, segment_bytes_max=3 * len(BATCH))
@@ -139,7 +139,7 @@ def test_a_log_goes_on_where_a_clean_stop_left_it(logs: Logs) -> None:
     assert bases_of(log) == [0, 6, 12]
 
 
-def test_a_clean_stop_leaves_files_of_whole_batches(logs: Logs) -> None:
+def test_a_clean_stop_leaves_files_of_complete_batches(logs: Logs) -> None:
     stored = closed(logs)
 
     files = sorted(logs.folder().glob("*.log"))
@@ -147,7 +147,7 @@ def test_a_clean_stop_leaves_files_of_whole_batches(logs: Logs) -> None:
     assert b"".join(file.read_bytes() for file in files) == b"".join(stored)
 
 
-def test_a_close_writes_and_syncs_what_was_staged(logs: Logs, recording: None) -> None:
+def test_a_close_writes_and_syncs_staged_batches(logs: Logs, recording: None) -> None:
     log = logs.create(is_group_commit=False)
     appended(log, BATCH)
 
@@ -169,7 +169,7 @@ def test_a_close_whose_write_fails_is_not_clean(logs: Logs, recording: None) -> 
     assert log.is_offline
 
 
-def test_a_close_asks_nothing_of_the_sync_threads(tmp_path: Path) -> None:
+def test_a_close_does_not_use_the_sync_threads(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
     log = logs.create()
     appended(log, BATCH)
@@ -183,7 +183,7 @@ def test_a_close_asks_nothing_of_the_sync_threads(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("damage", ["missing", "empty", "zeros", "truncated"])
-def test_reads_do_not_need_the_index_files(logs: Logs, suffix: str, damage: str) -> None:
+def test_reads_do_not_need_index_files(logs: Logs, suffix: str, damage: str) -> None:
     stored = closed(logs)
     for file in logs.folder().glob("*" + suffix):
         if damage == "missing":
@@ -198,7 +198,7 @@ def test_reads_do_not_need_the_index_files(logs: Logs, suffix: str, damage: str)
     assert [log.read(offset, 1) for offset in range(12)] == [stored[at // 2] for at in range(12)]
 
 
-def test_an_index_that_finds_no_room_at_a_start_keeps_no_log_from_opening(logs: Logs) -> None:
+def test_a_log_opens_even_if_its_rebuilt_index_finds_no_disk_space(logs: Logs) -> None:
     stored = closed(logs)
     for file in logs.folder().glob("*.index"):
         file.unlink()
@@ -216,7 +216,7 @@ def test_an_index_that_finds_no_room_at_a_start_keeps_no_log_from_opening(logs: 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "zeros"])
 @pytest.mark.parametrize("way", ["clean", "crash"])
-def test_a_lost_time_index_is_made_again(logs: Logs, damage: str, way: str) -> None:
+def test_a_lost_time_index_is_rebuilt(logs: Logs, damage: str, way: str) -> None:
     log = logs.create(segment_bytes_max=2 * len(records()))
     for number in range(6):
         appended(log, records(timestamp=NOW_MS + number))
@@ -239,7 +239,7 @@ def test_a_lost_time_index_is_made_again(logs: Logs, damage: str, way: str) -> N
     assert log.find_max_timestamp() == (5, NOW_MS + 5)
 
 
-def test_a_damaged_snapshot_after_a_clean_stop_is_not_taken_over(logs: Logs) -> None:
+def test_a_damaged_snapshot_after_a_clean_stop_is_not_used(logs: Logs) -> None:
     closed(logs)
     log = logs.unopened()
 
@@ -253,13 +253,13 @@ def test_a_damaged_snapshot_after_a_clean_stop_is_not_taken_over(logs: Logs) -> 
 # ---- a crash: where the log ends --------------------------------------------------------------
 
 
-def test_after_a_kill_everything_written_is_there(logs: Logs) -> None:
+def test_after_a_kill_everything_written_is_present(logs: Logs) -> None:
     stored = crashed(logs)
 
     assert_recovered(logs, stored)
 
 
-def test_a_reserved_tail_is_no_part_of_the_log(logs: Logs) -> None:
+def test_a_reserved_tail_is_not_part_of_the_log(logs: Logs) -> None:
     log = logs.create()
     for size in (limits.TAIL_RESERVE_AFTER_BYTES, 8):
         appended(log, records(size=size))
@@ -274,7 +274,7 @@ def test_a_reserved_tail_is_no_part_of_the_log(logs: Logs) -> None:
 
 
 @pytest.mark.parametrize("tail", [b"\0", b"\xff" * 300, bytes(4096), BATCH[:-1], b"garbage" * 50])
-def test_what_stands_behind_the_last_batch_is_cut_off(logs: Logs, tail: bytes) -> None:
+def test_bytes_after_the_last_batch_are_truncated(logs: Logs, tail: bytes) -> None:
     stored = crashed(logs)
     whole = cut_to(logs, 3 * len(BATCH))
     last_file(logs).write_bytes(whole + tail)
@@ -282,7 +282,7 @@ def test_what_stands_behind_the_last_batch_is_cut_off(logs: Logs, tail: bytes) -
     assert_recovered(logs, stored)
 
 
-def test_a_batch_cut_at_any_byte_is_cut_off(logs: Logs) -> None:
+def test_a_batch_cut_at_any_byte_is_truncated(logs: Logs) -> None:
     stored = crashed(logs)
     whole = cut_to(logs, 3 * len(BATCH))
 
@@ -295,7 +295,7 @@ def test_a_batch_cut_at_any_byte_is_cut_off(logs: Logs) -> None:
     assert_recovered(logs, stored[:-1])
 
 
-def test_a_bit_flipped_anywhere_in_the_last_batch_cuts_it_off(logs: Logs) -> None:
+def test_a_bit_flipped_anywhere_in_the_last_batch_truncates_it(logs: Logs) -> None:
     crashed(logs)
     whole = cut_to(logs, 3 * len(BATCH))
     start = 2 * len(BATCH)
@@ -310,7 +310,7 @@ def test_a_bit_flipped_anywhere_in_the_last_batch_cuts_it_off(logs: Logs) -> Non
             assert log.log_end_offset == 10, place
 
 
-def test_what_follows_a_damaged_batch_is_cut_off_with_it(logs: Logs) -> None:
+def test_batches_after_a_damaged_batch_are_truncated_with_it(logs: Logs) -> None:
     stored = crashed(logs)
     whole = bytearray(cut_to(logs, 3 * len(BATCH)))
     whole[len(BATCH) + 70] ^= 1
@@ -320,7 +320,7 @@ def test_what_follows_a_damaged_batch_is_cut_off_with_it(logs: Logs) -> None:
     assert_recovered(logs, stored[:4])
 
 
-def test_a_stale_batch_of_an_older_epoch_behind_a_cut_is_cut_off(logs: Logs) -> None:
+def test_a_stale_batch_of_an_older_epoch_after_a_truncation_is_truncated(logs: Logs) -> None:
     closed(logs, 2)
     stale = placed(BATCH, 6, leader_epoch=0)
     log, _ = logs.recover()
@@ -336,14 +336,14 @@ def test_a_stale_batch_of_an_older_epoch_behind_a_cut_is_cut_off(logs: Logs) -> 
     assert content(log) == [placed(BATCH, 0), placed(BATCH, 2), placed(BATCH, 4, 1)]
 
 
-def test_a_batch_that_does_not_begin_where_the_one_before_ended_is_cut_off(logs: Logs) -> None:
+def test_a_batch_whose_offset_does_not_follow_the_previous_one_is_truncated(logs: Logs) -> None:
     stored = closed(logs, 2)
     for offset in (3, 5, 0):
         last_file(logs).write_bytes(b"".join(stored) + placed(BATCH, offset))
         assert_recovered(logs, stored)
 
 
-def test_a_segment_that_was_full_when_the_broker_died_is_not_the_end(logs: Logs) -> None:
+def test_a_full_segment_at_a_kill_is_not_the_end_of_the_log(logs: Logs) -> None:
     stored = crashed(logs, 6)
     first = min(logs.folder().glob("*.log"))
     first.write_bytes(first.read_bytes() + bytes(4096))
@@ -351,7 +351,7 @@ def test_a_segment_that_was_full_when_the_broker_died_is_not_the_end(logs: Logs)
     assert_recovered(logs, stored)
 
 
-def test_segments_behind_the_end_are_named_and_not_part_of_the_log(logs: Logs) -> None:
+def test_segments_beyond_the_end_are_reported_and_not_part_of_the_log(logs: Logs) -> None:
     stored = crashed(logs, 9)
     damaged = logs.folder() / f"{6:020}.log"
     data = bytearray(damaged.read_bytes())
@@ -375,7 +375,7 @@ def test_a_missing_segment_ends_the_log(logs: Logs) -> None:
     assert content(log) == stored[:3]
 
 
-def test_an_append_after_a_cut_is_found_by_the_next_recovery(logs: Logs) -> None:
+def test_an_append_after_a_truncation_is_found_by_the_next_recovery(logs: Logs) -> None:
     stored = crashed(logs, 4)
     cut_to(logs, len(BATCH) - 1)
     log, _ = logs.recover()
@@ -385,7 +385,7 @@ def test_an_append_after_a_cut_is_found_by_the_next_recovery(logs: Logs) -> None
     assert_recovered(logs, [*stored[:3], placed(BATCH, 6)])
 
 
-def test_a_cut_is_synced_before_anything_else_happens(logs: Logs, recording: None) -> None:
+def test_a_truncation_is_synced_before_anything_else_happens(logs: Logs, recording: None) -> None:
     crashed(logs, 4)
     cut_to(logs, len(BATCH) - 5)
     before = len(file_ops.recorded())
@@ -422,7 +422,7 @@ def test_segments_below_the_recovery_point_are_not_read(logs: Logs, recording: N
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "zeros", "garbage"])
-def test_index_files_are_made_again(logs: Logs, damage: str) -> None:
+def test_index_files_are_rebuilt(logs: Logs, damage: str) -> None:
     stored = crashed(logs)
     for file in [*logs.folder().glob("*.index"), *logs.folder().glob("*.timeindex")]:
         file.unlink()
@@ -453,7 +453,7 @@ def test_producers_survive_a_crash_without_a_snapshot(logs: Logs) -> None:
     assert log.append(idempotent(3)) == (0, 3)
 
 
-def test_producers_survive_with_a_snapshot_and_what_came_after_it(logs: Logs) -> None:
+def test_producers_survive_with_a_snapshot_and_the_batches_after_it(logs: Logs) -> None:
     log = logs.create(segment_bytes_max=2 * len(idempotent(0)))
     for sequence in range(4):
         appended(log, idempotent(sequence, producer=1))
@@ -469,7 +469,7 @@ def test_producers_survive_with_a_snapshot_and_what_came_after_it(logs: Logs) ->
     assert log.append(idempotent(2, producer=2))[0] == 0
 
 
-def test_a_damaged_snapshot_has_the_producers_read_from_the_log(logs: Logs) -> None:
+def test_with_a_damaged_snapshot_producers_are_read_from_the_log(logs: Logs) -> None:
     log = logs.create(segment_bytes_max=len(idempotent(0)))
     for sequence in range(3):
         appended(log, idempotent(sequence))
@@ -480,7 +480,7 @@ def test_a_damaged_snapshot_has_the_producers_read_from_the_log(logs: Logs) -> N
     assert log.append(idempotent(0)) == (("duplicate", 1), 0)
 
 
-def test_producers_of_records_that_are_gone_are_forgotten(logs: Logs) -> None:
+def test_producers_of_truncated_records_are_forgotten(logs: Logs) -> None:
     log = logs.create()
     for sequence in range(3):
         appended(log, idempotent(sequence))
@@ -494,7 +494,7 @@ def test_producers_of_records_that_are_gone_are_forgotten(logs: Logs) -> None:
     assert log.append(idempotent(2)) == (0, 1)
 
 
-def test_epochs_are_found_again_in_the_log(logs: Logs) -> None:
+def test_epochs_are_rebuilt_from_the_log(logs: Logs) -> None:
     log = logs.create()
     appended(log, BATCH)
     log.start_epoch(2)
@@ -509,7 +509,7 @@ def test_epochs_are_found_again_in_the_log(logs: Logs) -> None:
     assert log.leader_epoch == 5
 
 
-def test_an_epoch_that_began_behind_the_end_is_forgotten(logs: Logs) -> None:
+def test_an_epoch_that_began_beyond_the_end_is_forgotten(logs: Logs) -> None:
     crashed(logs, 2)
 
     log, _ = logs.recover(epochs=[(0, 0), (1, 4), (2, 5)])
@@ -576,7 +576,7 @@ def test_a_log_that_lost_its_epochs_is_read_before_it_is_written(tmp_path: Path)
     assert len(content(log)) == 3
 
 
-def test_segments_behind_the_end_are_set_aside(tmp_path: Path) -> None:
+def test_segments_beyond_the_end_are_set_aside(tmp_path: Path) -> None:
     store = FakeStore()
     store.values[b"topic/t"] = b"{}"
     config = TopicConfig({}, load())
@@ -596,9 +596,7 @@ def test_segments_behind_the_end_are_set_aside(tmp_path: Path) -> None:
 # ---- what recovery leaves for later ------------------------------------------------------------
 
 
-def test_under_os_recovery_claims_no_more_than_was_durable_before(
-    logs: Logs, recording: None
-) -> None:
+def test_under_os_recovery_reports_no_more_durable_than_before(logs: Logs, recording: None) -> None:
     crashed(logs, 9)
     before = len(file_ops.recorded())
 
@@ -608,9 +606,7 @@ def test_under_os_recovery_claims_no_more_than_was_durable_before(
     assert not [op for op, *_ in file_ops.recorded()[before:] if op == "sync_data"]
 
 
-def test_under_os_the_first_append_has_the_recovered_files_synced(
-    logs: Logs, recording: None
-) -> None:
+def test_under_os_the_first_append_syncs_the_recovered_files(logs: Logs, recording: None) -> None:
     crashed(logs, 9)
     log, _ = logs.recover(is_group_commit=False, segment_bytes_max=100 * len(BATCH))
     appended(log, BATCH)
@@ -622,7 +618,7 @@ def test_under_os_the_first_append_has_the_recovered_files_synced(
     assert synced == {f"{base:020}.log" for base in bases_of(log)}
 
 
-def test_under_os_a_recovered_log_that_nobody_uses_is_synced_and_closed(logs: Logs) -> None:
+def test_under_os_an_idle_recovered_log_is_synced_and_closed(logs: Logs) -> None:
     """Else it would hold its files open, and each start read it again, until somebody appends."""
     crashed(logs, 9)
     logs = Logs(logs.path, COMMIT)
@@ -638,7 +634,7 @@ def test_under_os_a_recovered_log_that_nobody_uses_is_synced_and_closed(logs: Lo
     assert (log.durable_end, log.needs_sync, logs.turn.files.count) == (18, False, 0)
 
 
-def test_under_os_recovered_logs_that_nobody_uses_are_synced_at_once(logs: Logs) -> None:
+def test_under_os_idle_recovered_logs_are_synced_at_once(logs: Logs) -> None:
     for partition in (0, 1):
         log = logs.create(partition, segment_bytes_max=3 * len(BATCH))
         for _ in range(4):
@@ -741,7 +737,9 @@ KEPT = [[0, 2, 4, 6, 8, 10, 12, 14, 16], [2, 8, 14], [0, 4, 6, 10, 12], [4, 16],
 
 
 @pytest.mark.parametrize("kept", KEPT)
-def test_gaps_below_the_recovery_point_are_part_of_the_log(logs: Logs, kept: list[int]) -> None:
+def test_compaction_gaps_below_the_recovery_point_are_part_of_the_log(
+    logs: Logs, kept: list[int]
+) -> None:
     stored = compacted(logs, kept)
 
     log, behind = logs.recover(recovery_point=18)
@@ -751,7 +749,9 @@ def test_gaps_below_the_recovery_point_are_part_of_the_log(logs: Logs, kept: lis
 
 
 @pytest.mark.parametrize("lost", ["epochs", "snapshot", "nothing"])
-def test_gaps_are_part_of_the_log_whatever_made_it_be_read_again(logs: Logs, lost: str) -> None:
+def test_compaction_gaps_are_part_of_the_log_whatever_caused_the_recovery(
+    logs: Logs, lost: str
+) -> None:
     stored = compacted(logs, [2, 8, 10])
 
     log, behind = logs.recover(
@@ -766,7 +766,7 @@ def test_gaps_are_part_of_the_log_whatever_made_it_be_read_again(logs: Logs, los
     assert log.epoch_entries[0] == (0, 0)
 
 
-def test_a_clean_start_makes_the_index_of_a_thinned_out_segment_again(logs: Logs) -> None:
+def test_a_clean_start_rebuilds_the_index_of_a_compacted_segment(logs: Logs) -> None:
     stored = compacted(logs, [2, 8, 10])
 
     log = logs.attach(20)
@@ -786,7 +786,7 @@ def test_a_gap_that_reaches_past_the_recovery_point_ends_the_log(
     assert (log.log_end_offset, behind) == (2, [6, 12, 18])
 
 
-def test_a_segment_damaged_below_the_recovery_point_is_not_taken_for_thinned_out(
+def test_damage_below_the_recovery_point_is_not_taken_for_a_compaction_gap(
     logs: Logs,
 ) -> None:
     stored = compacted(logs, [0, 6, 8, 10])
@@ -800,7 +800,7 @@ def test_a_segment_damaged_below_the_recovery_point_is_not_taken_for_thinned_out
     assert log.read(6, 1) == stored[1]
 
 
-def test_an_empty_active_segment_behind_a_gap_gives_out_its_base_offset(logs: Logs) -> None:
+def test_an_empty_active_segment_after_a_gap_continues_at_the_recovery_point(logs: Logs) -> None:
     compacted(logs, [0, 6, 12])
     last_file(logs).write_bytes(b"")
 

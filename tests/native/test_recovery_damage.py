@@ -64,7 +64,7 @@ def without(stored: list[bytes], *lost: int) -> list[bytes | None]:
 
 @pytest.mark.parametrize("place", [0, 4, 10, 16, 17, 20, 23, 57, 65])
 @pytest.mark.parametrize("number", [0, 1, 2, 3, 7, 8])
-def test_a_bit_flipped_in_a_sealed_segment_costs_its_batch_and_no_other(
+def test_a_bit_flipped_in_a_sealed_segment_damages_only_its_batch(
     logs: Logs, number: int, place: int
 ) -> None:
     stored = sealed(logs)
@@ -86,7 +86,7 @@ def test_a_bit_flipped_in_a_sealed_segment_costs_its_batch_and_no_other(
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 4])
-def test_a_leader_epoch_flipped_in_a_sealed_segment_costs_its_batch_and_no_other(
+def test_a_leader_epoch_flipped_in_a_sealed_segment_damages_only_its_batch(
     logs: Logs, number: int
 ) -> None:
     """The flipped one is higher than those that follow: it would end the log at the next batch."""
@@ -103,7 +103,7 @@ def test_a_leader_epoch_flipped_in_a_sealed_segment_costs_its_batch_and_no_other
 
 
 @pytest.mark.parametrize("base", [0, 6, 12])
-def test_a_sealed_segment_that_is_cut_short_or_empty_costs_what_it_has_lost(
+def test_a_truncated_or_empty_sealed_segment_loses_only_the_missing_records(
     logs: Logs, base: int
 ) -> None:
     stored = sealed(logs)
@@ -120,7 +120,7 @@ def test_a_sealed_segment_that_is_cut_short_or_empty_costs_what_it_has_lost(
         assert readable(log, 2 * BATCHES) == without(stored, *lost)
 
 
-def test_a_sealed_segment_that_is_gone_costs_its_own_records(logs: Logs) -> None:
+def test_a_missing_sealed_segment_loses_only_its_own_records(logs: Logs) -> None:
     stored = sealed(logs)
     (logs.folder() / f"{6:020}.log").unlink()
 
@@ -130,7 +130,7 @@ def test_a_sealed_segment_that_is_gone_costs_its_own_records(logs: Logs) -> None
     assert readable(log, 2 * BATCHES) == without(stored, 3, 4, 5)
 
 
-def test_damage_in_the_segment_that_was_written_to_is_damage_below_the_recovery_point(
+def test_damage_in_the_active_segment_below_the_recovery_point_is_kept_as_damage(
     logs: Logs,
 ) -> None:
     """That segment takes no more: what is damaged stays where it is, appends go to a new one."""
@@ -149,7 +149,7 @@ def test_damage_in_the_segment_that_was_written_to_is_damage_below_the_recovery_
 
 
 @pytest.mark.parametrize("recovery_point", [0, 6, 8])
-def test_what_was_never_known_to_be_synced_ends_the_log_where_it_is_torn(
+def test_records_never_known_to_be_synced_end_the_log_where_they_are_torn(
     logs: Logs, recovery_point: int
 ) -> None:
     """A power cut may leave any part of it, and nothing of it was acknowledged as durable."""
@@ -162,7 +162,9 @@ def test_what_was_never_known_to_be_synced_ends_the_log_where_it_is_torn(
     assert readable(log, log.log_end_offset) == stored[:4]
 
 
-def test_a_seal_is_noted_only_when_the_segment_is_on_the_disk(logs: Logs, recording: None) -> None:
+def test_the_sealed_offset_is_stored_only_when_the_segment_is_on_the_disk(
+    logs: Logs, recording: None
+) -> None:
     log = logs.create(segment_bytes_max=3 * len(BATCH), is_group_commit=False)
     for _ in range(10):
         appended(log, BATCH)
@@ -181,9 +183,7 @@ def test_a_seal_is_noted_only_when_the_segment_is_on_the_disk(logs: Logs, record
 
 
 @pytest.mark.parametrize("damage", [None, b"", b"0" * 30, b"99"])
-def test_a_note_of_seals_that_is_lost_or_damaged_says_nothing(
-    logs: Logs, damage: bytes | None
-) -> None:
+def test_a_lost_or_damaged_sealed_offset_file_counts_as_0(logs: Logs, damage: bytes | None) -> None:
     sealed(logs)
     file = logs.folder() / "sealed-offset"
     assert logs.sealed_offset() == 18
@@ -195,7 +195,7 @@ def test_a_note_of_seals_that_is_lost_or_damaged_says_nothing(
     assert logs.sealed_offset() == 0
 
 
-def test_a_first_segment_without_a_batch_to_go_by_is_no_reason_to_stop(logs: Logs) -> None:
+def test_a_first_segment_without_any_valid_batch_does_not_stop_the_start(logs: Logs) -> None:
     stored = sealed(logs)
     change(logs, 0, 0, bytes(3 * len(BATCH)))
 

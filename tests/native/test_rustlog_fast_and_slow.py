@@ -185,7 +185,7 @@ ACTIONS = st.lists(PRODUCES | FETCHES | FETCHES | st.sampled_from(sorted(DEEDS))
 
 @given(ACTIONS, st.data())
 @settings(deadline=None)
-def test_both_answer_the_same_and_keep_the_same(
+def test_native_and_python_paths_answer_and_store_the_same(
     tmp_path_factory: pytest.TempPathFactory, actions: list[bytes | str], data: st.DataObject
 ) -> None:
     with two(tmp_path_factory.mktemp("both")) as (fast, slow):
@@ -201,7 +201,7 @@ def test_both_answer_the_same_and_keep_the_same(
 
 @given(PRODUCES | FETCHES, st.data())
 @settings(deadline=None)
-def test_a_request_that_is_cut_is_refused_by_both_alike(
+def test_native_and_python_paths_refuse_a_truncated_request_alike(
     tmp_path_factory: pytest.TempPathFactory, request_: bytes, data: st.DataObject
 ) -> None:
     cut = request_[: data.draw(st.integers(1, len(request_)))]
@@ -210,7 +210,7 @@ def test_a_request_that_is_cut_is_refused_by_both_alike(
         assert fast.state() == slow.state()
 
 
-def test_the_usual_requests_are_served_natively(tmp_path: Path) -> None:
+def test_common_requests_are_served_natively(tmp_path: Path) -> None:
     with two(tmp_path) as (fast, slow):
         for each in (fast, slow):
             assert read_produced(each.ask(produce("topic", 0, [b"a", b"b"]))) == (0, 2)
@@ -232,7 +232,7 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
     found.close()
 
 
-def test_a_fetch_stops_at_a_gap_and_goes_on_behind_it(served: Served) -> None:
+def test_a_fetch_stops_at_a_gap_and_continues_after_it(served: Served) -> None:
     served.ask(produce("topic", 0, [b"a", b"b"]))
     served.append(with_a_gap, 0)
     served.ask(produce("topic", 0, [b"z"]))
@@ -256,7 +256,7 @@ def test_an_aborted_transaction_is_a_gap(served: Served) -> None:
     assert read(served, 3) == Fetched([b"z"], 4)
 
 
-def test_a_gap_that_nothing_follows_yet_ends_at_the_end(served: Served) -> None:
+def test_a_gap_at_the_end_ends_at_the_log_end(served: Served) -> None:
     served.append(write_in_transaction, 0)
     served.append(end_transaction(is_committed=True), 0)
 
@@ -265,7 +265,7 @@ def test_a_gap_that_nothing_follows_yet_ends_at_the_end(served: Served) -> None:
     assert read(served, 2) == Fetched([], 2)
 
 
-def test_below_the_log_start_there_is_nothing_but_where_it_begins(served: Served) -> None:
+def test_a_fetch_below_the_log_start_returns_no_records_and_the_log_start(served: Served) -> None:
     served.ask(produce("topic", 0, [b"a", b"b", b"c", b"d"]))
     served.append(move_start, 0)
 
@@ -280,14 +280,14 @@ def test_a_null_value_is_read_as_an_empty_one(served: Served) -> None:
     assert read(served, 0) == Fetched([b""], 1)
 
 
-def test_a_request_of_several_batches_stands_together(served: Served) -> None:
+def test_a_produce_of_several_batches_gets_consecutive_offsets(served: Served) -> None:
     values = [b"%d" % number * 10 for number in range(40)]
 
     assert read_produced(served.ask(produce("topic", 0, values))) == (0, 40)
     assert read(served, 0) == Fetched(values, 40)
 
 
-def test_a_record_that_no_batch_can_hold_is_refused_whole(served: Served) -> None:
+def test_a_record_above_the_batch_limit_refuses_the_whole_request(served: Served) -> None:
     answer = served.ask(produce("topic", 0, [b"small", bytes(500)]))
 
     assert answer[:3] == b"\xfe\x01\xf4"
@@ -295,7 +295,7 @@ def test_a_record_that_no_batch_can_hold_is_refused_whole(served: Served) -> Non
     assert read(served, 0) == Fetched([], 0)
 
 
-def test_an_empty_produce_tells_where_the_log_ends(served: Served) -> None:
+def test_an_empty_produce_returns_the_log_end(served: Served) -> None:
     served.ask(produce("topic", 0, [b"a"]))
 
     assert read_produced(served.ask(produce("topic", 0, []))) == (1, 0)
@@ -339,7 +339,9 @@ WHERE = {
 
 
 @pytest.mark.parametrize("what", ASKED)
-def test_a_partition_whose_disk_failed_is_told_from_an_empty_one(served: Served, what: str) -> None:
+def test_a_partition_with_a_failed_disk_is_reported_not_shown_as_empty(
+    served: Served, what: str
+) -> None:
     served.partitions[0].take_offline("a test")
     served.wire.run()
 
@@ -349,7 +351,7 @@ def test_a_partition_whose_disk_failed_is_told_from_an_empty_one(served: Served,
 
 @pytest.mark.parametrize("what", ASKED)
 @pytest.mark.parametrize("is_fast", [False, True])
-def test_a_partition_that_loads_is_told_from_an_empty_one(
+def test_a_loading_partition_is_reported_not_shown_as_empty(
     tmp_path: Path, what: str, is_fast: bool
 ) -> None:
     served = Served(tmp_path / "loading", CONFIG, is_fast=is_fast, is_loading=True)
@@ -360,7 +362,7 @@ def test_a_partition_that_loads_is_told_from_an_empty_one(
         served.close()
 
 
-def test_a_compacted_topic_takes_no_record_without_a_key(tmp_path: Path) -> None:
+def test_a_compacted_topic_refuses_a_record_without_a_key(tmp_path: Path) -> None:
     config = TopicConfig({**OWN, "cleanup.policy": "compact"}, load())
     with two(tmp_path, config) as (fast, slow):
         for each in (fast, slow):
@@ -368,7 +370,7 @@ def test_a_compacted_topic_takes_no_record_without_a_key(tmp_path: Path) -> None
             assert each.partitions[0].log_end_offset == 0
 
 
-def test_a_topic_that_compresses_compresses_these_records_too(tmp_path: Path) -> None:
+def test_a_topic_with_a_compression_type_compresses_rustlog_records_too(tmp_path: Path) -> None:
     config = TopicConfig({**OWN, "compression.type": "gzip"}, load())
     with two(tmp_path, config) as (fast, slow):
         for each in (fast, slow):

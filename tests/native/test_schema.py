@@ -69,7 +69,7 @@ def draw_value(data: st.DataObject, field: Definition, kind: str, version: int) 
 @every_message
 @few
 @given(data=st.data())
-def test_what_is_encoded_is_what_the_oracle_encodes_and_decodes_to_itself(
+def test_encoding_matches_the_oracle_and_decodes_to_the_same_value(
     message: Message, data: st.DataObject
 ) -> None:
     for version in message.versions:
@@ -84,7 +84,7 @@ def test_what_is_encoded_is_what_the_oracle_encodes_and_decodes_to_itself(
 
 
 @every_message
-def test_a_whole_sample_of_every_version_agrees_with_the_oracle(message: Message) -> None:
+def test_a_sample_of_every_version_agrees_with_the_oracle(message: Message) -> None:
     for version in message.versions:
         value = oracle.sample(message, version)
         expected = oracle.encode(message, version, value)
@@ -94,7 +94,7 @@ def test_a_whole_sample_of_every_version_agrees_with_the_oracle(message: Message
 
 
 @every_message
-def test_a_message_cut_short_anywhere_is_the_peers_error(message: Message) -> None:
+def test_a_truncated_message_is_a_codec_error(message: Message) -> None:
     for version in message.versions:
         whole = message.encode(version, oracle.sample(message, version))
 
@@ -113,7 +113,7 @@ def test_an_empty_dictionary_is_the_message_of_defaults(message: Message) -> Non
 
 
 @every_message
-def test_a_message_is_found_between_other_bytes(message: Message) -> None:
+def test_a_message_is_decoded_at_an_offset(message: Message) -> None:
     for version in message.versions:
         whole = message.encode(version, oracle.sample(message, version))
 
@@ -131,7 +131,7 @@ def test_a_message_is_found_between_other_bytes(message: Message) -> None:
     version=st.integers(0, 20),
     data=st.binary(max_size=80),
 )
-def test_any_bytes_are_a_message_or_the_peers_error(
+def test_arbitrary_bytes_are_a_message_or_a_codec_error(
     message: Message, version: int, data: bytes
 ) -> None:
     version = message.versions[version % len(message.versions)]
@@ -148,7 +148,7 @@ def test_any_bytes_are_a_message_or_the_peers_error(
     place=st.integers(0, 10**6),
     flip=st.integers(1, 255),
 )
-def test_one_wrong_byte_is_a_message_or_the_peers_error(
+def test_one_wrong_byte_is_a_message_or_a_codec_error(
     message: Message, place: int, flip: int
 ) -> None:
     version = message.versions[-1]
@@ -185,7 +185,7 @@ def program_of(*fields: Field, is_flexible: bool = False) -> Program:
         (Field("f", "[]int8"), b"\xff\xff\xff\xff", "f: expected []int8, found null"),
     ],
 )
-def test_what_is_malformed_is_said(field: Field, data: bytes, said: str) -> None:
+def test_the_reason_for_a_malformed_message_is_given(field: Field, data: bytes, said: str) -> None:
     with pytest.raises(CodecError) as error:
         decode(program_of(field), data)
 
@@ -204,7 +204,7 @@ def test_what_is_malformed_is_said(field: Field, data: bytes, said: str) -> None
         (b"\0", "expected string, found null"),
     ],
 )
-def test_a_compact_string_has_a_varint_before_it(data: bytes, said: str | None) -> None:
+def test_a_compact_string_has_a_varint_length(data: bytes, said: str | None) -> None:
     program = program_of(Field("f", "string", is_compact=True), is_flexible=True)
 
     if said is None:
@@ -214,7 +214,7 @@ def test_a_compact_string_has_a_varint_before_it(data: bytes, said: str | None) 
             decode(program, data)
 
 
-def test_an_error_names_the_place_within_arrays_and_structs() -> None:
+def test_an_error_names_its_path_through_arrays_and_structs() -> None:
     message = schema.request(0)
     topic = {"name": "a", "partition_data": [{"index": 1, "records": b"12"}] * 2}
     whole = message.encode(3, {"topic_data": [topic, topic]})
@@ -228,7 +228,7 @@ def test_an_error_names_the_place_within_arrays_and_structs() -> None:
     )
 
 
-def test_elements_of_no_size_are_limited_too() -> None:
+def test_elements_of_size_zero_are_limited_too() -> None:
     program = program_of(Field("f", "[]", struct=Struct([], [], [], is_flexible=False)))
 
     assert decode(program, struct.pack(">i", 3))[0] == {"f": [{}, {}, {}]}
@@ -236,7 +236,7 @@ def test_elements_of_no_size_are_limited_too() -> None:
         decode(program, struct.pack(">i", 2**21 + 1))
 
 
-def test_the_limit_of_elements_is_one_for_the_whole_message() -> None:
+def test_one_limit_of_elements_applies_to_the_whole_message() -> None:
     program = program_of(Field("f", "[]int8"), Field("g", "[]int8"))
     data = struct.pack(">i", 5) + bytes(5) + struct.pack(">i", 6) + bytes(6)
 
@@ -245,7 +245,7 @@ def test_the_limit_of_elements_is_one_for_the_whole_message() -> None:
         decode(program, data, weight_max=43)
 
 
-def test_a_struct_weighs_as_much_as_its_fields_and_an_element() -> None:
+def test_a_struct_weighs_one_more_than_its_fields() -> None:
     fields = [Field("a", "int8"), Field("b", "int8")]
     program = program_of(Field("f", "[]", struct=Struct(fields, [], [], is_flexible=False)))
     data = struct.pack(">i", 5) + bytes(10)
@@ -257,7 +257,7 @@ def test_a_struct_weighs_as_much_as_its_fields_and_an_element() -> None:
 
 @pytest.mark.parametrize("is_enabled", [True, False])
 @pytest.mark.parametrize("data", [b"\0\1a", b"\0\2a", b"\0\1\xff"])
-def test_the_garbage_collector_is_left_as_it_was(is_enabled: bool, data: bytes) -> None:
+def test_the_garbage_collector_state_is_restored(is_enabled: bool, data: bytes) -> None:
     if not is_enabled:
         gc.disable()
     try:
@@ -269,7 +269,7 @@ def test_the_garbage_collector_is_left_as_it_was(is_enabled: bool, data: bytes) 
         gc.enable()
 
 
-def test_a_struct_without_its_fields_is_refused() -> None:
+def test_a_struct_with_missing_fields_is_refused() -> None:
     for kind in ("{}", "[]"):
         with pytest.raises(ValueError, match="f lacks its struct"):
             Field("f", kind)
@@ -306,7 +306,7 @@ TAGGED_DEFAULTS: dict[str, Any] = {"name": None, "inner": {"number": 0}, "big": 
         ({"big": b"x" * 200}, b"\1" + b"\xc8\1\xca\1\xc9\1" + b"x" * 200),
     ],
 )
-def test_a_tagged_field_is_written_when_it_is_not_the_default(
+def test_a_tagged_field_is_written_when_it_differs_from_the_default(
     value: dict[str, Any], data: bytes
 ) -> None:
     assert encode(TAGGED, {**TAGGED_DEFAULTS, **value}) == data
@@ -328,12 +328,12 @@ def test_an_unknown_tag_is_skipped() -> None:
         (b"", "expected a varint as a count of tagged fields"),
     ],
 )
-def test_a_tagged_field_keeps_to_its_size(data: bytes, said: str) -> None:
+def test_a_tagged_field_cannot_exceed_its_size(data: bytes, said: str) -> None:
     with pytest.raises(CodecError, match=said):
         decode(TAGGED, data)
 
 
-def test_defaults_of_two_messages_are_not_the_same_object() -> None:
+def test_two_messages_do_not_share_default_objects() -> None:
     first, _ = decode(TAGGED, b"\0")
     first["list"].append(1)
     first["inner"]["number"] = 9
@@ -385,19 +385,19 @@ def test_a_value_of_the_wrong_type_is_refused(kind: str, wrong: object) -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, [], "a"])
-def test_a_struct_that_is_no_dictionary_is_refused(wrong: object) -> None:
+def test_a_struct_that_is_not_a_dictionary_is_refused(wrong: object) -> None:
     program = program_of(Field("f", "{}", struct=INNER))
 
     with pytest.raises(ValueError, match="Message v0: f: expected a dictionary"):
         encode(program, {"f": wrong})
 
 
-def test_a_name_that_no_version_has_is_refused() -> None:
+def test_a_field_name_of_no_version_is_refused() -> None:
     with pytest.raises(ValueError, match=r"one of .*error_code.* found 'eror_code'"):
         schema.response(12).encode(4, {"eror_code": 3})
 
 
-def test_a_name_of_another_version_is_passed_over() -> None:
+def test_a_field_name_of_another_version_is_ignored() -> None:
     message = schema.response(12)
 
     assert message.encode(0, {"throttle_time_ms": 5, "error_code": 27}) == b"\0\x1b"
@@ -415,13 +415,13 @@ def test_an_array_may_be_a_tuple() -> None:
     assert encode(program_of(Field("f", "[]int8")), {"f": (1, 2)}) == b"\0\0\0\2\1\2"
 
 
-def test_an_offset_outside_the_bytes_is_our_own_mistake() -> None:
+def test_an_offset_outside_the_bytes_is_a_value_error() -> None:
     for offset in (-1, 4):
         with pytest.raises(ValueError, match="in 3 bytes"):
             decode(program_of(), b"abc", offset)
 
 
-def test_structs_deeper_than_the_path_has_room_for_are_refused() -> None:
+def test_structs_nested_deeper_than_the_error_path_are_refused() -> None:
     def nested(depth: int) -> Struct:
         fields = [Field("f", "[]", struct=nested(depth - 1))] if depth > 1 else []
         return Struct(fields, [], [], is_flexible=False)

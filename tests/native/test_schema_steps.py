@@ -49,7 +49,7 @@ def to_the_end(work: "Decoding | Encoding", weight: int) -> None:
 @every_message
 @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_in_steps_of_any_weight_the_same_comes_of_it(message: Message, data: st.DataObject) -> None:
+def test_steps_of_any_weight_give_the_same_result(message: Message, data: st.DataObject) -> None:
     for version in message.versions:
         value = draw_struct(data, message.fields, version)
         at_once = message.encode(version, value)
@@ -79,7 +79,7 @@ def commit_of(topics: int, partitions: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("topics", "partitions"), [(1, 600), (600, 1), (20, 30)])
 @pytest.mark.parametrize("version", [2, 8])
-def test_a_step_is_bounded_whatever_level_the_elements_are_of(
+def test_a_step_is_limited_at_any_level_of_nesting(
     topics: int, partitions: int, version: int
 ) -> None:
     message = schema.request(OFFSET_COMMIT)
@@ -97,7 +97,7 @@ def test_a_step_is_bounded_whatever_level_the_elements_are_of(
     assert elements // 20 <= read <= 2 * elements
 
 
-def test_elements_that_are_strings_or_numbers_count_too() -> None:
+def test_string_and_number_elements_count_too() -> None:
     names = schema.request(15)  # DescribeGroups
     groups = {"groups": [f"g{number}" for number in range(1_000)]}
     data = names.encode(5, groups)
@@ -112,7 +112,7 @@ def test_elements_that_are_strings_or_numbers_count_too() -> None:
     assert encoded(numbers, 5, fetch, 400)[1] >= 10
 
 
-def test_a_message_cut_short_anywhere_is_the_peers_error_in_steps_too() -> None:
+def test_a_truncated_message_is_a_codec_error_in_steps_too() -> None:
     message = schema.request(OFFSET_COMMIT)
     data = message.encode(8, commit_of(2, 3))
 
@@ -124,7 +124,7 @@ def test_a_message_cut_short_anywhere_is_the_peers_error_in_steps_too() -> None:
         assert str(in_steps.value) == str(at_once.value)
 
 
-def test_an_error_in_a_later_step_names_its_place() -> None:
+def test_an_error_in_a_later_step_names_its_path() -> None:
     message = schema.request(OFFSET_COMMIT)
     value = commit_of(2, 3)
     data = bytearray(message.encode(2, value))
@@ -137,7 +137,7 @@ def test_an_error_in_a_later_step_names_its_place() -> None:
         encoded(message, 2, value, 1)
 
 
-def test_the_limit_of_elements_is_one_for_all_steps() -> None:
+def test_one_limit_of_elements_applies_to_all_steps() -> None:
     message = schema.request(OFFSET_COMMIT)
     decoding = message.decoding(8, message.encode(8, commit_of(10, 10)), 500)
 
@@ -146,7 +146,7 @@ def test_the_limit_of_elements_is_one_for_all_steps() -> None:
 
 
 @pytest.mark.parametrize("is_enabled", [True, False])
-def test_the_garbage_collector_is_left_as_it_was_between_steps(is_enabled: bool) -> None:
+def test_the_garbage_collector_state_is_restored_between_steps(is_enabled: bool) -> None:
     message = schema.request(OFFSET_COMMIT)
     decoding = message.decoding(8, message.encode(8, commit_of(10, 10)))
     try:
@@ -159,7 +159,7 @@ def test_the_garbage_collector_is_left_as_it_was_between_steps(is_enabled: bool)
         gc.enable()
 
 
-def test_what_is_begun_may_be_given_up() -> None:
+def test_an_unfinished_decoding_or_encoding_may_be_dropped() -> None:
     message = schema.request(OFFSET_COMMIT)
     value = commit_of(10, 10)
     decoding, encoding = message.decoding(8, message.encode(8, value)), message.encoding(8, value)
@@ -169,14 +169,14 @@ def test_what_is_begun_may_be_given_up() -> None:
 
 
 @pytest.mark.parametrize("weight", [0, -1])
-def test_a_step_has_a_weight(weight: int) -> None:
+def test_a_step_needs_a_positive_weight(weight: int) -> None:
     message = schema.request(METADATA)
     for work in (message.decoding(1, message.encode(1, {})), message.encoding(1, {})):
         with pytest.raises(ValueError, match="weight"):
             work.step(weight)
 
 
-def test_behind_the_last_step_there_is_none() -> None:
+def test_no_step_follows_the_last_one() -> None:
     message = schema.request(OFFSET_COMMIT)
     data = message.encode(2, commit_of(2, 3))
     ended: list[Decoding | Encoding] = [message.decoding(2, data), message.encoding(2, {})]
@@ -201,7 +201,7 @@ def test_a_list_that_changes_between_two_steps_is_refused() -> None:
         to_the_end(encoding, 30)
 
 
-def test_structs_are_taken_out_of_their_lists_as_they_are_written() -> None:
+def test_structs_are_removed_from_their_lists_as_they_are_written() -> None:
     """To free all of a long message at its end would be one long step."""
     message = schema.request(OFFSET_COMMIT)
     value = commit_of(2, 3)
@@ -215,7 +215,7 @@ def test_structs_are_taken_out_of_their_lists_as_they_are_written() -> None:
     assert value["topics"] == [None] * 2
 
 
-def test_other_elements_stay_where_they_are() -> None:
+def test_elements_that_are_not_structs_stay_in_their_lists() -> None:
     message = schema.request(15)  # DescribeGroups: strings
     value = {"groups": ["a", "b"]}
     to_the_end(message.encoding(5, value), 1)

@@ -46,7 +46,9 @@ def first(tmp_path: Path) -> Path:
     return segment_files(write_ascending(tmp_path))[0]
 
 
-def test_a_sound_segment_has_no_damage_and_its_counts_are_those_of_its_batches(first: Path) -> None:
+def test_an_intact_segment_has_no_damage_and_its_counts_are_those_of_its_batches(
+    first: Path,
+) -> None:
     check = checked(first)
     batches = [each for each in stored(first.parent) if each.segment == 0]
     assert (check.damages, check.index_errors, check.tail_bytes) == ([], (0, 0, 0), 0)
@@ -78,7 +80,7 @@ def test_the_digest_of_a_file_is_that_of_its_bytes_however_it_was_read(
     assert check.digest == xxhash.xxh3_64_intdigest(data)
 
 
-def test_batches_that_lie_across_pieces_are_sound(tmp_path: Path) -> None:
+def test_batches_across_read_pieces_are_intact(tmp_path: Path) -> None:
     batches = [records(1, size=size) for size in (300_000, 250_000, 1, 40, 700_000, 20, 90_000)]
     [file] = segment_files(write(tmp_path, batches))
     check = checked(file)
@@ -98,7 +100,7 @@ def test_batches_that_lie_across_pieces_are_sound(tmp_path: Path) -> None:
         (61, "a CRC that does not fit"),
     ],
 )
-def test_a_flip_anywhere_but_in_offset_and_epoch_damages_exactly_its_batch(
+def test_a_flip_anywhere_except_in_offset_and_epoch_damages_exactly_its_batch(
     first: Path, place: int, reason: str
 ) -> None:
     batch = stored(first.parent)[7]
@@ -113,9 +115,7 @@ def test_a_flip_anywhere_but_in_offset_and_epoch_damages_exactly_its_batch(
 
 
 @pytest.mark.parametrize(("place", "bit"), [(7, 0), (7, 4), (5, 0), (0, 7), (0, 6)])
-def test_an_offset_that_breaks_the_order_damages_its_own_batch(
-    first: Path, place: int, bit: int
-) -> None:
+def test_an_offset_out_of_order_damages_its_own_batch(first: Path, place: int, bit: int) -> None:
     batch = stored(first.parent)[7]
     flip(first, batch.position + place, bit)
     [damage] = checked(first).damages
@@ -124,7 +124,7 @@ def test_an_offset_that_breaks_the_order_damages_its_own_batch(
     assert damage.offset <= batch.base_offset < damage.end_offset
 
 
-def test_a_leader_epoch_that_falls_again_damages_the_batch_that_had_it(first: Path) -> None:
+def test_a_leader_epoch_above_the_following_ones_damages_its_batch(first: Path) -> None:
     batch = stored(first.parent)[7]
     flip(first, batch.position + 15, 1)
     assert checked(first).damages == [
@@ -138,7 +138,7 @@ def test_a_leader_epoch_that_falls_again_damages_the_batch_that_had_it(first: Pa
     ]
 
 
-def test_what_looks_like_a_batch_in_a_record_is_not_taken_for_one(tmp_path: Path) -> None:
+def test_bytes_of_a_batch_within_a_record_are_not_taken_for_a_batch(tmp_path: Path) -> None:
     inner = bytearray(records(1))
     inner[7] = 30  # an offset that would fit
     batches = [records(1, size=90) for _ in range(9)]
@@ -153,7 +153,7 @@ def test_what_looks_like_a_batch_in_a_record_is_not_taken_for_one(tmp_path: Path
     )
 
 
-def test_neighbours_that_are_damaged_are_one_damage(first: Path) -> None:
+def test_adjacent_damaged_batches_are_one_damage(first: Path) -> None:
     one, other = stored(first.parent)[5:7]
     flip(first, one.position + 70)
     flip(first, other.position + 70)
@@ -168,7 +168,7 @@ def test_a_damage_at_the_end_has_no_end_offset(first: Path) -> None:
     assert (damage.end_position, damage.end_offset) == (first.stat().st_size, -1)
 
 
-def test_a_closed_segment_that_is_cut_short_is_damaged_at_its_end(first: Path) -> None:
+def test_a_truncated_closed_segment_is_damaged_at_its_end(first: Path) -> None:
     size = first.stat().st_size
     for cut in (1, 1_000, 1_051 - 30):
         first.write_bytes(first.read_bytes()[: size - cut])
@@ -177,14 +177,14 @@ def test_a_closed_segment_that_is_cut_short_is_damaged_at_its_end(first: Path) -
         assert damage.reason == "a batch cut short"
 
 
-def test_zeros_at_the_end_are_reserved_and_no_damage(first: Path) -> None:
+def test_zeros_at_the_end_are_reserved_space_and_not_damage(first: Path) -> None:
     with first.open("ab") as file:
         file.write(bytes(100_000))
     check = checked(first)
     assert (check.damages, check.zero_bytes) == ([], 100_000)
 
 
-def test_an_active_segment_may_end_in_a_batch_that_is_not_whole(first: Path) -> None:
+def test_an_active_segment_may_end_in_an_incomplete_batch(first: Path) -> None:
     with first.open("ab") as file:
         file.write(records(3)[:-1])
     check = checked(first, is_active=True)
@@ -195,7 +195,7 @@ def test_an_active_segment_may_end_in_a_batch_that_is_not_whole(first: Path) -> 
 @pytest.mark.parametrize(
     ("suffix", "position", "expected"), [(".index", 7, 0), (".index", 11, 0), (".timeindex", 7, 1)]
 )
-def test_an_index_entry_that_no_batch_agrees_with_is_counted(
+def test_an_index_entry_that_matches_no_batch_is_counted(
     first: Path, suffix: str, position: int, expected: int
 ) -> None:
     flip(first.with_suffix(suffix), position)
@@ -204,18 +204,18 @@ def test_an_index_entry_that_no_batch_agrees_with_is_counted(
     assert [bool(each) for each in check.index_errors] == [place == expected for place in range(3)]
 
 
-def test_a_file_that_is_cut_while_it_is_read_is_truncated(first: Path) -> None:
+def test_a_file_truncated_while_it_is_read_is_reported_as_truncated(first: Path) -> None:
     check = SegmentCheck(first, 0)
     first.write_bytes(b"")
     with pytest.raises(Truncated):
         check.step(1)
 
 
-def test_a_file_that_is_not_there_is_a_storage_error(tmp_path: Path) -> None:
+def test_a_missing_file_is_a_storage_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="No such file"):
         SegmentCheck(tmp_path / f"{0:020}.log", 0)
 
 
-def test_the_header_of_a_stored_batch_is_what_was_written(first: Path) -> None:
+def test_the_header_of_a_stored_batch_is_unchanged(first: Path) -> None:
     """The layout that the tests above flip bits in."""
     assert header(first.read_bytes()).size == 1_051

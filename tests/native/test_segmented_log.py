@@ -28,7 +28,7 @@ def filled(logs: Logs, segments: int, **settings: int) -> PartitionLog:
     return log
 
 
-def test_a_reader_that_cannot_look_ahead_finds_the_log_offline(logs: Logs, recording: None) -> None:
+def test_a_failed_read_of_the_next_batch_takes_the_log_offline(logs: Logs, recording: None) -> None:
     log = logs.create()
     for _ in range(3):
         appended(log, BATCH)
@@ -65,7 +65,7 @@ def damage(logs: Logs, base: int, position: int) -> None:
 
 @pytest.mark.parametrize("interval", [1, 1 << 20])
 @pytest.mark.parametrize("place", [8, 10])  # of the length: too long for any batch, for this file
-def test_a_length_that_cannot_be_costs_the_rest_of_its_closed_segment(
+def test_an_impossible_length_damages_the_rest_of_its_closed_segment(
     logs: Logs, place: int, interval: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = broken_log(logs, place, index_interval_bytes=interval)
@@ -89,7 +89,7 @@ def test_a_length_that_cannot_be_costs_the_rest_of_its_closed_segment(
     assert len([event for event in logs.turn.events if event[0] == BROKEN]) == 1
 
 
-def test_a_reader_that_comes_upon_a_broken_length_gets_what_stands_before_it(logs: Logs) -> None:
+def test_a_read_that_meets_a_broken_length_returns_the_batches_before_it(logs: Logs) -> None:
     log = broken_log(logs, 8)
 
     found = log.read(5, 4 * len(BATCH))
@@ -98,7 +98,7 @@ def test_a_reader_that_comes_upon_a_broken_length_gets_what_stands_before_it(log
     assert log.damaged_ranges == [(8, 10)]
 
 
-def test_a_closed_segment_that_was_cut_costs_what_it_has_lost(logs: Logs) -> None:
+def test_a_truncated_closed_segment_loses_only_the_missing_offsets(logs: Logs) -> None:
     log = broken_log(logs, 70)
     os.truncate(logs.folder() / f"{5:020}.log", len(BATCH) + 5)
 
@@ -110,7 +110,7 @@ def test_a_closed_segment_that_was_cut_costs_what_it_has_lost(logs: Logs) -> Non
     assert log.read(10, 1) == placed(BATCH, 10)
 
 
-def test_a_broken_length_in_the_active_segment_costs_the_log(logs: Logs) -> None:
+def test_a_broken_length_in_the_active_segment_takes_the_log_offline(logs: Logs) -> None:
     log = broken_log(logs, 70)
     damage(logs, 10, 8)
 
@@ -120,7 +120,9 @@ def test_a_broken_length_in_the_active_segment_costs_the_log(logs: Logs) -> None
     assert log.is_offline
 
 
-def test_a_closed_segment_that_cannot_be_read_costs_the_log(logs: Logs, recording: None) -> None:
+def test_a_closed_segment_that_cannot_be_read_takes_the_log_offline(
+    logs: Logs, recording: None
+) -> None:
     log = broken_log(logs, 8)
     file_ops.fail("read", f"{5:020}.log", errno.EIO)
 
@@ -128,7 +130,7 @@ def test_a_closed_segment_that_cannot_be_read_costs_the_log(logs: Logs, recordin
         log.read(9, 1)
 
 
-def test_what_is_marked_takes_the_place_of_what_was(logs: Logs) -> None:
+def test_marking_damage_replaces_the_earlier_marks_of_the_segment(logs: Logs) -> None:
     log = broken_log(logs, 70)
 
     assert log.mark_damaged(5, [(8, 9, 0, 1), (5, 6, 0, 1)])
@@ -143,7 +145,7 @@ def test_what_is_marked_takes_the_place_of_what_was(logs: Logs) -> None:
 # ---- the log start -------------------------------------------------------------------------------
 
 
-def test_before_the_log_start_nothing_is_read(logs: Logs) -> None:
+def test_offsets_below_the_log_start_are_not_read(logs: Logs) -> None:
     log = filled(logs, 3)
 
     log.move_log_start(2)
@@ -154,7 +156,7 @@ def test_before_the_log_start_nothing_is_read(logs: Logs) -> None:
         log.read(1, 1000)
 
 
-def test_the_log_start_never_goes_back(logs: Logs) -> None:
+def test_the_log_start_never_decreases(logs: Logs) -> None:
     log = filled(logs, 3)
 
     log.move_log_start(2)
@@ -171,7 +173,7 @@ def test_the_log_start_stays_below_the_high_watermark(logs: Logs) -> None:
         log.move_log_start(4)
 
 
-def test_the_log_start_may_stand_within_a_segment(logs: Logs) -> None:
+def test_the_log_start_may_be_within_a_segment(logs: Logs) -> None:
     log = logs.create()
     for _ in range(3):
         appended(log, BATCH)
@@ -183,7 +185,7 @@ def test_the_log_start_may_stand_within_a_segment(logs: Logs) -> None:
     assert batches(log.read(1, 1000)) == [placed(BATCH, 1), placed(BATCH, 2)]
 
 
-def test_epochs_before_the_log_start_are_forgotten(logs: Logs) -> None:
+def test_epochs_below_the_log_start_are_forgotten(logs: Logs) -> None:
     log = logs.create()
     for epoch in (3, 5, 8):
         log.start_epoch(epoch)
@@ -196,7 +198,7 @@ def test_epochs_before_the_log_start_are_forgotten(logs: Logs) -> None:
     assert log.epoch_entries == [(5, 3), (8, 4)]
 
 
-def test_who_reads_a_log_is_told_that_it_begins_later(logs: Logs) -> None:
+def test_a_reader_below_the_log_start_gets_the_log_start_offset(logs: Logs) -> None:
     log = filled(logs, 3)
 
     log.move_log_start(3)
@@ -208,7 +210,7 @@ def test_who_reads_a_log_is_told_that_it_begins_later(logs: Logs) -> None:
 # ---- taking segments off -------------------------------------------------------------------------
 
 
-def test_segments_that_end_before_the_log_start_are_taken_off(logs: Logs) -> None:
+def test_segments_that_end_below_the_log_start_are_removed(logs: Logs) -> None:
     log = filled(logs, 4)
 
     log.move_log_start(2)
@@ -218,14 +220,14 @@ def test_segments_that_end_before_the_log_start_are_taken_off(logs: Logs) -> Non
     assert log.read(2, 1000) == placed(BATCH, 2)
 
 
-def test_segments_are_taken_off_some_at_a_time(logs: Logs) -> None:
+def test_a_limited_number_of_segments_is_removed_at_a_time(logs: Logs) -> None:
     log = filled(logs, 4)
     log.move_log_start(3)
 
     assert (log.drop_segments(2), log.drop_segments(2)) == ([0, 1], [2])
 
 
-def test_the_active_segment_is_never_taken_off(logs: Logs) -> None:
+def test_the_active_segment_is_never_removed(logs: Logs) -> None:
     log = filled(logs, 2)
 
     log.move_log_start(2)
@@ -234,7 +236,7 @@ def test_the_active_segment_is_never_taken_off(logs: Logs) -> None:
     assert bases_of(log) == [1]
 
 
-def test_a_log_whose_active_segment_was_rolled_may_lose_everything(logs: Logs) -> None:
+def test_all_records_of_a_log_can_be_deleted_after_a_roll(logs: Logs) -> None:
     log = filled(logs, 2)
     assert log.roll()
     logs.settle(log)
@@ -249,7 +251,7 @@ def test_a_log_whose_active_segment_was_rolled_may_lose_everything(logs: Logs) -
     assert log.read(2, 1000) == placed(BATCH, 2)
 
 
-def test_a_segment_that_is_not_on_the_disk_yet_stays(logs: Logs) -> None:
+def test_a_segment_that_is_not_synced_yet_is_not_removed(logs: Logs) -> None:
     log = filled(logs, 2)
     log.roll()
 
@@ -267,7 +269,7 @@ def test_a_log_without_records_is_not_rolled(logs: Logs) -> None:
     assert bases_of(log) == [0]
 
 
-def test_a_roll_that_fails_says_so(logs: Logs, recording: None) -> None:
+def test_a_failed_roll_raises(logs: Logs, recording: None) -> None:
     log = filled(logs, 1)
     file_ops.fail("open", f"{1:020}.log", errno.EACCES)
 
@@ -275,7 +277,7 @@ def test_a_roll_that_fails_says_so(logs: Logs, recording: None) -> None:
         log.roll()
 
 
-def test_a_roll_that_loses_what_was_staged_takes_the_log_offline(
+def test_a_roll_that_loses_staged_batches_takes_the_log_offline(
     logs: Logs, recording: None
 ) -> None:
     log = filled(logs, 1)
@@ -304,7 +306,7 @@ def compacted(logs: Logs, base: int, kept: list[int]) -> None:
         (folder / f"{base:020}.{suffix}").unlink(missing_ok=True)
 
 
-def test_segments_are_replaced_by_one_with_gaps(logs: Logs) -> None:
+def test_segments_are_replaced_by_a_compacted_one_with_gaps(logs: Logs) -> None:
     log = filled(logs, 5)
     compacted(logs, 0, [1, 3])
 
@@ -316,7 +318,7 @@ def test_segments_are_replaced_by_one_with_gaps(logs: Logs) -> None:
     assert batches(log.read(4, 1000)) == [placed(BATCH, 4)]
 
 
-def test_an_offset_behind_the_last_that_is_left_is_found_in_the_next_segment(logs: Logs) -> None:
+def test_an_offset_after_the_last_remaining_record_is_found_in_the_next_segment(logs: Logs) -> None:
     log = filled(logs, 5)
     compacted(logs, 1, [1])
 
@@ -325,7 +327,7 @@ def test_an_offset_behind_the_last_that_is_left_is_found_in_the_next_segment(log
     assert log.read(2, 1000) == placed(BATCH, 4)
 
 
-def test_segments_may_leave_nothing(logs: Logs) -> None:
+def test_compaction_may_leave_no_records_of_some_segments(logs: Logs) -> None:
     log = filled(logs, 4)
 
     log.replace([0, 1], None)
@@ -335,7 +337,7 @@ def test_segments_may_leave_nothing(logs: Logs) -> None:
 
 
 @pytest.mark.parametrize("old", [[0, 2], [1, 2, 3], [7]])
-def test_only_sealed_neighbours_are_replaced(logs: Logs, old: list[int]) -> None:
+def test_only_adjacent_sealed_segments_are_replaced(logs: Logs, old: list[int]) -> None:
     log = filled(logs, 4)
 
     with pytest.raises(ValueError, match="side by side"):
@@ -343,7 +345,7 @@ def test_only_sealed_neighbours_are_replaced(logs: Logs, old: list[int]) -> None
     assert bases_of(log) == [0, 1, 2, 3]
 
 
-def test_a_file_that_is_not_there_replaces_nothing(logs: Logs) -> None:
+def test_a_missing_compacted_file_replaces_nothing(logs: Logs) -> None:
     log = filled(logs, 4)
     (logs.folder() / f"{1:020}.log").unlink()
 
@@ -363,7 +365,7 @@ def close_all(logs: Logs) -> None:
     logs.turn.files.close_idle(PATIENCE_US)
 
 
-def test_an_idle_log_holds_no_descriptor_and_no_reservation(logs: Logs) -> None:
+def test_an_idle_log_holds_no_descriptor_and_no_preallocated_space(logs: Logs) -> None:
     filled(logs, 3)
     assert logs.turn.files.count > 0
 
@@ -374,7 +376,7 @@ def test_an_idle_log_holds_no_descriptor_and_no_reservation(logs: Logs) -> None:
 
 
 @pytest.mark.parametrize(("batches_sent", "is_written"), [(10, False), (40, True)])
-def test_a_log_that_rests_keeps_a_few_index_entries_and_writes_many(
+def test_a_closed_log_keeps_few_index_entries_in_memory_and_writes_many_to_a_file(
     logs: Logs, batches_sent: int, is_written: bool
 ) -> None:
     log = logs.create(index_interval_bytes=0)
@@ -388,7 +390,7 @@ def test_a_log_that_rests_keeps_a_few_index_entries_and_writes_many(
     assert all(log.read(offset, 1) == placed(BATCH, offset) for offset in range(batches_sent))
 
 
-def test_idle_files_are_closed_in_the_time_there_is_for_it(logs: Logs) -> None:
+def test_idle_files_are_closed_within_the_given_time(logs: Logs) -> None:
     filled(logs, 5)
     for _ in range(2):
         logs.turn.files.begin_tick()
@@ -398,7 +400,7 @@ def test_idle_files_are_closed_in_the_time_there_is_for_it(logs: Logs) -> None:
     assert logs.turn.files.count == 0
 
 
-def test_what_was_used_since_the_last_tick_stays_open(logs: Logs) -> None:
+def test_a_file_used_since_the_last_tick_stays_open(logs: Logs) -> None:
     log = filled(logs, 1)
     logs.turn.files.begin_tick()
     log.read(0, 1000)
@@ -408,7 +410,7 @@ def test_what_was_used_since_the_last_tick_stays_open(logs: Logs) -> None:
     assert logs.turn.files.count == 1
 
 
-def test_a_log_that_was_let_go_of_goes_on(logs: Logs) -> None:
+def test_a_log_with_closed_files_can_be_appended_to_and_read(logs: Logs) -> None:
     log = filled(logs, 1)
     close_all(logs)
 
@@ -436,7 +438,7 @@ def test_a_log_with_unsynced_records_is_synced_before_it_is_closed(
     assert operations[-2:] == ["sync_data", "close"]
 
 
-def test_a_log_that_is_written_to_while_it_goes_to_rest_stays_open(logs: Logs) -> None:
+def test_a_log_written_to_while_its_files_are_being_closed_stays_open(logs: Logs) -> None:
     log = logs.create(is_group_commit=False)
     appended(log, BATCH)
     logs.turn.end()
@@ -450,7 +452,7 @@ def test_a_log_that_is_written_to_while_it_goes_to_rest_stays_open(logs: Logs) -
     assert len(batches(log.read(0, 1000))) == 2
 
 
-def test_more_files_than_may_be_open_take_turns(logs: Logs) -> None:
+def test_reads_of_more_files_than_may_be_open_close_others(logs: Logs) -> None:
     log = filled(logs, 12)
     close_all(logs)
     logs.turn.files.count_max = 4
@@ -462,7 +464,9 @@ def test_more_files_than_may_be_open_take_turns(logs: Logs) -> None:
     assert logs.turn.files.count <= 4
 
 
-def test_a_descriptor_is_had_by_closing_others(logs: Logs, recording: None) -> None:
+def test_an_append_without_a_free_descriptor_closes_another_file(
+    logs: Logs, recording: None
+) -> None:
     log = filled(logs, 4)
     for offset in range(3):
         log.read(offset, 1)
@@ -484,7 +488,7 @@ def indexed(logs: Logs, count: int) -> PartitionLog:
     return log
 
 
-def test_an_index_that_is_searched_often_is_kept_in_memory_while_its_segment_is_open(
+def test_an_often_searched_index_is_kept_in_memory_while_its_segment_is_open(
     logs: Logs,
 ) -> None:
     count = limits.INDEX_ENTRIES_HELD_MAX * 4
@@ -515,7 +519,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> PartitionLog:
 
 
 @given(share=st.floats(0, 1))
-def test_every_offset_is_found_by_an_index_in_memory(searched: PartitionLog, share: float) -> None:
+def test_every_offset_is_found_in_an_index_in_memory(searched: PartitionLog, share: float) -> None:
     offset = min(int(share * searched.high_watermark), searched.high_watermark - 1)
 
     batch = searched.read(offset, 1)
@@ -527,7 +531,7 @@ def test_every_offset_is_found_by_an_index_in_memory(searched: PartitionLog, sha
 # ---- settings ------------------------------------------------------------------------------------
 
 
-def test_a_setting_counts_from_the_next_append_on(logs: Logs) -> None:
+def test_a_changed_setting_applies_to_the_next_append(logs: Logs) -> None:
     log = logs.create()
     appended(log, BATCH)
 
@@ -537,7 +541,7 @@ def test_a_setting_counts_from_the_next_append_on(logs: Logs) -> None:
     assert bases_of(log) == [0, 1]
 
 
-def test_what_waits_for_the_disk_is_shown_at_once_under_os(logs: Logs) -> None:
+def test_a_change_to_durability_os_makes_unsynced_records_visible_at_once(logs: Logs) -> None:
     log = logs.create()
     appended(log, BATCH)
 
@@ -547,7 +551,7 @@ def test_what_waits_for_the_disk_is_shown_at_once_under_os(logs: Logs) -> None:
     assert log.high_watermark == 1
 
 
-def test_under_group_commit_what_the_page_cache_has_is_synced(logs: Logs) -> None:
+def test_a_change_to_group_commit_syncs_what_is_in_the_page_cache(logs: Logs) -> None:
     log = logs.create(is_group_commit=False)
     appended(log, BATCH)
     logs.turn.end()
@@ -558,7 +562,7 @@ def test_under_group_commit_what_the_page_cache_has_is_synced(logs: Logs) -> Non
     assert log.durable_end == 1
 
 
-def test_a_setting_leaves_a_log_that_is_loading_to_its_thread(logs: Logs) -> None:
+def test_configuring_a_loading_log_starts_no_sync(logs: Logs) -> None:
     log = logs.create()
     requested: list[str] = []
     logs.turn.schedule = lambda: requested.append("end of turn")
@@ -569,7 +573,7 @@ def test_a_setting_leaves_a_log_that_is_loading_to_its_thread(logs: Logs) -> Non
     assert requested == []
 
 
-def test_flush_messages_starts_a_sync_after_so_many(logs: Logs) -> None:
+def test_flush_messages_starts_a_sync_after_that_many_records(logs: Logs) -> None:
     log = logs.create(is_group_commit=False, flush_messages=3)
     for _ in range(3):
         assert log.durable_end == 0
@@ -581,7 +585,7 @@ def test_flush_messages_starts_a_sync_after_so_many(logs: Logs) -> None:
     assert log.durable_end == 3
 
 
-def test_flush_ms_starts_a_sync_of_what_is_so_old(logs: Logs) -> None:
+def test_flush_ms_starts_a_sync_of_records_of_that_age(logs: Logs) -> None:
     log = logs.create(is_group_commit=False, flush_ms=100)
     appended(log, BATCH)
     logs.turn.end()
@@ -596,7 +600,7 @@ def test_flush_ms_starts_a_sync_of_what_is_so_old(logs: Logs) -> None:
     assert log.durable_end == 1
 
 
-def test_flush_ms_counts_for_what_was_written_before_it_was_set(logs: Logs) -> None:
+def test_flush_ms_applies_to_records_written_before_it_was_set(logs: Logs) -> None:
     log = logs.create(is_group_commit=False)
     appended(log, BATCH)
     logs.turn.end()
@@ -609,7 +613,7 @@ def test_flush_ms_counts_for_what_was_written_before_it_was_set(logs: Logs) -> N
     assert log.durable_end == 1
 
 
-def test_a_log_that_is_synced_often_waits_once_for_flush_ms(logs: Logs) -> None:
+def test_a_log_that_is_synced_often_has_one_flush_ms_timer(logs: Logs) -> None:
     log = logs.create(flush_ms=100)
     for _ in range(20):
         appended(log, BATCH)
@@ -620,7 +624,7 @@ def test_a_log_that_is_synced_often_waits_once_for_flush_ms(logs: Logs) -> None:
     assert logs.turn.aging_count == 0
 
 
-def test_flush_ms_counts_anew_after_a_sync(logs: Logs) -> None:
+def test_flush_ms_starts_again_after_a_sync(logs: Logs) -> None:
     log = logs.create(is_group_commit=False, flush_ms=100)
     appended(log, BATCH)
     logs.turn.sync_aged(NOW_MS + 100)
@@ -639,7 +643,7 @@ def test_flush_ms_counts_anew_after_a_sync(logs: Logs) -> None:
     assert log.durable_end == 2
 
 
-def test_a_preallocated_segment_has_its_room_from_the_start(logs: Logs) -> None:
+def test_a_preallocated_segment_has_its_whole_size_from_the_start(logs: Logs) -> None:
     log = logs.create(segment_bytes_max=1 << 20, is_preallocated=True)
     appended(log, BATCH)
 
@@ -648,7 +652,7 @@ def test_a_preallocated_segment_has_its_room_from_the_start(logs: Logs) -> None:
     assert (logs.folder() / f"{1:020}.log").stat().st_size == 1 << 20
 
 
-def test_the_newest_batch_of_each_producer_is_known(logs: Logs) -> None:
+def test_the_last_sequence_of_each_producer_is_returned(logs: Logs) -> None:
     log = logs.create()
     appended(log, records(2, producer_id=7, producer_epoch=1, base_sequence=0))
     appended(log, records(3, producer_id=7, producer_epoch=1, base_sequence=2))
@@ -656,7 +660,7 @@ def test_the_newest_batch_of_each_producer_is_known(logs: Logs) -> None:
     assert log.producer_ends == [(7, 1, 4)]
 
 
-def test_a_closed_log_opens_again_where_it_ended(logs: Logs) -> None:
+def test_a_closed_log_reopens_where_it_ended(logs: Logs) -> None:
     log = filled(logs, 3)
     close_all(logs)
 

@@ -44,7 +44,7 @@ def fills() -> list[tuple[int, int]]:
     ]
 
 
-def test_a_busy_log_is_filled_ahead(logs: Logs) -> None:
+def test_a_busy_log_is_filled_with_zeros_ahead(logs: Logs) -> None:
     written(logs, ENOUGH, is_group_commit=False)
 
     ((position, size),) = fills()
@@ -52,25 +52,25 @@ def test_a_busy_log_is_filled_ahead(logs: Logs) -> None:
     assert 0 < size <= limits.TAIL_FILL_BYTES
 
 
-def test_one_that_is_not_busy_is_not(logs: Logs) -> None:
+def test_a_log_that_is_not_busy_is_not_filled_ahead(logs: Logs) -> None:
     written(logs, ENOUGH - 5, is_group_commit=False)
 
     assert fills() == []
 
 
-def test_nothing_is_filled_where_a_sync_would_write_the_zeros(logs: Logs) -> None:
+def test_nothing_is_filled_ahead_where_a_sync_would_write_the_zeros(logs: Logs) -> None:
     written(logs, ENOUGH, is_group_commit=True)
 
     assert fills() == []
 
 
-def test_nothing_is_filled_for_long_writes(logs: Logs) -> None:
+def test_nothing_is_filled_ahead_for_long_writes(logs: Logs) -> None:
     written(logs, limits.TAIL_FILL_AFTER_BYTES // len(LONG) + 5, LONG, is_group_commit=False)
 
     assert fills() == []
 
 
-def test_zeros_never_overwrite_a_batch_and_nobody_reads_them(logs: Logs) -> None:
+def test_zeros_never_overwrite_a_batch_and_are_never_read(logs: Logs) -> None:
     count = ENOUGH + 2 * limits.TAIL_FILL_BYTES // len(BATCH)
     log = written(logs, count, is_group_commit=False)
     assert len(fills()) > 1
@@ -81,7 +81,7 @@ def test_zeros_never_overwrite_a_batch_and_nobody_reads_them(logs: Logs) -> None
     assert log.read(count, 1 << 20) == b""
 
 
-def test_a_log_that_was_killed_ends_before_the_zeros(logs: Logs) -> None:
+def test_a_killed_log_ends_before_the_zeros(logs: Logs) -> None:
     log = written(logs, ENOUGH, is_group_commit=False)
     assert fills() != []
 
@@ -90,7 +90,7 @@ def test_a_log_that_was_killed_ends_before_the_zeros(logs: Logs) -> None:
     assert recovered.log_end_offset == log.log_end_offset == ENOUGH
 
 
-def test_a_fill_that_fails_takes_the_log_offline(logs: Logs) -> None:
+def test_a_failed_fill_takes_the_log_offline(logs: Logs) -> None:
     log = written(logs, ENOUGH - 2, is_group_commit=False)
     assert fills() == []
     file_ops.fail("write", ".log", 5)

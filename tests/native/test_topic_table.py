@@ -33,7 +33,7 @@ def test_a_topic_is_found_by_its_name_and_its_id(tmp_path: Path) -> None:
     assert names(table, "topi", "topic2", "", OTHER_ID, b"short") == [None] * 5
 
 
-def test_a_topic_that_is_removed_is_not_found() -> None:
+def test_a_removed_topic_is_not_found() -> None:
     table = TopicTable()
     table.add("topic", TOPIC_ID, [])
 
@@ -44,7 +44,7 @@ def test_a_topic_that_is_removed_is_not_found() -> None:
         table.remove("topic")
 
 
-def test_a_topic_of_the_same_name_takes_its_place() -> None:
+def test_a_topic_of_the_same_name_replaces_the_previous_one() -> None:
     table = TopicTable()
     table.add("topic", TOPIC_ID, [])
     table.add("topic", OTHER_ID, [])
@@ -53,7 +53,7 @@ def test_a_topic_of_the_same_name_takes_its_place() -> None:
     assert len(table) == 1
 
 
-def test_a_topic_that_grows_keeps_its_entry_which_readers_hold(tmp_path: Path) -> None:
+def test_adding_partitions_keeps_the_entry_that_readers_hold(tmp_path: Path) -> None:
     logs = Logs(tmp_path, COMMIT)
     first, second = logs.create(0), logs.create(1)
     table = TopicTable()
@@ -67,7 +67,7 @@ def test_a_topic_that_grows_keeps_its_entry_which_readers_hold(tmp_path: Path) -
     assert held.logs == [first, second]
 
 
-def test_an_entry_outlives_its_place_in_the_table() -> None:
+def test_an_entry_outlives_its_removal_from_the_table() -> None:
     table = TopicTable()
     table.add("topic", TOPIC_ID, [])
     entry = table.find("topic")
@@ -87,7 +87,7 @@ def test_an_id_has_sixteen_bytes(topic_id: bytes) -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 90)), max_size=200))
 @settings(max_examples=60, deadline=None)
-def test_any_use_is_that_of_a_dictionary(steps: list[tuple[bool, int]]) -> None:
+def test_any_sequence_of_operations_equals_a_dictionarys(steps: list[tuple[bool, int]]) -> None:
     table = TopicTable()
     known: set[int] = set()
 

@@ -57,7 +57,7 @@ def transactional(producer_id: int, sequence: int, *, epoch: int = EPOCH) -> byt
 
 
 @pytest.mark.parametrize("admitted_epoch", [EPOCH - 1, EPOCH + 1, None])
-def test_a_transactional_batch_that_is_not_admitted_is_refused(
+def test_a_transactional_batch_without_admission_is_refused(
     logs: Logs, admitted_epoch: int | None
 ) -> None:
     log = logs.create()
@@ -82,7 +82,7 @@ def test_a_transaction_is_admitted_until_its_marker(logs: Logs) -> None:
     assert not log.admits_transaction(1, EPOCH)
 
 
-def test_admissions_of_many_producers_do_not_disturb_one_another(logs: Logs) -> None:
+def test_admissions_of_many_producers_are_independent(logs: Logs) -> None:
     log = logs.create()
     for producer_id in range(100):
         log.admit_transaction(producer_id, EPOCH)
@@ -105,7 +105,7 @@ def test_a_plain_producer_writes_while_the_transaction_of_another_is_open(logs: 
     assert log.append(records()) == (0, 3)
 
 
-def test_a_decided_transaction_takes_no_late_batch(logs: Logs) -> None:
+def test_a_late_batch_of_a_decided_transaction_is_refused(logs: Logs) -> None:
     log = logs.create()
     send(log, 1, 0)
     log.dismiss_transaction(1)
@@ -115,7 +115,7 @@ def test_a_decided_transaction_takes_no_late_batch(logs: Logs) -> None:
     assert status == ("transaction", 1)
 
 
-def test_a_batch_that_is_repeated_after_the_decision_gets_its_offset(logs: Logs) -> None:
+def test_a_batch_repeated_after_the_decision_gets_its_original_offset(logs: Logs) -> None:
     log = logs.create()
     appended(log, records())
     send(log, 1, 0)
@@ -134,7 +134,7 @@ def test_a_plain_batch_within_a_transaction_is_refused(logs: Logs) -> None:
     assert log.append(plain)[0] == 0
 
 
-def test_an_admission_does_not_outlive_a_restart(logs: Logs) -> None:
+def test_an_admission_does_not_survive_a_restart(logs: Logs) -> None:
     log = logs.create()
     send(log, 1, 0)
     logs.sync(log)
@@ -144,7 +144,7 @@ def test_an_admission_does_not_outlive_a_restart(logs: Logs) -> None:
     assert log.append(transactional(1, 1))[0] == ("transaction", 1)
 
 
-def test_a_coordinators_batches_open_a_transaction_that_a_snapshot_knows(logs: Logs) -> None:
+def test_a_coordinators_batches_open_a_transaction_that_the_snapshot_contains(logs: Logs) -> None:
     log = logs.create()
     offsets = batch_of(
         [(b"key", b"value", [])],
@@ -171,7 +171,7 @@ def coordinators_batch(producer_id: int) -> bytes:
     )
 
 
-def test_a_full_log_has_no_room_for_a_coordinators_batch_and_is_as_good_as_before(
+def test_a_log_with_all_its_producers_refuses_a_coordinators_batch_and_is_unchanged(
     logs: Logs,
 ) -> None:
     log = logs.create(producer_ids_max=1)
@@ -185,7 +185,7 @@ def test_a_full_log_has_no_room_for_a_coordinators_batch_and_is_as_good_as_befor
 
 
 @pytest.mark.parametrize("kind", [ABORT, COMMIT])
-def test_a_full_log_has_room_for_a_marker_of_a_producer_that_has_written_nothing(
+def test_a_log_with_all_its_producers_accepts_a_marker_of_a_producer_without_batches(
     logs: Logs, kind: int
 ) -> None:
     log = logs.create(producer_ids_max=1)
@@ -197,7 +197,7 @@ def test_a_full_log_has_room_for_a_marker_of_a_producer_that_has_written_nothing
     assert log.open_transactions == {1: 0}
 
 
-def test_what_is_known_of_producers_can_be_listed(logs: Logs) -> None:
+def test_producer_states_can_be_listed(logs: Logs) -> None:
     log = logs.create()
     appended(log, records(producer_id=4, producer_epoch=1, base_sequence=0))
     send(log, 1, 0, count=3)
@@ -211,7 +211,7 @@ def test_what_is_known_of_producers_can_be_listed(logs: Logs) -> None:
     ]
 
 
-def test_what_is_known_of_one_producer_is_what_is_listed_of_it(logs: Logs) -> None:
+def test_the_state_of_one_producer_equals_its_listed_state(logs: Logs) -> None:
     log = logs.create(producer_expiration_ms=1_000)
     appended(log, records(producer_id=4, producer_epoch=1, base_sequence=0))
     send(log, 1, 0, count=3)
@@ -223,7 +223,7 @@ def test_what_is_known_of_one_producer_is_what_is_listed_of_it(logs: Logs) -> No
     assert log.active_producer(1) is not None  # Its transaction is open.
 
 
-def test_a_sync_can_be_asked_for_whatever_the_durability(logs: Logs) -> None:
+def test_a_sync_can_be_requested_under_any_durability(logs: Logs) -> None:
     log = logs.create(is_group_commit=False)
     appended(log, records())
     logs.turn.end()
@@ -239,7 +239,7 @@ def test_a_sync_can_be_asked_for_whatever_the_durability(logs: Logs) -> None:
     assert heard == [True, True]
 
 
-def test_who_waits_for_a_sync_hears_that_the_log_is_lost(logs: Logs) -> None:
+def test_a_waiter_for_a_sync_is_notified_when_the_log_goes_offline(logs: Logs) -> None:
     log = logs.create(is_group_commit=False)
     appended(log, records())
     heard: list[bool] = []
@@ -252,7 +252,7 @@ def test_who_waits_for_a_sync_hears_that_the_log_is_lost(logs: Logs) -> None:
     assert heard == [False, False]
 
 
-def test_a_read_ends_where_it_is_told(logs: Logs) -> None:
+def test_a_read_ends_at_the_given_offset(logs: Logs) -> None:
     log = logs.create()
     for _ in range(3):
         appended(log, records(2))
@@ -263,7 +263,7 @@ def test_a_read_ends_where_it_is_told(logs: Logs) -> None:
     assert len(batches(log.read(0, 1 << 20))) == 3
 
 
-def test_a_read_that_ends_early_goes_over_segments(logs: Logs) -> None:
+def test_a_read_that_ends_early_spans_segments(logs: Logs) -> None:
     log = logs.create(segment_bytes_max=1)
     for _ in range(3):
         appended(log, records(2))
@@ -312,7 +312,7 @@ def test_readers_of_committed_records_stop_at_an_open_transaction(logs: Logs) ->
     assert (log.last_stable_offset, log.high_watermark) == (1, 3)
 
 
-def test_they_go_on_once_its_marker_is_visible(logs: Logs) -> None:
+def test_readers_of_committed_records_continue_once_the_marker_is_visible(logs: Logs) -> None:
     log = logs.create()
     send(log, 1, 0)
     logs.sync(log)
@@ -323,7 +323,7 @@ def test_they_go_on_once_its_marker_is_visible(logs: Logs) -> None:
     assert log.last_stable_offset == 2
 
 
-def test_the_oldest_of_several_transactions_counts(logs: Logs) -> None:
+def test_the_oldest_of_several_open_transactions_sets_the_last_stable_offset(logs: Logs) -> None:
     log = logs.create()
     send(log, 1, 0)
     send(log, 2, 0)
@@ -343,7 +343,7 @@ def test_a_transaction_begins_with_its_first_batch(logs: Logs) -> None:
     assert log.last_stable_offset == 0
 
 
-def test_a_transaction_that_is_not_visible_yet_hides_no_record_before_it(logs: Logs) -> None:
+def test_a_transaction_that_is_not_visible_yet_does_not_hide_earlier_records(logs: Logs) -> None:
     log = logs.create()
     appended(log, records())
     logs.sync(log)
@@ -361,7 +361,7 @@ def test_a_marker_without_a_transaction_ends_nothing(logs: Logs) -> None:
     assert log.aborted_transactions(0, 1) == []
 
 
-def test_an_aborted_transaction_is_told_to_whom_it_concerns(logs: Logs) -> None:
+def test_an_aborted_transaction_is_returned_for_every_range_that_overlaps_it(logs: Logs) -> None:
     log = logs.create()
     send(log, 1, 0)  # 0
     send(log, 2, 0)  # 1
@@ -377,7 +377,7 @@ def test_an_aborted_transaction_is_told_to_whom_it_concerns(logs: Logs) -> None:
     assert log.aborted_transactions(3, 4) == []
 
 
-def test_who_reads_behind_the_last_abort_opens_no_file_for_it(logs: Logs) -> None:
+def test_a_reader_beyond_the_last_abort_opens_no_index_of_aborted_transactions(logs: Logs) -> None:
     log = logs.create()
     send(log, 1, 0)
     end(log, 1, ABORT)
@@ -411,7 +411,7 @@ def opened_lists(log: PartitionLog, start: int, stop: int) -> list[str]:
     return [name for name in names if name.endswith(".txnindex")]
 
 
-def test_the_file_of_aborted_transactions_is_kafkas(logs: Logs) -> None:
+def test_the_index_of_aborted_transactions_has_kafkas_format(logs: Logs) -> None:
     log = logs.create()
     send(log, 5, 0)
     send(log, 6, 0)
@@ -423,7 +423,7 @@ def test_the_file_of_aborted_transactions_is_kafkas(logs: Logs) -> None:
     assert file.read_bytes() == struct.pack(">hqqqq", 0, 5, 0, 2, 1)
 
 
-def test_zeros_that_a_power_cut_left_are_no_aborted_transaction(logs: Logs) -> None:
+def test_zeros_left_by_a_power_cut_are_not_an_aborted_transaction(logs: Logs) -> None:
     log = logs.create()
     send(log, 0, 0)
     end(log, 0, COMMIT)
@@ -436,7 +436,7 @@ def test_zeros_that_a_power_cut_left_are_no_aborted_transaction(logs: Logs) -> N
     assert again.aborted_transactions(0, 2) == []
 
 
-def test_a_log_without_aborted_transactions_has_no_file_for_them(logs: Logs) -> None:
+def test_a_log_without_aborted_transactions_has_no_index_of_them(logs: Logs) -> None:
     log = logs.create()
     send(log, 1, 0)
     end(log, 1, COMMIT)
@@ -445,7 +445,7 @@ def test_a_log_without_aborted_transactions_has_no_file_for_them(logs: Logs) -> 
     assert list(logs.folder().glob("*.txnindex")) == []
 
 
-def test_aborted_transactions_are_found_over_segments(logs: Logs) -> None:
+def test_aborted_transactions_are_found_across_segments(logs: Logs) -> None:
     log = logs.create(segment_bytes_max=1)
     for round_ in range(3):
         send(log, 1, round_)
@@ -469,7 +469,7 @@ def test_a_marker_of_a_new_epoch_fences_the_old_one(logs: Logs) -> None:
 
 
 @pytest.mark.parametrize(("sequence", "is_accepted"), [(0, True), (1, False)])
-def test_after_the_marker_of_a_new_epoch_sequences_begin_again(
+def test_after_the_marker_of_a_new_epoch_sequences_start_again(
     logs: Logs, sequence: int, is_accepted: bool
 ) -> None:
     log = logs.create()
@@ -493,7 +493,7 @@ def test_a_producer_with_an_open_transaction_does_not_expire(logs: Logs) -> None
     assert status == ("sequence", 2)
 
 
-def test_an_open_transaction_outlives_a_clean_stop(logs: Logs) -> None:
+def test_an_open_transaction_survives_a_clean_stop(logs: Logs) -> None:
     log = logs.create()
     send(log, 1, 0)
     send(log, 2, 0)
@@ -511,7 +511,7 @@ def test_an_open_transaction_outlives_a_clean_stop(logs: Logs) -> None:
     assert log.last_stable_offset == 4
 
 
-def test_a_producer_of_which_only_a_marker_is_known_is_in_the_snapshot(logs: Logs) -> None:
+def test_a_producer_known_only_by_a_marker_is_in_the_snapshot(logs: Logs) -> None:
     log = logs.create()
     send(log, 1, 0)
     end(log, 1, COMMIT, epoch=EPOCH + 1)
@@ -537,7 +537,7 @@ def test_recovery_reads_transactions_from_the_log(logs: Logs) -> None:
     assert log.aborted_transactions(0, 3) == [(2, 1, 2)]
 
 
-def test_recovery_keeps_what_was_aborted_before_its_snapshot(logs: Logs) -> None:
+def test_recovery_keeps_transactions_aborted_before_its_snapshot(logs: Logs) -> None:
     log = logs.create()
     send(log, 1, 0)
     end(log, 1, ABORT)
@@ -551,7 +551,7 @@ def test_recovery_keeps_what_was_aborted_before_its_snapshot(logs: Logs) -> None
     assert log.aborted_transactions(0, 4) == [(1, 0, 1), (1, 2, 3)]
 
 
-def test_recovery_without_room_for_the_producers_of_its_snapshot_reads_the_log(logs: Logs) -> None:
+def test_recovery_from_a_snapshot_of_more_producers_than_allowed_reads_the_log(logs: Logs) -> None:
     log = logs.create()
     send(log, 1, 0)
     send(log, 2, 0)
@@ -566,7 +566,7 @@ def test_recovery_without_room_for_the_producers_of_its_snapshot_reads_the_log(l
     assert log.last_stable_offset == 0
 
 
-def test_an_abort_that_the_log_has_lost_is_lost_from_the_index(logs: Logs) -> None:
+def test_an_abort_missing_from_the_log_is_removed_from_the_index(logs: Logs) -> None:
     log = logs.create()
     send(log, 1, 0)
     logs.sync(log)
@@ -584,7 +584,7 @@ def test_an_abort_that_the_log_has_lost_is_lost_from_the_index(logs: Logs) -> No
 
 
 @pytest.mark.parametrize(("key_size", "value_size"), [(0, 6), (3, 6), (4, 0), (4, 5)])
-def test_a_control_record_that_is_no_marker_is_passed_by(
+def test_a_control_record_that_is_not_a_marker_is_skipped(
     logs: Logs, key_size: int, value_size: int
 ) -> None:
     log = logs.create()

@@ -36,7 +36,7 @@ def sync_all(logs: Logs, log: PartitionLog) -> None:
         logs.turn.poll_synced()
 
 
-def test_one_log_holds_its_share_of_files_and_nobody_is_refused(logs: Logs) -> None:
+def test_one_log_holds_a_limited_share_of_files_and_no_append_is_refused(logs: Logs) -> None:
     log, other = quick(logs), quick(logs, 1)
 
     for offset in range(1_000):
@@ -51,7 +51,7 @@ def test_one_log_holds_its_share_of_files_and_nobody_is_refused(logs: Logs) -> N
     assert b"".join(log.read(at, 1) for at in range(1_000)) == stored
 
 
-def test_a_roll_that_has_waited_is_made_when_the_disk_is_no_longer_behind(logs: Logs) -> None:
+def test_a_delayed_roll_is_done_when_the_disk_has_caught_up(logs: Logs) -> None:
     log = quick(logs)
     for _ in range(100):
         appended(log, BATCH)
@@ -69,7 +69,7 @@ def test_a_roll_that_has_waited_is_made_when_the_disk_is_no_longer_behind(logs: 
     assert log.segment_count == waiting + 2
 
 
-def test_what_has_grown_meanwhile_is_found_again_after_a_crash(logs: Logs) -> None:
+def test_segments_grown_by_delayed_rolls_are_recovered_after_a_crash(logs: Logs) -> None:
     log = quick(logs)
     for _ in range(100):
         appended(log, BATCH)
@@ -82,7 +82,7 @@ def test_what_has_grown_meanwhile_is_found_again_after_a_crash(logs: Logs) -> No
 
 
 @pytest.mark.parametrize("count_max", [OPEN_SEGMENTS_MIN, OPEN_MAX])
-def test_many_logs_that_do_so_leave_files_for_the_others(logs: Logs, count_max: int) -> None:
+def test_many_fast_rolling_logs_leave_files_for_the_others(logs: Logs, count_max: int) -> None:
     logs.turn.files.count_max = count_max
     many = [quick(logs, number) for number in range(count_max // 2)]
     quiet = [logs.create(1_000 + n, is_group_commit=False) for n in range(count_max // 4)]
@@ -98,7 +98,7 @@ def test_many_logs_that_do_so_leave_files_for_the_others(logs: Logs, count_max: 
     assert not any(log.is_offline for log in (*many, *quiet))
 
 
-def test_files_that_can_be_closed_keep_no_log_from_rolling(logs: Logs) -> None:
+def test_files_that_can_be_closed_do_not_delay_a_roll(logs: Logs) -> None:
     """Readers leave as many files open as there may be."""
     logs.turn.files.count_max = OPEN_SEGMENTS_MIN
     read = logs.create(1, segment_bytes_max=1)
@@ -121,7 +121,7 @@ def test_files_that_can_be_closed_keep_no_log_from_rolling(logs: Logs) -> None:
 
 
 @pytest.mark.parametrize("is_group_commit", [True, False])
-def test_a_sync_that_finds_no_descriptor_is_begun_again_and_the_log_stays(
+def test_a_sync_without_a_descriptor_is_retried_and_the_log_stays_in_service(
     logs: Logs, recording: None, is_group_commit: bool
 ) -> None:
     log = logs.create(segment_bytes_max=1, is_group_commit=is_group_commit)

@@ -148,7 +148,7 @@ ENDINGS = st.tuples(st.integers(0, 2), st.booleans())
 
 @given(st.lists(produce() | consume() | batch() | ENDINGS, min_size=1, max_size=20))
 @settings(max_examples=150, deadline=None)
-def test_both_ways_give_the_same_bytes_and_leave_the_same_records(
+def test_native_and_python_paths_return_the_same_bytes_and_leave_the_same_records(
     tmp_path_factory: pytest.TempPathFactory, steps: list[Any]
 ) -> None:
     with two(tmp_path_factory.mktemp("both")) as served:
@@ -172,7 +172,7 @@ def test_both_ways_give_the_same_bytes_and_leave_the_same_records(
         assert fast.state() == slow.state()
 
 
-def test_the_usual_lines_are_served_without_python(tmp_path: Path) -> None:
+def test_common_lines_are_served_natively(tmp_path: Path) -> None:
     with two(tmp_path) as served:
         for line in (
             b"V1|1|PRODUCE|topic user1:a",
@@ -189,7 +189,7 @@ def test_the_usual_lines_are_served_without_python(tmp_path: Path) -> None:
         assert (fast.handed_over, slow.handed_over) == (0, 7)
 
 
-def test_the_answers_are_those_of_the_original(tmp_path: Path) -> None:
+def test_the_answers_equal_those_of_the_original_server(tmp_path: Path) -> None:
     with two(tmp_path) as served:
         assert assert_same(b"V1|7|PRODUCE|topic user1:a,b", served) == (
             b"V1|7|OK|partition=2 offset=0 hw=0\n"
@@ -201,7 +201,7 @@ def test_the_answers_are_those_of_the_original(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 500, 200_000])
-def test_lines_are_as_long_by_both_ways(tmp_path: Path, size: int) -> None:
+def test_native_and_python_paths_limit_response_lines_alike(tmp_path: Path, size: int) -> None:
     count = 12_000 if size == 1 else 3 * V1_CONSUME_BYTES_MAX // size + 1
     batches = encode([b"," * size] * count, timestamp_ms=NOW_MS)
 
@@ -222,7 +222,7 @@ def test_lines_are_as_long_by_both_ways(tmp_path: Path, size: int) -> None:
         assert fast.handed_over == 0
 
 
-def test_a_record_that_is_longer_than_a_line_comes_alone(tmp_path: Path) -> None:
+def test_a_record_longer_than_a_line_is_returned_alone(tmp_path: Path) -> None:
     config = TopicConfig(OWN | {"max.message.bytes": str(4 << 20)}, load())
     [data] = encode([b"x" * (V1_CONSUME_BYTES_MAX + 1), b"y"], batch_bytes_max=4 << 20)
 
@@ -236,7 +236,7 @@ def test_a_record_that_is_longer_than_a_line_comes_alone(tmp_path: Path) -> None
         assert assert_same(b"V1|7|CONSUME|topic 0 1", served) == b"V1|7|OK|messages=1:y hw=1\n"
 
 
-def test_many_lines_that_read_much_are_answered_one_turn_after_the_other(tmp_path: Path) -> None:
+def test_many_requests_for_large_responses_are_answered_over_several_turns(tmp_path: Path) -> None:
     [data] = encode([b"x" * 900_000])
 
     with two(tmp_path) as served:
@@ -253,7 +253,7 @@ def test_many_lines_that_read_much_are_answered_one_turn_after_the_other(tmp_pat
 
 
 @pytest.mark.parametrize("has_followers", [True, False])
-def test_a_partition_that_another_leads_is_left_to_python(
+def test_a_partition_in_the_follower_role_is_left_to_python(
     tmp_path: Path, has_followers: bool
 ) -> None:
     with two(tmp_path) as (fast, _):
@@ -264,7 +264,7 @@ def test_a_partition_that_another_leads_is_left_to_python(
         assert fast.handed_over == int(has_followers)
 
 
-def test_an_append_that_fails_is_refused_by_both_ways(tmp_path: Path) -> None:
+def test_native_and_python_paths_refuse_a_failed_append(tmp_path: Path) -> None:
     with two(tmp_path) as served:
         for each in served:
             assert b"|OK|" in each.ask(b"V1|1|PRODUCE|topic user1:a")

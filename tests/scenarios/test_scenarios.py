@@ -315,5 +315,5 @@ def _description(group: GroupDescription) -> str:
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt")), ids=lambda path: path.stem)
-def test_conversation(path: Path) -> None:
+def test_a_group_scenario_gives_the_written_responses(path: Path) -> None:
     check_file(path, GroupConversation())

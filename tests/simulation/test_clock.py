@@ -48,7 +48,7 @@ def _knows_both(sim: Simulation) -> bool:
     return all(known)
 
 
-def test_what_was_not_used_while_the_machine_slept_is_forgotten(sim: Simulation) -> None:
+def test_unused_state_expires_while_the_machine_sleeps(sim: Simulation) -> None:
     sim.machine.sleep(6 * DAY_MS)
     _wait(sim)
     assert _knows_both(sim)
@@ -58,7 +58,7 @@ def test_what_was_not_used_while_the_machine_slept_is_forgotten(sim: Simulation)
     assert not _knows_both(sim)
 
 
-def test_what_was_not_used_while_the_broker_was_stopped_is_forgotten(sim: Simulation) -> None:
+def test_unused_state_expires_while_the_broker_is_stopped(sim: Simulation) -> None:
     sim.audit.crashed(sim.broker.crash(is_power_cut=False))
     sim.machine.sleep(8 * DAY_MS)
 
@@ -68,7 +68,7 @@ def test_what_was_not_used_while_the_broker_was_stopped_is_forgotten(sim: Simula
     assert not _knows_both(sim)
 
 
-def test_a_machine_that_was_off_for_days_has_to_be_confirmed(sim: Simulation) -> None:
+def test_after_days_without_power_expiry_waits_for_a_confirmation(sim: Simulation) -> None:
     sim.audit.crashed(sim.broker.crash(is_power_cut=True))
     sim.machine.reboot(8 * DAY_MS)
 
@@ -81,7 +81,7 @@ def test_a_machine_that_was_off_for_days_has_to_be_confirmed(sim: Simulation) ->
     assert not _knows_both(sim)
 
 
-def test_a_step_that_was_right_ages_what_was_there_once_it_is_confirmed(sim: Simulation) -> None:
+def test_after_a_correct_clock_step_is_confirmed_state_ages_by_it(sim: Simulation) -> None:
     sim.machine.step(8 * DAY_MS)
     _wait(sim)
     assert _knows_both(sim)
@@ -92,7 +92,7 @@ def test_a_step_that_was_right_ages_what_was_there_once_it_is_confirmed(sim: Sim
     assert not _knows_both(sim)
 
 
-def test_who_forgets_by_a_clock_that_is_wrong_is_found(sim: Simulation) -> None:
+def test_expiry_by_a_wrong_clock_is_detected(sim: Simulation) -> None:
     sim.machine.step(8 * DAY_MS)
     _wait(sim)
 
@@ -102,7 +102,7 @@ def test_who_forgets_by_a_clock_that_is_wrong_is_found(sim: Simulation) -> None:
         _wait(sim)
 
 
-def test_what_was_kept_of_the_clock_outlives_the_broker_and_what_was_not_does_not(
+def test_only_persisted_clock_state_survives_the_broker(
     sim: Simulation,
 ) -> None:
     keeper = sim.broker.clock_keeper

@@ -45,7 +45,7 @@ def _simulation(*answers: Any) -> Simulation:
     return sim
 
 
-def test_a_classic_member_may_have_been_told_to_join_by_an_answer_that_was_lost() -> None:
+def test_a_lost_response_may_have_asked_a_classic_member_to_rejoin() -> None:
     error = ErrorCode.REBALANCE_IN_PROGRESS
     sim = _simulation(ErrorCode.NONE, None, error)  # asked at 3,000, 6,000 and 13,000 ms
     member = CooperativeMember(sim, "g", "m", Claims())
@@ -56,7 +56,7 @@ def test_a_classic_member_may_have_been_told_to_join_by_an_answer_that_was_lost(
     assert member.lease.end_ms == 3_000 + members.REBALANCE_MS < 13_000 + SESSION_MS
 
 
-def test_a_consumer_may_have_been_told_to_give_back_by_an_answer_that_was_lost() -> None:
+def test_a_lost_response_may_have_asked_a_consumer_member_to_revoke() -> None:
     def has(*numbers: int) -> ConsumerHeartbeatResponse:
         return ConsumerHeartbeatResponse(ErrorCode.NONE, "", "m", 1, 3_000, {b"t": numbers})
 
@@ -71,7 +71,7 @@ def test_a_consumer_may_have_been_told_to_give_back_by_an_answer_that_was_lost()
     assert member.lease.end_ms == 100 + consumer_members.REBALANCE_MS < 11_300 + SESSION_MS
 
 
-def test_a_classic_member_that_gave_a_partition_back_has_to_ask_how_far_others_have_read() -> None:
+def test_a_classic_member_fetches_the_committed_offset_of_a_partition_it_had_given_up() -> None:
     sim = _simulation()
     member = CooperativeMember(sim, "g", "m", Claims())
     member.assigned, member._commits.positions = {0, 1}, {0: 5, 1: 5}

@@ -43,7 +43,7 @@ def _run_all(seeds: range, parts: str = "") -> None:
         run(seed, parts)
 
 
-def test_what_was_promised_holds_whatever_fails(seeds: range) -> None:
+def test_the_guarantees_hold_under_any_failures(seeds: range) -> None:
     _run_all(seeds)
 
 
@@ -69,7 +69,7 @@ def _told(hash_seed: str) -> str:
     ).stdout
 
 
-def test_a_seed_is_one_history_in_any_process() -> None:
+def test_a_seed_gives_the_same_history_in_any_process() -> None:
     first, second = _told("1"), _told("2")
 
     assert first == second
@@ -78,7 +78,7 @@ def test_a_seed_is_one_history_in_any_process() -> None:
 
 @pytest.mark.control
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_wrong_coordinator_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mutated_coordinator_is_detected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     apply, parts = MUTATIONS[name]
     apply(monkeypatch)
 

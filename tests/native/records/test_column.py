@@ -24,7 +24,7 @@ def test_a_column_is_as_long_as_its_values() -> None:
     assert list(memoryview(found)) == [0, 1, 2, 3, 4]
 
 
-def test_a_column_cannot_be_written() -> None:
+def test_a_column_is_read_only() -> None:
     found = column("offset")
 
     with pytest.raises(TypeError, match="read-only"):
@@ -34,7 +34,7 @@ def test_a_column_cannot_be_written() -> None:
     assert list(memoryview(found)) == [0, 1, 2, 3, 4]
 
 
-def test_an_empty_column_can_be_looked_at() -> None:
+def test_an_empty_column_has_a_view() -> None:
     for found in (Column(), column("offset", b"")):
         assert list(memoryview(found)) == []
         assert bytes(found) == b""
@@ -54,7 +54,7 @@ def test_memory_begins_on_a_cache_line() -> None:
         assert np.asarray(each).__array_interface__["data"][0] % 64 == 0
 
 
-def test_columns_compare_by_identity_and_have_no_attributes_of_ones_own() -> None:
+def test_columns_compare_by_identity_and_take_no_attributes() -> None:
     one, other = column("offset"), column("offset")
 
     assert one != other

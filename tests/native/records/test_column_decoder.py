@@ -46,7 +46,7 @@ def compressed(parts: list[Record], base_offset: int = 0) -> bytes:
 # ---- what decompress is given, and what it may do ------------------------------------------------
 
 
-def test_unfold_is_given_the_codec_the_records_and_memory_to_write_to() -> None:
+def test_decompress_receives_the_codec_the_records_and_an_output_buffer() -> None:
     seen: list[tuple[int, bytes, bool, bool]] = []
 
     def decompress(codec: int, data: memoryview, output: memoryview) -> int:
@@ -60,7 +60,7 @@ def test_unfold_is_given_the_codec_the_records_and_memory_to_write_to() -> None:
 
 
 @pytest.mark.parametrize("count", [-1, -(2**31), 1 << 40])
-def test_a_size_that_unfold_cannot_have_written_is_an_error_of_ours(count: int) -> None:
+def test_an_impossible_size_returned_by_decompress_is_an_internal_error(count: int) -> None:
     with pytest.raises((SystemError, OverflowError)):
         decode(compressed([record(0)]), lambda *_: count)
 
@@ -83,7 +83,7 @@ def test_what_is_no_codec_error_goes_through() -> None:
         decode(compressed([record(0)]), decompress)
 
 
-def test_memory_doubles_until_a_batch_fits_or_the_limit_is_reached() -> None:
+def test_the_output_buffer_doubles_until_a_batch_fits_or_the_limit_is_reached() -> None:
     rooms: list[int] = []
 
     def decompress(codec: int, data: memoryview, output: memoryview) -> int:
@@ -98,7 +98,7 @@ def test_memory_doubles_until_a_batch_fits_or_the_limit_is_reached() -> None:
     assert all(after > before for before, after in itertools.pairwise(rooms))
 
 
-def test_batches_that_were_unfolded_before_stay_when_memory_moves() -> None:
+def test_batches_decompressed_earlier_survive_a_move_of_the_buffer() -> None:
     parts = [[Record(0, 0, b"%d" % i, bytes([i]) * 1000, [(b"h", b"%d" % i)])] for i in range(50)]
     content = b"".join(compressed(part, i) for i, part in enumerate(parts))
     calls = 0
@@ -132,7 +132,7 @@ def test_batches_that_were_unfolded_before_stay_when_memory_moves() -> None:
     ],
     ids=["batch", "compressed", "message", "wrapper"],
 )
-def test_bytes_that_change_after_the_first_look_are_rows_or_corrupt(
+def test_bytes_that_change_after_validation_are_rows_or_corrupt(
     place: int, value: int, behind: bytes
 ) -> None:
     first = compressed([record(0)])
@@ -211,7 +211,7 @@ def huge(size: int) -> Decompress:
     return decompress
 
 
-def test_spans_reach_as_far_as_31_bits() -> None:
+def test_spans_are_limited_to_31_bits() -> None:
     size = 2 * GIB - 1 - 400
     first = Header(attributes=1).encode(b"huge")
     last = compressed([Record(0, i, b"k%d" % i, b"v%d" % i, [(b"h", b"x")]) for i in range(10)], 1)
@@ -229,7 +229,7 @@ def test_spans_reach_as_far_as_31_bits() -> None:
     assert min(numbers(columns, "header_value_start")) > 2 * GIB - 500
 
 
-def test_what_is_unfolded_stays_below_2_gib() -> None:
+def test_decompressed_data_stays_below_2_gib() -> None:
     first = Header(attributes=1).encode(b"huge")
 
     with pytest.raises(LimitExceeded) as caught:
@@ -238,7 +238,7 @@ def test_what_is_unfolded_stays_below_2_gib() -> None:
     assert caught.value.position == len(first)
 
 
-def test_what_is_copied_stays_below_2_gib_too() -> None:
+def test_copied_data_stays_below_2_gib_too() -> None:
     first = Header(attributes=1).encode(b"huge")
 
     with pytest.raises(LimitExceeded) as caught:

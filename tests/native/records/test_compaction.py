@@ -160,7 +160,7 @@ def test_a_pass_keeps_what_the_oracle_keeps_byte_for_byte(given_log: Any) -> Non
 
 
 @given(logs(), st.integers(1, 400))
-def test_a_log_may_come_in_pieces(given_log: Any, size: int) -> None:
+def test_a_log_may_be_passed_in_pieces(given_log: Any, size: int) -> None:
     log, plan = given_log
     data = b"".join(map(encoded, log))
 
@@ -203,13 +203,13 @@ def test_passes_with_a_small_map_end_with_the_last_value_of_every_key(
 # ---- one rule each -------------------------------------------------------------------------------
 
 
-def test_a_batch_that_loses_nothing_is_the_same_bytes() -> None:
+def test_a_batch_that_loses_no_record_is_unchanged() -> None:
     data = encoded(batch([record(0, b"a"), record(1, b"b")], attributes=ZSTD))
 
     assert clean(data, plan_of())[0] == data
 
 
-def test_offsets_sequence_and_base_timestamp_survive_the_loss_of_records() -> None:
+def test_offsets_sequence_and_base_timestamp_survive_the_removal_of_records() -> None:
     first = batch(
         [record(0, b"a"), record(1, b"b"), record(2, b"a")], 10, producer_id=7, base_sequence=40
     )
@@ -223,7 +223,7 @@ def test_offsets_sequence_and_base_timestamp_survive_the_loss_of_records() -> No
     assert [(r.offset, r.timestamp) for r in records(kept)] == [(12, NOW - 998), (13, NOW - 1_000)]
 
 
-def test_a_tombstone_goes_at_its_horizon_and_not_before() -> None:
+def test_a_tombstone_is_removed_at_its_delete_horizon_and_not_before() -> None:
     data = encoded(batch([record(0, b"a", b"value"), record(1, b"a", None)]))
 
     seen, _ = clean(data, plan_of())
@@ -236,19 +236,19 @@ def test_a_tombstone_goes_at_its_horizon_and_not_before() -> None:
     assert gone == b""
 
 
-def test_a_tombstone_behind_the_map_gets_no_horizon_yet() -> None:
+def test_a_tombstone_beyond_the_key_map_gets_no_delete_horizon_yet() -> None:
     data = encoded(batch([record(0, b"a", None)], 5))
 
     assert clean(data, plan_of(end=5))[0] == data
 
 
-def test_a_record_without_a_key_goes() -> None:
+def test_a_record_without_a_key_is_removed() -> None:
     kept, _ = clean(encoded(batch([record(0, None), record(1, b"a")])), plan_of())
 
     assert [r.offset for r in records(kept)] == [1]
 
 
-def test_the_last_batch_of_a_live_producer_leaves_its_header() -> None:
+def test_the_last_batch_of_an_active_producer_keeps_its_header() -> None:
     first = batch([record(0, b"a"), record(1, b"a")], 0, producer_id=7, base_sequence=3)
     newer = batch([record(0, b"a")], 2)
     data = encoded(first) + encoded(newer)
@@ -263,7 +263,9 @@ def test_the_last_batch_of_a_live_producer_leaves_its_header() -> None:
     assert expired == encoded(newer)
 
 
-def test_a_marker_stays_while_its_transaction_has_records_and_then_until_its_horizon() -> None:
+def test_a_marker_stays_while_its_transaction_has_records_and_then_until_its_delete_horizon() -> (
+    None
+):
     fields = {"attributes": TRANSACTIONAL, "producer_id": 7}
     data = encoded(batch([record(0, b"a")], 0, **fields))
     marker = batch(
@@ -282,7 +284,7 @@ def test_a_marker_stays_while_its_transaction_has_records_and_then_until_its_hor
     assert third == newer
 
 
-def test_records_of_an_aborted_transaction_go_and_hide_no_older_value() -> None:
+def test_records_of_an_aborted_transaction_are_removed_and_supersede_no_older_value() -> None:
     fields = {"attributes": TRANSACTIONAL, "producer_id": 7}
     older = encoded(batch([record(0, b"a")], 0))
     aborted = encoded(batch([record(0, b"a")], 1, **fields))
@@ -342,7 +344,7 @@ def damaged() -> list[Any]:
 
 
 @pytest.mark.parametrize("data", damaged())
-def test_damaged_batches_are_refused_by_both_ways(data: bytes) -> None:
+def test_damaged_batches_are_refused_by_key_collection_and_by_filtering(data: bytes) -> None:
     key_map = KeyMap(MEMORY)
     common: dict[str, Any] = {
         "decompress": compression.decompress_into,
@@ -370,7 +372,7 @@ def test_a_control_batch_with_fewer_records_than_counted_is_refused(payload: byt
 
 
 @given(st.data())
-def test_any_bytes_are_refused_or_cut_short(data: st.DataObject) -> None:
+def test_arbitrary_bytes_are_refused_or_cut_short(data: st.DataObject) -> None:
     content = bytearray(encoded(batch([record(i, b"k%d" % i) for i in range(3)])))
     for _ in range(data.draw(st.integers(1, 3))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
@@ -383,14 +385,14 @@ def test_any_bytes_are_refused_or_cut_short(data: st.DataObject) -> None:
     assert len(kept) <= len(content) + 100
 
 
-def test_a_batch_that_unfolds_beyond_the_bound_is_refused() -> None:
+def test_a_batch_that_decompresses_above_the_limit_is_refused() -> None:
     bomb = encoded(batch([record(0, b"a", bytes(2 << 20))], attributes=ZSTD))
 
     with pytest.raises(LimitExceeded, match="more than the 1048576 bytes allowed"):
         clean(bomb, plan_of())
 
 
-def test_a_batch_that_is_cut_short_is_left_for_the_next_bytes() -> None:
+def test_a_batch_that_is_cut_short_is_left_for_the_next_piece() -> None:
     data = encoded(batch([record(0, b"a")]))
     collector = KeyCollector(
         KeyMap(MEMORY),
@@ -404,7 +406,7 @@ def test_a_batch_that_is_cut_short_is_left_for_the_next_bytes() -> None:
     assert collector.add(data + data[:70]) == len(data)
 
 
-def test_corrupt_names_the_position() -> None:
+def test_a_corrupt_error_names_the_position() -> None:
     data = encoded(batch([record(0, b"a")]))
 
     with pytest.raises(Corrupt, match=f"at byte {len(data)}"):

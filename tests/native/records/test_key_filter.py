@@ -20,7 +20,7 @@ def test_a_key_is_found_when_it_is_one_of_the_set(wanted: list[bytes], keys: lis
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 63, 64, 65, 1000])
-def test_a_table_of_any_number_of_keys_has_a_free_place(count: int) -> None:
+def test_lookups_end_for_any_number_of_keys(count: int) -> None:
     wanted = [b"%d" % i for i in range(count)]
     data = batch([record(0, b"absent"), record(1, wanted[-1]), record(2, wanted[0])])
 
@@ -36,7 +36,7 @@ def test_keys_with_zero_bytes_differ() -> None:
 
 
 @pytest.mark.parametrize("keys", ["text", [b"key", "text"], [5], [None], 5, None])
-def test_what_is_no_bytes_is_a_type_error(keys: object) -> None:
+def test_a_key_that_is_not_bytes_is_a_type_error(keys: object) -> None:
     with pytest.raises(TypeError):
         KeyFilter(keys)  # type: ignore[arg-type]
 

@@ -37,7 +37,7 @@ def filled(keys: list[bytes], memory_bytes: int) -> KeyMap:
         (b"\0", "da87c1d86b99af44347659119b22fc45"),
     ],
 )
-def test_the_oracle_has_the_vectors_of_the_reference(content: bytes, expected: str) -> None:
+def test_the_oracle_matches_the_reference_vectors(content: bytes, expected: str) -> None:
     """SipHash-2-4 with 128 bits, vectors.h of the authors' code."""
     assert siphash128(SECRET, content, 2, 4).hex() == expected
 
@@ -62,7 +62,7 @@ def test_a_map_has_the_last_offset_of_every_key(keys: list[bytes]) -> None:
     assert key_map.get(b"none of them, it is too long") == -1
 
 
-def test_a_full_map_takes_known_keys_and_ends_at_the_first_new_one() -> None:
+def test_a_full_map_updates_known_keys_and_stops_at_the_first_new_one() -> None:
     keys = [b"a", b"b", b"c", b"a", b"b", b"d", b"a"]
 
     key_map = filled(keys, 4 * PLACE_BYTES)
@@ -71,7 +71,7 @@ def test_a_full_map_takes_known_keys_and_ends_at_the_first_new_one() -> None:
     assert [key_map.get(key) for key in (b"a", b"b", b"c", b"d")] == [3, 4, 2, -1]
 
 
-def test_a_map_stays_within_its_memory_and_three_quarters_of_it() -> None:
+def test_a_map_stays_within_its_memory_and_three_quarters_full() -> None:
     keys = [random.Random(7).randbytes(8) + b"%d" % i for i in range(4_000)]
 
     key_map = filled(keys, 4_000 * PLACE_BYTES)

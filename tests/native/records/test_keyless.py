@@ -22,7 +22,7 @@ def body(
 
 
 @given(RECORDS)
-def test_the_places_of_records_without_a_key_are_found(
+def test_the_indices_of_records_without_a_key_are_found(
     records: list[tuple[bytes | None, bytes | None, list[tuple[bytes, bytes | None]]]],
 ) -> None:
     expected = [place for place, (key, *_) in enumerate(records) if key is None]
@@ -30,7 +30,7 @@ def test_the_places_of_records_without_a_key_are_found(
     assert keyless(body(records), len(records), len(records)) == expected
 
 
-def test_no_more_places_are_told_than_asked_for() -> None:
+def test_no_more_indices_are_returned_than_asked_for() -> None:
     data = body([(None, b"value", [])] * 9)
 
     assert keyless(data, 9, 3) == [0, 1, 2]
@@ -49,7 +49,7 @@ def test_records_that_are_cut_short_are_corrupt(
 
 
 @pytest.mark.parametrize("count", [-1, 0, 1, 3])
-def test_another_number_of_records_is_corrupt(count: int) -> None:
+def test_a_record_count_that_differs_from_the_header_is_corrupt(count: int) -> None:
     with pytest.raises(Corrupt):
         keyless(body([(b"k", b"v", [])] * 2), count, 1)
 
@@ -62,6 +62,6 @@ def test_offsets_that_do_not_count_from_0_are_corrupt() -> None:
 
 
 @pytest.mark.parametrize("places_max", [0, -1])
-def test_somewhere_to_put_a_place_is_needed(places_max: int) -> None:
+def test_a_limit_of_no_indices_is_refused(places_max: int) -> None:
     with pytest.raises(ValueError, match="places_max"):
         keyless(b"", 0, places_max)

@@ -14,7 +14,9 @@ TIMES = st.integers(0, 1 << 62)
 
 
 @given(ROWS, TIMES)
-def test_the_batch_is_the_codecs(rows: list[tuple[bytes | None, bytes | None]], time: int) -> None:
+def test_the_batch_equals_the_codecs(
+    rows: list[tuple[bytes | None, bytes | None]], time: int
+) -> None:
     assert [plain_batch(rows, timestamp_ms=time)] == encode(rows, timestamp_ms=time)
 
 
@@ -30,7 +32,7 @@ def test_the_codec_reads_every_record_of_it(
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 8191, 8192, 1 << 20, 5 << 20])
-def test_a_value_of_any_length_has_its_place(size: int) -> None:
+def test_values_of_any_length_fit(size: int) -> None:
     batch = plain_batch([(None, bytes(size)), (b"k", None)], timestamp_ms=1)
 
     assert validate(batch) is None
@@ -44,6 +46,6 @@ def test_many_records_are_one_batch() -> None:
     assert [batch] == encode([b"v"] * 20_000, timestamp_ms=1)
 
 
-def test_no_records_are_no_batch() -> None:
+def test_no_records_make_no_batch() -> None:
     with pytest.raises(ValueError, match="at least one"):
         plain_batch([], timestamp_ms=1)

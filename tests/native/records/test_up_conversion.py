@@ -39,7 +39,9 @@ def message_sets(draw: st.DrawFn) -> list[Message]:
 
 @given(message_sets())
 @settings(max_examples=300, deadline=None)
-def test_a_set_becomes_the_batch_that_the_codec_makes_of_it(messages: list[Message]) -> None:
+def test_a_message_set_becomes_the_batch_that_the_codec_makes_of_it(
+    messages: list[Message],
+) -> None:
     data = encode(messages)
 
     batch = convert_messages(data)
@@ -51,7 +53,7 @@ def test_a_set_becomes_the_batch_that_the_codec_makes_of_it(messages: list[Messa
 
 @given(message_sets(), times)
 @settings(max_examples=100, deadline=None)
-def test_the_time_of_a_wrapper_is_that_of_all_its_messages(
+def test_the_timestamp_of_a_wrapper_applies_to_all_its_messages(
     messages: list[Message], time: int
 ) -> None:
     inner = encode(messages)
@@ -65,7 +67,7 @@ def test_the_time_of_a_wrapper_is_that_of_all_its_messages(
 
 
 @pytest.mark.parametrize("appended", [(0,), (1,), (0, 1)])
-def test_one_message_with_the_time_of_its_append_is_enough_for_the_batch(
+def test_one_log_append_time_message_makes_the_batch_log_append_time(
     appended: tuple[int, ...],
 ) -> None:
     messages = [Message(value=b"v", timestamp=time) for time in (5, 9)]
@@ -78,7 +80,7 @@ def test_one_message_with_the_time_of_its_append_is_enough_for_the_batch(
     assert struct.unpack_from(">qq", batch, 27) == (5, 9)
 
 
-def test_a_set_cut_short_anywhere_else_than_between_messages_is_refused() -> None:
+def test_a_set_cut_short_within_a_message_is_refused() -> None:
     sizes = [len(encode([Message(value=b"first")])), len(encode([Message(value=b"second")]))]
     data = encode([Message(value=b"first"), Message(value=b"second", magic=1)])
 
@@ -92,7 +94,7 @@ def test_a_set_cut_short_anywhere_else_than_between_messages_is_refused() -> Non
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("place", [0, 1])
-def test_every_message_must_fit_its_checksum(magic: int, place: int) -> None:
+def test_a_message_with_a_wrong_checksum_is_refused(magic: int, place: int) -> None:
     messages = [Message(key=b"key", value=b"value", magic=magic) for _ in range(2)]
     messages[place].crc = 1
 
@@ -106,7 +108,7 @@ def test_other_magics_are_refused(magic: int) -> None:
         convert_messages(encode([Message(value=b"v" * 60, magic=magic)]))
 
 
-def test_messages_of_a_wrapper_have_its_magic_and_are_not_compressed_again() -> None:
+def test_messages_within_a_wrapper_have_its_magic_and_are_not_compressed_again() -> None:
     inner = encode([Message(value=b"v", magic=0), Message(value=b"v", magic=1)])
 
     with pytest.raises(Corrupt, match="message 1 of a set"):
@@ -115,12 +117,12 @@ def test_messages_of_a_wrapper_have_its_magic_and_are_not_compressed_again() -> 
         convert_messages(encode([Message(value=b"v", attributes=GZIP)]))
 
 
-def test_no_messages_are_no_batch() -> None:
+def test_no_messages_make_no_batch() -> None:
     with pytest.raises(Corrupt, match="no batch"):
         convert_messages(b"")
 
 
-def test_lengths_that_point_outside_of_a_message_are_refused() -> None:
+def test_lengths_beyond_a_message_are_refused() -> None:
     for size in (-2, 2, 1 << 30, -(1 << 31)):
         body = b"\0\0" + struct.pack(">ii", -1, size) + b"v"
         message = Message()
@@ -156,7 +158,9 @@ def test_damaged_bytes_are_converted_or_refused(
         (Message(value=b"compressed", attributes=GZIP | LOG_APPEND_TIME, timestamp=7), 7),
     ],
 )
-def test_a_wrapper_says_where_its_messages_are(wrapper: Message, append_time: int | None) -> None:
+def test_the_position_of_a_wrappers_compressed_messages_is_returned(
+    wrapper: Message, append_time: int | None
+) -> None:
     data = wrapper.encode()
 
     assert read_wrapper(data) == (GZIP, wrapper.magic, append_time, len(data) - 10, 10)
@@ -169,15 +173,15 @@ def test_a_wrapper_without_a_value_is_empty() -> None:
     assert found[4] == 0
 
 
-def test_a_set_that_begins_with_a_plain_message_has_no_wrapper() -> None:
+def test_a_set_that_begins_with_a_plain_message_is_not_a_wrapper() -> None:
     assert read_wrapper(encode([Message(value=b"v"), Message(attributes=GZIP)])) is None
 
 
-def test_a_wrapper_that_is_not_alone_is_refused() -> None:
+def test_a_wrapper_followed_by_another_message_is_refused() -> None:
     with pytest.raises(Corrupt, match="bytes after"):
         read_wrapper(encode([Message(attributes=GZIP), Message(value=b"v")]))
 
 
-def test_a_wrapper_must_fit_its_checksum() -> None:
+def test_a_wrapper_with_a_wrong_checksum_is_refused() -> None:
     with pytest.raises(Corrupt, match="CRC"):
         read_wrapper(Message(value=b"compressed", attributes=GZIP, crc=1).encode())

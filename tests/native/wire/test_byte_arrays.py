@@ -34,12 +34,12 @@ def produce(records: str) -> bytes:
 
 
 @given(st.binary(max_size=500))
-def test_an_array_is_written_as_the_json_library_does(data: bytes) -> None:
+def test_an_array_is_written_as_by_the_json_library(data: bytes) -> None:
     assert byte_array(data) == json.dumps(list(data), separators=(",", ":")).encode()
 
 
 @given(st.integers(0, 2**64 - 300), st.integers(0, 200))
-def test_ascending_numbers_are_written_as_the_json_library_does(first: int, count: int) -> None:
+def test_ascending_numbers_are_written_as_by_the_json_library(first: int, count: int) -> None:
     numbers = list(range(first, first + count))
 
     assert ascending(first, count) == json.dumps(numbers, separators=(",", ":")).encode()
@@ -55,7 +55,9 @@ def test_records_are_read_in_steps_of_any_size(records: list[bytes], step: int) 
 
 
 @given(RECORDS, st.data())
-def test_white_space_may_stand_between_all(records: list[bytes], data: st.DataObject) -> None:
+def test_white_space_is_allowed_between_all_tokens(
+    records: list[bytes], data: st.DataObject
+) -> None:
     text = json.dumps([list(each) for each in records], separators=(",", ":"))
     spaced = "".join(
         data.draw(SPACES) + each if not each.isdigit() else each for each in text
@@ -65,7 +67,7 @@ def test_white_space_may_stand_between_all(records: list[bytes], data: st.DataOb
 
 
 @pytest.mark.parametrize("value", range(256))
-def test_every_byte_has_its_number(value: int) -> None:
+def test_every_byte_value_is_read(value: int) -> None:
     assert read(produce(f"[[{value}]]")).run == run_of([bytes([value])])
     assert read(f'{{"P":{{"records":[[{value}'.encode() + b"]]}}").run == run_of([bytes([value])])
 
@@ -96,15 +98,13 @@ def test_every_byte_has_its_number(value: int) -> None:
     ],
 )
 @pytest.mark.parametrize("step", [1, 1 << 20])
-def test_what_is_no_array_of_byte_arrays_is_corrupt(records: str, step: int) -> None:
+def test_records_that_are_not_an_array_of_byte_arrays_are_corrupt(records: str, step: int) -> None:
     with pytest.raises(CodecError):
         read(produce(records), step)
 
 
 @given(RECORDS, st.data())
-def test_a_request_that_is_cut_short_is_never_whole(
-    records: list[bytes], data: st.DataObject
-) -> None:
+def test_a_truncated_request_is_never_complete(records: list[bytes], data: st.DataObject) -> None:
     body = produce(json.dumps([list(each) for each in records]))
     cut = body[: data.draw(st.integers(0, len(body) - 1))]
 
@@ -117,7 +117,7 @@ def test_a_request_that_is_cut_short_is_never_whole(
 
 
 @given(st.binary(max_size=200), st.integers(1, 50))
-def test_any_bytes_come_to_an_end(body: bytes, step: int) -> None:
+def test_parsing_arbitrary_bytes_terminates(body: bytes, step: int) -> None:
     try:
         found = read(body, step)
     except CodecError:
@@ -126,14 +126,14 @@ def test_any_bytes_come_to_an_end(body: bytes, step: int) -> None:
 
 
 @given(st.text('[]{},:" 0123456789records\\', max_size=60), st.integers(1, 50))
-def test_anything_behind_the_field_comes_to_an_end(text: str, step: int) -> None:
+def test_parsing_arbitrary_bytes_within_the_records_terminates(text: str, step: int) -> None:
     try:
         read(b'{"Produce":{"records":[' + text.encode(), step)
     except CodecError:
         return
 
 
-def test_only_the_field_of_the_inner_object_is_taken() -> None:
+def test_only_the_field_of_the_inner_object_is_extracted() -> None:
     body = b'{"records":[[1]],"a":{"b":{"records":[[1]]}},"c":{"x":"records","y":[["records"]]}}'
 
     found = read(body)
@@ -143,27 +143,27 @@ def test_only_the_field_of_the_inner_object_is_taken() -> None:
 
 
 @pytest.mark.parametrize("value", ["0", "null", '"[[1]]"', "{}"])
-def test_another_kind_of_value_stays_where_it_is(value: str) -> None:
+def test_a_records_field_of_another_type_is_left_in_the_envelope(value: str) -> None:
     found = read(produce(value))
 
     assert not found.has_records
     assert found.envelope == produce(value)
 
 
-def test_a_second_field_of_that_name_is_left_to_see() -> None:
+def test_a_second_records_field_remains_visible_in_the_envelope() -> None:
     found = read(b'{"P":{"records":[[1],[2]],"records":[[3]]}}')
 
     assert found.envelope == b'{"P":{"records":0,"records":0}}'
     assert found.run == run_of([b"\3"])
 
 
-def test_a_quote_in_a_string_does_not_end_it() -> None:
+def test_an_escaped_quote_does_not_end_a_string() -> None:
     body = rb'{"P":{"topic":"\"records\":[[","records":[[7]]}}'
 
     assert read(body).run == run_of([b"\7"])
 
 
-def test_what_is_around_the_records_has_a_limit() -> None:
+def test_the_json_around_the_records_is_limited() -> None:
     body = produce("[[1]]")
 
     assert read(body, envelope_max=len(body)).has_records
@@ -171,7 +171,7 @@ def test_what_is_around_the_records_has_a_limit() -> None:
         read(body, envelope_max=20)
 
 
-def test_a_long_request_is_read_in_as_many_steps_as_were_asked_for() -> None:
+def test_a_long_request_is_read_in_as_many_steps_as_its_length_requires() -> None:
     body = produce(json.dumps([[200] * 100] * 1000))
     records = JsonRecords(body, ENVELOPE_MAX)
     steps = 1

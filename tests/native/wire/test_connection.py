@@ -33,7 +33,7 @@ LONG_MS = 600_000  # a wait that no test sees the end of
 SHORT_MS = 20
 
 
-def test_a_client_that_goes_while_its_fetch_waits_is_forgotten(
+def test_a_client_that_disconnects_while_its_fetch_waits_is_forgotten(
     client: Client, wire: Wire, log: PartitionLog
 ) -> None:
     client.send(fetch(11, (0, 0), max_wait_ms=LONG_MS))
@@ -45,7 +45,7 @@ def test_a_client_that_goes_while_its_fetch_waits_is_forgotten(
     assert wire.closed == ["closed by the peer"]
 
 
-def test_a_client_may_go_in_the_turn_that_wakes_its_fetch(
+def test_a_client_may_disconnect_in_the_turn_that_wakes_its_fetch(
     client: Client, wire: Wire, log: PartitionLog
 ) -> None:
     client.send(fetch(11, (0, 0), max_wait_ms=LONG_MS))
@@ -70,7 +70,9 @@ def test_a_deadline_may_pass_in_the_turn_that_wakes_a_fetch(durable: Wire) -> No
         assert client.frame()
 
 
-def test_a_client_that_goes_while_acknowledgements_are_pending_is_forgotten(durable: Wire) -> None:
+def test_a_client_that_disconnects_while_acknowledgements_are_pending_is_forgotten(
+    durable: Wire,
+) -> None:
     client = durable.connect()
     log = durable.log()
     client.socket.send(b"".join(produce(9, (0, BATCH)) for _ in range(100)))
@@ -84,7 +86,7 @@ def test_a_client_that_goes_while_acknowledgements_are_pending_is_forgotten(dura
     assert durable.closed == ["closed by the peer"]
 
 
-def test_a_session_outlives_the_connection_that_waits_on_it(
+def test_a_fetch_session_outlives_the_connection_that_waits_on_it(
     client: Client, wire: Wire, log: PartitionLog
 ) -> None:
     session = session_of(client, (0, 0))
@@ -97,7 +99,7 @@ def test_a_session_outlives_the_connection_that_waits_on_it(
     assert changed(wire.connect().ask(incremental(session, 2))) == [0]
 
 
-def test_a_session_that_is_ended_from_elsewhere_while_it_waits_is_answered(
+def test_a_waiting_fetch_whose_session_is_ended_elsewhere_is_answered(
     client: Client, wire: Wire
 ) -> None:
     session = session_of(client, (0, 0))
@@ -108,7 +110,7 @@ def test_a_session_that_is_ended_from_elsewhere_while_it_waits_is_answered(
     assert changed(response(FETCH, 11, client.frame())[1]) == []
 
 
-def test_the_poller_may_close_with_everything_under_way(logs: Logs) -> None:
+def test_the_poller_can_be_closed_with_requests_in_progress(logs: Logs) -> None:
     wire = Wire(logs)
     log = logs.create(9)
     wire.serve(log)
@@ -124,7 +126,7 @@ def test_the_poller_may_close_with_everything_under_way(logs: Logs) -> None:
         pending.send(b"")
 
 
-def test_a_poller_may_be_dropped_with_everything_under_way(logs: Logs) -> None:
+def test_a_poller_can_be_dropped_with_requests_in_progress(logs: Logs) -> None:
     log = logs.create(9)
     wire = Wire(logs)
     wire.serve(log)
@@ -153,14 +155,14 @@ def test_a_frame_of_an_impossible_size_closes_the_connection(client: Client, siz
 @pytest.mark.parametrize(
     "data", [b"GET / HTTP/1.1\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01", b"\xff" * 8]
 )
-def test_what_is_no_kafka_is_closed(client: Client, data: bytes) -> None:
+def test_bytes_that_are_not_kafka_close_the_connection(client: Client, data: bytes) -> None:
     client.send(data)
 
     assert client.is_closed
 
 
 @pytest.mark.parametrize(("key", "version"), [(3, 0), (127, 0), (PRODUCE, 14), (FETCH, -1)])
-def test_a_key_or_version_that_is_not_served_closes_the_connection(
+def test_an_unsupported_key_or_version_closes_the_connection(
     client: Client, key: int, version: int
 ) -> None:
     client.send(produce(9, (0, BATCH)))
@@ -173,7 +175,7 @@ def test_a_key_or_version_that_is_not_served_closes_the_connection(
     assert client.is_closed
 
 
-def test_any_version_of_api_versions_is_handed_on(client: Client) -> None:
+def test_any_version_of_api_versions_is_handed_to_python(client: Client) -> None:
     data = bytearray(request(API_VERSIONS, 3, {}))
     data[6:8] = (99).to_bytes(2)
 
@@ -193,7 +195,7 @@ def test_a_header_of_too_many_tagged_fields_closes_the_connection(client: Client
     assert client.is_closed
 
 
-def test_unknown_tagged_fields_are_stepped_over(client: Client) -> None:
+def test_unknown_tagged_fields_are_skipped(client: Client) -> None:
     data = produce(9, (0, BATCH))
     tags = b"\x02\x05\x03abc\x07\x00"
     data = (len(data) - 4 + len(tags) - 1).to_bytes(4) + data[4:18] + tags + data[19:]
@@ -206,7 +208,7 @@ def ask_slowly(client: Client, correlation_id: int = 0) -> None:
     client.send(request(API_VERSIONS, 0, {}, correlation_id))
 
 
-def test_an_answer_of_any_size_goes_out_whole(client: Client) -> None:
+def test_a_response_of_any_size_is_sent_whole(client: Client) -> None:
     for size in (0, 1, 151, 152, 153, 5000, 300_000):
         ask_slowly(client, size)
         client.wire.slow.pop().send(b"x" * size)
@@ -216,7 +218,7 @@ def test_an_answer_of_any_size_goes_out_whole(client: Client) -> None:
 
 
 @pytest.mark.parametrize("large_answers", [0, 8])
-def test_a_connection_has_a_bounded_number_of_acknowledgements_pending(
+def test_pending_acknowledgements_of_a_connection_are_limited(
     logs: Logs, large_answers: int
 ) -> None:
     """What waits for a sync is bounded by its memory; more requests wait in the socket."""
@@ -245,7 +247,7 @@ def test_a_connection_has_a_bounded_number_of_acknowledgements_pending(
     wire.close()
 
 
-def test_an_answer_of_none_is_no_answer(client: Client) -> None:
+def test_sending_none_sends_no_response(client: Client) -> None:
     ask_slowly(client, 1)
     client.wire.slow.pop().send(None)
     ask_slowly(client, 2)
@@ -254,7 +256,7 @@ def test_an_answer_of_none_is_no_answer(client: Client) -> None:
     assert int.from_bytes(client.frame()[4:8]) == 2
 
 
-def test_a_request_is_answered_once(client: Client) -> None:
+def test_a_request_is_answered_only_once(client: Client) -> None:
     ask_slowly(client)
     pending = client.wire.slow.pop()
     pending.send(b"")
@@ -265,7 +267,7 @@ def test_a_request_is_answered_once(client: Client) -> None:
         pending.close()
 
 
-def test_a_request_may_be_answered_by_closing(client: Client) -> None:
+def test_a_request_may_be_answered_by_closing_the_connection(client: Client) -> None:
     client.send(produce(9, (0, BATCH), correlation_id=1) + request(API_VERSIONS, 0, {}))
     client.wire.slow.pop().close()
     client.wire.run()
@@ -274,7 +276,7 @@ def test_a_request_may_be_answered_by_closing(client: Client) -> None:
     assert client.is_closed
 
 
-def test_a_request_that_is_dropped_unanswered_closes_its_connection(client: Client) -> None:
+def test_a_request_dropped_without_a_response_closes_its_connection(client: Client) -> None:
     ask_slowly(client)
 
     client.wire.slow.clear()
@@ -283,7 +285,7 @@ def test_a_request_that_is_dropped_unanswered_closes_its_connection(client: Clie
     assert client.is_closed
 
 
-def test_an_answer_after_the_end_of_its_connection_goes_nowhere(client: Client) -> None:
+def test_a_response_after_the_connection_has_closed_is_dropped(client: Client) -> None:
     ask_slowly(client)
     client.close()
 
@@ -293,7 +295,7 @@ def test_an_answer_after_the_end_of_its_connection_goes_nowhere(client: Client) 
     assert client.wire.closed == ["closed by the peer"]
 
 
-def test_the_next_request_waits_for_the_answer_of_the_one_before(client: Client) -> None:
+def test_the_next_request_waits_for_the_response_to_the_previous_one(client: Client) -> None:
     client.send(request(API_VERSIONS, 0, {}) * 3 + produce(9, (0, BATCH)))
 
     for _ in range(3):
@@ -305,7 +307,7 @@ def test_the_next_request_waits_for_the_answer_of_the_one_before(client: Client)
     assert len(client.frames()) == 4
 
 
-def test_a_large_frame_that_waits_its_turn_is_served_whole(
+def test_a_large_frame_queued_behind_another_request_is_served_whole(
     client: Client, log: PartitionLog
 ) -> None:
     large = records(1, size=200_000)
@@ -327,7 +329,7 @@ def test_a_large_frame_that_waits_its_turn_is_served_whole(
     assert len(batches(log.read(0, 1 << 20))) == 3
 
 
-def test_a_failure_of_what_python_does_harms_no_other_connection(
+def test_an_exception_in_python_does_not_affect_other_connections(
     durable: Wire, caplog: pytest.LogCaptureFixture
 ) -> None:
     asker, producer = durable.connect(), durable.connect()
@@ -356,7 +358,7 @@ def fails_once() -> Callable[[Connection, str], None]:
     return on_close
 
 
-def test_a_failure_over_what_arrives_harms_no_other_connection(
+def test_an_exception_while_receiving_does_not_affect_other_connections(
     durable: Wire, caplog: pytest.LogCaptureFixture
 ) -> None:
     durable.serve_with(durable.slow.extend, fails_once())
@@ -371,7 +373,7 @@ def test_a_failure_over_what_arrives_harms_no_other_connection(
     assert "MemoryError" in caplog.text
 
 
-def test_a_failure_over_what_is_to_be_sent_harms_no_other_connection(
+def test_an_exception_while_sending_does_not_affect_other_connections(
     wire: Wire, caplog: pytest.LogCaptureFixture
 ) -> None:
     clients = [wire.connect() for _ in range(3)]
@@ -399,7 +401,7 @@ NEVER_MS = 10**9
 AT_ONCE_MS = -1
 
 
-def test_a_connection_that_says_nothing_for_too_long_is_closed(client: Client, wire: Wire) -> None:
+def test_an_idle_connection_is_closed(client: Client, wire: Wire) -> None:
     wire.poller.sweep(NEVER_MS, AT_ONCE_MS, AT_ONCE_MS)
     assert not client.is_closed
 
@@ -409,7 +411,7 @@ def test_a_connection_that_says_nothing_for_too_long_is_closed(client: Client, w
     assert wire.closed == ["idle"]
 
 
-def test_a_connection_that_waits_for_us_is_not_idle(wire: Wire) -> None:
+def test_a_connection_waiting_for_a_response_is_not_idle(wire: Wire) -> None:
     parked, asking = wire.connect(), wire.connect()
     parked.send(fetch(11, (0, 0), max_wait_ms=LONG_MS))
     asking.send(request(API_VERSIONS, 0, {}))
@@ -420,7 +422,7 @@ def test_a_connection_that_waits_for_us_is_not_idle(wire: Wire) -> None:
     assert not asking.is_closed
 
 
-def test_a_frame_that_does_not_go_on_closes_its_connection(client: Client, wire: Wire) -> None:
+def test_a_stalled_frame_closes_its_connection(client: Client, wire: Wire) -> None:
     client.send(produce(9, (0, BATCH))[:50])
     wire.poller.sweep(AT_ONCE_MS, NEVER_MS, NEVER_MS)
     assert not client.is_closed
@@ -430,7 +432,7 @@ def test_a_frame_that_does_not_go_on_closes_its_connection(client: Client, wire:
     assert client.is_closed
 
 
-def test_a_client_that_takes_none_of_its_replies_is_closed(
+def test_a_client_that_reads_none_of_its_responses_is_closed(
     client: Client, wire: Wire, log: PartitionLog
 ) -> None:
     for _ in range(8):
@@ -445,7 +447,7 @@ def test_a_client_that_takes_none_of_its_replies_is_closed(
     assert wire.closed == ["stalled: it does not read its replies"]
 
 
-def test_a_frame_that_nobody_listened_to_has_its_time_from_when_somebody_does(
+def test_the_timeout_of_a_frame_starts_when_the_broker_begins_to_read_it(
     client: Client, wire: Wire
 ) -> None:
     client.send(request(API_VERSIONS, 0, {}) + b"\0\0")
@@ -459,7 +461,9 @@ def test_a_frame_that_nobody_listened_to_has_its_time_from_when_somebody_does(
     assert client.connection.frame_started_ms > begun_ms
 
 
-def test_the_first_bytes_must_soon_tell_a_protocol(client: Client, wire: Wire) -> None:
+def test_a_connection_whose_protocol_is_not_detected_in_time_is_closed(
+    client: Client, wire: Wire
+) -> None:
     client.send(b"\0\0")
 
     wire.poller.sweep(NEVER_MS, NEVER_MS, AT_ONCE_MS)

@@ -40,7 +40,7 @@ def written(rows: list[Any], *, is_original: bool = False) -> bytes:
 
 
 @LAYOUTS
-def test_the_documents_example_is_read(is_original: bool) -> None:
+def test_the_documented_example_is_read(is_original: bool) -> None:
     message = Message(b"hi", 1, b"p", b"k", 5)
     body = batch("t", 2, [message], is_original=is_original)
     assert len(body) == 84
@@ -55,7 +55,7 @@ def test_the_documents_example_is_read(is_original: bool) -> None:
     assert found.is_original is is_original
 
 
-def test_a_record_becomes_a_row_with_headers_for_what_kafka_has_no_field_for() -> None:
+def test_a_record_becomes_a_row_with_headers_for_fields_that_kafka_lacks() -> None:
     (row,) = CursusBatch(batch("t", 0, [FULL])).rows(10)
 
     assert row == (
@@ -73,11 +73,11 @@ def test_a_record_becomes_a_row_with_headers_for_what_kafka_has_no_field_for() -
     )
 
 
-def test_what_is_empty_or_zero_has_no_header_and_an_empty_key_is_no_key() -> None:
+def test_empty_and_zero_fields_have_no_header_and_an_empty_key_is_null() -> None:
     assert CursusBatch(batch("t", 0, [Message(b"")])).rows(10) == [(None, b"", None)]
 
 
-def test_rows_are_taken_in_order_a_few_at_a_time() -> None:
+def test_rows_are_taken_in_order_a_limited_number_at_a_time() -> None:
     found = CursusBatch(batch("t", 0, [Message(b"%d" % i) for i in range(5)]))
 
     taken = [[row[1] for row in found.rows(2)] for _ in range(4)]
@@ -86,7 +86,7 @@ def test_rows_are_taken_in_order_a_few_at_a_time() -> None:
 
 
 @given(messages=st.lists(MESSAGES, max_size=5), is_original=st.booleans())
-def test_a_record_comes_back_as_it_was_sent(messages: list[Message], is_original: bool) -> None:
+def test_a_record_is_returned_as_it_was_sent(messages: list[Message], is_original: bool) -> None:
     rows = CursusBatch(batch("t", 2, messages, is_original=is_original)).rows(100)
 
     answer = read_batch(written(rows, is_original=is_original), is_original=is_original)
@@ -100,7 +100,7 @@ def test_a_record_comes_back_as_it_was_sent(messages: list[Message], is_original
 
 
 @LAYOUTS
-def test_a_batch_that_is_cut_short_anywhere_is_refused(is_original: bool) -> None:
+def test_a_batch_truncated_anywhere_is_refused(is_original: bool) -> None:
     body = batch("topic", 3, [FULL, FULL], is_original=is_original)
 
     for size in range(len(body)):
@@ -109,19 +109,19 @@ def test_a_batch_that_is_cut_short_anywhere_is_refused(is_original: bool) -> Non
 
 
 @LAYOUTS
-def test_a_batch_with_something_behind_it_is_refused(is_original: bool) -> None:
+def test_a_batch_with_trailing_bytes_is_refused(is_original: bool) -> None:
     with pytest.raises(CodecError, match="follows the last record"):
         CursusBatch(batch("t", 0, [FULL], is_original=is_original) + b"\0")
 
 
 @pytest.mark.parametrize("count", [-1, 3, 100_001, (1 << 31) - 1])
-def test_a_count_that_cannot_be_is_refused(count: int) -> None:
+def test_an_impossible_record_count_is_refused(count: int) -> None:
     with pytest.raises(CodecError):
         CursusBatch(batch("t", 0, [FULL, FULL], count=count))
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_a_batch_or_refused(data: bytes) -> None:
+def test_arbitrary_bytes_are_a_batch_or_refused(data: bytes) -> None:
     for body in (data, b"\xba\x7c" + data, b"\xba\x7c\0\x01t\0\0\0\0\x011\0" + data):
         try:
             found = CursusBatch(body)
@@ -133,14 +133,14 @@ def test_any_bytes_are_a_batch_or_refused(data: bytes) -> None:
 @pytest.mark.parametrize("partition", [0, 1, 9, 10, 255, 256, 9_999, 65_535])
 @pytest.mark.parametrize("acks", [b"", b"0", b"1", b"-1", b"all"])
 @LAYOUTS
-def test_layouts_are_told_apart(partition: int, acks: bytes, is_original: bool) -> None:
+def test_the_layouts_are_distinguished(partition: int, acks: bytes, is_original: bool) -> None:
     for messages in ([], [Message(b"")], [FULL] * 3):
         found = CursusBatch(batch("t", partition, messages, acks=acks, is_original=is_original))
 
         assert (found.partition, found.acks, found.is_original) == (partition, acks, is_original)
 
 
-def test_runs_are_sequences_in_a_row_of_one_producer() -> None:
+def test_a_run_is_consecutive_sequences_of_one_producer() -> None:
     def run(*messages: tuple[bytes, int, int]) -> list[tuple[bytes, int, int, int, int]]:
         content = [Message(b"", seq, name, epoch=epoch) for name, epoch, seq in messages]
         return CursusBatch(batch("t", 0, content)).runs(10)
@@ -154,7 +154,7 @@ def test_runs_are_sequences_in_a_row_of_one_producer() -> None:
     assert [each[2:] for each in unchecked] == [(0, 0, 2), (1, 1, 1)]
 
 
-def test_runs_are_bounded() -> None:
+def test_the_number_of_runs_is_limited() -> None:
     found = CursusBatch(batch("t", 0, [Message(b"", 7, b"p")] * 20))
 
     with pytest.raises(LimitExceeded):
@@ -164,13 +164,13 @@ def test_runs_are_bounded() -> None:
 # ---- answers -----------------------------------------------------------------------------------
 
 
-def test_an_answer_without_records_is_a_batch() -> None:
+def test_a_response_without_records_is_a_batch() -> None:
     answer = read_batch(written([]))
 
     assert (answer.seq_start, answer.seq_end, answer.messages) == (0, 0, [])
 
 
-def test_what_a_field_cannot_carry_reads_as_empty() -> None:
+def test_a_value_too_long_for_its_field_reads_as_empty() -> None:
     answer = written(
         [
             (b"k" * 65_536, None, None),
@@ -200,15 +200,13 @@ def test_what_a_field_cannot_carry_reads_as_empty() -> None:
         ("producer_id", None),
     ],
 )
-def test_a_header_of_somebody_else_with_a_value_that_cannot_be_reads_as_none(
-    name: str, value: bytes | None
-) -> None:
+def test_an_invalid_value_in_a_foreign_header_is_ignored(name: str, value: bytes | None) -> None:
     answer = written([(None, b"v", [(f"cursus.{name}", value)])])
 
     assert read_batch(answer).messages == [Message(b"v")]
 
 
-def test_the_last_headers_of_a_number_are_read_to_their_ends() -> None:
+def test_the_extreme_values_of_a_numeric_header_are_read() -> None:
     lowest, highest = b"-9223372036854775808", b"9223372036854775807"
     rows = [(None, b"", [("cursus.epoch", value)]) for value in (lowest, highest)]
 
@@ -218,7 +216,7 @@ def test_the_last_headers_of_a_number_are_read_to_their_ends() -> None:
     ]
 
 
-def test_a_sequence_is_of_a_producer_and_not_zero() -> None:
+def test_a_sequence_needs_a_producer_and_is_not_zero() -> None:
     producer, sequence = (b"cursus.producer_id", b"p"), (b"cursus.seq_num", b"7")
 
     assert sequence_of([producer, sequence]) == (b"p", 0, 7)
@@ -228,12 +226,12 @@ def test_a_sequence_is_of_a_producer_and_not_zero() -> None:
     assert sequence_of([]) is None
 
 
-def test_a_topic_longer_than_a_batch_can_name_is_refused() -> None:
+def test_a_topic_name_too_long_for_a_batch_is_refused() -> None:
     with pytest.raises(ValueError, match="65536"):
         CursusFrame(b"t" * 65_536, 0, is_original=False, bytes_max=1, records_max=1)
 
 
-def test_numbers_of_the_header_are_unsigned() -> None:
+def test_numbers_in_the_header_are_unsigned() -> None:
     body = bytearray(batch("t", 0, []))
     struct.pack_into(">QQ", body, len(body) - 20, (1 << 64) - 1, 1 << 63)
 

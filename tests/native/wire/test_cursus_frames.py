@@ -110,7 +110,7 @@ def messages_of(frame: CursusFrame, *, is_original: bool = False) -> list[Messag
 @LAYOUTS
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ROWS)
-def test_a_frame_is_what_the_same_records_make_one_by_one(
+def test_a_frame_equals_the_encoding_of_its_records_one_by_one(
     logs: Logs, log: PartitionLog, is_original: bool, rows: list[Any]
 ) -> None:
     start = put(logs, log, batch_of(rows, NOW_MS))
@@ -123,14 +123,16 @@ def test_a_frame_is_what_the_same_records_make_one_by_one(
     assert frame.take() == batch("t", 70, messages, is_original=is_original)
 
 
-def test_a_frame_without_records_is_one(log: PartitionLog) -> None:
+def test_a_frame_without_records_is_valid(log: PartitionLog) -> None:
     frame = new_frame()
 
     assert frame.read(log, 0, 0, is_committed=True) == "end"
     assert messages_of(frame) == []
 
 
-def test_reading_begins_within_a_batch_and_ends_at_the_end(logs: Logs, log: PartitionLog) -> None:
+def test_reading_may_begin_within_a_batch_and_ends_at_the_log_end(
+    logs: Logs, log: PartitionLog
+) -> None:
     put(logs, log, records(3))
     put(logs, log, records(2))
     put(logs, log, records(2))
@@ -141,7 +143,7 @@ def test_reading_begins_within_a_batch_and_ends_at_the_end(logs: Logs, log: Part
     assert [each.offset for each in messages_of(frame)] == [2, 3, 4]
 
 
-def test_one_read_is_of_some_batches_and_the_next_goes_on_behind_them(
+def test_one_read_covers_a_limited_number_of_batches_and_the_next_continues(
     logs: Logs, log: PartitionLog
 ) -> None:
     for _ in range(3):
@@ -154,7 +156,7 @@ def test_one_read_is_of_some_batches_and_the_next_goes_on_behind_them(
     assert frame.count == 4
 
 
-def test_a_full_frame_says_where_the_next_one_begins(logs: Logs, log: PartitionLog) -> None:
+def test_a_full_frame_names_the_offset_of_the_next_one(logs: Logs, log: PartitionLog) -> None:
     put(logs, log, records(5))
     frame = new_frame(records_max=2)
     offsets = []
@@ -166,7 +168,7 @@ def test_a_full_frame_says_where_the_next_one_begins(logs: Logs, log: PartitionL
     assert offsets == [[0, 1], [2, 3], [4]]
 
 
-def test_a_frame_has_no_more_bytes_than_it_may(logs: Logs, log: PartitionLog) -> None:
+def test_a_frame_has_no_more_bytes_than_its_limit(logs: Logs, log: PartitionLog) -> None:
     put(logs, log, records(9, size=1000))
     frame = new_frame(bytes_max=3500)
 
@@ -177,7 +179,7 @@ def test_a_frame_has_no_more_bytes_than_it_may(logs: Logs, log: PartitionLog) ->
     assert len(body) <= 3500
 
 
-def test_a_record_longer_than_that_has_a_frame_of_its_own(logs: Logs, log: PartitionLog) -> None:
+def test_a_record_above_the_limit_has_its_own_frame(logs: Logs, log: PartitionLog) -> None:
     put(logs, log, records(2, size=1000))
     frame = new_frame(bytes_max=500)
 
@@ -185,7 +187,7 @@ def test_a_record_longer_than_that_has_a_frame_of_its_own(logs: Logs, log: Parti
     assert len(messages_of(frame)) == 1
 
 
-def test_a_record_that_fits_no_frame_is_told_and_stepped_over_by_the_caller(logs: Logs) -> None:
+def test_a_record_larger_than_any_frame_is_reported_with_the_offset_to_skip_to(logs: Logs) -> None:
     log = logs.create(7, is_group_commit=False, batch_bytes_max=FRAME_MAX + 1024)
     put(logs, log, records(1, size=FRAME_MAX, batch_bytes_max=FRAME_MAX + 1024))
     put(logs, log, records(1))
@@ -197,7 +199,9 @@ def test_a_record_that_fits_no_frame_is_told_and_stepped_over_by_the_caller(logs
     assert [each.offset for each in messages_of(frame)] == [1]
 
 
-def test_a_compressed_batch_is_left_to_who_can_unfold_it(logs: Logs, log: PartitionLog) -> None:
+def test_a_compressed_batch_is_left_to_a_caller_that_can_decompress_it(
+    logs: Logs, log: PartitionLog
+) -> None:
     put(logs, log, records(2))
     plain = records(3)[HEADER:]
     compressed = batch_of([(None, b"x", [])] * 3, NOW_MS)
@@ -213,7 +217,9 @@ def test_a_compressed_batch_is_left_to_who_can_unfold_it(logs: Logs, log: Partit
     assert [each.offset for each in messages_of(frame)] == [0, 1, 3, 4, 5]
 
 
-def test_what_does_not_unfold_to_records_is_unreadable(logs: Logs, log: PartitionLog) -> None:
+def test_a_batch_that_does_not_decompress_to_records_is_unreadable(
+    logs: Logs, log: PartitionLog
+) -> None:
     body = records(3)
     put(logs, log, body)
     frame = new_frame()
@@ -231,7 +237,7 @@ def recrced(batch: bytes, codec: int = 0) -> bytes:
     return head + crc32c.crc32c(covered).to_bytes(4, "big") + covered
 
 
-def test_a_damaged_batch_is_told_with_where_it_ends(logs: Logs, log: PartitionLog) -> None:
+def test_a_damaged_batch_is_reported_with_its_end_offset(logs: Logs, log: PartitionLog) -> None:
     for _ in range(3):
         put(logs, log, records(2))
     size = log.size // 3
@@ -247,7 +253,7 @@ def test_a_damaged_batch_is_told_with_where_it_ends(logs: Logs, log: PartitionLo
     assert [each.offset for each in messages_of(frame)] == [0, 1, 4, 5]
 
 
-def test_bytes_that_are_no_batch_are_told_with_where_the_slice_ends(
+def test_bytes_that_are_not_a_batch_are_reported_with_the_end_of_the_read_slice(
     logs: Logs, log: PartitionLog
 ) -> None:
     for _ in range(2):
@@ -274,7 +280,7 @@ def transaction(logs: Logs, log: PartitionLog, kind: int, sequence: int) -> None
 @pytest.mark.parametrize(
     ("is_committed", "offsets"), [(True, [0, 4, 5, 7]), (False, [0, 1, 2, 4, 5, 7])]
 )
-def test_aborted_records_are_for_who_reads_uncommitted_and_markers_for_nobody(
+def test_aborted_records_are_sent_only_for_read_uncommitted_and_markers_never(
     logs: Logs, log: PartitionLog, is_committed: bool, offsets: list[int]
 ) -> None:
     put(logs, log, records(1))
@@ -287,14 +293,14 @@ def test_aborted_records_are_for_who_reads_uncommitted_and_markers_for_nobody(
     assert [each.offset for each in messages_of(frame)] == offsets
 
 
-def test_an_offset_below_the_start_is_out_of_range(logs: Logs, log: PartitionLog) -> None:
+def test_an_offset_below_the_log_start_is_out_of_range(logs: Logs, log: PartitionLog) -> None:
     put(logs, log, records(3))
     log.move_log_start(2)
 
     assert new_frame().read(log, 1, 3, is_committed=True) == "out of range"
 
 
-def test_a_log_that_loads_cannot_be_read_now(logs: Logs, log: PartitionLog) -> None:
+def test_a_loading_log_cannot_be_read_yet(logs: Logs, log: PartitionLog) -> None:
     put(logs, log, records(3))
     log.begin_loading()
 
@@ -302,9 +308,7 @@ def test_a_log_that_loads_cannot_be_read_now(logs: Logs, log: PartitionLog) -> N
 
 
 @pytest.mark.usefixtures("recording")
-def test_a_read_that_the_disk_fails_takes_the_log_out_of_service(
-    logs: Logs, log: PartitionLog
-) -> None:
+def test_a_read_that_fails_on_the_disk_takes_the_log_offline(logs: Logs, log: PartitionLog) -> None:
     put(logs, log, records(3))
     file_ops.fail("read", ".log", errno.EIO)
 
@@ -313,6 +317,6 @@ def test_a_read_that_the_disk_fails_takes_the_log_out_of_service(
     assert log.is_offline
 
 
-def test_a_topic_that_no_frame_can_name_is_refused() -> None:
+def test_a_topic_name_too_long_for_a_frame_is_refused() -> None:
     with pytest.raises(ValueError, match="at most 65535"):
         CursusFrame(bytes(65_536), 0, is_original=False, bytes_max=1, records_max=1)

@@ -46,7 +46,7 @@ def test_a_batch_is_acknowledged_when_it_is_durable(durable: Wire) -> None:
     assert durable.slow == []
 
 
-def test_what_is_stored_is_what_kafkas_clients_read(wire: Wire) -> None:
+def test_kafka_clients_read_the_stored_records(wire: Wire) -> None:
     speaking(wire).send(framed(batch("topic", 1, SENT)))
 
     stored = list(records(wire.log(1).read(0, 1 << 20)))
@@ -61,7 +61,7 @@ def test_what_is_stored_is_what_kafkas_clients_read(wire: Wire) -> None:
     ]
 
 
-def test_a_failed_sync_is_answered_by_the_other_answer(durable: Wire, recording: None) -> None:
+def test_a_failed_sync_is_answered_with_an_error(durable: Wire, recording: None) -> None:
     client = speaking(durable)
     file_ops.fail("sync_data", ".log", errno.EIO)
 
@@ -70,7 +70,7 @@ def test_a_failed_sync_is_answered_by_the_other_answer(durable: Wire, recording:
     assert client.frame() == framed(FAILED)
 
 
-def test_the_longest_answers_fit(durable: Wire, recording: None) -> None:
+def test_the_longest_responses_fit_their_buffers(durable: Wire, recording: None) -> None:
     client = speaking(durable)
     longest = Message(b"", (1 << 64) - 1, b"p" * 255, epoch=-(1 << 63))
     client.send(framed(batch("topic", 0, [longest])))
@@ -94,7 +94,7 @@ def test_acks_0_is_answered_before_it_is_durable(durable: Wire) -> None:
     assert client.frame() == framed(b'{"status":"OK"}')
 
 
-def test_answers_to_acks_0_that_nobody_reads_are_dropped_whole(wire: Wire) -> None:
+def test_unread_responses_to_acks_0_are_dropped_whole(wire: Wire) -> None:
     client = speaking(wire)
     count = 100_000
     frame = framed(batch("topic", 0, [Message(b"")], acks=b"0"))
@@ -132,7 +132,7 @@ def test_answers_to_acks_0_that_nobody_reads_are_dropped_whole(wire: Wire) -> No
         b"\0\0" + batch("topic", 0, SENT),
     ],
 )
-def test_what_is_odd_is_left_to_python_and_nothing_is_changed(wire: Wire, body: bytes) -> None:
+def test_uncommon_requests_are_left_to_python_unchanged(wire: Wire, body: bytes) -> None:
     client = speaking(wire)
     client.send(framed(b"LIST"))
     wire.slow.pop().send(b"first")
@@ -147,7 +147,9 @@ def test_what_is_odd_is_left_to_python_and_nothing_is_changed(wire: Wire, body: 
 
 
 @pytest.mark.parametrize("setting", ["knows_names", "needs_keys"])
-def test_a_topic_that_asks_for_more_is_left_to_python(wire: Wire, logs: Logs, setting: str) -> None:
+def test_a_topic_with_special_settings_is_left_to_python(
+    wire: Wire, logs: Logs, setting: str
+) -> None:
     asks: dict[str, int] = {setting: True}
     wire.table.remove("topic")
     wire.serve(logs.create(5, is_group_commit=False, **asks))

@@ -49,7 +49,7 @@ def test_a_message_is_acknowledged_when_it_is_durable(durable: Wire, envelope: b
     assert durable.slow == []
 
 
-def test_what_is_stored_is_what_kafkas_clients_read(wire: Wire) -> None:
+def test_kafka_clients_read_the_stored_records(wire: Wire) -> None:
     speaking(wire).send(framed(PUBLISH))
 
     [stored] = records(wire.log().read(0, 1 << 20))
@@ -81,7 +81,7 @@ def test_acks_0_is_answered_before_it_is_durable(durable: Wire) -> None:
     assert client.frame() == framed(b'{"status":"OK"}')
 
 
-def test_a_message_without_a_place_takes_a_turn_that_python_shares(wire: Wire) -> None:
+def test_messages_without_a_partition_share_one_round_robin_with_python(wire: Wire) -> None:
     turns = RoundRobin()
     client = speaking(wire, turns)
     command = b"PUBLISH topic=topic producerId=p message=m"
@@ -94,7 +94,7 @@ def test_a_message_without_a_place_takes_a_turn_that_python_shares(wire: Wire) -
     assert wire.slow == []
 
 
-def test_a_message_that_is_not_taken_takes_no_turn(wire: Wire) -> None:
+def test_a_refused_message_does_not_advance_the_round_robin(wire: Wire) -> None:
     turns = RoundRobin()
     client = speaking(wire, turns)
 
@@ -136,7 +136,7 @@ def test_a_message_that_is_not_taken_takes_no_turn(wire: Wire) -> None:
         b"\0",
     ],
 )
-def test_what_is_odd_is_left_to_python_and_nothing_is_changed(wire: Wire, body: bytes) -> None:
+def test_uncommon_requests_are_left_to_python_unchanged(wire: Wire, body: bytes) -> None:
     client = speaking(wire)
     client.send(framed(b"LIST"))
     wire.slow.pop().send(b"first")
@@ -150,7 +150,7 @@ def test_what_is_odd_is_left_to_python_and_nothing_is_changed(wire: Wire, body: 
     assert client.frames() == [framed(b"first"), framed(b"second")]
 
 
-def test_who_wants_structured_errors_is_served_by_python(wire: Wire) -> None:
+def test_a_client_that_negotiated_structured_errors_is_served_by_python(wire: Wire) -> None:
     state = SimpleNamespace(has_structured_errors=True)
 
     speaking(wire, session=SimpleNamespace(state=state)).send(framed(PUBLISH))
@@ -161,7 +161,9 @@ def test_who_wants_structured_errors_is_served_by_python(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("setting", ["knows_names", "needs_keys"])
-def test_a_topic_that_asks_for_more_is_left_to_python(wire: Wire, logs: Logs, setting: str) -> None:
+def test_a_topic_with_special_settings_is_left_to_python(
+    wire: Wire, logs: Logs, setting: str
+) -> None:
     asks: dict[str, int] = {setting: True}
     wire.table.remove("topic")
     wire.serve(logs.create(5, is_group_commit=False, **asks))
@@ -173,7 +175,9 @@ def test_a_topic_that_asks_for_more_is_left_to_python(wire: Wire, logs: Logs, se
     wire.run()
 
 
-def test_where_keys_are_spread_a_key_has_no_place(wire: Wire, logs: Logs) -> None:
+def test_with_the_round_robin_partitioner_a_key_determines_no_partition(
+    wire: Wire, logs: Logs
+) -> None:
     wire.table.remove("topic")
     parts = [logs.create(each, is_group_commit=False, spreads_keys=True) for each in (5, 6)]
     wire.serve(*parts)

@@ -105,7 +105,7 @@ def client(streaming: Streaming) -> Client:
     return streaming.connect()
 
 
-def test_what_is_there_comes_at_once_and_more_when_the_log_grows(
+def test_existing_records_are_sent_at_once_and_new_ones_when_the_log_grows(
     streaming: Streaming, client: Client
 ) -> None:
     streaming.append(records(2))
@@ -129,7 +129,7 @@ def test_every_stream_of_a_log_is_woken(streaming: Streaming) -> None:
     assert [offsets_of(each.frames()) for each in clients] == [[0], [0], [0]]
 
 
-def test_a_peer_that_does_not_read_gets_no_more_than_may_be_unsent(
+def test_a_peer_that_does_not_read_is_sent_no_more_than_the_unsent_limit(
     streaming: Streaming, client: Client
 ) -> None:
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -166,7 +166,7 @@ def read_all(streaming: Streaming, client: Client, count: int) -> list[int]:
     return offsets_of(found)
 
 
-def test_records_that_are_long_in_frames_are_not_queued_all_at_once(
+def test_records_whose_frames_are_large_are_not_all_queued_at_once(
     streaming: Streaming, client: Client
 ) -> None:
     unread(client)
@@ -181,7 +181,7 @@ def test_records_that_are_long_in_frames_are_not_queued_all_at_once(
     assert read_all(streaming, client, 40_000) == list(range(40_000))
 
 
-def test_what_was_unfolded_can_be_dropped_and_is_asked_for_again(
+def test_decompressed_records_can_be_dropped_and_are_requested_again(
     streaming: Streaming, client: Client
 ) -> None:
     plain = records(900, size=1000)[61:]
@@ -201,7 +201,7 @@ def test_what_was_unfolded_can_be_dropped_and_is_asked_for_again(
     assert stream.decompressed_bytes == 0
 
 
-def test_who_reads_a_stream_may_pause_as_long_as_an_idle_connection(
+def test_a_stream_reader_may_pause_as_long_as_an_idle_connection(
     streaming: Streaming, client: Client
 ) -> None:
     unread(client)
@@ -215,7 +215,7 @@ def test_who_reads_a_stream_may_pause_as_long_as_an_idle_connection(
     assert streaming.wire.closed == ["stalled: it does not read its replies"]
 
 
-def test_a_stream_begins_behind_the_answers_to_what_came_before(logs: Logs) -> None:
+def test_a_stream_begins_after_the_responses_to_earlier_requests(logs: Logs) -> None:
     streaming = Streaming(logs, logs.create(4))
     client = streaming.connect()
     client.send(framed(batch("topic", 0, [Message(b"a")])))
@@ -232,7 +232,7 @@ def test_a_stream_begins_behind_the_answers_to_what_came_before(logs: Logs) -> N
     streaming.wire.close()
 
 
-def test_a_frame_ends_a_stream_and_what_waits_is_served_then(
+def test_a_final_frame_ends_a_stream_and_queued_requests_are_served_then(
     streaming: Streaming, client: Client
 ) -> None:
     stream = streaming.open(client)
@@ -249,7 +249,7 @@ def test_a_frame_ends_a_stream_and_what_waits_is_served_then(
     assert not stream.is_open
 
 
-def test_the_last_frame_closes_the_connection(streaming: Streaming, client: Client) -> None:
+def test_a_last_frame_closes_the_connection(streaming: Streaming, client: Client) -> None:
     stream = streaming.open(client)
 
     stream.end(b"the end", is_last=True)
@@ -259,7 +259,7 @@ def test_the_last_frame_closes_the_connection(streaming: Streaming, client: Clie
     assert client.is_closed
 
 
-def test_an_end_may_say_nothing(streaming: Streaming, client: Client) -> None:
+def test_a_stream_may_end_without_a_frame(streaming: Streaming, client: Client) -> None:
     streaming.open(client).end(None, is_last=True)
     streaming.wire.run()
 
@@ -267,7 +267,7 @@ def test_an_end_may_say_nothing(streaming: Streaming, client: Client) -> None:
     assert client.is_closed
 
 
-def test_a_stream_that_has_ended_is_left_alone(streaming: Streaming, client: Client) -> None:
+def test_calls_on_an_ended_stream_have_no_effect(streaming: Streaming, client: Client) -> None:
     stream = streaming.open(client)
     stream.end(b"the end", is_last=False)
 
@@ -280,7 +280,7 @@ def test_a_stream_that_has_ended_is_left_alone(streaming: Streaming, client: Cli
     assert not client.is_closed
 
 
-def test_a_peer_that_ends_its_side_ends_the_stream(streaming: Streaming, client: Client) -> None:
+def test_a_half_closed_peer_ends_the_stream(streaming: Streaming, client: Client) -> None:
     streaming.open(client)
 
     client.close()
@@ -290,7 +290,7 @@ def test_a_peer_that_ends_its_side_ends_the_stream(streaming: Streaming, client:
     streaming.append(records(1))
 
 
-def test_a_peer_that_had_gone_before_its_stream_began_has_none(
+def test_a_peer_that_disconnected_before_its_stream_began_gets_none(
     streaming: Streaming, client: Client
 ) -> None:
     streaming.ask(client)
@@ -303,7 +303,7 @@ def test_a_peer_that_had_gone_before_its_stream_began_has_none(
     assert client.is_closed
 
 
-def test_what_is_told_stops_it_until_it_is_said_where_to_go_on(
+def test_a_reported_event_stops_the_stream_until_it_is_told_where_to_continue(
     streaming: Streaming, client: Client
 ) -> None:
     streaming.append(records(2))
@@ -320,7 +320,9 @@ def test_what_is_told_stops_it_until_it_is_said_where_to_go_on(
     assert offsets_of(client.frames()) == [4, 5]
 
 
-def test_unfolded_records_come_between_the_others(streaming: Streaming, client: Client) -> None:
+def test_decompressed_records_are_sent_in_order_with_the_others(
+    streaming: Streaming, client: Client
+) -> None:
     plain = records(3)[61:]
     streaming.on_told = lambda stream, what: (
         stream.decompress(streaming.log.read(1, 1), plain) if what == "compressed" else None
@@ -333,7 +335,7 @@ def test_unfolded_records_come_between_the_others(streaming: Streaming, client: 
     assert streaming.told == ["compressed"]
 
 
-def test_bytes_that_are_no_batch_are_unreadable(streaming: Streaming, client: Client) -> None:
+def test_bytes_that_are_not_a_batch_are_unreadable(streaming: Streaming, client: Client) -> None:
     streaming.append(records(1, codec=1))
     stream = streaming.open(client)
 
@@ -343,9 +345,7 @@ def test_bytes_that_are_no_batch_are_unreadable(streaming: Streaming, client: Cl
     assert stream.skip_offset == 1
 
 
-def test_a_log_whose_start_passes_it_by_is_out_of_range(
-    streaming: Streaming, client: Client
-) -> None:
+def test_a_stream_below_the_log_start_is_out_of_range(streaming: Streaming, client: Client) -> None:
     streaming.append(records(3))
     streaming.log.move_log_start(2)
 
@@ -354,7 +354,7 @@ def test_a_log_whose_start_passes_it_by_is_out_of_range(
     assert streaming.told == ["out of range"]
 
 
-def test_every_stream_is_told_when_the_broker_stops(streaming: Streaming) -> None:
+def test_every_stream_is_notified_when_the_broker_stops(streaming: Streaming) -> None:
     for _ in range(2):
         streaming.open(streaming.connect())
 
@@ -363,7 +363,7 @@ def test_every_stream_is_told_when_the_broker_stops(streaming: Streaming) -> Non
     assert streaming.told == ["stopped", "stopped"]
 
 
-def test_who_fails_to_take_note_loses_the_connection(
+def test_an_exception_in_the_event_callback_closes_the_connection(
     streaming: Streaming, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(_stream: CursusStream, what: str) -> None:
@@ -380,7 +380,7 @@ def test_who_fails_to_take_note_loses_the_connection(
     assert "a notification failed" in caplog.text
 
 
-def test_a_keepalive_comes_only_where_nothing_else_did(
+def test_keepalives_are_sent_only_when_nothing_else_was_sent(
     streaming: Streaming, client: Client
 ) -> None:
     streaming.open(client, keepalive_ms=30)
@@ -388,7 +388,7 @@ def test_a_keepalive_comes_only_where_nothing_else_did(
     assert client.wait_frames(2)[:2] == [bytes(4), bytes(4)]
 
 
-def test_a_request_is_answered_by_one_stream(streaming: Streaming, client: Client) -> None:
+def test_a_request_can_begin_only_one_stream(streaming: Streaming, client: Client) -> None:
     streaming.ask(client)
     [pending] = streaming.wire.slow
     pending.begin(streaming.made())

@@ -94,11 +94,11 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("first_bytes", "protocol"), ROWS)
-def test_the_first_bytes_tell_the_protocol(first_bytes: bytes, protocol: str) -> None:
+def test_the_first_bytes_identify_the_protocol(first_bytes: bytes, protocol: str) -> None:
     assert detect(first_bytes) == protocol
 
 
-def test_each_dialect_that_there_is_can_be_told() -> None:
+def test_each_existing_protocol_can_be_detected() -> None:
     assert {protocol for _, protocol in ROWS} == {"", *PROTOCOL_NAMES}
 
 
@@ -118,7 +118,7 @@ def test_each_dialect_that_there_is_can_be_told() -> None:
         frame(RAW_SNAPPY),
     ],
 )
-def test_bytes_that_come_one_by_one_are_the_same_protocol(first_bytes: bytes) -> None:
+def test_bytes_that_arrive_one_by_one_give_the_same_protocol(first_bytes: bytes) -> None:
     verdicts = [detect(first_bytes[:size]) for size in range(1, len(first_bytes) + 1)]
     decided = verdicts.index(detect(first_bytes))
 
@@ -126,10 +126,10 @@ def test_bytes_that_come_one_by_one_are_the_same_protocol(first_bytes: bytes) ->
     assert set(verdicts[decided:]) == {detect(first_bytes)}
 
 
-def test_nothing_is_undecided() -> None:
+def test_no_bytes_are_undecided() -> None:
     assert detect(b"") is None
 
 
 @pytest.mark.parametrize("first", range(256))
-def test_no_more_than_eight_bytes_are_waited_for(first: int) -> None:
+def test_detection_needs_at_most_eight_bytes(first: int) -> None:
     assert detect(bytes([first]) + bytes(7)) is not None

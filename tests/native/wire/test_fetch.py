@@ -32,7 +32,9 @@ each_fetch_version = pytest.mark.parametrize("version", FETCH_VERSIONS)
 
 
 @each_fetch_version
-def test_a_fetch_returns_what_is_there(client: Client, log: PartitionLog, version: int) -> None:
+def test_a_fetch_returns_the_available_records(
+    client: Client, log: PartitionLog, version: int
+) -> None:
     base_offset(client, produce(9, (0, BATCH)))
     base_offset(client, produce(9, (0, BATCH)))
 
@@ -47,7 +49,7 @@ def test_a_fetch_returns_what_is_there(client: Client, log: PartitionLog, versio
 
 
 @each_fetch_version
-def test_a_fetch_that_comes_byte_by_byte_is_answered(client: Client, version: int) -> None:
+def test_a_fetch_that_arrives_byte_by_byte_is_answered(client: Client, version: int) -> None:
     base_offset(client, produce(9, (0, BATCH)))
 
     for byte in fetch(version, (0, 0)):
@@ -58,7 +60,7 @@ def test_a_fetch_that_comes_byte_by_byte_is_answered(client: Client, version: in
 
 
 @each_fetch_version
-def test_a_fetch_body_cut_short_is_not_served_by_the_native_path(wire: Wire, version: int) -> None:
+def test_a_truncated_fetch_body_is_not_served_by_the_native_path(wire: Wire, version: int) -> None:
     data = fetch(version, (0, 0), (1, 0), forgotten_topics_data=[])
 
     for size in range(18, len(data)):
@@ -98,7 +100,7 @@ def test_the_first_partition_with_data_returns_a_batch_above_every_limit(
     assert found == [b"", placed(BATCH, 0), b""]
 
 
-def test_the_total_limit_holds_over_the_partitions_in_the_requests_order(
+def test_the_total_limit_applies_over_the_partitions_in_the_order_of_the_request(
     client: Client, wire: Wire
 ) -> None:
     for number in range(3):
@@ -121,7 +123,7 @@ def test_a_fetch_below_and_above_the_log_is_out_of_range(client: Client) -> None
 
 
 @pytest.mark.parametrize(("epoch", "error"), [(-1, 0), (2, 74), (3, 0), (4, 75)])
-def test_a_fetch_with_another_leader_epoch_is_refused(
+def test_a_fetch_with_a_different_leader_epoch_is_refused(
     client: Client, log: PartitionLog, epoch: int, error: int
 ) -> None:
     log.start_epoch(3)
@@ -133,7 +135,7 @@ def test_a_fetch_with_another_leader_epoch_is_refused(
 
 @pytest.mark.parametrize(("version", "error"), [(9, 76), (10, 0)])
 @pytest.mark.parametrize("size", [100, 40_000])
-def test_zstd_is_not_returned_to_a_client_that_cannot_know_it(
+def test_zstd_is_not_returned_to_a_client_of_a_version_without_it(
     client: Client, version: int, error: int, size: int
 ) -> None:
     """KIP-110."""
@@ -148,7 +150,7 @@ def test_zstd_is_not_returned_to_a_client_that_cannot_know_it(
     assert len(answer["records"]) == (0 if error else len(BATCH) + len(compressed))
 
 
-def test_a_reader_that_asks_about_diverging_epochs_is_answered_by_python(client: Client) -> None:
+def test_a_fetch_that_asks_about_diverging_epochs_is_answered_by_python(client: Client) -> None:
     wanted = {"partition": 0, "last_fetched_epoch": 0, "partition_max_bytes": 100}
 
     client.send(fetch(12, wanted))
@@ -156,7 +158,7 @@ def test_a_reader_that_asks_about_diverging_epochs_is_answered_by_python(client:
     assert len(client.wire.slow) == 1
 
 
-def test_nothing_is_left_to_do_once_a_deadline_has_passed(client: Client) -> None:
+def test_no_work_is_scheduled_after_a_deadline_has_passed(client: Client) -> None:
     body = client.ask(fetch(11, (0, 0), max_wait_ms=SHORT_MS))
 
     assert partition(body)["records"] == b""
@@ -173,7 +175,7 @@ def test_a_waiting_fetch_is_woken_by_an_append(client: Client, wire: Wire) -> No
     assert partition(body, 1)["records"] == placed(BATCH, 0)
 
 
-def test_a_waiting_fetch_waits_for_as_many_bytes_as_it_wants(client: Client, wire: Wire) -> None:
+def test_a_waiting_fetch_waits_for_min_bytes(client: Client, wire: Wire) -> None:
     client.send(fetch(11, (0, 0), (1, 0), max_wait_ms=LONG_MS, min_bytes=3 * len(BATCH)))
     other = wire.connect()
 
@@ -187,7 +189,7 @@ def test_a_waiting_fetch_waits_for_as_many_bytes_as_it_wants(client: Client, wir
     assert found == [placed(BATCH, 0) + placed(BATCH, 2), placed(BATCH, 0)]
 
 
-def test_a_waiting_fetch_counts_no_more_of_a_partition_than_it_asked_for(
+def test_a_waiting_fetch_counts_at_most_the_requested_bytes_of_a_partition(
     client: Client, wire: Wire
 ) -> None:
     wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": len(BATCH)}
@@ -218,19 +220,19 @@ def test_min_bytes_0_never_waits(client: Client) -> None:
     assert len(client.frames()) == 1
 
 
-def test_a_fetch_of_nothing_does_not_wait(client: Client) -> None:
+def test_a_fetch_of_no_partitions_does_not_wait(client: Client) -> None:
     client.send(fetch(11, max_wait_ms=LONG_MS))
 
     assert len(client.frames()) == 1
 
 
-def test_an_error_does_not_wait(client: Client) -> None:
+def test_a_fetch_with_an_error_does_not_wait(client: Client) -> None:
     client.send(fetch(11, (0, 0), (1, 99), max_wait_ms=LONG_MS))
 
     assert partition(response(FETCH, 11, client.frame())[1], 1)["error_code"] == 1
 
 
-def test_a_waiting_fetch_holds_back_what_follows_on_its_connection_only(
+def test_a_waiting_fetch_delays_only_later_requests_of_its_connection(
     client: Client, wire: Wire
 ) -> None:
     client.send(
@@ -248,7 +250,7 @@ def test_a_waiting_fetch_holds_back_what_follows_on_its_connection_only(
     assert partition(response(PRODUCE, 9, frames[1])[1])["base_offset"] == 2
 
 
-def test_a_deleted_partition_wakes_who_waits_for_it(
+def test_a_deleted_partition_wakes_its_waiting_fetches(
     client: Client, wire: Wire, log: PartitionLog
 ) -> None:
     for version, error in ((11, 3), (13, 100)):
@@ -260,7 +262,7 @@ def test_a_deleted_partition_wakes_who_waits_for_it(
         assert answer["error_code"] == error
 
 
-def test_a_log_that_goes_offline_wakes_who_waits_for_it(
+def test_a_log_that_goes_offline_wakes_its_waiting_fetches(
     client: Client, wire: Wire, recording: None
 ) -> None:
     client.send(fetch(11, (0, 0), max_wait_ms=LONG_MS))
@@ -284,7 +286,7 @@ def test_many_waiting_fetches_are_woken_by_one_append(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("session_epoch", [-1, 0])
-def test_a_log_that_is_recovered_is_refused_at_once_and_then_served(
+def test_a_loading_log_is_refused_at_once_and_served_afterwards(
     client: Client, log: PartitionLog, session_epoch: int
 ) -> None:
     base_offset(client, produce(9, (0, BATCH)))
@@ -301,7 +303,7 @@ def test_a_log_that_is_recovered_is_refused_at_once_and_then_served(
     assert not client.wire.slow
 
 
-def test_a_waiting_fetch_outlives_the_loading_of_its_partition(client: Client, wire: Wire) -> None:
+def test_a_waiting_fetch_survives_the_loading_of_its_partition(client: Client, wire: Wire) -> None:
     client.send(fetch(11, (1, 0), max_wait_ms=LONG_MS))
     other = wire.log(1)
 
@@ -339,7 +341,7 @@ def end(log: PartitionLog, producer_id: int, *, is_abort: bool) -> bytes:
 
 
 @each_fetch_version
-def test_committed_readers_get_what_stands_before_the_first_open_transaction(
+def test_committed_readers_get_records_before_the_first_open_transaction(
     client: Client, log: PartitionLog, version: int
 ) -> None:
     base_offset(client, produce(9, (0, BATCH)))
@@ -356,7 +358,7 @@ def test_committed_readers_get_what_stands_before_the_first_open_transaction(
 
 
 @each_fetch_version
-def test_committed_readers_are_told_which_of_it_was_aborted(
+def test_committed_readers_get_the_list_of_aborted_transactions(
     client: Client, log: PartitionLog, version: int
 ) -> None:
     stored = [send(log, 1, 0), send(log, 2, 0), send(log, 3, 0)]
@@ -377,7 +379,7 @@ def test_committed_readers_are_told_which_of_it_was_aborted(
     assert not client.wire.slow
 
 
-def test_a_committed_reader_that_waits_is_woken_by_the_marker(
+def test_a_waiting_committed_reader_is_woken_by_the_marker(
     client: Client, log: PartitionLog
 ) -> None:
     opened = send(log, 1, 0)
@@ -393,7 +395,7 @@ def test_a_committed_reader_that_waits_is_woken_by_the_marker(
     assert answer["records"] == opened + marker
 
 
-def test_a_session_of_a_committed_reader_goes_on_behind_the_marker(
+def test_a_fetch_session_of_a_committed_reader_continues_after_the_marker(
     client: Client, log: PartitionLog
 ) -> None:
     opened = send(log, 1, 0)
@@ -411,7 +413,7 @@ def test_a_session_of_a_committed_reader_goes_on_behind_the_marker(
     assert answer["records"] == opened + marker
 
 
-def test_without_the_list_of_the_aborted_nothing_is_returned(
+def test_without_the_index_of_aborted_transactions_nothing_is_returned(
     client: Client, log: PartitionLog
 ) -> None:
     send(log, 1, 0)

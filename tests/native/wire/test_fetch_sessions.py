@@ -23,7 +23,7 @@ LONG_MS = 600_000  # a wait that no test sees the end of
 
 
 @pytest.mark.parametrize("version", [7, 11, 12, 13, 18])
-def test_epoch_0_begins_a_session_with_a_full_answer(client: Client, version: int) -> None:
+def test_epoch_0_begins_a_session_with_a_full_response(client: Client, version: int) -> None:
     body = client.ask(fetch(version, (0, 0), (1, 0), session_epoch=0))
 
     assert body["session_id"] > 0
@@ -42,7 +42,7 @@ def test_an_incremental_fetch_returns_only_what_has_changed(client: Client) -> N
     assert changed(client.ask(incremental(session, 3, (1, 2)))) == []
 
 
-def test_what_was_not_read_on_is_offered_again(client: Client) -> None:
+def test_records_that_the_client_did_not_read_past_are_returned_again(client: Client) -> None:
     session = session_of(client, (0, 0))
     base_offset(client, produce(9, (0, BATCH)))
 
@@ -51,7 +51,7 @@ def test_what_was_not_read_on_is_offered_again(client: Client) -> None:
         assert partition(body)["records"] == placed(BATCH, 0)
 
 
-def test_an_error_is_told_in_every_answer_until_it_is_mended(client: Client) -> None:
+def test_an_error_is_in_every_response_until_it_is_resolved(client: Client) -> None:
     session = session_of(client, (0, 99), (1, 0))
 
     for epoch in (1, 2):
@@ -61,7 +61,7 @@ def test_an_error_is_told_in_every_answer_until_it_is_mended(client: Client) -> 
     assert changed(client.ask(incremental(session, 3, (0, 0)))) == []
 
 
-def test_a_partition_that_a_topic_was_given_joins_a_session(client: Client) -> None:
+def test_a_partition_added_to_a_topic_can_join_a_session(client: Client) -> None:
     session = session_of(client, (0, 0))
     entry = client.wire.table.find("topic")
     assert entry is not None
@@ -76,7 +76,7 @@ def test_a_partition_that_a_topic_was_given_joins_a_session(client: Client) -> N
     assert len(body["responses"]) == 1  # one topic
 
 
-def test_partitions_come_and_go_within_a_session(client: Client) -> None:
+def test_partitions_are_added_to_and_removed_from_a_session(client: Client) -> None:
     session = session_of(client, (0, 0), (1, 0))
     for number in range(3):
         base_offset(client, produce(9, (number, BATCH)))
@@ -95,7 +95,7 @@ def test_an_incremental_fetch_waits_and_is_woken(client: Client, wire: Wire) -> 
     assert changed(response(FETCH, 11, client.frame())[1]) == [1]
 
 
-def test_a_session_goes_on_on_another_connection(client: Client, wire: Wire) -> None:
+def test_a_session_can_continue_on_another_connection(client: Client, wire: Wire) -> None:
     session = session_of(client, (0, 0))
     client.close()
     base_offset(wire.connect(), produce(9, (0, BATCH)))
@@ -113,7 +113,7 @@ def test_a_wrong_epoch_is_refused_and_the_session_stays(client: Client, epoch: i
     assert changed(client.ask(incremental(session, 1))) == []
 
 
-def test_an_epoch_is_good_once(client: Client) -> None:
+def test_an_epoch_is_valid_once(client: Client) -> None:
     session = session_of(client, (0, 0))
     client.ask(incremental(session, 1))
 
@@ -128,7 +128,7 @@ def test_an_unknown_session_is_refused(client: Client, session: int) -> None:
     assert client.ask(incremental(session, 1))["error_code"] == 70
 
 
-def test_epoch_minus_1_ends_the_session_with_a_full_answer(client: Client) -> None:
+def test_epoch_minus_1_ends_the_session_with_a_full_response(client: Client) -> None:
     session = session_of(client, (0, 0))
 
     body = client.ask(incremental(session, -1, (0, 0), (1, 0)))
@@ -139,7 +139,7 @@ def test_epoch_minus_1_ends_the_session_with_a_full_answer(client: Client) -> No
     assert client.ask(incremental(session, 1))["error_code"] == 70
 
 
-def test_a_new_session_ends_the_one_that_its_request_names(client: Client) -> None:
+def test_a_new_session_ends_the_one_named_in_its_request(client: Client) -> None:
     session = session_of(client, (0, 0))
 
     body = client.ask(fetch(11, (1, 0), session_id=session, session_epoch=0))
@@ -154,14 +154,16 @@ def test_a_session_of_names_is_not_continued_with_ids(client: Client) -> None:
     assert client.ask(fetch(13, session_id=session, session_epoch=1))["error_code"] == 106
 
 
-def test_sessions_are_bounded_and_who_gets_none_reads_on_without(client: Client) -> None:
+def test_the_number_of_sessions_is_limited_and_clients_without_one_still_read(
+    client: Client,
+) -> None:
     sessions = [session_of(client, (0, 0)) for _ in range(4)]
 
     assert [session > 0 for session in sessions] == [True, True, True, False]
     assert len(client.wire.sessions) == 3
 
 
-def test_a_session_that_is_idle_for_too_long_makes_room(logs: Logs) -> None:
+def test_an_idle_session_is_evicted_for_a_new_one(logs: Logs) -> None:
     wire = Wire(logs, sessions_max=1, session_idle_ms=0)
     wire.serve(logs.create(is_group_commit=False))
     client = wire.connect()
@@ -175,7 +177,7 @@ def test_a_session_that_is_idle_for_too_long_makes_room(logs: Logs) -> None:
     wire.close()
 
 
-def test_partitions_that_fetches_hold_are_bounded(logs: Logs, log: PartitionLog) -> None:
+def test_the_partitions_held_by_fetches_are_limited(logs: Logs, log: PartitionLog) -> None:
     wire = Wire(logs, fetch_partitions_max=3)
     wire.serve(log, *(logs.create(number) for number in range(1, 4)))
     clients = [wire.connect() for _ in range(3)]
@@ -193,7 +195,7 @@ def test_partitions_that_fetches_hold_are_bounded(logs: Logs, log: PartitionLog)
     wire.close()
 
 
-def test_idle_sessions_make_room_for_the_partitions_of_others(logs: Logs) -> None:
+def test_idle_sessions_are_evicted_for_the_partitions_of_others(logs: Logs) -> None:
     wire = Wire(logs, session_idle_ms=0, fetch_partitions_max=0)
     wire.serve(logs.create(is_group_commit=False))
     client = wire.connect()
@@ -205,7 +207,7 @@ def test_idle_sessions_make_room_for_the_partitions_of_others(logs: Logs) -> Non
     wire.close()
 
 
-def test_session_ids_of_two_broker_lives_differ(logs: Logs, client: Client) -> None:
+def test_session_ids_of_two_broker_starts_differ(logs: Logs, client: Client) -> None:
     other = Wire(logs)
     other.serve(None)
 
@@ -217,7 +219,7 @@ def test_session_ids_of_two_broker_lives_differ(logs: Logs, client: Client) -> N
     other.close()
 
 
-def test_a_session_that_knows_a_deleted_partition_says_so_and_ends(
+def test_a_session_with_a_deleted_partition_returns_the_error_and_ends(
     client: Client, wire: Wire, log: PartitionLog
 ) -> None:
     """A topic of the same name may come back, which only a full fetch finds."""

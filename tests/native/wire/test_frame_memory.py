@@ -70,7 +70,7 @@ def stall_and_queue(wire: Wire, frame: bytes = FRAME) -> list[Client]:
 
 
 @pytest.mark.parametrize("frame", [FRAME, LONG_FRAME, SMALL_FRAME], ids=len)
-def test_a_frame_under_way_counts_until_it_is_whole(client: Client, frame: bytes) -> None:
+def test_an_incomplete_frame_counts_until_it_is_complete(client: Client, frame: bytes) -> None:
     client.send(frame[:-10])
     assert len(frame) - 10 <= client.wire.poller.input_bytes <= 2 * len(frame)
 
@@ -80,13 +80,13 @@ def test_a_frame_under_way_counts_until_it_is_whole(client: Client, frame: bytes
     assert client.wire.poller.input_bytes == 0
 
 
-def test_what_is_announced_and_does_not_come_counts_nothing(client: Client) -> None:
+def test_announced_bytes_that_have_not_arrived_are_not_counted(client: Client) -> None:
     client.send(LONG_FRAME[:100])
 
     assert client.wire.poller.input_bytes == 100
 
 
-def test_a_buffer_that_was_used_before_counts_whole(wire: Wire, client: Client) -> None:
+def test_a_reused_buffer_counts_with_its_whole_size(wire: Wire, client: Client) -> None:
     offer(client, LONG_FRAME)
     assert client.frame()
 
@@ -95,7 +95,7 @@ def test_a_buffer_that_was_used_before_counts_whole(wire: Wire, client: Client) 
     assert wire.poller.input_bytes > len(LONG_FRAME)
 
 
-def test_requests_behind_one_that_waits_count_until_they_are_served(
+def test_requests_queued_behind_a_waiting_one_count_until_they_are_served(
     wire: Wire, client: Client
 ) -> None:
     client.send(fetch(11, (0, 0), max_wait_ms=LONG_MS) + 10 * SMALL_FRAME)
@@ -107,7 +107,7 @@ def test_requests_behind_one_that_waits_count_until_they_are_served(
     assert wire.poller.input_bytes == 0
 
 
-def test_what_a_client_leaves_behind_counts_no_more(narrow: Wire) -> None:
+def test_buffers_of_disconnected_clients_are_no_longer_counted(narrow: Wire) -> None:
     clients = stall_and_queue(narrow)
     polling = narrow.connect()
     polling.send(fetch(11, (0, 1000), max_wait_ms=LONG_MS))
@@ -123,7 +123,7 @@ def test_what_a_client_leaves_behind_counts_no_more(narrow: Wire) -> None:
 
 
 @pytest.mark.parametrize("frame", [FRAME, LONG_FRAME], ids=len)
-def test_frames_that_stall_take_a_bounded_amount(narrow: Wire, frame: bytes) -> None:
+def test_stalled_frames_take_limited_memory(narrow: Wire, frame: bytes) -> None:
     clients = [narrow.connect() for _ in range(40)]
     for client in clients:
         offer(client, frame[:-1])
@@ -133,7 +133,7 @@ def test_frames_that_stall_take_a_bounded_amount(narrow: Wire, frame: bytes) -> 
     assert ROOM_BYTES / 2 < narrow.poller.input_bytes < most
 
 
-def test_requests_behind_those_that_wait_take_a_bounded_amount(narrow: Wire) -> None:
+def test_requests_queued_behind_waiting_ones_take_limited_memory(narrow: Wire) -> None:
     clients = [narrow.connect() for _ in range(100)]
     for client in clients:
         poll = fetch(11, (0, 0), max_wait_ms=LONG_MS)
@@ -148,7 +148,7 @@ def test_requests_behind_those_that_wait_take_a_bounded_amount(narrow: Wire) -> 
         assert len(client.wait_frames(61)) == 61
 
 
-def test_one_after_the_other_goes_on_while_the_memory_is_held_by_those_that_stall(
+def test_frames_are_read_one_after_another_while_stalled_ones_hold_the_memory(
     narrow: Wire,
 ) -> None:
     stall(narrow)
@@ -162,7 +162,7 @@ def test_one_after_the_other_goes_on_while_the_memory_is_held_by_those_that_stal
     assert narrow.poller.waiting_for_memory == 0
 
 
-def test_frames_of_a_usual_size_do_not_wait_for_long_ones_that_stall(narrow: Wire) -> None:
+def test_frames_of_common_size_do_not_wait_for_stalled_large_ones(narrow: Wire) -> None:
     stall_and_queue(narrow, LONG_FRAME)
     waiting = narrow.poller.waiting_for_memory
 
@@ -173,7 +173,7 @@ def test_frames_of_a_usual_size_do_not_wait_for_long_ones_that_stall(narrow: Wir
     assert narrow.poller.waiting_for_memory == waiting == 1
 
 
-def test_short_requests_are_served_while_there_is_no_memory(narrow: Wire) -> None:
+def test_short_requests_are_served_while_memory_is_exhausted(narrow: Wire) -> None:
     stall_and_queue(narrow)
     client = narrow.connect()
 
@@ -183,7 +183,7 @@ def test_short_requests_are_served_while_there_is_no_memory(narrow: Wire) -> Non
     assert narrow.poller.waiting_for_memory == 1
 
 
-def test_one_that_waits_goes_on_when_there_is_memory_again(narrow: Wire) -> None:
+def test_a_waiting_frame_continues_when_memory_is_free_again(narrow: Wire) -> None:
     stalled = stall_and_queue(narrow)
     waiting = narrow.connect()
     taken = offer(waiting, FRAME)
@@ -197,7 +197,7 @@ def test_one_that_waits_goes_on_when_there_is_memory_again(narrow: Wire) -> None
     assert waiting.frame()
 
 
-def test_one_that_waits_and_goes_is_forgotten(narrow: Wire) -> None:
+def test_a_waiting_client_that_disconnects_is_forgotten(narrow: Wire) -> None:
     waiting = stall_and_queue(narrow)[-1]
 
     waiting.close()
@@ -207,7 +207,7 @@ def test_one_that_waits_and_goes_is_forgotten(narrow: Wire) -> None:
 
 
 @pytest.mark.parametrize("frame", [FRAME, LONG_FRAME], ids=len)
-def test_many_frames_that_come_at_once_are_all_served(narrow: Wire, frame: bytes) -> None:
+def test_many_large_frames_that_arrive_at_once_are_all_served(narrow: Wire, frame: bytes) -> None:
     taken = dict.fromkeys((narrow.connect() for _ in range(30)), 0)
     most_waiting = 0
     while min(taken.values()) < len(frame):
@@ -226,7 +226,7 @@ def test_many_frames_that_come_at_once_are_all_served(narrow: Wire, frame: bytes
 # ---- who is closed ------------------------------------------------------------------------------
 
 
-def test_frames_that_stall_are_closed_when_others_wait_for_their_memory(narrow: Wire) -> None:
+def test_stalled_frames_are_closed_when_others_wait_for_their_memory(narrow: Wire) -> None:
     *holding, waiting = stall_and_queue(narrow)
 
     narrow.poller.close_stalled_frames(AT_ONCE_MS)
@@ -237,7 +237,7 @@ def test_frames_that_stall_are_closed_when_others_wait_for_their_memory(narrow: 
     assert narrow.poller.waiting_for_memory == 0
 
 
-def test_frames_that_stall_are_left_alone_when_nobody_waits(narrow: Wire) -> None:
+def test_stalled_frames_are_left_alone_when_nobody_waits(narrow: Wire) -> None:
     stall(narrow)
 
     narrow.poller.close_stalled_frames(AT_ONCE_MS)
@@ -245,7 +245,9 @@ def test_frames_that_stall_are_left_alone_when_nobody_waits(narrow: Wire) -> Non
     assert narrow.closed == []
 
 
-def test_frames_that_stall_have_their_time_when_others_wait(narrow: Wire) -> None:
+def test_stalled_frames_are_not_closed_before_the_timeout_even_when_others_wait(
+    narrow: Wire,
+) -> None:
     stall_and_queue(narrow)
 
     narrow.poller.close_stalled_frames(NEVER_MS)
@@ -254,7 +256,7 @@ def test_frames_that_stall_have_their_time_when_others_wait(narrow: Wire) -> Non
     assert narrow.poller.waiting_for_memory == 1
 
 
-def test_who_waits_for_memory_does_not_stall(narrow: Wire) -> None:
+def test_a_frame_that_waits_for_memory_is_not_stalled(narrow: Wire) -> None:
     *holding, waiting = stall_and_queue(narrow)
 
     narrow.poller.sweep(AT_ONCE_MS, AT_ONCE_MS, AT_ONCE_MS)
@@ -263,7 +265,7 @@ def test_who_waits_for_memory_does_not_stall(narrow: Wire) -> None:
     assert not waiting.is_closed
 
 
-def test_heads_of_frames_and_requests_that_wait_are_not_in_the_way_of_others(narrow: Wire) -> None:
+def test_frame_headers_and_waiting_requests_are_not_closed_for_memory(narrow: Wire) -> None:
     head, polling = narrow.connect(), narrow.connect()
     head.send(FRAME[: HEAD_BYTES // 2])
     polling.send(fetch(11, (0, 1000), max_wait_ms=LONG_MS) + 10 * SMALL_FRAME)
@@ -315,7 +317,7 @@ COMMIT = CommitThread(1)  # of polls without a log: it has nothing to do
     [(3, "close"), (4, "much"), (4, "close"), (5, "close")],
 )
 @settings(max_examples=100, deadline=None)
-def test_whoever_comes_and_goes_all_others_are_served_and_nothing_stays_counted(
+def test_any_sequence_of_clients_is_served_and_leaves_nothing_counted(
     frames: list[list[int]], steps: list[tuple[int, str]]
 ) -> None:
     with closing(Wire(Logs(Path(), COMMIT))) as wire:
@@ -387,7 +389,7 @@ def test_requests_count_until_python_takes_them(wire: Wire, client: Client) -> N
     assert len(client.frames()) == 1
 
 
-def test_requests_of_connections_that_have_gone_count_no_more(wire: Wire, client: Client) -> None:
+def test_requests_of_closed_connections_are_no_longer_counted(wire: Wire, client: Client) -> None:
     client.send(asked(5_000))
     client.close()
 
@@ -396,7 +398,7 @@ def test_requests_of_connections_that_have_gone_count_no_more(wire: Wire, client
     assert wire.poller.input_bytes == 0
 
 
-def test_requests_that_python_does_not_take_are_bounded_and_no_connection_is_closed(
+def test_requests_that_python_has_not_taken_are_limited_and_no_connection_is_closed(
     narrow: Wire,
 ) -> None:
     clients = [narrow.connect() for _ in range(60)]

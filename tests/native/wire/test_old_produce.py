@@ -16,7 +16,7 @@ SET = encode([Message(7, b"k", b"v", magic=magic, timestamp=NOW_MS) for magic in
 pytestmark = pytest.mark.parametrize("version", [0, 1, 2])
 
 
-def test_a_set_is_appended_as_a_batch_and_answered(
+def test_a_message_set_is_appended_as_a_batch_and_answered(
     client: Client, log: PartitionLog, version: int
 ) -> None:
     client.ask(produce(version, (0, SET)))
@@ -30,7 +30,7 @@ def test_a_set_is_appended_as_a_batch_and_answered(
     assert not client.wire.slow
 
 
-def test_sets_of_several_partitions_do_not_mix(logs: Logs, version: int) -> None:
+def test_message_sets_of_several_partitions_are_kept_apart(logs: Logs, version: int) -> None:
     wire = Wire(logs)
     partitions = [logs.create(number, is_group_commit=False) for number in range(3)]
     wire.serve(*partitions)
@@ -44,7 +44,7 @@ def test_sets_of_several_partitions_do_not_mix(logs: Logs, version: int) -> None
     wire.close()
 
 
-def test_a_request_cut_short_at_any_length_appends_nothing(
+def test_a_request_truncated_at_any_length_appends_nothing(
     wire: Wire, log: PartitionLog, version: int
 ) -> None:
     data = produce(version, (0, SET))
@@ -58,7 +58,7 @@ def test_a_request_cut_short_at_any_length_appends_nothing(
     assert log.log_end_offset == 0
 
 
-def test_a_set_cut_short_at_any_length_is_left_to_python(
+def test_a_message_set_truncated_at_any_length_is_left_to_python(
     wire: Wire, log: PartitionLog, version: int
 ) -> None:
     first = len(Message(7, b"k", b"v", magic=0).encode())
@@ -71,7 +71,7 @@ def test_a_set_cut_short_at_any_length_is_left_to_python(
     assert log.log_end_offset == 0
 
 
-def test_a_set_that_does_not_fit_is_left_to_python(
+def test_a_message_set_above_the_native_limit_is_left_to_python(
     client: Client, log: PartitionLog, version: int
 ) -> None:
     count = OLD_MESSAGES_BYTES_MAX // len(SET) + 1
@@ -90,7 +90,7 @@ def test_acks_0_is_never_answered(client: Client, log: PartitionLog, version: in
     assert log.log_end_offset == 4
 
 
-def test_a_failed_sync_is_told_as_a_leader_that_has_moved(
+def test_a_failed_sync_is_answered_with_not_leader_or_follower(
     durable: Wire, recording: None, version: int
 ) -> None:
     client = durable.connect()

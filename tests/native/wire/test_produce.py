@@ -41,7 +41,7 @@ def test_a_produce_is_appended_and_answered(
 
 
 @each_produce_version
-def test_a_produce_that_comes_byte_by_byte_is_served_once(
+def test_a_produce_that_arrives_byte_by_byte_is_served_once(
     client: Client, log: PartitionLog, version: int
 ) -> None:
     for byte in produce(version, (0, BATCH)):
@@ -53,7 +53,7 @@ def test_a_produce_that_comes_byte_by_byte_is_served_once(
 
 
 @each_produce_version
-def test_a_produce_cut_short_appends_nothing(wire: Wire, log: PartitionLog, version: int) -> None:
+def test_a_truncated_produce_appends_nothing(wire: Wire, log: PartitionLog, version: int) -> None:
     data = produce(version, (0, BATCH))
 
     for size in range(len(data)):
@@ -67,7 +67,7 @@ def test_a_produce_cut_short_appends_nothing(wire: Wire, log: PartitionLog, vers
 
 
 @each_produce_version
-def test_a_produce_body_cut_short_is_not_served_by_the_native_path(
+def test_a_truncated_produce_body_is_not_served_by_the_native_path(
     wire: Wire, log: PartitionLog, version: int
 ) -> None:
     data = produce(version, (0, BATCH))
@@ -134,7 +134,7 @@ def test_a_produce_with_acks_0_is_never_answered(client: Client, log: PartitionL
     assert log.log_end_offset == 4
 
 
-def test_replies_keep_their_order_while_a_sync_is_pending(durable: Wire) -> None:
+def test_responses_keep_their_order_while_a_sync_is_pending(durable: Wire) -> None:
     client = durable.connect()
 
     client.send(
@@ -174,7 +174,7 @@ def test_a_failed_sync_is_answered_with_storage_error(
 
 
 @each_produce_version
-def test_a_batch_that_finds_no_room_is_refused_for_now(
+def test_a_batch_without_disk_space_is_refused_with_a_retriable_error(
     client: Client, log: PartitionLog, recording: None, version: int
 ) -> None:
     file_ops.fail("write", ".log", errno.ENOSPC)
@@ -187,7 +187,7 @@ def test_a_batch_that_finds_no_room_is_refused_for_now(
 
 
 @each_produce_version
-def test_a_batch_that_found_no_room_after_its_append_may_be_sent_again(
+def test_a_batch_that_found_no_disk_space_after_its_append_may_be_sent_again(
     client: Client, wire: Wire, log: PartitionLog, recording: None, version: int
 ) -> None:
     file_ops.fail("write", ".log", errno.ENOSPC, times=2)
@@ -201,7 +201,9 @@ def test_a_batch_that_found_no_room_after_its_append_may_be_sent_again(
     assert (answer["error_code"], answer["base_offset"]) == (20, -1)
 
 
-def test_while_clients_are_refused_requests_go_to_python(client: Client, wire: Wire) -> None:
+def test_while_client_writes_are_refused_produce_requests_go_to_python(
+    client: Client, wire: Wire
+) -> None:
     wire.logs.turn.refuses_clients = True
 
     client.send(produce(9, (0, BATCH)))
@@ -233,7 +235,7 @@ def test_acks_0_to_a_failing_disk_closes_the_connection(client: Client, recordin
     ],
     ids=["partition", "null", "batch", "twice", "acks", "transactional", "old"],
 )
-def test_what_is_odd_goes_to_python_and_changes_nothing(
+def test_uncommon_requests_go_to_python_unchanged(
     client: Client, log: PartitionLog, data: bytes
 ) -> None:
     client.send(data)
@@ -245,7 +247,7 @@ def test_what_is_odd_goes_to_python_and_changes_nothing(
 
 
 @pytest.mark.parametrize("acks", [-1, 0, 1])
-def test_a_produce_to_a_log_that_is_recovered_changes_nothing(client: Client, acks: int) -> None:
+def test_a_produce_to_a_loading_log_changes_nothing(client: Client, acks: int) -> None:
     log = client.wire.log()
     log.begin_loading()
 
@@ -265,7 +267,7 @@ def transactional(sequence: int, producer_id: int = 5) -> bytes:
 
 
 @each_produce_version
-def test_a_transaction_that_is_admitted_is_appended(
+def test_an_admitted_transactional_batch_is_appended(
     client: Client, log: PartitionLog, version: int
 ) -> None:
     log.admit_transaction(5, 1)
@@ -285,7 +287,7 @@ def test_a_transaction_that_is_admitted_is_appended(
         pytest.param(BATCH, "t", id="a plain batch"),
     ],
 )
-def test_what_is_odd_about_a_transaction_is_left_to_python(
+def test_uncommon_transactional_requests_are_left_to_python(
     wire: Wire, log: PartitionLog, batch: bytes, transactional_id: str | None
 ) -> None:
     log.admit_transaction(5, 1)

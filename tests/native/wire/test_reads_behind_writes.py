@@ -150,9 +150,7 @@ def lines(client: Client, count: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("write", V1_WRITES.values(), ids=V1_WRITES)
-def test_a_consume_of_v1_sees_what_was_produced_in_front_of_it(
-    spoken: Spoken, write: Write
-) -> None:
+def test_a_v1_consume_sees_a_write_earlier_on_its_connection(spoken: Spoken, write: Write) -> None:
     client = spoken.wire.connect()
 
     client.send(write.data + b"V1|2|CONSUME|topic 0 0\n")
@@ -161,7 +159,7 @@ def test_a_consume_of_v1_sees_what_was_produced_in_front_of_it(
 
 
 @pytest.mark.parametrize("size", [0, 1])
-def test_a_last_line_without_a_newline_sees_it_too(spoken: Spoken, size: int) -> None:
+def test_a_last_v1_line_without_a_newline_sees_the_earlier_write(spoken: Spoken, size: int) -> None:
     client = spoken.wire.connect()
     last = b"V1|2|CONSUME|topic 0 0"
     client.socket.send(V1_WRITES["acks 1"].data + last[: len(last) - size])
@@ -175,7 +173,7 @@ def test_a_last_line_without_a_newline_sees_it_too(spoken: Spoken, size: int) ->
 
 @pytest.mark.parametrize("write", KAFKA_WRITES.values(), ids=KAFKA_WRITES)
 @pytest.mark.parametrize("version", [4, 7, 12, 18])
-def test_a_fetch_of_kafka_that_does_not_wait_sees_it(
+def test_a_kafka_fetch_that_does_not_wait_sees_the_earlier_write(
     spoken: Spoken, write: Write, version: int
 ) -> None:
     client = spoken.wire.connect()
@@ -189,7 +187,7 @@ def test_a_fetch_of_kafka_that_does_not_wait_sees_it(
 
 
 @pytest.mark.parametrize("write", KAFKA_WRITES.values(), ids=KAFKA_WRITES)
-def test_the_end_that_kafka_lists_is_behind_it(spoken: Spoken, write: Write) -> None:
+def test_the_end_listed_by_kafka_is_after_the_earlier_write(spoken: Spoken, write: Write) -> None:
     client = spoken.wire.connect()
 
     client.send(write.data + list_offsets())
@@ -199,7 +197,7 @@ def test_the_end_that_kafka_lists_is_behind_it(spoken: Spoken, write: Write) -> 
     assert body["topics"][0]["partitions"][0]["offset"] == 1
 
 
-def test_a_fetch_of_rustlog_sees_it(spoken: Spoken) -> None:
+def test_a_rustlog_fetch_sees_the_earlier_write(spoken: Spoken) -> None:
     client = spoken.wire.connect()
 
     client.send(RUSTLOG_WRITES["produce"].data + framed(rustlog_client.fetch("topic", 0, 0, 999)))
@@ -236,7 +234,9 @@ def test_a_fetch_of_rustlog_sees_it(spoken: Spoken) -> None:
         ),
     ],
 )
-def test_python_is_asked_when_it_can_be_seen(spoken: Spoken, write: Write, read: bytes) -> None:
+def test_python_gets_a_read_once_the_earlier_write_is_visible(
+    spoken: Spoken, write: Write, read: bytes
+) -> None:
     client = spoken.wire.connect()
 
     client.send(write.data + read)
@@ -246,7 +246,7 @@ def test_python_is_asked_when_it_can_be_seen(spoken: Spoken, write: Write, read:
 
 
 @pytest.mark.parametrize("acks", [-1, 0])
-def test_all_writes_in_front_of_it_are_seen(spoken: Spoken, acks: int) -> None:
+def test_a_read_sees_all_earlier_writes_of_its_connection(spoken: Spoken, acks: int) -> None:
     client = spoken.wire.connect()
 
     client.send(5 * kafka_produce(acks) + list_offsets(timestamp=5) + kafka_produce(acks))
@@ -255,7 +255,7 @@ def test_all_writes_in_front_of_it_are_seen(spoken: Spoken, acks: int) -> None:
     assert spoken.python == [5]
 
 
-def test_a_write_that_python_did_not_wait_for_is_seen_as_well(spoken: Spoken) -> None:
+def test_a_write_that_python_answered_without_waiting_is_seen_too(spoken: Spoken) -> None:
     slow: list[PendingReply] = []
     client = spoken.wire.connect()
     log = spoken.wire.log()
@@ -291,7 +291,7 @@ def test_writes_do_not_wait_for_each_other(spoken: Spoken, write: Write) -> None
     assert spoken.wire.log().log_end_offset == 5
 
 
-def test_reads_of_other_connections_wait_for_nothing(spoken: Spoken) -> None:
+def test_reads_of_other_connections_do_not_wait(spoken: Spoken) -> None:
     writer, reader = spoken.wire.connect(), spoken.wire.connect()
     writer.socket.send(V1_WRITES["acks 1"].data)
     reader.socket.send(b"V1|2|CONSUME|topic 0 0\n")
@@ -302,7 +302,7 @@ def test_reads_of_other_connections_wait_for_nothing(spoken: Spoken) -> None:
 
 
 @pytest.mark.parametrize("write", KAFKA_WRITES.values(), ids=KAFKA_WRITES)
-def test_a_read_goes_on_behind_a_write_that_fails(
+def test_a_read_continues_after_an_earlier_write_fails(
     spoken: Spoken, write: Write, recording: None
 ) -> None:
     client = spoken.wire.connect()
@@ -316,7 +316,7 @@ def test_a_read_goes_on_behind_a_write_that_fails(
 
 
 @pytest.mark.parametrize("change", ["goes", "is removed"])
-def test_a_read_that_waits_is_forgotten_with_its_client_or_its_topic(
+def test_a_waiting_read_is_dropped_with_its_client_or_its_topic(
     spoken: Spoken, change: str
 ) -> None:
     client = spoken.wire.connect()
@@ -343,7 +343,7 @@ def leave_a_read_waiting(spoken: Spoken, client: Client) -> None:
 
 
 @pytest.mark.parametrize("is_crowded", [False, True])
-def test_a_write_waits_behind_silent_ones_to_very_many_partitions(
+def test_a_write_after_acks_0_writes_to_very_many_partitions_waits_for_them(
     logs: Logs, *, is_crowded: bool
 ) -> None:
     spoken = Spoken(logs)
@@ -370,7 +370,7 @@ def test_a_write_waits_behind_silent_ones_to_very_many_partitions(
         spoken.wire.close()
 
 
-def test_silent_writes_are_remembered_once_for_each_partition(spoken: Spoken) -> None:
+def test_writes_with_acks_0_are_remembered_once_per_partition(spoken: Spoken) -> None:
     client = spoken.wire.connect()
     count = 10 * UNSEEN_PARTITIONS_PER_CONNECTION_MAX
 

@@ -29,12 +29,12 @@ def batches_of(values: list[bytes], bytes_max: int = 1 << 20) -> list[bytes]:
 
 
 @given(VALUES)
-def test_what_fits_is_one_batch_as_the_codec_makes_it(values: list[bytes]) -> None:
+def test_records_that_fit_become_one_batch_as_the_codec_makes_it(values: list[bytes]) -> None:
     assert batches_of(values) == encode(values, timestamp_ms=3, base_offset=0)
 
 
 @given(VALUES, st.integers(200, 1000))
-def test_no_batch_is_larger_than_allowed_and_nothing_is_lost(
+def test_no_batch_exceeds_the_limit_and_no_record_is_lost(
     values: list[bytes], bytes_max: int
 ) -> None:
     batches = batches_of(values, bytes_max)
@@ -46,7 +46,7 @@ def test_no_batch_is_larger_than_allowed_and_nothing_is_lost(
     ]
 
 
-def test_a_batch_may_be_exactly_as_large_as_allowed() -> None:
+def test_a_batch_may_be_exactly_as_large_as_the_limit() -> None:
     [batch] = batches_of([bytes(100)])
 
     assert batches_of([bytes(100)], len(batch)) == [batch]
@@ -54,7 +54,7 @@ def test_a_batch_may_be_exactly_as_large_as_allowed() -> None:
         batches_of([bytes(100)], len(batch) - 1)
 
 
-def test_very_many_records_are_several_batches() -> None:
+def test_very_many_records_become_several_batches() -> None:
     values = [b""] * (RUN_RECORDS_PER_BATCH + 1)
 
     counts = [len(list(records(each))) for each in batches_of(values, 1 << 30)]
@@ -63,7 +63,7 @@ def test_very_many_records_are_several_batches() -> None:
 
 
 @given(VALUES, st.data())
-def test_a_run_that_is_cut_is_told_from_a_whole_one(
+def test_a_truncated_run_is_distinguished_from_a_whole_one(
     values: list[bytes], data: st.DataObject
 ) -> None:
     run = run_of(values)
@@ -74,7 +74,7 @@ def test_a_run_that_is_cut_is_told_from_a_whole_one(
     assert check_run(run[:size], 0, len(values)) in ("length", "record")
 
 
-def test_a_count_is_not_believed_beyond_the_bytes() -> None:
+def test_a_count_above_the_available_bytes_is_refused() -> None:
     assert check_run(b"", 0, 0) is None
     assert check_run(b"", 0, 2**32 - 1) == "length"
     assert check_run(b"\xff\xff\xff\xff", 0, 1) == "record"

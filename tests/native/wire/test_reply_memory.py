@@ -18,7 +18,7 @@ def answered(wire: Wire) -> Client:
     return client
 
 
-def test_those_who_have_left_their_replies_for_longest_make_room(wire: Wire) -> None:
+def test_connections_that_left_responses_unread_longest_are_closed_first(wire: Wire) -> None:
     count = REPLY_MEMORY_BYTES_MAX // REPLY_BYTES
     clients = [answered(wire) for _ in range(2 * count)]
 
@@ -29,7 +29,7 @@ def test_those_who_have_left_their_replies_for_longest_make_room(wire: Wire) -> 
     assert len(clients[-1].frame()) == FRAME_BYTES
 
 
-def test_a_reply_that_is_larger_than_all_may_be_is_left_alone(wire: Wire) -> None:
+def test_a_single_response_above_the_whole_limit_is_still_sent(wire: Wire) -> None:
     others = [answered(wire) for _ in range(2)]
     client = wire.connect()
     client.send(ASK)
@@ -41,7 +41,9 @@ def test_a_reply_that_is_larger_than_all_may_be_is_left_alone(wire: Wire) -> Non
     assert wire.closed == [SHED] * len(others)
 
 
-def test_where_memory_is_scarce_nobody_is_served_who_has_something_to_read(wire: Wire) -> None:
+def test_while_reply_memory_is_scarce_connections_with_unread_responses_are_not_served(
+    wire: Wire,
+) -> None:
     clients = [answered(wire) for _ in range(1 + REPLY_MEMORY_SCARCE_BYTES * 5 // 4 // REPLY_BYTES)]
 
     clients[0].send(ASK)
@@ -53,7 +55,9 @@ def test_where_memory_is_scarce_nobody_is_served_who_has_something_to_read(wire:
     assert not wire.closed
 
 
-def test_whoever_has_read_everything_is_served_where_memory_is_scarce(wire: Wire) -> None:
+def test_while_reply_memory_is_scarce_connections_without_unread_responses_are_served(
+    wire: Wire,
+) -> None:
     reader = wire.connect()
     held = [answered(wire) for _ in range(1 + REPLY_MEMORY_SCARCE_BYTES * 5 // 4 // REPLY_BYTES)]
 
@@ -63,7 +67,7 @@ def test_whoever_has_read_everything_is_served_where_memory_is_scarce(wire: Wire
     assert len(wire.slow) == 1
 
 
-def test_what_is_let_go_of_counts_no_more(wire: Wire) -> None:
+def test_responses_that_were_read_or_dropped_are_no_longer_counted(wire: Wire) -> None:
     count = REPLY_MEMORY_BYTES_MAX // REPLY_BYTES - 1
     for _ in range(3):
         for client in [answered(wire) for _ in range(count)]:

@@ -92,7 +92,7 @@ def test_a_ping_is_answered(rustlog: RustLogWire) -> None:
     assert rustlog.ask(PING) == PING
 
 
-def test_requests_that_come_byte_by_byte_are_answered(rustlog: RustLogWire) -> None:
+def test_requests_that_arrive_byte_by_byte_are_answered(rustlog: RustLogWire) -> None:
     for byte in frame(PING) + frame(produce("topic", 0, [b"hi"])) + frame(fetch("topic", 0, 0, 99)):
         rustlog.client.send(bytes([byte]))
 
@@ -102,7 +102,7 @@ def test_requests_that_come_byte_by_byte_are_answered(rustlog: RustLogWire) -> N
     assert read_fetched(fetched) == Fetched([b"hi"], 1)
 
 
-def test_requests_that_come_together_are_answered_in_order(rustlog: RustLogWire) -> None:
+def test_requests_that_arrive_together_are_answered_in_order(rustlog: RustLogWire) -> None:
     rustlog.client.send(
         b"".join(frame(produce("topic", 0, [b"%d" % number])) for number in range(50))
         + frame(fetch("topic", 0, 0, 1 << 20))
@@ -132,7 +132,7 @@ def test_requests_that_come_together_are_answered_in_order(rustlog: RustLogWire)
         (commit("g", "t", 0, 1), 0),
     ],
 )
-def test_what_is_not_served_at_once_is_left_to_python_in_its_dialect(
+def test_other_requests_are_handed_to_python_in_their_form(
     rustlog: RustLogWire, payload: bytes, version: int
 ) -> None:
     rustlog.client.send(frame(PING) + frame(payload))
@@ -149,7 +149,7 @@ def test_what_is_not_served_at_once_is_left_to_python_in_its_dialect(
     ("before", "behind", "version"),
     [(PING, b"", 0), (JSON, b"", 1), (PING, b"{", 1), (JSON, b"\x01", 0)],
 )
-def test_a_frame_of_a_length_that_is_not_allowed_is_the_last_one(
+def test_a_frame_of_an_invalid_length_is_the_last_one_read(
     rustlog: RustLogWire, size: int, before: bytes, behind: bytes, version: int
 ) -> None:
     rustlog.client.send(frame(before))
@@ -167,7 +167,7 @@ def test_a_frame_of_a_length_that_is_not_allowed_is_the_last_one(
     assert rustlog.client.is_closed
 
 
-def test_the_longest_frame_is_taken(rustlog: RustLogWire) -> None:
+def test_a_frame_of_the_largest_length_is_accepted(rustlog: RustLogWire) -> None:
     payload = b"{" + bytes(FRAME_MAX - 1)
     rustlog.client.send(frame(payload))
 
@@ -175,7 +175,9 @@ def test_the_longest_frame_is_taken(rustlog: RustLogWire) -> None:
 
 
 @pytest.mark.parametrize("size", range(1, 20))
-def test_an_end_inside_of_a_frame_closes_silently(rustlog: RustLogWire, size: int) -> None:
+def test_an_end_of_stream_within_a_frame_closes_without_a_response(
+    rustlog: RustLogWire, size: int
+) -> None:
     rustlog.client.send(frame(produce("topic", 0, [b"hi"]))[:size])
     rustlog.client.close()
 
@@ -184,7 +186,7 @@ def test_an_end_inside_of_a_frame_closes_silently(rustlog: RustLogWire, size: in
     assert rustlog.wire.log(0).log_end_offset == 0
 
 
-def test_who_half_closes_gets_all_answers(rustlog: RustLogWire) -> None:
+def test_a_half_closed_peer_gets_all_responses(rustlog: RustLogWire) -> None:
     rustlog.client.send(frame(produce("topic", 2, [b"a"])) + frame(fetch("topic", 2, 0, 99)))
     rustlog.client.socket.shutdown(1)
 
@@ -194,7 +196,7 @@ def test_who_half_closes_gets_all_answers(rustlog: RustLogWire) -> None:
     rustlog.wire.run_until(lambda: rustlog.client.is_closed)
 
 
-def test_a_connection_may_be_silent_for_any_time(rustlog: RustLogWire) -> None:
+def test_a_connection_may_be_idle_for_any_time(rustlog: RustLogWire) -> None:
     rustlog.ask(PING)
 
     rustlog.wire.poller.sweep(-1, 30_000, 10_000)
@@ -205,7 +207,7 @@ def test_a_connection_may_be_silent_for_any_time(rustlog: RustLogWire) -> None:
 # ---- produce ------------------------------------------------------------------------------------
 
 
-def test_records_stand_one_behind_the_other(rustlog: RustLogWire) -> None:
+def test_records_get_consecutive_offsets(rustlog: RustLogWire) -> None:
     assert read_produced(rustlog.ask(produce("topic", 0, [b"a", b"", b"c"]))) == (0, 3)
     assert read_produced(rustlog.ask(produce("topic", 0, [b"d"]))) == (3, 1)
     assert read_fetched(rustlog.ask(fetch("topic", 0, 0, 999))).records == [b"a", b"", b"c", b"d"]
@@ -213,7 +215,7 @@ def test_records_stand_one_behind_the_other(rustlog: RustLogWire) -> None:
     assert (rustlog.counters.messages_fetched, rustlog.counters.bytes_out) == (4, 3)
 
 
-def test_an_answer_waits_for_the_sync_and_what_follows_sees_the_records(
+def test_a_produce_response_waits_for_the_sync_and_later_requests_see_the_records(
     rustlog: RustLogWire,
 ) -> None:
     rustlog.client.send(
@@ -232,7 +234,9 @@ def test_an_answer_waits_for_the_sync_and_what_follows_sees_the_records(
     assert rustlog.wire.log(2).high_watermark == 3
 
 
-def test_a_log_that_fails_before_the_sync_is_told(rustlog: RustLogWire, recording: None) -> None:
+def test_a_log_that_fails_before_the_sync_is_reported(
+    rustlog: RustLogWire, recording: None
+) -> None:
     file_ops.fail("sync_data", "topic-2", errno.EIO)
 
     rustlog.client.send(frame(produce("topic", 2, [b"a"])))
@@ -263,7 +267,9 @@ def test_a_log_that_fails_before_the_sync_is_told(rustlog: RustLogWire, recordin
     ],
     ids=lambda payload: repr(payload[:30]),
 )
-def test_what_is_odd_is_left_to_python_untouched(rustlog: RustLogWire, payload: bytes) -> None:
+def test_uncommon_requests_are_left_to_python_unchanged(
+    rustlog: RustLogWire, payload: bytes
+) -> None:
     rustlog.client.send(frame(payload))
 
     assert rustlog.pending().body == payload
@@ -274,19 +280,19 @@ def test_what_is_odd_is_left_to_python_untouched(rustlog: RustLogWire, payload: 
 
 
 @pytest.mark.parametrize("offset", [3, 4, 99, 2**63 - 1])
-def test_at_the_end_and_behind_it_there_is_nothing(rustlog: RustLogWire, offset: int) -> None:
+def test_a_fetch_at_or_beyond_the_end_is_empty(rustlog: RustLogWire, offset: int) -> None:
     rustlog.ask(produce("topic", 0, [b"a", b"b", b"c"]))
 
     assert read_fetched(rustlog.ask(fetch("topic", 0, offset, 99))) == Fetched([], offset)
 
 
-def test_max_bytes_of_0_gives_nothing(rustlog: RustLogWire) -> None:
+def test_max_bytes_0_returns_no_records(rustlog: RustLogWire) -> None:
     rustlog.ask(produce("topic", 0, [b"a"]))
 
     assert read_fetched(rustlog.ask(fetch("topic", 0, 0, 0))) == Fetched([], 0)
 
 
-def test_much_is_read_over_many_batches(rustlog: RustLogWire) -> None:
+def test_a_fetch_reads_across_many_batches(rustlog: RustLogWire) -> None:
     values = [b"%d" % number * 50 for number in range(400)]
     for value in values:
         rustlog.ask(produce("topic", 0, [value]))
@@ -306,7 +312,7 @@ def test_a_compressed_batch_is_left_to_python(rustlog: RustLogWire, codec: int) 
     assert rustlog.pending().body == fetch("topic", 0, 0, 99)
 
 
-def test_a_fetch_of_very_much_is_left_to_python(rustlog: RustLogWire) -> None:
+def test_a_fetch_of_very_many_bytes_is_left_to_python(rustlog: RustLogWire) -> None:
     for _ in range(3):
         rustlog.ask(produce("topic", 0, [bytes(500_000)]))
 
@@ -327,7 +333,7 @@ def test_connections_are_counted_when_metrics_are_asked_for(rustlog: RustLogWire
     assert rustlog.counters.active_connections == 3
 
 
-def test_how_long_requests_took_is_known_of_the_newest(rustlog: RustLogWire) -> None:
+def test_latency_percentiles_cover_the_latest_requests(rustlog: RustLogWire) -> None:
     assert rustlog.counters.produce_percentiles == (0, 0, 0)
     rustlog.ask(produce("topic", 2, [b"a"]))
     rustlog.ask(fetch("topic", 2, 0, 99))
@@ -340,7 +346,7 @@ def test_how_long_requests_took_is_known_of_the_newest(rustlog: RustLogWire) -> 
     assert rustlog.counters.fetch_percentiles == (976 + 512, 976 + 972, 976 + 1013)
 
 
-def test_json_is_what_is_answered_in_json(rustlog: RustLogWire) -> None:
+def test_a_json_request_is_answered_in_json(rustlog: RustLogWire) -> None:
     rustlog.client.send(frame(JSON))
     rustlog.answer(json.dumps({"OffsetFetch": {"offset": None}}).encode())
 

@@ -46,7 +46,9 @@ def answered(answer: FetchAnswerWriter) -> tuple[list[bytes], int]:
 
 
 @given(VALUES, st.integers(0, 2**62))
-def test_both_dialects_tell_the_same(values: list[bytes | None], offset: int) -> None:
+def test_binary_and_json_forms_return_the_same_records(
+    values: list[bytes | None], offset: int
+) -> None:
     short = FetchAnswerWriter(offset, 1 << 20, is_json=False)
     text = FetchAnswerWriter(offset, 1 << 20, is_json=True)
     for each in (short, text):
@@ -72,7 +74,7 @@ def test_both_dialects_tell_the_same(values: list[bytes | None], offset: int) ->
 
 
 @given(VALUES, st.data())
-def test_what_is_before_the_wanted_offset_is_left_out(
+def test_records_before_the_requested_offset_are_omitted(
     values: list[bytes | None], data: st.DataObject
 ) -> None:
     first = data.draw(st.integers(0, len(values) - 1))
@@ -83,7 +85,7 @@ def test_what_is_before_the_wanted_offset_is_left_out(
 
 
 @pytest.mark.parametrize(("bytes_max", "count"), [(1, 1), (24, 1), (25, 2), (37, 2), (38, 3)])
-def test_max_bytes_counts_twelve_bytes_a_record_in_the_binary_dialect(
+def test_max_bytes_counts_twelve_more_bytes_per_record_in_the_binary_form(
     bytes_max: int, count: int
 ) -> None:
     answer = FetchAnswerWriter(0, bytes_max, is_json=False)
@@ -101,7 +103,7 @@ def test_max_bytes_counts_the_payload_in_json(bytes_max: int, count: int) -> Non
     assert answer.count == count
 
 
-def test_the_binary_dialect_stops_at_a_gap_and_json_does_not() -> None:
+def test_the_binary_form_stops_at_a_gap_and_json_does_not() -> None:
     short = FetchAnswerWriter(0, 1 << 20, is_json=False)
     text = FetchAnswerWriter(0, 1 << 20, is_json=True)
     for each in (short, text):
@@ -112,7 +114,7 @@ def test_the_binary_dialect_stops_at_a_gap_and_json_does_not() -> None:
     assert (text.status, text.count, text.next_offset) == ("open", 2, 3)
 
 
-def test_a_binary_answer_that_begins_in_a_gap_has_the_first_offset_there_is() -> None:
+def test_a_binary_response_that_begins_in_a_gap_names_the_first_available_offset() -> None:
     answer = FetchAnswerWriter(0, 1 << 20, is_json=False)
     answer.add(batch([b"c"], 5))
 
@@ -120,7 +122,7 @@ def test_a_binary_answer_that_begins_in_a_gap_has_the_first_offset_there_is() ->
 
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
-def test_compressed_records_come_unfolded(compression: str) -> None:
+def test_compressed_records_are_returned_decompressed(compression: str) -> None:
     data = batch([b"a" * 500, b"b"], compression=compression)
     answer = FetchAnswerWriter(0, 1 << 20, is_json=False)
     answer.add(data, decompress(data[22] & 7, data[HEADER:], 1 << 20))
@@ -129,9 +131,7 @@ def test_compressed_records_come_unfolded(compression: str) -> None:
 
 
 @given(VALUES, st.data())
-def test_a_batch_that_is_damaged_is_found_out(
-    values: list[bytes | None], data: st.DataObject
-) -> None:
+def test_a_damaged_batch_is_detected(values: list[bytes | None], data: st.DataObject) -> None:
     damaged = bytearray(batch(values))
     damaged[data.draw(st.integers(21, len(damaged) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     answer = FetchAnswerWriter(0, 1 << 20, is_json=False)
@@ -141,7 +141,7 @@ def test_a_batch_that_is_damaged_is_found_out(
 
 
 @pytest.mark.parametrize("is_json", [False, True])
-def test_an_answer_never_is_longer_than_a_frame(is_json: bool) -> None:
+def test_a_response_is_never_longer_than_a_frame(is_json: bool) -> None:
     answer = FetchAnswerWriter(0, 2**63, is_json=is_json)
     for number in range(200):
         answer.add(batch([b"\xff" * 100_000], number))
@@ -152,7 +152,7 @@ def test_an_answer_never_is_longer_than_a_frame(is_json: bool) -> None:
 
 
 @pytest.mark.parametrize(("is_json", "size"), [(False, FRAME_MAX - 16), (True, 3_000_000)])
-def test_a_record_that_no_frame_can_carry_is_told(is_json: bool, size: int) -> None:
+def test_a_record_too_large_for_any_frame_is_reported(is_json: bool, size: int) -> None:
     answer = FetchAnswerWriter(4, 2**63, is_json=is_json)
     answer.add(batch_of_any_size(b"\xff" * size, 4))
 
@@ -160,7 +160,7 @@ def test_a_record_that_no_frame_can_carry_is_told(is_json: bool, size: int) -> N
 
 
 @pytest.mark.parametrize("size", [FRAME_MAX - 17])
-def test_the_largest_record_that_a_frame_can_carry_is_carried(size: int) -> None:
+def test_the_largest_record_that_fits_a_frame_is_returned(size: int) -> None:
     answer = FetchAnswerWriter(4, 2**32 - 1, is_json=False)
     answer.add(batch_of_any_size(bytes(size), 4))
 

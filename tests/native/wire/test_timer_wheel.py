@@ -87,7 +87,7 @@ class Wheel:
         return int(wheel_next(self.wheel))
 
 
-def test_a_timer_is_due_at_its_deadline_and_once() -> None:
+def test_a_timer_is_due_once_at_its_deadline() -> None:
     wheel = Wheel(1000, 1)
     wheel.set(0, 1005)
 
@@ -96,7 +96,7 @@ def test_a_timer_is_due_at_its_deadline_and_once() -> None:
     assert wheel.due(1006) == []
 
 
-def test_a_timer_that_is_cleared_is_not_due() -> None:
+def test_a_cleared_timer_is_not_due() -> None:
     wheel = Wheel(1000, 2)
     wheel.set(0, 1005)
     wheel.set(1, 1005)
@@ -114,14 +114,14 @@ def test_a_deadline_that_has_passed_is_due_at_once() -> None:
     assert wheel.due(1000) == [0]
 
 
-def test_a_wait_longer_than_the_wheel_passes_the_hand_several_times() -> None:
+def test_a_deadline_beyond_the_wheels_span_takes_several_revolutions() -> None:
     wheel = Wheel(0, 1)
     wheel.set(0, 5 * SLOTS + 3)
 
     assert [now for now in range(0, 6 * SLOTS, 100) if wheel.due(now)] == [5200]
 
 
-def test_after_a_long_sleep_everything_is_due() -> None:
+def test_after_a_long_sleep_every_passed_deadline_is_due() -> None:
     wheel = Wheel(0, 50)
     for number in range(50):
         wheel.set(number, 100 * number)
@@ -129,7 +129,7 @@ def test_after_a_long_sleep_everything_is_due() -> None:
     assert sorted(wheel.due(10**9)) == list(range(50))
 
 
-def test_without_timers_there_is_nothing_to_look_for() -> None:
+def test_an_empty_wheel_has_no_next_deadline() -> None:
     wheel = Wheel(0, 1)
     assert wheel.next_ms == -1
 
@@ -139,7 +139,7 @@ def test_without_timers_there_is_nothing_to_look_for() -> None:
     assert wheel.next_ms == -1
 
 
-def test_what_is_next_is_the_earliest_or_the_end_of_the_wheel() -> None:
+def test_the_next_wakeup_is_the_earliest_deadline_or_the_end_of_the_wheel() -> None:
     wheel = Wheel(500, 2)
     wheel.set(0, 500 + 3 * SLOTS)
     assert wheel.next_ms == 500 + SLOTS
@@ -158,7 +158,7 @@ steps = st.one_of(
 
 @given(st.integers(0, 10**6), st.lists(steps, max_size=40))
 @settings(max_examples=200, deadline=None)
-def test_any_use_is_that_of_a_plain_dictionary(
+def test_any_sequence_of_operations_equals_a_dictionarys(
     now_ms: int, taken: list[tuple[str, int, int]]
 ) -> None:
     wheel = Wheel(now_ms, 8)

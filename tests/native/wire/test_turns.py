@@ -57,7 +57,7 @@ def received(client: Client) -> bytes:
         data += more
 
 
-def test_lines_that_waited_are_served_before_the_end_behind_them_is_seen(
+def test_queued_lines_are_served_before_the_end_of_stream_is_handled(
     lines: Wire, log: PartitionLog
 ) -> None:
     client = lines.connect()
@@ -75,7 +75,7 @@ def test_lines_that_waited_are_served_before_the_end_behind_them_is_seen(
     assert lines.slow == [pending]
 
 
-def test_lines_beyond_a_turn_s_share_are_served_in_the_next_ones(
+def test_lines_beyond_a_turns_share_are_served_in_later_turns(
     lines: Wire, log: PartitionLog
 ) -> None:
     lines.poller.budget_us = 0
@@ -91,7 +91,7 @@ def test_lines_beyond_a_turn_s_share_are_served_in_the_next_ones(
     assert received(client).count(b"|OK|") == 1000
 
 
-def test_the_end_of_a_client_is_seen_behind_all_of_its_lines(
+def test_the_end_of_stream_is_handled_after_all_lines_of_the_client(
     lines: Wire, log: PartitionLog
 ) -> None:
     lines.poller.budget_us = 0
@@ -107,7 +107,7 @@ def test_the_end_of_a_client_is_seen_behind_all_of_its_lines(
 
 
 @pytest.mark.parametrize("count", [2, 3, 7])
-def test_a_client_that_sends_without_end_does_not_hold_up_the_others(
+def test_a_client_that_sends_continuously_does_not_delay_the_others(
     lines: Wire, count: int
 ) -> None:
     lines.poller.budget_us = 0
@@ -232,7 +232,7 @@ def test_python_gets_no_request_of_a_connection_that_has_closed(lines: Wire) -> 
         lines.slow.clear()
 
 
-def test_a_long_frame_that_is_whole_when_the_turn_is_over_is_served_in_the_next(
+def test_a_long_frame_completed_at_the_end_of_a_turn_is_served_in_the_next(
     logs: Logs, log: PartitionLog
 ) -> None:
     wire = Wire(logs)
@@ -265,7 +265,9 @@ def test_the_loop_is_asked_once_for_a_turn_whatever_comes_before_it(lines: Wire)
     assert len(asked) == 2
 
 
-def test_nothing_is_served_behind_what_ends_a_connection(lines: Wire, log: PartitionLog) -> None:
+def test_requests_after_one_that_closes_the_connection_are_not_served(
+    lines: Wire, log: PartitionLog
+) -> None:
     client = lines.connect()
     client.socket.send(b"V1|1|LIST|\n")
     lines.poller()

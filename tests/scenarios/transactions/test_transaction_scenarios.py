@@ -210,5 +210,5 @@ def _response(response: Response) -> str:
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt")), ids=lambda path: path.stem)
-def test_conversation(path: Path) -> None:
+def test_a_transaction_scenario_gives_the_written_responses(path: Path) -> None:
     check_file(path, TransactionConversation())

@@ -9,19 +9,19 @@ from broker.model.config import load
 LOCAL = [Address("127.0.0.1", 40123), Address("::1", 40123)]
 
 
-def test_it_names_every_bound_address_and_the_data_directory(tmp_path: Path) -> None:
+def test_the_banner_names_every_bound_address_and_the_data_directory(tmp_path: Path) -> None:
     text = banner(LOCAL, load([f"log.dirs={tmp_path}"]))
 
     assert "127.0.0.1:40123, [::1]:40123" in text
     assert str(tmp_path) in text
 
 
-def test_it_says_what_an_ack_survives() -> None:
+def test_the_banner_states_what_an_ack_survives() -> None:
     assert "survives a process kill and power loss" in banner(LOCAL, load())
     assert "power loss may lose the last seconds" in banner(LOCAL, load(["polylog.durability=os"]))
 
 
-def test_its_snippet_is_python_that_connects_to_the_first_address() -> None:
+def test_the_banners_snippet_is_python_that_connects_to_the_first_address() -> None:
     text = banner(LOCAL, load())
 
     snippet = "\n".join(line[2:] for line in text.partition("\n\n")[2].splitlines())
@@ -29,7 +29,7 @@ def test_its_snippet_is_python_that_connects_to_the_first_address() -> None:
     assert '"127.0.0.1:40123"' in snippet
 
 
-def test_its_snippet_names_an_address_that_works_for_a_wildcard() -> None:
+def test_the_banners_snippet_names_a_usable_address_for_a_wildcard() -> None:
     insecure = load(["polylog.insecure=true"])
 
     assert '"127.0.0.1:1"' in banner([Address("0.0.0.0", 1)], insecure)

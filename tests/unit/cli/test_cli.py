@@ -26,7 +26,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
     return configs
 
 
-def test_start_without_options_takes_the_defaults(started: list[Config]) -> None:
+def test_start_without_options_uses_the_defaults(started: list[Config]) -> None:
     assert main(["start"]) == 0
 
     (config,) = started
@@ -78,7 +78,7 @@ def test_each_kind_of_failure_has_its_exit_code_and_one_line(
         (["start", "--config", "missing.toml"], "cannot read missing.toml"),
     ],
 )
-def test_wrong_configuration_exits_2_and_says_what_to_do(
+def test_an_invalid_configuration_exits_2_and_names_the_remedy(
     arguments: list[str], message: str, started: list[Config], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
@@ -95,7 +95,7 @@ def test_wrong_configuration_exits_2_and_says_what_to_do(
         ([], "give the data directory of V1's server"),
     ],
 )
-def test_a_wrong_import_exits_2_and_says_what_to_do(
+def test_an_invalid_import_exits_2_and_names_the_remedy(
     tmp_path: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["import", "v1", str(tmp_path), *options]) == 2
@@ -127,7 +127,7 @@ def test_the_help_of_start_names_the_protocols(capsys: pytest.CaptureFixture[str
     assert f"Every port speaks {', '.join(PROTOCOL_NAMES)}" in shown
 
 
-def test_check_prints_what_was_given_and_touches_nothing(
+def test_check_prints_the_given_settings_and_touches_nothing(
     tmp_path: Path, started: list[Config], capsys: pytest.CaptureFixture[str]
 ) -> None:
     data_dir = tmp_path / "data"
@@ -154,7 +154,7 @@ def test_version_is_that_of_the_distribution(
     assert capsys.readouterr().out == "polylog 1.2.3 of polylog-broker\n"
 
 
-def test_module_is_the_command() -> None:
+def test_the_module_runs_the_command() -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "broker", "start", "--set", "x=1"],
         check=False,
@@ -194,7 +194,7 @@ def test_exit_codes_are_documented_values() -> None:
         (["snapshot", "--help"], "create"),
     ],
 )
-def test_commands_of_commands_have_their_own_help(
+def test_command_groups_have_their_own_help(
     words: list[str], shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -205,7 +205,7 @@ def test_commands_of_commands_have_their_own_help(
 
 
 @pytest.mark.parametrize("words", [["pipeline"], ["snapshot"], ["pipeline", "nosuch"]])
-def test_a_command_without_its_command_is_wrong_usage(words: list[str]) -> None:
+def test_a_command_group_without_a_command_is_a_usage_error(words: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(words)
 

@@ -20,7 +20,7 @@ def test_a_log_from_0_without_gaps_keeps_its_offsets() -> None:
     assert [offset_map.translate(offset) for offset in range(4)] == [0, 1, 2, 3]
 
 
-def test_a_log_whose_front_is_gone_moves_to_0() -> None:
+def test_a_log_whose_beginning_is_missing_is_shifted_to_0() -> None:
     offset_map = map_of(100, 101)
 
     assert not offset_map.is_same
@@ -28,11 +28,11 @@ def test_a_log_whose_front_is_gone_moves_to_0() -> None:
     assert [offset_map.translate(offset) for offset in (0, 99, 100, 101, 102)] == [0, 0, 0, 1, 2]
 
 
-def test_behind_the_last_record_is_the_end() -> None:
+def test_an_offset_after_the_last_record_maps_to_the_end() -> None:
     assert map_of(0, 1).translate(1_000) == 2
 
 
-def test_without_records_everything_is_at_0() -> None:
+def test_without_records_every_offset_maps_to_0() -> None:
     offset_map = OffsetMap()
 
     assert offset_map.is_same
@@ -40,7 +40,7 @@ def test_without_records_everything_is_at_0() -> None:
     assert offset_map.translate(7) == 0
 
 
-def test_an_offset_that_comes_again_is_told_and_keeps_its_first_meaning() -> None:
+def test_a_repeated_offset_is_reported_and_keeps_its_first_mapping() -> None:
     offset_map = map_of(0, 1)
 
     assert not offset_map.add(1)
@@ -52,7 +52,7 @@ def test_an_offset_that_comes_again_is_told_and_keeps_its_first_meaning() -> Non
 
 
 @given(st.sets(st.integers(0, 60)), st.integers(0, 70))
-def test_as_many_records_are_before_it_here_as_there(sources: set[int], offset: int) -> None:
+def test_an_offset_maps_to_the_number_of_records_before_it(sources: set[int], offset: int) -> None:
     offset_map = map_of(*sorted(sources))
 
     assert offset_map.translate(offset) == sum(source < offset for source in sources)

@@ -72,7 +72,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_work")
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_without_a_broker_exits_69_and_says_where_and_what_to_do(
+def test_a_command_without_a_broker_exits_69_and_names_address_and_remedy(
     command: str, nobody: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*commands(tmp_path)[command], "--broker", nobody]) == cli.EXIT_UNREACHABLE
@@ -84,7 +84,7 @@ def test_a_command_without_a_broker_exits_69_and_says_where_and_what_to_do(
 
 @pytest.mark.usefixtures("no_work")
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_gives_up_who_does_not_answer_before_it_begins(
+def test_a_command_gives_up_before_it_begins_if_the_broker_does_not_answer(
     command: str,
     silent: str,
     tmp_path: Path,
@@ -98,7 +98,9 @@ def test_a_command_gives_up_who_does_not_answer_before_it_begins(
     assert f"no broker at {silent} (" in capsys.readouterr().err
 
 
-def test_every_command_with_the_option_is_tried_here(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_with_the_broker_option_is_tested_here(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     groups = {"pipeline": ("archive", "replay", "dedupe", "audit", "lag"), "snapshot": ("create",)}
     found = []
     for words in [
@@ -113,7 +115,7 @@ def test_every_command_with_the_option_is_tried_here(capsys: pytest.CaptureFixtu
     assert sorted(found) == sorted(COMMANDS)
 
 
-def test_no_command_waits_longer_than_two_seconds() -> None:
+def test_no_command_waits_longer_than_two_seconds_for_the_broker() -> None:
     assert CLIENT_REACH_SECONDS <= 2
 
 
@@ -125,13 +127,13 @@ def test_one_broker_of_several_is_enough(nobody: str, silent: str) -> None:
         check_reachable(f"{nobody},{silent},{broker.address}")
 
 
-def test_a_name_that_is_none_and_one_that_no_host_can_have_are_unreachable() -> None:
+def test_an_unknown_host_and_an_impossible_host_name_are_unreachable() -> None:
     for host in ("no-such-host.invalid", "a" * 70):
         with pytest.raises(Unreachable, match=f"no broker at {host}:9092 "):
             check_reachable(f"{host}:9092")
 
 
-def test_a_peer_that_is_no_broker_is_named() -> None:
+def test_a_peer_that_is_not_a_broker_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"127.0.0.1:{listening.getsockname()[1]}"
 
@@ -148,12 +150,12 @@ def test_a_peer_that_is_no_broker_is_named() -> None:
         server.join()
 
 
-def test_an_address_that_is_none_is_wrong_usage() -> None:
+def test_an_invalid_address_is_a_usage_error() -> None:
     with pytest.raises(ConfigError, match="expected HOST:PORT"):
         check_reachable("nowhere")
 
 
-def test_a_plot_that_cannot_be_drawn_is_refused_before_the_work_with_the_extra_to_install(
+def test_a_plot_without_its_dependencies_is_refused_before_the_work_naming_the_extra(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("matplotlib", "matplotlib.figure"):

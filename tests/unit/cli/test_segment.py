@@ -29,7 +29,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_sound_segments_exit_0_and_are_shown_with_their_digests(
+def test_intact_segments_exit_0_and_are_shown_with_their_digests(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["segment", "verify", str(folder), "-o", "json"]) == 0
@@ -41,7 +41,7 @@ def test_sound_segments_exit_0_and_are_shown_with_their_digests(
     assert report["totals"]["undetectable_there"] == "base offset and leader epoch"
 
 
-def test_damage_exits_1_and_is_told_with_its_place(
+def test_damage_exits_1_and_is_shown_with_its_position(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flip(segment_files(folder)[0], 2 * 1_051 + 100)
@@ -53,7 +53,7 @@ def test_damage_exits_1_and_is_told_with_its_place(
 
 
 @pytest.mark.parametrize("words", [["verify"], ["verify", "/nonexistent"], ["unheard-of"], []])
-def test_a_wrong_command_line_exits_2(words: list[str]) -> None:
+def test_an_invalid_command_line_exits_2(words: list[str]) -> None:
     try:
         code = main(["segment", *words])
     except SystemExit as exit_:
@@ -61,7 +61,7 @@ def test_a_wrong_command_line_exits_2(words: list[str]) -> None:
     assert code == 2
 
 
-def test_a_manifest_finds_what_was_changed_and_what_is_missing(
+def test_verification_against_a_manifest_finds_changed_and_missing_files(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manifest = tmp_path / "digests.txt"
@@ -81,7 +81,7 @@ def test_a_manifest_finds_what_was_changed_and_what_is_missing(
 @pytest.mark.parametrize(
     "content", [b"no manifest", b"XXH3_12  name", b"XXH3_" + b"z" * 16 + b"  n"]
 )
-def test_what_is_no_manifest_is_a_usage_error(
+def test_an_invalid_manifest_is_a_usage_error(
     folder: Path, tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "digests.txt"
@@ -126,7 +126,7 @@ def test_dump_shows_records_as_text_or_base64(
     assert (other["offset"], other["key"], other["value"]) == (1, None, None)
 
 
-def test_dump_shows_a_damaged_batch_as_such_and_all_others(
+def test_dump_marks_a_damaged_batch_and_shows_all_others(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flip(segment_files(folder)[0], 2 * 1_051 + 8)  # its length
@@ -139,7 +139,7 @@ def test_dump_shows_a_damaged_batch_as_such_and_all_others(
     ]
 
 
-def test_dump_of_a_table_has_a_line_for_each_batch(
+def test_dump_as_a_table_has_a_line_per_batch(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["segment", "dump", str(segment_files(folder)[0])]) == 0
@@ -148,7 +148,7 @@ def test_dump_of_a_table_has_a_line_for_each_batch(
     assert "base_offset=10  last_offset=19" in told[1]
 
 
-def test_looking_at_segments_imports_neither_numpy_nor_spark(folder: Path) -> None:
+def test_segment_commands_import_neither_numpy_nor_spark(folder: Path) -> None:
     code = (
         "import sys; from broker.cli import main; main(['segment', 'verify', sys.argv[1]]);"
         "main(['segment', 'dump', sys.argv[1]]);"

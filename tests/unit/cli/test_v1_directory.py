@@ -11,7 +11,7 @@ from broker.cli.v1_directory import Damage, Partition, StoredRecord, find_segmen
 from tests.v1_directories import TIME_MS, line, segment
 
 
-def test_segments_stand_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+def test_segments_are_ordered_by_their_numbers(tmp_path: Path) -> None:
     second = segment(tmp_path, "orders", 0, 10, b"")
     first = segment(tmp_path, "orders", 0, 9, b"")
     other = segment(tmp_path, "a-1-segment-x", 12, 0, b"")
@@ -24,7 +24,7 @@ def test_segments_stand_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     ]
 
 
-def test_copies_and_indexes_are_passed_over(tmp_path: Path) -> None:
+def test_replica_copies_and_indexes_are_skipped(tmp_path: Path) -> None:
     for name in (
         "orders-0-replica-1-segment-000000.log",
         "orders-0-replica-2-segment-000000.log",
@@ -40,14 +40,14 @@ def test_copies_and_indexes_are_passed_over(tmp_path: Path) -> None:
     assert (dict(found.segments), found.mirror_count) == ({}, 2)
 
 
-def test_a_topic_that_only_sounds_like_a_copy_is_one_of_its_own(tmp_path: Path) -> None:
+def test_a_topic_whose_name_resembles_a_replica_copy_is_a_topic(tmp_path: Path) -> None:
     segment(tmp_path, "replica", 0, 0, b"")
     segment(tmp_path, "my-replica", 0, 0, b"")
 
     assert [each.topic for each in find_segments(tmp_path).segments] == ["my-replica", "replica"]
 
 
-def test_every_record_of_every_segment_comes_in_order(tmp_path: Path) -> None:
+def test_every_record_of_every_segment_is_read_in_order(tmp_path: Path) -> None:
     files = [
         segment(tmp_path, "t", 0, 0, line(0, b"a|b") + line(1, b"")),
         segment(tmp_path, "t", 0, 1, line(2, "größe".encode())),
@@ -73,7 +73,7 @@ def test_every_record_of_every_segment_comes_in_order(tmp_path: Path) -> None:
         (line(0, b"x" * 200), "longer than 100 bytes"),
     ],
 )
-def test_a_damaged_line_is_told_with_its_place_and_the_next_is_read(
+def test_a_damaged_line_is_reported_with_its_position_and_the_next_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: bytes, reason: str
 ) -> None:
     monkeypatch.setattr(v1_directory, "V1_LINE_BYTES_MAX", 100)
@@ -88,7 +88,7 @@ def test_a_damaged_line_is_told_with_its_place_and_the_next_is_read(
 
 
 @pytest.mark.parametrize("cut", range(1, len(line(7, b"value"))))
-def test_a_last_line_that_was_cut_off_is_damage_at_every_length(tmp_path: Path, cut: int) -> None:
+def test_a_truncated_last_line_is_damage_at_every_length(tmp_path: Path, cut: int) -> None:
     file = segment(tmp_path, "t", 0, 0, line(6, b"whole") + line(7, b"value")[:cut])
 
     record, damage = read_records([file])
@@ -99,7 +99,7 @@ def test_a_last_line_that_was_cut_off_is_damage_at_every_length(tmp_path: Path, 
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_read_to_their_end(
+def test_arbitrary_bytes_are_read_to_their_end(
     tmp_path_factory: pytest.TempPathFactory, data: bytes
 ) -> None:
     file = segment(tmp_path_factory.mktemp("v1"), "t", 0, 0, data)

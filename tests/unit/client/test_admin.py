@@ -30,7 +30,7 @@ def created(name: str) -> Fields:
 
 
 @pytest.mark.parametrize(("error", "is_new"), [("NONE", True), ("TOPIC_ALREADY_EXISTS", False)])
-def test_a_topic_is_made_unless_it_is_there(error: str, is_new: bool) -> None:
+def test_a_topic_is_created_unless_it_exists(error: str, is_new: bool) -> None:
     with answering(created(error)) as (broker, cluster):
         assert create_topic(cluster, "t", 3, {"cleanup.policy": "compact"}) is is_new
 
@@ -41,7 +41,7 @@ def test_a_topic_is_made_unless_it_is_there(error: str, is_new: bool) -> None:
     ]
 
 
-def test_a_topic_that_cannot_be_made_says_why() -> None:
+def test_a_topic_that_cannot_be_created_raises_the_reason() -> None:
     with (
         answering(created("INVALID_TOPIC_EXCEPTION")) as (broker, cluster),
         pytest.raises(RequestError, match=f"{broker.address}: topic 't': so it is"),
@@ -50,6 +50,6 @@ def test_a_topic_that_cannot_be_made_says_why() -> None:
 
 
 @pytest.mark.parametrize(("told", "value"), [([{"name": "a", "value": "1"}], "1"), ([], None)])
-def test_a_setting_of_a_topic_is_told_or_not(told: list[Fields], value: str | None) -> None:
+def test_a_topic_setting_is_returned_or_none(told: list[Fields], value: str | None) -> None:
     with answering({"results": [{"error_code": 0, "configs": told}]}) as (_, cluster):
         assert topic_config(cluster, "t", "a") == value

@@ -39,13 +39,13 @@ def peer(answer: bytes, *, closes: bool = True) -> Iterator[Address]:
     listening.close()
 
 
-def test_an_answer_is_returned() -> None:
+def test_a_response_is_returned() -> None:
     with peer(ANSWER) as address, Client(address) as client:
         assert client.request("ApiVersions", 0, {})["error_code"] == 0
 
 
 @pytest.mark.parametrize("cut", range(len(ANSWER)))
-def test_a_connection_that_ends_is_told_at_every_length(cut: int) -> None:
+def test_a_connection_that_ends_at_any_length_raises(cut: int) -> None:
     with (
         peer(ANSWER[:cut]) as address,
         Client(address) as client,
@@ -54,7 +54,7 @@ def test_a_connection_that_ends_is_told_at_every_length(cut: int) -> None:
         client.request("ApiVersions", 0, {})
 
 
-def test_a_silent_peer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_peer_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CLIENT_TIMEOUT_SECONDS", 0.05)
     with (
         peer(ANSWER[:5], closes=False) as address,
@@ -64,7 +64,7 @@ def test_a_silent_peer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
         client.request("ApiVersions", 0, {})
 
 
-def test_a_peer_that_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_reads_nothing_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CLIENT_TIMEOUT_SECONDS", 0.05)
     records = bytes(16 << 20)  # more than the kernel keeps on both sides
     body = {"topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": records}]}]}
@@ -76,7 +76,7 @@ def test_a_peer_that_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) 
         client.request("Produce", 3, body)
 
 
-def test_an_answer_that_comes_in_pieces_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_that_arrives_in_pieces_is_assembled(monkeypatch: pytest.MonkeyPatch) -> None:
     class Interrupted(socket.socket):
         """Its calls end early, as they do when a signal comes."""
 
@@ -90,7 +90,7 @@ def test_an_answer_that_comes_in_pieces_is_whole(monkeypatch: pytest.MonkeyPatch
         client.close()
 
 
-def test_bytes_of_an_answer_are_views_where_that_is_asked_for() -> None:
+def test_bytes_of_a_response_are_memoryviews_on_request() -> None:
     body = {"responses": [{"topic": "t", "partitions": [{"records": b"batches"}]}]}
     with (
         peer(codec.response_frame("Fetch", 4, body, correlation_id=1)) as address,
@@ -112,12 +112,12 @@ def test_bytes_of_an_answer_are_views_where_that_is_asked_for() -> None:
         codec.response_frame("ApiVersions", 0, {"error_code": 0, "api_keys": []}, correlation_id=2),
     ],
 )
-def test_what_is_no_answer_is_refused(answer: bytes) -> None:
+def test_bytes_that_are_not_a_response_are_refused(answer: bytes) -> None:
     with peer(answer) as address, Client(address) as client, pytest.raises(PeerError):
         client.request("ApiVersions", 0, {})
 
 
-def test_where_nobody_listens_the_message_says_what_to_do() -> None:
+def test_a_refused_connection_names_the_remedy() -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
 
@@ -125,7 +125,7 @@ def test_where_nobody_listens_the_message_says_what_to_do() -> None:
         Client(Address("127.0.0.1", port))
 
 
-def test_the_newest_version_that_both_sides_have_is_chosen() -> None:
+def test_the_highest_version_supported_by_both_sides_is_chosen() -> None:
     with (
         scripted_broker(lambda *_: None, {"Fetch": range(2, 13)}) as broker,
         Client(broker.address) as client,
@@ -136,7 +136,7 @@ def test_the_newest_version_that_both_sides_have_is_chosen() -> None:
 
 
 @pytest.mark.parametrize("known", [range(13, 18), range(2)])
-def test_a_broker_without_a_version_that_is_known_is_told_by_its_address(known: range) -> None:
+def test_a_broker_without_a_supported_version_is_named_by_its_address(known: range) -> None:
     with (
         scripted_broker(lambda *_: None, {"Fetch": range(2, 13)}) as broker,
         Client(broker.address) as client,
@@ -145,7 +145,7 @@ def test_a_broker_without_a_version_that_is_known_is_told_by_its_address(known: 
         client.version("Fetch", known)
 
 
-def test_a_broker_without_an_api_is_told() -> None:
+def test_a_broker_without_an_api_is_reported() -> None:
     with (
         scripted_broker(lambda *_: None, {"Fetch": range(0)}) as broker,
         Client(broker.address) as client,

@@ -69,7 +69,7 @@ def serving(
         pool.close()
 
 
-def test_chunks_follow_each_other_to_the_end_of_the_range() -> None:
+def test_chunks_are_consecutive_to_the_end_of_the_range() -> None:
     with serving(from_log) as (broker, cluster):
         chunks = list(fetch(cluster, ALL))
 
@@ -85,13 +85,13 @@ def test_a_range_may_begin_and_end_within_batches() -> None:
     assert [bytes(each.data) for each in chunks] == [BATCHES[10], BATCHES[20]]
 
 
-def test_an_empty_range_asks_for_nothing() -> None:
+def test_an_empty_range_sends_no_request() -> None:
     with serving(from_log) as (broker, cluster):
         assert list(fetch(cluster, ALL._replace(start=30))) == []
     assert broker.asked == []
 
 
-def test_a_batch_that_is_cut_short_is_asked_for_again() -> None:
+def test_a_truncated_batch_is_fetched_again() -> None:
     def cut(body: Fields) -> Fields:
         offset = part(body)["fetch_offset"]
         return answered(BATCHES[offset] + BATCHES.get(offset + 10, b"")[:-1])
@@ -100,7 +100,7 @@ def test_a_batch_that_is_cut_short_is_asked_for_again() -> None:
         assert [bytes(each.data) for each in fetch(cluster, ALL)] == list(BATCHES.values())
 
 
-def test_a_topic_is_asked_for_by_its_id_outside_of_sessions() -> None:
+def test_a_topic_is_fetched_by_id_outside_sessions() -> None:
     with serving(from_log) as (broker, cluster):
         list(fetch(cluster, ALL))
 
@@ -113,9 +113,7 @@ def test_a_topic_is_asked_for_by_its_id_outside_of_sessions() -> None:
 @pytest.mark.parametrize(
     ("topic_id", "versions"), [("", range(18)), (ID, range(13)), ("", range(5))]
 )
-def test_where_there_are_no_ids_a_topic_is_asked_for_by_name(
-    topic_id: str, versions: range
-) -> None:
+def test_without_topic_ids_a_topic_is_fetched_by_name(topic_id: str, versions: range) -> None:
     with serving(from_log, {"Fetch": versions}) as (broker, cluster):
         assert len(list(fetch(cluster, ALL._replace(topic_id=topic_id)))) == 3
 
@@ -124,7 +122,7 @@ def test_where_there_are_no_ids_a_topic_is_asked_for_by_name(
     assert body["topics"][0]["topic"] == "t"
 
 
-def test_no_more_is_asked_for_than_the_rest_may_have() -> None:
+def test_the_last_fetch_asks_for_no_more_than_the_rest_of_the_range() -> None:
     with serving(from_log) as (broker, cluster):
         list(fetch(cluster, ALL, bytes_max=1 << 20))
 
@@ -132,14 +130,14 @@ def test_no_more_is_asked_for_than_the_rest_may_have() -> None:
     assert CLIENT_FETCH_BYTES_MIN < last < first < 1 << 20
 
 
-def test_no_more_is_asked_for_than_is_allowed() -> None:
+def test_no_more_is_fetched_at_once_than_the_limit() -> None:
     with serving(from_log) as (broker, cluster):
         list(fetch(cluster, ALL, bytes_max=1000))
 
     assert {part(each)["partition_max_bytes"] for each in broker.of("Fetch")} == {1000}
 
 
-def test_what_compaction_has_emptied_is_passed_over() -> None:
+def test_batches_emptied_by_compaction_are_skipped() -> None:
     def holed(body: Fields) -> Fields:
         return answered(BATCHES[10] if part(body)["fetch_offset"] < 20 else b"")
 
@@ -163,7 +161,7 @@ def test_a_log_that_ends_before_the_range_is_an_error(is_committed: bool) -> Non
     assert told.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_aborted_transactions_come_with_a_chunk_of_committed_records() -> None:
+def test_aborted_transactions_are_returned_with_a_chunk_of_committed_records() -> None:
     aborted = [{"producer_id": 7, "first_offset": 3}]
 
     def answer(_body: Fields) -> Fields:
@@ -178,7 +176,7 @@ def test_aborted_transactions_come_with_a_chunk_of_committed_records() -> None:
     assert [each["isolation_level"] for each in broker.of("Fetch")] == [1, 0]
 
 
-def test_an_offset_out_of_range_is_told_at_once() -> None:
+def test_an_offset_out_of_range_is_raised_at_once() -> None:
     with (
         serving(lambda _: answered(b"", error_code=1)) as (broker, cluster),
         pytest.raises(RequestError, match=r"Fetch of t-0 at offset 0: .*OFFSET_OUT_OF_RANGE"),
@@ -187,7 +185,7 @@ def test_an_offset_out_of_range_is_told_at_once() -> None:
     assert len(broker.of("Fetch")) == 1
 
 
-def test_a_topic_that_was_made_again_is_told_with_both_ids() -> None:
+def test_a_recreated_topic_is_reported_with_both_ids() -> None:
     with (
         serving(lambda _: answered(b"", error_code=100), topics=[{"t": ID}, {"t": OTHER_ID}]) as (
             _,
@@ -198,7 +196,7 @@ def test_a_topic_that_was_made_again_is_told_with_both_ids() -> None:
         list(fetch(cluster, ALL))
 
 
-def test_a_topic_that_is_gone_is_told() -> None:
+def test_a_deleted_topic_is_reported() -> None:
     with (
         serving(lambda _: answered(b"", error_code=100), topics=[{"t": ID}, {}]) as (_, cluster),
         pytest.raises(RequestError, match="there is no topic named 't'"),
@@ -207,7 +205,7 @@ def test_a_topic_that_is_gone_is_told() -> None:
 
 
 @pytest.mark.parametrize("error_code", [6, 3, 56])
-def test_a_leader_that_has_moved_is_asked_for_again(error_code: int) -> None:
+def test_after_a_leader_change_the_leader_is_looked_up_again(error_code: int) -> None:
     codes = [error_code]
 
     def moving(body: Fields) -> Fields:
@@ -219,7 +217,7 @@ def test_a_leader_that_has_moved_is_asked_for_again(error_code: int) -> None:
     assert len(broker.of("Metadata")) > 1
 
 
-def test_a_connection_that_ends_is_made_again() -> None:
+def test_an_ended_connection_is_reopened() -> None:
     ends = [True]
 
     def ending(body: Fields) -> Fields | None:
@@ -233,7 +231,7 @@ def test_a_connection_that_ends_is_made_again() -> None:
 @pytest.mark.parametrize(
     "records", [BATCHES[0], BATCHES[20][:-1], BATCHES[20][:10]], ids=["old", "cut", "stub"]
 )
-def test_bytes_without_the_offset_that_was_asked_for_are_refused(records: bytes) -> None:
+def test_bytes_without_the_requested_offset_are_refused(records: bytes) -> None:
     with (
         serving(lambda _: answered(records)) as (_, cluster),
         pytest.raises(PeerError, match="t-0 at offset 20"),

@@ -58,14 +58,14 @@ def test_a_topic_has_its_id_and_partitions(cluster_of: Clusters) -> None:
     assert (found.name, found.topic_id, found.partitions) == ("a", ID, (0, 1, 2))
 
 
-def test_a_topic_is_never_made_by_asking(cluster_of: Clusters) -> None:
+def test_a_metadata_request_never_creates_a_topic(cluster_of: Clusters) -> None:
     with with_topics("a") as broker:
         cluster_of(broker.address).topics(["a"])
 
     assert not any(each["allow_auto_topic_creation"] for each in broker.of("Metadata"))
 
 
-def test_unknown_topics_are_named_with_the_address(cluster_of: Clusters) -> None:
+def test_unknown_topics_are_reported_with_the_address(cluster_of: Clusters) -> None:
     with (
         with_topics("a") as broker,
         pytest.raises(RequestError, match=f"{broker.address}: there is no topic named 'b', 'c'"),
@@ -73,7 +73,7 @@ def test_unknown_topics_are_named_with_the_address(cluster_of: Clusters) -> None
         cluster_of(broker.address).topics(["c", "a", "b"])
 
 
-def test_topics_that_may_be_missing_are_left_out(cluster_of: Clusters) -> None:
+def test_topics_that_may_be_missing_are_omitted(cluster_of: Clusters) -> None:
     with with_topics("a", "b") as broker:
         cluster = cluster_of(broker.address)
 
@@ -93,7 +93,7 @@ def test_every_address_is_named_when_none_answers(cluster_of: Clusters) -> None:
         cluster_of(one, other).topics(["a"])
 
 
-def test_a_leader_is_asked_for_once_and_again_when_it_is_forgotten(cluster_of: Clusters) -> None:
+def test_a_leader_is_looked_up_once_and_again_after_it_was_forgotten(cluster_of: Clusters) -> None:
     with with_topics("a") as broker:
         cluster = cluster_of(broker.address)
 
@@ -104,7 +104,7 @@ def test_a_leader_is_asked_for_once_and_again_when_it_is_forgotten(cluster_of: C
         assert len(broker.of("Metadata")) == 2
 
 
-def test_a_partition_that_nobody_leads_is_told(cluster_of: Clusters) -> None:
+def test_a_partition_without_a_leader_is_reported(cluster_of: Clusters) -> None:
     with (
         with_topics("a") as broker,
         pytest.raises(RequestError, match="no broker leads partition 3 of 'a'") as raised,
@@ -113,7 +113,7 @@ def test_a_partition_that_nobody_leads_is_told(cluster_of: Clusters) -> None:
     assert raised.value.code is ErrorCode.LEADER_NOT_AVAILABLE
 
 
-def test_offsets_of_many_partitions_are_asked_for_at_once(cluster_of: Clusters) -> None:
+def test_offsets_of_many_partitions_are_requested_at_once(cluster_of: Clusters) -> None:
     def answer(api: str, _version: int, body: Fields) -> Fields:
         if api == "Metadata":
             return metadata_of(broker.address, {"a": ID}, 2)
@@ -144,7 +144,7 @@ def test_offsets_of_many_partitions_are_asked_for_at_once(cluster_of: Clusters) 
     assert [each["isolation_level"] for each in broker.of("ListOffsets")] == [1, 0]
 
 
-def test_a_refused_list_of_offsets_names_broker_and_partition(cluster_of: Clusters) -> None:
+def test_a_refused_list_offsets_names_broker_and_partition(cluster_of: Clusters) -> None:
     def answer(api: str, _version: int, _body: Fields) -> Fields:
         if api == "Metadata":
             return metadata_of(broker.address, {"a": ID}, 1)

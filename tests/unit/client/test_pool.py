@@ -37,26 +37,24 @@ def use(pool: Pool, broker: ScriptedBroker, client_id: str = "a") -> int:
         return id(client)
 
 
-def test_a_connection_that_came_back_is_lent_again(pool: Pool, broker: ScriptedBroker) -> None:
+def test_a_returned_connection_is_reused(pool: Pool, broker: ScriptedBroker) -> None:
     assert use(pool, broker) == use(pool, broker)
     assert broker.connections == 1
 
 
-def test_two_users_at_once_have_a_connection_each(pool: Pool, broker: ScriptedBroker) -> None:
+def test_two_concurrent_users_get_a_connection_each(pool: Pool, broker: ScriptedBroker) -> None:
     with pool.lease(broker.address, "a") as one, pool.lease(broker.address, "a") as other:
         assert one is not other
 
 
-def test_a_connection_belongs_to_its_client_id(pool: Pool, broker: ScriptedBroker) -> None:
+def test_a_connection_is_reused_only_for_its_client_id(pool: Pool, broker: ScriptedBroker) -> None:
     use(pool, broker, "a")
     use(pool, broker, "b")
 
     assert broker.connections == 2
 
 
-def test_a_connection_whose_user_failed_is_not_lent_again(
-    pool: Pool, broker: ScriptedBroker
-) -> None:
+def test_a_connection_whose_user_failed_is_not_reused(pool: Pool, broker: ScriptedBroker) -> None:
     with pytest.raises(Unreachable), pool.lease(broker.address, "a") as client:
         client.request("Metadata", 1, {})
     use(pool, broker)
@@ -64,7 +62,7 @@ def test_a_connection_whose_user_failed_is_not_lent_again(
     assert broker.connections == 2
 
 
-def test_a_connection_that_was_idle_for_long_is_not_lent_again(
+def test_a_connection_idle_for_too_long_is_not_reused(
     pool: Pool, broker: ScriptedBroker, clock: ManualClock
 ) -> None:
     use(pool, broker)
@@ -77,7 +75,7 @@ def test_a_connection_that_was_idle_for_long_is_not_lent_again(
     assert broker.connections == 2
 
 
-def test_few_connections_are_kept(pool: Pool, broker: ScriptedBroker) -> None:
+def test_a_limited_number_of_connections_is_kept(pool: Pool, broker: ScriptedBroker) -> None:
     leases = [pool.lease(broker.address, "a") for _ in range(CLIENT_IDLE_CONNECTIONS_MAX + 1)]
     for each in leases:
         each.__enter__().request("ApiVersions", 0, {})
@@ -92,7 +90,7 @@ def test_few_connections_are_kept(pool: Pool, broker: ScriptedBroker) -> None:
     assert broker.connections == len(leases) + 1
 
 
-def test_a_forked_process_makes_its_own_connection(
+def test_a_forked_process_opens_its_own_connection(
     pool: Pool, broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(pool, broker)
@@ -102,7 +100,7 @@ def test_a_forked_process_makes_its_own_connection(
     assert broker.connections == 2
 
 
-def test_closing_an_address_closes_what_is_idle_there(pool: Pool, broker: ScriptedBroker) -> None:
+def test_closing_an_address_closes_its_idle_connections(pool: Pool, broker: ScriptedBroker) -> None:
     use(pool, broker)
     pool.close(broker.address)
     use(pool, broker)

@@ -54,7 +54,7 @@ def serving(on_batch: OnBatch) -> Iterator[tuple[ScriptedBroker, Producer]]:
         pool.close()
 
 
-def test_a_request_has_one_batch_per_partition_and_a_partition_its_batches_in_order() -> None:
+def test_a_request_has_one_batch_per_partition_and_keeps_the_order_within_partitions() -> None:
     with serving(lambda *_: 0) as (broker, producer):
         written = producer.send({("t", 0): [FIRST, SECOND], ("t", 1): [THIRD]})
 
@@ -63,7 +63,7 @@ def test_a_request_has_one_batch_per_partition_and_a_partition_its_batches_in_or
     assert {each.base_offset for each in written} == {7}
 
 
-def test_every_batch_says_offset_0_because_its_leader_gives_offsets() -> None:
+def test_every_batch_has_base_offset_0_because_the_leader_assigns_offsets() -> None:
     whole = codec.encode([b"1", b"2"], timestamp_ms=0, batch_bytes_max=len(FIRST) + 1)
     alone = [codec.encode([each], timestamp_ms=0)[0] for each in (b"1", b"2")]
     with serving(lambda *_: 0) as (broker, producer):
@@ -73,7 +73,7 @@ def test_every_batch_says_offset_0_because_its_leader_gives_offsets() -> None:
     assert [sent(each) for each in broker.of("Produce")] == [{0: each} for each in alone]
 
 
-def test_a_request_is_no_larger_than_one_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_does_not_exceed_the_size_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker.client.produce.CLIENT_PRODUCE_BYTES", len(FIRST) + len(SECOND))
     with serving(lambda *_: 0) as (broker, producer):
         producer.send({("t", 0): [FIRST], ("t", 1): [SECOND], ("t", 2): [THIRD]})
@@ -82,7 +82,7 @@ def test_a_request_is_no_larger_than_one_may_be(monkeypatch: pytest.MonkeyPatch)
     assert len(FIRST) < limits.CLIENT_PRODUCE_BYTES
 
 
-def test_a_request_whose_answer_is_lost_is_sent_again() -> None:
+def test_a_request_whose_response_is_lost_is_sent_again() -> None:
     answers = iter([None, 0])
     with serving(lambda *_: next(answers)) as (broker, producer):
         producer.send({("t", 0): [FIRST]})
@@ -90,7 +90,7 @@ def test_a_request_whose_answer_is_lost_is_sent_again() -> None:
     assert [sent(each) for each in broker.of("Produce")] == [{0: FIRST}, {0: FIRST}]
 
 
-def test_only_the_batch_that_found_no_leader_is_sent_again() -> None:
+def test_only_the_batch_without_a_leader_is_sent_again() -> None:
     answers = iter([0, NOT_LEADER, 0])
     with serving(lambda *_: next(answers)) as (broker, producer):
         written = producer.send({("t", 0): [FIRST], ("t", 1): [SECOND]})
@@ -99,12 +99,12 @@ def test_only_the_batch_that_found_no_leader_is_sent_again() -> None:
     assert len(written) == 2
 
 
-def test_a_batch_that_the_leader_has_already_is_written() -> None:
+def test_a_batch_that_the_leader_reports_as_duplicate_counts_as_written() -> None:
     with serving(lambda *_: DUPLICATE) as (_, producer):
         assert len(producer.send({("t", 0): [FIRST]})) == 1
 
 
-def test_a_refusal_names_the_leader_and_the_partition() -> None:
+def test_an_error_names_the_leader_and_the_partition() -> None:
     with serving(lambda *_: FENCED) as (broker, producer):
         with pytest.raises(RequestError, match=f"{broker.address}.* t-2") as caught:
             producer.send({("t", 2): [FIRST]})
@@ -113,7 +113,7 @@ def test_a_refusal_names_the_leader_and_the_partition() -> None:
     assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_sequences_count_on_in_each_partition_and_begin_again_behind_the_largest() -> None:
+def test_sequences_continue_in_each_partition_and_wrap_after_the_largest() -> None:
     sequences = Sequences()
     largest = (1 << 31) - 1
 

@@ -34,7 +34,7 @@ class Trouble:
         )
 
 
-def test_an_answer_needs_one_try() -> None:
+def test_a_successful_request_is_tried_once() -> None:
     trouble = Trouble()
 
     assert trouble.with_retries() == "answer"
@@ -42,7 +42,7 @@ def test_an_answer_needs_one_try() -> None:
 
 
 @pytest.mark.parametrize("error", [LOADING, Unreachable("gone")])
-def test_what_may_pass_is_tried_again(error: Exception) -> None:
+def test_retriable_errors_are_retried(error: Exception) -> None:
     trouble = Trouble(error, error)
 
     assert trouble.with_retries() == "answer"
@@ -50,7 +50,7 @@ def test_what_may_pass_is_tried_again(error: Exception) -> None:
 
 
 @pytest.mark.parametrize("error", [REFUSED, PeerError("no answer"), ValueError("ours")])
-def test_what_no_wait_mends_is_raised_at_once(error: Exception) -> None:
+def test_other_errors_are_raised_at_once(error: Exception) -> None:
     trouble = Trouble(error)
 
     with pytest.raises(type(error)):
@@ -58,7 +58,7 @@ def test_what_no_wait_mends_is_raised_at_once(error: Exception) -> None:
     assert trouble.calls == 1
 
 
-def test_a_refusal_may_be_named_final() -> None:
+def test_a_retriable_error_may_be_declared_final() -> None:
     trouble = Trouble(LOADING)
 
     with pytest.raises(RequestError):
@@ -66,7 +66,7 @@ def test_a_refusal_may_be_named_final() -> None:
     assert trouble.calls == 1
 
 
-def test_it_ends_with_the_last_failure_when_the_time_is_over() -> None:
+def test_the_last_error_is_raised_when_the_time_is_over() -> None:
     trouble = Trouble(*[LOADING] * 100, Unreachable("never seen"))
 
     with pytest.raises(RequestError, match="COORDINATOR_LOAD"):
@@ -74,14 +74,14 @@ def test_it_ends_with_the_last_failure_when_the_time_is_over() -> None:
     assert trouble.calls == 11  # at 0.1 s each
 
 
-def test_a_code_is_raised_with_its_meaning_and_where_it_came_from() -> None:
+def test_an_error_code_is_raised_with_its_meaning_and_origin() -> None:
     with pytest.raises(RequestError, match=r"host:1: .*no such topic.* \(UNKNOWN_TOPIC") as raised:
         check(3, "host:1")
     assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     check(0, "host:1")
 
 
-def test_a_code_of_a_newer_broker_is_no_reason_to_try_again() -> None:
+def test_an_unknown_error_code_is_not_retried() -> None:
     with pytest.raises(RequestError, match="error 999") as raised:
         check(999, "host:1")
     assert not is_retriable(raised.value)

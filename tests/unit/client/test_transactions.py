@@ -55,7 +55,7 @@ def coordinating(**codes: list[str]) -> Iterator[tuple[ScriptedBroker, Cluster]]
         pool.close()
 
 
-def test_a_transactional_id_is_taken_over_and_gives_the_producer_id() -> None:
+def test_initialising_a_transactional_id_returns_the_producer_id() -> None:
     with coordinating() as (broker, cluster):
         transactions = Transactions(cluster, "q-0", 60_000)
 
@@ -66,7 +66,7 @@ def test_a_transactional_id_is_taken_over_and_gives_the_producer_id() -> None:
     assert broker.of("FindCoordinator")[0]["key"] == "q-0"
 
 
-def test_the_coordinator_is_looked_for_again_when_it_has_moved_or_is_busy() -> None:
+def test_the_coordinator_is_looked_up_again_when_it_has_moved_or_is_loading() -> None:
     busy = ["NOT_COORDINATOR", "CONCURRENT_TRANSACTIONS"]
     with coordinating(InitProducerId=busy) as (broker, cluster):
         Transactions(cluster, "q-0", 60_000)
@@ -91,7 +91,7 @@ def test_partitions_are_added_once_per_transaction() -> None:
 
 
 @pytest.mark.parametrize("is_committed", [True, False])
-def test_a_transaction_ends_as_it_is_told(is_committed: bool) -> None:
+def test_a_transaction_ends_with_the_requested_result(is_committed: bool) -> None:
     with coordinating() as (broker, cluster):
         transactions = Transactions(cluster, "q-0", 60_000)
         transactions.add([("a", 0)])
@@ -102,7 +102,7 @@ def test_a_transaction_ends_as_it_is_told(is_committed: bool) -> None:
     assert (asked["producer_id"], asked["producer_epoch"]) == (9, 3)
 
 
-def test_a_transaction_without_partitions_has_nothing_to_end() -> None:
+def test_a_transaction_without_partitions_sends_no_end() -> None:
     with coordinating() as (broker, cluster):
         Transactions(cluster, "q-0", 60_000).end(is_committed=True)
 
@@ -110,7 +110,7 @@ def test_a_transaction_without_partitions_has_nothing_to_end() -> None:
 
 
 @pytest.mark.parametrize("api", ["AddPartitionsToTxn", "EndTxn"])
-def test_who_was_fenced_is_told_so_at_once(api: str) -> None:
+def test_a_fenced_producer_raises_at_once(api: str) -> None:
     with coordinating(**{api: ["PRODUCER_FENCED"]}) as (broker, cluster):
         transactions = Transactions(cluster, "q-0", 60_000)
 
@@ -125,7 +125,7 @@ def test_who_was_fenced_is_told_so_at_once(api: str) -> None:
     assert caught.value.code is ErrorCode.PRODUCER_FENCED
 
 
-def test_a_producer_id_for_nobody_s_transactions_comes_from_any_broker() -> None:
+def test_a_producer_id_without_transactions_comes_from_any_broker() -> None:
     with coordinating(InitProducerId=["COORDINATOR_LOAD_IN_PROGRESS"]) as (broker, cluster):
         assert new_producer_id(cluster) == ProducerId(9, 3)
 

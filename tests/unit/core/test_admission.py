@@ -64,7 +64,7 @@ def played(scenario: Callable[[Turns], Awaitable[None]]) -> None:
     asyncio.run(play())
 
 
-def test_as_many_are_under_way_as_fit_and_the_others_follow_in_order() -> None:
+def test_requests_within_the_budget_run_and_others_follow_in_order() -> None:
     async def scenario(turns: Turns) -> None:
         for name in "abcde":
             await turns.ask(name, 4)
@@ -78,7 +78,7 @@ def test_as_many_are_under_way_as_fit_and_the_others_follow_in_order() -> None:
     played(scenario)
 
 
-def test_one_that_is_larger_than_all_may_be_is_served_alone() -> None:
+def test_a_request_larger_than_the_whole_budget_runs_alone() -> None:
     async def scenario(turns: Turns) -> None:
         await turns.ask("huge", 1_000)
         await turns.ask("small", 1)
@@ -90,7 +90,7 @@ def test_one_that_is_larger_than_all_may_be_is_served_alone() -> None:
     played(scenario)
 
 
-def test_when_more_waits_than_may_the_largest_is_refused_whoever_came_last() -> None:
+def test_when_the_queue_is_full_the_largest_request_is_refused_whoever_came_last() -> None:
     async def scenario(turns: Turns) -> None:
         await turns.ask("a", 10)
         await turns.ask("b", 10, size=3)
@@ -127,7 +127,7 @@ def test_a_short_request_does_not_wait_for_the_long_ones_before_it() -> None:
     played(scenario)
 
 
-def test_a_connection_that_asks_for_more_comes_behind_one_that_asks_for_less() -> None:
+def test_a_connection_that_used_more_is_served_after_one_that_used_less() -> None:
     async def scenario(turns: Turns) -> None:
         await turns.ask("other", 10, owner="other")
         for place in range(3):
@@ -142,7 +142,7 @@ def test_a_connection_that_asks_for_more_comes_behind_one_that_asks_for_less() -
     played(scenario)
 
 
-def test_long_requests_get_their_turn_however_many_short_ones_come() -> None:
+def test_long_requests_are_served_however_many_short_ones_arrive() -> None:
     async def scenario(turns: Turns) -> None:
         await turns.ask("first", 10)
         await turns.ask("long", 10)
@@ -161,7 +161,7 @@ def test_long_requests_get_their_turn_however_many_short_ones_come() -> None:
 # ---- who waits for something else ----------------------------------------------------------------
 
 
-def test_nobody_waits_for_one_that_is_parked() -> None:
+def test_a_parked_request_does_not_occupy_the_budget() -> None:
     async def scenario(turns: Turns) -> None:
         await turns.ask("polls", 10)
         await turns.ask("next", 10)
@@ -176,7 +176,7 @@ def test_nobody_waits_for_one_that_is_parked() -> None:
     played(scenario)
 
 
-def test_one_without_room_to_be_parked_waits_and_smaller_ones_pass_it() -> None:
+def test_a_request_that_cannot_be_parked_waits_and_smaller_ones_pass_it() -> None:
     async def scenario(turns: Turns) -> None:
         for name in ("waits", "waits too"):
             await turns.ask(name, 10)
@@ -193,7 +193,7 @@ def test_one_without_room_to_be_parked_waits_and_smaller_ones_pass_it() -> None:
     played(scenario)
 
 
-def test_work_is_parked_from_the_first_thing_on_that_it_waits_for() -> None:
+def test_a_request_is_parked_from_its_first_wait() -> None:
     async def work(share: Share, parking: Parking) -> int:
         await asyncio.sleep(0)
         assert parking.bytes == 0, "others have their turn: that is no wait"
@@ -225,7 +225,7 @@ async def _of(work: Parked[int]) -> int:
 
 
 @pytest.mark.parametrize("gone", ["a", "b"])
-def test_who_goes_leaves_its_place_to_the_next(gone: str) -> None:
+def test_a_cancelled_request_passes_its_place_on(gone: str) -> None:
     async def scenario(turns: Turns) -> None:
         for name in "abc":
             await turns.ask(name, 10)
@@ -240,7 +240,7 @@ def test_who_goes_leaves_its_place_to_the_next(gone: str) -> None:
     played(scenario)
 
 
-def test_who_goes_as_its_turn_comes_leaves_it_to_the_next() -> None:
+def test_a_request_cancelled_as_it_is_admitted_passes_its_place_on() -> None:
     async def scenario(turns: Turns) -> None:
         for name in "abc":
             await turns.ask(name, 10)

@@ -127,7 +127,7 @@ def test_a_due_log_keeps_the_last_value_of_every_key(bench: Bench) -> None:
     assert found == {("topic", 0): 20}
 
 
-def test_a_clean_log_is_left_alone_and_so_after_a_restart(bench: Bench) -> None:
+def test_a_clean_log_is_not_compacted_again_even_after_a_restart(bench: Bench) -> None:
     bench.clean()
 
     assert not bench.clean()
@@ -135,7 +135,7 @@ def test_a_clean_log_is_left_alone_and_so_after_a_restart(bench: Bench) -> None:
     assert not bench.clean()
 
 
-def test_what_is_written_later_is_compacted_with_what_is_clean(bench: Bench) -> None:
+def test_later_records_are_compacted_with_the_clean_part(bench: Bench) -> None:
     bench.clean()
     more = [(b"key %d" % (i % 4), b"newer %d" % i) for i in range(20)]
     write(bench.logs, bench.log, more)
@@ -148,7 +148,7 @@ def test_what_is_written_later_is_compacted_with_what_is_clean(bench: Bench) -> 
     assert len(contents(bench.log)) == 4
 
 
-def test_a_topic_that_is_only_deleted_from_is_not_compacted(tmp_path: Path) -> None:
+def test_a_topic_with_cleanup_policy_delete_is_not_compacted(tmp_path: Path) -> None:
     bench = Bench(tmp_path, WRITES, cleanup_policy="delete")
 
     assert not bench.clean()
@@ -167,7 +167,7 @@ def test_recovery_points_are_durable_before_anything_is_compacted(bench: Bench) 
     assert contents(bench.log) == before
 
 
-def test_a_damaged_log_stays_as_it_is_and_is_named_once(
+def test_a_damaged_log_is_not_compacted_and_logged_once(
     bench: Bench, logged: pytest.LogCaptureFixture
 ) -> None:
     file = Path(bench.log.folder) / f"{bases_of(bench.log)[1]:020d}.log"
@@ -186,7 +186,7 @@ def test_a_damaged_log_stays_as_it_is_and_is_named_once(
     assert not bench.clean()
 
 
-def test_a_process_that_dies_leaves_nothing_and_is_started_again_later(
+def test_a_compactor_that_dies_leaves_no_files_and_is_restarted_later(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, logged: pytest.LogCaptureFixture
 ) -> None:
     with monkeypatch.context() as patch:
@@ -205,7 +205,7 @@ def test_a_process_that_dies_leaves_nothing_and_is_started_again_later(
 @pytest.mark.parametrize(
     ("operation", "error"), [("write", errno.ENOSPC), ("sync", errno.EIO), ("read", errno.EIO)]
 )
-def test_what_a_disk_fails_the_process_at_stays_as_it_was_and_is_tried_again_later(
+def test_a_log_whose_compaction_fails_on_the_disk_is_unchanged_and_retried_later(
     bench: Bench,
     monkeypatch: pytest.MonkeyPatch,
     logged: pytest.LogCaptureFixture,
@@ -232,7 +232,7 @@ def test_what_a_disk_fails_the_process_at_stays_as_it_was_and_is_tried_again_lat
     assert bench.latest == newest(WRITES)
 
 
-def test_a_process_that_stands_still_is_ended(
+def test_a_stalled_compactor_is_killed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, logged: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(limits, "COMPACTION_STALLED_SECONDS", 1)
@@ -245,7 +245,7 @@ def test_a_process_that_stands_still_is_ended(
     assert any("stood still for 1 s" in line for line in warnings(logged))
 
 
-def test_segments_that_retention_takes_meanwhile_are_not_replaced(
+def test_segments_deleted_by_retention_during_compaction_are_not_replaced(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The manifest is taken back: the next start would bring the segments back else."""
@@ -266,7 +266,7 @@ def test_segments_that_retention_takes_meanwhile_are_not_replaced(
 
 
 @pytest.mark.parametrize("step", ["commit", "finish"])
-def test_a_log_whose_swap_is_cut_off_is_left_to_the_next_start(
+def test_a_log_whose_swap_was_interrupted_is_left_to_the_next_start(
     bench: Bench, step: str, logged: pytest.LogCaptureFixture
 ) -> None:
     bench.disk.failing = step
@@ -282,7 +282,7 @@ def test_a_log_whose_swap_is_cut_off_is_left_to_the_next_start(
     assert bench.latest == newest(WRITES)
 
 
-def test_names_that_are_half_changed_take_the_log_offline(
+def test_a_half_finished_rename_takes_the_log_offline(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def install(_ready: swap.Swap) -> None:
@@ -295,7 +295,7 @@ def test_names_that_are_half_changed_take_the_log_offline(
     assert not bench.log.is_in_service
 
 
-def test_a_topic_that_is_deleted_meanwhile_says_nothing(
+def test_a_topic_deleted_during_compaction_is_not_logged_as_an_error(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, logged: pytest.LogCaptureFixture
 ) -> None:
     async def save() -> bool:
@@ -311,7 +311,7 @@ def test_a_topic_that_is_deleted_meanwhile_says_nothing(
     assert not bench.clean()
 
 
-def test_a_deleted_topics_offsets_are_forgotten(bench: Bench) -> None:
+def test_the_cleaner_offsets_of_a_deleted_topic_are_removed(bench: Bench) -> None:
     bench.clean()
 
     async def delete() -> None:
@@ -323,7 +323,7 @@ def test_a_deleted_topics_offsets_are_forgotten(bench: Bench) -> None:
     assert checkpoint.read_offsets(bench.path / checkpoint.CLEANER_OFFSETS) == {}
 
 
-def test_a_start_forgets_the_offsets_of_topics_that_are_gone(bench: Bench) -> None:
+def test_a_start_removes_the_cleaner_offsets_of_missing_topics(bench: Bench) -> None:
     file = bench.path / checkpoint.CLEANER_OFFSETS
     checkpoint.write_offsets(file, {("gone", 0): 7, ("topic", 0): 3})
     bench.cleaner = bench.started()
@@ -338,7 +338,9 @@ def test_a_start_forgets_the_offsets_of_topics_that_are_gone(bench: Bench) -> No
     assert checkpoint.read_offsets(file) == {("topic", 0): 3}
 
 
-def test_overdue_records_are_rolled_and_compacted_whatever_the_ratio(tmp_path: Path) -> None:
+def test_records_past_max_compaction_lag_are_rolled_and_compacted_whatever_the_ratio(
+    tmp_path: Path,
+) -> None:
     bench = Bench(tmp_path, [], min_cleanable_dirty_ratio="1.0", max_compaction_lag_ms="1000")
     write(bench.logs, bench.log, WRITES[:6])
     assert not bench.clean()
@@ -352,7 +354,7 @@ def test_overdue_records_are_rolled_and_compacted_whatever_the_ratio(tmp_path: P
     assert len(contents(bench.log)) == 3
 
 
-def test_stopping_ends_the_process(bench: Bench) -> None:
+def test_stopping_ends_the_compactor(bench: Bench) -> None:
     stuck = Path(bench.log.folder) / f"{0:020d}.log"
     stuck.unlink()
     os.mkfifo(stuck)
@@ -396,7 +398,7 @@ asyncio.run(main())
 """
 
 
-def test_the_process_dies_with_a_killed_parent_and_has_no_lock_of_it(
+def test_the_compactor_dies_with_a_killed_parent_and_holds_no_lock_of_it(
     tmp_path: Path, bench: Bench
 ) -> None:
     job: dict[str, Any] = {
@@ -439,7 +441,9 @@ def is_running(pid: int) -> bool:
     return state != "Z"
 
 
-def test_producers_go_on_where_they_were_after_all_their_records_have_gone(tmp_path: Path) -> None:
+def test_producers_continue_their_sequences_after_all_their_records_were_removed(
+    tmp_path: Path,
+) -> None:
     bench = Bench(tmp_path, [])
     batch = records(2, size=8, producer_id=7, producer_epoch=0, base_sequence=5)
     keyed = [(b"key", b"value %d" % i) for i in range(20)]
@@ -473,7 +477,9 @@ def aborted_in(log: PartitionLog) -> list[tuple[int, int, int]]:
     return log.aborted_transactions(0, log.log_end_offset)
 
 
-def test_aborted_records_go_and_readers_are_told_of_them_as_long_as_needed(tmp_path: Path) -> None:
+def test_aborted_records_are_removed_and_listed_as_aborted_as_long_as_needed(
+    tmp_path: Path,
+) -> None:
     bench = Bench(tmp_path, [], delete_retention_ms="1000")
     write(bench.logs, bench.log, [(b"key", b"committed")])
     transaction(bench.log, 0, b"key", is_abort=True)
@@ -504,7 +510,7 @@ def test_aborted_records_go_and_readers_are_told_of_them_as_long_as_needed(tmp_p
 
 
 @pytest.mark.parametrize("days", [1, -1])
-def test_a_step_of_the_wall_clock_lets_no_tombstone_go_and_ends_none_early(
+def test_a_wall_clock_step_removes_no_tombstone_early_and_delays_no_deadline(
     tmp_path: Path, days: int
 ) -> None:
     bench = Bench(tmp_path, WRITES, delete_retention_ms=str(DAY_MS // 2))
@@ -544,7 +550,7 @@ class Looking(Cleaner):
     has_looked: asyncio.Event
 
 
-def test_altered_settings_are_obeyed_at_once(bench: Bench) -> None:
+def test_altered_settings_apply_at_once(bench: Bench) -> None:
     disk, an_hour = bench.disk, Settings(3_600_000, 1 << 20)
     save = disk.save_recovery_points
     cleaner = Looking(bench.all, bench.clock, disk.run, save, bench.path, an_hour)

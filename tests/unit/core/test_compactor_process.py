@@ -43,7 +43,7 @@ class NoJob:
     "error",
     [RuntimeError("the transport is closed"), BrokenPipeError("no reader")],  # uvloop's, asyncio's
 )
-def test_a_process_that_ends_before_it_has_its_job_has_failed(
+def test_a_compactor_that_exits_before_it_has_its_job_has_failed(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     async def run() -> EndedProcess:

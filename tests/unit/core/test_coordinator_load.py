@@ -81,7 +81,7 @@ def logged(*batches: bytes) -> MemoryLog:
     return log
 
 
-def test_a_record_that_cannot_be_read_is_counted_and_all_others_are_replayed() -> None:
+def test_a_record_that_cannot_be_decoded_is_counted_and_all_others_are_replayed() -> None:
     machine = Machine()
 
     lost = load(logged(batch("a", "!b", "c"), batch("d")), machine).lost
@@ -101,7 +101,7 @@ def test_a_record_without_a_key_is_counted() -> None:
     assert (lost.total, lost.offsets) == (1, (1,))
 
 
-def test_a_record_that_the_machine_cannot_read_is_counted_and_tried_once() -> None:
+def test_a_record_whose_replay_fails_is_counted_and_tried_once() -> None:
     machine = Machine()
 
     lost = load(logged(batch("a", "riddle", "c"), batch("d")), machine).lost
@@ -110,14 +110,14 @@ def test_a_record_that_the_machine_cannot_read_is_counted_and_tried_once() -> No
     assert (lost.total, lost.offsets) == (1, (1,))
 
 
-def test_a_record_of_an_unknown_kind_is_passed_over_and_not_counted() -> None:
+def test_a_record_of_an_unknown_kind_is_skipped_and_not_counted() -> None:
     machine = Machine()
 
     assert load(logged(batch("other", "a")), machine).lost.total == 0
     assert machine.told == ["a"]
 
 
-def test_a_format_may_replay_something_for_a_key_whose_value_cannot_be_read() -> None:
+def test_a_format_may_replay_a_substitute_for_a_key_with_an_undecodable_value() -> None:
     machine = Machine()
 
     load(logged(batch("a", "!a", None)), machine, FORGETTING)
@@ -127,7 +127,7 @@ def test_a_format_may_replay_something_for_a_key_whose_value_cannot_be_read() ->
 
 @pytest.mark.parametrize("has_pending", [False, True])
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_batch_that_cannot_be_read_is_counted_whole_and_its_neighbours_are_replayed_once(
+def test_a_batch_that_cannot_be_read_counts_all_its_records_and_others_are_replayed_once(
     place: int, has_pending: bool
 ) -> None:
     machine = Machine(has_pending=has_pending)
@@ -140,7 +140,7 @@ def test_a_batch_that_cannot_be_read_is_counted_whole_and_its_neighbours_are_rep
     assert (lost.total, lost.offsets) == (2, (2 * place,))
 
 
-def test_what_was_replayed_before_a_batch_that_cannot_be_read_is_not_replayed_again(
+def test_records_replayed_before_an_unreadable_batch_are_not_replayed_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Chunks are decompressed one after the other, each when the one before it is replayed."""
@@ -155,7 +155,7 @@ def test_what_was_replayed_before_a_batch_that_cannot_be_read_is_not_replayed_ag
     assert (lost.total, lost.offsets) == (1, (20_001,))
 
 
-def test_records_of_a_transaction_that_cannot_be_read_leave_the_others_of_it() -> None:
+def test_an_undecodable_record_of_a_transaction_does_not_affect_its_other_records() -> None:
     machine = Machine()
     options = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
     log = logged(
@@ -171,7 +171,7 @@ def test_records_of_a_transaction_that_cannot_be_read_leave_the_others_of_it() -
     assert (lost.total, lost.offsets) == (2, (1, 2))
 
 
-def test_a_marker_that_cannot_be_read_ends_what_it_ended_without_committing() -> None:
+def test_an_undecodable_marker_aborts_its_transaction() -> None:
     machine = Machine()
     options = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
     marker = batch_of([(b"\0\0", b"", ())], 0, is_control=True, **options)
@@ -182,7 +182,7 @@ def test_a_marker_that_cannot_be_read_ends_what_it_ended_without_committing() ->
     assert (lost.total, lost.offsets) == (1, (1,))
 
 
-def test_only_the_first_offsets_are_kept_and_all_are_counted() -> None:
+def test_only_the_first_lost_offsets_are_kept_and_all_are_counted() -> None:
     count = limits.LOST_OFFSETS_SHOWN + 5
 
     lost = load(logged(batch(*["!x"] * count)), Machine()).lost
@@ -192,7 +192,7 @@ def test_only_the_first_offsets_are_kept_and_all_are_counted() -> None:
 
 
 @pytest.mark.parametrize(("is_offline", "damage"), [(False, (5, 6)), (True, (0, 1))])
-def test_a_read_that_fails_for_another_reason_than_damage_fails_the_load(
+def test_a_read_error_other_than_damage_fails_the_load(
     is_offline: bool, damage: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = logged(batch("a"))
@@ -207,7 +207,7 @@ def test_a_read_that_fails_for_another_reason_than_damage_fails_the_load(
         CoordinatorLoad(log, Machine(), PLAIN, {damage}).step()
 
 
-def test_damage_counts_as_far_as_the_log_went_when_the_load_began() -> None:
+def test_damage_is_counted_up_to_the_log_end_at_the_start_of_the_load() -> None:
     log = logged(batch("a"), batch("b"))
     log.damaged_ranges = [(1, 9)]
     running = CoordinatorLoad(log, Machine(), PLAIN, {(1, 9)})

@@ -126,7 +126,7 @@ def test_partitions_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("turns", [0, 1])  # Each begins with the other partition.
-def test_time_is_made_to_pass_after_a_load_before_other_work_is_done(turns: int) -> None:
+def test_a_loaded_partition_ticks_before_other_work(turns: int) -> None:
     def prepare(shard: Shard) -> None:
         shard.expiring = 1_000
 
@@ -147,7 +147,7 @@ def test_time_is_made_to_pass_after_a_load_before_other_work_is_done(turns: int)
     assert "tick" in loaded.taken
 
 
-def test_deadlines_without_end_leave_room_for_other_work() -> None:
+def test_unlimited_deadlines_leave_time_for_other_work() -> None:
     broker = Broker(leisurely)
     shard = broker.load(0)
     broker.turn()
@@ -161,7 +161,7 @@ def test_deadlines_without_end_leave_room_for_other_work() -> None:
     assert len(shard.taken) <= limits.COORDINATOR_DECISIONS_PER_TURN
 
 
-def test_deadlines_have_the_whole_turn_when_there_is_no_other_work() -> None:
+def test_deadlines_get_the_whole_turn_when_there_is_no_other_work() -> None:
     broker = Broker(leisurely)
     shard = broker.load(0)
     broker.turn()
@@ -184,7 +184,7 @@ def test_a_slice_of_a_long_computation_weighs_as_much_as_many_decisions() -> Non
     assert shard.taken == ["tick"]
 
 
-def test_time_passes_although_a_machine_could_not_go_on_with_everything_after_a_load() -> None:
+def test_a_partition_that_failed_to_resume_some_groups_still_ticks() -> None:
     def prepare(shard: Shard) -> None:
         shard.fails, shard.ticking = "resume", 1
 
@@ -198,7 +198,7 @@ def test_time_passes_although_a_machine_could_not_go_on_with_everything_after_a_
     assert shard.taken == ["tick"]
 
 
-def test_a_machine_that_must_go_on_with_everything_is_loaded_again() -> None:
+def test_a_partition_that_must_resume_whole_is_loaded_again() -> None:
     def prepare(shard: Shard) -> None:
         shard.fails = "resume"
 
@@ -216,7 +216,7 @@ def test_a_machine_that_must_go_on_with_everything_is_loaded_again() -> None:
     assert broker.partitions.shard(0) is broker.made[-1][1]
 
 
-def test_a_turn_that_fails_leaves_the_loop_to_be_woken_for_the_next_deadline() -> None:
+def test_after_a_failed_turn_the_loop_is_woken_for_the_next_deadline() -> None:
     broker = Broker(leisurely)
     shard = broker.load(0)
     broker.turn()
@@ -232,7 +232,7 @@ def test_a_turn_that_fails_leaves_the_loop_to_be_woken_for_the_next_deadline() -
 
 
 @pytest.mark.parametrize("days", [1, -1])
-def test_nothing_is_old_and_nobody_is_late_after_a_step_of_the_wall_clock(days: int) -> None:
+def test_a_wall_clock_step_expires_nothing_and_no_session(days: int) -> None:
     broker = Broker(leisurely)
     broker.machine.set_wall_ms(broker.machine.wall_ms() + days * DAY_MS)
     shard = broker.load(0)
@@ -249,7 +249,7 @@ def test_nothing_is_old_and_nobody_is_late_after_a_step_of_the_wall_clock(days: 
     assert shard.moments["tick"] == Moment(monotonic_ms, broker.machine.wall_ms() + behind_ms)
 
 
-def test_what_goes_on_by_itself_on_a_full_disk_is_loaded_again_later(
+def test_a_partition_whose_own_work_meets_a_full_disk_is_loaded_again_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def prepare(shard: Shard) -> None:
@@ -275,7 +275,7 @@ def test_what_goes_on_by_itself_on_a_full_disk_is_loaded_again_later(
 
 
 @pytest.mark.timeout(10)
-def test_a_log_that_has_lost_its_end_is_loaded_without_it(
+def test_a_log_that_lost_its_end_is_loaded_without_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     broker = Broker(leisurely)
@@ -288,7 +288,7 @@ def test_a_log_that_has_lost_its_end_is_loaded_without_it(
     assert broker.partitions.shard(0) is not None
 
 
-def test_a_machine_that_fails_while_it_loads_is_loaded_again_later() -> None:
+def test_a_partition_whose_load_fails_is_loaded_again_later() -> None:
     broker = Broker(lambda shard: setattr(shard, "fails", "replay"))
     broker.logs[0].append_internal(batch_of([(b"x", b"", ())], 0))
     broker.load(0)
@@ -306,7 +306,7 @@ def test_a_machine_that_fails_while_it_loads_is_loaded_again_later() -> None:
     assert broker.partitions.shard(0) is broker.made[-1][1]
 
 
-def test_damage_is_passed_over_by_the_next_load_as_far_as_it_is_known_by_then(
+def test_a_load_skips_the_damage_known_when_it_starts(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A log refuses the rest of a segment first, and finds out then what of it is damaged."""

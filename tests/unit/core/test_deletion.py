@@ -106,7 +106,9 @@ def test_while_the_disk_is_short_of_room_no_delay_is_waited_for(is_before: bool)
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
-def test_too_many_that_wait_need_not_wait_any_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beyond_the_limit_of_waiting_topics_the_delay_is_skipped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(deletion, "DELETED_TOPICS_WAITING_MAX", 2)
     fakes = Clocked()
 
@@ -154,7 +156,7 @@ class WatchedFolders(FakeFolders):
         super().remove_some(folders)
 
 
-def test_a_start_makes_its_renames_durable_before_it_removes_anything() -> None:
+def test_a_start_makes_its_renames_durable_before_removing_anything() -> None:
     """A power cut between both would else bring a folder back under the topic's name."""
     fakes = Clocked()
     folders = WatchedFolders()
@@ -172,7 +174,7 @@ def test_a_start_makes_its_renames_durable_before_it_removes_anything() -> None:
     assert folders.steps == ["rename a", "rename b", "sync", "remove", "remove"]
 
 
-def test_a_start_without_deletes_syncs_nothing() -> None:
+def test_a_start_without_recorded_deletions_syncs_nothing() -> None:
     folders = WatchedFolders()
 
     Deletions(FakeStore(), IoThread(), folders).resume(lambda _: False)
@@ -203,7 +205,7 @@ STEPS = [
 
 
 @pytest.mark.parametrize(("op", "part", "after"), STEPS)
-def test_a_delete_cut_short_at_any_step_is_finished_by_the_next_start(
+def test_a_delete_interrupted_at_any_step_is_finished_by_the_next_start(
     tmp_path: Path, op: str, part: str, after: int
 ) -> None:
     fakes = NativeBroker(tmp_path)
@@ -234,7 +236,7 @@ def test_a_delete_cut_short_at_any_step_is_finished_by_the_next_start(
     again.close()
 
 
-def test_a_topic_made_again_after_a_delete_that_could_not_rename_has_no_old_bytes(
+def test_a_topic_recreated_after_a_delete_whose_rename_failed_has_no_old_bytes(
     tmp_path: Path, recording: None
 ) -> None:
     fakes = NativeBroker(tmp_path)

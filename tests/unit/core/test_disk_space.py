@@ -40,7 +40,7 @@ def test_a_level_begins_below_its_bound(total: int, level: Level) -> None:
     assert level_of(total, bound - 1) == level
 
 
-def test_the_bounds_are_shares_of_the_disk_and_no_more_than_a_large_one_needs() -> None:
+def test_the_bounds_are_shares_of_the_disk_with_an_upper_limit() -> None:
     levels = (Level.LOW, Level.TRIM, Level.REFUSE, Level.READ_ONLY)
 
     assert [bound_bytes(level, 100 * MIB) // MIB for level in levels] == [15, 8, 5, 2]
@@ -51,7 +51,7 @@ def test_the_bounds_are_shares_of_the_disk_and_no_more_than_a_large_one_needs() 
 
 @each_disk
 @pytest.mark.parametrize("level", list(Level)[1:])
-def test_a_level_is_left_with_a_quarter_more_than_its_bound(total: int, level: Level) -> None:
+def test_a_level_is_left_at_a_quarter_above_its_bound(total: int, level: Level) -> None:
     bound, whole = bound_bytes(level, total), whole_reserve(total)
     disk = DiskSpace()
     disk.look(space(total, bound - 1), whole, has_failed=False)
@@ -64,7 +64,7 @@ def test_a_level_is_left_with_a_quarter_more_than_its_bound(total: int, level: L
 
 
 @each_disk
-def test_giving_up_the_reserve_does_not_look_like_room(total: int) -> None:
+def test_releasing_the_reserve_does_not_look_like_free_space(total: int) -> None:
     disk, free = DiskSpace(), bound_bytes(Level.REFUSE, total) - 1
     observation = disk.look(space(total, free), whole_reserve(total), has_failed=False)
     assert observation == (Level.REFUSE, last_reserve(total))
@@ -75,7 +75,7 @@ def test_giving_up_the_reserve_does_not_look_like_room(total: int) -> None:
     assert again == observation
 
 
-def test_what_is_given_up_is_used_before_the_disk_is_read_only() -> None:
+def test_released_reserve_is_used_before_the_disk_counts_as_read_only() -> None:
     total = 64 * MIB
     disk, free = DiskSpace(), bound_bytes(Level.REFUSE, total) - 1
     held = disk.look(space(total, free), whole_reserve(total), has_failed=False).reserve_bytes
@@ -87,7 +87,7 @@ def test_what_is_given_up_is_used_before_the_disk_is_read_only() -> None:
     assert disk.look(space(total, low + held), 0, has_failed=False) == (Level.READ_ONLY, 0)
 
 
-def test_the_reserve_is_made_again_when_there_is_room() -> None:
+def test_the_reserve_is_recreated_when_there_is_space() -> None:
     total = 64 * MIB
     disk = DiskSpace()
     disk.look(space(total, 0), 0, has_failed=False)
@@ -97,14 +97,14 @@ def test_the_reserve_is_made_again_when_there_is_room() -> None:
     assert observation == (Level.NORMAL, whole_reserve(total))
 
 
-def test_a_write_that_found_no_room_refuses_until_the_next_look() -> None:
+def test_after_a_write_without_space_writes_are_refused_until_the_next_check() -> None:
     disk, plenty = DiskSpace(), space(64 * MIB, 60 * MIB)
 
     assert disk.look(plenty, 4 * MIB, has_failed=True).level is Level.REFUSE
     assert disk.look(plenty, MIB // 2, has_failed=False).level is Level.NORMAL
 
 
-def test_a_quota_that_no_look_shows_is_tried_less_and_less_often() -> None:
+def test_a_quota_invisible_to_checks_is_retried_less_and_less_often() -> None:
     disk, plenty = DiskSpace(), space(64 * MIB, 60 * MIB)
     levels = []
     for _ in range(600):
@@ -115,7 +115,7 @@ def test_a_quota_that_no_look_shows_is_tried_less_and_less_often() -> None:
     assert changes < 2 * 600 / DISK_HOLD_LOOKS_MAX + 10
 
 
-def test_a_quota_that_has_room_again_is_forgotten_by_and_by() -> None:
+def test_a_quota_that_was_lifted_is_gradually_forgotten() -> None:
     disk, plenty = DiskSpace(), space(64 * MIB, 60 * MIB)
     for _ in range(600):
         disk.look(plenty, 4 * MIB, has_failed=disk.level is Level.NORMAL)
@@ -136,7 +136,7 @@ def test_a_quota_that_has_room_again_is_forgotten_by_and_by() -> None:
         (3, Level.READ_ONLY),
     ],
 )
-def test_a_disk_without_inodes_is_as_full_as_one_without_bytes(free: int, level: Level) -> None:
+def test_a_disk_without_inodes_counts_as_full(free: int, level: Level) -> None:
     little = space(GIB, GIB // 2, inodes=245, free_inodes=free)
 
     assert DiskSpace().look(little, 64 * MIB, has_failed=False).level is level

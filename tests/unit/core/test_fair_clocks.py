@@ -10,7 +10,7 @@ MANY = 5_000
 
 
 @given(st.lists(st.integers(1, 50), min_size=OWNERS, max_size=OWNERS))
-def test_owners_that_always_wait_get_the_same_amount(costs: list[int]) -> None:
+def test_owners_that_always_wait_get_equal_shares(costs: list[int]) -> None:
     clocks = FairClocks()
     taken = [0] * OWNERS
 
@@ -23,14 +23,14 @@ def test_owners_that_always_wait_get_the_same_amount(costs: list[int]) -> None:
     assert max(taken) - min(taken) <= 2 * max(costs)
 
 
-def test_an_owner_that_takes_nothing_saves_nothing_up() -> None:
+def test_an_idle_owner_accumulates_no_credit() -> None:
     clocks = FairClocks()
     clocks.reach(clocks.advance("busy", 100))
 
     assert clocks.of("idle") == clocks.of("busy") == 100
 
 
-def test_one_that_is_not_known_is_ahead_of_nobody() -> None:
+def test_an_unknown_owner_is_ahead_of_nobody() -> None:
     clocks = FairClocks()
     clocks.reach(10)
 

@@ -13,7 +13,7 @@ DAY_MS = 24 * HOUR_MS
 STEPPED = "the wall clock has stepped"
 
 
-def test_each_look_at_an_age_looks_at_the_clocks_first(caplog: pytest.LogCaptureFixture) -> None:
+def test_every_age_is_read_after_the_clocks_are_checked(caplog: pytest.LogCaptureFixture) -> None:
     machine = ManualClock()
     clock = GuardedClock(machine, "boot", None, 0)
     machine.set_wall_ms(machine.wall_ms() + DAY_MS)
@@ -28,7 +28,9 @@ def test_each_look_at_an_age_looks_at_the_clocks_first(caplog: pytest.LogCapture
     assert f"stepped_ms=+{DAY_MS}" in caplog.text
 
 
-def test_a_confirmation_that_says_nothing_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_confirmation_that_does_not_match_the_step_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     machine = ManualClock()
     clock = GuardedClock(machine, "boot", None, 0)
     machine.set_wall_ms(machine.wall_ms() - DAY_MS)
@@ -41,7 +43,7 @@ def test_a_confirmation_that_says_nothing_is_told_once(caplog: pytest.LogCapture
     assert clock.aged_ms() == machine.wall_ms()
 
 
-def test_a_start_with_the_confirmation_that_is_asked_for_goes_on(
+def test_a_start_with_the_requested_confirmation_continues(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     machine = ManualClock()
@@ -54,7 +56,7 @@ def test_a_start_with_the_confirmation_that_is_asked_for_goes_on(
     assert "confirmed" in caplog.text
 
 
-def test_a_confirmation_that_was_given_before_the_step_is_kept_as_soon_as_a_step(
+def test_a_confirmation_given_before_the_step_is_stored_at_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     machine = ManualClock()

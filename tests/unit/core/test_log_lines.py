@@ -53,20 +53,20 @@ def log() -> Iterator[Log]:
     log.logger.removeHandler(log.handler)
 
 
-def test_an_event_writes_so_many_lines_in_a_second_and_no_more(log: Log) -> None:
+def test_log_lines_of_an_event_are_limited_per_second(log: Log) -> None:
     log.write("refused: %d", 10 * MAX)
 
     assert log.lines == [f"refused: {place}" for place in range(MAX)]
 
 
-def test_other_events_are_written_whatever_one_does(log: Log) -> None:
+def test_other_events_are_not_affected_by_the_limit_of_one(log: Log) -> None:
     log.write("refused: %d", 10 * MAX)
     log.write("closed: %d", 1)
 
     assert log.lines[MAX:] == ["closed: 0"]
 
 
-def test_what_was_left_out_is_counted_in_front_of_the_next_line(log: Log) -> None:
+def test_suppressed_lines_are_counted_before_the_next_line(log: Log) -> None:
     log.write("refused: %d", MAX + 7)
     log.clock.advance(1_000)
     log.write("closed: %d", 1)
@@ -74,7 +74,7 @@ def test_what_was_left_out_is_counted_in_front_of_the_next_line(log: Log) -> Non
     assert log.lines[MAX:] == ["lines left out: count=7 of='refused: %d'", "closed: 0"]
 
 
-def test_the_next_second_has_lines_of_its_own(log: Log) -> None:
+def test_each_second_has_its_own_limit(log: Log) -> None:
     for _ in range(3):
         log.write("refused: %d", MAX)
         log.clock.advance(1_000)
@@ -82,7 +82,7 @@ def test_the_next_second_has_lines_of_its_own(log: Log) -> None:
     assert len(log.lines) == 3 * MAX
 
 
-def test_events_without_number_share_the_lines_of_one(log: Log) -> None:
+def test_events_without_a_number_share_one_limit(log: Log) -> None:
     for number in range(LOG_EVENTS_PER_SECOND_MAX + 10 * MAX):
         log.write(f"event {number}: %d", 1)
 

@@ -49,7 +49,7 @@ def run(
     return ready
 
 
-def test_all_logs_become_ready_in_the_order_given() -> None:
+def test_all_logs_become_ready_in_the_given_order() -> None:
     logs = [SlowLog(str(number)) for number in range(100)]
 
     assert run(logs, threads=1) == [log.name for log in logs]
@@ -68,7 +68,7 @@ def test_no_log_is_loaded_twice_or_on_the_loop() -> None:
     assert sorted(loaded) == sorted(ready) == sorted(log.name for log in logs)
 
 
-def test_a_log_is_settled_after_it_was_loaded_and_before_it_is_ready() -> None:
+def test_a_log_is_settled_after_its_load_and_before_it_is_ready() -> None:
     logs = [SlowLog(str(number)) for number in range(50)]
     loaded: list[SlowLog] = []
     settled: list[SlowLog] = []
@@ -97,7 +97,7 @@ def test_many_logs_share_a_settling(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [size for size in sizes if size] == [20] * 5
 
 
-def test_what_cannot_be_loaded_or_settled_is_offline_and_the_others_are_not() -> None:
+def test_logs_that_cannot_be_loaded_or_settled_are_offline_and_the_others_are_not() -> None:
     logs = [SlowLog(name) for name in ("good", "torn", "crash", "unsynced")]
 
     def load(log: SlowLog) -> str | None:
@@ -114,7 +114,7 @@ def test_what_cannot_be_loaded_or_settled_is_offline_and_the_others_are_not() ->
     assert not any(log.is_loading for log in logs)
 
 
-def test_a_stop_leaves_what_was_not_begun_and_publishes_what_was() -> None:
+def test_a_stop_skips_logs_not_yet_begun_and_publishes_loaded_ones() -> None:
     logs = [SlowLog(str(number)) for number in range(50)]
 
     async def scenario() -> None:
@@ -139,7 +139,7 @@ def test_nothing_to_load_starts_no_thread() -> None:
     assert run([]) == []
 
 
-def test_threads_wait_less_for_the_lock_only_while_logs_are_loaded() -> None:
+def test_the_switch_interval_is_shorter_only_while_logs_are_loaded() -> None:
     before = sys.getswitchinterval()
     during: list[float] = []
 

@@ -11,13 +11,13 @@ def noted(event: str, reason: str, **names: object) -> str:
     return line
 
 
-def test_a_note_says_what_happened_to_whom_and_why() -> None:
+def test_a_note_names_the_event_its_subject_and_the_reason() -> None:
     line = noted("group rebalance", "member a left", group="orders", generation=3)
 
     assert line == "group rebalance group=orders generation=3 reason=member a left"
 
 
-def test_what_a_client_named_cannot_break_the_line() -> None:
+def test_a_client_supplied_name_cannot_break_the_line() -> None:
     line = noted("group rebalance", "member a\nb left", group="x\r\ny", member="a b", instance="")
 
     assert line == (
@@ -25,7 +25,7 @@ def test_what_a_client_named_cannot_break_the_line() -> None:
     )
 
 
-def test_an_endless_name_is_cut() -> None:
+def test_a_very_long_name_is_truncated() -> None:
     line = noted("event", "y" * 1_000, group="x" * 1_000)
 
     assert line.count("x") == line.count("y") == limits.NOTE_CHARS_MAX

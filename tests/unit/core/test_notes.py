@@ -12,13 +12,13 @@ def _all_levels(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
 
 
-def test_a_note_is_a_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_note_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     Notes(ManualClock()).log(["producer fenced reason=100% sure"])
 
     assert caplog.messages == ["producer fenced reason=100% sure"]
 
 
-def test_there_are_so_many_lines_a_second_and_the_others_are_counted(
+def test_lines_are_limited_per_second_and_the_others_are_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock = ManualClock()

@@ -34,7 +34,7 @@ class Parked:
         self.parking.leave(self._weights.pop(name), was_woken=name in self.woken)
 
 
-def test_polls_wait_as_long_as_they_fit() -> None:
+def test_polls_wait_within_the_budget() -> None:
     parked = Parked()
 
     for name in "abcd":
@@ -44,7 +44,7 @@ def test_polls_wait_as_long_as_they_fit() -> None:
     assert parked.parking.bytes == MOST
 
 
-def test_the_largest_poll_is_woken_first_and_of_several_the_one_that_waits_longest() -> None:
+def test_the_largest_poll_is_woken_first_and_of_equal_ones_the_longest_waiting() -> None:
     parked = Parked()
     for name, weight in (("small", 4), ("large", 40), ("large too", 40), ("fits", 16)):
         parked.poll(name, weight)
@@ -61,7 +61,7 @@ def test_the_largest_poll_is_woken_first_and_of_several_the_one_that_waits_longe
     assert parked.parking.bytes == 4 + 4 * 16
 
 
-def test_a_poll_that_is_larger_than_all_may_be_is_woken_at_once() -> None:
+def test_a_poll_larger_than_the_whole_budget_is_woken_at_once() -> None:
     parked = Parked()
     parked.poll("small", 10)
 
@@ -79,7 +79,7 @@ def test_other_waits_wake_polls() -> None:
     assert parked.woken == ["poll"]
 
 
-def test_waits_that_cannot_be_ended_leave_room_for_smaller_requests() -> None:
+def test_waits_that_cannot_be_ended_leave_space_for_smaller_requests() -> None:
     parking = Parking(MOST)
     parked = 0
     while parking.has_room_for(30):
@@ -90,7 +90,7 @@ def test_waits_that_cannot_be_ended_leave_room_for_smaller_requests() -> None:
     assert parking.has_room_for(10)
 
 
-def test_polls_take_no_room_from_others() -> None:
+def test_polls_do_not_reduce_the_budget_of_others() -> None:
     parked = Parked()
     parked.poll("poll", MOST)
 
@@ -100,7 +100,7 @@ def test_polls_take_no_room_from_others() -> None:
 @given(
     st.lists(st.tuples(st.sampled_from(["poll", "wait", "end"]), st.integers(1, 60)), max_size=100)
 )
-def test_whoever_comes_and_goes_what_is_not_being_answered_fits(
+def test_for_any_sequence_the_waiting_requests_fit_the_budget(
     steps: list[tuple[str, int]],
 ) -> None:
     parked = Parked()

@@ -31,14 +31,14 @@ def refusal(log: FakeLog, records: bytes) -> ErrorCode:
     return caught.value.code
 
 
-def test_an_append_tells_where_the_batch_begins_and_ends() -> None:
+def test_an_append_returns_the_first_and_last_offset_of_the_batch() -> None:
     log = make_log()
     append(log, log.config, batch(3), NOW_MS)
 
     assert append(log, log.config, batch(2), NOW_MS) == (3, 5, -1)
 
 
-def test_a_repeated_batch_is_where_its_original_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeated_batch_gets_the_offset_of_its_original(monkeypatch: pytest.MonkeyPatch) -> None:
     log = make_log()
     monkeypatch.setattr(log, "append", lambda _: (("duplicate", 12), 10))
 
@@ -55,7 +55,7 @@ def test_a_repeated_batch_is_where_its_original_is(monkeypatch: pytest.MonkeyPat
         (("log", 1), ErrorCode.KAFKA_STORAGE_ERROR),
     ],
 )
-def test_what_the_log_found_becomes_an_error(
+def test_the_status_of_the_log_becomes_an_error_code(
     monkeypatch: pytest.MonkeyPatch, status: tuple[str, int], code: ErrorCode
 ) -> None:
     log = make_log()
@@ -64,33 +64,33 @@ def test_what_the_log_found_becomes_an_error(
     assert refusal(log, batch()) is code
 
 
-def test_everything_that_a_batch_is_refused_for_has_an_error() -> None:
+def test_every_reason_for_refusing_a_batch_has_an_error_code() -> None:
     found = {("batch", number) for number in STATUS_TEXTS}
 
     assert found <= partition._REFUSALS.keys()
 
 
-def test_records_older_than_the_topic_accepts_are_refused() -> None:
+def test_records_older_than_the_topic_allows_are_refused() -> None:
     log = make_log({"message.timestamp.before.max.ms": "1000"})
 
     append(log, log.config, batch(timestamp=NOW_MS - 1000), NOW_MS)
     assert refusal(log, batch(timestamp=NOW_MS - 1001)) is ErrorCode.INVALID_TIMESTAMP
 
 
-def test_records_without_a_time_are_accepted() -> None:
+def test_records_without_a_timestamp_are_accepted() -> None:
     log = make_log({"message.timestamp.before.max.ms": "1000"})
 
     append(log, log.config, batch(timestamp=-1), NOW_MS)
 
 
-def test_a_first_record_without_a_time_hides_no_other() -> None:
+def test_a_first_record_without_a_timestamp_does_not_exempt_the_others() -> None:
     log = make_log({"message.timestamp.after.max.ms": "1000"})
     [data] = encode([(None, b"v"), (None, b"v", [], NOW_MS + 1001)], timestamp_ms=-1)
 
     assert refusal(log, data) is ErrorCode.INVALID_TIMESTAMP
 
 
-def test_only_a_log_says_when_a_record_was_appended() -> None:
+def test_only_the_broker_sets_log_append_time() -> None:
     [data] = encode([b"v"], timestamp_ms=NOW_MS, timestamp_type="LogAppendTime")
 
     assert refusal(make_log(), data) is ErrorCode.INVALID_TIMESTAMP
@@ -100,7 +100,7 @@ def test_only_a_log_says_when_a_record_was_appended() -> None:
 
 @pytest.mark.parametrize("attributes", [0x08, 0x10, 0x20, 0x07, 0x7F])
 @pytest.mark.parametrize("timestamp", [NOW_MS, NOW_MS - 5_000])
-def test_a_wrong_crc_is_found_before_any_field_is_believed(attributes: int, timestamp: int) -> None:
+def test_the_crc_is_checked_before_any_field(attributes: int, timestamp: int) -> None:
     log = make_log({"message.timestamp.before.max.ms": "1000"})
     broken = bytearray(batch(timestamp=timestamp))
     broken[ATTRIBUTES_POSITION + 1] ^= attributes
@@ -108,7 +108,7 @@ def test_a_wrong_crc_is_found_before_any_field_is_believed(attributes: int, time
     assert refusal(log, bytes(broken)) is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_a_leader_epoch_older_or_newer_than_ours_is_refused() -> None:
+def test_a_different_leader_epoch_is_refused() -> None:
     log = make_log()
     log.leader_epoch = 3
 
@@ -120,7 +120,7 @@ def test_a_leader_epoch_older_or_newer_than_ours_is_refused() -> None:
         assert caught.value.code is code
 
 
-def test_the_epoch_of_an_offset_is_the_first_that_ended_above_it() -> None:
+def test_the_epoch_of_an_offset_is_the_first_that_ends_above_it() -> None:
     log = make_log()
     log.epochs = [(0, 5), (2, 5), (4, 9)]
     log.leader_epoch = 7
@@ -129,14 +129,14 @@ def test_the_epoch_of_an_offset_is_the_first_that_ended_above_it() -> None:
     assert [epoch_at(log, offset) for offset in (0, 4, 5, 8, 9, 12)] == [0, 0, 4, 4, 7, 7]
 
 
-def test_what_is_durable_needs_no_wait() -> None:
+def test_a_durable_offset_needs_no_wait() -> None:
     log = make_log()
 
     assert asyncio.run(wait_durable(log, 0))
     assert log.callback_count == 0
 
 
-def test_a_wait_that_nobody_needs_any_more_does_not_disturb_the_log() -> None:
+def test_a_cancelled_wait_does_not_affect_the_log() -> None:
     log = make_log()
 
     async def scenario() -> None:
@@ -149,7 +149,7 @@ def test_a_wait_that_nobody_needs_any_more_does_not_disturb_the_log() -> None:
     asyncio.run(scenario())
 
 
-def test_growth_wakes_everybody_who_waits_for_a_log() -> None:
+def test_growth_wakes_all_waiters_of_a_log() -> None:
     log, other = make_log(), make_log()
     log_waiters = LogWaiters()
 
@@ -163,7 +163,7 @@ def test_growth_wakes_everybody_who_waits_for_a_log() -> None:
     assert (log.callback_count, other.callback_count) == (0, 1)
 
 
-def test_growth_ends_a_wait_when_its_time_is_over() -> None:
+def test_a_wait_for_growth_ends_at_its_deadline() -> None:
     log = make_log()
 
     asyncio.run(LogWaiters().wait([log], 0.001))

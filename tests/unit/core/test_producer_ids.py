@@ -22,7 +22,7 @@ def store(tmp_path: Path) -> Iterator[SqliteMetaStore]:
     opened.close()
 
 
-def test_ids_rise_by_one_across_blocks(store: SqliteMetaStore) -> None:
+def test_ids_increase_by_one_across_blocks(store: SqliteMetaStore) -> None:
     producer_ids = ProducerIds(store)
 
     given = [producer_ids.next_id() for _ in range(PRODUCER_ID_BLOCK + 2)]
@@ -39,20 +39,20 @@ def test_a_block_costs_one_write(store: SqliteMetaStore) -> None:
     assert store.scan(b"")[1] == 1
 
 
-def test_nothing_is_reserved_before_somebody_asks(store: SqliteMetaStore) -> None:
+def test_nothing_is_reserved_before_the_first_request(store: SqliteMetaStore) -> None:
     ProducerIds(store)
 
     assert store.get(KEY) is None
 
 
-def test_the_rest_of_a_block_is_not_given_after_a_restart(store: SqliteMetaStore) -> None:
+def test_the_rest_of_a_block_is_not_used_after_a_restart(store: SqliteMetaStore) -> None:
     before = ProducerIds(store).next_id()
     after = ProducerIds(store).next_id()
 
     assert (before, after) == (0, PRODUCER_ID_BLOCK)
 
 
-def test_two_brokers_on_one_store_never_give_the_same_id(store: SqliteMetaStore) -> None:
+def test_two_brokers_on_one_store_never_return_the_same_id(store: SqliteMetaStore) -> None:
     one, other = ProducerIds(store), ProducerIds(store)
 
     given = [who.next_id() for _ in range(PRODUCER_ID_BLOCK + 5) for who in (one, other)]
@@ -60,7 +60,7 @@ def test_two_brokers_on_one_store_never_give_the_same_id(store: SqliteMetaStore)
     assert len(set(given)) == len(given)
 
 
-def test_a_block_taken_by_another_broker_meanwhile_is_not_taken_too(tmp_path: Path) -> None:
+def test_a_block_taken_by_another_broker_is_not_taken_again(tmp_path: Path) -> None:
     others: list[ProducerIds] = []
 
     class Overtaken(SqliteMetaStore):
@@ -77,7 +77,7 @@ def test_a_block_taken_by_another_broker_meanwhile_is_not_taken_too(tmp_path: Pa
     overtaken.close()
 
 
-def test_no_id_is_given_twice_after_kill_9(tmp_path: Path) -> None:
+def test_no_id_is_returned_twice_after_kill_9(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys, pathlib\n"
         "from broker.core.producer_ids import ProducerIds\n"
@@ -111,7 +111,7 @@ def test_no_id_is_given_twice_after_kill_9(tmp_path: Path) -> None:
         b'{"version": 1, "next_producer_id": "7"}',
     ],
 )
-def test_a_damaged_block_is_an_error_and_not_a_guess(store: SqliteMetaStore, value: bytes) -> None:
+def test_a_damaged_block_record_is_an_error(store: SqliteMetaStore, value: bytes) -> None:
     store.transact([], [Put(KEY, value)])
 
     with pytest.raises(StorageError, match="damaged pid_block"):

@@ -73,16 +73,14 @@ def read_all(partition: Partition, offset: int) -> list[StoredValue | Unreadable
     return asyncio.run(all_of())
 
 
-def test_records_come_from_the_offset_on_even_inside_of_a_batch(partition: Partition) -> None:
+def test_records_are_read_from_an_offset_even_within_a_batch(partition: Partition) -> None:
     partition.append(b"a", b"b", b"c")
     partition.append(b"d", codec="gzip")
 
     assert read(partition, 1) == [(1, b"b"), (2, b"c"), (3, b"d")]
 
 
-def test_others_have_their_turn_between_batches_that_cannot_be_read(
-    partition: Partition, tmp_path: Path
-) -> None:
+def test_other_tasks_run_between_unreadable_batches(partition: Partition, tmp_path: Path) -> None:
     for _ in range(20):
         partition.append(b"damaged")
     [file] = tmp_path.rglob("*.log")
@@ -106,14 +104,14 @@ def test_others_have_their_turn_between_batches_that_cannot_be_read(
     assert asyncio.run(turns()) >= 20
 
 
-def test_at_the_end_there_is_nothing(partition: Partition) -> None:
+def test_a_read_at_the_end_is_empty(partition: Partition) -> None:
     partition.append(b"a")
 
     assert read(partition, 1) == []
     assert read(partition, 99) == []
 
 
-def test_below_the_log_start_the_first_record_that_there_is_comes_first(
+def test_a_read_below_the_log_start_begins_at_the_first_available_record(
     partition: Partition,
 ) -> None:
     partition.append(b"a")
@@ -124,7 +122,7 @@ def test_below_the_log_start_the_first_record_that_there_is_comes_first(
     assert read(partition, -5) == [(1, b"b")]
 
 
-def test_an_open_transaction_ends_what_can_be_read(partition: Partition) -> None:
+def test_a_read_stops_at_an_open_transaction(partition: Partition) -> None:
     partition.append(b"a")
     partition.send(PRODUCER, 0, b"t")
     partition.append(b"b")
@@ -132,7 +130,7 @@ def test_an_open_transaction_ends_what_can_be_read(partition: Partition) -> None
     assert read(partition, 0) == [(0, b"a")]
 
 
-def test_markers_and_aborted_records_are_stepped_over(partition: Partition) -> None:
+def test_markers_and_aborted_records_are_skipped(partition: Partition) -> None:
     partition.send(PRODUCER, 0, b"lost")
     partition.append(b"plain")
     partition.end(PRODUCER, 0, is_committed=False)
@@ -142,7 +140,7 @@ def test_markers_and_aborted_records_are_stepped_over(partition: Partition) -> N
     assert read(partition, 0) == [(1, b"plain"), (3, b"kept")]
 
 
-def test_what_a_producer_commits_after_an_abort_is_read(partition: Partition) -> None:
+def test_records_committed_by_a_producer_after_an_abort_are_read(partition: Partition) -> None:
     partition.send(PRODUCER, 0, b"lost")
     partition.end(PRODUCER, 0, is_committed=False)
     partition.send(PRODUCER, 1, b"kept")
@@ -151,14 +149,14 @@ def test_what_a_producer_commits_after_an_abort_is_read(partition: Partition) ->
     assert read(partition, 0) == [(2, b"kept")]
 
 
-def test_a_batch_that_unfolds_to_much_is_read_beside_the_loop(partition: Partition) -> None:
+def test_a_batch_that_decompresses_to_many_bytes_is_read_in_a_thread(partition: Partition) -> None:
     value = bytes(30 << 20)
     partition.append(b"a", value, b"c", codec="zstd")
 
     assert read(partition, 1) == [(1, value), (2, b"c")]
 
 
-def test_a_batch_that_unfolds_to_more_than_the_limit_is_stepped_over_and_told(
+def test_a_batch_that_decompresses_above_the_limit_is_skipped_and_reported(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "READ_DECOMPRESSED_BYTES_MAX", 17 << 20)
@@ -171,7 +169,7 @@ def test_a_batch_that_unfolds_to_more_than_the_limit_is_stepped_over_and_told(
     assert isinstance(read_all(partition, 2)[0], Unreadable)
 
 
-def test_a_damaged_batch_is_stepped_over_and_told(partition: Partition, tmp_path: Path) -> None:
+def test_a_damaged_batch_is_skipped_and_reported(partition: Partition, tmp_path: Path) -> None:
     partition.append(b"a")
     partition.append(b"damaged")
     partition.append(b"c")
@@ -184,7 +182,7 @@ def test_a_damaged_batch_is_stepped_over_and_told(partition: Partition, tmp_path
     assert isinstance(second, Unreadable)
 
 
-def test_null_is_no_empty_value(partition: Partition) -> None:
+def test_null_is_not_an_empty_value(partition: Partition) -> None:
     partition.append_rows((None, None, ()), (None, b"", ()))
 
     assert read(partition, 0) == [(0, None), (1, b"")]

@@ -65,13 +65,13 @@ def refusal(config: TopicConfig, batch: bytes) -> RequestError:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_topic_keeps_what_its_producers_send(codec: str) -> None:
+def test_by_default_a_topic_keeps_the_codec_of_the_producer(codec: str) -> None:
     batch = records(b"k", None, codec=codec)
 
     assert prepared(topic(), batch) is batch
 
 
-def test_plain_batches_are_left_to_the_append() -> None:
+def test_uncompressed_batches_need_no_recompression() -> None:
     assert prepare(topic(), records(b"k")) is None
 
 
@@ -86,7 +86,9 @@ def test_compressed_records_that_some_consumer_cannot_read_are_refused(name: str
 
 @pytest.mark.parametrize("came", CODECS)
 @pytest.mark.parametrize("stored", ["uncompressed", *COMPRESSED])
-def test_a_batch_gets_the_codec_of_its_topic_and_keeps_its_records(came: str, stored: str) -> None:
+def test_a_batch_is_recompressed_with_the_topics_codec_and_keeps_its_records(
+    came: str, stored: str
+) -> None:
     batch = records(b"k", None, codec=came, producer_id=5, producer_epoch=2, base_sequence=7)
 
     after = prepared(topic(compression_type=stored), batch)
@@ -100,13 +102,13 @@ def test_a_batch_gets_the_codec_of_its_topic_and_keeps_its_records(came: str, st
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-def test_a_batch_that_has_the_topics_codec_stays_as_it_is(codec: str) -> None:
+def test_a_batch_with_the_topics_codec_is_unchanged(codec: str) -> None:
     batch = records(b"k", codec=codec)
 
     assert prepared(topic(compression_type=codec), batch) is batch
 
 
-def test_other_attributes_stay() -> None:
+def test_other_attributes_are_kept() -> None:
     batch = records(b"k", codec="gzip", timestamp_type="LogAppendTime", is_transactional=True)
 
     after = prepared(topic(compression_type="zstd"), batch)
@@ -114,7 +116,7 @@ def test_other_attributes_stay() -> None:
     assert after[21:23] == bytes([0, 0x18 | 4])
 
 
-def test_the_topics_level_is_used() -> None:
+def test_the_topics_compression_level_is_used() -> None:
     batch = records(*[None] * 50)
     config = topic(compression_type="gzip", **{"compression.gzip.level": "1"})
     preparation = prepare(config, batch)
@@ -125,7 +127,7 @@ def test_the_topics_level_is_used() -> None:
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete", "delete,compact"])
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_compacted_topic_takes_no_record_without_a_key(policy: str, codec: str) -> None:
+def test_a_compacted_topic_refuses_a_record_without_a_key(policy: str, codec: str) -> None:
     error = refusal(topic(cleanup_policy=policy), records(b"a", None, b"", None, codec=codec))
 
     assert isinstance(error, KeylessRecordsError)
@@ -133,13 +135,15 @@ def test_a_compacted_topic_takes_no_record_without_a_key(policy: str, codec: str
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_compacted_topic_stores_records_with_keys_as_they_are(codec: str) -> None:
+def test_a_compacted_topic_stores_records_with_keys_unchanged(codec: str) -> None:
     batch = records(b"a", b"", codec=codec)
 
     assert prepared(topic(cleanup_policy="compact"), batch) == batch
 
 
-def test_only_so_many_records_without_a_key_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limited_number_of_records_without_a_key_is_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("broker.core.recompression.RECORD_ERRORS_MAX", 3)
 
     error = refusal(topic(cleanup_policy="compact"), records(*[None] * 9))
@@ -151,18 +155,18 @@ def test_only_so_many_records_without_a_key_are_named(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     "batch", [b"", records(b"k")[:-1], records(b"k")[:-1] + b"!", records(b"k") * 2, b"x" * 200]
 )
-def test_what_the_append_refuses_is_left_to_it(batch: bytes) -> None:
+def test_batches_that_the_append_refuses_are_passed_to_it(batch: bytes) -> None:
     assert prepare(topic(compression_type="gzip"), batch) is None
 
 
-def test_a_batch_above_the_topics_size_is_not_unfolded() -> None:
+def test_a_batch_above_the_topics_size_limit_is_not_decompressed() -> None:
     config = topic(compression_type="gzip", max_message_bytes="100")
 
     assert prepare(config, records(b"k")) is None
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-def test_records_that_cannot_be_unfolded_are_refused_as_kafka_does(codec: str) -> None:
+def test_records_that_cannot_be_decompressed_are_refused_as_kafka_refuses_them(codec: str) -> None:
     batch = forged(records(b"k"), BY_NAME[codec].number, b"\xffnothing of the kind" * 9)
 
     error = refusal(topic(compression_type="uncompressed"), batch)
@@ -171,7 +175,7 @@ def test_records_that_cannot_be_unfolded_are_refused_as_kafka_does(codec: str) -
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-def test_unfolded_bytes_that_are_no_records_are_invalid(codec: str) -> None:
+def test_decompressed_bytes_that_are_not_records_are_invalid(codec: str) -> None:
     number = BY_NAME[codec].number
     batch = forged(records(b"k"), number, compression.compress(number, b"no record, this"))
 
@@ -179,14 +183,14 @@ def test_unfolded_bytes_that_are_no_records_are_invalid(codec: str) -> None:
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-def test_a_batch_that_unfolds_without_end_is_too_large(codec: str) -> None:
+def test_a_decompression_bomb_is_too_large(codec: str) -> None:
     number = BY_NAME[codec].number
     bomb = forged(records(b"k"), number, compression.compress(number, bytes(17 << 20)))
 
     assert refusal(topic(cleanup_policy="compact"), bomb).code is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_only_compressions_are_slow() -> None:
+def test_only_batches_to_compress_or_decompress_are_slow() -> None:
     def is_slow(config: TopicConfig, batch: bytes) -> bool:
         preparation = prepare(config, batch)
         assert preparation is not None
@@ -203,7 +207,7 @@ def slow_one() -> Preparation:
     return preparation
 
 
-def test_batches_are_prepared_beside_the_loop_and_appended_on_it() -> None:
+def test_batches_are_prepared_in_a_thread_and_appended_on_the_loop() -> None:
     recompression = Recompression()
     threads: list[int] = []
 
@@ -221,7 +225,7 @@ def test_batches_are_prepared_beside_the_loop_and_appended_on_it() -> None:
     recompression.stop()
 
 
-def test_batches_are_appended_in_the_order_they_came() -> None:
+def test_batches_are_appended_in_the_order_of_arrival() -> None:
     recompression = Recompression()
     appended: list[int] = []
 
@@ -239,7 +243,7 @@ def test_batches_are_appended_in_the_order_they_came() -> None:
     recompression.stop()
 
 
-def test_only_so_many_bytes_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bytes_of_waiting_batches_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     size = len(slow_one().records)
     monkeypatch.setattr("broker.core.recompression.RECOMPRESSION_WAITING_BYTES_MAX", 3 * size + 1)
     recompression = Recompression()
@@ -272,7 +276,7 @@ def test_a_batch_that_is_refused_makes_room_again(monkeypatch: pytest.MonkeyPatc
     recompression.stop()
 
 
-def test_a_batch_is_appended_even_if_its_producer_has_gone() -> None:
+def test_a_batch_is_appended_even_if_its_producer_has_disconnected() -> None:
     recompression = Recompression()
     appended: list[bytes] = []
 

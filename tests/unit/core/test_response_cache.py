@@ -42,7 +42,7 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(run_to_completion())
 
 
-def test_many_who_ask_at_once_share_one() -> None:
+def test_concurrent_requests_share_one_answer() -> None:
     state = State()
 
     async def work() -> None:
@@ -52,7 +52,7 @@ def test_many_who_ask_at_once_share_one() -> None:
     assert state.made == 1
 
 
-def test_it_is_kept_until_the_state_changes() -> None:
+def test_an_answer_is_kept_until_the_state_changes() -> None:
     state = State()
 
     async def work() -> None:
@@ -64,7 +64,7 @@ def test_it_is_kept_until_the_state_changes() -> None:
     assert state.made == 2
 
 
-def test_who_asks_after_a_change_gets_none_that_was_begun_before_it() -> None:
+def test_a_request_after_a_change_gets_no_answer_computed_before_it() -> None:
     state = State()
 
     async def work() -> None:
@@ -80,7 +80,7 @@ def test_who_asks_after_a_change_gets_none_that_was_begun_before_it() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_nobody_gets_an_answer_older_than_the_question_however_often_the_state_changes(
+def test_no_answer_is_older_than_its_request_however_often_the_state_changes(
     seed: int,
 ) -> None:
     state = State()
@@ -104,7 +104,7 @@ def test_nobody_gets_an_answer_older_than_the_question_however_often_the_state_c
     assert state.made < 100
 
 
-def test_what_is_kept_has_a_bound_and_the_least_recent_makes_room() -> None:
+def test_kept_answers_are_limited_and_the_least_recently_used_is_evicted() -> None:
     state = State(bytes_max=20)
 
     async def work() -> None:
@@ -122,7 +122,7 @@ def test_what_is_kept_has_a_bound_and_the_least_recent_makes_room() -> None:
     run(work)
 
 
-def test_who_goes_does_not_end_it_for_the_others() -> None:
+def test_a_cancelled_request_does_not_cancel_the_others() -> None:
     state = State()
 
     async def work() -> None:
@@ -137,7 +137,7 @@ def test_who_goes_does_not_end_it_for_the_others() -> None:
     assert state.made == 1
 
 
-def test_a_failure_is_everybodys_and_the_next_one_tries_again() -> None:
+def test_a_failure_reaches_all_requests_and_the_next_one_tries_again() -> None:
     state = State()
     numbers = count()
 

@@ -63,7 +63,7 @@ class Bench:
         return sorted(int(file.name[:20]) for file in self.logs.folder().glob(pattern))
 
 
-def test_old_segments_leave_the_log_and_after_a_while_the_disk(tmp_path: Path) -> None:
+def test_old_segments_are_removed_from_the_log_and_later_from_the_disk(tmp_path: Path) -> None:
     bench = Bench(tmp_path, 4, retention_ms="1000", file_delete_delay_ms="50")
     bench.clock.advance(1002)
 
@@ -81,7 +81,7 @@ def test_old_segments_leave_the_log_and_after_a_while_the_disk(tmp_path: Path) -
     assert bench.names("*.log") == [2, 3]
 
 
-def test_while_the_disk_is_short_of_room_files_go_at_once(tmp_path: Path) -> None:
+def test_with_little_disk_space_files_are_removed_at_once(tmp_path: Path) -> None:
     bench = Bench(tmp_path, 4, retention_ms="1000", file_delete_delay_ms="600000")
     bench.clock.advance(1002)
     bench.check()
@@ -94,7 +94,7 @@ def test_while_the_disk_is_short_of_room_files_go_at_once(tmp_path: Path) -> Non
     assert bench.names("*.deleted") == []
 
 
-def test_the_log_start_is_durable_before_anybody_sees_it(tmp_path: Path) -> None:
+def test_the_log_start_is_durable_before_it_is_visible(tmp_path: Path) -> None:
     bench = Bench(tmp_path, 4, retention_ms="1000")
     bench.clock.advance(1002)
 
@@ -103,7 +103,7 @@ def test_the_log_start_is_durable_before_anybody_sees_it(tmp_path: Path) -> None
     assert bench.disk.events[:2] == ["0 to 2", "files"]
 
 
-def test_nothing_goes_when_the_log_start_cannot_be_written(tmp_path: Path) -> None:
+def test_nothing_is_deleted_if_the_log_start_cannot_be_written(tmp_path: Path) -> None:
     bench = Bench(tmp_path, 4, retention_ms="1000")
     bench.clock.advance(1002)
     bench.disk.works = False
@@ -114,7 +114,7 @@ def test_nothing_goes_when_the_log_start_cannot_be_written(tmp_path: Path) -> No
     assert bench.names("*.log") == [0, 1, 2, 3]
 
 
-def test_a_check_that_finds_nothing_writes_nothing(tmp_path: Path) -> None:
+def test_a_check_without_old_segments_writes_nothing(tmp_path: Path) -> None:
     bench = Bench(tmp_path, 4, retention_ms="1000")
 
     bench.check()
@@ -122,7 +122,7 @@ def test_a_check_that_finds_nothing_writes_nothing(tmp_path: Path) -> None:
     assert bench.disk.events == []
 
 
-def test_a_topic_that_is_only_compacted_keeps_its_old_records(tmp_path: Path) -> None:
+def test_a_topic_with_policy_compact_keeps_its_old_records(tmp_path: Path) -> None:
     bench = Bench(tmp_path, 4, retention_ms="1000", cleanup_policy="compact")
     bench.clock.advance(10_000)
 
@@ -131,7 +131,7 @@ def test_a_topic_that_is_only_compacted_keeps_its_old_records(tmp_path: Path) ->
     assert bases_of(bench.log) == [0, 1, 2, 3]
 
 
-def test_a_topic_that_is_compacted_and_deleted_loses_them(tmp_path: Path) -> None:
+def test_a_topic_with_policy_compact_delete_loses_its_old_records(tmp_path: Path) -> None:
     bench = Bench(tmp_path, 4, retention_ms="1000", cleanup_policy="compact,delete")
     bench.clock.advance(1002)
 
@@ -140,7 +140,7 @@ def test_a_topic_that_is_compacted_and_deleted_loses_them(tmp_path: Path) -> Non
     assert bases_of(bench.log) == [2, 3]
 
 
-def test_an_old_log_that_nobody_writes_to_is_emptied(tmp_path: Path) -> None:
+def test_an_old_log_without_new_records_is_emptied(tmp_path: Path) -> None:
     bench = Bench(tmp_path, 2, retention_ms="1000")
     bench.clock.advance(10_000)
 
@@ -152,7 +152,7 @@ def test_an_old_log_that_nobody_writes_to_is_emptied(tmp_path: Path) -> None:
     assert bases_of(bench.log) == [2]
 
 
-def test_records_without_a_time_count_by_the_change_of_their_file(tmp_path: Path) -> None:
+def test_segments_without_timestamps_age_by_the_change_of_their_file(tmp_path: Path) -> None:
     bench = Bench(tmp_path, 0, retention_ms="1000")
     for _ in range(3):
         appended(bench.log, records(timestamp=-1))

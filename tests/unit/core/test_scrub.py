@@ -78,7 +78,7 @@ def read(log: PartitionLog, offset: int) -> bytes:
     return log.read(offset, 1)
 
 
-def test_what_was_closed_gets_a_digest_and_the_active_segment_none(bench: Bench) -> None:
+def test_closed_segments_get_a_digest_and_the_active_one_none(bench: Bench) -> None:
     bench.take_digests(2)
     assert bench.digest(0) is None
     assert [digest and digest.size for digest in map(bench.digest, (5, 10, 15))] == [
@@ -88,7 +88,7 @@ def test_what_was_closed_gets_a_digest_and_the_active_segment_none(bench: Bench)
     ]
 
 
-def test_a_digest_waits_until_its_segment_is_on_the_disk_and_no_swap_is_under_way(
+def test_a_digest_waits_until_its_segment_is_on_the_disk_and_no_swap_is_in_progress(
     bench: Bench,
 ) -> None:
     bench.swapping = True
@@ -99,12 +99,12 @@ def test_a_digest_waits_until_its_segment_is_on_the_disk_and_no_swap_is_under_wa
     assert bench.digest(10) is not None
 
 
-def test_a_scrub_gives_a_digest_to_segments_that_have_none(bench: Bench) -> None:
+def test_a_scrub_computes_missing_digests(bench: Bench) -> None:
     bench.run()
     assert all(bench.digest(base) for base in (0, 5, 10))
 
 
-def test_a_segment_is_looked_at_again_only_after_the_interval(bench: Bench) -> None:
+def test_a_segment_is_scrubbed_again_only_after_the_interval(bench: Bench) -> None:
     bench.run()
     bench.clock.advance(HOUR_MS - 1)
     bench.run()
@@ -114,7 +114,7 @@ def test_a_segment_is_looked_at_again_only_after_the_interval(bench: Bench) -> N
     assert bench.digest(0).checked_ms == NOW_MS + HOUR_MS  # type: ignore[union-attr]
 
 
-def test_damage_is_told_and_refused_while_all_around_it_is_served(
+def test_damage_is_logged_and_refused_while_everything_around_it_is_served(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.flip(5, 2 * BATCH + 100)
@@ -135,7 +135,7 @@ def test_damage_is_told_and_refused_while_all_around_it_is_served(
 
 
 @pytest.mark.parametrize("place", [0, 8, 16])
-def test_records_behind_a_broken_header_are_found_past_it(bench: Bench, place: int) -> None:
+def test_records_after_a_broken_header_are_found(bench: Bench, place: int) -> None:
     bench.flip(5, 2 * BATCH + place, 6)
     bench.run()
     assert bench.log.damaged_ranges == [(7, 8)]
@@ -146,7 +146,7 @@ def test_records_behind_a_broken_header_are_found_past_it(bench: Bench, place: i
     assert bench.log.is_in_service
 
 
-def test_damage_that_only_a_digest_shows_refuses_the_segment(bench: Bench) -> None:
+def test_damage_found_only_by_the_digest_refuses_the_whole_segment(bench: Bench) -> None:
     bench.run()
     bench.flip(5, 4 * BATCH + 15)
     bench.clock.advance(HOUR_MS)
@@ -156,7 +156,9 @@ def test_damage_that_only_a_digest_shows_refuses_the_segment(bench: Bench) -> No
     assert read(bench.log, 10)
 
 
-def test_a_damaged_segment_keeps_its_digest_and_comes_first_after_a_restart(bench: Bench) -> None:
+def test_a_damaged_segment_keeps_its_digest_and_is_scrubbed_first_after_a_restart(
+    bench: Bench,
+) -> None:
     bench.run()
     before = bench.digest(5)
     bench.flip(5, 100)
@@ -166,7 +168,7 @@ def test_a_damaged_segment_keeps_its_digest_and_comes_first_after_a_restart(benc
     assert bench.digest(5) == before._replace(checked_ms=0)
 
 
-def test_a_segment_found_damaged_never_gets_a_digest(bench: Bench) -> None:
+def test_a_segment_found_damaged_gets_no_digest(bench: Bench) -> None:
     bench.flip(10, 100)
     bench.take_digests(1)
     assert bench.digest(10) is None
@@ -191,7 +193,7 @@ def test_damage_is_known_after_a_restart_before_any_scrub(
     assert read(log, 8)
 
 
-def test_a_segment_that_is_sound_again_is_served_and_its_damage_forgotten(
+def test_a_repaired_segment_is_served_and_its_damage_forgotten(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.flip(5, 2 * BATCH + 100)
@@ -207,7 +209,7 @@ def test_a_segment_that_is_sound_again_is_served_and_its_damage_forgotten(
     assert not list(bench.logs.folder().glob("*.damage"))
 
 
-def test_what_a_reader_finds_broken_is_looked_at_and_only_what_is_damaged_stays_refused(
+def test_damage_met_by_a_reader_is_narrowed_by_a_check_of_the_segment(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.flip(5, 2 * BATCH + 8, 6)  # the length of the batch at 7
@@ -225,7 +227,7 @@ def test_what_a_reader_finds_broken_is_looked_at_and_only_what_is_damaged_stays_
     assert caplog.text.count("damaged records are refused") == 1
 
 
-def test_an_index_that_is_wrong_is_told_and_harms_no_record(
+def test_a_wrong_index_is_logged_and_affects_no_record(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     index = bench.file(5).with_suffix(".index")
@@ -258,7 +260,7 @@ FIRST_OFFSET_END = 17  # the last byte of where an aborted transaction began
 
 
 @pytest.mark.parametrize("damage", ["a flip that no batch can show", "lost"])
-def test_aborted_transactions_that_are_not_those_recorded_are_told(
+def test_aborted_transactions_that_differ_from_the_index_are_logged(
     bench: Bench, aborted: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = bench.digest(15)
@@ -281,7 +283,7 @@ def test_aborted_transactions_that_are_not_those_recorded_are_told(
     assert bench.log.damaged_ranges == []
 
 
-def test_segments_that_have_gone_are_passed_by(bench: Bench) -> None:
+def test_deleted_segments_are_skipped(bench: Bench) -> None:
     bench.file(5).unlink()
     bench.log.move_log_start(10)
     bench.log.drop_segments(9)
@@ -290,9 +292,7 @@ def test_segments_that_have_gone_are_passed_by(bench: Bench) -> None:
     assert bench.digest(10) is not None
 
 
-def test_a_scrub_goes_no_faster_than_its_rate(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scrub_does_not_exceed_its_rate(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -311,7 +311,7 @@ def test_a_scrub_goes_no_faster_than_its_rate(
     assert sum(slept) == pytest.approx(3 * 5 * BATCH / 1_000)
 
 
-def test_the_scrub_looks_for_segments_again_and_again(
+def test_the_scrub_looks_for_new_segments_periodically(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept: list[float] = []
@@ -343,7 +343,7 @@ def test_the_scrub_looks_for_segments_again_and_again(
     assert slept == [SCRUB_LOOK_SECONDS] * 3
 
 
-def test_a_scrub_that_is_off_looks_at_nothing(bench: Bench) -> None:
+def test_a_disabled_scrub_reads_nothing(bench: Bench) -> None:
     scrub = Scrub(
         lambda: [(bench.log, None)],
         bench.clock,

@@ -23,7 +23,7 @@ async def steps_of(work: Callable[[], Awaitable[object]], monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(("count", "turns"), [(0, 0), (2, 0), (3, 1), (7, 2)])
-def test_others_have_a_turn_after_so_many(
+def test_other_tasks_run_after_every_few_elements(
     count: int, turns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work() -> None:
@@ -35,7 +35,7 @@ def test_others_have_a_turn_after_so_many(
 @pytest.mark.parametrize(
     ("count", "parts"), [(0, []), (2, [2]), (3, [3]), (4, [3, 1]), (6, [3, 3])]
 )
-def test_parts_are_full_but_for_the_last_and_others_have_turns_between_them(
+def test_parts_are_full_except_the_last_and_other_tasks_run_between_them(
     count: int, parts: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work() -> None:
@@ -46,7 +46,7 @@ def test_parts_are_full_but_for_the_last_and_others_have_turns_between_them(
     assert asyncio.run(steps_of(work, monkeypatch)) == max(len(parts) - 1, 0)
 
 
-def test_in_one_turn_of_the_loop_one_of_all_that_wait_makes_a_step() -> None:
+def test_one_turn_of_the_loop_runs_one_step_of_all_waiting_tasks() -> None:
     made: list[tuple[int, int]] = []  # the turn, and whose step
     turn = 0
 
@@ -69,7 +69,7 @@ def test_in_one_turn_of_the_loop_one_of_all_that_wait_makes_a_step() -> None:
     assert [number for _, number in made] == [*range(10)] * 5
 
 
-def test_the_step_of_one_that_has_gone_is_the_next_ones() -> None:
+def test_the_step_of_a_cancelled_task_goes_to_the_next() -> None:
     async def two() -> None:
         gone, left = (asyncio.ensure_future(next_step()) for _ in range(2))
         await asyncio.sleep(0)
@@ -79,6 +79,6 @@ def test_the_step_of_one_that_has_gone_is_the_next_ones() -> None:
     asyncio.run(two())
 
 
-def test_a_step_may_be_waited_for_in_another_loop_than_the_last() -> None:
+def test_steps_may_be_awaited_in_successive_event_loops() -> None:
     for _ in range(2):
         asyncio.run(next_step())

@@ -22,7 +22,7 @@ def sets(**values: str) -> ConfigChange:
     return lambda _: {name.replace("_", "."): value for name, value in values.items()}
 
 
-def test_a_topic_that_is_created_is_a_line(lines: pytest.LogCaptureFixture) -> None:
+def test_a_created_topic_is_logged(lines: pytest.LogCaptureFixture) -> None:
     topic = FakeBroker().create("a", 3, {"retention.ms": "5"})
 
     shown_id = id_to_text(topic.topic_id)
@@ -33,7 +33,7 @@ def test_a_topic_that_is_created_is_a_line(lines: pytest.LogCaptureFixture) -> N
     assert "config={'retention.ms': '5'}" in line
 
 
-def test_a_topic_that_is_created_because_it_is_written_to_is_a_line(
+def test_an_automatically_created_topic_is_logged(
     lines: pytest.LogCaptureFixture,
 ) -> None:
     asyncio.run(FakeBroker().topics.get_or_create("a"))
@@ -52,7 +52,7 @@ def test_added_partitions_are_a_line(lines: pytest.LogCaptureFixture) -> None:
     assert lines.messages == ["partitions added: topic=a from=2 to=5"]
 
 
-def test_an_altered_configuration_is_a_line_with_what_has_changed(
+def test_an_altered_configuration_is_logged_with_its_changes(
     lines: pytest.LogCaptureFixture,
 ) -> None:
     broker = FakeBroker()
@@ -81,7 +81,7 @@ def test_a_deleted_topic_is_a_line(lines: pytest.LogCaptureFixture) -> None:
     assert line == f"topic deleted: topic=a id={id_to_text(topic.topic_id)} partitions=2"
 
 
-def test_what_is_refused_and_what_a_start_finds_are_no_lines(
+def test_refused_creations_and_topics_found_at_a_start_are_not_logged(
     lines: pytest.LogCaptureFixture,
 ) -> None:
     broker = FakeBroker()

@@ -73,7 +73,7 @@ def test_a_topic_is_not_seen_before_all_its_logs_are_open() -> None:
     asyncio.run(scenario())
 
 
-def test_topics_come_back_from_the_store_with_id_partitions_and_config() -> None:
+def test_topics_are_restored_from_the_store_with_id_partitions_and_config() -> None:
     store = FakeStore()
     before = FakeBroker(store=store).create("a", 2, {"retention.ms": "5"})
     after = FakeBroker(store=store)
@@ -88,7 +88,7 @@ def test_topics_come_back_from_the_store_with_id_partitions_and_config() -> None
 
 
 @pytest.mark.parametrize("value", [b"", b"[]", b'{"version": 2}', b'{"version": 1, "id": "x"}'])
-def test_a_damaged_topic_stops_the_start(value: bytes) -> None:
+def test_a_damaged_topic_record_stops_the_start(value: bytes) -> None:
     store = FakeStore()
     store.values[b"topic/a"] = value
 
@@ -97,7 +97,7 @@ def test_a_damaged_topic_stops_the_start(value: bytes) -> None:
 
 
 @pytest.mark.parametrize("value", [b"", b"[]", b'{"version": 1, "config": 5}'])
-def test_a_damaged_configuration_stops_the_start(value: bytes) -> None:
+def test_a_damaged_configuration_record_stops_the_start(value: bytes) -> None:
     store = FakeStore()
     FakeBroker(store=store).create("a")
     store.values[b"conf/topic/a"] = value
@@ -147,7 +147,7 @@ def test_a_topic_of_the_broker_is_the_same_whoever_creates_it(name: str, setting
     assert topic.config.is_group_commit
 
 
-def test_a_topic_of_the_broker_has_as_many_partitions_as_are_asked_for() -> None:
+def test_an_internal_topic_has_as_many_partitions_as_configured() -> None:
     topic = asyncio.run(FakeBroker().topics.create(NewTopic(OFFSETS_TOPIC, 3)))
 
     assert topic.partition_count == 3
@@ -267,7 +267,7 @@ def test_the_logs_of_many_topics_are_configured_in_steps(
     assert most <= 4
 
 
-def test_the_partitions_of_a_broker_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_partitions_of_a_broker_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker.core.topic_rules.PARTITIONS_PER_BROKER_MAX", 5)
     broker = FakeBroker()
     topic = broker.create("a", 3)

@@ -23,7 +23,7 @@ def test_host_and_port_are_read(text: str, address: Address) -> None:
 @pytest.mark.parametrize(
     "text", ["", "host", "host:", "host:port", "host:65536", "::1:9092", "SSL://host:1", "host:-1"]
 )
-def test_anything_else_is_refused(text: str) -> None:
+def test_any_other_address_is_refused(text: str) -> None:
     with pytest.raises(ConfigError):
         parse_address(text)
 
@@ -31,7 +31,7 @@ def test_anything_else_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["127.0.0.1:1", "[::1]:1", "[::]:1", "name:1", "[fe80::1]:2", "kafka://[::1]:1"]
 )
-def test_what_is_printed_can_be_read_again(text: str) -> None:
+def test_a_printed_address_can_be_parsed_again(text: str) -> None:
     assert str(parse_address(text)) == text
 
 
@@ -52,11 +52,13 @@ def test_what_is_printed_can_be_read_again(text: str) -> None:
         ("::ffff:10.0.0.1", False),
     ],
 )
-def test_only_what_this_machine_alone_can_reach_is_loopback(host: str, is_loopback: bool) -> None:
+def test_only_addresses_reachable_from_this_machine_alone_are_loopback(
+    host: str, is_loopback: bool
+) -> None:
     assert Address(host, 9092).is_loopback is is_loopback
 
 
-def test_a_name_of_both_families_is_bound_in_both() -> None:
+def test_a_name_with_ipv4_and_ipv6_addresses_is_bound_to_both() -> None:
     assert Address("localhost", 0).bind_hosts == ("127.0.0.1", "::1")
     assert Address("", 0).bind_hosts == ("0.0.0.0", "::")
     assert Address("127.0.0.1", 0).bind_hosts == ("127.0.0.1",)

@@ -5,7 +5,7 @@ import pytest
 from broker.model.clock import Clock, ManualClock, SystemClock
 
 
-def test_time_stands_still_until_it_is_advanced() -> None:
+def test_manual_time_changes_only_when_advanced() -> None:
     clock = ManualClock(wall_ms=1_000, monotonic_ms=5)
 
     assert (clock.wall_ms(), clock.monotonic_ms()) == (1_000, 5)
@@ -13,7 +13,7 @@ def test_time_stands_still_until_it_is_advanced() -> None:
     assert (clock.wall_ms(), clock.monotonic_ms()) == (1_020, 25)
 
 
-def test_turning_the_wall_clock_back_leaves_timeouts_alone() -> None:
+def test_setting_the_wall_clock_back_does_not_affect_timeouts() -> None:
     clock = ManualClock(wall_ms=1_000, monotonic_ms=5)
 
     clock.set_wall_ms(0)

@@ -64,7 +64,7 @@ class Machine:
         return self.guard.latest_ms(self.now)
 
 
-def test_a_clock_that_runs_evenly_is_the_time_of_deletions() -> None:
+def test_a_steady_clock_is_the_time_for_deletions() -> None:
     machine = Machine()
 
     assert machine.pass_time(30 * DAY_MS) is None
@@ -73,7 +73,7 @@ def test_a_clock_that_runs_evenly_is_the_time_of_deletions() -> None:
 
 
 @pytest.mark.parametrize("days", [1, -1])
-def test_nothing_is_old_after_a_step(days: int) -> None:
+def test_nothing_counts_as_old_after_a_clock_step(days: int) -> None:
     machine = Machine()
 
     assert machine.step(days * DAY_MS) is Change.STEPPED
@@ -83,7 +83,7 @@ def test_nothing_is_old_after_a_step(days: int) -> None:
 
 
 @pytest.mark.parametrize("days", [1, -1])
-def test_what_is_stamped_after_a_step_is_no_older_by_either_clock(days: int) -> None:
+def test_a_timestamp_after_a_step_is_the_later_of_both_clocks(days: int) -> None:
     machine = Machine()
     machine.step(days * DAY_MS)
 
@@ -93,7 +93,7 @@ def test_what_is_stamped_after_a_step_is_no_older_by_either_clock(days: int) -> 
 
 
 @pytest.mark.parametrize("days", [1, -1])
-def test_a_clock_that_returns_is_believed_again(days: int) -> None:
+def test_a_clock_that_returns_is_trusted_again(days: int) -> None:
     machine = Machine()
     machine.step(days * DAY_MS)
     machine.pass_time(HOUR_MS)
@@ -112,7 +112,7 @@ def test_a_step_of_less_than_the_limit_is_followed() -> None:
     assert machine.aged_ms == machine.wall_ms
 
 
-def test_small_steps_add_up_to_one() -> None:
+def test_small_steps_add_up_to_a_step() -> None:
     machine = Machine()
 
     changes = [machine.step(100_000) or machine.pass_time(1000) for _ in range(4)]
@@ -120,7 +120,7 @@ def test_small_steps_add_up_to_one() -> None:
     assert changes[-1] is Change.STEPPED
 
 
-def test_a_clock_that_is_slewed_for_days_is_followed() -> None:
+def test_a_clock_slewed_over_days_is_followed() -> None:
     machine = Machine()
 
     for _ in range(20 * 24):  # 500 ppm, the kernel's most
@@ -130,7 +130,7 @@ def test_a_clock_that_is_slewed_for_days_is_followed() -> None:
     assert not machine.guard.is_held
 
 
-def test_a_second_step_is_told_too() -> None:
+def test_a_second_step_is_reported_too() -> None:
     machine = Machine()
     machine.step(-DAY_MS)
 
@@ -140,7 +140,7 @@ def test_a_second_step_is_told_too() -> None:
 
 
 @pytest.mark.parametrize("days", [1, -1])
-def test_an_operator_confirms_what_the_clock_shows_since_its_step(days: int) -> None:
+def test_an_operator_confirms_the_clock_after_its_step(days: int) -> None:
     machine = Machine()
     machine.step(days * DAY_MS)
     shown_ms = machine.wall_ms
@@ -153,7 +153,7 @@ def test_an_operator_confirms_what_the_clock_shows_since_its_step(days: int) -> 
 
 
 @pytest.mark.parametrize("away_ms", [-HOUR_MS, HOUR_MS, -DAY_MS])
-def test_a_confirmation_of_another_time_says_nothing(away_ms: int) -> None:
+def test_a_confirmation_of_another_time_is_ignored(away_ms: int) -> None:
     machine = Machine()
     machine.step(DAY_MS)
 
@@ -163,7 +163,7 @@ def test_a_confirmation_of_another_time_says_nothing(away_ms: int) -> None:
 
 
 @pytest.mark.parametrize("days", [1, -1])
-def test_a_confirmation_speaks_for_no_later_step(days: int) -> None:
+def test_a_confirmation_does_not_cover_later_steps(days: int) -> None:
     machine = Machine()
     machine.step(DAY_MS)
     machine.confirm(machine.wall_ms)
@@ -177,7 +177,7 @@ def test_a_confirmation_speaks_for_no_later_step(days: int) -> None:
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_confirmation_that_said_nothing_speaks_for_no_later_step(*, restarts: bool) -> None:
+def test_an_ignored_confirmation_does_not_cover_later_steps(*, restarts: bool) -> None:
     machine = Machine()
     machine.step(DAY_MS)
     assert machine.confirm(machine.wall_ms + 20 * DAY_MS) is None
@@ -204,7 +204,7 @@ def test_a_restart_confirms_nothing(days: int) -> None:
 
 
 @pytest.mark.parametrize("days", [1, -1])
-def test_a_step_while_the_broker_was_stopped_is_seen_at_its_start(days: int) -> None:
+def test_a_step_while_the_broker_was_stopped_is_detected_at_the_start(days: int) -> None:
     machine = Machine()
     seen = machine.guard.seen(machine.now)
     machine.wall_ms += days * DAY_MS + HOUR_MS
@@ -216,7 +216,7 @@ def test_a_step_while_the_broker_was_stopped_is_seen_at_its_start(days: int) -> 
     assert guard.aged_ms(machine.now) == NOTHING_IS_OLD_MS
 
 
-def test_a_broker_that_was_stopped_for_long_believes_a_clock_that_has_gone_on() -> None:
+def test_a_broker_that_was_stopped_for_long_trusts_a_clock_that_advanced_evenly() -> None:
     machine = Machine()
     seen = machine.guard.seen(machine.now)
     machine.wall_ms += 30 * DAY_MS
@@ -227,7 +227,7 @@ def test_a_broker_that_was_stopped_for_long_believes_a_clock_that_has_gone_on() 
     assert guard.observe(machine.now) is None
 
 
-def test_a_start_with_a_new_confirmation_believes_the_clock() -> None:
+def test_a_start_with_a_new_confirmation_trusts_the_clock() -> None:
     machine = Machine()
     machine.step(DAY_MS)
     machine.confirmed_ms = machine.wall_ms
@@ -235,7 +235,7 @@ def test_a_start_with_a_new_confirmation_believes_the_clock() -> None:
     assert machine.restart() is Change.CONFIRMED
 
 
-def test_a_machine_that_was_off_for_a_night_has_not_stepped() -> None:
+def test_a_machine_that_was_off_overnight_has_not_stepped() -> None:
     machine = Machine()
 
     assert machine.reboot(CLOCK_DOWN_MS_MAX) is None
@@ -245,7 +245,7 @@ def test_a_machine_that_was_off_for_a_night_has_not_stepped() -> None:
 
 
 @pytest.mark.parametrize("days", [1, -1])
-def test_after_a_boot_a_clock_that_is_a_day_away_is_not_believed(days: int) -> None:
+def test_after_a_boot_a_clock_a_day_away_is_not_trusted(days: int) -> None:
     machine = Machine()
 
     assert machine.reboot(60_000, wall_off_ms=days * DAY_MS) is Change.STEPPED
@@ -253,7 +253,7 @@ def test_after_a_boot_a_clock_that_is_a_day_away_is_not_believed(days: int) -> N
     assert machine.aged_ms == NOTHING_IS_OLD_MS
 
 
-def test_a_boot_is_no_excuse_for_a_clock_that_had_stepped() -> None:
+def test_a_boot_does_not_excuse_an_earlier_step() -> None:
     machine = Machine()
     machine.step(HOUR_MS)
 
@@ -263,7 +263,7 @@ def test_a_boot_is_no_excuse_for_a_clock_that_had_stepped() -> None:
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_after_a_boot_a_clock_that_is_set_right_is_believed(*, restarts: bool) -> None:
+def test_after_a_boot_a_corrected_clock_is_trusted(*, restarts: bool) -> None:
     machine = Machine()
     machine.reboot(HOUR_MS, wall_off_ms=-DAY_MS)
     if restarts:
@@ -274,7 +274,7 @@ def test_after_a_boot_a_clock_that_is_set_right_is_believed(*, restarts: bool) -
     assert machine.aged_ms == WALL_MS + HOUR_MS
 
 
-def test_a_boot_that_cannot_be_named_counts_as_another_one() -> None:
+def test_an_unknown_boot_id_counts_as_a_new_boot() -> None:
     machine = Machine()
     seen = ClockState("", Reading(WALL_MS, machine.boot_ms), CLOCK_STEP_MS, False, 0)
     machine.wall_ms += HOUR_MS

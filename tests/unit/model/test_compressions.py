@@ -6,7 +6,7 @@ from broker.model import settings
 from broker.model.compressions import BY_NAME, COMPRESSIONS, GZIP, LZ4, SNAPPY, ZSTD
 
 
-def test_a_compression_stands_at_its_number() -> None:
+def test_the_index_of_a_compression_is_its_number() -> None:
     assert [compression.name for compression in COMPRESSIONS] == [
         "none",
         "gzip",
@@ -23,7 +23,7 @@ def test_no_level_means_kafkas_default() -> None:
     assert GZIP.level(-1) == -1
 
 
-def test_levels_end_where_kafkas_do() -> None:
+def test_levels_have_kafkas_range() -> None:
     assert [GZIP.level(level) for level in (1, 9)] == [1, 9]
     assert [LZ4.level(level) for level in (1, 17)] == [1, 17]
     assert [ZSTD.level(level) for level in (-131_072, 0, 22)] == [-131_072, 0, 22]
@@ -34,7 +34,7 @@ def test_levels_end_where_kafkas_do() -> None:
         SNAPPY.level(1)
 
 
-def test_the_setting_allows_every_compression_and_none_more() -> None:
+def test_the_setting_accepts_exactly_the_existing_compressions() -> None:
     assert settings.COMPRESSION_TYPES == (
         "uncompressed",
         "zstd",

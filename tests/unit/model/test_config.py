@@ -10,7 +10,7 @@ from broker.model.errors import ConfigError
 from broker.model.settings import BROKER_SETTINGS, Setting
 
 
-def test_a_setting_that_nobody_gave_has_its_default() -> None:
+def test_a_setting_that_is_not_given_has_its_default() -> None:
     config = load()
 
     assert config.integer("num.partitions") == 1
@@ -18,18 +18,18 @@ def test_a_setting_that_nobody_gave_has_its_default() -> None:
 
 
 @pytest.mark.parametrize("setting", BROKER_SETTINGS.values(), ids=lambda setting: setting.name)
-def test_every_default_is_a_value_that_may_be_given(setting: Setting) -> None:
+def test_every_default_is_a_valid_value(setting: Setting) -> None:
     text = value_to_text(setting.default)
 
     assert text is None or parse_value(setting, text) == setting.default
 
 
 @pytest.mark.parametrize("setting", BROKER_SETTINGS.values(), ids=lambda setting: setting.name)
-def test_every_setting_has_a_sentence(setting: Setting) -> None:
+def test_every_setting_has_a_description(setting: Setting) -> None:
     assert setting.doc.endswith(".")
 
 
-def test_override_goes_before_environment_before_file_before_default(tmp_path: Path) -> None:
+def test_overrides_precede_environment_file_and_default(tmp_path: Path) -> None:
     file = tmp_path / "broker.toml"
     file.write_text("num.partitions = 2\nnode.id = 2\ngroup.max.size = 2\n")
 
@@ -78,7 +78,7 @@ def test_unknown_environment_variable_is_refused_with_the_nearest_one() -> None:
         "BROKER_PORT_9092_TCP_ADDR",
     ],
 )
-def test_what_kubernetes_puts_into_the_environment_is_not_a_setting(variable: str) -> None:
+def test_variables_set_by_kubernetes_are_not_settings(variable: str) -> None:
     config = load(environment={variable: "tcp://10.0.0.1:9092"})
 
     assert not config.origins
@@ -100,12 +100,12 @@ def test_what_kubernetes_puts_into_the_environment_is_not_a_setting(variable: st
         ("log.cleaner.min.cleanable.ratio=nan", r"0\.0 \.\. 1\.0"),
     ],
 )
-def test_value_out_of_range_is_refused_with_what_is_allowed(override: str, allowed: str) -> None:
+def test_value_out_of_range_is_refused_with_the_allowed_values(override: str, allowed: str) -> None:
     with pytest.raises(ConfigError, match=f"command line: .*allowed is {allowed}$"):
         load([override])
 
 
-def test_everything_that_is_wrong_is_reported_at_once_each_with_its_source(tmp_path: Path) -> None:
+def test_all_errors_are_reported_at_once_each_with_its_source(tmp_path: Path) -> None:
     file = tmp_path / "broker.toml"
     file.write_text('"num.partition" = 3\nlisteners = "9092"\n')
     environment = {"BROKER_NODE_ID": "-5", "BROKER_NODE": "3"}
@@ -132,7 +132,7 @@ def test_everything_that_is_wrong_is_reported_at_once_each_with_its_source(tmp_p
     ]
 
 
-def test_values_that_contradict_each_other_are_reported_with_what_else_is_wrong() -> None:
+def test_contradicting_values_are_reported_with_the_other_errors() -> None:
     timeouts = ["group.min.session.timeout.ms=5000", "group.max.session.timeout.ms=4000"]
 
     with pytest.raises(ConfigError) as refused:
@@ -148,7 +148,7 @@ def test_values_that_contradict_each_other_are_reported_with_what_else_is_wrong(
         assert words in line
 
 
-def test_a_value_that_cannot_be_read_contradicts_nothing() -> None:
+def test_an_unparsable_value_causes_no_contradiction() -> None:
     with pytest.raises(ConfigError) as refused:
         load(["listeners=0.0.0.0:9092", "polylog.insecure=ture"])
 
@@ -184,7 +184,7 @@ def test_advertised_listeners_must_be_as_many_as_listeners() -> None:
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:9092", "PLAINTEXT://:9092", "host:0"])
-def test_advertised_listener_must_be_one_that_clients_can_connect_to(address: str) -> None:
+def test_advertised_listener_must_be_an_address_that_clients_can_connect_to(address: str) -> None:
     with pytest.raises(ConfigError, match="clients cannot connect"):
         load([f"advertised.listeners={address}"])
 
@@ -204,7 +204,7 @@ def test_frame_limit_follows_the_largest_message() -> None:
     assert load(["message.max.bytes=20000000"]).frame_bytes_max == 20_000_000 + limits.MIB
 
 
-def test_flushing_after_every_message_means_group_commit() -> None:
+def test_flushing_after_every_message_sets_group_commit() -> None:
     assert load().is_group_commit
     assert not load(["polylog.durability=os"]).is_group_commit
     assert load(["polylog.durability=os", "log.flush.interval.messages=1"]).is_group_commit
@@ -224,7 +224,7 @@ def test_reading_a_setting_as_another_type_is_an_error() -> None:
             read(name)
 
 
-def test_describe_shows_every_setting_with_what_was_given_first() -> None:
+def test_describe_lists_every_setting_with_given_ones_first() -> None:
     entries = {entry.name: entry for entry in load(["num.partitions=3"]).describe()}
 
     assert set(entries) == set(BROKER_SETTINGS)
@@ -237,7 +237,7 @@ def test_describe_shows_every_setting_with_what_was_given_first() -> None:
     assert not entries["broker.rack"].synonyms
 
 
-def test_documentation_admits_what_nothing_acts_on() -> None:
+def test_documentation_says_which_settings_have_no_effect() -> None:
     entries = {entry.name: entry for entry in load().describe()}
 
     name = "unclean.leader.election.enable"
@@ -245,7 +245,7 @@ def test_documentation_admits_what_nothing_acts_on() -> None:
     assert "nothing acts" not in entries["num.partitions"].documentation
 
 
-def test_what_was_altered_stands_over_what_was_given_at_the_start() -> None:
+def test_an_altered_value_takes_precedence_over_the_one_given_at_the_start() -> None:
     given = load(["message.max.bytes=1000"])
 
     shared = given.altered({"message.max.bytes": "2000"}, {})
@@ -262,7 +262,7 @@ def test_what_was_altered_stands_over_what_was_given_at_the_start() -> None:
     )
 
 
-def test_an_altered_value_is_given_and_has_no_place_at_the_start() -> None:
+def test_an_altered_value_is_given_but_has_no_origin_at_the_start() -> None:
     altered = load().altered({}, {"log.retention.ms": "5"})
 
     assert altered.is_given("log.retention.ms")
@@ -271,12 +271,12 @@ def test_an_altered_value_is_given_and_has_no_place_at_the_start() -> None:
 
 
 @pytest.mark.parametrize("name", ["num.partitions", "log.retention.hours", "no.such.setting"])
-def test_only_settings_that_can_be_obeyed_at_once_are_altered(name: str) -> None:
+def test_only_dynamic_settings_can_be_altered(name: str) -> None:
     with pytest.raises(ConfigError, match=name):
         load().altered({}, {name: "5"})
 
 
-def test_a_message_is_never_allowed_that_the_frames_of_this_start_cannot_hold() -> None:
+def test_message_max_bytes_cannot_exceed_the_frame_limit_of_this_start() -> None:
     roomy = load(["socket.request.max.bytes=67108864"])
 
     assert roomy.altered({}, {"message.max.bytes": "62914560"}).frame_bytes_max == 67108864

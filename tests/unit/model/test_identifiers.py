@@ -29,12 +29,12 @@ def test_a_new_id_never_begins_with_a_dash(monkeypatch: pytest.MonkeyPatch) -> N
     assert random_id() == b"\x01" * 16
 
 
-def test_a_random_uuid_is_a_new_one_every_time_in_the_usual_form() -> None:
+def test_a_random_uuid_is_new_every_time_and_in_the_usual_form() -> None:
     first, second = random_uuid(), random_uuid()
 
     assert first != second
     assert str(uuid.UUID(first)) == first
 
 
-def test_random_numbers_are_below_what_was_asked_for_and_reach_all_of_it() -> None:
+def test_random_numbers_cover_exactly_the_requested_range() -> None:
     assert {random_below(3) for _ in range(200)} == {0, 1, 2}

@@ -4,7 +4,7 @@ from broker.model.kafka_settings import UNUSED_SETTINGS, is_unused
 from broker.model.settings import BROKER_SETTINGS
 
 
-def test_no_setting_of_this_broker_is_said_to_be_unused() -> None:
+def test_no_setting_of_this_broker_is_listed_as_unused() -> None:
     assert not UNUSED_SETTINGS & BROKER_SETTINGS.keys()
 
 

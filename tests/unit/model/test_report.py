@@ -17,7 +17,7 @@ def test_a_table_has_numbers_on_the_right_and_totals_below() -> None:
     ]
 
 
-def test_a_table_leaves_out_what_is_zero_where_that_is_what_is_expected() -> None:
+def test_a_table_omits_columns_that_are_zero_as_expected() -> None:
     report = Report(("a", "b", "c"), [(0, 0, 0), (0, 2, 0)], {}, (), frozenset({"b", "c"}))
 
     assert list(report.as_table()) == ["a  b", "0  0", "0  2"]
@@ -39,5 +39,5 @@ def test_a_report_without_rows_has_only_its_totals() -> None:
     assert empty.is_well
 
 
-def test_a_report_with_a_problem_is_not_well() -> None:
+def test_a_report_with_a_problem_is_not_ok() -> None:
     assert not REPORT.is_well

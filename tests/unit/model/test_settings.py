@@ -48,11 +48,11 @@ DYNAMIC_IN_KAFKA = set(
 )
 
 
-def test_the_first_member_of_a_group_does_not_wait_unless_told_to() -> None:
+def test_the_initial_rebalance_delay_is_0_by_default() -> None:
     assert BROKER_SETTINGS["group.initial.rebalance.delay.ms"].default == 0
 
 
-def test_the_settings_of_kafka_that_can_be_altered_while_it_runs_can_be_here() -> None:
+def test_settings_that_are_dynamic_in_kafka_are_dynamic_here() -> None:
     ours_alone = {
         "log.message.downconversion.enable",
         "polylog.clock.confirmed.ms",
@@ -65,11 +65,11 @@ def test_the_settings_of_kafka_that_can_be_altered_while_it_runs_can_be_here() -
 
 
 @pytest.mark.parametrize("name", [each.name for each in BROKER_SETTINGS.values() if each.applies])
-def test_a_setting_that_applies_is_read_by_something(name: str) -> None:
+def test_a_setting_marked_as_applied_is_used(name: str) -> None:
     assert is_read(BROKER_SETTINGS[name])
 
 
-def test_a_setting_that_nothing_reads_is_found() -> None:
+def test_an_unused_setting_is_detected() -> None:
     unread = BROKER_SETTINGS["num.partitions"]._replace(name="nobody.reads.this")
 
     assert not is_read(unread)

@@ -55,11 +55,11 @@ def test_every_key_without_a_value_is_a_default() -> None:
         ("follower.replication.throttled.replicas", ""),
     ],
 )
-def test_defaults_are_those_of_kafka(name: str, text: str) -> None:
+def test_defaults_are_kafkas(name: str, text: str) -> None:
     assert entry(TopicConfig({}, load()), name).text == text
 
 
-def test_value_of_the_topic_goes_before_the_brokers() -> None:
+def test_a_topics_value_takes_precedence_over_the_brokers() -> None:
     topic = TopicConfig({"retention.ms": "5"}, load(["log.retention.ms=6"]))
 
     described = entry(topic, "retention.ms")
@@ -73,7 +73,7 @@ def test_value_of_the_topic_goes_before_the_brokers() -> None:
     ]
 
 
-def test_milliseconds_go_before_minutes_before_hours() -> None:
+def test_milliseconds_take_precedence_over_minutes_and_hours() -> None:
     hours = load(["log.retention.hours=2"])
     minutes = load(["log.retention.hours=2", "log.retention.minutes=3"])
     milliseconds = load(["log.retention.minutes=3", "log.retention.ms=4"])
@@ -83,7 +83,7 @@ def test_milliseconds_go_before_minutes_before_hours() -> None:
     assert TopicConfig({}, milliseconds).integer("retention.ms") == 4
 
 
-def test_keeping_for_ever_in_hours_is_keeping_for_ever_in_milliseconds() -> None:
+def test_unlimited_retention_in_hours_is_unlimited_in_milliseconds() -> None:
     assert TopicConfig({}, load(["log.retention.hours=-1"])).integer("retention.ms") == -1
 
 
@@ -107,7 +107,7 @@ def test_key_inherited_from_the_broker_has_its_source() -> None:
         ([], {"flush.messages": "1", "polylog.durability": "os"}, True),
     ],
 )
-def test_durability_is_the_stronger_of_its_two_words(
+def test_the_stronger_of_topic_and_broker_durability_applies(
     broker: list[str], overrides: dict[str, str], is_group_commit: bool
 ) -> None:
     assert TopicConfig(overrides, load(broker)).is_group_commit is is_group_commit
@@ -126,7 +126,7 @@ def test_durability_is_the_stronger_of_its_two_words(
         ("num.partitions", "3", "unknown setting"),
     ],
 )
-def test_wrong_key_or_value_is_refused_in_the_topics_words(
+def test_an_invalid_key_or_value_is_refused_with_the_topics_name_for_it(
     name: str, text: str, message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
@@ -144,22 +144,24 @@ def test_wrong_key_or_value_is_refused_in_the_topics_words(
         ("leader.replication.throttled.replicas", "", ()),
     ],
 )
-def test_lists_are_read_as_kafka_reads_them(name: str, text: str, value: tuple[str, ...]) -> None:
+def test_lists_are_parsed_as_kafka_parses_them(
+    name: str, text: str, value: tuple[str, ...]
+) -> None:
     assert parse_topic_value(name, text) == value
 
 
-def test_compaction_lags_that_contradict_each_other_are_refused() -> None:
+def test_contradicting_compaction_lags_are_refused() -> None:
     with pytest.raises(ConfigError, match="is above"):
         TopicConfig({"min.compaction.lag.ms": "6", "max.compaction.lag.ms": "5"}, load())
 
 
-def test_all_synonyms_of_a_key_have_one_meaning() -> None:
+def test_either_all_or_none_of_a_keys_synonyms_apply() -> None:
     for view in TOPIC_SETTINGS.values():
         assert len({synonym.applies for synonym in view.synonyms}) <= 1
         assert view.setting.default is not None
 
 
-def test_a_key_has_its_source_from_the_setting_that_it_goes_by() -> None:
+def test_the_source_of_a_key_is_the_setting_it_is_derived_from() -> None:
     hours = load(["log.retention.hours=1"])
     altered = hours.altered({"log.retention.ms": "5"}, {})
 

@@ -65,7 +65,7 @@ def test_no_turn_of_the_loop_is_longer_than_a_step(
     assert max(loop.turns) <= LINES_PER_TURN_MAX
 
 
-def test_a_turn_is_no_longer_while_many_ask(
+def test_turns_are_no_longer_with_many_concurrent_requests(
     broker: LargeBroker, loop: TurnLoop, lines: Lines
 ) -> None:
     """The first step of each is made as it comes, so they come in turns of their own here."""
@@ -90,7 +90,7 @@ def test_a_turn_is_no_longer_while_many_ask(
     assert max(loop.turns) <= 2 * LINES_PER_TURN_MAX
 
 
-def test_those_who_ask_for_all_topics_at_once_share_one_answer(
+def test_concurrent_requests_for_all_topics_share_one_response(
     broker: LargeBroker, loop: TurnLoop, lines: Lines
 ) -> None:
     [wanted] = [each for each in requests(SIZE) if each.name == "Metadata of all topics"]

@@ -9,12 +9,12 @@ from broker.protocols import PROTOCOLS
 from broker.protocols.base import WireProtocol
 
 
-def test_there_is_a_protocol_for_each_dialect_in_the_order_of_the_list() -> None:
+def test_the_list_of_protocols_matches_the_list_of_names() -> None:
     assert tuple(each.name for each in PROTOCOLS) == PROTOCOL_NAMES
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda each: each.name)
-def test_a_protocol_makes_the_native_side_that_leaves_requests_to_it(
+def test_a_protocol_creates_the_native_class_that_hands_requests_to_it(
     protocol: WireProtocol,
 ) -> None:
     native_protocol = protocol.native_protocol(Config())
@@ -23,5 +23,5 @@ def test_a_protocol_makes_the_native_side_that_leaves_requests_to_it(
     assert native_protocol.fallback is protocol
 
 
-def test_a_listener_can_be_pinned_to_each_but_health_checks() -> None:
+def test_a_listener_can_be_limited_to_each_protocol_except_health_checks() -> None:
     assert set(PROTOCOL_NAMES) - set(PINNABLE) == {"http"}

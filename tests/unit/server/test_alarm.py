@@ -20,7 +20,7 @@ class Loop:
         return None
 
 
-def test_an_alarm_rings_again_after_a_tick_that_failed() -> None:
+def test_an_alarm_is_set_again_after_a_failed_tick() -> None:
     def tick() -> int:
         raise LookupError
 

@@ -75,7 +75,7 @@ class Fakes:
     run = on_disk  # of the I/O thread
 
 
-def test_producers_are_written_before_the_recovery_points() -> None:
+def test_producers_are_written_before_recovery_points() -> None:
     async def written() -> list[str]:
         fakes = Fakes()
         assert await fakes.checkpoints.write()
@@ -84,7 +84,7 @@ def test_producers_are_written_before_the_recovery_points() -> None:
     assert asyncio.run(written()) == ["cover t", "points 1"]
 
 
-def test_a_log_that_could_not_be_prepared_is_offline_before_the_points_are_written() -> None:
+def test_a_log_whose_checkpoint_fails_is_offline_before_the_points_are_written() -> None:
     async def written() -> tuple[str, list[str]]:
         fakes = Fakes()
         fakes.failed = {fakes.log: "its index cannot be synced"}
@@ -94,7 +94,7 @@ def test_a_log_that_could_not_be_prepared_is_offline_before_the_points_are_writt
     assert asyncio.run(written()) == ("its index cannot be synced", ["cover t", "points 1"])
 
 
-def test_no_older_recovery_points_are_written_behind_newer_ones() -> None:
+def test_older_recovery_points_are_not_written_after_newer_ones() -> None:
     async def written() -> list[str]:
         fakes = Fakes()
         slow = fakes.slow = asyncio.get_running_loop().create_future()
@@ -109,7 +109,7 @@ def test_no_older_recovery_points_are_written_behind_newer_ones() -> None:
     assert asyncio.run(written()) == ["cover t", "points 1", "cover t", "points 2"]
 
 
-def test_recovery_points_stay_where_producers_cannot_be_written() -> None:
+def test_recovery_points_are_not_advanced_if_producers_cannot_be_written() -> None:
     async def written() -> list[str]:
         fakes = Fakes()
         fakes.error = StorageError("no space left on device")
@@ -123,7 +123,7 @@ def test_recovery_points_stay_where_producers_cannot_be_written() -> None:
 
 
 @pytest.mark.parametrize(("is_plain", "start"), [(False, 5), (False, 3), (True, 5)])
-def test_only_who_loses_records_has_its_producers_written_before(
+def test_producers_are_written_first_only_for_topics_that_lose_records(
     *, is_plain: bool, start: int
 ) -> None:
     async def written() -> list[str]:

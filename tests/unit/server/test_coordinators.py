@@ -58,7 +58,7 @@ def coordinators(topics: FakeTopics) -> Iterator[Coordinators]:
     loop.close()
 
 
-def test_a_log_that_cannot_be_used_is_not_taken_for_an_empty_one(
+def test_an_unusable_log_is_not_treated_as_empty(
     coordinators: Coordinators, topics: FakeTopics
 ) -> None:
     """What it has decided is not known: none of its transactions is an orphan."""
@@ -70,7 +70,7 @@ def test_a_log_that_cannot_be_used_is_not_taken_for_an_empty_one(
     assert not coordinators.transactions.is_complete
 
 
-def test_an_empty_log_has_nothing_to_say(coordinators: Coordinators, topics: FakeTopics) -> None:
+def test_an_empty_log_is_loaded_at_once(coordinators: Coordinators, topics: FakeTopics) -> None:
     topics.counts = {TRANSACTIONS_TOPIC: 1}
     coordinators.expect()
 
@@ -79,7 +79,7 @@ def test_an_empty_log_has_nothing_to_say(coordinators: Coordinators, topics: Fak
     assert coordinators.transactions.is_complete
 
 
-def test_groups_live_where_the_topic_that_there_is_has_them(
+def test_groups_are_in_the_partitions_of_the_existing_topic(
     coordinators: Coordinators, topics: FakeTopics
 ) -> None:
     before = coordinators.groups.partition_for("hello")

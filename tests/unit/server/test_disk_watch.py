@@ -57,7 +57,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
         (0, Level.READ_ONLY, (True, True, True)),
     ],
 )
-def test_a_start_obeys_the_level_and_makes_no_reserve(
+def test_a_start_applies_the_level_and_makes_no_reserve(
     disk: Disk, percent: int, level: Level, flags: tuple[bool, ...]
 ) -> None:
     disk.free = TOTAL * percent // 100 + 4 * MIB * (percent > 0)  # without its reserve
@@ -67,7 +67,7 @@ def test_a_start_obeys_the_level_and_makes_no_reserve(
     assert (disk.levels, disk.flags, disk.reserved) == ([level], flags, 0)
 
 
-def test_a_start_on_a_full_disk_gives_up_what_an_earlier_life_reserved(disk: Disk) -> None:
+def test_a_start_on_a_full_disk_releases_the_reserve_of_an_earlier_run(disk: Disk) -> None:
     disk.reserve.write_bytes(bytes(4 * MIB))
     disk.free = 0
 
@@ -76,7 +76,7 @@ def test_a_start_on_a_full_disk_gives_up_what_an_earlier_life_reserved(disk: Dis
     assert disk.reserved == 0
 
 
-def test_the_reserve_comes_and_goes_with_the_room(
+def test_the_reserve_is_made_and_released_with_the_free_space(
     disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -103,7 +103,7 @@ def test_the_reserve_comes_and_goes_with_the_room(
     assert "delete topics or records" in lines[0]
 
 
-def test_a_write_without_room_is_looked_into_at_once(
+def test_a_write_without_disk_space_triggers_a_check_at_once(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "DISK_LOOK_SECONDS", 3_600)
@@ -124,7 +124,7 @@ def test_a_write_without_room_is_looked_into_at_once(
     assert disk.levels == [Level.REFUSE]
 
 
-def test_a_stop_leaves_no_reserve(disk: Disk) -> None:
+def test_a_stop_removes_the_reserve(disk: Disk) -> None:
     disk.reserve.write_bytes(b"reserved")
 
     disk.watch.stop()

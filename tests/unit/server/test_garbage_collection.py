@@ -16,7 +16,7 @@ def _collector() -> Iterator[None]:
     gc.enable()
 
 
-def test_the_collector_rests_until_everything_is_loaded() -> None:
+def test_the_collector_is_paused_until_everything_is_loaded() -> None:
     load = CollectorPause()
 
     load.begin()
@@ -29,7 +29,7 @@ def test_the_collector_rests_until_everything_is_loaded() -> None:
     assert gc.get_freeze_count() > 0
 
 
-def test_a_partition_that_is_loaded_again_is_loaded_with_the_collector_at_work() -> None:
+def test_a_partition_that_is_loaded_again_is_loaded_with_the_collector_enabled() -> None:
     load = CollectorPause()
     load.begin()
     load.end()
@@ -39,7 +39,7 @@ def test_a_partition_that_is_loaded_again_is_loaded_with_the_collector_at_work()
     assert gc.isenabled()
 
 
-def test_a_broker_that_has_nothing_to_load_leaves_the_collector_alone() -> None:
+def test_a_broker_with_nothing_to_load_does_not_pause_the_collector() -> None:
     CollectorPause().end()
 
     assert gc.get_freeze_count() == 0

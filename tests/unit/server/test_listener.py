@@ -26,7 +26,7 @@ class FakePoller:
         self.accepted.set_result(socket.socket(fileno=fd))
 
 
-def test_a_peer_that_has_vanished_is_found_out_whatever_it_speaks() -> None:
+def test_accepted_connections_use_tcp_keepalive() -> None:
     async def scenario() -> None:
         loop = asyncio.get_running_loop()
         listener = Listener(Address("127.0.0.1", 0, ""), None)
@@ -47,7 +47,7 @@ def test_a_peer_that_has_vanished_is_found_out_whatever_it_speaks() -> None:
     asyncio.run(scenario())
 
 
-def test_without_a_descriptor_it_waits_and_says_so_once(
+def test_without_a_descriptor_the_listener_waits_and_logs_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     accept = socket.socket.accept

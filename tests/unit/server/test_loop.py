@@ -78,7 +78,7 @@ def steps_between_looks(loop: Loop, done: list[int]) -> list[int]:
     return [after - before for before, after in zip(sockets.looks, sockets.looks[1:], strict=False)]
 
 
-def test_callbacks_leave_the_loop_to_the_sockets_when_their_share_is_over(
+def test_callbacks_yield_to_the_sockets_when_their_share_is_used_up(
     loop: Loop, clock: Clock
 ) -> None:
     done: list[int] = []
@@ -94,7 +94,7 @@ def test_callbacks_leave_the_loop_to_the_sockets_when_their_share_is_over(
     assert done == list(range(MANY)), "they keep their order"
 
 
-def test_the_callbacks_of_one_event_do_too(loop: Loop, clock: Clock) -> None:
+def test_the_callbacks_of_one_event_yield_too(loop: Loop, clock: Clock) -> None:
     done: list[int] = []
     future = loop.create_future()
 
@@ -109,7 +109,7 @@ def test_the_callbacks_of_one_event_do_too(loop: Loop, clock: Clock) -> None:
     assert max(steps_between_looks(loop, done)) <= LAST
 
 
-def test_the_steps_of_tasks_do_too(loop: Loop, clock: Clock) -> None:
+def test_the_steps_of_tasks_yield_too(loop: Loop, clock: Clock) -> None:
     done: list[int] = []
 
     async def work() -> None:
@@ -131,7 +131,7 @@ def test_short_callbacks_share_a_turn(loop: Loop) -> None:
     assert len(steps_between_looks(loop, done)) <= 2
 
 
-def test_what_comes_next_waits_for_no_callbacks(loop: Loop, clock: Clock) -> None:
+def test_call_next_does_not_wait_for_queued_callbacks(loop: Loop, clock: Clock) -> None:
     done: list[int] = []
     seen: list[int] = []
 
@@ -148,7 +148,7 @@ def test_what_comes_next_waits_for_no_callbacks(loop: Loop, clock: Clock) -> Non
     assert seen[0] <= 2 * LAST
 
 
-def test_a_callback_that_was_cancelled_is_not_called(loop: Loop) -> None:
+def test_a_cancelled_callback_is_not_called(loop: Loop) -> None:
     called: list[str] = []
     loop.call_soon(called.append, "cancelled").cancel()
     loop.call_soon(called.append, "called")
@@ -158,7 +158,7 @@ def test_a_callback_that_was_cancelled_is_not_called(loop: Loop) -> None:
     assert called == ["called"]
 
 
-def test_a_callback_that_fails_stops_no_other(loop: Loop) -> None:
+def test_a_failing_callback_does_not_stop_others(loop: Loop) -> None:
     called: list[str] = []
     told: list[object] = []
     loop.set_exception_handler(lambda _, context: told.append(context["exception"]))

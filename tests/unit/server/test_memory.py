@@ -22,7 +22,7 @@ def made(folder: Path, name: str, text: str) -> None:
         ("7:cpu,memory:/a/b", "memory", "memory.limit_in_bytes"),
     ],
 )
-def test_the_narrowest_of_its_groups_counts(
+def test_the_smallest_limit_of_the_control_groups_applies(
     tmp_path: Path, line: str, folder: str, name: str
 ) -> None:
     proc = tmp_path / "cgroup"
@@ -39,5 +39,5 @@ def test_the_narrowest_of_its_groups_counts(
     assert memory_bytes(proc, tmp_path / "mount") == unlimited
 
 
-def test_without_control_groups_it_is_what_the_machine_has(tmp_path: Path) -> None:
+def test_without_control_groups_the_machines_memory_applies(tmp_path: Path) -> None:
     assert memory_bytes(tmp_path / "none", tmp_path) > 64 * MIB

@@ -108,7 +108,7 @@ async def until(is_so: Any) -> None:
             await asyncio.sleep(0.001)
 
 
-def test_a_request_that_follows_another_ends_with_its_connection() -> None:
+def test_a_request_that_follows_another_is_cancelled_with_its_connection() -> None:
     async def scenario() -> None:
         requests = Requests(asyncio.get_running_loop())
         for first in ("short", "deferred"):
@@ -124,7 +124,7 @@ def test_a_request_that_follows_another_ends_with_its_connection() -> None:
     asyncio.run(scenario())
 
 
-def test_nothing_is_remembered_of_requests_that_are_answered() -> None:
+def test_nothing_is_kept_of_answered_requests() -> None:
     async def scenario() -> None:
         requests = Requests(asyncio.get_running_loop())
         connection = FakeConnection(requests, "short", "deferred", "short")
@@ -138,7 +138,7 @@ def test_nothing_is_remembered_of_requests_that_are_answered() -> None:
 
 
 @pytest.mark.parametrize("body", ["fails", "fails later", "fails deferred"])
-def test_a_mistake_ends_the_connection_that_it_was_made_for_and_no_other(
+def test_an_exception_closes_only_its_own_connection(
     body: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
@@ -228,7 +228,7 @@ def beginning() -> tuple[Requests, Steps]:
     return Requests(loop, lambda: protocol.now_ns), protocol
 
 
-def test_requests_are_begun_until_their_share_of_the_turn_is_over() -> None:
+def test_requests_are_begun_until_their_share_of_the_turn_is_used_up() -> None:
     requests, protocol = beginning()
     askers = [Asker(str(number), 1, protocol) for number in range(20)]
 
@@ -242,7 +242,7 @@ def test_requests_are_begun_until_their_share_of_the_turn_is_over() -> None:
     assert turns == 20 // A_SHARE - 1
 
 
-def test_a_request_that_takes_longer_than_the_share_is_alone_in_its_turn() -> None:
+def test_a_request_longer_than_the_share_is_alone_in_its_turn() -> None:
     requests, protocol = beginning()
     askers = [Asker(str(number), 2 * A_SHARE, protocol) for number in range(5)]
 
@@ -252,7 +252,7 @@ def test_a_request_that_takes_longer_than_the_share_is_alone_in_its_turn() -> No
     assert times == [each * number for number in range(1, 11)]
 
 
-def test_connections_have_the_same_time_whatever_their_requests_take() -> None:
+def test_connections_get_equal_time_whatever_their_requests_cost() -> None:
     requests, protocol = beginning()
     askers = [Asker(str(steps), steps, protocol) for steps in (5, 10, 20)]  # one fills a turn
 
@@ -262,7 +262,7 @@ def test_connections_have_the_same_time_whatever_their_requests_take() -> None:
     assert max(taken) - min(taken) <= 2 * 20
 
 
-def test_one_that_asks_now_and_then_does_not_wait_for_all_who_ask_always() -> None:
+def test_an_occasional_request_does_not_wait_for_all_busy_connections() -> None:
     requests, protocol = beginning()
     busy = [Asker(str(number), A_SHARE, protocol) for number in range(50)]
     served(requests, protocol, busy, 200)
@@ -277,7 +277,7 @@ def test_one_that_asks_now_and_then_does_not_wait_for_all_who_ask_always() -> No
     assert turns <= 3
 
 
-def test_the_request_of_a_connection_that_has_ended_is_not_begun() -> None:
+def test_the_request_of_a_closed_connection_is_not_begun() -> None:
     requests, protocol = beginning()
     askers = [Asker(str(number), A_SHARE, protocol) for number in range(3)]
     requests.dispatch([asker.ask() for asker in askers])

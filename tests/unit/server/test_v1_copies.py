@@ -38,7 +38,7 @@ async def joined(folder: Path) -> tuple[V1Groups, V1Copies]:
     return v1, copies
 
 
-def test_the_files_say_what_the_groups_are(tmp_path: Path) -> None:
+def test_the_files_describe_the_groups(tmp_path: Path) -> None:
     async def scenario() -> None:
         v1, copies = await joined(tmp_path)
         joined_ms = v1.clock.wall_ms()
@@ -61,7 +61,7 @@ def test_the_files_say_what_the_groups_are(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_nothing_is_written_when_nothing_has_changed(tmp_path: Path) -> None:
+def test_nothing_is_written_without_a_change(tmp_path: Path) -> None:
     async def scenario() -> None:
         v1, copies = await joined(tmp_path)
         for name in (v1_files.GROUPS_FILE, v1_files.OFFSETS_FILE):
@@ -74,7 +74,7 @@ def test_nothing_is_written_when_nothing_has_changed(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_groups_of_kafka_alone_write_nothing(tmp_path: Path) -> None:
+def test_kafka_groups_alone_write_nothing(tmp_path: Path) -> None:
     async def scenario() -> None:
         v1 = V1Groups(tmp_path)
         v1.has_topic = True
@@ -88,7 +88,7 @@ def test_groups_of_kafka_alone_write_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_deleted_group_leaves_the_files(tmp_path: Path) -> None:
+def test_a_deleted_group_is_removed_from_the_files(tmp_path: Path) -> None:
     async def scenario() -> None:
         v1, copies = await joined(tmp_path)
         await v1.groups.assigned_leave(CALL)
@@ -100,7 +100,7 @@ def test_a_deleted_group_leaves_the_files(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_what_could_not_be_written_is_written_later(tmp_path: Path) -> None:
+def test_a_failed_write_is_retried_later(tmp_path: Path) -> None:
     async def scenario() -> None:
         v1, copies = await joined(tmp_path)
         await v1.groups.assigned_leave(CALL)
@@ -116,7 +116,7 @@ def test_what_could_not_be_written_is_written_later(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_while_a_partition_loads_the_files_stay_as_they_are(tmp_path: Path) -> None:
+def test_while_a_partition_is_loading_the_files_stay_unchanged(tmp_path: Path) -> None:
     async def scenario() -> None:
         v1, _ = await joined(tmp_path)
         before = (tmp_path / v1_files.GROUPS_FILE).read_bytes()
@@ -136,7 +136,7 @@ def test_while_a_partition_loads_the_files_stay_as_they_are(tmp_path: Path) -> N
     asyncio.run(scenario())
 
 
-def test_what_is_not_taken_over_yet_is_not_written_over(tmp_path: Path) -> None:
+def test_files_not_yet_imported_are_not_overwritten(tmp_path: Path) -> None:
     async def scenario() -> None:
         v1, copies = await joined(tmp_path)
         before = (tmp_path / v1_files.GROUPS_FILE).read_bytes()

@@ -27,7 +27,7 @@ async def run(v1: V1Groups) -> None:
     await V1Import(v1.folder, v1.groups, v1, v1.io_thread, v1.clock).run()
 
 
-def test_groups_and_offsets_go_on_where_they_were(tmp_path: Path) -> None:
+def test_groups_and_offsets_continue_where_they_were(tmp_path: Path) -> None:
     v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}, "other": {"t": {1: 9}}})
 
     async def scenario() -> None:
@@ -44,7 +44,7 @@ def test_groups_and_offsets_go_on_where_they_were(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_members_have_a_session_to_show_themselves(tmp_path: Path) -> None:
+def test_imported_members_have_one_session_timeout_to_appear(tmp_path: Path) -> None:
     v1_files.write(tmp_path, {"g": GROUP}, {})
 
     async def scenario() -> None:
@@ -60,7 +60,7 @@ def test_members_have_a_session_to_show_themselves(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_broker_that_has_groups_takes_over_none(tmp_path: Path) -> None:
+def test_a_broker_that_has_groups_imports_none(tmp_path: Path) -> None:
     v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}})
 
     async def scenario() -> None:
@@ -73,7 +73,7 @@ def test_a_broker_that_has_groups_takes_over_none(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_without_files_nothing_is_made(tmp_path: Path) -> None:
+def test_without_files_nothing_is_created(tmp_path: Path) -> None:
     async def scenario() -> None:
         v1 = V1Groups(tmp_path)
         await run(v1)
@@ -84,7 +84,7 @@ def test_without_files_nothing_is_made(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_start_that_ended_in_the_middle_is_made_good_by_the_next(tmp_path: Path) -> None:
+def test_an_interrupted_import_is_finished_by_the_next_start(tmp_path: Path) -> None:
     v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}})
 
     async def scenario() -> None:
@@ -106,7 +106,7 @@ def test_a_start_that_ended_in_the_middle_is_made_good_by_the_next(tmp_path: Pat
     assert not (tmp_path / v1_files.UNFINISHED_FILE).exists()
 
 
-def test_a_start_that_goes_on_reports_nothing_that_it_finds_brought(
+def test_a_resumed_import_does_not_report_what_is_already_imported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}})
@@ -124,7 +124,7 @@ def test_a_start_that_goes_on_reports_nothing_that_it_finds_brought(
     assert "left out" not in caplog.text
 
 
-def test_files_that_were_taken_over_are_kept_under_another_name(tmp_path: Path) -> None:
+def test_imported_files_are_kept_under_another_name(tmp_path: Path) -> None:
     v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5, 1: -1}}})
     (tmp_path / v1_files.GROUPS_FILE).write_bytes(b"{")
     offsets = (tmp_path / v1_files.OFFSETS_FILE).read_bytes()
@@ -135,7 +135,7 @@ def test_files_that_were_taken_over_are_kept_under_another_name(tmp_path: Path) 
     assert kept == {"groups.json.imported": b"{", "offsets.json.imported": offsets}
 
 
-def test_files_of_which_nothing_can_be_understood_are_kept_as_well(tmp_path: Path) -> None:
+def test_unparsable_files_are_kept_as_well(tmp_path: Path) -> None:
     (tmp_path / v1_files.GROUPS_FILE).write_bytes(b"{")
 
     asyncio.run(run(V1Groups(tmp_path)))
@@ -143,7 +143,7 @@ def test_files_of_which_nothing_can_be_understood_are_kept_as_well(tmp_path: Pat
     assert [each.name for each in tmp_path.iterdir()] == ["groups.json.imported"]
 
 
-def test_groups_wait_for_the_disk_together(tmp_path: Path) -> None:
+def test_imported_groups_wait_for_the_disk_together(tmp_path: Path) -> None:
     count = 200
     groups = {f"g{number}": GROUP for number in range(count)}
     offsets = {name: {"orders": {0: 5}} for name in groups}
@@ -159,7 +159,7 @@ def test_groups_wait_for_the_disk_together(tmp_path: Path) -> None:
     assert asyncio.run(scenario()) < count / 4
 
 
-def test_a_disk_that_takes_nothing_for_too_long_ends_the_start_with_the_reason(
+def test_a_disk_without_space_for_too_long_ends_the_start_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "V1_LOAD_SECONDS", 0.05)
@@ -176,7 +176,7 @@ def test_a_disk_that_takes_nothing_for_too_long_ends_the_start_with_the_reason(
     assert (tmp_path / v1_files.GROUPS_FILE).exists()
 
 
-def test_an_import_may_take_longer_as_long_as_it_goes_on(
+def test_an_import_may_take_longer_as_long_as_it_makes_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "V1_LOAD_SECONDS", 0.2)
@@ -193,7 +193,7 @@ def test_an_import_may_take_longer_as_long_as_it_goes_on(
     asyncio.run(scenario())
 
 
-def test_an_undecodable_file_is_logged_and_its_part_begins_empty(
+def test_an_undecodable_file_is_logged_and_its_part_starts_empty(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}})
@@ -223,7 +223,7 @@ def test_an_undecodable_file_is_logged_and_its_part_begins_empty(
         GROUP._replace(members={str(number): 1 for number in range(1_000)}),
     ],
 )
-def test_a_group_that_cannot_be_kept_is_left_out_with_its_reason(
+def test_a_group_that_cannot_be_imported_is_skipped_with_its_reason(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, bad: V1Group
 ) -> None:
     v1_files.write(tmp_path, {"bad": bad, "g": GROUP}, {})
@@ -239,7 +239,7 @@ def test_a_group_that_cannot_be_kept_is_left_out_with_its_reason(
     assert "group bad" in caplog.text
 
 
-def test_offsets_that_cannot_be_kept_are_left_out_and_counted(
+def test_offsets_that_cannot_be_imported_are_skipped_and_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     negative = dict.fromkeys(range(15), -1)
@@ -256,7 +256,7 @@ def test_offsets_that_cannot_be_kept_are_left_out_and_counted(
     assert "6 more" in caplog.text
 
 
-def test_an_assignment_that_is_not_ours_is_another_generation(tmp_path: Path) -> None:
+def test_an_assignment_that_differs_from_ours_starts_a_new_generation(tmp_path: Path) -> None:
     uneven = GROUP._replace(assignments={"a": (0, 1, 2)})
     v1_files.write(tmp_path, {"g": uneven}, {})
 

@@ -20,7 +20,7 @@ def test_offsets_are_written_as_kafka_writes_them(tmp_path: Path) -> None:
     assert checkpoint.read_offsets(file) == {("logs", 0): 0, ("orders", 2): 5, ("orders", 10): 7}
 
 
-def test_no_offsets_are_a_file_too(tmp_path: Path) -> None:
+def test_a_file_without_offsets_is_valid(tmp_path: Path) -> None:
     file = tmp_path / checkpoint.LOG_START_OFFSETS
 
     checkpoint.write_offsets(file, {})
@@ -59,7 +59,7 @@ def test_properties_written_by_java_are_read(tmp_path: Path) -> None:
     }
 
 
-def test_missing_files_hold_nothing(tmp_path: Path) -> None:
+def test_missing_files_count_as_empty(tmp_path: Path) -> None:
     assert checkpoint.read_offsets(tmp_path / checkpoint.RECOVERY_POINTS) == {}
     assert checkpoint.read_leader_epochs(tmp_path) is None
     assert checkpoint.read_partition_metadata(tmp_path) is None
@@ -99,7 +99,7 @@ def test_damaged_offsets_count_as_missing_and_are_logged(
 @pytest.mark.parametrize(
     "content", [b"0\n2\n3 0\n3 5\n", b"0\n2\n3 5\n4 4\n", b"0\n2\n3 5\n2 6\n", b"0\n1\n-1 0\n"]
 )
-def test_epochs_or_offsets_that_fall_count_as_missing(tmp_path: Path, content: bytes) -> None:
+def test_decreasing_epochs_or_offsets_count_as_missing(tmp_path: Path, content: bytes) -> None:
     (tmp_path / checkpoint.LEADER_EPOCHS).write_bytes(content)
 
     assert checkpoint.read_leader_epochs(tmp_path) is None
@@ -121,7 +121,7 @@ def test_damaged_partition_metadata_counts_as_missing(tmp_path: Path, content: b
     assert checkpoint.read_partition_metadata(tmp_path) is None
 
 
-def test_every_truncation_of_offsets_is_missing_or_whole(tmp_path: Path) -> None:
+def test_every_truncation_of_an_offsets_file_counts_as_missing_or_is_whole(tmp_path: Path) -> None:
     file = tmp_path / checkpoint.RECOVERY_POINTS
     checkpoint.write_offsets(file, {("orders", 0): 5, ("orders", 1): 6})
     content = file.read_bytes()
@@ -132,7 +132,7 @@ def test_every_truncation_of_offsets_is_missing_or_whole(tmp_path: Path) -> None
         assert checkpoint.read_offsets(file) == {}
 
 
-def test_clean_shutdown_is_seen_once(tmp_path: Path) -> None:
+def test_the_clean_shutdown_marker_is_seen_once(tmp_path: Path) -> None:
     checkpoint.write_clean_shutdown(tmp_path)
 
     assert (tmp_path / ".kafka_cleanshutdown").read_text() == '{"version":0,"brokerEpoch":-1}'
@@ -140,7 +140,7 @@ def test_clean_shutdown_is_seen_once(tmp_path: Path) -> None:
     assert not checkpoint.take_clean_shutdown(tmp_path)
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+def test_a_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
     checkpoint.write_leader_epochs(tmp_path, [(0, 0)])
     file_ops.start_recording()
     file_ops.fail("sync", "leader-epoch-checkpoint", errno.EIO)

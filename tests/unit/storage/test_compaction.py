@@ -60,7 +60,7 @@ def any_facts(draw: st.DrawFn) -> LogFacts:
 
 
 @given(any_facts())
-def test_a_plan_has_sealed_stable_segments_side_by_side_and_the_dirty_ones_among_them(
+def test_a_plan_has_adjacent_sealed_stable_segments_including_the_dirty_ones(
     log: LogFacts,
 ) -> None:
     plan = compaction.plan(log, NOW)
@@ -96,7 +96,7 @@ def test_a_group_fits_into_one_segment(log: LogFacts) -> None:
         assert len(group) == 1 or span < 1 << 31
 
 
-def test_all_of_a_log_that_was_never_compacted_is_dirty() -> None:
+def test_a_log_that_was_never_compacted_is_entirely_dirty() -> None:
     plan = compaction.plan(facts(), NOW)
 
     assert bases(plan) == [[0, 10, 20]]
@@ -107,7 +107,7 @@ def test_all_of_a_log_that_was_never_compacted_is_dirty() -> None:
 @pytest.mark.parametrize(
     ("ratio", "is_due"), [(0.0, True), (0.3, True), (1 / 3, False), (0.5, False), (1.0, False)]
 )
-def test_a_log_is_due_when_more_than_the_ratio_is_dirty(ratio: float, is_due: bool) -> None:
+def test_a_log_is_due_when_its_dirty_ratio_is_above_the_minimum(ratio: float, is_due: bool) -> None:
     log = facts(first_dirty_offset=20, min_cleanable_ratio=ratio)
 
     assert (compaction.plan(log, NOW) is not None) == is_due
@@ -121,7 +121,7 @@ def test_a_clean_log_is_not_due_at_any_ratio() -> None:
 
 @pytest.mark.parametrize("bound", ["last_stable_offset", "recovery_point"])
 @pytest.mark.parametrize(("offset", "end"), [(30, 30), (29, 20), (20, 20), (19, 10), (9, None)])
-def test_a_segment_with_an_offset_from_the_bound_on_is_left(
+def test_a_segment_with_an_offset_at_or_above_the_bound_is_not_compacted(
     bound: str, offset: int, end: int | None
 ) -> None:
     plan = compaction.plan(facts(**{bound: offset}), NOW)
@@ -129,7 +129,7 @@ def test_a_segment_with_an_offset_from_the_bound_on_is_left(
     assert (plan and plan.end_offset) == end
 
 
-def test_the_first_dirty_segment_with_a_young_record_and_all_behind_it_are_left() -> None:
+def test_the_first_dirty_segment_with_a_young_record_and_later_ones_are_not_compacted() -> None:
     segments = [Segment(0, 100, NOW), Segment(10, 100, NOW - 9), Segment(20, 100, NOW - 10_000)]
     log = facts(segments=[*segments, Segment(30, 0, -1)], min_lag_ms=10, first_dirty_offset=10)
 
@@ -138,7 +138,7 @@ def test_the_first_dirty_segment_with_a_young_record_and_all_behind_it_are_left(
     assert bases(compaction.plan(log._replace(min_lag_ms=0), NOW)) == [[0, 10, 20]]
 
 
-def test_a_dirty_record_older_than_the_maximum_makes_a_log_due_at_any_ratio() -> None:
+def test_a_dirty_record_older_than_the_maximum_lag_makes_a_log_due_at_any_ratio() -> None:
     log = facts(
         min_cleanable_ratio=1.0, first_dirty_offset=20, max_lag_ms=1_000, dirty_since_ms=NOW - 1_000
     )
@@ -167,20 +167,18 @@ def test_an_active_segment_with_an_overdue_record_is_rolled(
 
 
 @pytest.mark.parametrize(("checkpoint", "first"), [(15, 15), (30, 30), (31, 5), (4, 5)])
-def test_a_checkpoint_that_does_not_fit_the_log_is_not_believed(
-    checkpoint: int, first: int
-) -> None:
+def test_a_cleaner_checkpoint_outside_the_log_is_ignored(checkpoint: int, first: int) -> None:
     log = facts(first_dirty_offset=checkpoint, log_start_offset=5)
 
     assert compaction.first_dirty(log) == first
 
 
-def test_groups_are_as_large_as_a_segment_may_be() -> None:
+def test_groups_are_filled_up_to_the_segment_size() -> None:
     assert bases(compaction.plan(facts(segment_bytes=200), NOW)) == [[0, 10], [20]]
     assert bases(compaction.plan(facts(segment_bytes=199), NOW)) == [[0], [10], [20]]
 
 
-def test_a_group_has_no_more_segments_than_are_removed_in_one_go() -> None:
+def test_a_group_has_no_more_segments_than_are_removed_at_once() -> None:
     segments = [Segment(base, 1, NOW) for base in range(2 * COMPACTION_GROUP_SEGMENTS_MAX + 2)]
     log = facts(segments=segments, last_stable_offset=len(segments), recovery_point=len(segments))
 
@@ -194,7 +192,7 @@ def test_segments_below_the_log_start_are_left_to_retention() -> None:
     assert bases(compaction.plan(facts(log_start_offset=9), NOW)) == [[0, 10, 20]]
 
 
-def test_an_overdue_log_goes_before_the_dirtiest_and_that_before_the_others() -> None:
+def test_an_overdue_log_precedes_the_dirtiest_and_that_one_the_others() -> None:
     def plan(ratio: float, is_overdue: bool = False) -> Plan:
         return Plan(0, 1, (), ratio, 1, is_overdue)
 

@@ -53,7 +53,7 @@ def test_a_group_becomes_one_segment_with_its_indexes(logs: Logs) -> None:
     assert done == {"kind": "done", "end_offset": 20, "records_read": 20, "records_kept": 3}
 
 
-def test_a_segment_that_stays_as_it_is_leaves_no_files(logs: Logs) -> None:
+def test_an_unchanged_segment_leaves_no_files(logs: Logs) -> None:
     log = written(logs, [(b"key %d" % i, b"value") for i in range(20)])
 
     swaps, _ = compacted(job_of(log))
@@ -62,7 +62,7 @@ def test_a_segment_that_stays_as_it_is_leaves_no_files(logs: Logs) -> None:
     assert cleaned(log.folder) == []
 
 
-def test_segments_of_which_nothing_is_left_are_replaced_by_none(logs: Logs) -> None:
+def test_segments_without_remaining_records_have_no_replacement(logs: Logs) -> None:
     log = written(logs, [(b"key", b"value %d" % i) for i in range(20)])
 
     swaps, _ = compacted(job_of(log))
@@ -71,7 +71,7 @@ def test_segments_of_which_nothing_is_left_are_replaced_by_none(logs: Logs) -> N
     assert len(cleaned(log.folder)) == len(SUFFIXES)
 
 
-def test_the_indexes_are_those_that_the_log_itself_writes(logs: Logs, tmp_path: Path) -> None:
+def test_the_indexes_equal_those_written_by_the_log_itself(logs: Logs, tmp_path: Path) -> None:
     """Segments that only stand side by side become what one large segment would be."""
     writes = [(b"key %d" % i, b"value") for i in range(40)]
     log = written(logs, writes)
@@ -91,7 +91,7 @@ def test_the_indexes_are_those_that_the_log_itself_writes(logs: Logs, tmp_path: 
         assert ours == (Path(other.folder) / name).read_bytes(), suffix
 
 
-def test_pieces_smaller_than_a_batch_grow_until_it_fits(
+def test_read_pieces_smaller_than_a_batch_grow_until_it_fits(
     logs: Logs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compactor, "COMPACTION_READ_BYTES", 7)
@@ -197,7 +197,7 @@ def outcome(job: compactor.Job) -> tuple[int, bytes]:
         return child.wait(60), output
 
 
-def test_the_process_does_a_job_and_says_so(logs: Logs) -> None:
+def test_the_process_does_a_job_and_reports_it(logs: Logs) -> None:
     log = written(logs, [(b"key %d" % (i % 3), b"value %d" % i) for i in range(20)])
 
     code, output = outcome(job_of(log))
@@ -208,7 +208,7 @@ def test_the_process_does_a_job_and_says_so(logs: Logs) -> None:
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
-def test_a_disk_that_fails_anywhere_ends_the_pass_and_the_next_one_does_all_of_it(
+def test_a_disk_failure_anywhere_ends_the_pass_and_the_next_pass_does_all_of_it(
     logs: Logs, error: int
 ) -> None:
     log = written(logs, [(b"key %d" % (i % 3), b"value %d" % i) for i in range(20)])
@@ -232,7 +232,7 @@ def test_a_disk_that_fails_anywhere_ends_the_pass_and_the_next_one_does_all_of_i
     assert len(contents(log)) == 3
 
 
-def test_a_damaged_log_is_told_from_a_failed_disk(logs: Logs) -> None:
+def test_a_damaged_log_is_distinguished_from_a_failed_disk(logs: Logs) -> None:
     log = written(logs, [(b"key %d" % i, b"value") for i in range(20)])
     file = Path(log.folder) / f"{0:020d}.log"
     data = bytearray(file.read_bytes())
@@ -244,7 +244,7 @@ def test_a_damaged_log_is_told_from_a_failed_disk(logs: Logs) -> None:
 
 
 @pytest.mark.parametrize("line", [b"", b'{"folder": "'])
-def test_a_job_that_was_not_written_to_its_end_is_not_begun(line: bytes) -> None:
+def test_a_truncated_job_is_not_begun(line: bytes) -> None:
     with started(stderr=subprocess.PIPE) as child:
         assert child.communicate(line, timeout=60) == (b"", b"")
 
@@ -258,7 +258,7 @@ def test_a_job_of_another_parent_is_not_begun(logs: Logs) -> None:
     assert cleaned(log.folder) == []
 
 
-def test_it_ends_without_a_word_when_nobody_listens(logs: Logs) -> None:
+def test_the_process_exits_silently_when_its_output_is_closed(logs: Logs) -> None:
     """Its parent was killed: what it could say would stand in the log of the next one."""
     reading, writing = os.pipe()
     os.close(reading)
@@ -271,7 +271,7 @@ def test_it_ends_without_a_word_when_nobody_listens(logs: Logs) -> None:
         assert child.wait(60) == 1
 
 
-def test_it_ends_when_stdin_ends(logs: Logs) -> None:
+def test_the_process_exits_when_stdin_ends(logs: Logs) -> None:
     """Its parent has gone: what it writes is of no use to anybody."""
     log = written(logs, [(b"key", b"value")] * 20)
     os.mkfifo(Path(log.folder) / f"{7:020d}.log")  # reading it waits for a writer, for ever
@@ -285,7 +285,7 @@ def test_it_ends_when_stdin_ends(logs: Logs) -> None:
         assert child.wait(60) == 1
 
 
-def test_segments_that_are_not_what_their_digests_say_are_not_compacted(logs: Logs) -> None:
+def test_segments_that_differ_from_their_digests_are_not_compacted(logs: Logs) -> None:
     """A leader epoch, which no CRC covers: a new segment would make it look right."""
     log = written(logs, [(b"key", b"value %d" % i) for i in range(20)])
     base = log.segment_entries[1][0]

@@ -23,16 +23,16 @@ def inode(tmp_path: Path) -> int:
     return log.stat().st_ino
 
 
-def test_damage_is_read_as_it_was_written(tmp_path: Path, inode: int) -> None:
+def test_recorded_damage_is_read_as_it_was_written(tmp_path: Path, inode: int) -> None:
     assert damages.write(tmp_path, 7, SIZE, SOME, inode)
     assert damages.read(tmp_path, 7) == SOME
 
 
-def test_nothing_is_known_without_the_file(tmp_path: Path) -> None:
+def test_without_the_file_no_damage_is_known(tmp_path: Path) -> None:
     assert damages.read(tmp_path, 7) == []
 
 
-def test_nothing_is_known_from_a_file_that_was_changed(tmp_path: Path, inode: int) -> None:
+def test_a_changed_file_gives_no_damage(tmp_path: Path, inode: int) -> None:
     damages.write(tmp_path, 7, SIZE, SOME, inode)
     file = tmp_path / file_name(7, DAMAGE)
     content = file.read_bytes()
@@ -41,7 +41,7 @@ def test_nothing_is_known_from_a_file_that_was_changed(tmp_path: Path, inode: in
         assert damages.read(tmp_path, 7) == [], place
 
 
-def test_what_is_known_of_a_log_of_another_size_is_not_of_this_one(
+def test_damage_recorded_for_a_log_file_of_another_size_is_ignored(
     tmp_path: Path, inode: int
 ) -> None:
     damages.write(tmp_path, 7, SIZE, SOME, inode)
@@ -49,12 +49,12 @@ def test_what_is_known_of_a_log_of_another_size_is_not_of_this_one(
     assert damages.read(tmp_path, 7) == []
 
 
-def test_what_was_found_in_another_file_is_not_written(tmp_path: Path, inode: int) -> None:
+def test_damage_found_in_another_file_is_not_written(tmp_path: Path, inode: int) -> None:
     assert not damages.write(tmp_path, 7, SIZE, SOME, inode + 1)
     assert damages.read(tmp_path, 7) == []
 
 
-def test_it_goes_with_the_files_of_its_segment(tmp_path: Path, inode: int) -> None:
+def test_the_damage_file_is_deleted_with_its_segment(tmp_path: Path, inode: int) -> None:
     damages.write(tmp_path, 7, SIZE, SOME, inode)
     segment_files.mark_deleted(tmp_path, [7])
     assert damages.read(tmp_path, 7) == []
@@ -62,7 +62,7 @@ def test_it_goes_with_the_files_of_its_segment(tmp_path: Path, inode: int) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_cannot_be_read_keeps_no_log_from_opening(
+def test_an_unreadable_damage_file_does_not_prevent_opening_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     logs = Logs(tmp_path)

@@ -40,7 +40,7 @@ def test_folders_are_renamed_with_the_topics_id(tmp_path: Path) -> None:
     assert names(tmp_path) == [f"t-{n}.{id_to_text(ID)}-delete" for n in range(3)]
 
 
-def test_what_was_renamed_before_is_left(tmp_path: Path) -> None:
+def test_an_already_renamed_folder_is_left_alone(tmp_path: Path) -> None:
     make(tmp_path, "t-1")
     folders = DeletedFolders(tmp_path)
 
@@ -60,7 +60,7 @@ def test_what_was_renamed_before_is_left(tmp_path: Path) -> None:
         (None, False, True),
     ],
 )
-def test_a_folder_of_a_later_topic_of_that_name_stays(
+def test_the_folder_of_a_later_topic_of_the_same_name_stays(
     tmp_path: Path, owner: bytes | None, is_name_taken: bool, goes: bool
 ) -> None:
     make(tmp_path, "t-0", owner)
@@ -70,7 +70,7 @@ def test_a_folder_of_a_later_topic_of_that_name_stays(
     assert (names(tmp_path) != ["t-0"]) is goes
 
 
-def test_a_long_name_is_cut_so_that_every_partition_has_its_own(tmp_path: Path) -> None:
+def test_a_long_name_is_truncated_so_that_every_partition_has_its_own(tmp_path: Path) -> None:
     topic = "n" * 249
     for partition in (0, 9_999):
         make(tmp_path, f"{topic}-{partition}")
@@ -82,7 +82,7 @@ def test_a_long_name_is_cut_so_that_every_partition_has_its_own(tmp_path: Path) 
     assert all(folder.is_dir() for folder in folders.waiting(topic, ID, [0, 9_999]))
 
 
-def test_a_step_removes_a_bounded_number_of_files(
+def test_a_step_removes_a_limited_number_of_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deletion, "FILES_REMOVED_PER_STEP", 4)
@@ -99,7 +99,7 @@ def test_a_step_removes_a_bounded_number_of_files(
     assert (names(tmp_path), steps) == ([], 5)
 
 
-def test_a_folder_that_is_gone_is_no_error(tmp_path: Path) -> None:
+def test_a_missing_folder_is_not_an_error(tmp_path: Path) -> None:
     left = deque([tmp_path / "t-0-delete", make(tmp_path, "t-1-delete")])
 
     DeletedFolders(tmp_path).remove_some(left)
@@ -108,7 +108,7 @@ def test_a_folder_that_is_gone_is_no_error(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_a_file_that_cannot_be_removed_is_an_error_and_can_be_tried_again(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_removed_is_an_error_and_can_be_retried(tmp_path: Path) -> None:
     left = deque([make(tmp_path, "t-0-delete")])
     folders = DeletedFolders(tmp_path)
     file_ops.start_recording()

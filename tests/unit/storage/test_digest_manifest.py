@@ -30,7 +30,7 @@ def test_a_manifest_that_is_not_there_is_named(tmp_path: Path) -> None:
         (b"0011223344556677  a.log\n", "line 1: expected"),
     ],
 )
-def test_what_is_no_manifest_is_refused_with_its_line(
+def test_an_invalid_manifest_is_refused_with_its_line(
     tmp_path: Path, content: bytes, reason: str
 ) -> None:
     (tmp_path / "sums").write_bytes(content)

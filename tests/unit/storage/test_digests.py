@@ -32,11 +32,11 @@ def test_the_digest_of_the_aborted_transactions_is_read_as_it_was_written(
     assert digests.read(tmp_path, 7) == both
 
 
-def test_there_is_no_digest_without_its_file(tmp_path: Path) -> None:
+def test_without_its_file_there_is_no_digest(tmp_path: Path) -> None:
     assert digests.read(tmp_path, 7) is None
 
 
-def test_every_flip_in_the_file_makes_it_no_digest(tmp_path: Path, inode: int) -> None:
+def test_any_flipped_bit_invalidates_the_digest(tmp_path: Path, inode: int) -> None:
     digests.write(tmp_path, 7, ONE, inode)
     file = tmp_path / file_name(7, DIGEST)
     content = file.read_bytes()
@@ -48,7 +48,7 @@ def test_every_flip_in_the_file_makes_it_no_digest(tmp_path: Path, inode: int) -
             assert digests.read(tmp_path, 7) is None, (place, bit)
 
 
-def test_a_file_that_was_cut_is_no_digest(tmp_path: Path, inode: int) -> None:
+def test_a_truncated_file_is_not_a_digest(tmp_path: Path, inode: int) -> None:
     digests.write(tmp_path, 7, ONE, inode)
     file = tmp_path / file_name(7, DIGEST)
     content = file.read_bytes()
@@ -66,9 +66,7 @@ def test_the_digest_of_another_file_is_not_written(tmp_path: Path, inode: int) -
     assert digests.read(tmp_path, 7) is None
 
 
-def test_a_removed_digest_is_gone_and_one_that_never_was_is_no_error(
-    tmp_path: Path, inode: int
-) -> None:
+def test_removing_a_digest_or_a_missing_one_succeeds(tmp_path: Path, inode: int) -> None:
     digests.write(tmp_path, 7, ONE, inode)
     sidecar.remove(tmp_path, [3, 7])
     assert digests.read(tmp_path, 7) is None

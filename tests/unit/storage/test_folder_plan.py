@@ -10,7 +10,7 @@ SEGMENTS = [
 ]
 
 
-def test_segments_and_snapshots_are_told_by_their_names() -> None:
+def test_segments_and_snapshots_are_recognized_by_their_names() -> None:
     plan = plan_folder([*SEGMENTS, file_name(20, ".snapshot"), "partition.metadata"], 0)
 
     assert plan == ([0, 10, 20], [20], [], [], [])
@@ -26,14 +26,14 @@ def test_segments_and_snapshots_are_told_by_their_names() -> None:
         "leader-epoch-checkpoint.tmp",
     ],
 )
-def test_what_an_earlier_life_did_not_finish_is_removed(name: str) -> None:
+def test_unfinished_files_of_an_earlier_run_are_removed(name: str) -> None:
     assert plan_folder([*SEGMENTS, name], 0) == ([0, 10, 20], [], [], [], [name])
 
 
 @pytest.mark.parametrize(
     ("log_start", "kept"), [(0, [0, 10, 20]), (9, [0, 10, 20]), (10, [10, 20]), (19, [10, 20])]
 )
-def test_segments_wholly_below_the_log_start_are_removed(log_start: int, kept: list[int]) -> None:
+def test_segments_entirely_below_the_log_start_are_removed(log_start: int, kept: list[int]) -> None:
     plan = plan_folder(SEGMENTS, log_start)
 
     assert plan.base_offsets == kept
@@ -44,7 +44,7 @@ def test_segments_wholly_below_the_log_start_are_removed(log_start: int, kept: l
 @pytest.mark.parametrize(
     ("log_start", "believed"), [(0, [7, 10, 20]), (10, [10, 20]), (15, [10, 20])]
 )
-def test_a_snapshot_is_not_believed_whose_next_records_are_gone(
+def test_a_snapshot_followed_by_missing_records_is_not_used(
     log_start: int, believed: list[int]
 ) -> None:
     """Else a transaction that it knows as open stays so: its marker may have been among them."""
@@ -55,7 +55,7 @@ def test_a_snapshot_is_not_believed_whose_next_records_are_gone(
 
 @pytest.mark.parametrize("suffix", [".digest", ".damage"])
 @pytest.mark.parametrize(("base", "why"), [(20, "it may be written to again"), (15, "no log")])
-def test_what_is_known_of_other_than_closed_segments_is_removed(
+def test_digest_and_damage_files_of_other_than_closed_segments_are_removed(
     base: int, why: str, suffix: str
 ) -> None:
     stays, goes = file_name(10, suffix), file_name(base, suffix)
@@ -63,23 +63,23 @@ def test_what_is_known_of_other_than_closed_segments_is_removed(
     assert plan_folder([*SEGMENTS, stays, goes], 0).removed == [goes], why
 
 
-def test_segments_whose_damage_is_known_are_those_that_stay_closed() -> None:
+def test_recorded_damage_counts_only_for_segments_that_stay_closed() -> None:
     names = [*SEGMENTS, *(file_name(base, ".damage") for base in (0, 10, 20))]
 
     assert plan_folder(names, 10).damaged_offsets == [10]
 
 
-def test_a_digest_goes_once_with_its_segment() -> None:
+def test_a_digest_is_removed_with_its_segment() -> None:
     plan = plan_folder([*SEGMENTS, file_name(0, ".digest")], 10)
 
     assert plan.removed.count(file_name(0, ".digest")) == 1
 
 
-def test_the_active_segment_stays_whatever_the_log_start_is() -> None:
+def test_the_active_segment_stays_whatever_the_log_start() -> None:
     assert plan_folder(SEGMENTS, 1_000).base_offsets == [20]
 
 
-def test_a_segment_set_aside_is_no_part_of_the_log() -> None:
+def test_a_segment_set_aside_is_not_part_of_the_log() -> None:
     plan = plan_folder([*SEGMENTS, file_name(30, ".log-stray")], 0)
 
     assert plan == ([0, 10, 20], [], [], [], [])

@@ -16,7 +16,7 @@ from broker.model.identifiers import id_from_text
 from broker.storage.log_dir import LogDir, disk_space
 
 
-def test_a_new_directory_gets_an_identity_that_stays(tmp_path: Path) -> None:
+def test_a_new_directory_gets_a_permanent_identity(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "data"
     first = LogDir(path, node_id=1)
     first.close()
@@ -31,13 +31,13 @@ def test_a_new_directory_gets_an_identity_that_stays(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_new_directory_is_its_owners_alone(tmp_path: Path) -> None:
+def test_a_new_directory_is_accessible_to_the_owner_alone(tmp_path: Path) -> None:
     LogDir(tmp_path / "data", node_id=1).close()
 
     assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
 
 
-def test_a_second_start_says_who_holds_the_directory(tmp_path: Path) -> None:
+def test_a_second_start_names_the_holder_of_the_directory(tmp_path: Path) -> None:
     held = LogDir(tmp_path, node_id=1)
     held.write_holder([Address("127.0.0.1", 9092), Address("::1", 9092)])
 
@@ -50,7 +50,7 @@ def test_a_second_start_says_who_holds_the_directory(tmp_path: Path) -> None:
     held.close()
 
 
-def test_a_refused_start_leaves_the_holder_its_lock(tmp_path: Path) -> None:
+def test_a_refused_start_does_not_take_the_holders_lock(tmp_path: Path) -> None:
     held = LogDir(tmp_path, node_id=1)
     for _ in range(2):
         with pytest.raises(DataDirError, match="in use"):
@@ -60,7 +60,7 @@ def test_a_refused_start_leaves_the_holder_its_lock(tmp_path: Path) -> None:
     LogDir(tmp_path, node_id=1).close()
 
 
-def test_a_killed_broker_leaves_the_directory_free(tmp_path: Path) -> None:
+def test_a_killed_broker_leaves_the_directory_unlocked(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys, pathlib\n"
         "from broker.storage.log_dir import LogDir\n"
@@ -91,7 +91,7 @@ def test_the_directory_of_another_node_is_refused(tmp_path: Path) -> None:
         ("version=1\nnode.id=1\ndirectory.id=b\n", r"no cluster\.id"),
     ],
 )
-def test_an_identity_that_cannot_be_this_brokers_is_refused(
+def test_an_identity_of_another_kind_of_broker_is_refused(
     tmp_path: Path, content: str, message: str
 ) -> None:
     (tmp_path / "meta.properties").write_text(content)
@@ -100,7 +100,7 @@ def test_an_identity_that_cannot_be_this_brokers_is_refused(
         LogDir(tmp_path, node_id=1)
 
 
-def test_a_damaged_identity_is_made_anew(tmp_path: Path) -> None:
+def test_a_damaged_identity_file_is_rewritten(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_bytes(b"\x00" * 64)
 
     directory = LogDir(tmp_path, node_id=1)
@@ -118,12 +118,12 @@ def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/proc/nowhere/data", "/proc/data"])
-def test_a_directory_that_cannot_be_made_is_refused_with_what_to_do(path: str) -> None:
+def test_a_directory_that_cannot_be_created_is_refused_with_the_remedy(path: str) -> None:
     with pytest.raises(DataDirError, match="make it writable"):
         LogDir(Path(path), node_id=1)
 
 
-def test_a_disk_that_fails_while_the_identity_is_written_leaves_the_lock_free(
+def test_a_disk_failure_while_the_identity_is_written_releases_the_lock(
     tmp_path: Path,
 ) -> None:
     file_ops.start_recording()
@@ -137,12 +137,12 @@ def test_a_disk_that_fails_while_the_identity_is_written_leaves_the_lock_free(
     LogDir(tmp_path, node_id=1).close()
 
 
-def test_the_space_of_the_disk_is_told(tmp_path: Path) -> None:
+def test_the_space_of_the_disk_is_returned(tmp_path: Path) -> None:
     space = disk_space(tmp_path)
 
     assert 0 < space.usable_bytes <= space.total_bytes
 
 
-def test_a_disk_that_does_not_say_its_space_has_failed(tmp_path: Path) -> None:
+def test_a_disk_whose_space_cannot_be_read_counts_as_failed(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="No such file"):
         disk_space(tmp_path / "gone")

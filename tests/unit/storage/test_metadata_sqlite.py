@@ -26,7 +26,7 @@ def store(tmp_path: Path) -> Iterator[SqliteMetaStore]:
     opened.close()
 
 
-def test_what_was_put_is_found_with_the_revision_of_its_change(store: SqliteMetaStore) -> None:
+def test_a_stored_value_is_found_with_the_revision_of_its_change(store: SqliteMetaStore) -> None:
     first = store.transact([], [Put(b"topic/a", b"1"), Put(b"topic/b", b"1")])
     second = store.transact([], [Put(b"topic/a", b"2")])
 
@@ -36,7 +36,7 @@ def test_what_was_put_is_found_with_the_revision_of_its_change(store: SqliteMeta
     assert store.get(b"topic/c") is None
 
 
-def test_scan_finds_the_keys_of_a_prefix_in_order(store: SqliteMetaStore) -> None:
+def test_scan_returns_the_keys_of_a_prefix_in_order(store: SqliteMetaStore) -> None:
     keys = [b"topic/b", b"topic/a", b"topicid/a", b"topic/\xc3\xa9", b"conf/topic/a"]
     store.transact([], [Put(key, b"") for key in keys])
 
@@ -48,7 +48,7 @@ def test_scan_finds_the_keys_of_a_prefix_in_order(store: SqliteMetaStore) -> Non
     assert [one.key for one in everything] == sorted(keys)
 
 
-def test_a_deleted_key_is_absent_and_made_anew_later(store: SqliteMetaStore) -> None:
+def test_a_deleted_key_is_absent_and_can_be_put_again(store: SqliteMetaStore) -> None:
     store.transact([], [Put(b"a", b"1")])
     store.transact([], [Delete(b"a")])
     assert store.get(b"a") is None
@@ -58,7 +58,7 @@ def test_a_deleted_key_is_absent_and_made_anew_later(store: SqliteMetaStore) -> 
     assert store.get(b"a") == (b"a", b"2", 3, 3)
 
 
-def test_deleting_what_does_not_exist_changes_nothing_else(store: SqliteMetaStore) -> None:
+def test_deleting_a_missing_key_changes_nothing_else(store: SqliteMetaStore) -> None:
     assert store.transact([], [Delete(b"a")]) == 1
 
 
@@ -87,7 +87,7 @@ def test_a_transaction_is_applied_only_if_its_guard_holds(
     assert (store.get(b"z") is not None) is holds
 
 
-def test_one_guard_that_fails_holds_back_every_operation(store: SqliteMetaStore) -> None:
+def test_one_failing_guard_prevents_every_operation(store: SqliteMetaStore) -> None:
     store.transact([], [Put(b"a", b"1")])
 
     assert store.transact([Absent(b"b"), Absent(b"a")], [Put(b"b", b""), Delete(b"a")]) is None
@@ -97,7 +97,7 @@ def test_one_guard_that_fails_holds_back_every_operation(store: SqliteMetaStore)
     assert store.scan(b"")[1] == 1
 
 
-def test_an_operation_that_fails_takes_the_whole_transaction_back(store: SqliteMetaStore) -> None:
+def test_a_failing_operation_rolls_back_the_whole_transaction(store: SqliteMetaStore) -> None:
     store._connection.execute(
         "CREATE TEMP TRIGGER full_disk BEFORE INSERT ON kv WHEN NEW.key = x'62'"
         " BEGIN SELECT RAISE(ABORT, 'disk full'); END"
@@ -110,7 +110,7 @@ def test_an_operation_that_fails_takes_the_whole_transaction_back(store: SqliteM
     assert store.transact([], [Put(b"c", b"")]) == 1
 
 
-def test_limits_are_those_of_the_other_store(store: SqliteMetaStore) -> None:
+def test_limits_are_those_of_the_cluster_store(store: SqliteMetaStore) -> None:
     too_many = [Put(b"%d" % n, b"") for n in range(limits.METADATA_OPS_PER_TRANSACTION_MAX + 1)]
     for operations in (
         too_many,
@@ -121,7 +121,7 @@ def test_limits_are_those_of_the_other_store(store: SqliteMetaStore) -> None:
             store.transact([], operations)
 
 
-def test_a_store_opened_again_holds_what_it_held(tmp_path: Path) -> None:
+def test_a_reopened_store_holds_the_same_values(tmp_path: Path) -> None:
     store = SqliteMetaStore(tmp_path / "metadata.db")
     store.transact([], [Put(b"a", b"1")])
     store.close()
@@ -133,7 +133,7 @@ def test_a_store_opened_again_holds_what_it_held(tmp_path: Path) -> None:
     again.close()
 
 
-def test_what_was_committed_survives_a_kill(tmp_path: Path) -> None:
+def test_committed_changes_survive_a_kill(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys, pathlib\n"
         "from broker.storage.metadata import Put\n"
@@ -160,7 +160,7 @@ def test_no_file_is_mapped(tmp_path: Path) -> None:
     store.close()
 
 
-def test_changes_go_to_a_write_ahead_file(tmp_path: Path) -> None:
+def test_changes_are_written_to_a_write_ahead_log(tmp_path: Path) -> None:
     store = SqliteMetaStore(tmp_path / "metadata.db")
 
     assert store._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
@@ -168,7 +168,7 @@ def test_changes_go_to_a_write_ahead_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("reopened", [False, True])
-def test_synchronous_full_holds_for_a_new_and_an_old_file(tmp_path: Path, reopened: bool) -> None:
+def test_synchronous_full_is_set_for_new_and_existing_files(tmp_path: Path, reopened: bool) -> None:
     if reopened:
         SqliteMetaStore(tmp_path / "metadata.db").close()
 
@@ -179,7 +179,7 @@ def test_synchronous_full_holds_for_a_new_and_an_old_file(tmp_path: Path, reopen
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x00" * 4096, b"not a database" * 500])
-def test_a_damaged_file_is_refused_with_what_to_do(tmp_path: Path, damage: bytes) -> None:
+def test_a_damaged_file_is_refused_with_the_remedy(tmp_path: Path, damage: bytes) -> None:
     path = tmp_path / "metadata.db"
     store = SqliteMetaStore(path)
     store.transact([], [Put(b"%d" % n, b"v" * 2000) for n in range(50)])
@@ -192,7 +192,7 @@ def test_a_damaged_file_is_refused_with_what_to_do(tmp_path: Path, damage: bytes
 
 
 @pytest.mark.parametrize("is_there", [False, True])
-def test_no_store_is_made_where_partitions_are(tmp_path: Path, is_there: bool) -> None:
+def test_no_store_is_created_where_partitions_exist(tmp_path: Path, is_there: bool) -> None:
     path, folder = tmp_path / "metadata.db", tmp_path / "orders-0"
     folder.mkdir()
     (folder / PARTITION_METADATA).write_text("version: 0")
@@ -206,7 +206,7 @@ def test_no_store_is_made_where_partitions_are(tmp_path: Path, is_there: bool) -
     assert not is_there or path.read_bytes() == b""
 
 
-def test_folders_that_were_set_aside_or_are_of_others_need_no_store(tmp_path: Path) -> None:
+def test_strays_deleted_folders_and_foreign_folders_need_no_store(tmp_path: Path) -> None:
     for name in ("orders-0.3-stray", "orders-0.abc-delete", "photos-7"):
         (tmp_path / name).mkdir()
     (tmp_path / "orders-0.3-stray" / PARTITION_METADATA).write_text("version: 0")
@@ -214,7 +214,7 @@ def test_folders_that_were_set_aside_or_are_of_others_need_no_store(tmp_path: Pa
     SqliteMetaStore(tmp_path / "metadata.db").close()
 
 
-def test_a_store_that_another_program_has_locked_is_refused_with_what_to_do(
+def test_a_store_locked_by_another_program_is_refused_with_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "metadata.db"
@@ -258,7 +258,7 @@ def test_a_disk_that_cannot_read_the_file_is_no_damage_of_it(
         SqliteMetaStore(path)
 
 
-def test_a_change_that_the_disk_refuses_changes_nothing_and_the_next_one_goes_on(
+def test_a_change_refused_by_the_disk_changes_nothing_and_the_next_one_succeeds(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "metadata.db"
@@ -288,7 +288,7 @@ def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
         SqliteMetaStore(path)
 
 
-def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_database_of_another_program_is_refused_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "metadata.db"
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE songs (name TEXT)")
@@ -308,7 +308,7 @@ def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
         SqliteMetaStore(tmp_path / "metadata.db")
 
 
-def test_a_start_that_died_while_making_the_file_is_begun_anew(tmp_path: Path) -> None:
+def test_a_creation_interrupted_by_a_crash_is_started_again(tmp_path: Path) -> None:
     path = tmp_path / "metadata.db"
     os.close(os.open(path, os.O_CREAT))
 
@@ -318,7 +318,7 @@ def test_a_start_that_died_while_making_the_file_is_begun_anew(tmp_path: Path) -
     store.close()
 
 
-def test_what_a_start_that_died_left_beside_is_swept_away(tmp_path: Path) -> None:
+def test_leftover_files_of_an_interrupted_creation_are_removed(tmp_path: Path) -> None:
     path = tmp_path / "metadata.db"
     for name in ("metadata.db.new", "metadata.db.new-journal", "metadata.db.new-wal"):
         (tmp_path / name).write_bytes(b"half of it")
@@ -330,7 +330,7 @@ def test_what_a_start_that_died_left_beside_is_swept_away(tmp_path: Path) -> Non
     assert [file.name for file in tmp_path.iterdir()] == ["metadata.db"]
 
 
-def test_a_new_store_does_not_take_over_the_changes_of_one_that_was_removed(
+def test_a_new_store_does_not_apply_the_write_ahead_log_of_a_removed_one(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "metadata.db"
@@ -347,7 +347,7 @@ def test_a_new_store_does_not_take_over_the_changes_of_one_that_was_removed(
     store.close()
 
 
-def test_keys_are_those_of_the_cluster_store() -> None:
+def test_keys_are_the_cluster_stores() -> None:
     topic_id = bytes(range(16))
 
     assert metadata.topic_key("orders") == b"topic/orders"

@@ -28,14 +28,14 @@ def on_disk(path: Path) -> Offsets:
     )
 
 
-def test_what_was_written_is_known(written: Path) -> None:
+def test_written_offsets_are_read(written: Path) -> None:
     offsets = OffsetCheckpoints(written)
 
     assert (offsets.recovery_point(KEY), offsets.log_start(KEY)) == (20, 10)
     assert (offsets.recovery_point(("v", 0)), offsets.log_start(("v", 0))) == (0, 0)
 
 
-def test_what_is_compacted_was_synced_even_if_the_recovery_points_are_lost(written: Path) -> None:
+def test_the_recovery_point_is_at_least_the_compacted_offset(written: Path) -> None:
     compacted = {KEY: 15, ("u", 1): 9, ("w", 0): 3}
     checkpoint.write_offsets(written / checkpoint.CLEANER_OFFSETS, compacted)
 
@@ -48,7 +48,7 @@ def test_what_is_compacted_was_synced_even_if_the_recovery_points_are_lost(writt
     assert offsets.written_recovery_point(KEY) == 20
 
 
-def test_the_files_are_written_only_when_something_changed(written: Path) -> None:
+def test_the_files_are_written_only_after_a_change(written: Path) -> None:
     offsets = OffsetCheckpoints(written)
     file_ops.start_recording()
 
@@ -59,7 +59,7 @@ def test_the_files_are_written_only_when_something_changed(written: Path) -> Non
     assert file_ops.recorded() == []
 
 
-def test_a_forgotten_log_is_told_of_by_the_files_until_they_are_written(written: Path) -> None:
+def test_a_forgotten_log_stays_in_the_files_until_they_are_written(written: Path) -> None:
     offsets = OffsetCheckpoints(written)
 
     assert offsets.forget(KEY)
@@ -70,7 +70,7 @@ def test_a_forgotten_log_is_told_of_by_the_files_until_they_are_written(written:
     assert on_disk(written) == ({("u", 1): 7}, {})
 
 
-def test_what_is_taken_before_a_log_start_moves_does_not_undo_it(written: Path) -> None:
+def test_an_earlier_taken_state_does_not_undo_a_later_log_start(written: Path) -> None:
     """A checkpoint syncs indexes between the two: DeleteRecords is answered meanwhile."""
     offsets = OffsetCheckpoints(written)
     taken = offsets.take()
@@ -83,7 +83,7 @@ def test_what_is_taken_before_a_log_start_moves_does_not_undo_it(written: Path) 
 
 
 @pytest.mark.parametrize("point", [None, 3])
-def test_what_is_taken_of_a_log_is_not_written_once_it_is_forgotten(
+def test_a_taken_state_is_not_written_for_a_log_forgotten_since(
     written: Path, tmp_path_factory: pytest.TempPathFactory, point: int | None
 ) -> None:
     offsets = OffsetCheckpoints(written)
@@ -98,7 +98,7 @@ def test_what_is_taken_of_a_log_is_not_written_once_it_is_forgotten(
     assert on_disk(written) == (again | {("u", 1): 7}, {})
 
 
-def test_a_log_that_is_forgotten_while_a_file_is_written_may_be_told_of_by_it(
+def test_a_log_forgotten_during_a_write_may_be_in_the_written_file(
     written: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offsets = OffsetCheckpoints(written)
@@ -117,7 +117,7 @@ def test_a_log_that_is_forgotten_while_a_file_is_written_may_be_told_of_by_it(
     assert told == [True]
 
 
-def test_what_was_forgotten_goes_without_a_recovery_point_being_moved(written: Path) -> None:
+def test_forgetting_a_log_is_written_without_advancing_recovery_points(written: Path) -> None:
     """What a checkpoint has planned is not true before it is prepared."""
     checkpoint.write_offsets(written / checkpoint.CLEANER_OFFSETS, {("u", 1): 9, KEY: 20})
     offsets = OffsetCheckpoints(written)

@@ -30,7 +30,7 @@ def life(tmp_path: Path) -> Iterator[Life]:
     first.commit.stop()
 
 
-def test_a_new_topics_names_are_durable_before_it_is_there(life: Life) -> None:
+def test_the_names_of_a_new_topics_files_are_durable_before_it_exists(life: Life) -> None:
     file_ops.start_recording()
 
     life.make(count=2)
@@ -40,7 +40,7 @@ def test_a_new_topics_names_are_durable_before_it_is_there(life: Life) -> None:
     assert synced == [str(life.path / "topic-0"), str(life.path / "topic-1"), str(life.path)]
 
 
-def test_a_topic_that_cannot_be_made_leaves_no_folder(life: Life) -> None:
+def test_a_topic_that_cannot_be_created_leaves_no_folder(life: Life) -> None:
     file_ops.start_recording()
     file_ops.fail("make_folder", "topic-1", errno.ENOSPC)
 
@@ -51,7 +51,7 @@ def test_a_topic_that_cannot_be_made_leaves_no_folder(life: Life) -> None:
     assert [entry.name for entry in life.path.iterdir() if entry.is_dir()] == []
 
 
-def test_records_are_there_after_a_clean_stop_and_the_epoch_stays(life: Life) -> None:
+def test_a_clean_stop_keeps_records_and_the_epoch(life: Life) -> None:
     life.open()[0].append(BATCH)
     life.turn.end()
     life.stop()
@@ -79,7 +79,7 @@ def test_an_unclean_start_raises_the_epoch_above_all_earlier_ones(life: Life) ->
     assert epochs == [1, 2, 3]
 
 
-def test_an_unclean_start_syncs_the_names_that_the_last_life_may_not_have(life: Life) -> None:
+def test_an_unclean_start_syncs_folders_that_the_last_run_may_not_have_synced(life: Life) -> None:
     life.open()[0].append(BATCH)
     life.kill()
 
@@ -93,7 +93,7 @@ def test_an_unclean_start_syncs_the_names_that_the_last_life_may_not_have(life: 
     again.kill()
 
 
-def test_a_start_that_ended_while_it_wrote_whose_folder_it_is_keeps_no_log_from_opening(
+def test_a_partly_written_partition_metadata_file_does_not_prevent_opening_the_log(
     life: Life,
 ) -> None:
     (log,) = life.open()
@@ -109,7 +109,7 @@ def test_a_start_that_ended_while_it_wrote_whose_folder_it_is_keeps_no_log_from_
     again.kill()
 
 
-def test_a_folder_of_another_incarnation_is_set_aside(life: Life) -> None:
+def test_a_folder_of_another_topic_id_is_set_aside(life: Life) -> None:
     life.open()[0].append(BATCH)
     life.stop()
 
@@ -121,7 +121,7 @@ def test_a_folder_of_another_incarnation_is_set_aside(life: Life) -> None:
     again.kill()
 
 
-def test_a_folder_that_no_topic_knows_is_set_aside_and_kept(life: Life) -> None:
+def test_a_folder_of_no_known_topic_is_set_aside_and_kept(life: Life) -> None:
     shutil.copytree(life.open()[0].folder, life.path / "lost-7")
 
     life.partitions.rename_strays()
@@ -130,13 +130,13 @@ def test_a_folder_that_no_topic_knows_is_set_aside_and_kept(life: Life) -> None:
     assert (aside / checkpoint.PARTITION_METADATA).exists()
 
 
-def test_a_delete_that_a_crash_cut_short_is_finished(life: Life) -> None:
+def test_a_delete_interrupted_by_a_crash_is_finished(life: Life) -> None:
     (life.path / "gone-0.xyz-delete").mkdir()
 
     assert life.partitions.rename_strays() == [life.path / "gone-0.xyz-delete"]
 
 
-def test_a_partition_whose_file_cannot_be_read_is_offline_and_the_others_work(life: Life) -> None:
+def test_a_partition_with_an_unreadable_file_is_offline_and_the_others_work(life: Life) -> None:
     for log in life.open(count=2):
         log.append(BATCH)
     life.kill()
@@ -186,7 +186,7 @@ def flip(file: Path, place: int) -> None:
     file.write_bytes(content)
 
 
-def test_damage_in_a_sealed_segment_costs_its_batch_and_is_known_to_every_later_start(
+def test_damage_in_a_sealed_segment_affects_its_batch_and_is_known_to_every_later_start(
     life: Life,
 ) -> None:
     stored = rolled(life)
@@ -213,7 +213,7 @@ def test_damage_in_a_sealed_segment_costs_its_batch_and_is_known_to_every_later_
     last.kill()
 
 
-def test_what_is_lost_at_the_end_is_not_known_to_be_synced_any_more(life: Life) -> None:
+def test_a_lost_end_of_the_log_lowers_the_offset_known_to_be_synced(life: Life) -> None:
     """A crash may tear what is appended there: that would count as damage, not as the end."""
     rolled(life)
     folder = life.path / "topic-0"
@@ -309,7 +309,7 @@ def test_files_restored_into_a_cleanly_stopped_directory_are_the_log(life: Life)
 
 
 @pytest.mark.parametrize("change", ["added", "shorter", "longer", "removed", "older"])
-def test_a_clean_start_recovers_the_logs_whose_files_are_others_and_no_others(
+def test_a_clean_start_recovers_exactly_the_logs_with_changed_files(
     life: Life, change: str
 ) -> None:
     _, stored = restored(life)
@@ -346,7 +346,7 @@ def test_a_clean_start_recovers_the_logs_whose_files_are_others_and_no_others(
     last_life.kill()
 
 
-def test_a_clean_start_reads_no_log_whose_files_are_the_same(life: Life) -> None:
+def test_a_clean_start_reads_no_log_with_unchanged_files(life: Life) -> None:
     """Also where the log start has passed segments, and where a log was not loaded before."""
     restored(life)
     life = Life(life.path)
@@ -374,7 +374,7 @@ def test_a_clean_start_reads_no_log_whose_files_are_the_same(life: Life) -> None
     again.kill()
 
 
-def test_a_compacted_log_that_was_restored_keeps_its_gaps(life: Life) -> None:
+def test_a_restored_compacted_log_keeps_its_gaps(life: Life) -> None:
     _, stored = restored(life)
     folder = life.path / "topic-0"
     (folder / file_name(0, LOG)).write_bytes(stored[1])
@@ -409,7 +409,7 @@ def test_without_the_digests_of_a_clean_stop_every_log_is_recovered(
     last.kill()
 
 
-def test_the_digests_are_durable_before_the_mark_of_a_clean_stop(life: Life) -> None:
+def test_the_digests_are_durable_before_the_clean_stop_marker(life: Life) -> None:
     (log,) = life.make()
     log.append(BATCH)
     life.end_synced(log)
@@ -424,7 +424,7 @@ def test_the_digests_are_durable_before_the_mark_of_a_clean_stop(life: Life) -> 
     assert synced < done.index(("rename", checkpoint.CLEAN_SHUTDOWN + ".tmp"))
 
 
-def test_a_log_that_is_offline_at_the_stop_makes_it_unclean(life: Life) -> None:
+def test_an_offline_log_makes_the_stop_unclean(life: Life) -> None:
     life.open()[0].take_offline("for this test")
     life.stop()
 
@@ -432,7 +432,9 @@ def test_a_log_that_is_offline_at_the_stop_makes_it_unclean(life: Life) -> None:
 
 
 @pytest.mark.parametrize("way", ["clean", "crash"])
-def test_a_start_removes_what_an_earlier_life_took_off_the_log(life: Life, way: str) -> None:
+def test_a_start_removes_segments_that_an_earlier_run_removed_from_the_log(
+    life: Life, way: str
+) -> None:
     folder = Path(life.open()[0].folder)
     for name in ("5.log.deleted", "5.index.deleted", "5.log.cleaned"):
         (folder / f"{0:019}{name}").write_bytes(b"x")
@@ -452,7 +454,7 @@ def test_a_start_removes_what_an_earlier_life_took_off_the_log(life: Life, way: 
     again.kill()
 
 
-def test_no_digest_is_left_of_a_segment_that_recovery_has_cut_or_set_aside(life: Life) -> None:
+def test_recovery_removes_the_digests_of_truncated_and_set_aside_segments(life: Life) -> None:
     (log,) = life.open()
     for _ in range(4):
         log.append(BATCH)
@@ -480,7 +482,7 @@ def test_no_digest_is_left_of_a_segment_that_recovery_has_cut_or_set_aside(life:
 
 
 @pytest.mark.parametrize("is_changed", [False, True])
-def test_a_digest_stays_where_recovery_finds_the_same_aborted_transactions(
+def test_a_digest_is_kept_if_recovery_finds_the_same_aborted_transactions(
     life: Life, is_changed: bool
 ) -> None:
     (log,) = life.make()
@@ -514,7 +516,7 @@ def abort(log: PartitionLog) -> None:
     log.append_internal(encode_marker(marker, timestamp_ms=1_700_000_000_000))
 
 
-def test_a_topic_made_again_starts_at_its_own_beginning(life: Life) -> None:
+def test_a_recreated_topic_starts_at_offset_0(life: Life) -> None:
     """The checkpoints tell logs apart by name: what they say of the old one must be gone."""
     (old,) = life.make()
     for _ in range(3):
@@ -537,7 +539,7 @@ def test_a_topic_made_again_starts_at_its_own_beginning(life: Life) -> None:
 
 
 @pytest.mark.parametrize("is_start", [False, True])
-def test_what_is_known_of_an_older_log_is_forgotten_before_the_new_one_has_a_folder(
+def test_checkpoints_of_an_old_log_are_removed_before_the_new_one_has_a_folder(
     life: Life, is_start: bool
 ) -> None:
     """A start that finds the folder alone would begin where the old log did, and trust in it."""
@@ -557,7 +559,7 @@ def test_what_is_known_of_an_older_log_is_forgotten_before_the_new_one_has_a_fol
     assert names == ["rename", "rename", "make_folder"]
 
 
-def test_a_recovery_point_waits_for_the_aborted_transactions_below_it(life: Life) -> None:
+def test_a_recovery_point_waits_for_the_index_of_aborted_transactions_below_it(life: Life) -> None:
     """A start reads batches from a snapshot on: what was aborted before, only the index tells."""
     (log,) = life.make()
     abort(log)
@@ -575,7 +577,7 @@ def test_a_recovery_point_waits_for_the_aborted_transactions_below_it(life: Life
     assert name < done.index(("rename", checkpoint.RECOVERY_POINTS + ".tmp"))
 
 
-def test_a_log_whose_records_are_lost_goes_on_where_it_starts(life: Life) -> None:
+def test_a_log_that_lost_all_records_continues_at_its_log_start(life: Life) -> None:
     """Under `os`, by a power cut: from an earlier offset new records would count as deleted."""
     (log,) = life.make()
     for _ in range(3):
@@ -600,7 +602,7 @@ def test_a_log_whose_records_are_lost_goes_on_where_it_starts(life: Life) -> Non
     again.kill()
 
 
-def test_a_stop_writes_nothing_for_a_log_that_was_not_touched(life: Life) -> None:
+def test_a_stop_writes_nothing_for_an_unused_log(life: Life) -> None:
     for log in life.make(count=2):
         log.append(BATCH)
         life.end_synced(log)
@@ -622,7 +624,7 @@ def test_a_stop_writes_nothing_for_a_log_that_was_not_touched(life: Life) -> Non
 
 
 @pytest.mark.parametrize("was_clean", [True, False])
-def test_a_stop_before_all_is_loaded_is_as_clean_as_the_one_before(
+def test_a_stop_before_all_logs_are_loaded_is_as_clean_as_the_previous_one(
     life: Life, was_clean: bool
 ) -> None:
     for log in life.make(count=2):
@@ -648,7 +650,7 @@ def test_a_stop_before_all_is_loaded_is_as_clean_as_the_one_before(
     last.kill()
 
 
-def test_a_checkpoint_leaves_what_it_knows_of_a_log_that_is_loading(life: Life) -> None:
+def test_a_checkpoint_keeps_the_recovery_point_of_a_loading_log(life: Life) -> None:
     (log,) = life.make()
     log.append(BATCH)
     life.end_synced(log)
@@ -702,7 +704,7 @@ def test_many_recovered_logs_share_one_sync(life: Life, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("one_by_one_max", [0, 16])
-def test_a_checkpoint_writes_the_epochs_of_logs_that_have_new_ones(
+def test_a_checkpoint_writes_the_epochs_of_logs_with_new_ones(
     life: Life, monkeypatch: pytest.MonkeyPatch, one_by_one_max: int
 ) -> None:
     monkeypatch.setattr(syncing, "LOGS_SYNCED_ONE_BY_ONE_MAX", one_by_one_max)
@@ -727,7 +729,7 @@ def test_a_checkpoint_writes_the_epochs_of_logs_that_have_new_ones(
     assert epochs == [[(0, 0)], [(0, 0), (4, 1)]]
 
 
-def test_an_index_that_cannot_be_synced_keeps_back_its_log_only_and_is_not_tried_again(
+def test_an_index_that_cannot_be_synced_holds_back_only_its_log_and_is_not_retried(
     life: Life,
 ) -> None:
     good, bad = life.make(count=2)
@@ -753,7 +755,7 @@ def test_an_index_that_cannot_be_synced_keeps_back_its_log_only_and_is_not_tried
     assert checkpoint.read_offsets(life.path / checkpoint.RECOVERY_POINTS) == {("topic", 0): 2}
 
 
-def test_a_log_that_fails_at_the_stop_leaves_the_others_closed(life: Life) -> None:
+def test_a_log_that_fails_at_the_stop_does_not_prevent_closing_the_others(life: Life) -> None:
     good, bad = life.make(count=2)
     for log in (good, bad):
         log.append(BATCH)
@@ -769,7 +771,7 @@ def test_a_log_that_fails_at_the_stop_leaves_the_others_closed(life: Life) -> No
     assert checkpoint.read_offsets(life.path / checkpoint.RECOVERY_POINTS)["topic", 0] == 1
 
 
-def test_what_a_checkpoint_has_planned_is_not_written_with_a_topic_that_is_made_again(
+def test_a_planned_recovery_point_is_not_written_by_recreating_a_topic(
     life: Life,
 ) -> None:
     """It is not prepared yet: what aborted below it may not be on the disk."""
@@ -792,7 +794,7 @@ def test_what_a_checkpoint_has_planned_is_not_written_with_a_topic_that_is_made_
     life.kill()
 
 
-def test_a_stop_keeps_back_a_log_that_went_offline_behind_the_plan_of_a_checkpoint(
+def test_a_stop_does_not_advance_a_log_that_went_offline_after_the_checkpoint_plan(
     life: Life,
 ) -> None:
     good, bad = life.make(count=2)
@@ -807,7 +809,7 @@ def test_a_stop_keeps_back_a_log_that_went_offline_behind_the_plan_of_a_checkpoi
     assert checkpoint.read_offsets(life.path / checkpoint.RECOVERY_POINTS) == {("topic", 0): 1}
 
 
-def test_a_checkpoint_names_the_log_whose_epochs_it_could_not_make_durable(life: Life) -> None:
+def test_a_checkpoint_returns_the_log_whose_epochs_could_not_be_made_durable(life: Life) -> None:
     (log,) = life.make()
     log.append(BATCH)
     life.end_synced(log)

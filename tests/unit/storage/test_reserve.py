@@ -18,7 +18,7 @@ def taken(path: Path) -> int:
     return file.stat().st_blocks * 512 if file.exists() else 0
 
 
-def test_it_takes_what_it_is_to_take(tmp_path: Path) -> None:
+def test_the_reserve_occupies_the_requested_size(tmp_path: Path) -> None:
     reserve = Reserve(tmp_path)
     assert reserve.size() == 0
 
@@ -28,7 +28,7 @@ def test_it_takes_what_it_is_to_take(tmp_path: Path) -> None:
     assert taken(tmp_path) >= 4 * MIB
 
 
-def test_it_gives_up_what_it_is_told_to(tmp_path: Path) -> None:
+def test_the_reserve_shrinks_to_the_requested_size(tmp_path: Path) -> None:
     reserve = Reserve(tmp_path)
     reserve.resize(4 * MIB)
 
@@ -38,13 +38,13 @@ def test_it_gives_up_what_it_is_told_to(tmp_path: Path) -> None:
     assert not (tmp_path / FILE_NAME).exists()
 
 
-def test_another_life_finds_it(tmp_path: Path) -> None:
+def test_the_reserve_is_found_by_the_next_run(tmp_path: Path) -> None:
     Reserve(tmp_path).resize(MIB)
 
     assert Reserve(tmp_path).size() == MIB
 
 
-def test_where_there_is_no_room_none_is_taken(tmp_path: Path) -> None:
+def test_without_disk_space_no_reserve_is_made(tmp_path: Path) -> None:
     reserve = Reserve(tmp_path)
     reserve.resize(MIB)
     file_ops.start_recording()
@@ -57,7 +57,7 @@ def test_where_there_is_no_room_none_is_taken(tmp_path: Path) -> None:
     assert reserve.size() == 0
 
 
-def test_a_disk_that_fails_is_told(tmp_path: Path) -> None:
+def test_a_failing_disk_is_reported(tmp_path: Path) -> None:
     file_ops.start_recording()
     file_ops.fail("allocate", FILE_NAME, errno.EIO)
     try:
@@ -68,7 +68,7 @@ def test_a_disk_that_fails_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("free", "left"), [(0, 3 * MIB), (MIB // 2, 7 * MIB // 2), (MIB, 4 * MIB)])
-def test_a_start_takes_from_it_what_the_disk_does_not_have(
+def test_a_start_takes_missing_disk_space_from_the_reserve(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, left: int
 ) -> None:
     reserve = Reserve(tmp_path)

@@ -32,27 +32,27 @@ def log_of(
     )
 
 
-def test_a_young_log_stays_as_it_is() -> None:
+def test_a_young_log_is_unchanged() -> None:
     assert plan(log_of(3, 2, 1), AN_HOUR, NOW_MS) == Plan(0, rolls=False)
 
 
-def test_old_segments_go() -> None:
+def test_old_segments_are_deleted() -> None:
     log = log_of(HOUR_MS + 2, HOUR_MS + 1, 0)
 
     assert plan(log, AN_HOUR, NOW_MS) == Plan(20, rolls=False)
 
 
-def test_a_segment_of_just_that_age_stays() -> None:
+def test_a_segment_of_exactly_the_retention_age_stays() -> None:
     assert plan(log_of(HOUR_MS, 0), AN_HOUR, NOW_MS) == Plan(0, rolls=False)
 
 
-def test_a_young_segment_in_front_keeps_old_ones_behind_it() -> None:
+def test_a_young_segment_keeps_the_older_ones_after_it() -> None:
     log = log_of(0, HOUR_MS + 1, 0)
 
     assert plan(log, AN_HOUR, NOW_MS) == Plan(0, rolls=False)
 
 
-def test_an_old_active_segment_is_rolled_and_goes() -> None:
+def test_an_old_active_segment_is_rolled_and_deleted() -> None:
     log = log_of(HOUR_MS + 2, HOUR_MS + 1)
 
     assert plan(log, AN_HOUR, NOW_MS) == Plan(20, rolls=True)
@@ -64,19 +64,19 @@ def test_an_empty_active_segment_is_not_rolled() -> None:
     assert plan(log, AN_HOUR, NOW_MS) == Plan(0, rolls=False)
 
 
-def test_nothing_goes_past_the_high_watermark() -> None:
+def test_nothing_at_or_above_the_high_watermark_is_deleted() -> None:
     log = log_of(HOUR_MS + 3, HOUR_MS + 2, HOUR_MS + 1, high_watermark=15)
 
     assert plan(log, AN_HOUR, NOW_MS) == Plan(10, rolls=False)
 
 
-def test_an_old_active_segment_goes_as_far_as_it_is_visible() -> None:
+def test_an_old_active_segment_is_deleted_up_to_the_high_watermark() -> None:
     log = log_of(HOUR_MS + 1, high_watermark=7)
 
     assert plan(log, AN_HOUR, NOW_MS) == Plan(7, rolls=True)
 
 
-def test_a_record_from_the_future_keeps_its_segment() -> None:
+def test_a_record_with_a_future_timestamp_keeps_its_segment() -> None:
     assert plan(log_of(-HOUR_MS, 0), Limits(0, UNLIMITED), NOW_MS) == Plan(0, rolls=False)
 
 
@@ -84,25 +84,27 @@ def test_a_record_from_the_future_keeps_its_segment() -> None:
     ("retention_bytes", "start"),
     [(1000, 0), (400, 0), (399, 0), (301, 0), (300, 10), (250, 10), (200, 20), (100, 30), (0, 30)],
 )
-def test_a_log_is_cut_down_to_its_size_and_never_below(retention_bytes: int, start: int) -> None:
+def test_a_log_is_reduced_to_its_size_limit_and_never_below(
+    retention_bytes: int, start: int
+) -> None:
     log = log_of(4, 3, 2, 1)
 
     assert plan(log, Limits(UNLIMITED, retention_bytes), NOW_MS) == Plan(start, rolls=False)
 
 
-def test_segments_before_the_log_start_go_whatever_their_age() -> None:
+def test_segments_below_the_log_start_are_deleted_whatever_their_age() -> None:
     log = log_of(0, 0, 0, start=25)
 
     assert plan(log, KEEP_ALL, NOW_MS) == Plan(25, rolls=False)
 
 
-def test_what_was_deleted_to_the_last_record_leaves_the_disk() -> None:
+def test_a_log_deleted_to_its_last_record_is_removed_from_the_disk() -> None:
     log = log_of(0, 0, start=20)
 
     assert plan(log, KEEP_ALL, NOW_MS) == Plan(20, rolls=True)
 
 
-def test_of_the_last_segment_that_is_known_nothing_is_decided() -> None:
+def test_the_last_listed_segment_of_a_partial_list_is_not_deleted() -> None:
     log = log_of(*[HOUR_MS + 1] * 9)._replace(segment_count=20, high_watermark=200)
 
     assert plan(log, AN_HOUR, NOW_MS) == Plan(80, rolls=False)
@@ -115,7 +117,7 @@ def test_of_the_last_segment_that_is_known_nothing_is_decided() -> None:
     visible=st.integers(0, 130),
     limits=st.builds(Limits, st.integers(-1, 20), st.integers(-1, 400)),
 )
-def test_a_plan_keeps_to_its_limits(
+def test_a_plan_stays_within_its_limits(
     ages: list[int], size: int, start: int, visible: int, limits: Limits
 ) -> None:
     end = 10 * len(ages)

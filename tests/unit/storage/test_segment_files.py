@@ -17,7 +17,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_file_has_the_base_offset_in_twenty_digits() -> None:
+def test_a_file_name_has_the_base_offset_in_twenty_digits() -> None:
     assert file_name(42, LOG) == "00000000000000000042.log"
     assert is_offset_file("00000000000000000042.log", LOG)
     assert not is_offset_file("00000000000000000042.log.deleted", LOG)
@@ -39,7 +39,7 @@ def test_all_files_of_a_segment_are_renamed_and_later_removed(tmp_path: Path) ->
     assert names(tmp_path) == kept
 
 
-def test_a_segment_may_lack_its_indexes(tmp_path: Path) -> None:
+def test_a_segment_without_index_files_is_handled(tmp_path: Path) -> None:
     (tmp_path / file_name(0, LOG)).touch()
 
     mark_deleted(tmp_path, [0])
@@ -48,5 +48,5 @@ def test_a_segment_may_lack_its_indexes(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_a_folder_that_is_gone_holds_nothing_to_remove(tmp_path: Path) -> None:
+def test_a_missing_folder_has_nothing_to_remove(tmp_path: Path) -> None:
     remove_deleted(tmp_path / "gone", [0])

@@ -107,7 +107,7 @@ def is_of_its_log(file: Path) -> bool:
     return digest is not None and digest.xxh3 == digest_of(file.with_suffix(".log").read_bytes())
 
 
-def test_a_swap_that_is_cut_off_anywhere_is_the_old_log_or_the_new_one(tmp_path: Path) -> None:
+def test_a_swap_interrupted_anywhere_leaves_the_old_log_or_the_new_one(tmp_path: Path) -> None:
     (tmp_path / "origin").mkdir()
     ready, end = made_ready(tmp_path / "origin")
     seen = set()
@@ -124,7 +124,7 @@ def test_a_swap_that_is_cut_off_anywhere_is_the_old_log_or_the_new_one(tmp_path:
     assert seen == {len(ALL), len(KEPT)}
 
 
-def test_completing_may_be_cut_off_too(tmp_path: Path) -> None:
+def test_completing_a_swap_may_be_interrupted_too(tmp_path: Path) -> None:
     (tmp_path / "origin").mkdir()
     ready, end = made_ready(tmp_path / "origin")
     swap.commit(ready)
@@ -148,7 +148,7 @@ def test_completing_may_be_cut_off_too(tmp_path: Path) -> None:
         assert {row for row in contents(log) if row[0] < end - 1} == KEPT, f"{place}: {kind}"
 
 
-def test_the_files_are_durable_before_the_manifest_and_that_before_anything_goes(
+def test_the_new_files_are_durable_before_the_manifest_and_the_manifest_before_any_deletion(
     tmp_path: Path,
 ) -> None:
     ready, _ = made_ready(tmp_path)
@@ -165,7 +165,7 @@ def test_the_files_are_durable_before_the_manifest_and_that_before_anything_goes
     assert ("sync_folder", ready.folder.name) in done[manifest + 2 : first_removal]
 
 
-def test_files_without_a_manifest_are_worth_nothing(tmp_path: Path) -> None:
+def test_compacted_files_without_a_manifest_are_removed(tmp_path: Path) -> None:
     ready, end = made_ready(tmp_path)
     (ready.folder / f"{5:020d}.log.swap").write_bytes(b"half a segment")
 
@@ -175,7 +175,7 @@ def test_files_without_a_manifest_are_worth_nothing(tmp_path: Path) -> None:
     assert {row for row in contents(reopened(tmp_path, end)) if row[0] < end - 1} == ALL
 
 
-def test_snapshots_stay(tmp_path: Path) -> None:
+def test_producer_snapshots_are_kept(tmp_path: Path) -> None:
     ready, _ = made_ready(tmp_path)
     snapshot = ready.folder / f"{ready.old[1]:020d}.snapshot"
     snapshot.write_bytes(b"producers")
@@ -185,7 +185,7 @@ def test_snapshots_stay(tmp_path: Path) -> None:
     assert snapshot.exists()
 
 
-def test_what_is_known_of_damage_goes_with_the_bytes_that_were_damaged(tmp_path: Path) -> None:
+def test_recorded_damage_is_removed_with_the_damaged_segment(tmp_path: Path) -> None:
     ready, _ = made_ready(tmp_path)
     for base in ready.old:
         (ready.folder / file_name(base, DAMAGE)).write_bytes(b"damage")
@@ -195,7 +195,7 @@ def test_what_is_known_of_damage_goes_with_the_bytes_that_were_damaged(tmp_path:
     assert not list(ready.folder.glob(f"*{DAMAGE}"))
 
 
-def test_a_manifest_that_cannot_be_read_keeps_the_log_from_opening(tmp_path: Path) -> None:
+def test_an_unreadable_manifest_prevents_opening_the_log(tmp_path: Path) -> None:
     ready, _ = made_ready(tmp_path)
     swap.commit(ready)
     ready.manifest.write_text("0\n2\nkept 0\n")
@@ -204,7 +204,7 @@ def test_a_manifest_that_cannot_be_read_keeps_the_log_from_opening(tmp_path: Pat
         swap.finish_swaps(ready.folder)
 
 
-def test_segments_of_which_nothing_is_left_go(tmp_path: Path) -> None:
+def test_segments_without_remaining_records_are_removed(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
     log = written(logs, [(b"key", b"value %d" % i) for i in range(20)])
     first, *_ = compacted(job_of(log))[0]

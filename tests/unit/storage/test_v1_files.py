@@ -30,14 +30,14 @@ def test_the_bytes_of_the_specification_are_read_and_written() -> None:
     assert v1_files.format_offsets({"group": {"topic": {0: 5}}}) == OFFSETS
 
 
-def test_lists_without_elements_are_null_where_that_server_has_it_so() -> None:
+def test_lists_without_elements_are_null_where_the_original_server_writes_null() -> None:
     group = V1Group("t", 4, "range", {}, {})
 
     assert v1_files.format_groups({"g": group}) == EMPTY
     assert v1_files.parse_groups(EMPTY) == {"g": group}
 
 
-def test_members_stand_in_the_order_in_which_they_joined() -> None:
+def test_members_are_in_the_order_in_which_they_joined() -> None:
     text = GROUPS.replace(b'["c1"]', b'["c2","c1"]').replace(
         b'"members":[', b'"members":[{"consumer_id":"c2","last_heartbeat_unix_ms":5},'
     )
@@ -54,7 +54,9 @@ def test_members_stand_in_the_order_in_which_they_joined() -> None:
         ),
     )
 )
-def test_offsets_come_back_as_they_were(offsets: dict[str, dict[str, dict[int, int]]]) -> None:
+def test_offsets_are_read_as_they_were_written(
+    offsets: dict[str, dict[str, dict[int, int]]],
+) -> None:
     assert v1_files.parse_offsets(v1_files.format_offsets(offsets)) == offsets
 
 
@@ -76,7 +78,7 @@ def test_offsets_come_back_as_they_were(offsets: dict[str, dict[str, dict[int, i
         GROUPS.replace(b"1700000000000", b"1e3"),
     ],
 )
-def test_what_is_no_groups_json_is_refused(data: bytes) -> None:
+def test_an_invalid_groups_json_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r".*"):
         v1_files.parse_groups(data)
 
@@ -84,12 +86,12 @@ def test_what_is_no_groups_json_is_refused(data: bytes) -> None:
 @pytest.mark.parametrize(
     "data", [b"{", b'{"g":[]}', b'{"g":{"t":5}}', b'{"g":{"t":{"-1":5}}}', b'{"g":{"t":{"0":"5"}}}']
 )
-def test_what_is_no_offsets_json_is_refused(data: bytes) -> None:
+def test_an_invalid_offsets_json_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r".*"):
         v1_files.parse_offsets(data)
 
 
-def test_files_come_back_as_they_were_written(tmp_path: Path) -> None:
+def test_files_are_read_as_they_were_written(tmp_path: Path) -> None:
     v1_files.write(tmp_path, {"g1": GROUP}, {"group": {"topic": {0: 5}}})
 
     assert v1_files.read_groups(tmp_path) == {"g1": GROUP}
@@ -97,14 +99,14 @@ def test_files_come_back_as_they_were_written(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == ["groups.json", "offsets.json"]
 
 
-def test_a_missing_file_is_none_without_a_word(
+def test_a_missing_file_returns_none_without_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert v1_files.read_groups(tmp_path) is None
     assert not caplog.records
 
 
-def test_an_undecodable_file_is_none_with_a_warning(
+def test_an_undecodable_file_returns_none_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / v1_files.OFFSETS_FILE).write_bytes(b'{"group":')
@@ -113,7 +115,7 @@ def test_an_undecodable_file_is_none_with_a_warning(
     assert "offsets.json" in caplog.text
 
 
-def test_a_file_larger_than_any_is_not_read(
+def test_a_file_above_the_size_limit_is_not_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(v1_files, "V1_FILE_BYTES_MAX", len(OFFSETS) - 1)

@@ -71,7 +71,7 @@ def test_a_thousand_random_flips_are_all_found_against_the_digest(tmp_path: Path
         )
 
 
-def test_without_a_digest_only_offsets_and_epochs_can_be_flipped_unseen(tmp_path: Path) -> None:
+def test_without_a_digest_only_flips_in_offsets_and_epochs_go_undetected(tmp_path: Path) -> None:
     places = closed_with_digests(tmp_path)
     starts = {
         place.base_offset: [each.position for each in stored(place.folder) if each.segment
@@ -89,7 +89,7 @@ def test_without_a_digest_only_offsets_and_epochs_can_be_flipped_unseen(tmp_path
     assert unseen < FLIPS * 12 / 1_051 * 3
 
 
-def test_a_flip_that_only_the_digest_shows_damages_the_whole_segment(tmp_path: Path) -> None:
+def test_a_flip_found_only_by_the_digest_damages_the_whole_segment(tmp_path: Path) -> None:
     place = closed_with_digests(tmp_path)[0]
     last = [each for each in stored(place.folder) if each.segment == 0][-1]
     found = flipped(place, last.position + 15, 0)  # of an epoch, which nothing follows
@@ -98,7 +98,7 @@ def test_a_flip_that_only_the_digest_shows_damages_the_whole_segment(tmp_path: P
     assert (damage.offset, damage.end_offset) == (0, place.end_offset)
 
 
-def test_a_digest_that_was_changed_is_no_fault_of_the_segment(tmp_path: Path) -> None:
+def test_a_changed_digest_file_is_not_reported_as_damage_of_the_segment(tmp_path: Path) -> None:
     place = closed_with_digests(tmp_path)[0]
     file = place.file.with_suffix(DIGEST)
     file.write_bytes(file.read_bytes().replace(b"a", b"b").replace(b"1", b"2"))
@@ -107,7 +107,7 @@ def test_a_digest_that_was_changed_is_no_fault_of_the_segment(tmp_path: Path) ->
     assert found.recorded is None
 
 
-def test_the_digest_is_left_aside_while_files_are_swapped(tmp_path: Path) -> None:
+def test_the_digest_is_ignored_while_files_are_swapped(tmp_path: Path) -> None:
     place = closed_with_digests(tmp_path)[0]
     digests.write(
         place.folder, place.base_offset, Digest(1, 2, CHECKED_MS), place.file.stat().st_ino
@@ -117,7 +117,7 @@ def test_the_digest_is_left_aside_while_files_are_swapped(tmp_path: Path) -> Non
     assert looked_at(place).is_valid
 
 
-def test_a_segment_that_has_gone_is_no_fault(tmp_path: Path) -> None:
+def test_a_missing_segment_is_not_damage(tmp_path: Path) -> None:
     place = closed_with_digests(tmp_path)[0]
     place.file.unlink()
     assert verification.verify(place, lambda _: None) is None
@@ -136,7 +136,7 @@ def test_segments_are_found_by_file_by_folder_and_by_data_directory(tmp_path: Pa
     assert [place.is_active for place in found] == [False] * (len(files) - 1) + [True]
 
 
-def test_after_a_clean_stop_the_last_segment_is_held_to_be_whole(tmp_path: Path) -> None:
+def test_after_a_clean_stop_the_last_segment_is_checked_as_closed(tmp_path: Path) -> None:
     folder = write_ascending(tmp_path)
     last = segment_files(folder)[-1]
     last.write_bytes(last.read_bytes()[:-1])
@@ -148,7 +148,7 @@ def test_after_a_clean_stop_the_last_segment_is_held_to_be_whole(tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", ["nothing", "empty"])
-def test_a_path_without_segments_is_a_mistake_of_who_gave_it(tmp_path: Path, name: str) -> None:
+def test_a_path_without_segments_is_a_usage_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match=name):
         verification.find(tmp_path / name)
@@ -159,7 +159,7 @@ def test_a_data_directory_without_topics_has_no_segments(tmp_path: Path) -> None
     assert verification.find(tmp_path) == []
 
 
-def test_progress_adds_up_to_the_bytes_that_were_looked_at(tmp_path: Path) -> None:
+def test_progress_adds_up_to_the_bytes_checked(tmp_path: Path) -> None:
     told: list[int] = []
     place = verification.find(write_ascending(tmp_path))[0]
     verification.verify(place, told.append)

@@ -44,7 +44,7 @@ def have_effect(shard: GroupShard, decision: GroupDecision) -> GroupDecision:
     return decision
 
 
-def test_a_group_with_many_offsets_is_deleted_in_steps_and_answered_at_the_end() -> None:
+def test_a_group_with_many_offsets_is_deleted_in_steps_and_answered_after_the_last() -> None:
     shard = shard_of(2 * REMOVALS_PER_STEP + 1)
 
     steps = [have_effect(shard, each) for each in shard.administration.delete_group("g0", "asks")]
@@ -54,7 +54,7 @@ def test_a_group_with_many_offsets_is_deleted_in_steps_and_answered_at_the_end()
     assert shard.groups == {}
 
 
-def test_a_group_that_somebody_joins_meanwhile_is_not_deleted() -> None:
+def test_a_group_joined_during_its_deletion_is_not_deleted() -> None:
     shard = shard_of(REMOVALS_PER_STEP + 1)
     steps = shard.administration.delete_group("g0", "asks")
     have_effect(shard, next(steps))
@@ -66,7 +66,7 @@ def test_a_group_that_somebody_joins_meanwhile_is_not_deleted() -> None:
     assert last.records == []
 
 
-def test_who_asked_waits_until_the_last_step_has_had_its_effect() -> None:
+def test_the_deletion_request_waits_until_its_last_step_has_taken_effect() -> None:
     shard = shard_of(REMOVALS_PER_STEP + 1)
 
     steps = shard.administration.delete_group("g0", "asks")
@@ -78,7 +78,7 @@ def test_who_asked_waits_until_the_last_step_has_had_its_effect() -> None:
     assert shard.waiting() == []
 
 
-def test_a_deletion_takes_what_is_pending_with_it() -> None:
+def test_deleting_a_group_deletes_its_pending_offsets() -> None:
     shard = shard_of(1, producer_id=7)
 
     for step in shard.administration.delete_group("g0", "asks"):
@@ -88,7 +88,7 @@ def test_a_deletion_takes_what_is_pending_with_it() -> None:
     assert shard.offsets.of_group("g0") == {}
 
 
-def test_what_a_transaction_will_decide_about_does_not_expire() -> None:
+def test_pending_transactional_offsets_do_not_expire() -> None:
     shard = shard_of(1)
     shard.replay_pending(7, OffsetRecord("g0", "t", 0, CommittedOffset(2, -1, "", 0)))
 
@@ -97,7 +97,7 @@ def test_what_a_transaction_will_decide_about_does_not_expire() -> None:
     assert all(each.records == [] for each in steps)
 
 
-def test_a_list_looks_at_few_groups_at_a_time() -> None:
+def test_listing_examines_few_groups_per_step() -> None:
     shard = shard_of(1, groups=2 * GROUPS_LISTED_PER_STEP + 1)
 
     *steps, last = shard.administration.list_groups(ListGroupsRequest(), "asks")
@@ -108,7 +108,7 @@ def test_a_list_looks_at_few_groups_at_a_time() -> None:
     assert len(response.groups) == 2 * GROUPS_LISTED_PER_STEP + 1
 
 
-def test_an_expiry_decides_about_few_offsets_at_a_time() -> None:
+def test_expiry_examines_few_offsets_per_step() -> None:
     shard = shard_of(REMOVALS_PER_STEP + 1, groups=2)
 
     steps = [have_effect(shard, each) for each in shard.expire(LATER)]
@@ -122,7 +122,7 @@ def test_an_expiry_decides_about_few_offsets_at_a_time() -> None:
     assert shard.groups == {}
 
 
-def test_a_topic_of_many_partitions_is_forgotten_in_steps() -> None:
+def test_offsets_of_a_deleted_topic_with_many_partitions_are_removed_in_steps() -> None:
     shard = shard_of(REMOVALS_PER_STEP + 1)
 
     steps = [have_effect(shard, each) for each in shard.administration.forget_topic("t", 0)]
@@ -130,7 +130,7 @@ def test_a_topic_of_many_partitions_is_forgotten_in_steps() -> None:
     assert [len(each.records) for each in steps] == [REMOVALS_PER_STEP, 1]
 
 
-def test_a_topic_is_forgotten_by_many_groups_at_a_time() -> None:
+def test_offsets_of_a_deleted_topic_are_removed_from_many_groups_per_step() -> None:
     shard = shard_of(1, groups=REMOVALS_PER_STEP)
 
     steps = [have_effect(shard, each) for each in shard.administration.forget_topic("t", 0)]
@@ -139,7 +139,7 @@ def test_a_topic_is_forgotten_by_many_groups_at_a_time() -> None:
     assert shard.groups == {}
 
 
-def test_many_offsets_are_deleted_in_steps_and_answered_at_the_end() -> None:
+def test_many_offsets_are_deleted_in_steps_and_answered_after_the_last() -> None:
     shard = shard_of(3 * REMOVALS_PER_STEP)
     request = DeleteOffsetsRequest("g0", {"t": tuple(range(2 * REMOVALS_PER_STEP)), "u": (0,)})
 
@@ -157,7 +157,7 @@ def test_many_offsets_are_deleted_in_steps_and_answered_at_the_end() -> None:
     assert shard.waiting() == []
 
 
-def test_offsets_that_somebody_subscribes_to_meanwhile_are_not_deleted() -> None:
+def test_offsets_of_a_topic_subscribed_to_during_the_deletion_are_not_deleted() -> None:
     shard = shard_of(2 * REMOVALS_PER_STEP)
     request = DeleteOffsetsRequest("g0", {"t": tuple(range(2 * REMOVALS_PER_STEP))})
     steps = shard.administration.delete_offsets(request, "asks")
@@ -171,7 +171,7 @@ def test_offsets_that_somebody_subscribes_to_meanwhile_are_not_deleted() -> None
     assert len(shard.offsets.of_group("g0")["t"]) == REMOVALS_PER_STEP
 
 
-def test_sessions_begin_one_group_a_step_and_at_once_for_who_is_asked_for() -> None:
+def test_after_a_load_sessions_start_one_group_per_step_or_on_the_first_request() -> None:
     shard = GroupShard(GroupSettings())
     for name in ("g", "h"):
         shard.replay(GroupRecord(name, GroupImage(1, "consumer", "range", "m", 1, MEMBERS)))

@@ -21,7 +21,7 @@ def commit(offsets: CommittedOffsets, *committed: OffsetToCommit) -> list[str]:
     return [error.value for error in errors]
 
 
-def test_metadata_of_the_limit_is_kept_and_more_is_refused_alone() -> None:
+def test_metadata_up_to_the_limit_is_kept_and_longer_metadata_refused_alone() -> None:
     offsets = CommittedOffsets(SETTINGS)
 
     errors = commit(
@@ -35,7 +35,7 @@ def test_metadata_of_the_limit_is_kept_and_more_is_refused_alone() -> None:
     assert offsets.of_group("g")["t"][2].metadata == "éé"
 
 
-def test_the_limit_counts_bytes_of_metadata_not_characters() -> None:
+def test_the_metadata_limit_counts_bytes_not_characters() -> None:
     offsets = CommittedOffsets(SETTINGS)
 
     assert commit(offsets, OffsetToCommit("t", 0, 1, metadata="ééé")) == [
@@ -43,7 +43,7 @@ def test_the_limit_counts_bytes_of_metadata_not_characters() -> None:
     ]
 
 
-def test_a_group_that_holds_all_the_offsets_it_may_can_still_move_them() -> None:
+def test_a_group_with_the_maximum_of_offsets_can_still_move_them() -> None:
     offsets = CommittedOffsets(SETTINGS)
     commit(offsets, OffsetToCommit("t", 0, 1), OffsetToCommit("t", 1, 1))
 
@@ -53,7 +53,7 @@ def test_a_group_that_holds_all_the_offsets_it_may_can_still_move_them() -> None
     assert offsets.of_group("g")["t"][1].offset == 2
 
 
-def test_the_limit_holds_within_one_commit() -> None:
+def test_the_limit_applies_within_one_commit() -> None:
     offsets = CommittedOffsets(SETTINGS)
 
     errors = commit(offsets, *(OffsetToCommit("t", partition, 1) for partition in range(3)))
@@ -68,7 +68,7 @@ def commit_pending(offsets: CommittedOffsets, *committed: OffsetToCommit) -> lis
     return [error.value for error in errors]
 
 
-def test_offsets_of_open_transactions_count() -> None:
+def test_offsets_of_open_transactions_count_towards_the_limit() -> None:
     offsets = CommittedOffsets(SETTINGS)
     commit_pending(offsets, OffsetToCommit("t", 0, 1))
 
@@ -78,7 +78,7 @@ def test_offsets_of_open_transactions_count() -> None:
     assert commit(offsets, OffsetToCommit("t", 2, 1)) == ["INVALID_COMMIT_OFFSET_SIZE"]
 
 
-def test_a_partition_that_is_committed_and_in_a_transaction_counts_once() -> None:
+def test_a_partition_with_a_committed_and_a_pending_offset_counts_once() -> None:
     offsets = CommittedOffsets(SETTINGS)
     commit(offsets, OffsetToCommit("t", 0, 1))
     commit_pending(offsets, OffsetToCommit("t", 0, 2))
@@ -88,7 +88,7 @@ def test_a_partition_that_is_committed_and_in_a_transaction_counts_once() -> Non
     assert errors == ["NONE", "INVALID_COMMIT_OFFSET_SIZE"]
 
 
-def test_what_a_full_group_has_in_a_transaction_can_still_be_moved() -> None:
+def test_pending_offsets_of_a_group_at_the_limit_can_still_be_moved() -> None:
     offsets = CommittedOffsets(SETTINGS)
     commit_pending(offsets, OffsetToCommit("t", 0, 1), OffsetToCommit("t", 1, 1))
 
@@ -96,7 +96,7 @@ def test_what_a_full_group_has_in_a_transaction_can_still_be_moved() -> None:
     assert commit(offsets, OffsetToCommit("t", 0, 2)) == ["NONE"]
 
 
-def test_of_a_partition_that_is_committed_twice_the_last_word_is_written_once() -> None:
+def test_a_partition_named_twice_in_a_commit_is_written_once_with_the_last_offset() -> None:
     """One frame may name a partition as often as it has room for."""
     request = CommitRequest(
         "g",
@@ -125,7 +125,7 @@ def test_of_a_partition_that_is_committed_twice_the_last_word_is_written_once() 
     ]
 
 
-def test_a_partition_that_is_committed_twice_takes_one_place() -> None:
+def test_a_partition_named_twice_in_a_commit_counts_once() -> None:
     offsets = CommittedOffsets(SETTINGS)
 
     errors = commit(offsets, *(OffsetToCommit("t", each, 1) for each in (0, 0, 1)))
@@ -133,7 +133,7 @@ def test_a_partition_that_is_committed_twice_takes_one_place() -> None:
     assert errors == ["NONE", "NONE", "NONE"]
 
 
-def test_only_who_asks_for_stable_offsets_hears_of_an_open_transaction() -> None:
+def test_only_requests_for_stable_offsets_report_an_open_transaction() -> None:
     """KIP-447."""
     shard = GroupShard(SETTINGS)
     record = OffsetRecord("g", "t", 0, CommittedOffset(5, -1, "", 0))

@@ -71,7 +71,9 @@ def groups() -> Iterator[Groups]:
 
 
 @pytest.mark.parametrize("reloads", [False, True])
-def test_an_offset_of_an_open_transaction_does_not_count_yet(groups: Groups, reloads: bool) -> None:
+def test_an_offset_of_an_open_transaction_is_not_committed_yet(
+    groups: Groups, reloads: bool
+) -> None:
     groups.commit(3)
     groups.commit(5, PRODUCER)
     if reloads:
@@ -83,7 +85,7 @@ def test_an_offset_of_an_open_transaction_does_not_count_yet(groups: Groups, rel
 
 @pytest.mark.parametrize("reloads", [False, True])
 @pytest.mark.parametrize(("is_committed", "expected"), [(True, 5), (False, None)])
-def test_a_marker_decides_about_the_offsets_of_its_producer(
+def test_a_marker_decides_the_pending_offsets_of_its_producer(
     groups: Groups, reloads: bool, is_committed: bool, expected: int | None
 ) -> None:
     groups.commit(5, PRODUCER)
@@ -101,7 +103,7 @@ def test_a_marker_decides_about_the_offsets_of_its_producer(
     assert groups.is_pending(1)
 
 
-def test_a_later_commit_outside_of_the_transaction_stays(groups: Groups) -> None:
+def test_a_later_commit_outside_the_transaction_wins(groups: Groups) -> None:
     groups.commit(5, PRODUCER)
     groups.commit(4)
     groups.end(is_committed=True)
@@ -119,7 +121,7 @@ def test_a_later_commit_outside_of_the_transaction_stays(groups: Groups) -> None
         ((PRODUCER, OTHER, PRODUCER), (PRODUCER, OTHER), 3),
     ],
 )
-def test_of_two_transactions_what_was_said_last_stays_whoever_ends_first(
+def test_of_two_transactions_the_later_commit_wins_whichever_ends_first(
     groups: Groups,
     said: tuple[int, ...],
     ended: tuple[int, ...],
@@ -139,7 +141,7 @@ def test_of_two_transactions_what_was_said_last_stays_whoever_ends_first(
     assert not groups.is_pending()
 
 
-def test_an_abort_of_what_was_said_last_leaves_what_was_said_before(groups: Groups) -> None:
+def test_an_abort_of_the_later_commit_keeps_the_earlier_one(groups: Groups) -> None:
     groups.commit(1, PRODUCER)
     groups.commit(2, OTHER)
 
@@ -149,7 +151,7 @@ def test_an_abort_of_what_was_said_last_leaves_what_was_said_before(groups: Grou
     assert groups.committed() == 1
 
 
-def test_a_deleted_topic_does_not_come_back_with_a_marker(groups: Groups) -> None:
+def test_a_deleted_topic_does_not_reappear_with_a_marker(groups: Groups) -> None:
     groups.commit(5, PRODUCER)
     groups.groups.topic_deleted("t")
     groups.end(is_committed=True)
@@ -159,7 +161,7 @@ def test_a_deleted_topic_does_not_come_back_with_a_marker(groups: Groups) -> Non
 
 
 @pytest.mark.parametrize("before", [None, 5])
-def test_what_a_transaction_commits_after_a_topics_deletion_is_not_forgotten_with_it(
+def test_an_offset_of_a_transaction_sent_after_a_topics_deletion_is_kept(
     groups: Groups, before: int | None
 ) -> None:
     if before is not None:
@@ -184,14 +186,14 @@ def test_a_marker_is_answered_when_it_is_durable(groups: Groups) -> None:
     assert answer.result() is ErrorCode.NONE
 
 
-def test_a_marker_over_a_failed_log_is_refused(groups: Groups) -> None:
+def test_a_marker_with_a_failed_log_is_refused(groups: Groups) -> None:
     groups.commit(5, PRODUCER)
     groups.log.fail()
 
     assert groups.end(is_committed=True).result() is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_a_group_with_nothing_but_pending_offsets_is_gone_after_an_abort(groups: Groups) -> None:
+def test_a_group_with_only_pending_offsets_is_removed_by_an_abort(groups: Groups) -> None:
     groups.commit(5, PRODUCER)
     [shard] = groups.groups._partitions.shards()
     assert list(shard.groups) == ["g"]
@@ -201,7 +203,7 @@ def test_a_group_with_nothing_but_pending_offsets_is_gone_after_an_abort(groups:
     assert not shard.groups
 
 
-def test_what_is_pending_counts_until_its_transaction_ends(groups: Groups) -> None:
+def test_pending_offsets_count_until_their_transaction_ends(groups: Groups) -> None:
     groups.commit(1, partition=1)
     [shard] = groups.groups._partitions.shards()
     before = shard.memory_usage

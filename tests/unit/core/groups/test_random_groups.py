@@ -227,7 +227,7 @@ STEPS = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(steps=STEPS, delay_ms=st.sampled_from([0, 3_000]))
-def test_whatever_clients_do_a_load_gives_the_same_groups_and_no_partition_two_owners(
+def test_any_history_loads_the_same_groups_and_no_partition_has_two_owners(
     steps: list[tuple[str, int, int]], delay_ms: int
 ) -> None:
     play(steps, delay_ms)

@@ -22,7 +22,7 @@ def voter(names: str) -> tuple[GroupProtocol, ...]:
         (["a b c", "c b", "b c"], "b"),
     ],
 )
-def test_each_votes_for_the_first_that_all_support_and_ties_go_to_the_first_member(
+def test_the_protocol_with_most_votes_wins_and_ties_go_to_the_first_members_choice(
     ballots: list[str], chosen: str
 ) -> None:
     assert choose_protocol(voter(ballot) for ballot in ballots) == chosen

@@ -64,7 +64,7 @@ def test_members_keep_their_order() -> None:
     assert list(record.image.members) == ["z", "a", "m"]
 
 
-def test_a_group_of_version_0_has_its_session_timeout_for_both() -> None:
+def test_a_group_of_version_0_uses_its_session_timeout_for_both() -> None:
     """Version 0 knew neither the rebalance timeout nor when the state began."""
     head = pack(">h", 0) + text("consumer") + pack(">i", 3) + text("range") + text("m")
     member = text("m") + text("c") + text("/h") + pack(">i", 10_000) + pack(">ii", 0, 0)
@@ -76,12 +76,12 @@ def test_a_group_of_version_0_has_its_session_timeout_for_both() -> None:
 
 
 @pytest.mark.parametrize("kind", [0, 4, 10, 23])
-def test_records_of_other_kinds_of_group_are_skipped(kind: int) -> None:
+def test_records_of_other_kinds_of_groups_are_skipped(kind: int) -> None:
     assert decode(pack(">h", kind) + text("g"), b"") is None
 
 
 @pytest.mark.parametrize("record", [RECORDS[0], RECORDS[2]])
-def test_a_record_cut_short_is_refused_wherever_it_is_cut(record: Record) -> None:
+def test_a_record_truncated_anywhere_is_refused(record: Record) -> None:
     key, value = encode(record)
     assert value is not None
 
@@ -109,7 +109,7 @@ def test_a_value_of_an_unknown_version_is_refused() -> None:
         IMAGE._replace(members={"m-1": MEMBER._replace(session_timeout_ms=-5)}),
     ],
 )
-def test_a_group_that_cannot_be_is_no_record(image: GroupImage) -> None:
+def test_a_group_record_with_impossible_values_is_refused(image: GroupImage) -> None:
     """A session that ends before it begins would end for ever."""
     with pytest.raises(CodecError):
         decode(*encode(GroupRecord("g", image)))

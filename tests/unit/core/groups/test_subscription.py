@@ -17,24 +17,24 @@ def to(*topics: str, version: int = 0) -> bytes:
     return encode_subscription(version, {"topics": list(topics), "user_data": None})
 
 
-def test_a_group_reads_what_any_of_its_members_reads() -> None:
+def test_a_group_subscribes_to_whatever_any_member_subscribes_to() -> None:
     assert subscribed_topics(image(to("t", "u"), to("u", "v"))) == frozenset("tuv")
 
 
-def test_a_newer_version_than_is_known_is_read_as_far_as_it_is() -> None:
+def test_a_newer_subscription_version_is_read_as_far_as_known() -> None:
     newer = b"\x00\x7f" + to("t", version=3)[2:] + b"what comes later"
 
     assert subscribed_topics(image(newer)) == frozenset("t")
 
 
-def test_one_subscription_that_cannot_be_read_leaves_all_unknown() -> None:
+def test_one_undecodable_subscription_makes_the_groups_topics_unknown() -> None:
     assert subscribed_topics(image(to("t"), b"\x00")) is None
     assert subscribed_topics(image(to("t"), b"\x00\x01\x7f\xff\xff\xff")) is None
 
 
-def test_groups_of_other_kinds_have_subscriptions_of_their_own() -> None:
+def test_groups_of_other_protocol_types_have_no_consumer_subscription() -> None:
     assert subscribed_topics(image(to("t"), protocol_type="connect")) is None
 
 
-def test_a_group_without_members_reads_nothing() -> None:
+def test_a_group_without_members_subscribes_to_nothing() -> None:
     assert subscribed_topics(image()) == frozenset()

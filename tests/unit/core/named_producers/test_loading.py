@@ -14,7 +14,7 @@ from tests.native_log import NOW_MS
 from tests.unit.core.named_producers.partitions import Partition, known
 
 
-def test_a_producer_goes_on_behind_a_damaged_batch(
+def test_a_producers_sequence_continues_after_a_damaged_batch(
     partition: Partition, caplog: pytest.LogCaptureFixture
 ) -> None:
     partition.append(1, 2)
@@ -31,7 +31,7 @@ def test_a_producer_goes_on_behind_a_damaged_batch(
     assert "batch not read for its named producers: offset=2" in caplog.text
 
 
-def test_a_producer_goes_on_behind_a_batch_that_unfolds_too_far(
+def test_a_producers_sequence_continues_after_a_batch_that_decompresses_above_the_limit(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "READ_DECOMPRESSED_BYTES_MAX", 17 << 20)
@@ -42,7 +42,7 @@ def test_a_producer_goes_on_behind_a_batch_that_unfolds_too_far(
     assert partition.known(partition.fresh()) == [known(3)]
 
 
-def test_what_the_log_has_lost_before_its_start_is_no_gap(partition: Partition) -> None:
+def test_records_lost_below_the_log_start_are_not_a_gap(partition: Partition) -> None:
     for sequence in (1, 2, 3, 5):
         partition.append(sequence)
     partition.log.move_log_start(2)
@@ -50,7 +50,7 @@ def test_what_the_log_has_lost_before_its_start_is_no_gap(partition: Partition) 
     assert partition.known(partition.fresh()) == [known(3, ((5, 5),))]
 
 
-def test_a_gap_that_comes_behind_a_log_that_lacks_records_is_one(partition: Partition) -> None:
+def test_a_gap_after_records_lost_from_the_log_is_a_gap(partition: Partition) -> None:
     partition.append(1)
     partition.append(2)
     partition.log.move_log_start(1)
@@ -64,20 +64,20 @@ def test_a_gap_that_comes_behind_a_log_that_lacks_records_is_one(partition: Part
     assert partition.run(image()) == [known(0, ((3, 3),), name=b"new"), known(2, ((5, 5),))]
 
 
-def test_a_gap_in_a_log_that_lacks_nothing_is_one(partition: Partition) -> None:
+def test_a_gap_in_a_complete_log_is_a_gap(partition: Partition) -> None:
     partition.append(5)
     partition.append(1)
 
     assert partition.known(partition.fresh()) == [known(1, ((5, 5),))]
 
 
-def test_copies_that_a_producer_of_kafkas_brings_say_nothing(partition: Partition) -> None:
+def test_sequence_headers_in_batches_of_a_kafka_producer_are_ignored(partition: Partition) -> None:
     partition.append(1, 2, producer_id=7, producer_epoch=0, base_sequence=0)
 
     assert partition.known(partition.fresh()) == []
 
 
-def test_a_log_is_read_with_turns_in_between(
+def test_other_tasks_run_while_a_log_is_read(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loading, "READ_BYTES_PER_STEP", 1)

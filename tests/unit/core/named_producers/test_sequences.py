@@ -35,26 +35,26 @@ def sequences() -> Sequences:
     return Sequences(3)
 
 
-def test_what_follows_is_stored(sequences: Sequences) -> None:
+def test_the_next_sequences_are_stored(sequences: Sequences) -> None:
     assert sent(sequences, run(1, 3)) == [0, 1, 2]
     assert sent(sequences, run(4, 4)) == [0]
 
 
-def test_what_was_sent_before_is_not_stored_again(sequences: Sequences) -> None:
+def test_repeated_sequences_are_not_stored_again(sequences: Sequences) -> None:
     sent(sequences, run(1, 10))
 
     assert sent(sequences, run(1, 10)) == []
     assert sent(sequences, run(3, 4)) == []
 
 
-def test_only_what_is_new_of_a_batch_is_stored(sequences: Sequences) -> None:
+def test_only_the_new_records_of_a_partly_repeated_batch_are_stored(sequences: Sequences) -> None:
     sent(sequences, run(1, 10))
     sent(sequences, run(13, 14))
 
     assert sent(sequences, run(9, 16)) == [2, 3, 6, 7]
 
 
-def test_batches_that_overtake_each_other_are_all_stored_once(sequences: Sequences) -> None:
+def test_batches_that_arrive_out_of_order_are_all_stored_once(sequences: Sequences) -> None:
     arrived = [1, 2, 4, 5, 3, 3, 5, 1]
     stored = [bool(sent(sequences, run(10 * n - 9, 10 * n))) for n in arrived]
 
@@ -62,7 +62,7 @@ def test_batches_that_overtake_each_other_are_all_stored_once(sequences: Sequenc
     assert sent(sequences, run(51, 60)) == everything(51, 60)
 
 
-def test_the_first_batch_may_be_overtaken(sequences: Sequences) -> None:
+def test_the_first_batch_may_arrive_late(sequences: Sequences) -> None:
     assert sent(sequences, run(11, 20)) == everything(11, 20)
     assert sent(sequences, run(1, 10)) == everything(1, 10)
     assert sent(sequences, run(1, 20)) == []
@@ -79,13 +79,13 @@ def test_a_batch_too_far_ahead_is_refused(sequences: Sequences) -> None:
     assert sent(sequences, run(8, 8)) == [0]
 
 
-def test_a_first_batch_too_far_from_one_is_refused(sequences: Sequences) -> None:
+def test_a_first_batch_that_starts_too_far_from_one_is_refused(sequences: Sequences) -> None:
     with pytest.raises(SequenceError, match="first message must have seqNum=1, got 8"):
         sent(sequences, run(8, 8))
     assert len(sequences) == 0
 
 
-def test_the_largest_batch_seen_measures_how_far_is_too_far(sequences: Sequences) -> None:
+def test_the_allowed_distance_grows_with_the_largest_batch_seen(sequences: Sequences) -> None:
     sent(sequences, run(1, 100))
 
     assert sent(sequences, run(600, 600)) == [0]
@@ -93,15 +93,15 @@ def test_the_largest_batch_seen_measures_how_far_is_too_far(sequences: Sequences
         sent(sequences, run(701, 701))
 
 
-def test_a_short_batch_may_overtake_long_ones_that_nobody_has_seen(sequences: Sequences) -> None:
+def test_a_short_batch_may_arrive_before_long_ones_not_yet_seen(sequences: Sequences) -> None:
     assert sent(sequences, run(401, 403), batch_assumed=100) == everything(401, 403)
 
 
-def test_a_batch_of_the_next_in_line_is_never_too_long(sequences: Sequences) -> None:
+def test_a_batch_that_starts_at_the_next_sequence_may_have_any_length(sequences: Sequences) -> None:
     assert sent(sequences, run(1, 100_000)) == everything(1, 100_000)
 
 
-def test_only_so_many_gaps_are_remembered(sequences: Sequences) -> None:
+def test_a_limited_number_of_gaps_is_remembered(sequences: Sequences) -> None:
     sent(sequences, run(1, 100))
     for first in range(102, 102 + 2 * AHEAD, 2):
         sent(sequences, run(first, first))
@@ -110,7 +110,7 @@ def test_only_so_many_gaps_are_remembered(sequences: Sequences) -> None:
         sent(sequences, run(112, 112))
 
 
-def test_a_newer_epoch_begins_at_one(sequences: Sequences) -> None:
+def test_a_newer_epoch_starts_at_sequence_one(sequences: Sequences) -> None:
     sent(sequences, run(1, 10))
 
     with pytest.raises(SequenceError, match="first message"):
@@ -125,7 +125,7 @@ def test_an_older_epoch_is_refused(sequences: Sequences) -> None:
         sent(sequences, run(11, 11, epoch=1))
 
 
-def test_producers_do_not_know_each_other(sequences: Sequences) -> None:
+def test_producers_are_independent(sequences: Sequences) -> None:
     sent(sequences, run(1, 10))
 
     assert sent(sequences, run(1, 1, name=b"q")) == [0]
@@ -150,20 +150,20 @@ def test_a_batch_may_hold_a_sequence_twice(sequences: Sequences) -> None:
     assert sent(sequences, run(1, 2), run(2, 3)) == [0, 1, 3]
 
 
-def test_nothing_changes_before_the_records_are_stored(sequences: Sequences) -> None:
+def test_nothing_changes_until_the_records_are_stored(sequences: Sequences) -> None:
     sequences.plan([run(1, 2)], batch_assumed=1)
 
     assert sent(sequences, run(1, 2)) == [0, 1]
 
 
-def test_the_one_seen_least_lately_makes_room(sequences: Sequences) -> None:
+def test_the_least_recently_seen_producer_is_evicted(sequences: Sequences) -> None:
     for name, first in ((b"a", 1), (b"b", 1), (b"c", 1), (b"a", 2), (b"d", 1)):
         sent(sequences, run(first, first, name=name))
 
     assert [each.producer_id for each in sequences.image()] == [b"c", b"a", b"d"]
 
 
-def test_who_was_silent_is_forgotten(sequences: Sequences) -> None:
+def test_an_idle_producer_expires(sequences: Sequences) -> None:
     sequences.replay([run(1, 1)], 5)
     sequences.replay([run(1, 1, name=b"q")], 6)
 

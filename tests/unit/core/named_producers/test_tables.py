@@ -11,7 +11,7 @@ from tests.native_log import NOW_MS
 from tests.unit.core.named_producers.partitions import EXPIRATION_MS, Partition, known
 
 
-def test_a_log_says_who_wrote_it(partition: Partition) -> None:
+def test_producers_are_loaded_from_the_log(partition: Partition) -> None:
     partition.append(1, 2, 3, 5)
     partition.append(1, name=b"q")
 
@@ -21,14 +21,14 @@ def test_a_log_says_who_wrote_it(partition: Partition) -> None:
     ]
 
 
-def test_records_of_others_say_nothing(partition: Partition) -> None:
+def test_records_without_a_producer_are_ignored(partition: Partition) -> None:
     for batch in encode([b"v", (b"k", b"v", [("cursus.seq_num", b"1")])], timestamp_ms=NOW_MS):
         partition.log.append(batch)
 
     assert partition.known(partition.fresh()) == []
 
 
-def test_a_checkpoint_survives_the_records_that_it_was_made_of(partition: Partition) -> None:
+def test_a_checkpoint_outlives_the_records_it_was_made_from(partition: Partition) -> None:
     partition.append(1, 2, 3)
     partition.run(partition.fresh().cover(partition.places))
     partition.append(4, 6)
@@ -37,7 +37,7 @@ def test_a_checkpoint_survives_the_records_that_it_was_made_of(partition: Partit
     assert partition.known(partition.fresh()) == [known(4, ((6, 6),), largest=3)]
 
 
-def test_a_checkpoint_is_written_once_for_what_has_not_changed(partition: Partition) -> None:
+def test_an_unchanged_checkpoint_is_written_once(partition: Partition) -> None:
     named = partition.fresh()
     partition.append(1)
     partition.run(named.cover(partition.places))
@@ -51,7 +51,7 @@ def test_a_checkpoint_is_written_once_for_what_has_not_changed(partition: Partit
     assert partition.file.exists()
 
 
-def test_a_checkpoint_ahead_of_the_log_is_not_believed(partition: Partition) -> None:
+def test_a_checkpoint_ahead_of_the_log_is_ignored(partition: Partition) -> None:
     partition.append(1)
     partition.file.write_text(
         '{"version": 1, "offset": 2, "producers": 1}\n["p", 1, 9, 1, 0, []]\n'
@@ -83,7 +83,7 @@ def test_a_damaged_checkpoint_counts_as_missing(
     assert "damaged checkpoint" in caplog.text
 
 
-def test_a_producer_with_a_name_that_is_no_text_comes_back(partition: Partition) -> None:
+def test_a_producer_name_that_is_not_utf_8_is_restored(partition: Partition) -> None:
     partition.append(1, name=b'\xff"\n')
     partition.run(partition.fresh().cover(partition.places))
     partition.log.move_log_start(1)
@@ -91,7 +91,7 @@ def test_a_producer_with_a_name_that_is_no_text_comes_back(partition: Partition)
     assert partition.known(partition.fresh()) == [known(1, name=b'\xff"\n')]
 
 
-def test_who_was_silent_for_long_is_not_written(partition: Partition) -> None:
+def test_an_expired_producer_is_not_written(partition: Partition) -> None:
     partition.append(1)
     partition.clock.advance(EXPIRATION_MS + 1)
 
@@ -100,7 +100,7 @@ def test_who_was_silent_for_long_is_not_written(partition: Partition) -> None:
     assert partition.file.read_text() == '{"version": 1, "offset": 1, "producers": 0}\n'
 
 
-def test_a_log_that_is_offline_is_passed_over(partition: Partition) -> None:
+def test_an_offline_log_is_skipped(partition: Partition) -> None:
     partition.append(1)
     partition.log.take_offline("a test")
 
@@ -123,7 +123,7 @@ def test_a_deleted_topic_is_forgotten(partition: Partition) -> None:
 # ---- what came while nobody asked ----------------------------------------------------------------
 
 
-def test_records_that_came_while_the_topic_did_not_ask_are_known_when_it_does_again(
+def test_records_appended_while_the_topic_was_not_idempotent_are_known_when_it_is_again(
     partition: Partition,
 ) -> None:
     named = partition.fresh()
@@ -137,7 +137,7 @@ def test_records_that_came_while_the_topic_did_not_ask_are_known_when_it_does_ag
     assert partition.known(named) == [known(2, ((4, 4),))]
 
 
-def test_what_is_not_visible_yet_is_waited_for(partition: Partition) -> None:
+def test_loading_waits_until_appended_records_are_visible(partition: Partition) -> None:
     named = partition.fresh()
     partition.known(named)
     partition.append(1, ends_turn=False)
@@ -158,7 +158,9 @@ def test_what_is_not_visible_yet_is_waited_for(partition: Partition) -> None:
     assert asyncio.run(found()) == [known(1)]
 
 
-def test_what_came_meanwhile_is_in_the_checkpoint_too(partition: Partition) -> None:
+def test_a_checkpoint_covers_records_appended_while_the_topic_was_not_idempotent(
+    partition: Partition,
+) -> None:
     named = partition.fresh()
     partition.append(1)
     partition.known(named)

@@ -38,7 +38,7 @@ from tests.unit.core.transactions.broker import FIRST, NONE, OFFSETS, SECOND, Br
         ("e" * 20_000, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_a_transactional_id_has_a_longest_length(
+def test_the_length_of_a_transactional_id_is_limited(
     broker: Broker, name: str, expected: ErrorCode
 ) -> None:
     assert broker.transactions.init(InitRequest(name, 60_000, 1)).result().error is expected
@@ -47,7 +47,7 @@ def test_a_transactional_id_has_a_longest_length(
 # ---- partitions ----------------------------------------------------------------------------------
 
 
-def test_a_log_takes_a_transactions_batches_once_the_partition_is_added_for_good(
+def test_a_log_accepts_transactional_batches_once_the_added_partition_is_durable(
     broker: Broker,
 ) -> None:
     producer = broker.init()
@@ -61,7 +61,7 @@ def test_a_log_takes_a_transactions_batches_once_the_partition_is_added_for_good
     assert broker.logs[FIRST].send(*producer[1:])
 
 
-def test_a_partition_whose_transaction_ends_before_it_is_added_is_not_opened(
+def test_a_partition_whose_transaction_ends_before_it_is_added_is_not_admitted(
     broker: Broker,
 ) -> None:
     producer = broker.begin(FIRST)
@@ -91,7 +91,7 @@ def test_an_old_producer_writes_only_where_it_has_said_so(
     assert broker.logs[place].admits_transaction(*producer[1:]) is (expected is NONE)
 
 
-def test_a_new_producer_adds_partitions_by_writing(broker: Broker) -> None:
+def test_a_new_producer_adds_partitions_by_writing_to_them(broker: Broker) -> None:
     producer = broker.init()
 
     admission = broker.transactions.admit(*producer, [FIRST, SECOND], adds_implicitly=True)
@@ -115,7 +115,7 @@ def admission_behind_an_end(broker: Broker) -> "asyncio.Task[dict[TopicPartition
     return task
 
 
-def test_a_write_behind_an_end_waits_for_its_markers(broker: Broker) -> None:
+def test_a_write_after_an_end_waits_for_its_markers(broker: Broker) -> None:
     task = admission_behind_an_end(broker)
 
     broker.logs[FIRST].sync()
@@ -123,7 +123,7 @@ def test_a_write_behind_an_end_waits_for_its_markers(broker: Broker) -> None:
     assert broker.loop.run_until_complete(task) == {SECOND: NONE}
 
 
-def test_a_write_behind_an_end_does_not_wait_for_long(broker: Broker) -> None:
+def test_a_write_after_an_end_waits_only_for_a_limited_time(broker: Broker) -> None:
     task = admission_behind_an_end(broker)
 
     broker.tick(limits.CONCURRENT_TRANSACTION_WAIT_MS)
@@ -132,7 +132,7 @@ def test_a_write_behind_an_end_does_not_wait_for_long(broker: Broker) -> None:
     assert codes == {SECOND: ErrorCode.CONCURRENT_TRANSACTIONS}
 
 
-def test_a_write_that_hears_of_an_end_which_is_over_by_then_does_not_wait(broker: Broker) -> None:
+def test_a_write_after_an_end_that_is_already_complete_does_not_wait(broker: Broker) -> None:
     producer = broker.init()
     assert broker.transactions.add(AddRequest(producer, (FIRST,), 2)).result() is NONE
     broker.logs[FIRST].syncs = False
@@ -153,7 +153,7 @@ def test_a_write_that_hears_of_an_end_which_is_over_by_then_does_not_wait(broker
     assert broker.loop.run_until_complete(soon()) == {SECOND: NONE}
 
 
-def test_a_fenced_producer_hears_it_in_the_words_of_a_log(broker: Broker) -> None:
+def test_a_fenced_producer_is_refused_with_invalid_producer_epoch(broker: Broker) -> None:
     producer = broker.init()
     broker.init()
 
@@ -165,7 +165,7 @@ def test_a_fenced_producer_hears_it_in_the_words_of_a_log(broker: Broker) -> Non
 # ---- the order of an end -------------------------------------------------------------------------
 
 
-def test_no_batch_comes_after_an_end_has_begun(broker: Broker) -> None:
+def test_no_batch_is_accepted_after_an_end_has_begun(broker: Broker) -> None:
     producer = broker.begin(FIRST)
     broker.state.syncs = False
 
@@ -174,7 +174,7 @@ def test_no_batch_comes_after_an_end_has_begun(broker: Broker) -> None:
     assert not broker.logs[FIRST].send(*producer[1:])
 
 
-def test_the_decision_waits_until_the_data_is_on_the_disk(broker: Broker) -> None:
+def test_the_decision_waits_until_the_data_is_durable(broker: Broker) -> None:
     producer = broker.begin(FIRST, SECOND)
     broker.logs[SECOND].syncs = False
     broker.logs[SECOND].admit_transaction(*producer[1:])
@@ -188,7 +188,7 @@ def test_the_decision_waits_until_the_data_is_on_the_disk(broker: Broker) -> Non
     assert answer.result().error is NONE
 
 
-def test_the_answer_and_the_markers_wait_until_the_decision_is_on_the_disk(broker: Broker) -> None:
+def test_the_response_and_the_markers_wait_until_the_decision_is_durable(broker: Broker) -> None:
     producer = broker.begin(FIRST)
     broker.state.syncs = False
 
@@ -201,7 +201,7 @@ def test_the_answer_and_the_markers_wait_until_the_decision_is_on_the_disk(broke
     assert broker.logs[FIRST].markers == [Marker(*producer[1:], True, 0)]
 
 
-def test_the_end_is_recorded_when_every_marker_is_on_the_disk(broker: Broker) -> None:
+def test_the_completion_is_recorded_when_every_marker_is_durable(broker: Broker) -> None:
     producer = broker.begin(FIRST, SECOND)
     broker.state.syncs = False
     broker.end(producer)
@@ -215,7 +215,7 @@ def test_the_end_is_recorded_when_every_marker_is_on_the_disk(broker: Broker) ->
     assert broker.state_of() is TransactionState.COMPLETE_COMMIT
 
 
-def test_markers_are_of_one_epoch(broker: Broker) -> None:
+def test_markers_are_valid_for_one_epoch_only(broker: Broker) -> None:
     producer = broker.begin(FIRST)
     broker.logs[FIRST].syncs = False
     broker.logs[FIRST].sync()
@@ -226,7 +226,7 @@ def test_markers_are_of_one_epoch(broker: Broker) -> None:
     assert not broker.transactions.is_decided(producer._replace(producer_epoch=1))
 
 
-def test_data_that_is_lost_is_not_committed(broker: Broker) -> None:
+def test_a_transaction_with_lost_data_is_not_committed(broker: Broker) -> None:
     producer = broker.begin(FIRST, SECOND)
     broker.logs[SECOND].fail()
 
@@ -237,7 +237,7 @@ def test_data_that_is_lost_is_not_committed(broker: Broker) -> None:
     assert broker.logs[FIRST].markers == []
 
 
-def test_a_marker_that_cannot_be_written_is_tried_again(broker: Broker) -> None:
+def test_a_marker_that_cannot_be_written_is_retried(broker: Broker) -> None:
     producer = broker.begin(FIRST, SECOND)
     broker.logs[SECOND].is_loading = True
 
@@ -252,7 +252,7 @@ def test_a_marker_that_cannot_be_written_is_tried_again(broker: Broker) -> None:
     assert broker.state_of() is TransactionState.COMPLETE_ABORT
 
 
-def test_a_topic_that_was_deleted_needs_no_marker(broker: Broker) -> None:
+def test_a_deleted_topic_needs_no_marker(broker: Broker) -> None:
     producer = broker.begin(FIRST, SECOND)
     del broker.logs[SECOND]
 
@@ -281,7 +281,7 @@ def test_many_markers_are_written_over_several_turns(
     assert broker.state_of() is TransactionState.COMPLETE_COMMIT
 
 
-def test_a_transaction_of_many_partitions_is_opened_and_synced_over_several_turns(
+def test_a_transaction_of_many_partitions_is_admitted_and_synced_over_several_turns(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "MARKERS_PER_TURN", 2)
@@ -306,7 +306,7 @@ def test_a_transaction_of_many_partitions_is_opened_and_synced_over_several_turn
     assert (admitted(), ended.result().error) == (0, NONE)
 
 
-def test_a_transaction_that_ends_while_partitions_are_opened_is_not_opened_any_further(
+def test_a_transaction_that_ends_while_its_partitions_are_admitted_is_admitted_no_further(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producer = broker.begin(FIRST)
@@ -323,7 +323,7 @@ def test_a_transaction_that_ends_while_partitions_are_opened_is_not_opened_any_f
     assert not any(broker.logs[place].admitted for place in places)
 
 
-def test_many_small_transactions_share_the_room_of_a_turn(
+def test_many_small_transactions_share_a_turns_budget(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "MARKERS_PER_TURN", 5)
@@ -339,7 +339,7 @@ def test_many_small_transactions_share_the_room_of_a_turn(
     assert all(each.done() for each in added)
 
 
-def test_a_producer_writes_on_where_its_end_was_forgotten_before_it_was_dismissed(
+def test_a_producer_continues_where_its_end_was_lost_before_it_was_dismissed(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its coordinator's log took nothing for a moment, and what it knows was loaded again."""
@@ -360,7 +360,7 @@ def test_a_producer_writes_on_where_its_end_was_forgotten_before_it_was_dismisse
     assert sum(log.admits_transaction(*producer[1:]) for log in broker.logs.values()) == 1
 
 
-def test_a_transaction_that_takes_too_long_is_aborted(broker: Broker) -> None:
+def test_a_transaction_that_exceeds_its_timeout_is_aborted(broker: Broker) -> None:
     producer = broker.begin(FIRST)
 
     broker.tick(59_999)
@@ -376,7 +376,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize(("is_commit", "expected"), [(True, 5), (False, None)])
-def test_a_transaction_decides_about_the_offsets_of_a_group(
+def test_a_transaction_decides_the_pending_offsets_of_a_group(
     broker: Broker, is_commit: bool, expected: int | None
 ) -> None:
     producer = broker.begin(OFFSETS)
@@ -405,7 +405,7 @@ def come(broker: Broker) -> "asyncio.Task[bool]":
     return waiting
 
 
-def test_who_asks_how_far_a_group_is_waits_for_commits_that_have_begun(broker: Broker) -> None:
+def test_an_offset_fetch_waits_for_commits_in_progress(broker: Broker) -> None:
     committing_offsets(broker)
 
     waiting = come(broker)
@@ -416,7 +416,9 @@ def test_who_asks_how_far_a_group_is_waits_for_commits_that_have_begun(broker: B
     assert broker.loop.run_until_complete(waiting)
 
 
-def test_commits_elsewhere_aborts_and_open_transactions_are_not_waited_for(broker: Broker) -> None:
+def test_an_offset_fetch_does_not_wait_for_other_groups_aborts_or_open_transactions(
+    broker: Broker,
+) -> None:
     broker.begin(OFFSETS, name="open")
     elsewhere, aborted = broker.begin(FIRST, name="x"), broker.begin(OFFSETS, name="y")
     broker.state.syncs = False
@@ -426,7 +428,7 @@ def test_commits_elsewhere_aborts_and_open_transactions_are_not_waited_for(broke
     assert come(broker).result()
 
 
-def test_a_commit_that_begins_later_is_not_waited_for(broker: Broker) -> None:
+def test_an_offset_fetch_does_not_wait_for_a_commit_that_begins_later(broker: Broker) -> None:
     for place in (FIRST, SECOND):
         broker.logs[place].syncs = False
     first = broker.begin(OFFSETS, FIRST, name="first")
@@ -445,7 +447,7 @@ def test_a_commit_that_begins_later_is_not_waited_for(broker: Broker) -> None:
     broker.loop.run_until_complete(asyncio.wait([again]))
 
 
-def test_a_commit_is_not_waited_for_for_ever(broker: Broker) -> None:
+def test_an_offset_fetch_waits_for_a_commit_only_for_a_limited_time(broker: Broker) -> None:
     committing_offsets(broker)
     waiting = come(broker)
 
@@ -457,7 +459,7 @@ def test_a_commit_is_not_waited_for_for_ever(broker: Broker) -> None:
 # ---- a restart -----------------------------------------------------------------------------------
 
 
-def test_what_groups_have_committed_is_not_known_before_everything_is_loaded(
+def test_committed_offsets_are_unknown_until_all_partitions_are_loaded(
     broker: Broker,
 ) -> None:
     producer = broker.begin(OFFSETS)
@@ -470,7 +472,7 @@ def test_what_groups_have_committed_is_not_known_before_everything_is_loaded(
     assert come(broker).result()
 
 
-def test_a_commit_that_was_decided_before_a_crash_is_waited_for(
+def test_an_offset_fetch_waits_for_a_commit_decided_before_a_crash(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*arguments: Any) -> None:
@@ -491,7 +493,7 @@ def test_a_commit_that_was_decided_before_a_crash_is_waited_for(
     assert broker.loop.run_until_complete(waiting)
 
 
-def test_until_it_has_loaded_the_coordinator_asks_for_patience(broker: Broker) -> None:
+def test_a_coordinator_that_is_loading_returns_coordinator_load_in_progress(broker: Broker) -> None:
     producer = broker.begin(FIRST)
 
     broker.restart()
@@ -502,7 +504,7 @@ def test_until_it_has_loaded_the_coordinator_asks_for_patience(broker: Broker) -
     assert not broker.transactions.is_complete
 
 
-def test_what_was_decided_before_a_crash_is_finished_after_it(broker: Broker) -> None:
+def test_a_transaction_decided_before_a_crash_is_completed_after_it(broker: Broker) -> None:
     producer = broker.begin(FIRST)
     broker.state.syncs = False
     broker.end(producer)
@@ -520,7 +522,7 @@ def test_what_was_decided_before_a_crash_is_finished_after_it(broker: Broker) ->
     assert broker.state_of() is TransactionState.COMPLETE_COMMIT
 
 
-def test_an_end_that_was_not_decided_is_not_made_up_after_a_crash(broker: Broker) -> None:
+def test_an_undecided_end_is_not_completed_after_a_crash(broker: Broker) -> None:
     producer = broker.begin(FIRST)
     broker.state.syncs = False
     answer = broker.end(producer)
@@ -535,7 +537,7 @@ def test_an_end_that_was_not_decided_is_not_made_up_after_a_crash(broker: Broker
     assert broker.logs[FIRST].markers == []
 
 
-def test_an_open_transaction_goes_on_after_a_restart(broker: Broker) -> None:
+def test_an_open_transaction_continues_after_a_restart(broker: Broker) -> None:
     producer = broker.begin(FIRST)
 
     broker.restart()
@@ -550,7 +552,7 @@ def test_an_open_transaction_goes_on_after_a_restart(broker: Broker) -> None:
 # ---- failures of its own log ---------------------------------------------------------------------
 
 
-def test_a_coordinator_whose_log_has_failed_is_not_available(broker: Broker) -> None:
+def test_a_coordinator_with_a_failed_log_is_not_available(broker: Broker) -> None:
     producer = broker.begin(FIRST)
     broker.state.syncs = False
     waiting = broker.end(producer)
@@ -563,7 +565,7 @@ def test_a_coordinator_whose_log_has_failed_is_not_available(broker: Broker) -> 
     assert broker.logs[FIRST].markers == []
 
 
-def test_after_a_failed_append_it_goes_on_by_itself(
+def test_after_a_failed_append_the_coordinator_recovers_by_itself(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producer = broker.begin(FIRST)
@@ -580,7 +582,7 @@ def test_after_a_failed_append_it_goes_on_by_itself(
     assert broker.state_of() is TransactionState.COMPLETE_ABORT
 
 
-def test_what_could_not_be_finished_after_a_load_is_loaded_again(
+def test_a_partition_that_could_not_resume_its_ends_is_loaded_again(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producer = broker.begin(FIRST)
@@ -601,7 +603,7 @@ def test_what_could_not_be_finished_after_a_load_is_loaded_again(
     assert broker.state_of() is TransactionState.COMPLETE_ABORT
 
 
-def test_a_log_that_is_offline_for_good_is_left_out_of_lists_and_its_transactions_are_no_orphans(
+def test_an_offline_state_log_is_omitted_from_lists_and_its_transactions_are_not_orphans(
     broker: Broker,
 ) -> None:
     broker.begin(FIRST)
@@ -615,7 +617,7 @@ def test_a_log_that_is_offline_for_good_is_left_out_of_lists_and_its_transaction
     assert broker.logs[FIRST].markers == []
 
 
-def test_after_close_producers_look_for_another_coordinator(broker: Broker) -> None:
+def test_after_close_producers_are_sent_to_another_coordinator(broker: Broker) -> None:
     producer = broker.begin(FIRST)
 
     broker.transactions.close()

@@ -119,7 +119,7 @@ def test_an_earlier_sync_of_a_coordinator_that_was_loaded_again_proves_nothing()
     assert fakes.coordinator.synced_attempts == [(REQUEST.producer, 1, True)]
 
 
-def test_whose_end_has_been_forgotten_is_not_dismissed_any_further(
+def test_a_producer_whose_end_was_lost_is_not_dismissed_further(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its coordinator was loaded again: the transaction is open, and its producer writes on."""
@@ -140,7 +140,7 @@ def refuse(*_: object) -> int:
     raise LimitExceeded("no room", 0)
 
 
-def test_a_marker_that_a_log_refuses_for_whatever_reason_is_tried_again(
+def test_a_marker_refused_by_a_log_for_any_reason_is_retried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fakes = Fakes()
@@ -157,7 +157,7 @@ def test_a_marker_that_a_log_refuses_for_whatever_reason_is_tried_again(
 
 
 @pytest.mark.parametrize("broken", ["dismiss_transaction", "when_synced"])
-def test_data_that_a_log_refuses_to_sync_for_whatever_reason_is_not_durable(
+def test_data_whose_sync_is_refused_for_any_reason_is_not_durable(
     monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
     fakes = Fakes()

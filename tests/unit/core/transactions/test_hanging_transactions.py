@@ -13,7 +13,7 @@ from tests.batches import batch_of
 from tests.unit.core.transactions.broker import FIRST, NONE, SECOND, Broker
 
 
-def test_an_open_transaction_that_no_coordinator_knows_is_aborted(broker: Broker) -> None:
+def test_an_orphaned_transaction_is_aborted(broker: Broker) -> None:
     known = broker.begin(FIRST)
     log = broker.logs[FIRST]
     log.admit_transaction(99, 4)
@@ -26,7 +26,7 @@ def test_an_open_transaction_that_no_coordinator_knows_is_aborted(broker: Broker
     assert log.open_transactions == {known.producer_id: 0}
 
 
-def test_an_abort_that_cannot_be_written_is_tried_again(broker: Broker) -> None:
+def test_an_orphans_abort_that_cannot_be_written_is_retried(broker: Broker) -> None:
     log = broker.logs[FIRST]
     log.admit_transaction(99, 4)
     log.send(99, 4)
@@ -41,7 +41,7 @@ def test_an_abort_that_cannot_be_written_is_tried_again(broker: Broker) -> None:
     assert log.markers == [Marker(99, 4, False, 0)]
 
 
-def test_each_abort_that_cannot_be_written_is_tried_once_at_a_time(
+def test_each_failing_abort_is_tried_once_per_turn(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = broker.logs[FIRST]
@@ -62,7 +62,7 @@ def test_each_abort_that_cannot_be_written_is_tried_once_at_a_time(
         broker.tick(limits.TRANSACTION_RETRY_MS)
 
 
-def test_the_many_unknown_of_one_log_are_aborted_over_several_turns(
+def test_many_orphans_of_one_log_are_aborted_over_several_turns(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = broker.logs[FIRST]
@@ -81,7 +81,7 @@ def test_the_many_unknown_of_one_log_are_aborted_over_several_turns(
     assert written == [2, 4, 5]
 
 
-def test_aborts_of_the_unknown_are_so_many_lines_a_second(
+def test_log_lines_for_orphans_are_limited_per_second(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -97,7 +97,7 @@ def test_aborts_of_the_unknown_are_so_many_lines_a_second(
     assert len(lines) == limits.NOTES_PER_SECOND_MAX
 
 
-def test_an_open_transaction_of_a_producer_that_its_log_had_no_room_to_remember_is_aborted(
+def test_an_orphan_of_an_evicted_producer_is_aborted(
     broker: Broker,
 ) -> None:
     log = broker.logs[FIRST]
@@ -111,7 +111,7 @@ def test_an_open_transaction_of_a_producer_that_its_log_had_no_room_to_remember_
     assert log.markers == [Marker(99, 0, False, 0)]
 
 
-def test_what_is_known_is_gathered_by_producer_however_many_partitions_it_touches(
+def test_undecided_transactions_are_collected_per_producer(
     broker: Broker,
 ) -> None:
     """It is gathered in each turn that looks for what nobody knows."""
@@ -122,7 +122,7 @@ def test_what_is_known_is_gathered_by_producer_however_many_partitions_it_touche
     assert list(shard.undecided()) == [(producer.producer_id, frozenset((FIRST, SECOND)))]
 
 
-def test_nothing_is_taken_for_unknown_before_everything_is_loaded(broker: Broker) -> None:
+def test_nothing_is_treated_as_an_orphan_before_all_partitions_are_loaded(broker: Broker) -> None:
     broker.begin(FIRST)
     broker.restart()
 
@@ -150,7 +150,7 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize("record", UNREADABLE)
-def test_ids_go_on_beside_a_record_that_cannot_be_read(
+def test_other_transactional_ids_continue_beside_an_undecodable_record(
     broker: Broker, record: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     producer = broker.begin(FIRST)
@@ -165,7 +165,7 @@ def test_ids_go_on_beside_a_record_that_cannot_be_read(
     assert "set records aside partition=__transaction_state-0 count=1 offsets=2" in caplog.text
 
 
-def test_an_id_whose_last_record_cannot_be_read_is_given_to_its_next_producer_under_another_id(
+def test_a_transactional_id_with_an_undecodable_last_record_gets_a_new_producer_id(
     broker: Broker,
 ) -> None:
     before = broker.begin(FIRST)
@@ -179,7 +179,7 @@ def test_an_id_whose_last_record_cannot_be_read_is_given_to_its_next_producer_un
 
 
 @pytest.mark.parametrize("record", UNREADABLE)
-def test_an_open_transaction_is_not_aborted_that_a_record_may_know_which_cannot_be_read(
+def test_a_transaction_possibly_decided_by_an_undecodable_record_is_not_aborted(
     broker: Broker, record: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It may have been committed, and its producer told so."""
@@ -198,7 +198,7 @@ def test_an_open_transaction_is_not_aborted_that_a_record_may_know_which_cannot_
     assert "kafka-transactions.sh abort --topic t --partition 0 --start-offset 0" in line
 
 
-def test_a_record_of_a_kind_of_the_future_leaves_no_doubt(broker: Broker) -> None:
+def test_a_record_of_an_unknown_kind_does_not_protect_orphans(broker: Broker) -> None:
     log = broker.logs[FIRST]
     log.admit_transaction(99, 4)
     log.send(99, 4)

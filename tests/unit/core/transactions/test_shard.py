@@ -47,7 +47,7 @@ class Shard(TransactionShard):
         return self.obey(self.add(request, "add", NOW))
 
 
-def test_only_what_begins_a_transaction_has_the_open_ones_counted() -> None:
+def test_open_transactions_are_counted_only_when_one_begins() -> None:
     shard = Shard(TransactionSettings())
     shard.start("x")
     counted = shard.counted
@@ -58,7 +58,7 @@ def test_only_what_begins_a_transaction_has_the_open_ones_counted() -> None:
     assert shard.counted == counted
 
 
-def test_an_open_transaction_goes_on_when_there_is_no_room_for_another() -> None:
+def test_at_the_limit_of_open_transactions_existing_ones_continue() -> None:
     shard = Shard(TransactionSettings(open_max=1))
     shard.start("x")
 
@@ -73,7 +73,7 @@ def init(shard: Shard, producer_id: int = -1, epoch: int = -1) -> tuple[ErrorCod
     return response
 
 
-def test_a_producer_that_goes_on_has_the_next_epoch_and_its_older_instances_are_fenced() -> None:
+def test_a_producer_that_reinitialises_gets_the_next_epoch_and_fences_older_instances() -> None:
     """KIP-360: it says who it was after an error that it may recover from."""
     shard = Shard(TransactionSettings())
     assert init(shard) == (ErrorCode.NONE, 7, 0)
@@ -85,7 +85,7 @@ def test_a_producer_that_goes_on_has_the_next_epoch_and_its_older_instances_are_
     assert init(shard, 7, 1) == (ErrorCode.NONE, 7, 2)
 
 
-def test_a_producer_whose_answer_was_lost_has_the_same_epoch_again() -> None:
+def test_a_producer_that_repeats_a_lost_init_gets_the_same_epoch() -> None:
     shard = Shard(TransactionSettings())
     init(shard)
     assert init(shard, 7, 0) == (ErrorCode.NONE, 7, 1)
@@ -101,7 +101,7 @@ def test_a_producer_two_epochs_behind_is_fenced() -> None:
     assert init(shard, 7, 0)[0] is ErrorCode.PRODUCER_FENCED
 
 
-def test_a_transaction_that_begins_without_a_partition_has_a_deadline() -> None:
+def test_a_transaction_begun_without_a_partition_has_a_deadline() -> None:
     shard = Shard(TransactionSettings())
     init(shard)
     begin = BeginRequest(Producer("x", 7, 0))

@@ -32,7 +32,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
     return Work()
 
 
-def test_a_little_work_is_done_at_once(work: Work) -> None:
+def test_a_little_work_is_done_immediately(work: Work) -> None:
     work.turns.begin(work.steps("a", 2))
 
     assert work.done == ["a", "a", "A"]
@@ -50,14 +50,14 @@ def test_much_work_takes_several_turns(work: Work) -> None:
     assert not work.turns.wants_turn
 
 
-def test_what_can_wait_takes_no_step_at_once(work: Work) -> None:
+def test_queued_work_is_not_begun_immediately(work: Work) -> None:
     work.turns.queue(work.steps("a", 1))
 
     assert work.done == []
     assert work.turns.wants_turn
 
 
-def test_all_that_was_begun_shares_a_turn(work: Work) -> None:
+def test_all_begun_work_shares_a_turn(work: Work) -> None:
     for name in "abc":
         work.turns.queue(work.steps(name, 2))
 
@@ -66,7 +66,7 @@ def test_all_that_was_begun_shares_a_turn(work: Work) -> None:
     assert work.done == ["a", "a", "A", "b"]
 
 
-def test_work_that_has_nothing_left_to_do_takes_room_too(work: Work) -> None:
+def test_work_without_steps_counts_as_a_step(work: Work) -> None:
     for name in "abcd":
         work.turns.queue(work.steps(name, 0))
 
@@ -75,7 +75,7 @@ def test_work_that_has_nothing_left_to_do_takes_room_too(work: Work) -> None:
     assert work.done == ["A", "B", "C"]
 
 
-def test_all_that_begins_in_a_turn_shares_its_room(work: Work) -> None:
+def test_all_work_begun_in_a_turn_shares_its_budget(work: Work) -> None:
     work.turns.begin(work.steps("a", 2))
     work.turns.begin(work.steps("b", 2))
 
@@ -83,7 +83,7 @@ def test_all_that_begins_in_a_turn_shares_its_room(work: Work) -> None:
     assert (work.turns.wants_turn, work.woken) == (True, 1)
 
 
-def test_what_begins_behind_a_turns_work_has_what_is_left_of_its_room(work: Work) -> None:
+def test_work_begun_after_a_turns_work_gets_the_rest_of_the_budget(work: Work) -> None:
     work.turns.queue(work.steps("a", 2))
 
     work.turns.tick()
@@ -92,7 +92,7 @@ def test_what_begins_behind_a_turns_work_has_what_is_left_of_its_room(work: Work
     assert work.done == ["a", "a", "A", "b"]
 
 
-def test_what_begins_within_a_step_shares_the_room_of_its_turn(work: Work) -> None:
+def test_work_begun_within_a_step_shares_the_budget_of_its_turn(work: Work) -> None:
     def outer() -> Iterator[None]:
         work.turns.begin(work.steps("b", 5))
         yield
@@ -104,7 +104,7 @@ def test_what_begins_within_a_step_shares_the_room_of_its_turn(work: Work) -> No
     assert work.done == ["b", "b", "b"]
 
 
-def test_room_that_was_spent_to_its_end_is_there_again_in_the_next_turn(work: Work) -> None:
+def test_a_budget_that_was_used_up_is_renewed_in_the_next_turn(work: Work) -> None:
     for name in "abc":
         work.turns.begin(work.steps(name, 0))
     assert work.turns.wants_turn
@@ -116,7 +116,7 @@ def test_room_that_was_spent_to_its_end_is_there_again_in_the_next_turn(work: Wo
     assert work.done == ["A", "B", "C", "d", "D"]
 
 
-def test_work_that_fails_is_not_tried_again_and_the_rest_goes_on(work: Work) -> None:
+def test_failing_work_is_dropped_and_the_rest_continues(work: Work) -> None:
     def failing() -> Iterator[None]:
         yield
         raise ValueError("broken")

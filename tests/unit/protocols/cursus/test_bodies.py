@@ -58,7 +58,7 @@ def test_so_is_one_in_an_envelope(codec: str) -> None:
     assert isinstance(read_now(envelope(inner, "t")), CursusBatch)
 
 
-def test_a_large_batch_is_unfolded_beside_the_loop() -> None:
+def test_a_large_batch_is_decompressed_in_a_thread() -> None:
     large = batch("t", 0, [Message(bytes(1000))] * 1000)
     assert len(large) > CURSUS_DECOMPRESSED_ON_LOOP_BYTES_MAX
 
@@ -80,7 +80,7 @@ def test_a_large_batch_is_unfolded_beside_the_loop() -> None:
         (gzip.compress(b"\0\0LIST", mtime=0), Text(b"LIST", is_enveloped=True)),
     ],
 )
-def test_a_text_is_found(body: bytes, text: Text) -> None:
+def test_a_text_command_is_recognized(body: bytes, text: Text) -> None:
     assert read_now(body) == text
 
 
@@ -93,7 +93,7 @@ def test_a_text_is_found(body: bytes, text: Text) -> None:
         (b"\x7f\xff\0\0", "invalid topic length"),
     ],
 )
-def test_what_is_nothing_is_told_so(body: bytes, reason: str) -> None:
+def test_an_unrecognizable_body_is_refused(body: bytes, reason: str) -> None:
     assert refusal(body) == f'ERROR: decode_failed reason="{reason}"'
 
 
@@ -104,13 +104,13 @@ def test_what_cannot_be_unfolded_is_told_so(codec: str) -> None:
     assert refusal(compressed[: len(compressed) // 2]).startswith("ERROR: decode_failed reason=")
 
 
-def test_a_bomb_is_not_unfolded() -> None:
+def test_a_decompression_bomb_is_not_decompressed() -> None:
     bomb = gzip.compress(bytes(CURSUS_FRAME_BYTES_MAX + 1), 1)
 
     assert refusal(bomb).startswith("ERROR: decode_failed reason=")
 
 
-def test_a_batch_that_cannot_be_read_is_told_so() -> None:
+def test_a_batch_that_cannot_be_parsed_is_refused() -> None:
     found = read_now(BATCH[:-1])
 
     assert isinstance(found, BadBatch)
@@ -133,7 +133,7 @@ def snappy_of(plain_bytes: int) -> bytes:
         (0x1F80 // 0x80 * 0x80 + 0x1F, b"\x9f"),
     ],
 )
-def test_a_raw_snappy_block_may_look_like_something_else(
+def test_a_raw_snappy_block_that_resembles_another_format_is_recognized(
     plain_bytes: int, looks_like: bytes
 ) -> None:
     body = snappy_of(plain_bytes)
@@ -146,7 +146,7 @@ def test_a_raw_snappy_block_may_look_like_something_else(
 
 
 @given(st.binary(max_size=100))
-def test_any_bytes_are_something_or_refused(data: bytes) -> None:
+def test_arbitrary_bytes_are_recognized_or_refused(data: bytes) -> None:
     for body in (data, b"\0\0" + data, b"\x1f\x8b" + data):
         with suppress(RefusedError):
             read_now(body)

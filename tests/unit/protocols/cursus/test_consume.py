@@ -68,7 +68,7 @@ def offsets(answer: Batch | str) -> list[int]:
     return [each.offset for each in answer.messages]
 
 
-def test_compressed_batches_are_read_between_others(broker: Broker) -> None:
+def test_compressed_batches_are_read_between_plain_ones(broker: Broker) -> None:
     log = broker.create("t")
     broker.append(log, b"a", b"b", codec="none")
     broker.append(log, b"c", b"d")
@@ -87,9 +87,7 @@ def test_compressed_batches_are_read_between_others(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip"])
-def test_what_stands_before_records_that_cannot_be_read_is_answered(
-    broker: Broker, codec: str
-) -> None:
+def test_records_before_unreadable_ones_are_returned(broker: Broker, codec: str) -> None:
     log = broker.create("t")
     broker.append(log, b"a", b"b", codec=codec)
     broker.append(log, bytes(20 << 20), b"lost")
@@ -100,7 +98,7 @@ def test_what_stands_before_records_that_cannot_be_read_is_answered(
 
 
 @pytest.mark.parametrize("offset", [2, 3])
-def test_who_asks_for_records_that_cannot_be_read_is_told_which_and_where_to_go_on(
+def test_a_read_of_unreadable_records_is_told_their_range_and_where_to_continue(
     broker: Broker, offset: int
 ) -> None:
     log = broker.create("t")
@@ -116,7 +114,7 @@ def test_who_asks_for_records_that_cannot_be_read_is_told_which_and_where_to_go_
     )
 
 
-def test_records_that_are_damaged_cannot_be_read(broker: Broker, tmp_path: Path) -> None:
+def test_damaged_records_are_unreadable(broker: Broker, tmp_path: Path) -> None:
     log = broker.create("t")
     broker.append(log, b"a", codec="none")
     broker.append(log, b"damaged", b"b", codec="none")
@@ -132,7 +130,7 @@ def test_records_that_are_damaged_cannot_be_read(broker: Broker, tmp_path: Path)
     assert offsets(consume(broker, "CONSUME t 0 3")) == [3]
 
 
-def test_a_pattern_names_the_topic_whose_records_cannot_be_read(broker: Broker) -> None:
+def test_an_error_of_a_pattern_read_names_the_topic_with_unreadable_records(broker: Broker) -> None:
     broker.append(broker.create("t-a"), b"a")
     broker.append(broker.create("t-b"), bytes(20 << 20))
 
@@ -142,7 +140,7 @@ def test_a_pattern_names_the_topic_whose_records_cannot_be_read(broker: Broker) 
     assert "records 0-0 of topic 't-b' partition 0 cannot be read" in answer
 
 
-def test_a_disk_that_fails_is_told(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_disk_is_reported(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     log = broker.create("t")
     broker.append(log, b"a", codec="none")
     monkeypatch.setattr(consume_handler, "log_of", lambda *_: log)
@@ -151,7 +149,7 @@ def test_a_disk_that_fails_is_told(broker: Broker, monkeypatch: pytest.MonkeyPat
     assert consume(broker, "CONSUME t 0 0") == 'ERROR: command_failed reason="kafka storage error"'
 
 
-def test_records_that_are_deleted_while_others_are_read_are_told_of_later(broker: Broker) -> None:
+def test_records_deleted_during_a_read_are_reported_by_the_next(broker: Broker) -> None:
     log = broker.create("t")
     broker.append(log, b"a", codec="none")
     broker.append(log, b"large" * CURSUS_READ_BYTES_PER_STEP, codec="none")
@@ -169,7 +167,7 @@ def test_records_that_are_deleted_while_others_are_read_are_told_of_later(broker
     )
 
 
-def test_the_latest_records_are_those_behind_the_request(broker: Broker) -> None:
+def test_the_latest_records_are_those_appended_after_the_request(broker: Broker) -> None:
     log = broker.create("t")
     broker.append(log, b"before")
 
@@ -183,7 +181,7 @@ def test_the_latest_records_are_those_behind_the_request(broker: Broker) -> None
     assert offsets(asyncio.run(found())) == [1]
 
 
-def test_records_that_come_while_others_are_read_are_not_waited_for(broker: Broker) -> None:
+def test_records_appended_during_a_read_end_its_wait(broker: Broker) -> None:
     log = broker.create("t")
     log.append_internal(encode_marker(Marker(7, 0, False, 0), timestamp_ms=0))  # nobody sees it
     broker.append(log)

@@ -40,24 +40,24 @@ from broker.protocols.cursus.errors import (
         ("whatever", "class=internal retryable=false"),
     ],
 )
-def test_a_code_has_a_class(code: str, expected: str) -> None:
+def test_every_error_code_has_a_class(code: str, expected: str) -> None:
     assert Refusal(code, "a=b").text(is_structured=True) == f"ERROR: {code} {expected} a=b"
     assert Refusal(code, "a=b").text() == f"ERROR: {code} a=b"
     assert f"class={class_of(code)} " in expected
 
 
-def test_an_error_without_fields_ends_behind_its_code() -> None:
+def test_an_error_without_fields_ends_after_its_code() -> None:
     assert Refusal("invalid_consume_syntax").text() == "ERROR: invalid_consume_syntax"
 
 
-def test_an_error_that_always_says_its_class_says_it_once() -> None:
+def test_an_always_structured_error_has_its_class_once() -> None:
     refusal = always_structured("UNSUPPORTED_FEATURE", features="x").refusal
     expected = "ERROR: UNSUPPORTED_FEATURE class=validation retryable=false features=x"
 
     assert refusal.text() == refusal.text(is_structured=True) == expected
 
 
-def test_fields_stand_in_the_order_given() -> None:
+def test_fields_are_in_the_given_order() -> None:
     assert str(refused("c", b=1, a="x")) == "ERROR: c b=1 a=x"
 
 
@@ -72,7 +72,7 @@ def test_fields_stand_in_the_order_given() -> None:
         ("\u2028\U000e0001", r'"\u2028\U000e0001"'),
     ],
 )
-def test_a_text_is_quoted(text: str, expected: str) -> None:
+def test_a_text_field_is_quoted(text: str, expected: str) -> None:
     assert quoted(text) == expected
 
 
@@ -84,18 +84,18 @@ def test_a_text_is_quoted(text: str, expected: str) -> None:
         (ErrorCode.KAFKA_STORAGE_ERROR, 'ERROR: broker_error reason="kafka storage error"'),
     ],
 )
-def test_what_core_refuses_has_a_word_here(code: ErrorCode, expected: str) -> None:
+def test_every_core_error_has_a_cursus_code(code: ErrorCode, expected: str) -> None:
     assert of_request(RequestError(code), "h:1").text() == expected
 
 
-def test_an_acknowledgement_has_every_key_in_its_order() -> None:
+def test_an_acknowledgement_has_every_key_in_order() -> None:
     assert stored(Sent("p1", 7, 1, 3), 2) == (
         b'{"status":"OK","last_offset":2,"producer_epoch":7,"producer_id":"p1","seq_start":1,'
         b'"seq_end":3,"leader":"","error":""}'
     )
 
 
-def test_a_refused_batch_is_told_in_the_same_shape_without_a_quotation_mark_inside() -> None:
+def test_a_refused_batch_is_reported_in_the_same_shape_without_quotes_within() -> None:
     refusal = Refusal("broker_error", 'reason="a \\"b\\""')
 
     assert failed(Sent('p"', -7, 1, 3), refusal) == (
@@ -104,5 +104,5 @@ def test_a_refused_batch_is_told_in_the_same_shape_without_a_quotation_mark_insi
     )
 
 
-def test_a_producer_id_that_is_no_text_does_not_break_the_json() -> None:
+def test_a_producer_name_that_is_not_utf_8_does_not_break_the_json() -> None:
     assert '"producer_id":"\ufffd"'.encode() in stored(Sent("\udcff"), 0)

@@ -37,7 +37,7 @@ def refusal(text: str | bytes) -> str:
         ("PROTOCOL_INFO x=y", {}),
     ],
 )
-def test_named_arguments_are_read(text: str, expected: dict[str, str]) -> None:
+def test_named_arguments_are_parsed(text: str, expected: dict[str, str]) -> None:
     assert args(text) == expected
     assert not parse(text.encode()).is_positional
 
@@ -71,7 +71,7 @@ def test_named_arguments_are_read(text: str, expected: dict[str, str]) -> None:
         ),
     ],
 )
-def test_positional_arguments_are_read(text: str, expected: dict[str, str]) -> None:
+def test_positional_arguments_are_parsed(text: str, expected: dict[str, str]) -> None:
     assert args(text) == expected
     assert parse(text.encode()).is_positional
 
@@ -97,18 +97,18 @@ def test_positional_arguments_are_read(text: str, expected: dict[str, str]) -> N
         "FROB topic=t",
     ],
 )
-def test_what_is_neither_form_is_no_command(text: str) -> None:
+def test_text_in_neither_form_is_an_unknown_command(text: str) -> None:
     assert refusal(text) == f'ERROR: unknown_command command="{text}"'
 
 
-def test_a_command_that_is_quoted_is_quoted_as_the_originals_language_does() -> None:
+def test_an_unknown_command_is_quoted_as_go_quotes_it() -> None:
     assert refusal(b'FROB "x"\\\xff\x01\xc3\xa4') == (
         'ERROR: unknown_command command="FROB \\"x\\"\\\\\\xff\\x01ä"'
     )
 
 
 @pytest.mark.parametrize("text", ["", "   ", "123", "=x", "CREATE=t", "A" * 20 + " x"])
-def test_what_begins_with_no_word_is_no_command(text: str) -> None:
+def test_text_that_does_not_begin_with_a_word_is_an_unknown_command(text: str) -> None:
     assert refusal(text).startswith("ERROR: unknown_command ")
 
 
@@ -129,7 +129,9 @@ def test_what_begins_with_no_word_is_no_command(text: str) -> None:
         (b"PUBLISH t", None),
     ],
 )
-def test_a_message_is_what_follows_the_first_sign_of_it(text: bytes, message: bytes | None) -> None:
+def test_a_message_is_everything_after_the_first_message_key(
+    text: bytes, message: bytes | None
+) -> None:
     command = parse(text)
 
     assert command.message == message
@@ -154,7 +156,7 @@ def test_the_payload_of_a_commit_is_the_last_token(text: str, payload: str) -> N
     assert parse(text.encode()).payload == payload
 
 
-def test_a_head_that_is_too_long_is_refused_and_a_long_message_is_not() -> None:
+def test_a_command_head_above_the_limit_is_refused_and_a_long_message_is_not() -> None:
     long = b"x" * CURSUS_COMMAND_BYTES_MAX
 
     assert parse(b"PUBLISH topic=t message=" + long).message == long
@@ -163,14 +165,14 @@ def test_a_head_that_is_too_long_is_refused_and_a_long_message_is_not() -> None:
 
 
 @pytest.mark.parametrize("keyword", sorted(FORMS))
-def test_every_command_is_known_in_small_letters(keyword: str) -> None:
+def test_every_command_may_be_in_lower_case(keyword: str) -> None:
     text = f"{keyword.lower()} {FORMS[keyword].names[0]}=x y"
 
     assert parse(text.encode()).keyword == keyword
 
 
 @given(st.binary(max_size=60), st.sampled_from(sorted(FORMS)))
-def test_any_bytes_are_a_command_or_refused(data: bytes, keyword: str) -> None:
+def test_arbitrary_bytes_are_a_command_or_refused(data: bytes, keyword: str) -> None:
     for text in (data, keyword.encode() + b" " + data):
         try:
             found = parse(text)

@@ -84,7 +84,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def test_the_batch_that_is_unfolded_is_the_one_that_was_told_of() -> None:
+def test_the_batch_reported_by_the_stream_is_decompressed_even_if_the_log_changed() -> None:
     async def play() -> None:
         fakes = Fakes()
         stream = fakes.open()
@@ -98,7 +98,7 @@ def test_the_batch_that_is_unfolded_is_the_one_that_was_told_of() -> None:
     asyncio.run(play())
 
 
-def test_a_fault_while_unfolding_ends_the_stream(
+def test_an_exception_during_decompression_ends_the_stream(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def play() -> None:
@@ -152,7 +152,7 @@ def test_nothing_is_unfolded_for_a_stream_that_has_ended(monkeypatch: pytest.Mon
     asyncio.run(play())
 
 
-def test_streams_together_hold_no_more_unfolded_than_they_may(
+def test_decompressed_batches_of_all_streams_share_one_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def play() -> None:
@@ -171,7 +171,7 @@ def test_streams_together_hold_no_more_unfolded_than_they_may(
     asyncio.run(play())
 
 
-def test_who_has_sent_what_was_unfolded_leaves_room_for_others(
+def test_a_stream_that_has_sent_its_decompressed_batch_frees_its_bytes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def play() -> None:

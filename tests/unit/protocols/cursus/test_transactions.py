@@ -98,14 +98,14 @@ def test_a_coordinator_that_loads_or_has_failed_is_not_available(
     assert loading == closed == "ERROR: coordinator_not_available"
 
 
-def test_the_topic_of_transactions_that_cannot_be_made_is_no_coordinator() -> None:
+def test_without_the_transaction_topic_there_is_no_coordinator() -> None:
     talk = Conversation()
     talk.broker.broken_partition = 0
 
     assert talk.say("INIT_PRODUCER_ID transactional_id=x") == "ERROR: coordinator_not_available"
 
 
-def test_whoever_asks_first_does_not_make_the_topic_of_transactions() -> None:
+def test_a_request_does_not_create_the_transaction_topic() -> None:
     talk = Conversation()
 
     assert talk.say("TXN_STATUS transactional_id=x") == (
@@ -115,7 +115,7 @@ def test_whoever_asks_first_does_not_make_the_topic_of_transactions() -> None:
     assert talk.broker.topics.get(TRANSACTIONS_TOPIC) is None
 
 
-def test_ids_that_cannot_be_reserved_are_a_failed_disk() -> None:
+def test_producer_ids_that_cannot_be_reserved_are_a_storage_error() -> None:
     talk = Conversation()
     talk.broker.producer_ids.is_broken = True
 
@@ -140,7 +140,7 @@ def test_a_partition_whose_disk_failed_takes_nothing(talk: Conversation) -> None
     )
 
 
-def test_a_commit_is_refused_when_its_data_cannot_be_on_the_disk(talk: Conversation) -> None:
+def test_a_commit_whose_data_cannot_be_synced_is_refused(talk: Conversation) -> None:
     talk.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m")
     talk.broker.log("t").is_loading = True
 
@@ -148,7 +148,7 @@ def test_a_commit_is_refused_when_its_data_cannot_be_on_the_disk(talk: Conversat
     assert talk.say("TXN_STATUS transactional_id=x").endswith(" state=open messages=1 offsets=0")
 
 
-def test_what_is_repeated_on_another_connection_waits_for_the_first(talk: Conversation) -> None:
+def test_a_command_repeated_on_another_connection_waits_for_the_first(talk: Conversation) -> None:
     publish = f"TXN_PUBLISH {WHO} topic=t seqNum=1 message=m"
 
     published = set(talk.ask(publish, publish, publish))
@@ -172,7 +172,7 @@ def slow_writes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("slow_writes")
-def test_a_message_on_its_way_is_not_sent_twice_and_is_in_its_transaction(
+def test_a_message_being_written_is_not_written_twice_and_is_in_its_transaction(
     talk: Conversation,
 ) -> None:
     publish = f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m"
@@ -184,7 +184,7 @@ def test_a_message_on_its_way_is_not_sent_twice_and_is_in_its_transaction(
     assert len(talk.broker.log("t").batches) == 1
 
 
-def test_an_end_that_is_sent_again_while_the_first_goes_on_waits_for_it(
+def test_an_end_repeated_while_the_first_is_in_progress_waits_for_it(
     talk: Conversation,
 ) -> None:
     log = talk.broker.log("t")
@@ -207,7 +207,7 @@ def test_an_end_that_is_sent_again_while_the_first_goes_on_waits_for_it(
     assert asyncio.run(ended()) == "OK transactional_id=x state=committed messages=1 offsets=0"
 
 
-def test_two_that_are_initialised_at_once_have_an_epoch_each(talk: Conversation) -> None:
+def test_two_concurrent_initialisations_get_an_epoch_each(talk: Conversation) -> None:
     command = "INIT_PRODUCER_ID transactional_id=x"
 
     answers = talk.ask(command, command)
@@ -217,7 +217,7 @@ def test_two_that_are_initialised_at_once_have_an_epoch_each(talk: Conversation)
     )
 
 
-def test_a_transaction_that_was_begun_before_a_restart_is_over(talk: Conversation) -> None:
+def test_a_transaction_begun_before_a_restart_is_ended(talk: Conversation) -> None:
     talk.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m")
     talk.restart()  # and its coordinator has not aborted it yet
 
@@ -233,7 +233,7 @@ def test_a_transaction_that_was_begun_before_a_restart_is_over(talk: Conversatio
     assert talk.say(f"END_TXN {WHO} result=abort") == "OK transactional_id=x state=aborted"
 
 
-def test_an_offset_is_fetched_behind_a_commit_that_was_allowed(talk: Conversation) -> None:
+def test_an_offset_fetch_waits_for_an_allowed_commit(talk: Conversation) -> None:
     async def is_fetched() -> list[bool]:
         fetch = talk.answer("FETCH_OFFSET topic=t partition=0 group=g")
         with talk.state.transactions.committing("g"):
@@ -269,7 +269,9 @@ def begin_to_commit_offsets(talk: Conversation) -> None:
     talk.broker.groups.answers = [unstable, committed]
 
 
-def test_an_offset_is_fetched_behind_a_commit_whose_client_has_gone(talk: Conversation) -> None:
+def test_an_offset_fetch_waits_for_an_allowed_commit_of_a_disconnected_client(
+    talk: Conversation,
+) -> None:
     begin_to_commit_offsets(talk)
 
     async def fetched() -> str:
@@ -292,7 +294,7 @@ def test_an_offset_is_fetched_behind_a_commit_whose_client_has_gone(talk: Conver
         "STREAM topic=t partition=0 group=g",
     ],
 )
-def test_nobody_begins_before_a_commit_that_has_begun(
+def test_a_read_from_committed_offsets_does_not_begin_before_a_commit_in_progress_ends(
     talk: Conversation, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offsets, "CURSUS_TRANSACTION_END_WAIT_MS", 0)
@@ -301,7 +303,7 @@ def test_nobody_begins_before_a_commit_that_has_begun(
     assert asyncio.run(talk.answer(command)) == "ERROR: coordinator_not_available"
 
 
-def test_an_end_whose_markers_cannot_be_written_is_answered_and_goes_on(
+def test_an_end_whose_markers_cannot_be_written_is_answered_and_completed_later(
     talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transactions, "CURSUS_TRANSACTION_END_WAIT_MS", 0)
@@ -320,7 +322,7 @@ def test_an_end_whose_markers_cannot_be_written_is_answered_and_goes_on(
     assert talk.say("INIT_PRODUCER_ID transactional_id=x") == waits
 
 
-def test_where_no_more_may_be_known_or_open_that_is_said(
+def test_limits_on_transactional_ids_and_open_transactions_are_reported(
     talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = talk.say("INIT_PRODUCER_ID transactional_id=y").removeprefix("OK ")
@@ -344,11 +346,11 @@ def test_where_no_more_may_be_known_or_open_that_is_said(
         (ErrorCode.POLICY_VIOLATION, 'c reason="policy violation"'),
     ],
 )
-def test_what_the_coordinator_refuses_has_a_word_here(error: ErrorCode, text: str) -> None:
+def test_every_refusal_of_the_coordinator_has_a_cursus_code(error: ErrorCode, text: str) -> None:
     assert str(refusal_of(error, "x", "c")) == f"ERROR: {text}"
 
 
-def test_who_has_the_partitions_next_begins_behind_a_commit_that_was_allowed() -> None:
+def test_the_next_owner_of_the_partitions_fetches_offsets_after_an_allowed_commit() -> None:
     known = Transactions()
 
     async def order() -> list[str]:
@@ -388,7 +390,7 @@ def test_offsets_that_may_have_been_written_bind_the_commit_to_their_member(
     assert ended.startswith("ERROR: GEN_MISMATCH " if is_bound else "OK ")
 
 
-def test_an_open_transaction_is_remembered_however_many_others_come_and_go(
+def test_an_open_transaction_is_remembered_however_many_others_begin_and_end(
     talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(staged, "CURSUS_TRANSACTIONS_REMEMBERED", 2)
@@ -404,7 +406,7 @@ def test_an_open_transaction_is_remembered_however_many_others_come_and_go(
     )
 
 
-def test_only_the_last_messages_are_looked_through() -> None:
+def test_only_the_latest_messages_are_checked_for_repeats() -> None:
     staged = Transactions().begin("x", PRODUCER, lambda _: False)
     count = limits.CURSUS_TRANSACTION_MESSAGES_REMEMBERED + 1
     for sequence in range(1, count + 1):
@@ -419,7 +421,9 @@ def test_only_the_last_messages_are_looked_through() -> None:
     assert staged.messages == count
 
 
-def test_no_more_are_remembered_although_all_are_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_remembered_transactions_is_limited_even_if_all_are_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(staged, "CURSUS_TRANSACTIONS_REMEMBERED", 1)
     known = Transactions()
     for name in "ab":
@@ -429,7 +433,7 @@ def test_no_more_are_remembered_although_all_are_open(monkeypatch: pytest.Monkey
     assert known.of("b", PRODUCER) is not None
 
 
-def test_only_the_last_transactions_are_remembered() -> None:
+def test_only_the_latest_transactions_are_remembered() -> None:
     known = Transactions()
     for number in range(limits.CURSUS_TRANSACTIONS_REMEMBERED + 1):
         known.begin(str(number), PRODUCER, lambda _: False)

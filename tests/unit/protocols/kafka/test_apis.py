@@ -40,7 +40,7 @@ def one_of_everything(definitions: list[Definition]) -> dict[str, Any]:
     return value
 
 
-def test_apis_stand_in_the_order_of_their_keys() -> None:
+def test_apis_are_in_the_order_of_their_keys() -> None:
     assert list(apis.APIS) == sorted(apis.APIS)
 
 
@@ -62,14 +62,14 @@ def test_what_clients_of_the_08_to_010_era_ask_is_advertised_from_version_0_on(k
         assert apis.APIS[key].versions.start == 0
 
 
-def test_names_are_those_of_the_schema() -> None:
+def test_names_are_the_schemas() -> None:
     names = {key: api.name for key, api in apis.APIS.items()}
 
     assert names == {key: schema.API_KEYS[key] for key in names}
 
 
 @pytest.mark.parametrize("key", list(apis.APIS))
-def test_the_versions_in_a_handlers_docstring_are_those_it_serves(key: int) -> None:
+def test_the_versions_in_a_handlers_docstring_are_the_served_ones(key: int) -> None:
     api = apis.APIS[key]
     documentation = sys.modules[api.handle.__module__].__doc__ or ""
 

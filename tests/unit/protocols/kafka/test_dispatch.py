@@ -21,7 +21,7 @@ def test_an_unknown_api_key_closes_the_connection() -> None:
 
 
 @pytest.mark.parametrize(("key", "version"), [(3, 14), (1, 19), (27, 0), (22, 6)])
-def test_a_version_that_is_not_advertised_closes_the_connection(key: int, version: int) -> None:
+def test_an_unadvertised_version_closes_the_connection(key: int, version: int) -> None:
     with pytest.raises(PeerError):
         PROTOCOL.handle(key, version, "tester", b"", FakeBroker().session)
 
@@ -76,7 +76,7 @@ def test_what_may_not_be_is_refused_before_its_handler(monkeypatch: pytest.Monke
     assert broker.groups.commands == []
 
 
-def test_an_unexpected_failure_is_logged_once_and_closes(
+def test_an_unexpected_exception_is_logged_once_and_closes_the_connection(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = FakeBroker()
@@ -89,7 +89,7 @@ def test_an_unexpected_failure_is_logged_once_and_closes(
     assert record.getMessage() == "request_failed api=Heartbeat version=4"
 
 
-def test_an_unexpected_failure_later_closes_too(
+def test_an_unexpected_exception_in_a_deferred_response_closes_the_connection_too(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = FakeBroker()
@@ -106,7 +106,7 @@ def test_an_unexpected_failure_later_closes_too(
     assert len(caplog.records) == 1
 
 
-def test_a_refusal_that_an_api_has_no_place_for_is_logged_once_and_closes(
+def test_an_error_without_a_response_field_is_logged_once_and_closes_the_connection(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -129,7 +129,7 @@ def _tagged_arrays(fields: list[schema.Definition], is_tagged: bool = False) -> 
     return found
 
 
-def test_what_clients_send_in_tagged_fields_has_no_arrays() -> None:
+def test_no_request_has_arrays_in_tagged_fields() -> None:
     """They would be decoded in one step, however long they are."""
     found = {api.name: _tagged_arrays(schema.request(api.key).fields) for api in APIS.values()}
 
@@ -137,7 +137,7 @@ def test_what_clients_send_in_tagged_fields_has_no_arrays() -> None:
 
 
 @pytest.mark.parametrize("size", [10, 20_000])
-def test_a_long_request_and_its_answer_are_made_in_steps(size: int) -> None:
+def test_a_long_request_is_decoded_and_its_response_encoded_in_steps(size: int) -> None:
     """Keys of an unknown type: their number is all that this request costs."""
     broker = FakeBroker()
     keys = [f"key-{number}" for number in range(size)]

@@ -16,14 +16,14 @@ def test_every_error_code_is_the_kafka_error_of_its_name(code: ErrorCode) -> Non
     assert errors.message(code) == (error.message or None)
 
 
-def test_a_full_disk_is_an_error_for_which_every_producer_sends_the_same_again() -> None:
+def test_a_full_disk_returns_an_error_on_which_every_producer_retries() -> None:
     numbers = {errors.number(ErrorCode.DISK_FULL), errors.old_number(ErrorCode.DISK_FULL)}
 
     assert numbers == {19}
     assert errors.is_retriable(ErrorCode.DISK_FULL)
 
 
-def test_an_answer_without_an_error_has_no_message() -> None:
+def test_a_response_without_an_error_has_no_message() -> None:
     assert errors.message(ErrorCode.NONE) is None
 
 

@@ -114,7 +114,7 @@ def test_a_wrapper_becomes_a_batch_with_its_codec(
     )
 )
 @settings(max_examples=20, deadline=None)
-def test_what_kafka_python_wrote_is_stored_and_read_back_as_it_was(
+def test_message_sets_written_by_kafka_python_are_stored_and_read_back_unchanged(
     magic: int, codec: int, pairs: list[tuple[bytes | None, bytes | None]]
 ) -> None:
     broker = FakeBroker()

@@ -75,7 +75,7 @@ async def turns(count: int, until: Callable[[], bool] = lambda: False) -> None:
 
 
 @fetch_versions
-def test_long_polls_hold_up_no_other_long_request(version: int) -> None:
+def test_long_polls_do_not_delay_other_long_requests(version: int) -> None:
     async def scenario(asked: Asked) -> None:
         for _ in range(5):
             asked.poll(version, LONG)
@@ -91,7 +91,7 @@ def test_long_polls_hold_up_no_other_long_request(version: int) -> None:
 
 
 @fetch_versions
-def test_long_polls_end_when_records_come(version: int) -> None:
+def test_long_polls_end_when_records_arrive(version: int) -> None:
     async def scenario(asked: Asked) -> None:
         poll = asked.poll(version, 100)
         await turns(SOON)
@@ -106,7 +106,7 @@ def test_long_polls_end_when_records_come(version: int) -> None:
 
 
 @fetch_versions
-def test_polls_that_keep_too_much_are_answered_with_what_there_is(
+def test_polls_above_the_memory_limit_are_answered_with_the_available_records(
     version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "PARKED_REQUESTS_BYTES_MAX", 1 << 20)
@@ -126,7 +126,7 @@ def test_polls_that_keep_too_much_are_answered_with_what_there_is(
     played(scenario)
 
 
-def test_a_short_poll_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_polls_count_towards_the_limit_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "PARKED_REQUESTS_BYTES_MAX", 1 << 16)
 
     async def scenario(asked: Asked) -> None:

@@ -94,18 +94,18 @@ FIELDS = {
 
 @pytest.mark.parametrize(("body", "expected"), REQUESTS)
 @pytest.mark.parametrize("behind", [b"", b"more"])
-def test_a_request_is_read_whatever_follows_it(body: bytes, expected: Any, behind: bytes) -> None:
+def test_a_request_is_parsed_whatever_follows_it(body: bytes, expected: Any, behind: bytes) -> None:
     assert parse(body + behind) == expected
 
 
-def test_records_stay_where_they_are() -> None:
+def test_records_are_not_copied() -> None:
     body = PRODUCE + b"more"
 
     assert parse(body) == Produce("t", 7, Run(body, len(PRODUCE) - len(RUN), 2))
 
 
 @pytest.mark.parametrize("kind", FIELDS)
-def test_every_field_that_is_cut_is_named_as_the_original_names_it(kind: int) -> None:
+def test_a_truncated_field_is_named_as_the_original_names_it(kind: int) -> None:
     whole = PRODUCE if kind == 1 else next(body for body, _ in REQUESTS if body[0] == kind)
     found = dict.fromkeys(refused(whole[:size]) for size in range(1, len(whole)))
 
@@ -116,7 +116,7 @@ def test_every_field_that_is_cut_is_named_as_the_original_names_it(kind: int) ->
 
 
 @pytest.mark.parametrize("kind", [0, 0x0A, 0x0B, 0x7B, 0xFE])
-def test_an_unknown_type_is_named_in_decimal(kind: int) -> None:
+def test_an_unknown_request_type_is_reported_in_decimal(kind: int) -> None:
     assert refused(bytes([kind])) == f"Decode error: unknown request type: {kind}"
 
 
@@ -128,13 +128,13 @@ def test_an_unknown_type_is_named_in_decimal(kind: int) -> None:
         (b"a\xf0\x90\x80", "incomplete utf-8 byte sequence from index 1"),
     ],
 )
-def test_bytes_that_are_not_utf8_are_told_as_rust_tells_them(name: bytes, what: str) -> None:
+def test_invalid_utf_8_is_reported_as_rust_reports_it(name: bytes, what: str) -> None:
     body = b"\x07" + len(name).to_bytes(2) + name
 
     assert refused(body) == f"Decode error: decode error: invalid utf8 topic: {what}"
 
 
-def test_the_count_that_kills_the_original_is_refused() -> None:
+def test_the_record_count_that_crashes_the_original_is_refused() -> None:
     body = b"\x01" + text("demo") + (0).to_bytes(4) + b"\xff\xff\xff\xff"
 
     assert len(body) + 4 == 19
@@ -142,7 +142,7 @@ def test_the_count_that_kills_the_original_is_refused() -> None:
 
 
 @given(st.binary(min_size=1, max_size=60))
-def test_any_bytes_are_a_request_or_refused(body: bytes) -> None:
+def test_arbitrary_bytes_are_a_request_or_refused(body: bytes) -> None:
     try:
         parse(body)
     except RefusalError as error:
@@ -170,18 +170,18 @@ ENDS = b"\0\0\0\2" * 2 + b"\0\0\0\0" + (8).to_bytes(8) + b"\0\0\0\1" + (9).to_by
         (Pong(), b"\xff"),
     ],
 )
-def test_an_answer_is_written_as_the_original_writes_it(response: Any, body: bytes) -> None:
+def test_a_response_is_written_as_the_original_writes_it(response: Any, body: bytes) -> None:
     assert asyncio.run(BINARY.write(response)) == body
 
 
-def test_a_list_of_topics_is_cut_where_a_frame_ends() -> None:
+def test_a_list_of_topics_is_truncated_at_the_frame_limit() -> None:
     body = asyncio.run(BINARY.write(TopicList([(f"{number:0249}", 1) for number in range(50_000)])))
 
     assert 10_485_760 - 255 < len(body) <= 10_485_760
     assert int.from_bytes(body[1:5]) == (len(body) - 5) // 255
 
 
-def test_a_message_is_never_longer_than_its_length_can_say() -> None:
+def test_an_error_message_is_truncated_to_its_length_field() -> None:
     error = RefusalError(Failure.NO_PARTITION, topic="\N{SNOWMAN}" * 21_840, partition=0)
 
     code, said = message(BINARY.refuse(error))
@@ -191,7 +191,7 @@ def test_a_message_is_never_longer_than_its_length_can_say() -> None:
 
 
 @pytest.mark.parametrize("failure", Failure)
-def test_every_failure_has_words(failure: Failure) -> None:
+def test_every_failure_has_an_error_text(failure: Failure) -> None:
     names = ("size", "size_max", "kind", "what", "reason", "topic", "partition", "count")
     error = RefusalError(failure, **dict.fromkeys(names, "{x}"))
 

@@ -60,7 +60,7 @@ def dump(value: Any) -> bytes:
 
 @pytest.mark.parametrize(("name", "fields"), REQUESTS)
 @pytest.mark.parametrize("indent", [None, 2])
-def test_a_request_is_read_however_it_is_written(
+def test_a_request_is_parsed_in_any_json_formatting(
     name: str, fields: dict[str, Any], indent: int | None
 ) -> None:
     turned = dict(reversed(fields.items()))
@@ -78,7 +78,7 @@ def test_unknown_fields_are_ignored(name: str, fields: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("name", "fields"), REQUESTS)
-def test_every_field_must_be_there_once(name: str, fields: dict[str, Any]) -> None:
+def test_every_required_field_must_be_present_once(name: str, fields: dict[str, Any]) -> None:
     for each in fields.keys() - {"group_id" if name == "Fetch" else ""}:
         less = {key: value for key, value in fields.items() if key != each}
         assert refused(dump({name: less})) == BAD
@@ -87,7 +87,7 @@ def test_every_field_must_be_there_once(name: str, fields: dict[str, Any]) -> No
         assert refused(twice) == BAD
 
 
-def test_a_fetch_need_not_name_a_group() -> None:
+def test_the_group_of_a_fetch_is_optional() -> None:
     less = {key: value for key, value in FETCH.items() if key != "group_id"}
 
     assert parse(dump({"Fetch": less})) == Fetch(None, "t", 7, 9, 5)
@@ -118,7 +118,7 @@ def test_a_value_of_another_type_or_range_is_refused(field: str, value: Any) -> 
     assert refused(dump({"Fetch": {**FETCH, field: value}})) == BAD
 
 
-def test_numbers_go_as_far_as_their_types() -> None:
+def test_the_largest_value_of_each_number_type_is_accepted() -> None:
     fields = {**FETCH, "partition": 2**32 - 1, "offset": 2**64 - 1, "max_bytes": 2**64 - 1}
 
     assert parse(dump({"Fetch": fields})) == Fetch("g", "t", 2**32 - 1, 2**64 - 1, 2**64 - 1)
@@ -153,19 +153,19 @@ def test_numbers_go_as_far_as_their_types() -> None:
     ],
     ids=lambda body: repr(body[:40]),
 )
-def test_what_is_no_request_is_refused(body: bytes) -> None:
+def test_json_that_is_not_a_request_is_refused(body: bytes) -> None:
     assert refused(body) == BAD
 
 
 @pytest.mark.parametrize(("name", "fields"), REQUESTS)
-def test_a_request_that_is_cut_anywhere_is_refused(name: str, fields: dict[str, Any]) -> None:
+def test_a_truncated_request_is_refused(name: str, fields: dict[str, Any]) -> None:
     body = dump({name: fields})
 
     assert {refused(body[:size]) for size in range(1, len(body))} == {BAD}
 
 
 @given(st.binary(max_size=100))
-def test_any_bytes_are_refused(body: bytes) -> None:
+def test_arbitrary_bytes_are_refused(body: bytes) -> None:
     assert refused(b"{" + body) == BAD
 
 
@@ -174,7 +174,7 @@ VALUES = st.none() | st.integers() | st.text(max_size=5)
 
 
 @given(st.recursive(VALUES, lambda inner: st.lists(inner) | st.dictionaries(NAMES, inner)))
-def test_any_json_is_a_request_or_refused(value: Any) -> None:
+def test_arbitrary_json_is_a_request_or_refused(value: Any) -> None:
     answer = BAD
     try:
         parse(dump(value))
@@ -183,7 +183,7 @@ def test_any_json_is_a_request_or_refused(value: Any) -> None:
     assert answer == BAD
 
 
-def test_a_request_has_only_so_many_records_that_its_answer_fits() -> None:
+def test_the_records_of_a_request_are_limited_so_that_its_response_fits() -> None:
     records = b"[" + b"[]," * 400_000 + b"[]]"
     refusal = refused(b'{"Produce":{"topic":"t","partition":0,"records":' + records + b"}}")
 
@@ -201,18 +201,18 @@ def test_a_request_has_only_so_many_records_that_its_answer_fits() -> None:
         (GroupOffset(None), b'{"OffsetFetch":{"offset":null}}'),
     ],
 )
-def test_an_answer_is_written_as_the_document_shows_it(response: Any, body: bytes) -> None:
+def test_a_response_is_written_as_documented(response: Any, body: bytes) -> None:
     assert asyncio.run(JSON.write(response)) == body
 
 
-def test_an_error_is_written_as_the_document_shows_it() -> None:
+def test_an_error_is_written_as_documented() -> None:
     error = RefusalError(Failure.NO_PARTITION, topic='ord"\N{SNOWMAN}', partition=99)
 
     text = 'partition not found: topic=ord\\"\N{SNOWMAN}, partition=99'
     assert JSON.refuse(error) == f'{{"Error":{{"message":"{text}"}}}}'.encode()
 
 
-def test_a_commit_that_is_refused_is_no_error() -> None:
+def test_a_refused_commit_is_not_an_error_response() -> None:
     error = RefusalError(Failure.COMMIT, reason="r")
 
     assert JSON.refuse(error) == b'{"OffsetCommit":{"success":false}}'

@@ -80,14 +80,14 @@ def call(groups: Groups, *, is_json: bool = False) -> Call:
     return Call(broker, Json() if is_json else Binary(), RustLogCounters(), Lags())
 
 
-def test_who_commits_waits_until_the_coordinator_has_loaded() -> None:
+def test_a_commit_waits_until_the_coordinator_has_loaded() -> None:
     groups = Groups(AWAY, LOADING, ErrorCode.NONE)
 
     assert asyncio.run(offsets.commit(COMMIT, call(groups))) == Committed()
     assert groups.asked == 3
 
 
-def test_who_asks_waits_too() -> None:
+def test_an_offset_fetch_waits_until_the_coordinator_has_loaded() -> None:
     groups = Groups(LOADING, ErrorCode.NONE)
 
     found = asyncio.run(offsets.fetch(OffsetFetch("g", "topic", 0), call(groups)))
@@ -95,7 +95,7 @@ def test_who_asks_waits_too() -> None:
 
 
 @pytest.mark.parametrize("error", [LOADING, AWAY, ErrorCode.NOT_COORDINATOR])
-def test_the_wait_has_an_end(error: ErrorCode) -> None:
+def test_the_wait_for_the_coordinator_is_limited(error: ErrorCode) -> None:
     with pytest.raises(RefusalError, match="still loading") as caught:
         asyncio.run(offsets.commit(COMMIT, call(Groups(error))))
 
@@ -107,7 +107,7 @@ def test_the_wait_has_an_end(error: ErrorCode) -> None:
     "error",
     [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS],
 )
-def test_a_group_that_has_members_is_not_waited_for(error: ErrorCode) -> None:
+def test_a_commit_to_a_group_with_members_is_refused_without_waiting(error: ErrorCode) -> None:
     groups = Groups(error)
 
     with pytest.raises(RefusalError, match="live members of another protocol"):
@@ -115,7 +115,7 @@ def test_a_group_that_has_members_is_not_waited_for(error: ErrorCode) -> None:
     assert groups.asked == 1
 
 
-def test_nothing_is_remembered_of_a_commit_that_is_refused() -> None:
+def test_a_refused_commit_leaves_no_lag_entry() -> None:
     refused = call(Groups(ErrorCode.UNKNOWN_MEMBER_ID))
     with pytest.raises(RefusalError):
         asyncio.run(offsets.commit(COMMIT, refused))
@@ -126,7 +126,7 @@ def test_nothing_is_remembered_of_a_commit_that_is_refused() -> None:
     assert list(done.lags.of(done.broker.topics)) == [Lag("topic", 0, "g", 3)]
 
 
-def test_lags_are_those_of_partitions_in_service() -> None:
+def test_lags_are_reported_only_for_partitions_in_service() -> None:
     lags = Lags()
     known: Any = topics(a=log(5), b=log(5, is_loading=True), c=log(5, is_offline=True), d=log(1))
     for name in "abcde":
@@ -137,7 +137,7 @@ def test_lags_are_those_of_partitions_in_service() -> None:
     assert list(lags.of(known)) == [Lag("a", 0, "g", 4), Lag("d", 0, "g", 0)]
 
 
-def test_only_the_newest_commits_are_remembered() -> None:
+def test_lags_are_kept_only_for_the_latest_commits() -> None:
     lags = Lags()
     known: Any = topics(a=log(5))
     for number in range(RUSTLOG_LAGS_MAX + 5):

@@ -6,24 +6,24 @@ from broker.protocols.v1.brokers import Brokers
 from broker.protocols.v1.errors import RefusedError
 
 
-def test_this_broker_is_known_before_anybody_registers() -> None:
+def test_this_broker_is_listed_before_any_registration() -> None:
     assert Brokers(2).known(1) == [1]
 
 
-def test_a_broker_that_registers_again_is_one() -> None:
+def test_a_broker_that_registers_twice_is_listed_once() -> None:
     brokers = Brokers(2)
 
     assert [brokers.register(each) for each in (3, 0, 3)] == [1, 2, 3]
     assert brokers.known(1) == [0, 1, 3]
 
 
-def test_every_change_has_an_index_of_its_own() -> None:
+def test_every_change_has_its_own_index() -> None:
     brokers = Brokers(2)
 
     assert [brokers.next_index(), brokers.register(5), brokers.next_index()] == [1, 2, 3]
 
 
-def test_no_more_brokers_are_known_than_may_be() -> None:
+def test_the_number_of_registered_brokers_is_limited() -> None:
     brokers = Brokers(1)
     brokers.register(3)
 

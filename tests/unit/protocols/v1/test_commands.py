@@ -20,28 +20,28 @@ from broker.protocols.v1.commands import (
 from broker.protocols.v1.errors import RefusedError
 
 
-def test_bars_behind_the_third_belong_to_the_arguments() -> None:
+def test_bars_after_the_third_belong_to_the_arguments() -> None:
     assert parse(b"V1|1|PRODUCE|t k:a|b") == Envelope("1", "PRODUCE", ["t", "k:a|b"])
 
 
-def test_a_command_is_known_in_small_letters() -> None:
+def test_a_command_may_be_in_lower_case() -> None:
     assert parse(b"V1|1|Produce|").command == "PRODUCE"
 
 
 @pytest.mark.parametrize("space", [*WHITE_SPACE, " \t", "\u2003\v"])
-def test_fields_stand_between_white_space_of_any_kind(space: str) -> None:
+def test_arguments_are_separated_by_white_space_of_any_kind(space: str) -> None:
     line = f"{space}V1|{space}1{space}|{space}PING|{space}a{space}b{space}".encode()
 
     assert parse(line) == Envelope("1", "PING", ["a", "b"])
 
 
 @pytest.mark.parametrize("letter", ["\x1c", "\x1d", "\x1e", "\x1f", "\u200b", "\ufeff", "\x00"])
-def test_what_go_takes_for_a_letter_is_one(letter: str) -> None:
+def test_letters_are_those_of_go(letter: str) -> None:
     assert parse(f"V1|1|PING|a{letter}b".encode()).args == [f"a{letter}b"]
 
 
 @given(st.binary())
-def test_bytes_of_any_kind_come_out_as_they_came_in(data: bytes) -> None:
+def test_arbitrary_bytes_are_preserved(data: bytes) -> None:
     try:
         envelope = parse(b"V1|1|PING|" + data)
     except RefusedError:
@@ -57,7 +57,7 @@ def test_bytes_of_any_kind_come_out_as_they_came_in(data: bytes) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_whatever_is_sent_is_an_envelope_or_refused(line: bytes) -> None:
+def test_arbitrary_lines_are_an_envelope_or_refused(line: bytes) -> None:
     with suppress(RefusedError):
         assert parse(line).correlation_id
 
@@ -74,7 +74,7 @@ def test_whatever_is_sent_is_an_envelope_or_refused(line: bytes) -> None:
         ("-9223372036854775808", -(1 << 63)),
     ],
 )
-def test_a_number_is_what_go_takes_for_one(text: str, number: int) -> None:
+def test_numbers_are_parsed_as_go_parses_them(text: str, number: int) -> None:
     assert integer(text, "offset") == number
 
 
@@ -85,22 +85,22 @@ def test_a_number_is_what_go_takes_for_one(text: str, number: int) -> None:
         "9223372036854775808", "-9223372036854775809", "9" * 5_000,
     ],
 )  # fmt: skip
-def test_everything_else_is_no_number(text: str) -> None:
+def test_anything_else_is_not_a_number(text: str) -> None:
     with pytest.raises(RefusedError, match=r"^invalid offset$"):
         integer(text, "offset")
 
 
-def test_a_name_that_is_kept_is_text() -> None:
+def test_a_stored_name_must_be_utf_8() -> None:
     assert name("gruppe-ä", "group") == "gruppe-ä"
     with pytest.raises(RefusedError, match=r"^invalid group"):
         name("\udcff", "group")
 
 
-def test_lists_and_truth_are_written_as_go_prints_them() -> None:
+def test_lists_and_booleans_are_written_as_go_prints_them() -> None:
     assert (numbers([]), numbers([0, 1, 2]), boolean(True), boolean(False)) == (
         "[]", "[0 1 2]", "true", "false",
     )  # fmt: skip
 
 
-def test_an_answer_without_a_payload_ends_behind_ok() -> None:
+def test_a_response_without_a_payload_ends_after_ok() -> None:
     assert ok_line("7", "") == b"V1|7|OK\n"

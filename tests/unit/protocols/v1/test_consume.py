@@ -28,7 +28,7 @@ def test_a_large_value_is_written_as_a_small_one(value: bytes, piece_bytes: int)
     assert in_steps(value, piece_bytes) == escape_value(value)
 
 
-def test_a_value_larger_than_a_line_comes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_larger_than_a_line_is_returned_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consume, "V1_VALUE_BYTES_PER_TURN", 1_000)
     speaker = Speaker(message_max_bytes="10000000")
     log = speaker.fakes.create("t").logs[0]
@@ -62,7 +62,7 @@ def test_what_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         ("xabc", "messages=1:a,2:b hw=3 skipped=[0]"),
     ],
 )
-def test_batches_that_cannot_be_read_fill_a_line_as_records_do(
+def test_unreadable_batches_count_towards_the_record_limit_of_a_line(
     monkeypatch: pytest.MonkeyPatch, values: str, answer: str
 ) -> None:
     monkeypatch.setattr(consume, "V1_CONSUME_RECORDS_MAX", 3)

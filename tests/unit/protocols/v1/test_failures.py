@@ -59,12 +59,12 @@ def test_a_disk_that_fails_before_the_acknowledgement_is_told(speaker: Speaker) 
     assert asyncio.run(fail_meanwhile()) == FAILED
 
 
-def test_both_ways_say_the_same_of_a_disk_that_fails() -> None:
+def test_native_and_python_paths_report_a_failed_disk_alike() -> None:
     assert f"{FAILED}\n".encode() == STORAGE_FAILURE
 
 
 @pytest.mark.parametrize("error", [StorageError("gone"), CodecError("damaged")])
-def test_what_cannot_be_read_is_to_be_asked_again(
+def test_a_read_that_fails_on_the_disk_returns_a_retriable_error(
     speaker: Speaker, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     speaker.say("PRODUCE t user1:v")
@@ -83,14 +83,16 @@ def test_a_topic_that_cannot_be_stored_is_not_created(speaker: Speaker) -> None:
     assert speaker.say("PRODUCE new user1:v") == f"{FAILED}: no space left on device"
 
 
-def test_acks_all_does_not_wait_for_ever(speaker: Speaker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_acks_all_waits_only_for_a_limited_time(
+    speaker: Speaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(produce, "ACKS_ALL_TIMEOUT_SECONDS", 0.02)
     speaker.fakes.log("t", 2).is_held = True
 
     assert speaker.say("PRODUCE t user1:v acks=all") == "ERR|REPLICATION_TIMEOUT|acks=all timeout"
 
 
-def test_a_name_that_collides_is_refused(speaker: Speaker) -> None:
+def test_a_topic_name_that_collides_is_refused(speaker: Speaker) -> None:
     speaker.say("PRODUCE a.b user1:v")
 
     assert speaker.say("PRODUCE a_b user1:v") == (
@@ -113,7 +115,7 @@ def test_a_name_that_collides_is_refused(speaker: Speaker) -> None:
         (AssignedError.STALE_GENERATION, "ERR|GENERATION_MISMATCH|stale generation"),
     ],
 )
-def test_a_groups_refusal_has_its_words(
+def test_a_refusal_by_a_group_has_its_error_text(
     speaker: Speaker, command: str, error: AssignedError, text: str
 ) -> None:
     speaker.groups.refuse(error)
@@ -122,12 +124,12 @@ def test_a_groups_refusal_has_its_words(
 
 
 @pytest.mark.parametrize("error", [each for each in AssignedError if each.value != "none"])
-def test_every_refusal_of_a_group_has_words(error: AssignedError) -> None:
+def test_every_group_error_has_an_error_text(error: AssignedError) -> None:
     assert errors.of_group(error).text
 
 
 @pytest.mark.parametrize("code", [each for each in ErrorCode if each is not ErrorCode.NONE])
-def test_every_error_of_core_has_a_line(code: ErrorCode) -> None:
+def test_every_core_error_has_an_error_line(code: ErrorCode) -> None:
     plain = errors.of_request(RequestError(code))
     said = errors.of_request(RequestError(code, "said\nof it"))
 
@@ -136,7 +138,7 @@ def test_every_error_of_core_has_a_line(code: ErrorCode) -> None:
     assert said.code is plain.code
 
 
-def test_what_passes_by_itself_is_not_leader() -> None:
+def test_retriable_errors_are_reported_as_not_leader() -> None:
     retriable = (
         ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -146,13 +148,13 @@ def test_what_passes_by_itself_is_not_leader() -> None:
     assert {errors.of_request(RequestError(code)).code for code in retriable} == {Code.NOT_LEADER}
 
 
-def test_a_coordinator_that_loads_knows_no_offset(speaker: Speaker) -> None:
+def test_a_loading_coordinator_cannot_return_offsets(speaker: Speaker) -> None:
     speaker.groups.refuse_offsets(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     assert speaker.say("OFFSET g t 0") == f"{NO_COORDINATOR}: it is still loading"
 
 
-def test_a_group_that_cannot_be_has_committed_nothing(speaker: Speaker) -> None:
+def test_an_invalid_group_has_no_committed_offset(speaker: Speaker) -> None:
     speaker.groups.refuse_offsets(ErrorCode.INVALID_GROUP_ID)
 
     assert speaker.say("OFFSET g t 0") == "OK|offset=0"
@@ -164,7 +166,7 @@ def test_without_a_topic_for_groups_there_is_no_coordinator(speaker: Speaker) ->
     assert speaker.say("JOIN g t c") == f"{NO_COORDINATOR}: no space left on device"
 
 
-def test_what_nobody_expected_closes_the_connection(
+def test_an_unexpected_exception_closes_the_connection(
     speaker: Speaker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> bytes:
@@ -179,7 +181,7 @@ def test_what_nobody_expected_closes_the_connection(
 
 
 @pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
-def test_a_topic_of_the_brokers_own_is_not_created(speaker: Speaker, name: str) -> None:
+def test_an_internal_topic_is_not_created(speaker: Speaker, name: str) -> None:
     assert speaker.say(f"ADMIN_CREATE_TOPIC {name} 1 1") == (
         f"ERR|BAD_REQUEST|invalid topic: '{name}' belongs to the broker"
     )

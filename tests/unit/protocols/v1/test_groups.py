@@ -29,7 +29,7 @@ def speaker() -> Speaker:
         (" Assignor=ROUND_ROBIN", Assignor.ROUND_ROBIN),
     ],
 )
-def test_a_join_names_the_partitions_that_there_are(
+def test_a_join_uses_the_existing_partitions(
     speaker: Speaker, option: str, assignor: Assignor | None
 ) -> None:
     assert speaker.say(f"JOIN g t c{option}") == "OK|generation=2 assigned=[0 2]"
@@ -40,7 +40,7 @@ def test_a_join_names_the_partitions_that_there_are(
     )
 
 
-def test_a_topic_that_does_not_exist_counts_as_it_would_be_made(speaker: Speaker) -> None:
+def test_a_topic_that_does_not_exist_counts_with_the_default_partitions(speaker: Speaker) -> None:
     speaker.say("JOIN g new c")
 
     [command] = speaker.groups.commands
@@ -56,13 +56,15 @@ def test_a_topic_that_does_not_exist_counts_as_it_would_be_made(speaker: Speaker
         ("LEAVE", "OK|left=true"),
     ],
 )
-def test_a_member_of_a_generation_calls(speaker: Speaker, word: str, answer: str) -> None:
+def test_member_commands_pass_member_and_generation_to_the_group(
+    speaker: Speaker, word: str, answer: str
+) -> None:
     assert speaker.say(f"{word} g t c 4") == answer
 
     assert speaker.groups.commands == [CALL]
 
 
-def test_a_commit_names_the_next_record_to_read(speaker: Speaker) -> None:
+def test_a_commit_stores_the_next_offset_to_read(speaker: Speaker) -> None:
     assert speaker.say("COMMIT g t c 4 2 17") == "OK|committed=true"
 
     assert speaker.groups.commands == [AssignedCommit(CALL, 2, 17)]

@@ -15,32 +15,32 @@ def replicas() -> Replicas:
     return Replicas(2)
 
 
-def test_a_partition_that_nobody_has_spoken_of_has_its_leader(replicas: Replicas) -> None:
+def test_by_default_this_broker_leads_every_partition(replicas: Replicas) -> None:
     assert replicas.in_sync(PLACE, -1, NOW_MS) == [0]
     assert not replicas.is_follower(PLACE)
 
 
-def test_a_follower_that_has_everything_is_in_sync(replicas: Replicas) -> None:
+def test_a_follower_that_is_up_to_date_is_in_sync(replicas: Replicas) -> None:
     replicas.report(PLACE, 2, 5, 5, NOW_MS)
     replicas.report(PLACE, 1, 4, 5, NOW_MS)
 
     assert replicas.in_sync(PLACE, 5, NOW_MS) == [0, 2]
 
 
-def test_an_append_leaves_followers_behind(replicas: Replicas) -> None:
+def test_an_append_makes_followers_out_of_sync(replicas: Replicas) -> None:
     replicas.report(PLACE, 1, 5, 5, NOW_MS)
 
     assert replicas.in_sync(PLACE, 6, NOW_MS) == [0]
 
 
-def test_nobody_has_more_than_there_is(replicas: Replicas) -> None:
+def test_a_reported_offset_is_limited_to_the_log_end(replicas: Replicas) -> None:
     replicas.report(PLACE, 1, 100, 5, NOW_MS)
 
     assert replicas.in_sync(PLACE, 5, NOW_MS) == [0, 1]
     assert replicas.in_sync(PLACE, 6, NOW_MS) == [0]
 
 
-def test_a_follower_never_has_less_than_before(replicas: Replicas) -> None:
+def test_a_followers_offset_never_decreases(replicas: Replicas) -> None:
     replicas.report(PLACE, 1, 5, 5, NOW_MS)
     replicas.report(PLACE, 1, -3, 5, NOW_MS)
 
@@ -54,7 +54,7 @@ def test_a_silent_follower_is_not_in_sync(replicas: Replicas) -> None:
     assert replicas.in_sync(PLACE, 5, NOW_MS + LAG_TIMEOUT_MS + 1) == [0]
 
 
-def test_a_role_is_taken_and_given_back_and_the_followers_stay(replicas: Replicas) -> None:
+def test_a_partition_role_can_be_set_and_cleared(replicas: Replicas) -> None:
     replicas.report(PLACE, 1, 5, 5, NOW_MS)
 
     replicas.set_follower(PLACE, NOW_MS, is_follower=True)
@@ -68,7 +68,7 @@ def test_a_role_is_taken_and_given_back_and_the_followers_stay(replicas: Replica
     assert replicas.in_sync(PLACE, 5, NOW_MS) == [0, 1]
 
 
-def test_a_topic_that_is_made_again_begins_anew(replicas: Replicas) -> None:
+def test_a_recreated_topic_has_no_replica_state(replicas: Replicas) -> None:
     told: list[int] = []
     replicas.on_roles_changed = told.append
     replicas.set_follower(PLACE, NOW_MS, is_follower=True)
@@ -82,7 +82,7 @@ def test_a_topic_that_is_made_again_begins_anew(replicas: Replicas) -> None:
     assert told == [1, 0]
 
 
-def test_no_more_partitions_are_remembered_than_may_be(replicas: Replicas) -> None:
+def test_the_number_of_remembered_partitions_is_limited(replicas: Replicas) -> None:
     replicas.report(PLACE, 1, 0, 0, NOW_MS)
     replicas.set_follower(OTHER, NOW_MS, is_follower=True)
 
@@ -90,7 +90,7 @@ def test_no_more_partitions_are_remembered_than_may_be(replicas: Replicas) -> No
         replicas.report(("third", 0), 1, 0, 0, NOW_MS)
 
 
-def test_silent_followers_make_room_but_roles_do_not(replicas: Replicas) -> None:
+def test_silent_followers_are_evicted_and_roles_are_not(replicas: Replicas) -> None:
     replicas.report(PLACE, 1, 0, 0, NOW_MS)
     replicas.set_follower(OTHER, NOW_MS, is_follower=True)
 

@@ -21,13 +21,13 @@ ROUND_ROBIN, RANGE = Assignor.ROUND_ROBIN, Assignor.RANGE
         (RANGE, [], 3, {}),
     ],
 )
-def test_the_examples_of_the_specification(
+def test_the_examples_of_the_specification_are_assigned_as_specified(
     assignor: Assignor, members: list[str], partitions: int, expected: dict[str, tuple[int, ...]]
 ) -> None:
     assert assign(assignor, members, partitions) == expected
 
 
-def test_members_stand_in_the_order_of_their_bytes() -> None:
+def test_members_are_ordered_by_their_bytes() -> None:
     # As UTF-16, and so as Java compares them, the second would come before the first.
     members = ["\U0001f99c", "\ufb01", "c10", "c2", "C"]
 
@@ -41,7 +41,7 @@ def test_members_stand_in_the_order_of_their_bytes() -> None:
 
 
 @given(st.sampled_from(Assignor), st.sets(st.text(max_size=3)), st.integers(0, 40))
-def test_every_partition_has_one_owner_and_shares_are_even(
+def test_every_partition_has_one_owner_and_shares_differ_by_at_most_one(
     assignor: Assignor, members: set[str], partitions: int
 ) -> None:
     shares = assign(assignor, members, partitions)

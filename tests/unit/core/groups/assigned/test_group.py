@@ -38,7 +38,7 @@ def group_of(*member_ids: str, partitions: int = 4, generation: int = 1) -> Assi
     return group
 
 
-def test_a_commit_that_brings_a_rebalance_is_judged_by_the_new_assignment() -> None:
+def test_a_commit_that_causes_a_rebalance_is_checked_against_the_new_assignment() -> None:
     group = group_of("a", "b")
     later = Moment(9_000, 9_000)
     apply(group, group.sync(AssignedCall(AssignedProtocol.V1, "g", "t", "b", 3, 4), later))
@@ -50,7 +50,7 @@ def test_a_commit_that_brings_a_rebalance_is_judged_by_the_new_assignment() -> N
     assert (response.error, response.partitions) == (AssignedError.NONE, (0, 1, 2, 3))
 
 
-def test_behind_the_last_generation_comes_the_first() -> None:
+def test_the_generation_wraps_to_the_first_after_the_last() -> None:
     group = group_of("a", generation=(1 << 31) - 2)
 
     apply(

@@ -23,7 +23,7 @@ MEMBERS = {
 
 @pytest.mark.parametrize("members", [MEMBERS, {}])
 @pytest.mark.parametrize("assignor", Assignor)
-def test_a_group_comes_back_from_its_record(
+def test_a_group_is_restored_from_its_record(
     members: dict[str, AssignedMember], assignor: Assignor
 ) -> None:
     image = AssignedImage(AssignedProtocol.V1, "orders", assignor, 7, members, 1_234)
@@ -38,7 +38,7 @@ def test_a_group_comes_back_from_its_record(
     assert list(loaded.members) == list(members)
 
 
-def test_kafkas_tools_find_subscriptions_and_assignments_of_consumers() -> None:
+def test_kafka_tools_decode_its_subscriptions_and_assignments() -> None:
     stored = to_log(AssignedImage(AssignedProtocol.V1, "orders", members=MEMBERS))
 
     assert (stored.protocol_type, stored.protocol, stored.leader) == (
@@ -53,12 +53,12 @@ def test_kafkas_tools_find_subscriptions_and_assignments_of_consumers() -> None:
 
 
 @pytest.mark.parametrize("protocol", [None, "", "sticky", "sticky orders"])
-def test_a_record_of_no_such_group_is_refused(protocol: str | None) -> None:
+def test_a_record_of_another_kind_of_group_is_refused(protocol: str | None) -> None:
     with pytest.raises(CodecError):
         from_log(GroupImage(1, "polylog-v1", protocol))
 
 
-def test_protocol_types_of_clients_are_not_of_assigned_groups() -> None:
+def test_kafka_protocol_types_are_not_those_of_assigned_groups() -> None:
     assert [each for each in ("consumer", "connect", "", "polylog-v1") if is_assigned(each)] == [
         "polylog-v1"
     ]

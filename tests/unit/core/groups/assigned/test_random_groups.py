@@ -170,7 +170,7 @@ STEPS = st.lists(
 
 @settings(max_examples=300)
 @given(STEPS)
-def test_a_group_does_what_the_rules_say_and_loads_as_it_was(
+def test_a_random_history_follows_the_model_and_loads_the_same_group(
     steps: list[tuple[str, str, str, int]],
 ) -> None:
     run = Run()

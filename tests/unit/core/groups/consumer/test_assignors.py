@@ -95,7 +95,7 @@ def test_uniform_gives_nobody_two_more_than_another_with_the_same_topics(
 
 
 @given(names=members, partitions=sizes, data=st.data())
-def test_uniform_moves_only_the_partitions_of_a_member_that_leaves(
+def test_uniform_moves_only_the_partitions_of_a_leaving_member(
     names: list[str], partitions: dict[bytes, int], data: st.DataObject
 ) -> None:
     first = assigned("uniform", alike(names, partitions))
@@ -108,7 +108,7 @@ def test_uniform_moves_only_the_partitions_of_a_member_that_leaves(
 
 
 @given(names=members, partitions=sizes)
-def test_uniform_moves_to_a_new_member_no_more_than_its_share(
+def test_uniform_moves_to_a_new_member_at_most_its_share(
     names: list[str], partitions: dict[bytes, int]
 ) -> None:
     first = assigned("uniform", alike(names, partitions))
@@ -137,7 +137,7 @@ def test_uniform_leaves_no_single_move_that_would_even_out(spec: AssignmentSpec)
 
 
 @given(names=members, partitions=sizes)
-def test_range_gives_neighbours_in_the_order_of_members_and_the_same_numbers_of_equal_topics(
+def test_range_assigns_consecutive_partitions_in_member_order_and_copartitions_equal_topics(
     names: list[str], partitions: dict[bytes, int]
 ) -> None:
     result = assigned("range", alike(names, partitions))
@@ -160,7 +160,7 @@ def test_range_puts_static_members_in_the_order_of_their_instances() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ASSIGNORS))
-def test_work_grows_with_members_and_partitions_and_comes_in_small_steps(name: str) -> None:
+def test_work_grows_with_members_and_partitions_and_is_done_in_small_steps(name: str) -> None:
     def work(count: int, *, is_mixed: bool) -> list[int]:
         topics = {number.to_bytes(16, "big"): 10 for number in range(count)}
         spec = alike([f"m{each}" for each in range(count)], {})

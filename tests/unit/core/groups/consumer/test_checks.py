@@ -13,7 +13,7 @@ def joining(*topic_names: str) -> ConsumerHeartbeat:
     return ConsumerHeartbeat("g", "m", 0, rebalance_timeout_ms=1, topic_names=topic_names, owned={})
 
 
-def test_the_names_subscribed_to_have_a_limit_of_bytes_together() -> None:
+def test_the_subscribed_topic_names_have_a_total_byte_limit() -> None:
     half = "t" * (limits.SUBSCRIBED_NAMES_BYTES_MAX // 2)
     check_heartbeat(joining(half, half), ConsumerSettings())
 
@@ -46,7 +46,9 @@ def test_a_member_at_the_epoch_of_the_group_is_not_fenced(owned: Partitions | No
 
 
 @pytest.mark.parametrize("owned", [{}, {b"a": (1,)}, ASSIGNED])
-def test_a_member_that_missed_one_answer_owns_no_more_than_it_was_given(owned: Partitions) -> None:
+def test_a_member_that_missed_one_response_owns_no_more_than_it_was_assigned(
+    owned: Partitions,
+) -> None:
     """KIP-848: it is at the epoch before, and sends its request again."""
     assert not is_fenced(4, owned)
 
@@ -60,7 +62,7 @@ def test_a_member_that_missed_one_answer_owns_no_more_than_it_was_given(owned: P
         None,
     ],
 )
-def test_a_member_at_the_epoch_before_that_owns_anything_else_is_fenced(
+def test_a_member_at_the_previous_epoch_with_other_partitions_is_fenced(
     owned: Partitions | None,
 ) -> None:
     assert is_fenced(4, owned)
@@ -71,6 +73,6 @@ def test_a_member_at_any_other_epoch_is_fenced(epoch: int) -> None:
     assert is_fenced(epoch, {})
 
 
-def test_the_epoch_before_means_nothing_to_a_member_that_never_had_another() -> None:
+def test_a_member_without_a_previous_epoch_cannot_use_it() -> None:
     assert not is_fenced(5, {}, previous_epoch=5)
     assert is_fenced(6, {}, previous_epoch=6)

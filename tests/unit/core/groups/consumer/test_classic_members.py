@@ -28,7 +28,7 @@ def topics() -> FakeTopics:
     return topics
 
 
-def test_partitions_that_cannot_be_are_left_out(topics: FakeTopics) -> None:
+def test_unknown_partitions_are_omitted(topics: FakeTopics) -> None:
     [numbers] = by_id({"t": [-1, 0, 1, 2, -(1 << 31)], "u": [0]}, topics).values()
 
     assert numbers == (0, 1)
@@ -44,7 +44,7 @@ def test_partitions_that_cannot_be_are_left_out(topics: FakeTopics) -> None:
     ],
     ids=["known", "newer", "no subscription", "no version"],
 )
-def test_an_assignment_is_written_in_a_version_that_there_is(
+def test_an_assignment_is_written_in_a_supported_version(
     subscription: bytes, version: int, topics: FakeTopics
 ) -> None:
     topic = topics.get("t")
@@ -87,13 +87,13 @@ class Members:
         (limits.GROUP_PROTOCOLS_PER_MEMBER_MAX + 1, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_a_member_offers_as_many_ways_to_assign_as_in_a_classic_group(
+def test_a_member_may_offer_as_many_protocols_as_in_a_classic_group(
     count: int, error: ErrorCode, topics: FakeTopics
 ) -> None:
     assert Members(topics).join(joining(f"p{each}" for each in range(count))) is error
 
 
-def test_all_classic_members_have_a_way_to_assign_in_common(topics: FakeTopics) -> None:
+def test_all_classic_members_need_a_common_protocol(topics: FakeTopics) -> None:
     members = Members(topics)
     assert members.join(joining(["range", "sticky"], "a")) is ErrorCode.NONE
     assert members.join(joining(["sticky", "sticky"], "b")) is ErrorCode.NONE
@@ -104,7 +104,7 @@ def test_all_classic_members_have_a_way_to_assign_in_common(topics: FakeTopics) 
     assert members.join(joining(["range"], "a")) is ErrorCode.NONE
 
 
-def test_the_names_of_what_members_offer_weigh_too(topics: FakeTopics) -> None:
+def test_the_protocol_names_of_members_count_towards_the_memory_limit(topics: FakeTopics) -> None:
     members = Members(topics)
     third = "n" * (limits.GROUP_METADATA_BYTES_MAX // 3)
     assert members.join(joining(["a" + third, "b"], "a")) is ErrorCode.NONE

@@ -52,7 +52,7 @@ def roll(logged: LoggedGroups, make: Callable[[LoggedGroups, str], Client]) -> N
 
 @pytest.mark.parametrize("is_cooperative", [False, True], ids=["eager", "cooperative"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_three_members_rolled_up_and_down_never_own_a_partition_twice(
+def test_three_members_migrated_to_and_fro_never_own_a_partition_twice(
     seed: int, is_cooperative: bool
 ) -> None:
     logged = LoggedGroups(seed)
@@ -77,7 +77,7 @@ def test_three_members_rolled_up_and_down_never_own_a_partition_twice(
 
 @pytest.mark.parametrize("is_cooperative", [False, True], ids=["eager", "cooperative"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_coordinator_that_is_lost_in_the_middle_of_it_changes_nothing(
+def test_a_coordinator_lost_during_migration_changes_nothing(
     seed: int, is_cooperative: bool
 ) -> None:
     logged = LoggedGroups(seed)
@@ -135,7 +135,7 @@ def test_instances_that_restart_with_the_other_protocol_never_own_a_partition_tw
         (MigrationPolicy.BIDIRECTIONAL, ConsumerGroup),
     ],
 )
-def test_a_group_with_classic_members_is_upgraded_only_where_the_policy_says_so(
+def test_a_group_with_classic_members_is_upgraded_only_if_the_policy_allows_it(
     policy: MigrationPolicy, becomes: type
 ) -> None:
     logged = LoggedGroups(1, ConsumerSettings(migration=policy))
@@ -156,7 +156,7 @@ def test_a_group_with_classic_members_is_upgraded_only_where_the_policy_says_so(
         (MigrationPolicy.BIDIRECTIONAL, ClassicGroup),
     ],
 )
-def test_a_group_is_downgraded_when_its_last_consumer_member_leaves_where_the_policy_says_so(
+def test_a_group_is_downgraded_when_its_last_consumer_member_leaves_if_the_policy_allows_it(
     policy: MigrationPolicy, becomes: type
 ) -> None:
     logged = LoggedGroups(1, ConsumerSettings(migration=policy))
@@ -174,7 +174,7 @@ def test_a_group_is_downgraded_when_its_last_consumer_member_leaves_where_the_po
 @pytest.mark.parametrize(
     ("protocol", "is_refused"), [("cooperative-sticky", False), ("stream", True)]
 )
-def test_a_group_whose_assignor_says_more_than_partitions_stays_as_it_is(
+def test_a_group_whose_assignor_sends_more_than_partitions_is_not_upgraded(
     protocol: str, is_refused: bool
 ) -> None:
     topics = FakeTopics()
@@ -197,7 +197,7 @@ def test_a_group_whose_assignor_says_more_than_partitions_stays_as_it_is(
         assert list(current.assigned.values()) == [(0, 1)]
 
 
-def test_a_logged_member_that_cannot_be_read_is_downgraded_with_its_group() -> None:
+def test_a_stored_member_that_cannot_be_parsed_is_downgraded_with_its_group() -> None:
     topics = FakeTopics()
     topics.put("t", 1)
     topic = topics.get("t")

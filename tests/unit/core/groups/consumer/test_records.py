@@ -52,12 +52,12 @@ def test_a_record_is_read_as_it_was_written(record: ConsumerRecord) -> None:
     assert decode(*encode(record)) == record
 
 
-def test_a_deletion_is_told_from_what_is_kept() -> None:
+def test_a_tombstone_is_distinguished_from_a_kept_value() -> None:
     assert all(map(is_deletion, DELETED))
     assert not any(map(is_deletion, KEPT))
 
 
-def test_what_a_member_has_is_written_as_kafka_writes_it() -> None:
+def test_a_current_assignment_is_written_as_kafka_writes_it() -> None:
     key, value = encode(CurrentRecord("g", "m", CURRENT))
 
     assert key == pack(">h", 8) + pack(">h", 1) + b"g" + pack(">h", 1) + b"m"
@@ -66,13 +66,13 @@ def test_what_a_member_has_is_written_as_kafka_writes_it() -> None:
     assert value == pack(">hiib", 0, 5, 4, 1) + assigned + revoking + b"\x00"
 
 
-def test_partitions_in_any_order_are_the_same_and_an_empty_topic_is_none() -> None:
+def test_the_order_of_partitions_does_not_matter_and_an_empty_topic_is_dropped() -> None:
     key, value = encode(TargetRecord("g", "m", {TOPIC_ID: (2, 0), bytes(16): ()}))
 
     assert decode(key, value) == TargetRecord("g", "m", {TOPIC_ID: (0, 2)})
 
 
-def test_a_state_of_a_later_kafka_has_the_member_looked_at_again() -> None:
+def test_an_unknown_member_state_is_read_as_unreleased_partitions() -> None:
     key, value = encode(CurrentRecord("g", "m", CURRENT))
     assert value is not None
     unknown = value[:10] + b"\x7f" + value[11:]

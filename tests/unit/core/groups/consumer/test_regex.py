@@ -24,7 +24,7 @@ def topics() -> FakeTopics:
     return made
 
 
-def test_what_is_no_pattern_matches_nothing() -> None:
+def test_an_invalid_pattern_matches_nothing() -> None:
     job = RegexJob([UNREADABLE, "t.*"], topics())
 
     assert job.run(1_000)
@@ -32,7 +32,7 @@ def test_what_is_no_pattern_matches_nothing() -> None:
     assert job.matched == {UNREADABLE: (), "t.*": ("t",)}
 
 
-def test_a_logged_pattern_that_cannot_be_read_is_noted_once() -> None:
+def test_a_stored_pattern_that_cannot_be_compiled_is_logged_once() -> None:
     group = ConsumerGroup("g", ConsumerSettings(), topics())
     group.replay(ConsumerMemberRecord("g", "a", ConsumerMember("a", topic_regex=UNREADABLE)))
     joining = ConsumerHeartbeat(
@@ -55,7 +55,7 @@ def test_a_logged_pattern_that_cannot_be_read_is_noted_once() -> None:
     assert not [each for each in again.notes if UNREADABLE in each]
 
 
-def test_a_slice_of_a_search_weighs_as_much_as_many_decisions(
+def test_a_slice_of_a_regex_search_weighs_as_much_as_many_decisions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(planning, "REGEX_MATCHES_PER_SLICE", 1)

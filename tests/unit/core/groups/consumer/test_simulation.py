@@ -123,7 +123,7 @@ def slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_no_partition_ever_has_two_owners_and_in_the_end_each_has_one(seed: int) -> None:
+def test_no_partition_ever_has_two_owners_and_finally_each_has_one(seed: int) -> None:
     story = Story(seed)
 
     for _ in range(40):
@@ -138,7 +138,7 @@ def test_no_partition_ever_has_two_owners_and_in_the_end_each_has_one(seed: int)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_a_load_makes_of_the_log_is_what_was_there(seed: int) -> None:
+def test_loading_the_log_restores_the_same_state(seed: int) -> None:
     story = Story(seed)
     for _ in range(20):
         story.happen()

@@ -155,7 +155,7 @@ def test_what_was_altered_is_stored_under_its_broker() -> None:
     }
 
 
-def test_a_stored_value_that_is_no_longer_allowed_is_passed_over_alone(
+def test_only_an_invalid_stored_value_is_skipped(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     fake_broker = FakeBroker()
@@ -218,7 +218,7 @@ def test_alter_configs_replaces_all_that_was_altered_for_the_broker() -> None:
         ("log.cleaner.min.compaction.lag.ms", str(FOREVER), 0, None),
     ],
 )
-def test_what_cannot_be_altered_is_refused_and_changes_nothing(
+def test_settings_that_are_not_dynamic_are_refused_and_nothing_changes(
     broker: str, name: str, value: str, error: int, said: str | None
 ) -> None:
     fake_broker = FakeBroker()
@@ -300,7 +300,7 @@ def test_a_failing_disk_is_a_storage_error_and_changes_nothing() -> None:
     assert fake_broker.log("a").config.integer("retention.ms") == 604_800_000
 
 
-def test_who_keeps_a_copy_is_told_and_the_log_says_what_has_changed(
+def test_followers_of_the_configuration_are_called_and_the_change_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
@@ -360,7 +360,7 @@ def test_a_whole_set_of_kafkas_settings_is_accepted_and_the_known_ones_are_in_fo
     assert describe(fake_broker, BROKER, "1")["message.max.bytes"]["value"] == "2000000"
 
 
-def test_a_setting_that_nobody_has_is_refused() -> None:
+def test_an_unknown_setting_is_refused() -> None:
     answer = alter(FakeBroker(), "1", "background.thread", "5")
 
     assert answer["error_code"] != 0

@@ -160,7 +160,7 @@ def test_only_lists_are_appended_to(op: int) -> None:
         ("min.compaction.lag.ms", str((1 << 63) - 1) + "0", ("min.compaction.lag.ms", "0")),
     ],
 )
-def test_a_wrong_key_or_value_is_refused_with_what_is_allowed(
+def test_an_invalid_key_or_value_is_refused_with_the_allowed_values(
     api: int, name: str, value: str, said: tuple[str, ...]
 ) -> None:
     broker = FakeBroker()
@@ -255,7 +255,7 @@ def test_validate_only_checks_and_changes_nothing(api: int) -> None:
         ("a", 77, 42),
     ],
 )
-def test_what_cannot_be_altered_has_an_error_and_a_text(
+def test_a_resource_that_cannot_be_altered_has_an_error_and_a_message(
     api: int, topic: str, resource_type: int, error: int
 ) -> None:
     answer = alter(FakeBroker(), api, topic=topic, resource_type=resource_type)

@@ -42,7 +42,7 @@ def describe(broker: FakeBroker, group: str) -> dict[str, tuple[str, int, list[t
     }
 
 
-def test_a_group_that_nobody_knows_shows_the_brokers_defaults() -> None:
+def test_an_unknown_group_shows_the_brokers_defaults() -> None:
     assert describe(FakeBroker(), "g") == {
         SESSION: ("45000", 5, [(f"group.{SESSION}", 5)]),
         HEARTBEAT: ("5000", 5, [(f"group.{HEARTBEAT}", 5)]),
@@ -65,7 +65,7 @@ def test_a_groups_own_value_stands_over_the_brokers_and_over_a_restart() -> None
     assert json.loads(broker.store.values[b"conf/group/g"])["config"] == {SESSION: "50000"}
 
 
-def test_an_alteration_is_logged_in_one_line_whatever_the_group_is_called(
+def test_an_alteration_is_logged_in_one_line_whatever_the_groups_name(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
@@ -121,7 +121,9 @@ def test_validate_only_changes_nothing() -> None:
     assert broker.group_configs.names == []
 
 
-def test_groups_with_configurations_are_so_many_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_groups_with_configurations_is_limited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(group_configs, "GROUP_CONFIGS_MAX", 1)
     broker = FakeBroker()
 

@@ -39,7 +39,7 @@ def levels() -> dict[str, str]:
     return {each["name"]: each["value"] for each in configs}
 
 
-def test_every_logger_of_the_broker_is_shown_and_none_of_a_library() -> None:
+def test_every_logger_of_the_broker_is_described_and_none_of_a_library() -> None:
     logging.getLogger("a.library")
 
     names = list(levels())
@@ -60,14 +60,14 @@ def test_every_logger_of_the_broker_is_shown_and_none_of_a_library() -> None:
         ("TRACE", 5),
     ],
 )
-def test_a_level_is_set_in_kafkas_words(word: str, level: int) -> None:
+def test_a_level_is_set_by_its_kafka_name(word: str, level: int) -> None:
     assert alter(NAME, word)["error_code"] == 0
 
     assert logging.getLogger(NAME).level == level
     assert levels()[NAME] == word
 
 
-def test_a_removed_level_gives_way_to_the_roots() -> None:
+def test_after_a_removal_the_roots_level_applies() -> None:
     alter("root", "ERROR")
     alter(NAME, "DEBUG")
 
@@ -95,7 +95,7 @@ def test_the_roots_level_cannot_be_removed() -> None:
         (NAME, "INFO", APPEND),
     ],
 )
-def test_what_is_no_logger_or_level_is_refused(name: str, value: str | None, op: int) -> None:
+def test_an_unknown_logger_or_level_is_refused(name: str, value: str | None, op: int) -> None:
     before = levels()
 
     answer = alter(name, value, op)
@@ -113,7 +113,7 @@ def test_validate_only_changes_nothing() -> None:
     assert levels() == before
 
 
-def test_alter_configs_which_would_reset_all_others_is_refused() -> None:
+def test_alter_configs_is_refused_for_loggers() -> None:
     configs = [{"name": NAME, "value": "DEBUG"}]
     resource = {"resource_type": LOGGER, "resource_name": "1", "configs": configs}
 

@@ -34,7 +34,7 @@ def test_names_of_one_character_and_with_dots_and_dashes_are_valid() -> None:
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_features_that_begin_at_0_are_told_to_those_only_who_can_read_them(
+def test_features_with_minimum_0_are_returned_only_to_versions_that_can_represent_them(
     version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(features.FEATURES, "new.version", features.Feature("new.version", 0, 2, 1))
@@ -53,7 +53,7 @@ def test_features_that_begin_at_0_are_told_to_those_only_who_can_read_them(
     assert finalized["new.version"] == (1, 1)
 
 
-def test_a_feature_that_is_off_is_not_final(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disabled_feature_is_not_finalized(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(features.FEATURES, "new.version", features.Feature("new.version", 0, 2, 0))
 
     answer = FakeBroker().ask(18, 4, client_software_name="a", client_software_version="1")

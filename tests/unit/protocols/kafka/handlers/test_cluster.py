@@ -120,7 +120,7 @@ def test_unknown_keys_are_left_out_and_an_empty_list_means_all() -> None:
     assert describe(fake_broker, 4, TOPIC, "a", [])["configs"]
 
 
-def test_this_broker_shows_its_settings_and_which_are_only_given_at_the_start() -> None:
+def test_the_broker_resource_shows_its_settings_and_which_are_read_only() -> None:
     configs = describe(FakeBroker({"num.partitions": "9"}), 4, BROKER, "1")["configs"]
 
     by_name = {each["name"]: each for each in configs}
@@ -134,7 +134,7 @@ def test_this_broker_shows_its_settings_and_which_are_only_given_at_the_start() 
     assert read_only.isdisjoint({"log.retention.ms", "message.max.bytes", "max.connections"})
 
 
-def test_the_clusters_dynamic_defaults_are_empty() -> None:
+def test_the_cluster_default_resource_is_empty_by_default() -> None:
     answer = describe(FakeBroker(), 4, BROKER, "")
 
     assert (answer["error_code"], answer["configs"]) == (0, [])
@@ -152,7 +152,7 @@ def test_the_clusters_dynamic_defaults_are_empty() -> None:
         (32, "", 42),
     ],
 )
-def test_what_does_not_exist_has_an_error_and_a_text(
+def test_an_unknown_resource_has_an_error_and_a_message(
     resource_type: int, name: str, error: int
 ) -> None:
     answer = describe(FakeBroker(), 4, resource_type, name)
@@ -171,7 +171,7 @@ def test_others_have_their_turn_while_many_resources_are_described() -> None:
     assert fake_broker.turns(32, 4, resources=resources) >= 3
 
 
-def test_resources_are_answered_once_in_the_order_asked() -> None:
+def test_resources_are_returned_once_in_the_order_of_the_request() -> None:
     resources = [
         {"resource_type": resource_type, "resource_name": name, "configuration_keys": None}
         for resource_type, name in ((BROKER, "1"), (TOPIC, "x"), (BROKER, "1"))

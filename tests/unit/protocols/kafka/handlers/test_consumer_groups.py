@@ -159,7 +159,7 @@ def test_authorized_operations_are_told_when_they_are_asked_for(is_asked: bool, 
     assert only(answer["groups"])["authorized_operations"] == bits
 
 
-def test_others_have_their_turn_while_many_groups_are_described() -> None:
+def test_other_tasks_run_while_many_groups_are_described() -> None:
     wanted = [f"g{number}" for number in range(3 * GROUPS_ASKED_PER_TURN)]
 
     assert FakeBroker().turns(69, 1, group_ids=wanted) > len(wanted)

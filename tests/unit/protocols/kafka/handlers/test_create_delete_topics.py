@@ -71,7 +71,7 @@ def test_the_answer_shows_the_topic_id_and_every_configuration_key() -> None:
     ids=str,
 )
 @pytest.mark.parametrize("validate_only", [False, True])
-def test_what_cannot_be_created_is_refused_with_its_own_error(
+def test_each_invalid_creation_has_its_own_error(
     topic: dict[str, Any], error: int, *, validate_only: bool
 ) -> None:
     broker = FakeBroker()
@@ -128,7 +128,7 @@ def test_a_manual_assignment_to_this_broker_is_taken() -> None:
     ],
     ids=range(7),
 )
-def test_a_wrong_assignment_is_refused(topic: dict[str, Any], error: int) -> None:
+def test_any_other_manual_assignment_is_refused(topic: dict[str, Any], error: int) -> None:
     assert code(create(FakeBroker(), 7, topic)) == error
 
 

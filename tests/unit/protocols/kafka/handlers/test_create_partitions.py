@@ -90,7 +90,7 @@ def test_a_count_that_is_no_increase_or_too_large_is_refused(count: int) -> None
     assert stored_count(broker) == 2
 
 
-def test_a_broker_has_room_for_so_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_partitions_of_a_broker_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker.core.topic_rules.PARTITIONS_PER_BROKER_MAX", 5)
     broker = FakeBroker()
     broker.create("a", 2)

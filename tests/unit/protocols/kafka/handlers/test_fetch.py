@@ -329,7 +329,7 @@ def test_versions_that_cannot_say_so_are_closed(broker: FakeBroker, version: int
 
 
 @pytest.mark.parametrize("version", [4, 12])
-def test_others_have_their_turn_while_many_partitions_are_read(version: int) -> None:
+def test_other_tasks_run_while_many_partitions_are_read(version: int) -> None:
     count = 3 * FETCH_PARTITIONS_PER_STEP + 1
     broker = FakeBroker()
     broker.create("a", count)

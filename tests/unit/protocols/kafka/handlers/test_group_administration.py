@@ -41,14 +41,14 @@ def test_a_group_is_described_with_its_members(version: int) -> None:
 
 
 @pytest.mark.parametrize(("version", "code"), [(0, 0), (5, 0), (6, 69)])
-def test_an_unknown_group_is_dead_and_from_version_6_on_not_found(version: int, code: int) -> None:
+def test_an_unknown_group_is_dead_and_since_version_6_not_found(version: int, code: int) -> None:
     group = only(FakeBroker().ask(DESCRIBE, version, groups=["g"])["groups"])
 
     assert (group["error_code"], group["group_state"], group["members"]) == (code, "Dead", [])
     assert (group.get("error_message") or "").startswith("Group g" if version >= 6 else "")
 
 
-def test_every_group_asked_for_is_answered_once_in_the_order_asked() -> None:
+def test_every_requested_group_is_answered_once_in_the_order_of_the_request() -> None:
     groups = FakeBroker().ask(DESCRIBE, 5, groups=["b", "a", "b"])["groups"]
 
     assert [group["group_id"] for group in groups] == ["b", "a"]
@@ -63,7 +63,7 @@ def test_every_group_asked_for_is_answered_once_in_the_order_asked() -> None:
         (commands.GroupDescription(ErrorCode.NOT_COORDINATOR, "g"), True, NOT_ASKED),
     ],
 )
-def test_operations_are_told_of_a_known_group_when_they_are_asked_for(
+def test_authorized_operations_of_a_known_group_are_returned_on_request(
     description: commands.GroupDescription, is_asked: bool, operations: int
 ) -> None:
     broker = FakeBroker()
@@ -191,7 +191,7 @@ def test_a_topic_that_a_member_reads_keeps_its_offsets() -> None:
 @pytest.mark.parametrize(
     ("error", "code"), [(ErrorCode.GROUP_ID_NOT_FOUND, 69), (ErrorCode.NON_EMPTY_GROUP, 68)]
 )
-def test_a_group_whose_offsets_cannot_be_deleted_gives_the_response_its_error(
+def test_an_error_of_the_group_is_the_error_of_the_offset_delete_response(
     error: ErrorCode, code: int
 ) -> None:
     broker = FakeBroker()

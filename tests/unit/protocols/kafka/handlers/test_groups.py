@@ -22,7 +22,7 @@ def test_the_coordinator_of_a_group_is_this_broker(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(4, 7))
-def test_several_coordinators_are_answered_in_the_order_asked(version: int) -> None:
+def test_several_coordinators_are_returned_in_the_order_of_the_request(version: int) -> None:
     answer = FakeBroker().ask(10, version, coordinator_keys=["b", "a", "b"])
 
     assert [each["key"] for each in answer["coordinators"]] == ["b", "a"]
@@ -62,7 +62,7 @@ def test_this_broker_coordinates_every_transactional_id() -> None:
 
 
 @pytest.mark.parametrize("key_type", [2, 3, -1])
-def test_another_type_of_coordinator_is_an_invalid_request(key_type: int) -> None:
+def test_an_unknown_coordinator_type_is_an_invalid_request(key_type: int) -> None:
     answer = FakeBroker().ask(10, 6, coordinator_keys=["x"], key_type=key_type)
 
     assert only(answer["coordinators"])["error_code"] == 42
@@ -130,7 +130,7 @@ def test_the_leader_is_answered_with_the_members() -> None:
 
 
 @pytest.mark.parametrize(("version", "name"), [(6, ""), (7, None)])
-def test_no_protocol_is_null_from_version_7_on_and_empty_before(
+def test_a_missing_protocol_is_null_since_version_7_and_empty_before(
     version: int, name: str | None
 ) -> None:
     broker = FakeBroker()
@@ -215,7 +215,7 @@ def test_a_group_that_cannot_be_left_gives_the_response_its_error() -> None:
 
 
 @pytest.mark.parametrize(("version", "reason"), [(7, ""), (8, "rebalance enforced")])
-def test_a_join_says_why_from_version_8_on(version: int, reason: str) -> None:
+def test_a_join_has_a_reason_since_version_8(version: int, reason: str) -> None:
     """KIP-800."""
     broker = FakeBroker()
 
@@ -225,7 +225,7 @@ def test_a_join_says_why_from_version_8_on(version: int, reason: str) -> None:
 
 
 @pytest.mark.parametrize(("version", "reason"), [(4, ""), (5, "closed")])
-def test_a_member_that_leaves_says_why_from_version_5_on(version: int, reason: str) -> None:
+def test_a_leave_has_a_reason_since_version_5(version: int, reason: str) -> None:
     """KIP-800."""
     broker = FakeBroker()
     member = {"member_id": "m", **({"reason": reason} if reason else {})}

@@ -233,7 +233,7 @@ CHANGES: dict[str, Callable[[FakeBroker], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("version", [0, 13])
-def test_who_asks_for_all_after_a_change_is_told_of_it(
+def test_a_request_for_all_topics_after_a_change_sees_it(
     change: Callable[[FakeBroker], object], version: int
 ) -> None:
     broker = FakeBroker()
@@ -251,7 +251,7 @@ def test_who_asks_for_all_after_a_change_is_told_of_it(
     assert (after != before) == (version >= LEADER_EPOCH_SINCE or not is_epoch)
 
 
-def test_the_answer_of_all_is_made_again_only_after_a_change(
+def test_the_response_for_all_topics_is_rebuilt_only_after_a_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     broker = FakeBroker()
@@ -275,7 +275,7 @@ def test_who_comes_to_another_listener_is_told_its_address() -> None:
     assert (second["host"], second["port"]) == ("other.example", 9093)
 
 
-def test_a_topic_that_is_named_by_its_id_is_answered_once() -> None:
+def test_a_topic_named_by_its_id_is_returned_once() -> None:
     """However it is called beside that: an answer is no larger than all topics and the request."""
     broker = FakeBroker()
     topic = broker.create("a")

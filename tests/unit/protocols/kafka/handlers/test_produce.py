@@ -186,7 +186,7 @@ def test_a_partition_named_twice_is_refused_and_answered_once(broker: FakeBroker
         ("__admin_client", "true", 0),
     ],
 )
-def test_an_internal_topic_takes_records_of_the_admin_client_if_a_setting_allows_it(
+def test_an_internal_topic_accepts_admin_client_records_if_a_setting_allows_it(
     topic: str, client_id: str, writable: str, code: int
 ) -> None:
     broker = FakeBroker({"polylog.internal.topics.writable": writable})
@@ -430,7 +430,7 @@ def rows(*keys: bytes | None, **fields: Any) -> bytes:
     return batch_of([(key, b"value" * 20, []) for key in keys], NOW_MS, **fields)
 
 
-def test_acks_of_all_want_no_more_replicas_than_a_partition_has() -> None:
+def test_acks_all_requires_no_more_replicas_than_a_partition_has() -> None:
     """As Kafka 4 answers: the smaller of min.insync.replicas and the number of replicas."""
     broker = FakeBroker()
     broker.create("a", config={"min.insync.replicas": "2"})

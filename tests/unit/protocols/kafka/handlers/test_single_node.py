@@ -59,20 +59,20 @@ def test_a_partition_is_elected_once_however_often_it_is_named() -> None:
     assert len(only(answer["replica_election_results"])["partition_result"]) == 1
 
 
-def test_others_have_their_turn_while_many_topics_are_elected() -> None:
+def test_other_tasks_run_while_leaders_of_many_topics_are_elected() -> None:
     wanted = [{"topic": f"t{number}", "partitions": [0]} for number in range(MANY)]
 
     assert FakeBroker().turns(ELECT, 2, election_type=PREFERRED, topic_partitions=wanted) >= 3
 
 
-def test_others_have_their_turn_while_many_topics_stay_where_they_are() -> None:
+def test_other_tasks_run_while_reassignments_of_many_topics_are_checked() -> None:
     part = {"partition_index": 0, "replicas": [1]}
     wanted = [{"name": f"t{number}", "partitions": [part]} for number in range(MANY)]
 
     assert FakeBroker().turns(ALTER_MOVES, 1, topics=wanted) >= 3
 
 
-def test_an_unknown_kind_of_election_is_an_invalid_request() -> None:
+def test_an_unknown_election_type_is_an_invalid_request() -> None:
     answer = FakeBroker().ask(ELECT, 1, election_type=2, topic_partitions=None)
 
     assert answer["error_code"] == 42
@@ -91,7 +91,7 @@ def test_an_unknown_kind_of_election_is_an_invalid_request() -> None:
         ("b", 0, [1], 3),
     ],
 )
-def test_a_partition_stays_where_it_is(
+def test_a_partition_can_be_reassigned_only_to_this_broker(
     topic: str, partition: int, replicas: list[int] | None, error: int
 ) -> None:
     broker = FakeBroker()
@@ -153,14 +153,14 @@ def update(version: int, **levels: int) -> Any:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_a_feature_has_the_level_that_it_has(version: int) -> None:
+def test_a_feature_can_be_updated_to_its_current_level(version: int) -> None:
     level = features.FEATURES["metadata.version"].level
 
     assert update(version, metadata_version=level)["error_code"] == 0
 
 
 @pytest.mark.parametrize("levels", [{"metadata_version": 29}, {"metadata_version": 31}, {"x": 1}])
-def test_no_other_level_can_be_had(levels: dict[str, int]) -> None:
+def test_a_feature_cannot_be_updated_to_any_other_level(levels: dict[str, int]) -> None:
     for_all = update(2, **levels)
     each = only(update(1, **levels)["results"])
 
@@ -186,7 +186,7 @@ def test_without_an_authorizer_there_are_no_rules() -> None:
     assert only(deleted["filter_results"])["error_code"] == 54
 
 
-def test_nobody_has_a_quota() -> None:
+def test_no_client_quotas_are_described() -> None:
     entity = {"entity_type": "user", "match_type": 2, "match": None}
 
     answer = FakeBroker().ask(DESCRIBE_QUOTAS, 1, components=[entity], strict=False)
@@ -194,7 +194,7 @@ def test_nobody_has_a_quota() -> None:
     assert (answer["error_code"], answer["entries"]) == (0, [])
 
 
-def test_there_are_no_users_and_one_that_is_named_is_unknown() -> None:
+def test_no_scram_users_are_described_and_a_named_one_is_unknown() -> None:
     every_one = FakeBroker().ask(DESCRIBE_USERS, 0, users=None)
     named = FakeBroker().ask(DESCRIBE_USERS, 0, users=[{"name": "u"}])
 
@@ -203,7 +203,7 @@ def test_there_are_no_users_and_one_that_is_named_is_unknown() -> None:
     assert (result["user"], result["error_code"], result["credential_infos"]) == ("u", 91, [])
 
 
-def test_a_user_that_is_named_twice_is_refused_beside_the_others() -> None:
+def test_a_user_named_twice_is_refused_separately() -> None:
     users = [{"name": name} for name in ("u", "v", "u")]
 
     results = FakeBroker().ask(DESCRIBE_USERS, 0, users=users)["results"]
@@ -225,7 +225,7 @@ def filtered(*components: tuple[str, int, str | None]) -> dict[str, Any]:
         (("ip", 0, "127.0.0.1"),),
     ],
 )
-def test_a_sound_filter_of_quotas_finds_none(components: Any) -> None:
+def test_a_valid_quota_filter_finds_nothing(components: Any) -> None:
     answer = filtered(*components)
 
     assert (answer["error_code"], answer["entries"]) == (0, [])
@@ -245,9 +245,7 @@ def test_a_sound_filter_of_quotas_finds_none(components: Any) -> None:
         ((("user", 2, None), ("ip", 2, None)), 42),
     ],
 )
-def test_a_filter_of_quotas_that_is_none_is_refused_as_kafka_does(
-    components: Any, code: int
-) -> None:
+def test_an_invalid_quota_filter_is_refused_as_kafka_refuses_it(components: Any, code: int) -> None:
     answer = filtered(*components)
 
     assert (answer["error_code"], answer["entries"]) == (code, None)
