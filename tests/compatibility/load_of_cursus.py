@@ -9,8 +9,8 @@ import json
 from typing import ClassVar
 
 from tests.compatibility.cursus_members import JavaMember
-from tests.compatibility.dialects import NotReadyError
 from tests.compatibility.load import ConnectedWorker, Exceptions, name_of, value_of
+from tests.compatibility.protocol_clients import NotReadyError
 from tests.cursus_client import CursusClient, Message, batch, read_batch
 from tests.histories.history import Recorder
 

@@ -18,7 +18,6 @@ import pytest
 from tests import wire_requests
 from tests.broker_process import BrokerProcess, wait_until
 from tests.compatibility.committed import committed
-from tests.compatibility.dialects import DIALECTS
 from tests.compatibility.load import Worker, kill_again_and_again, name_of, value_of
 from tests.compatibility.load_of_cursus import (
     AgainBatches,
@@ -27,7 +26,6 @@ from tests.compatibility.load_of_cursus import (
     OnceTexts,
 )
 from tests.compatibility.load_of_cursus import Reader as CursusReader
-from tests.compatibility.load_of_dialects import WRITERS, LineProducer, OnceWorker
 from tests.compatibility.load_of_kafka import (
     RETRIABLE,
     CommitWorker,
@@ -36,6 +34,8 @@ from tests.compatibility.load_of_kafka import (
     TopicWorker,
 )
 from tests.compatibility.load_of_transactions import PARTITIONS, Copier, Reader, Writer, original
+from tests.compatibility.load_sent_once import WRITERS, LineProducer, OnceWorker
+from tests.compatibility.protocol_clients import PROTOCOL_CLIENTS
 from tests.cursus_client import CursusClient
 from tests.histories.checker import check
 from tests.histories.history import Recorder
@@ -234,7 +234,7 @@ def read_everything(broker: BrokerProcess, history: Recorder) -> None:
 
 def read_through_every_door(address: str, history: Recorder) -> None:
     """Read the log in which all dialects meet as each of them reads it."""
-    doors = {name: connect(address) for name, connect in DIALECTS.items()}
+    doors = {name: connect(address) for name, connect in PROTOCOL_CLIENTS.items()}
     where = {"topic": "mixed", "partition": 0}
     last = {"values": ["mixed,0,last,0"], "delivery": "once"}
     history.write("last", "send", "invoke", **where, **last)

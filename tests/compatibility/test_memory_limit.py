@@ -17,8 +17,8 @@ from broker.model.limits import CURSUS_FRAME_BYTES_MAX
 from tests import wire_requests
 from tests.attacks import (
     connections,
-    dialects,
     groups,
+    other_protocols,
     partitions,
     producers,
     queries,
@@ -202,7 +202,7 @@ FAMILIES: dict[str, Sequence[Callable[[str, ExitStack], object]]] = {
     "producers": producers.ATTACKS,
     "partitions": partitions.ATTACKS,
     "records": records.ATTACKS,
-    "dialects": dialects.ATTACKS,
+    "other protocols": other_protocols.ATTACKS,
 }
 
 

@@ -12,7 +12,12 @@ from tests.broker_process import Broker, wait_until
 from tests.compatibility import confluent_client
 from tests.compatibility.client import Record
 from tests.compatibility.cursus_members import JavaMember
-from tests.compatibility.dialects import DIALECTS, WAIT_S, CursusError, Door
+from tests.compatibility.protocol_clients import (
+    PROTOCOL_CLIENTS,
+    WAIT_S,
+    CursusError,
+    ProtocolClient,
+)
 from tests.compatibility.v1_sdks import PythonSdk, SdkError, python_sdk
 from tests.cursus_client import CursusClient
 from tests.rustlog_client import RefusedError, RustLogClient
@@ -22,16 +27,16 @@ RECORDS = 50
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 ODD_VALUES = [None, b"", b"a,b", b"0:x hw=9, y", b"line\nV1|1|OK|", b"\x00\xff", "größe €".encode()]
 
-Connect = Callable[[str], Door]
+Connect = Callable[[str], ProtocolClient]
 
 
 @pytest.fixture
 def connect(broker: Broker) -> Iterator[Connect]:
     """Make clients that are let go at the end."""
-    doors: list[Door] = []
+    doors: list[ProtocolClient] = []
 
-    def made(dialect: str) -> Door:
-        doors.append(DIALECTS[dialect](broker.address))
+    def made(dialect: str) -> ProtocolClient:
+        doors.append(PROTOCOL_CLIENTS[dialect](broker.address))
         return doors[-1]
 
     yield made
@@ -61,7 +66,7 @@ def sdk(broker: Broker) -> Iterator[PythonSdk]:
 # ---- records -------------------------------------------------------------------------------------
 
 
-def written(door: Door, topic: str, dialect: str) -> dict[int, bytes | None]:
+def written(door: ProtocolClient, topic: str, dialect: str) -> dict[int, bytes | None]:
     """Write batches of a dialect; what was acknowledged, by offset."""
     name = dialect.replace(" ", "-")
     told: dict[int, bytes | None] = {}
@@ -76,13 +81,15 @@ def written(door: Door, topic: str, dialect: str) -> dict[int, bytes | None]:
 def test_clients_of_all_protocols_write_and_read_one_topic_at_once(
     connect: Connect, one_partition: str
 ) -> None:
-    last = len(DIALECTS) * BATCHES * RECORDS - 1
-    with ThreadPoolExecutor(2 * len(DIALECTS)) as pool:
+    last = len(PROTOCOL_CLIENTS) * BATCHES * RECORDS - 1
+    with ThreadPoolExecutor(2 * len(PROTOCOL_CLIENTS)) as pool:
         reading = {
-            dialect: pool.submit(connect(dialect).read, one_partition, last) for dialect in DIALECTS
+            dialect: pool.submit(connect(dialect).read, one_partition, last)
+            for dialect in PROTOCOL_CLIENTS
         }
         writing = [
-            pool.submit(written, connect(dialect), one_partition, dialect) for dialect in DIALECTS
+            pool.submit(written, connect(dialect), one_partition, dialect)
+            for dialect in PROTOCOL_CLIENTS
         ]
         told: dict[int, bytes | None] = {}
         for each in writing:
@@ -119,7 +126,7 @@ class Transactions:
         return told
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", PROTOCOL_CLIENTS)
 def test_records_written_by_kafka_are_read_through_every_protocol(
     broker: Broker, connect: Connect, one_partition: str, dialect: str
 ) -> None:
@@ -150,7 +157,7 @@ def test_records_written_by_kafka_are_read_through_every_protocol(
 # ---- groups --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", PROTOCOL_CLIENTS)
 def test_an_offset_committed_through_one_protocol_is_seen_through_every_other(
     connect: Connect, one_partition: str, group: str, dialect: str
 ) -> None:
@@ -158,8 +165,8 @@ def test_an_offset_committed_through_one_protocol_is_seen_through_every_other(
 
     connect(dialect).commit(group, one_partition, 2)
 
-    seen = {each: connect(each).committed(group, one_partition) for each in DIALECTS}
-    assert seen == dict.fromkeys(DIALECTS, 2)
+    seen = {each: connect(each).committed(group, one_partition) for each in PROTOCOL_CLIENTS}
+    assert seen == dict.fromkeys(PROTOCOL_CLIENTS, 2)
 
 
 def consumer(broker: Broker, group: str, release: str | None = None) -> Consumer:

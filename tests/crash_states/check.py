@@ -13,11 +13,19 @@ from broker.model.errors import ErrorCode, PolylogError, StorageError
 from broker.storage.checkpoint import read_partition_metadata
 from broker.storage.deletion import STRAY_SUFFIX
 from tests.batches import batch_of, header
+from tests.crash_states.bit_flips import Flip
+from tests.crash_states.broker_run import BrokerRun, place_of
+from tests.crash_states.expected_state import (
+    ABORT,
+    COMMIT,
+    TRANSACTIONAL,
+    ExpectedLog,
+    ExpectedState,
+    Sent,
+    body_of,
+)
 from tests.crash_states.finding import TRANSACTION, Finding
-from tests.crash_states.flips import Flip
-from tests.crash_states.life import Life, place_of
 from tests.crash_states.transaction_checks import check_transactions
-from tests.crash_states.truth import ABORT, COMMIT, TRANSACTIONAL, LogTruth, Sent, Truth, body_of
 
 NOT_STARTED = "the start has failed"
 OFFLINE = "a log cannot be used"
@@ -49,7 +57,7 @@ class Outcome(NamedTuple):
 
 def start_and_check(
     path: Path,
-    truth: Truth,
+    truth: ExpectedState,
     loop: asyncio.AbstractEventLoop,
     *,
     is_power_cut: bool,
@@ -60,7 +68,7 @@ def start_and_check(
     `flip` says which records the disk has damaged: those, and no others, may be refused.
     """
     try:
-        life = Life(path, loop)
+        life = BrokerRun(path, loop)
     except (PolylogError, OSError) as error:
         return Outcome([Finding(NOT_STARTED, repr(error))], lost_as_stated=False)
     try:
@@ -78,7 +86,9 @@ def start_and_check(
     return Outcome(found, bool(lost))
 
 
-def _check(life: Life, truth: Truth, *, is_power_cut: bool, flip: Flip | None) -> Iterator[Finding]:
+def _check(
+    life: BrokerRun, truth: ExpectedState, *, is_power_cut: bool, flip: Flip | None
+) -> Iterator[Finding]:
     yield from _check_topics(life, truth)
     yield from _check_folders(life)
     yield from _check_logs(life, truth, is_power_cut=is_power_cut, flip=flip)
@@ -98,7 +108,7 @@ def _check(life: Life, truth: Truth, *, is_power_cut: bool, flip: Flip | None) -
 
 
 def _check_logs(
-    life: Life, truth: Truth, *, is_power_cut: bool, flip: Flip | None
+    life: BrokerRun, truth: ExpectedState, *, is_power_cut: bool, flip: Flip | None
 ) -> Iterator[Finding]:
     for topic, log in life.logs():
         known = truth.logs.get(place_of(log))
@@ -114,7 +124,7 @@ def _check_logs(
             yield Finding(OLD_RECORDS, f"{where}: {log.log_end_offset}")
 
 
-def _check_topics(life: Life, truth: Truth) -> Iterator[Finding]:
+def _check_topics(life: BrokerRun, truth: ExpectedState) -> Iterator[Finding]:
     """The store agrees with what was answered."""
     for name, (topic_id, partitions) in truth.created.items():
         topic = life.topics.get(name)
@@ -127,7 +137,7 @@ def _check_topics(life: Life, truth: Truth) -> Iterator[Finding]:
             yield Finding(TOPIC_BACK, topic.name)
 
 
-def _check_folders(life: Life) -> Iterator[Finding]:
+def _check_folders(life: BrokerRun) -> Iterator[Finding]:
     """The folders agree with the store."""
     owners = {Path(log.folder): log.topic_id for _, log in life.logs()}
     for folder, topic_id in owners.items():
@@ -140,7 +150,7 @@ def _check_folders(life: Life) -> Iterator[Finding]:
             yield Finding(TOPIC_BACK, folder.name)
 
 
-def _check_groups(life: Life, truth: Truth) -> Iterator[Finding]:
+def _check_groups(life: BrokerRun, truth: ExpectedState) -> Iterator[Finding]:
     wanted = {*truth.committed, *truth.commits_asked}
     if not wanted:
         return
@@ -157,7 +167,7 @@ def _check_groups(life: Life, truth: Truth) -> Iterator[Finding]:
             yield Finding(COMMIT_LOST, f"{group}: {offset}, not one of {allowed}")
 
 
-def committed(life: Life, groups: Iterable[str]) -> dict[str, int | None]:
+def committed(life: BrokerRun, groups: Iterable[str]) -> dict[str, int | None]:
     """What each group is told that it has committed."""
     found: dict[str, int | None] = {}
     for group in sorted(groups):
@@ -176,7 +186,7 @@ class _LogChecks:
     """One log after a start, against what is known of it."""
 
     def __init__(
-        self, log: PartitionLog, known: LogTruth, *, is_power_cut: bool, flip: Flip | None
+        self, log: PartitionLog, known: ExpectedLog, *, is_power_cut: bool, flip: Flip | None
     ) -> None:
         self.log = log
         self.known = known

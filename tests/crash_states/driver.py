@@ -15,20 +15,20 @@ from broker.core.topic import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.topic_rules import NewPartitions, NewTopic
 from broker.model.errors import ErrorCode
 from tests.batches import batch_of, header
-from tests.crash_states.life import Life, place_of
-from tests.crash_states.producers import Producer, producers_of
-from tests.crash_states.record import Record
-from tests.crash_states.transactors import Transactor
-from tests.crash_states.truth import (
+from tests.crash_states.broker_run import BrokerRun, place_of
+from tests.crash_states.expected_state import (
     ABORT,
     COMMIT,
     PLAIN,
     TRANSACTIONAL,
+    ExpectedState,
     Place,
     Sent,
-    Truth,
     group_of,
 )
+from tests.crash_states.producers import Producer, producers_of
+from tests.crash_states.record import Record
+from tests.crash_states.transactors import Transactor
 from tests.native_log import NOW_MS
 
 TRANSACTIONAL_IDS = ("tx 1", "tx 2")
@@ -43,7 +43,7 @@ class Driver:
     """Does what clients and operators do."""
 
     def __init__(
-        self, life: Life, record: Record, rng: Random, *, is_coordinated: bool = False
+        self, life: BrokerRun, record: Record, rng: Random, *, is_coordinated: bool = False
     ) -> None:
         """Begin; `is_coordinated`: transactions are the coordinator's, not of a log alone."""
         self.life = life
@@ -60,7 +60,7 @@ class Driver:
         life.starts_planned = self._starts_planned
         life.marking = self._marking
 
-    def tell_what_was_found(self, truth: Truth) -> None:
+    def tell_what_was_found(self, truth: ExpectedState) -> None:
         """After a start: from here on clients go by what it serves."""
         for topic in self.life.topics:
             if not topic.is_internal:

@@ -1,6 +1,6 @@
 """Producers of one log, as far as the log does not know them."""
 
-from tests.crash_states.truth import ABORT, COMMIT, TRANSACTIONAL, LogTruth
+from tests.crash_states.expected_state import ABORT, COMMIT, TRANSACTIONAL, ExpectedLog
 
 
 class Producer:
@@ -16,7 +16,7 @@ class Producer:
         self.last_end = 0
 
 
-def producers_of(known: LogTruth, end: int, others: set[int]) -> list[Producer]:
+def producers_of(known: ExpectedLog, end: int, others: set[int]) -> list[Producer]:
     """Who goes on after a start: those whose batches it has found, but for others' ids."""
     found: dict[int, Producer] = {}
     for sent in known.sent:

@@ -18,7 +18,7 @@ class Event(NamedTuple):
     """Something that a client knows once so many operations are done."""
 
     place: int
-    name: str  # a method of Truth
+    name: str  # a method of ExpectedState
     arguments: tuple[Any, ...]
     named: dict[str, Any]
 

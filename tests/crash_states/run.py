@@ -22,11 +22,9 @@ from tests.crash_states.check import committed, start_and_check
 from tests.crash_states.choices import Sampled, each
 from tests.crash_states.disk import Disk, Operation, State, put
 from tests.crash_states.driver import GROUPS, Driver
+from tests.crash_states.expected_state import ExpectedState
 from tests.crash_states.finding import Finding
-from tests.crash_states.flips import SHARE, flipped
-from tests.crash_states.life import Life, compacting_here
 from tests.crash_states.record import Event, Record
-from tests.crash_states.truth import Truth
 
 LIVES = 3
 STEPS = 14
@@ -105,7 +103,7 @@ class _Moment(NamedTuple):
     """Where the next life begins."""
 
     disk: Disk
-    truth: Truth
+    truth: ExpectedState
 
 
 def crash_states(
@@ -154,7 +152,7 @@ class _Run:
         self._folders = 0
 
     def states(self) -> Iterator[CrashState]:
-        moment = _Moment(Disk(self._folder), Truth())
+        moment = _Moment(Disk(self._folder), ExpectedState())
         is_power_cut = False
         for number in range(LIVES):
             record = self._live(moment, is_first=number == 0)
@@ -175,7 +173,7 @@ class _Run:
         rng = Random(self._rng.random())
         record = Record(path)
         file_ops.start_recording()
-        life = Life(path, self._loop, record)
+        life = BrokerRun(path, self._loop, record)
         is_coordinated = "transact" in SCENARIOS[self._scenario]
         driver = Driver(life, record, rng, is_coordinated=is_coordinated)
         driver.tell_what_was_found(moment.truth)

@@ -8,7 +8,7 @@ pytest tests/crash_states --crash-seed 4711          one of them again
 
 import pytest
 
-from tests.crash_states.planted import PLANTED
+from tests.crash_states.planted_bugs import PLANTED
 from tests.crash_states.run import STATES_PER_SEED, crash_states
 from tests.run_seed import seeds_of_run
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from enum import Enum
 
 from broker._native.log.partition_log import PartitionLog
+from tests.crash_states.broker_run import BrokerRun, place_of
+from tests.crash_states.expected_state import ExpectedState, Place, Transaction
 from tests.crash_states.finding import TRANSACTION, Finding
-from tests.crash_states.life import Life, place_of
-from tests.crash_states.truth import Place, Transaction, Truth
 
 
 class Fate(Enum):
@@ -18,7 +18,9 @@ class Fate(Enum):
     MISSING = "missing"
 
 
-def check_transactions(life: Life, truth: Truth, ends: dict[Place, int]) -> Iterator[Finding]:
+def check_transactions(
+    life: BrokerRun, truth: ExpectedState, ends: dict[Place, int]
+) -> Iterator[Finding]:
     """Every transaction is committed everywhere or nowhere; `ends`: of the logs as found."""
     logs = {place_of(log): (log, ends[place_of(log)]) for _, log in life.logs()}
     for transactional_id, found in truth.transactions.items():

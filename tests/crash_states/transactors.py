@@ -15,8 +15,8 @@ from broker.core.transactions.commands import AddRequest, EndRequest, InitReques
 from broker.core.transactions.records import NO_ID
 from broker.model.errors import ErrorCode
 from tests.batches import header
-from tests.crash_states.life import place_of
-from tests.crash_states.truth import TRANSACTIONAL, Place, group_of
+from tests.crash_states.broker_run import place_of
+from tests.crash_states.expected_state import TRANSACTIONAL, Place, group_of
 from tests.native_log import NOW_MS
 
 if TYPE_CHECKING:

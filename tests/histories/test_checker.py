@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.histories.bad import BAD
+from tests.histories.bad_histories import BAD
 from tests.histories.checker import check
 from tests.histories.findings import CLASS_BY_NAME
-from tests.histories.good import GOOD
+from tests.histories.good_histories import GOOD
 from tests.histories.history import MalformedHistoryError, Recorder, decode, encode
 from tests.histories.notation import history
 

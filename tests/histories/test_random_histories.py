@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.histories.checker import check
-from tests.histories.legal import Log
 from tests.histories.mutations import MUTATIONS, Mutation
 from tests.histories.notation import history
+from tests.histories.random_histories import Log
 
 SEEDS = st.integers(0, 1 << 32)
 

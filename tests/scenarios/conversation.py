@@ -21,7 +21,7 @@ from tests.subscriptions import Place, by_topic, place
 START_MS = 1_000_000
 
 
-class Words:
+class Arguments:
     """The words of a command: some in order, the rest `name=value`."""
 
     def __init__(self, line: str) -> None:
@@ -95,8 +95,8 @@ class Conversation(ABC, Generic[ShardT]):
 
     def run(self, line: str) -> list[str]:
         """Do what a line says; what came of it."""
-        words = Words(line)
-        verb: Callable[[Words], None] = getattr(self, f"do_{words.verb.replace('-', '_')}")
+        words = Arguments(line)
+        verb: Callable[[Arguments], None] = getattr(self, f"do_{words.verb.replace('-', '_')}")
         verb(words)
         said = [re.sub(r"\.{9,}", "...", line.rstrip()) for line in self.lines]
         self.lines = []
@@ -117,7 +117,7 @@ class Conversation(ABC, Generic[ShardT]):
         """Make the shard anew: the settings are others."""
         self.logged.shard = self.make_shard()
 
-    def do_advance(self, words: Words) -> None:
+    def do_advance(self, words: Arguments) -> None:
         """Let time pass; what comes of it is told with the time."""
         start_ms = self.logged.now_ms
         for decisions in self.logged.advance(int(words.bare[0])):
@@ -126,11 +126,11 @@ class Conversation(ABC, Generic[ShardT]):
             if len(self.lines) > before:
                 self.lines.insert(before, f"+{self.logged.now_ms - start_ms} ms")
 
-    def do_spoil(self, _words: Words) -> None:
+    def do_spoil(self, _words: Arguments) -> None:
         """The last record can be read no more, which shows after a reload."""
         self.logged.spoil_last()
 
-    def do_reload(self, _words: Words) -> None:
+    def do_reload(self, _words: Arguments) -> None:
         """Lose everything but the log."""
         self.lines += [f"{token}: told to find the coordinator" for token in self.shard.waiting()]
         self.apply_all(self.logged.reload())

@@ -50,10 +50,10 @@ from broker.core.groups.group_sizes import GroupMemoryBudget
 from broker.core.groups.shard import GroupShard
 from broker.model.errors import ErrorCode
 from tests.fakes import FakeTopics
-from tests.scenarios import assigned_words, consumer_words
-from tests.scenarios.assigned_words import AssignedConversation
-from tests.scenarios.consumer_words import ConsumerConversation
-from tests.scenarios.conversation import Words, check_file
+from tests.scenarios import assigned_conversation, consumer_conversation
+from tests.scenarios.assigned_conversation import AssignedConversation
+from tests.scenarios.consumer_conversation import ConsumerConversation
+from tests.scenarios.conversation import Arguments, check_file
 from tests.subscriptions import place
 
 FOLDER = Path(__file__).parent
@@ -78,26 +78,26 @@ class GroupConversation(ConsumerConversation, AssignedConversation):
 
     def shown_response(self, response: Response) -> str:
         if isinstance(response, AssignedResponse):
-            return assigned_words.answer(response)
+            return assigned_conversation.answer(response)
         return _response(response)
 
     # ---- commands: as in commands.py -------------------------------------------------------------
 
-    def do_settings(self, words: Words) -> None:
+    def do_settings(self, words: Arguments) -> None:
         self.settings = GroupSettings(
             initial_rebalance_delay_ms=words.number("delay", 3_000),
             members_max=words.number("members_max", 1_000),
             metadata_bytes_max=words.number("metadata_bytes_max", 1 << 20),
             offsets_retention_ms=words.number("retention", 7 * 24 * 3_600_000),
         )
-        self.settings = consumer_words.settings_of(words, self.settings)
+        self.settings = consumer_conversation.settings_of(words, self.settings)
         has_room = words.text("room", "yes") == "yes"
         self.memory_budget = GroupMemoryBudget(
             words.number("memory_bytes_max", 1 << 62), 10_000 if has_room else 0
         )
         self.begin_again()
 
-    def do_join(self, words: Words) -> None:
+    def do_join(self, words: Arguments) -> None:
         self.ids += 1
         request = JoinRequest(
             group_id=words.group,
@@ -108,7 +108,7 @@ class GroupConversation(ConsumerConversation, AssignedConversation):
             session_timeout_ms=words.number("session", 10_000),
             rebalance_timeout_ms=words.number("rebalance", 60_000),
             protocol_type=words.text("type", "consumer"),
-            protocols=consumer_words.offers(words)
+            protocols=consumer_conversation.offers(words)
             or tuple(
                 GroupProtocol(name, _subscription(metadata))
                 for name, metadata in words.pairs("protocols", "range:")
@@ -120,20 +120,20 @@ class GroupConversation(ConsumerConversation, AssignedConversation):
         )
         self.apply(self.shard.classic_group_join(request, words.token, self.now()))
 
-    def do_sync(self, words: Words) -> None:
+    def do_sync(self, words: Arguments) -> None:
         request = SyncRequest(
             group_id=words.group,
             member_id=words.text("member"),
             instance_id=words.named.get("instance"),
             generation=words.number("generation", -1),
             assignments={name: each.encode() for name, each in words.pairs("assign")}
-            | consumer_words.gifts(words),
+            | consumer_conversation.gifts(words),
             protocol_type=words.named.get("type"),
             protocol=words.named.get("protocol"),
         )
         self.apply(self.shard.sync(request, words.token, self.now()))
 
-    def do_heartbeat(self, words: Words) -> None:
+    def do_heartbeat(self, words: Arguments) -> None:
         request = HeartbeatRequest(
             words.group,
             words.text("member"),
@@ -142,14 +142,14 @@ class GroupConversation(ConsumerConversation, AssignedConversation):
         )
         self.apply(self.shard.heartbeat(request, words.token, self.now()))
 
-    def do_leave(self, words: Words) -> None:
+    def do_leave(self, words: Arguments) -> None:
         reason = words.text("reason")
         members = [LeavingMember(each, reason=reason) for each, _ in words.pairs("member")]
         members += [LeavingMember("", each) for each, _ in words.pairs("instance")]
         request = LeaveRequest(words.group, tuple(members))
         self.apply(self.shard.leave(request, words.text("as", "leave"), self.now()))
 
-    def do_commit(self, words: Words) -> None:
+    def do_commit(self, words: Arguments) -> None:
         offsets = []
         retention = words.named.get("retention")
         leader_epoch = 7 if retention is None else -1  # No version has both.
@@ -168,7 +168,7 @@ class GroupConversation(ConsumerConversation, AssignedConversation):
         )
         self.apply(self.shard.commit(request, words.text("as", "commit"), self.now()))
 
-    def do_fetch(self, words: Words) -> None:
+    def do_fetch(self, words: Arguments) -> None:
         request = FetchOffsetsRequest(
             words.group,
             words.partitions() or None,
@@ -177,30 +177,30 @@ class GroupConversation(ConsumerConversation, AssignedConversation):
         )
         self.apply(self.shard.fetch_offsets(request, "fetch"))
 
-    def do_describe(self, words: Words) -> None:
+    def do_describe(self, words: Arguments) -> None:
         self.apply(self.shard.describe(words.group, "describe"))
 
-    def do_delete_topic(self, words: Words) -> None:
+    def do_delete_topic(self, words: Arguments) -> None:
         self.apply_all(self.shard.administration.forget_topic(words.bare[0], self.now().wall_ms))
 
-    def do_expire_offsets(self, _words: Words) -> None:
+    def do_expire_offsets(self, _words: Arguments) -> None:
         self.apply_all(self.shard.expire(self.now()))
 
-    def do_list(self, words: Words) -> None:
+    def do_list(self, words: Arguments) -> None:
         request = ListGroupsRequest(
             frozenset(state for state, _ in words.pairs("states")),
             frozenset(each for each, _ in words.pairs("types")),
         )
         self.apply_all(self.shard.administration.list_groups(request, "list"))
 
-    def do_delete(self, words: Words) -> None:
+    def do_delete(self, words: Arguments) -> None:
         self.apply_all(self.shard.administration.delete_group(words.group, "delete"))
 
-    def do_delete_offsets(self, words: Words) -> None:
+    def do_delete_offsets(self, words: Arguments) -> None:
         request = DeleteOffsetsRequest(words.group, words.partitions())
         self.apply_all(self.shard.administration.delete_offsets(request, "delete-offsets"))
 
-    def do_groups(self, _words: Words) -> None:
+    def do_groups(self, _words: Arguments) -> None:
         self.lines.append(" ".join(self.shard.groups) or "none")
 
 
@@ -220,12 +220,12 @@ def _record(record: records.Record) -> str:
         place = f"{record.group_id} {record.topic}-{record.partition}"
         return f"{place} {'deleted' if record.committed is None else record.committed.offset}"
     if not isinstance(record, records.GroupRecord):
-        return f"{record.group_id} {consumer_words.record(record)}"
+        return f"{record.group_id} {consumer_conversation.record(record)}"
     image = record.image
     if image is None:
         return f"{record.group_id} deleted"
     members = _names(
-        f"{each.member_id}:{consumer_words.assigned(each.assignment)}"
+        f"{each.member_id}:{consumer_conversation.assigned(each.assignment)}"
         if each.assignment
         else each.member_id
         for each in image.members.values()
@@ -254,7 +254,7 @@ def _response(response: Response) -> str:
             skip_assignment="yes" if response.skip_assignment else None,
         )
     if isinstance(response, SyncResponse):
-        assignment = consumer_words.assigned(response.assignment)
+        assignment = consumer_conversation.assigned(response.assignment)
         return f"{response.error.value} {_fields(assignment=assignment)}"
     if isinstance(response, LeaveResponse):
         return " ".join(each.value for each in (response.error, *response.members))
@@ -267,7 +267,7 @@ def _response(response: Response) -> str:
             for partition, each in partitions.items()
         )
     if isinstance(response, (ConsumerHeartbeatResponse, ConsumerGroupDescription)):
-        return consumer_words.answer(response)
+        return consumer_conversation.answer(response)
     if isinstance(response, DeleteOffsetsResponse):
         return response.error.value + "".join(
             f" {topic}:{error.value}" for topic, error in response.topics.items()
@@ -303,7 +303,7 @@ def _committed(committed: records.CommittedOffset | None) -> str:
 
 def _description(group: GroupDescription) -> str:
     members = _names(
-        f"{each.member_id}:{_shown(each.metadata)}:{consumer_words.assigned(each.assignment)}"
+        f"{each.member_id}:{_shown(each.metadata)}:{consumer_conversation.assigned(each.assignment)}"
         for each in group.members
     )
     return f"{group.state.value} " + _fields(

@@ -38,7 +38,7 @@ from broker.core.transactions.coordinator import RECORD_FORMAT
 from broker.core.transactions.records import TopicPartition
 from broker.core.transactions.shard import TransactionLimits, TransactionShard
 from broker.model.errors import ErrorCode
-from tests.scenarios.conversation import Conversation, Words, check_file
+from tests.scenarios.conversation import Arguments, Conversation, check_file
 from tests.subscriptions import place
 
 FOLDER = Path(__file__).parent
@@ -73,14 +73,14 @@ class TransactionConversation(Conversation[TransactionShard]):
         elif isinstance(response, WriteMarkers):
             self.marking[response.producer.transactional_id] = response
 
-    def producer(self, words: Words) -> Producer:
+    def producer(self, words: Arguments) -> Producer:
         name = words.bare[0]
         producer_id, epoch = self.holder.get(name, (0, 0))
         return Producer(name, words.number("id", producer_id), words.number("epoch", epoch))
 
     # ---- commands: as in commands.py -------------------------------------------------------------
 
-    def do_settings(self, words: Words) -> None:
+    def do_settings(self, words: Arguments) -> None:
         self.settings = TransactionSettings(
             timeout_ms_max=words.number("timeout_max", 900_000),
             ids_max=words.number("ids_max", 10_000),
@@ -92,7 +92,7 @@ class TransactionConversation(Conversation[TransactionShard]):
         self.ids += 1
         return self.ids
 
-    def do_init(self, words: Words) -> None:
+    def do_init(self, words: Arguments) -> None:
         name = words.bare[0]
         needs_id = self.shard.needs_fresh_id(name, at_end=False)
         request = InitRequest(
@@ -108,26 +108,26 @@ class TransactionConversation(Conversation[TransactionShard]):
                 self.holder[name] = response[1:]
         self.apply(decision)
 
-    def do_add(self, words: Words) -> None:
+    def do_add(self, words: Arguments) -> None:
         version = VERSION_2 if "v2" in words.bare else 0
         places = tuple(place(each) for each in words.bare[1:] if each != "v2")
         request = AddRequest(self.producer(words), places, version)
         self.apply(self.shard.add(request, words.token, self.now()))
 
-    def do_begin(self, words: Words) -> None:
+    def do_begin(self, words: Arguments) -> None:
         self.apply(self.shard.begin(BeginRequest(self.producer(words)), words.token, self.now()))
 
-    def do_verify(self, words: Words) -> None:
+    def do_verify(self, words: Arguments) -> None:
         request = VerifyRequest(self.producer(words), tuple(map(place, words.bare[1:])))
         self.apply(self.shard.verify(request, words.token))
 
-    def do_commit(self, words: Words) -> None:
+    def do_commit(self, words: Arguments) -> None:
         self.end(words, is_commit=True)
 
-    def do_abort(self, words: Words) -> None:
+    def do_abort(self, words: Arguments) -> None:
         self.end(words, is_commit=False)
 
-    def end(self, words: Words, *, is_commit: bool) -> None:
+    def end(self, words: Arguments, *, is_commit: bool) -> None:
         name = words.bare[0]
         bumps = "v2" in words.bare
         needs_id = bumps and self.shard.needs_fresh_id(name, at_end=True)
@@ -135,12 +135,12 @@ class TransactionConversation(Conversation[TransactionShard]):
         request = EndRequest(self.producer(words), is_commit, bumps, fresh_id)
         self.apply(self.shard.end(request, words.token, self.now()))
 
-    def do_describe(self, words: Words) -> None:
+    def do_describe(self, words: Arguments) -> None:
         self.apply(self.shard.describe(words.bare[0], "describe"))
 
     # ---- what is done outside --------------------------------------------------------------------
 
-    def do_synced(self, words: Words) -> None:
+    def do_synced(self, words: Arguments) -> None:
         data = self.syncing[words.bare[0]]
         is_durable = "lost" not in words.bare
         attempt = words.number("attempt", data.attempt)
@@ -150,17 +150,17 @@ class TransactionConversation(Conversation[TransactionShard]):
                 self.holder[words.bare[0]] = response[1:]
         self.apply(decision)
 
-    def do_marked(self, words: Words) -> None:
+    def do_marked(self, words: Arguments) -> None:
         producer = self.marking[words.bare[0]].producer
         named = producer._replace(producer_epoch=words.number("epoch", producer.producer_epoch))
         self.apply(self.shard.marked(named, self.now()))
 
     # ---- time and the log ------------------------------------------------------------------------
 
-    def do_expire(self, _words: Words) -> None:
+    def do_expire(self, _words: Arguments) -> None:
         self.apply_all(self.shard.expire(self.now()))
 
-    def do_epochs_used_up(self, words: Words) -> None:
+    def do_epochs_used_up(self, words: Arguments) -> None:
         """As after 32,766 transactions: the log says so."""
         name = words.bare[0]
         image = self.shard.transactions[name].image

@@ -24,13 +24,13 @@ HEADER_BYTES = 61
 
 
 @pytest.fixture
-def life(tmp_path: Path) -> Iterator[Life]:
-    yield (first := Life(tmp_path))
+def life(tmp_path: Path) -> Iterator[BrokerRun]:
+    yield (first := BrokerRun(tmp_path))
     first.store.close()
     first.commit.stop()
 
 
-def test_the_names_of_a_new_topics_files_are_durable_before_it_exists(life: Life) -> None:
+def test_the_names_of_a_new_topics_files_are_durable_before_it_exists(life: BrokerRun) -> None:
     file_ops.start_recording()
 
     life.make(count=2)
@@ -40,7 +40,7 @@ def test_the_names_of_a_new_topics_files_are_durable_before_it_exists(life: Life
     assert synced == [str(life.path / "topic-0"), str(life.path / "topic-1"), str(life.path)]
 
 
-def test_a_topic_that_cannot_be_created_leaves_no_folder(life: Life) -> None:
+def test_a_topic_that_cannot_be_created_leaves_no_folder(life: BrokerRun) -> None:
     file_ops.start_recording()
     file_ops.fail("make_folder", "topic-1", errno.ENOSPC)
 
@@ -51,26 +51,26 @@ def test_a_topic_that_cannot_be_created_leaves_no_folder(life: Life) -> None:
     assert [entry.name for entry in life.path.iterdir() if entry.is_dir()] == []
 
 
-def test_a_clean_stop_keeps_records_and_the_epoch(life: Life) -> None:
+def test_a_clean_stop_keeps_records_and_the_epoch(life: BrokerRun) -> None:
     life.open()[0].append(BATCH)
     life.turn.end()
     life.stop()
 
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     (log,) = again.open()
 
     assert (log.log_end_offset, log.high_watermark, log.leader_epoch) == (1, 1, 0)
     again.kill()
 
 
-def test_an_unclean_start_raises_the_epoch_above_all_earlier_ones(life: Life) -> None:
+def test_an_unclean_start_raises_the_epoch_above_all_earlier_ones(life: BrokerRun) -> None:
     life.store.transact([], [Put(b"topic/topic", b"{}")])
     life.open()[0].append(BATCH)
     life.kill()
 
     epochs = []
     for _ in range(3):
-        again = Life(life.path)
+        again = BrokerRun(life.path)
         (log,) = again.open()
         log.append(BATCH)
         epochs.append(log.leader_epoch)
@@ -79,12 +79,14 @@ def test_an_unclean_start_raises_the_epoch_above_all_earlier_ones(life: Life) ->
     assert epochs == [1, 2, 3]
 
 
-def test_an_unclean_start_syncs_folders_that_the_last_run_may_not_have_synced(life: Life) -> None:
+def test_an_unclean_start_syncs_folders_that_the_last_run_may_not_have_synced(
+    life: BrokerRun,
+) -> None:
     life.open()[0].append(BATCH)
     life.kill()
 
     file_ops.start_recording()
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     again.open()
 
     synced = [path for op, path, *_ in file_ops.recorded() if op == "sync_folder"]
@@ -94,7 +96,7 @@ def test_an_unclean_start_syncs_folders_that_the_last_run_may_not_have_synced(li
 
 
 def test_a_partly_written_partition_metadata_file_does_not_prevent_opening_the_log(
-    life: Life,
+    life: BrokerRun,
 ) -> None:
     (log,) = life.open()
     log.append(BATCH)
@@ -102,18 +104,18 @@ def test_a_partly_written_partition_metadata_file_does_not_prevent_opening_the_l
     folder = life.path / "topic-0"
     (folder / checkpoint.PARTITION_METADATA).rename(folder / "partition.metadata.tmp")
 
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     (log,) = again.open()
 
     assert (log.is_offline, log.log_end_offset) == (False, 1)
     again.kill()
 
 
-def test_a_folder_of_another_topic_id_is_set_aside(life: Life) -> None:
+def test_a_folder_of_another_topic_id_is_set_aside(life: BrokerRun) -> None:
     life.open()[0].append(BATCH)
     life.stop()
 
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     (log,) = again.open(random_id())
 
     assert log.log_end_offset == 0
@@ -121,7 +123,7 @@ def test_a_folder_of_another_topic_id_is_set_aside(life: Life) -> None:
     again.kill()
 
 
-def test_a_folder_of_no_known_topic_is_set_aside_and_kept(life: Life) -> None:
+def test_a_folder_of_no_known_topic_is_set_aside_and_kept(life: BrokerRun) -> None:
     shutil.copytree(life.open()[0].folder, life.path / "lost-7")
 
     life.partitions.rename_strays()
@@ -130,18 +132,20 @@ def test_a_folder_of_no_known_topic_is_set_aside_and_kept(life: Life) -> None:
     assert (aside / checkpoint.PARTITION_METADATA).exists()
 
 
-def test_a_delete_interrupted_by_a_crash_is_finished(life: Life) -> None:
+def test_a_delete_interrupted_by_a_crash_is_finished(life: BrokerRun) -> None:
     (life.path / "gone-0.xyz-delete").mkdir()
 
     assert life.partitions.rename_strays() == [life.path / "gone-0.xyz-delete"]
 
 
-def test_a_partition_with_an_unreadable_file_is_offline_and_the_others_work(life: Life) -> None:
+def test_a_partition_with_an_unreadable_file_is_offline_and_the_others_work(
+    life: BrokerRun,
+) -> None:
     for log in life.open(count=2):
         log.append(BATCH)
     life.kill()
 
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     file_ops.start_recording()
     file_ops.fail("read", "topic-0/0", errno.EIO, times=100)
     broken, whole = again.open(count=2)
@@ -155,7 +159,7 @@ def test_a_partition_with_an_unreadable_file_is_offline_and_the_others_work(life
 # ---- damage behind the last checkpoint -----------------------------------------------------------
 
 
-def rolled(life: Life, count: int = 8) -> list[bytes]:
+def rolled(life: BrokerRun, count: int = 8) -> list[bytes]:
     """Kill a broker whose log has two records in each segment, all sealed but the last."""
     (log,) = life.make()
     for number in range(count):
@@ -187,23 +191,23 @@ def flip(file: Path, place: int) -> None:
 
 
 def test_damage_in_a_sealed_segment_affects_its_batch_and_is_known_to_every_later_start(
-    life: Life,
+    life: BrokerRun,
 ) -> None:
     stored = rolled(life)
     flip(life.path / "topic-0" / file_name(2, LOG), 70)
     expected = [*stored[:2], None, *stored[3:]]
 
     for _ in range(2):
-        again = Life(life.path)
+        again = BrokerRun(life.path)
         (log,) = again.open()
         assert served(log) == expected
         again.kill()
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     (log,) = again.open()
     log.append(BATCH)
     again.end_synced(log)
     again.stop()
-    last = Life(life.path)
+    last = BrokerRun(life.path)
     (log,) = last.open()
 
     assert (life.path / "topic-0" / file_name(2, DAMAGE)).exists()
@@ -213,13 +217,13 @@ def test_damage_in_a_sealed_segment_affects_its_batch_and_is_known_to_every_late
     last.kill()
 
 
-def test_a_lost_end_of_the_log_lowers_the_offset_known_to_be_synced(life: Life) -> None:
+def test_a_lost_end_of_the_log_lowers_the_offset_known_to_be_synced(life: BrokerRun) -> None:
     """A crash may tear what is appended there: that would count as damage, not as the end."""
     rolled(life)
     folder = life.path / "topic-0"
     for base in (4, 6, 8):
         (folder / file_name(base, LOG)).unlink()
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     (log,) = again.open()
     assert log.log_end_offset == 4
     for _ in range(3):
@@ -229,7 +233,7 @@ def test_a_lost_end_of_the_log_lowers_the_offset_known_to_be_synced(life: Life) 
     assert seal.sealed_offset(str(folder)) == 4
     flip(folder / file_name(2, LOG), 3 * len(BATCH) + 70)
 
-    last = Life(life.path)
+    last = BrokerRun(life.path)
     (log,) = last.open()
 
     assert (log.log_end_offset, log.damaged_ranges) == (5, [])
@@ -237,7 +241,7 @@ def test_a_lost_end_of_the_log_lowers_the_offset_known_to_be_synced(life: Life) 
 
 
 def test_segments_restored_into_a_clean_directory_are_served_around_their_damage(
-    life: Life,
+    life: BrokerRun,
 ) -> None:
     copy, stored = restored(life)
     folder = life.path / "topic-0"
@@ -247,7 +251,7 @@ def test_segments_restored_into_a_clean_directory_are_served_around_their_damage
     for file in copy.glob("*[024].log"):
         shutil.copy(file, folder)
 
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     (log,) = again.open()
 
     assert again.partitions.is_clean
@@ -258,7 +262,7 @@ def test_segments_restored_into_a_clean_directory_are_served_around_their_damage
 # ---- files that somebody has changed since a clean stop ------------------------------------------
 
 
-def restored(life: Life, count: int = 6) -> tuple[Path, list[bytes]]:
+def restored(life: BrokerRun, count: int = 6) -> tuple[Path, list[bytes]]:
     """Leave a stopped directory whose log has some segments, two records each; a copy of them."""
     (log,) = life.make()
     for number in range(count):
@@ -278,20 +282,20 @@ def all_of(log: PartitionLog) -> list[bytes]:
     return [log.read(at, 1) for at in range(log.log_start_offset, log.log_end_offset)]
 
 
-def test_files_restored_into_a_cleanly_stopped_directory_are_the_log(life: Life) -> None:
+def test_files_restored_into_a_cleanly_stopped_directory_are_the_log(life: BrokerRun) -> None:
     """The checkpoint says that the log ends at 0: an append there would stand in front of them."""
     copy, stored = restored(life)
     folder = life.path / "topic-0"
     shutil.rmtree(folder)
     for file in [*life.path.glob("*checkpoint"), life.path / checkpoint.CLEAN_SHUTDOWN]:
         file.unlink(missing_ok=True)
-    empty = Life(life.path)
+    empty = BrokerRun(life.path)
     empty.open()
     empty.stop()
     for file in copy.glob("*.log"):
         shutil.copy(file, folder)
 
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     (log,) = again.open()
 
     assert again.partitions.is_clean
@@ -301,7 +305,7 @@ def test_files_restored_into_a_cleanly_stopped_directory_are_the_log(life: Life)
     log.append(BATCH)
     again.end_synced(log)
     again.kill()
-    last = Life(life.path)
+    last = BrokerRun(life.path)
     (log,) = last.open()
     assert (log.log_end_offset, all_of(log)[:6]) == (7, stored)
     assert log.leader_epoch > epoch
@@ -310,7 +314,7 @@ def test_files_restored_into_a_cleanly_stopped_directory_are_the_log(life: Life)
 
 @pytest.mark.parametrize("change", ["added", "shorter", "longer", "removed", "older"])
 def test_a_clean_start_recovers_exactly_the_logs_with_changed_files(
-    life: Life, change: str
+    life: BrokerRun, change: str
 ) -> None:
     _, stored = restored(life)
     folder = life.path / "topic-0"
@@ -330,7 +334,7 @@ def test_a_clean_start_recovers_exactly_the_logs_with_changed_files(
             (folder / file_name(base, LOG)).unlink()
     end = {"added": 7, "shorter": 5, "longer": 7, "removed": 6, "older": 4}[change]
 
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     (log,) = again.open()
 
     assert log.log_end_offset == end
@@ -340,25 +344,25 @@ def test_a_clean_start_recovers_exactly_the_logs_with_changed_files(
     again.end_synced(log)
     assert log.log_end_offset == end + 1
     again.stop()
-    last_life = Life(life.path)
+    last_life = BrokerRun(life.path)
     (log,) = last_life.open()
     assert (log.log_end_offset, log.leader_epoch) == (end + 1, 1)
     last_life.kill()
 
 
-def test_a_clean_start_reads_no_log_with_unchanged_files(life: Life) -> None:
+def test_a_clean_start_reads_no_log_with_unchanged_files(life: BrokerRun) -> None:
     """Also where the log start has passed segments, and where a log was not loaded before."""
     restored(life)
-    life = Life(life.path)
+    life = BrokerRun(life.path)
     (log,) = life.open()
     log.move_log_start(3)
     life.stop()
     shutil.copy(life.path / clean_segments.FILE_NAME, life.path / "kept")
 
-    idle = Life(life.path)
+    idle = BrokerRun(life.path)
     idle.partitions.announce_topic("topic", TOPIC_ID, 1, CONFIG)
     idle.stop()
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     file_ops.start_recording()
     (log,) = again.open()
 
@@ -374,13 +378,13 @@ def test_a_clean_start_reads_no_log_with_unchanged_files(life: Life) -> None:
     again.kill()
 
 
-def test_a_restored_compacted_log_keeps_its_gaps(life: Life) -> None:
+def test_a_restored_compacted_log_keeps_its_gaps(life: BrokerRun) -> None:
     _, stored = restored(life)
     folder = life.path / "topic-0"
     (folder / file_name(0, LOG)).write_bytes(stored[1])
     (folder / file_name(2, LOG)).write_bytes(b"")
 
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     (log,) = again.open()
 
     assert (log.read(0, 1), log.read(1, 1), log.read(2, 1)) == (stored[1], stored[1], stored[4])
@@ -390,7 +394,7 @@ def test_a_restored_compacted_log_keeps_its_gaps(life: Life) -> None:
 
 @pytest.mark.parametrize("damage", [None, b"", b"0\ntopic 0 0000000000000000\n1\n"])
 def test_without_the_digests_of_a_clean_stop_every_log_is_recovered(
-    life: Life, damage: bytes | None
+    life: BrokerRun, damage: bytes | None
 ) -> None:
     _, stored = restored(life)
     file = life.path / clean_segments.FILE_NAME
@@ -399,17 +403,17 @@ def test_without_the_digests_of_a_clean_stop_every_log_is_recovered(
     else:
         file.write_bytes(damage)
 
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     (log,) = again.open()
 
     assert (all_of(log), log.leader_epoch) == (stored, 1)
     again.stop()
-    last = Life(life.path)
+    last = BrokerRun(life.path)
     assert last.open()[0].leader_epoch == 1
     last.kill()
 
 
-def test_the_digests_are_durable_before_the_clean_stop_marker(life: Life) -> None:
+def test_the_digests_are_durable_before_the_clean_stop_marker(life: BrokerRun) -> None:
     (log,) = life.make()
     log.append(BATCH)
     life.end_synced(log)
@@ -424,7 +428,7 @@ def test_the_digests_are_durable_before_the_clean_stop_marker(life: Life) -> Non
     assert synced < done.index(("rename", checkpoint.CLEAN_SHUTDOWN + ".tmp"))
 
 
-def test_an_offline_log_makes_the_stop_unclean(life: Life) -> None:
+def test_an_offline_log_makes_the_stop_unclean(life: BrokerRun) -> None:
     life.open()[0].take_offline("for this test")
     life.stop()
 
@@ -433,7 +437,7 @@ def test_an_offline_log_makes_the_stop_unclean(life: Life) -> None:
 
 @pytest.mark.parametrize("way", ["clean", "crash"])
 def test_a_start_removes_segments_that_an_earlier_run_removed_from_the_log(
-    life: Life, way: str
+    life: BrokerRun, way: str
 ) -> None:
     folder = Path(life.open()[0].folder)
     for name in ("5.log.deleted", "5.index.deleted", "5.log.cleaned"):
@@ -443,7 +447,7 @@ def test_a_start_removes_segments_that_an_earlier_run_removed_from_the_log(
     else:
         life.kill()
 
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     (log,) = again.open()
 
     assert not log.is_offline
@@ -454,7 +458,7 @@ def test_a_start_removes_segments_that_an_earlier_run_removed_from_the_log(
     again.kill()
 
 
-def test_recovery_removes_the_digests_of_truncated_and_set_aside_segments(life: Life) -> None:
+def test_recovery_removes_the_digests_of_truncated_and_set_aside_segments(life: BrokerRun) -> None:
     (log,) = life.open()
     for _ in range(4):
         log.append(BATCH)
@@ -468,7 +472,7 @@ def test_recovery_removes_the_digests_of_truncated_and_set_aside_segments(life: 
     damaged = folder / file_name(1, LOG)
     damaged.write_bytes(damaged.read_bytes()[:-1])
 
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     file_ops.start_recording()
     (log,) = again.open()
     work = [(kind, Path(path).name) for kind, path, *_ in file_ops.recorded()]
@@ -483,7 +487,7 @@ def test_recovery_removes_the_digests_of_truncated_and_set_aside_segments(life: 
 
 @pytest.mark.parametrize("is_changed", [False, True])
 def test_a_digest_is_kept_if_recovery_finds_the_same_aborted_transactions(
-    life: Life, is_changed: bool
+    life: BrokerRun, is_changed: bool
 ) -> None:
     (log,) = life.make()
     abort(log)
@@ -499,7 +503,7 @@ def test_a_digest_is_kept_if_recovery_finds_the_same_aborted_transactions(
     if is_changed:
         index.write_bytes(whole[:17] + b"\1" + whole[18:])  # where the transaction began
 
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     again.open()
 
     assert index.read_bytes() == whole
@@ -516,7 +520,7 @@ def abort(log: PartitionLog) -> None:
     log.append_internal(encode_marker(marker, timestamp_ms=1_700_000_000_000))
 
 
-def test_a_recreated_topic_starts_at_offset_0(life: Life) -> None:
+def test_a_recreated_topic_starts_at_offset_0(life: BrokerRun) -> None:
     """The checkpoints tell logs apart by name: what they say of the old one must be gone."""
     (old,) = life.make()
     for _ in range(3):
@@ -531,7 +535,7 @@ def test_a_recreated_topic_starts_at_offset_0(life: Life) -> None:
     log.append(BATCH)
     life.kill()
 
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     (log,) = again.open(again_id)
 
     assert (log.log_start_offset, log.log_end_offset) == (0, 1)
@@ -540,7 +544,7 @@ def test_a_recreated_topic_starts_at_offset_0(life: Life) -> None:
 
 @pytest.mark.parametrize("is_start", [False, True])
 def test_checkpoints_of_an_old_log_are_removed_before_the_new_one_has_a_folder(
-    life: Life, is_start: bool
+    life: BrokerRun, is_start: bool
 ) -> None:
     """A start that finds the folder alone would begin where the old log did, and trust in it."""
     (old,) = life.make()
@@ -559,7 +563,9 @@ def test_checkpoints_of_an_old_log_are_removed_before_the_new_one_has_a_folder(
     assert names == ["rename", "rename", "make_folder"]
 
 
-def test_a_recovery_point_waits_for_the_index_of_aborted_transactions_below_it(life: Life) -> None:
+def test_a_recovery_point_waits_for_the_index_of_aborted_transactions_below_it(
+    life: BrokerRun,
+) -> None:
     """A start reads batches from a snapshot on: what was aborted before, only the index tells."""
     (log,) = life.make()
     abort(log)
@@ -577,7 +583,7 @@ def test_a_recovery_point_waits_for_the_index_of_aborted_transactions_below_it(l
     assert name < done.index(("rename", checkpoint.RECOVERY_POINTS + ".tmp"))
 
 
-def test_a_log_that_lost_all_records_continues_at_its_log_start(life: Life) -> None:
+def test_a_log_that_lost_all_records_continues_at_its_log_start(life: BrokerRun) -> None:
     """Under `os`, by a power cut: from an earlier offset new records would count as deleted."""
     (log,) = life.make()
     for _ in range(3):
@@ -588,26 +594,26 @@ def test_a_log_that_lost_all_records_continues_at_its_log_start(life: Life) -> N
     life.kill()
     (life.path / "topic-0" / f"{0:020}.log").write_bytes(b"")
 
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     (log,) = again.open()
     assert (log.log_start_offset, log.log_end_offset) == (2, 2)
     log.append(BATCH)
     again.end_synced(log)
     again.kill()
 
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     (log,) = again.open()
     assert (log.log_start_offset, log.log_end_offset) == (2, 3)
     assert log.read(2, 1000)[:8] == (2).to_bytes(8)
     again.kill()
 
 
-def test_a_stop_writes_nothing_for_an_unused_log(life: Life) -> None:
+def test_a_stop_writes_nothing_for_an_unused_log(life: BrokerRun) -> None:
     for log in life.make(count=2):
         log.append(BATCH)
         life.end_synced(log)
     life.stop()
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     first, _ = again.open(count=2)
     first.append(BATCH)
     again.end_synced(first)
@@ -625,7 +631,7 @@ def test_a_stop_writes_nothing_for_an_unused_log(life: Life) -> None:
 
 @pytest.mark.parametrize("was_clean", [True, False])
 def test_a_stop_before_all_logs_are_loaded_is_as_clean_as_the_previous_one(
-    life: Life, was_clean: bool
+    life: BrokerRun, was_clean: bool
 ) -> None:
     for log in life.make(count=2):
         log.append(BATCH)
@@ -636,7 +642,7 @@ def test_a_stop_before_all_logs_are_loaded_is_as_clean_as_the_previous_one(
     else:
         life.kill()
 
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     first, second = again.partitions.announce_topic("topic", TOPIC_ID, 2, CONFIG)
     assert again.partitions.load(first) is None
     assert again.partitions.settle([first]) == {}
@@ -645,17 +651,17 @@ def test_a_stop_before_all_logs_are_loaded_is_as_clean_as_the_previous_one(
 
     assert second.is_loading
     assert (life.path / checkpoint.CLEAN_SHUTDOWN).exists() is was_clean
-    last = Life(life.path)
+    last = BrokerRun(life.path)
     assert [log.log_end_offset for log in last.open(count=2)] == [1, 1]
     last.kill()
 
 
-def test_a_checkpoint_keeps_the_recovery_point_of_a_loading_log(life: Life) -> None:
+def test_a_checkpoint_keeps_the_recovery_point_of_a_loading_log(life: BrokerRun) -> None:
     (log,) = life.make()
     log.append(BATCH)
     life.end_synced(log)
     life.stop()
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     again.partitions.announce_topic("topic", TOPIC_ID, 1, CONFIG)
 
     again.partitions.write_checkpoint(again.partitions.plan_checkpoint())
@@ -665,11 +671,11 @@ def test_a_checkpoint_keeps_the_recovery_point_of_a_loading_log(life: Life) -> N
     again.kill()
 
 
-def test_recovered_logs_are_synced_before_they_are_used(life: Life) -> None:
+def test_recovered_logs_are_synced_before_they_are_used(life: BrokerRun) -> None:
     for log in life.make(count=3):
         log.append(BATCH)
     life.kill()
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     logs = again.partitions.announce_topic("topic", TOPIC_ID, 3, CONFIG)
     file_ops.start_recording()
 
@@ -686,12 +692,14 @@ def test_recovered_logs_are_synced_before_they_are_used(life: Life) -> None:
     again.kill()
 
 
-def test_many_recovered_logs_share_one_sync(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_recovered_logs_share_one_sync(
+    life: BrokerRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(syncing, "LOGS_SYNCED_ONE_BY_ONE_MAX", 2)
     for log in life.make(count=3):
         log.append(BATCH)
     life.kill()
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     file_ops.start_recording()
 
     logs = again.open(count=3)
@@ -705,7 +713,7 @@ def test_many_recovered_logs_share_one_sync(life: Life, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("one_by_one_max", [0, 16])
 def test_a_checkpoint_writes_the_epochs_of_logs_with_new_ones(
-    life: Life, monkeypatch: pytest.MonkeyPatch, one_by_one_max: int
+    life: BrokerRun, monkeypatch: pytest.MonkeyPatch, one_by_one_max: int
 ) -> None:
     monkeypatch.setattr(syncing, "LOGS_SYNCED_ONE_BY_ONE_MAX", one_by_one_max)
     first, second, _ = life.make(count=3)
@@ -730,7 +738,7 @@ def test_a_checkpoint_writes_the_epochs_of_logs_with_new_ones(
 
 
 def test_an_index_that_cannot_be_synced_holds_back_only_its_log_and_is_not_retried(
-    life: Life,
+    life: BrokerRun,
 ) -> None:
     good, bad = life.make(count=2)
     for log in (good, bad):
@@ -755,7 +763,7 @@ def test_an_index_that_cannot_be_synced_holds_back_only_its_log_and_is_not_retri
     assert checkpoint.read_offsets(life.path / checkpoint.RECOVERY_POINTS) == {("topic", 0): 2}
 
 
-def test_a_log_that_fails_at_the_stop_does_not_prevent_closing_the_others(life: Life) -> None:
+def test_a_log_that_fails_at_the_stop_does_not_prevent_closing_the_others(life: BrokerRun) -> None:
     good, bad = life.make(count=2)
     for log in (good, bad):
         log.append(BATCH)
@@ -772,7 +780,7 @@ def test_a_log_that_fails_at_the_stop_does_not_prevent_closing_the_others(life: 
 
 
 def test_a_planned_recovery_point_is_not_written_by_recreating_a_topic(
-    life: Life,
+    life: BrokerRun,
 ) -> None:
     """It is not prepared yet: what aborted below it may not be on the disk."""
     (other,) = life.partitions.open_topic("other", random_id(), 1, CONFIG)
@@ -795,7 +803,7 @@ def test_a_planned_recovery_point_is_not_written_by_recreating_a_topic(
 
 
 def test_a_stop_does_not_advance_a_log_that_went_offline_after_the_checkpoint_plan(
-    life: Life,
+    life: BrokerRun,
 ) -> None:
     good, bad = life.make(count=2)
     for log in (good, bad):
@@ -809,7 +817,9 @@ def test_a_stop_does_not_advance_a_log_that_went_offline_after_the_checkpoint_pl
     assert checkpoint.read_offsets(life.path / checkpoint.RECOVERY_POINTS) == {("topic", 0): 1}
 
 
-def test_a_checkpoint_returns_the_log_whose_epochs_could_not_be_made_durable(life: Life) -> None:
+def test_a_checkpoint_returns_the_log_whose_epochs_could_not_be_made_durable(
+    life: BrokerRun,
+) -> None:
     (log,) = life.make()
     log.append(BATCH)
     life.end_synced(log)

@@ -11,7 +11,7 @@ from broker.codec.encoding import encode
 from broker.core import reading
 from broker.protocols.v1.handlers import consume
 from tests.fakes import FakeLog
-from tests.unit.protocols.v1.speaking import Speaker
+from tests.unit.protocols.v1.v1_client import V1Client
 
 PIECES = (b"a", b"hw=", b"h", b"w", b"=", b"%", b",", "é".encode(), "😀".encode(), b"\xff", b"\x80")
 
@@ -36,8 +36,8 @@ def test_a_value_larger_than_a_line_is_returned_alone(monkeypatch: pytest.Monkey
     for batch in encode([b"a", large, b"b"], timestamp_ms=0, batch_bytes_max=5_000_000):
         log.append(batch)
 
-    assert speaker.say("CONSUME t 0 0") == "OK|messages=0:a hw=2"
-    alone = speaker.say("CONSUME t 0 1")
+    assert client.say("CONSUME t 0 0") == "OK|messages=0:a hw=2"
+    alone = client.say("CONSUME t 0 1")
     assert alone == f"OK|messages=1:{'x' * 2_000_000}%2C hw=2 escaped=[1]"
 
 
@@ -49,8 +49,8 @@ def test_what_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         for batch in encode(values, timestamp_ms=0, batch_bytes_max=1 << 30, compression="gzip"):
             log.append(batch)
 
-    assert speaker.say("CONSUME t 0 0") == ("OK|messages=0:a,3:b%2C hw=3 escaped=[3] skipped=[1]")
-    assert speaker.say("CONSUME t 0 2") == "OK|messages=3:b%2C hw=3 escaped=[3] skipped=[2]"
+    assert client.say("CONSUME t 0 0") == ("OK|messages=0:a,3:b%2C hw=3 escaped=[3] skipped=[1]")
+    assert client.say("CONSUME t 0 2") == "OK|messages=3:b%2C hw=3 escaped=[3] skipped=[2]"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_unreadable_batches_count_towards_the_record_limit_of_a_line(
         if value == "x":
             _damage_last(log)
 
-    assert speaker.say("CONSUME t 0 0") == f"OK|{answer}"
+    assert client.say("CONSUME t 0 0") == f"OK|{answer}"
 
 
 def _damage_last(log: FakeLog) -> None:

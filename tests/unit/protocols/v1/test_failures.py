@@ -9,7 +9,7 @@ from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, 
 from broker.protocols.v1 import STORAGE_FAILURE, errors
 from broker.protocols.v1.errors import Code
 from broker.protocols.v1.handlers import produce
-from tests.unit.protocols.v1.speaking import Speaker
+from tests.unit.protocols.v1.v1_client import V1Client
 
 NOT_LEADER = "ERR|NOT_LEADER|partition leader unavailable on this broker"
 LOADING = f"{NOT_LEADER}: it is still loading"
@@ -35,14 +35,14 @@ def speaker() -> Speaker:
 def test_a_partition_that_loads_is_to_be_asked_again(speaker: Speaker, command: str) -> None:
     speaker.fakes.log("t", 2).is_loading = True
 
-    assert speaker.say(command) == LOADING
+    assert client.say(command) == LOADING
 
 
 @pytest.mark.parametrize("command", OF_PARTITION)
 def test_a_partition_whose_disk_failed_is_to_be_asked_again(speaker: Speaker, command: str) -> None:
     speaker.fakes.log("t", 2).is_offline = True
 
-    assert speaker.say(command) == FAILED
+    assert client.say(command) == FAILED
 
 
 def test_a_disk_that_fails_before_the_acknowledgement_is_told(speaker: Speaker) -> None:
@@ -50,7 +50,7 @@ def test_a_disk_that_fails_before_the_acknowledgement_is_told(speaker: Speaker) 
     log.is_held = True
 
     async def fail_meanwhile() -> str:
-        answer = asyncio.ensure_future(speaker.say_soon("PRODUCE t user1:v"))
+        answer = asyncio.ensure_future(client.say_soon("PRODUCE t user1:v"))
         while not log.callback_count:
             await asyncio.sleep(0)
         log.fail()
@@ -65,37 +65,37 @@ def test_native_and_python_paths_report_a_failed_disk_alike() -> None:
 
 @pytest.mark.parametrize("error", [StorageError("gone"), CodecError("damaged")])
 def test_a_read_that_fails_on_the_disk_returns_a_retriable_error(
-    speaker: Speaker, error: Exception, monkeypatch: pytest.MonkeyPatch
+    client: V1Client, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    speaker.say("PRODUCE t user1:v")
+    client.say("PRODUCE t user1:v")
 
     def fail(*_: object) -> bytes:
         raise error
 
     monkeypatch.setattr(speaker.fakes.log("t", 2), "read", fail)
 
-    assert speaker.say("CONSUME t 2 0") == FAILED
+    assert client.say("CONSUME t 2 0") == FAILED
 
 
 def test_a_topic_that_cannot_be_stored_is_not_created(speaker: Speaker) -> None:
     speaker.fakes.store.is_broken = True
 
-    assert speaker.say("PRODUCE new user1:v") == f"{FAILED}: no space left on device"
+    assert client.say("PRODUCE new user1:v") == f"{FAILED}: no space left on device"
 
 
 def test_acks_all_waits_only_for_a_limited_time(
-    speaker: Speaker, monkeypatch: pytest.MonkeyPatch
+    client: V1Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(produce, "ACKS_ALL_TIMEOUT_SECONDS", 0.02)
     speaker.fakes.log("t", 2).is_held = True
 
-    assert speaker.say("PRODUCE t user1:v acks=all") == "ERR|REPLICATION_TIMEOUT|acks=all timeout"
+    assert client.say("PRODUCE t user1:v acks=all") == "ERR|REPLICATION_TIMEOUT|acks=all timeout"
 
 
-def test_a_topic_name_that_collides_is_refused(speaker: Speaker) -> None:
-    speaker.say("PRODUCE a.b user1:v")
+def test_a_topic_name_that_collides_is_refused(client: V1Client) -> None:
+    client.say("PRODUCE a.b user1:v")
 
-    assert speaker.say("PRODUCE a_b user1:v") == (
+    assert client.say("PRODUCE a_b user1:v") == (
         "ERR|BAD_REQUEST|invalid topic: topic 'a_b' collides with existing topic 'a.b'"
     )
 
@@ -116,11 +116,11 @@ def test_a_topic_name_that_collides_is_refused(speaker: Speaker) -> None:
     ],
 )
 def test_a_refusal_by_a_group_has_its_error_text(
-    speaker: Speaker, command: str, error: AssignedError, text: str
+    client: V1Client, command: str, error: AssignedError, text: str
 ) -> None:
-    speaker.groups.refuse(error)
+    client.groups.refuse(error)
 
-    assert speaker.say(command) == text
+    assert client.say(command) == text
 
 
 @pytest.mark.parametrize("error", [each for each in AssignedError if each.value != "none"])
@@ -148,26 +148,26 @@ def test_retriable_errors_are_reported_as_not_leader() -> None:
     assert {errors.of_request(RequestError(code)).code for code in retriable} == {Code.NOT_LEADER}
 
 
-def test_a_loading_coordinator_cannot_return_offsets(speaker: Speaker) -> None:
-    speaker.groups.refuse_offsets(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+def test_a_loading_coordinator_cannot_return_offsets(client: V1Client) -> None:
+    client.groups.refuse_offsets(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
-    assert speaker.say("OFFSET g t 0") == f"{NO_COORDINATOR}: it is still loading"
+    assert client.say("OFFSET g t 0") == f"{NO_COORDINATOR}: it is still loading"
 
 
-def test_an_invalid_group_has_no_committed_offset(speaker: Speaker) -> None:
-    speaker.groups.refuse_offsets(ErrorCode.INVALID_GROUP_ID)
+def test_an_invalid_group_has_no_committed_offset(client: V1Client) -> None:
+    client.groups.refuse_offsets(ErrorCode.INVALID_GROUP_ID)
 
-    assert speaker.say("OFFSET g t 0") == "OK|offset=0"
+    assert client.say("OFFSET g t 0") == "OK|offset=0"
 
 
 def test_without_a_topic_for_groups_there_is_no_coordinator(speaker: Speaker) -> None:
     speaker.fakes.store.is_broken = True
 
-    assert speaker.say("JOIN g t c") == f"{NO_COORDINATOR}: no space left on device"
+    assert client.say("JOIN g t c") == f"{NO_COORDINATOR}: no space left on device"
 
 
 def test_an_unexpected_exception_closes_the_connection(
-    speaker: Speaker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    client: V1Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> bytes:
         raise ZeroDivisionError
@@ -176,13 +176,13 @@ def test_an_unexpected_exception_closes_the_connection(
     speaker.say("PRODUCE t user1:v")
 
     with pytest.raises(PeerError, match="CONSUME failed in the broker"):
-        speaker.say("CONSUME t 2 0")
+        client.say("CONSUME t 2 0")
     assert "command failed: command=CONSUME" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
-def test_an_internal_topic_is_not_created(speaker: Speaker, name: str) -> None:
-    assert speaker.say(f"ADMIN_CREATE_TOPIC {name} 1 1") == (
+def test_an_internal_topic_is_not_created(client: V1Client, name: str) -> None:
+    assert client.say(f"ADMIN_CREATE_TOPIC {name} 1 1") == (
         f"ERR|BAD_REQUEST|invalid topic: '{name}' belongs to the broker"
     )
     assert speaker.fakes.topics.get(name) is None

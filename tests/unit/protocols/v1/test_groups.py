@@ -9,7 +9,7 @@ from broker.core.groups.assigned.commands import (
     AssignedProtocol,
     Assignor,
 )
-from tests.unit.protocols.v1.speaking import Speaker
+from tests.unit.protocols.v1.v1_client import V1Client
 
 CALL = AssignedCall(AssignedProtocol.V1, "g", "t", "c", 4, 5)
 
@@ -30,20 +30,20 @@ def speaker() -> Speaker:
     ],
 )
 def test_a_join_uses_the_existing_partitions(
-    speaker: Speaker, option: str, assignor: Assignor | None
+    client: V1Client, option: str, assignor: Assignor | None
 ) -> None:
-    assert speaker.say(f"JOIN g t c{option}") == "OK|generation=2 assigned=[0 2]"
+    assert client.say(f"JOIN g t c{option}") == "OK|generation=2 assigned=[0 2]"
 
-    [command] = speaker.groups.commands
+    [command] = client.groups.commands
     assert command == AssignedJoin(
         AssignedProtocol.V1, "g", "t", "c", 5, assignor, client_host="/192.0.2.7"
     )
 
 
-def test_a_topic_that_does_not_exist_counts_with_the_default_partitions(speaker: Speaker) -> None:
-    speaker.say("JOIN g new c")
+def test_a_topic_that_does_not_exist_counts_with_the_default_partitions(client: V1Client) -> None:
+    client.say("JOIN g new c")
 
-    [command] = speaker.groups.commands
+    [command] = client.groups.commands
     assert command.partition_count == 3
     assert speaker.fakes.topics.get("new") is None
 
@@ -57,14 +57,14 @@ def test_a_topic_that_does_not_exist_counts_with_the_default_partitions(speaker:
     ],
 )
 def test_member_commands_pass_member_and_generation_to_the_group(
-    speaker: Speaker, word: str, answer: str
+    client: V1Client, word: str, answer: str
 ) -> None:
-    assert speaker.say(f"{word} g t c 4") == answer
+    assert client.say(f"{word} g t c 4") == answer
 
-    assert speaker.groups.commands == [CALL]
+    assert client.groups.commands == [CALL]
 
 
-def test_a_commit_stores_the_next_offset_to_read(speaker: Speaker) -> None:
-    assert speaker.say("COMMIT g t c 4 2 17") == "OK|committed=true"
+def test_a_commit_stores_the_next_offset_to_read(client: V1Client) -> None:
+    assert client.say("COMMIT g t c 4 2 17") == "OK|committed=true"
 
-    assert speaker.groups.commands == [AssignedCommit(CALL, 2, 17)]
+    assert client.groups.commands == [AssignedCommit(CALL, 2, 17)]

@@ -29,7 +29,7 @@ class Sent(NamedTuple):
     kind: str = PLAIN
 
 
-class LogTruth:
+class ExpectedLog:
     """A partition, as its clients know it."""
 
     def __init__(self, name: str, word: str, *, is_compacted: bool) -> None:
@@ -45,7 +45,7 @@ class LogTruth:
         self.start_planned = 0
         self.epoch = -1  # of the last life that appended something
 
-    def copy(self) -> "LogTruth":
+    def copy(self) -> "ExpectedLog":
         other = copy(self)
         other.sent = list(self.sent)
         return other
@@ -68,11 +68,11 @@ class Transaction:
         return other
 
 
-class Truth:
+class ExpectedState:
     """Everything that anybody knows."""
 
     def __init__(self) -> None:
-        self.logs: dict[Place, LogTruth] = {}  # of topics that were ever answered
+        self.logs: dict[Place, ExpectedLog] = {}  # of topics that were ever answered
         self.created: dict[str, tuple[bytes, int]] = {}  # topics that must be there: id, partitions
         self.gone: set[bytes] = set()  # ids of those that must not
         self.ids: set[int] = set()
@@ -81,7 +81,7 @@ class Truth:
         self.transactions: dict[str, list[Transaction]] = {}  # by transactional id
         self.transactors: set[int] = set()  # their producer ids
 
-    def copy(self) -> "Truth":
+    def copy(self) -> "ExpectedState":
         other = copy(self)
         other.logs = {key: log.copy() for key, log in self.logs.items()}
         other.created = dict(self.created)
@@ -104,7 +104,7 @@ class Truth:
         for partition in range(partitions):
             self.logs.setdefault(
                 (topic_id, partition),
-                LogTruth(f"{name}-{partition}", word, is_compacted=is_compacted),
+                ExpectedLog(f"{name}-{partition}", word, is_compacted=is_compacted),
             )
         self.created[name] = topic_id, partitions
 

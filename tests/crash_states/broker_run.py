@@ -36,8 +36,8 @@ from broker.storage.deletion import DeletedFolders
 from broker.storage.log_settings import configure_log
 from broker.storage.metadata_sqlite import FILE_NAME, SqliteMetaStore
 from broker.storage.recovery import Partitions
+from tests.crash_states.expected_state import Place
 from tests.crash_states.record import Record
-from tests.crash_states.truth import Place
 from tests.fakes import FakeTable
 from tests.native_log import NOW_MS
 
@@ -77,7 +77,7 @@ class _Inline:
         return work()
 
 
-class Life:
+class BrokerRun:
     """From a start to a stop, a kill or a power cut."""
 
     def __init__(

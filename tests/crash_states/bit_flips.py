@@ -11,7 +11,7 @@ from typing import NamedTuple
 from broker._native.log import seal
 from tests.batches import header
 from tests.crash_states.disk import State
-from tests.crash_states.truth import Truth
+from tests.crash_states.expected_state import ExpectedState
 
 SHARE = 0.1  # of the states that are looked at
 FIRST_COVERED = 21  # bytes of a batch from here on are under its CRC
@@ -26,7 +26,7 @@ class Flip(NamedTuple):
     end_offset: int
 
 
-def flipped(state: State, truth: Truth, rng: Random) -> tuple[State, Flip | None]:
+def flipped(state: State, truth: ExpectedState, rng: Random) -> tuple[State, Flip | None]:
     """The state with one bit flipped, if a segment has a batch to choose."""
     # (Topics of one name follow each other, and may be of both kinds.)
     compacted = {known.name for known in truth.logs.values() if known.is_compacted}

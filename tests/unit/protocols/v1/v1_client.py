@@ -33,7 +33,7 @@ class FakeAssignedGroups(FakeGroups):
         self.answers.append(FetchOffsetsResponse(error))
 
 
-class Speaker:
+class V1Client:
     """One client of a broker of fakes."""
 
     def __init__(self, **settings: str) -> None:

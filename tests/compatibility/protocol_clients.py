@@ -49,7 +49,7 @@ class Writer(ABC):
         """
 
 
-class Door(Writer):
+class ProtocolClient(Writer):
     """A client that writes, reads, and knows of groups at least their offsets.
 
     Where it is strict, an answer that its dialect does not know fails a test.
@@ -83,7 +83,7 @@ class Door(Writer):
         return found
 
 
-class Librdkafka(Door):
+class Librdkafka(ProtocolClient):
     """confluent-kafka; told a release, it asks for no versions and speaks as to that one."""
 
     def __init__(self, address: str, release: str | None = None) -> None:
@@ -144,7 +144,7 @@ class MessageSets(Writer):
         return list(range(first, first + len(values)))
 
 
-class V1(Door):
+class V1(ProtocolClient):
     """V1's lines, as its Python library sends them; a reader that knows of `escaped`."""
 
     def __init__(self, address: str) -> None:
@@ -174,7 +174,7 @@ class V1(Door):
         return self._sdk.offset(group, topic, 0)
 
 
-class RustLog(Door):
+class RustLog(ProtocolClient):
     """RustLog's binary dialect; record i of an answer is at the offset asked for + i."""
 
     def __init__(self, address: str) -> None:
@@ -237,7 +237,7 @@ class RustLogJson(RustLog):
         return value
 
 
-class Cursus(Door):
+class Cursus(ProtocolClient):
     """Cursus's batches in today's layout, and its commands."""
 
     def __init__(self, address: str) -> None:
@@ -276,7 +276,7 @@ class Cursus(Door):
         return answer
 
 
-DIALECTS: dict[str, Callable[[str], Door]] = {  # by address
+PROTOCOL_CLIENTS: dict[str, Callable[[str], ProtocolClient]] = {  # by address
     "Kafka": Librdkafka,
     "Kafka 0.8": partial(Librdkafka, release="0.8.2.2"),
     "V1": V1,

@@ -6,7 +6,8 @@ So each record is there at most once, and where it was told if it was.
 from collections.abc import Callable
 from typing import ClassVar
 
-from tests.compatibility.dialects import (
+from tests.compatibility.load import ConnectedWorker, Exceptions, value_of
+from tests.compatibility.protocol_clients import (
     V1,
     Cursus,
     MessageSets,
@@ -15,7 +16,6 @@ from tests.compatibility.dialects import (
     RustLogJson,
     Writer,
 )
-from tests.compatibility.load import ConnectedWorker, Exceptions, value_of
 from tests.histories.facts import Place
 from tests.histories.history import Recorder
 from tests.line_client import LineClient

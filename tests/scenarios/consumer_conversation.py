@@ -17,7 +17,7 @@ from broker.core.groups.consumer.commands import (
 from broker.core.groups.shard import GroupShard
 from broker.model.errors import CodecError
 from tests.fakes import FakeTopics
-from tests.scenarios.conversation import Conversation, Words
+from tests.scenarios.conversation import Arguments, Conversation
 from tests.subscriptions import by_topic, heard, place, said
 
 
@@ -26,12 +26,12 @@ class ConsumerConversation(Conversation[GroupShard]):
 
     topics: FakeTopics
 
-    def do_topics(self, words: Words) -> None:
+    def do_topics(self, words: Arguments) -> None:
         """`topics t=3 u=0`: t has three partitions now, u is gone."""
         for name, count in words.named.items():
             self.topics.put(name, int(count))
 
-    def do_beat(self, words: Words) -> None:
+    def do_beat(self, words: Arguments) -> None:
         names = words.named.get("topics")
         request = ConsumerHeartbeat(
             group_id=words.group,
@@ -49,7 +49,7 @@ class ConsumerConversation(Conversation[GroupShard]):
         )
         self.apply(self.shard.consumer_heartbeat(request, words.token, self.now()))
 
-    def do_enter(self, words: Words) -> None:
+    def do_enter(self, words: Arguments) -> None:
         """A first heartbeat that says all that it must."""
         defaults = {"epoch": "0", "rebalance": "60000", "owned": ""}
         words.named = {**defaults, **words.named}
@@ -57,10 +57,10 @@ class ConsumerConversation(Conversation[GroupShard]):
             words.named.setdefault("topics", "t")
         self.do_beat(words)
 
-    def do_describe_consumer(self, words: Words) -> None:
+    def do_describe_consumer(self, words: Arguments) -> None:
         self.apply(self.shard.consumer_describe(words.group, "describe"))
 
-    def _owned(self, words: Words) -> records.Partitions | None:
+    def _owned(self, words: Arguments) -> records.Partitions | None:
         if "owned" not in words.named:
             return None
         owned = {}
@@ -71,21 +71,21 @@ class ConsumerConversation(Conversation[GroupShard]):
         return records.in_order(owned)
 
 
-def consumer_settings(words: Words) -> ConsumerSettings:
+def consumer_settings(words: Arguments) -> ConsumerSettings:
     return ConsumerSettings(
         members_max=words.number("members_max", 1_000),
         migration=MigrationPolicy(words.text("migration", "bidirectional")),
     )
 
 
-def settings_of(words: Words, settings: GroupSettings) -> GroupSettings:
+def settings_of(words: Arguments, settings: GroupSettings) -> GroupSettings:
     return settings._replace(consumer=consumer_settings(words))
 
 
 # ---- members of the classic protocol -------------------------------------------------------------
 
 
-def offers(words: Words) -> tuple[GroupProtocol, ...]:
+def offers(words: Arguments) -> tuple[GroupProtocol, ...]:
     """`consumes=t,u owned=t-0`: a subscription of the consumer protocol, as clients write it."""
     if "consumes" not in words.named:
         return ()
@@ -97,7 +97,7 @@ def offers(words: Words) -> tuple[GroupProtocol, ...]:
     return (GroupProtocol("range", encode_subscription(1, body)),)
 
 
-def gifts(words: Words) -> dict[str, bytes]:
+def gifts(words: Arguments) -> dict[str, bytes]:
     """`gives=a-1:t-0/t-1,b-2:t-2`: what a leader assigns, as clients write it."""
     return {
         member: encode_assignment(1, {"assigned_partitions": said(map(place, given.split("/")))})

@@ -24,7 +24,7 @@ from broker.core.groups.assigned.commands import (
 )
 from broker.core.groups.shard import GroupShard
 from broker.model import limits
-from tests.scenarios.conversation import Conversation, Words
+from tests.scenarios.conversation import Arguments, Conversation
 
 _DEFAULT_PARTITIONS = 3
 
@@ -34,11 +34,11 @@ class AssignedConversation(Conversation[GroupShard]):
 
     partition_counts: Mapping[str, int] = MappingProxyType({})
 
-    def do_partitions(self, words: Words) -> None:
+    def do_partitions(self, words: Arguments) -> None:
         """`partitions t=5`: as many has t, others have 3."""
         self.partition_counts = {name: int(count) for name, count in words.named.items()}
 
-    def do_JOIN(self, words: Words) -> None:  # noqa: N802 (as V1 writes it)
+    def do_JOIN(self, words: Arguments) -> None:  # noqa: N802 (as V1 writes it)
         group_id, topic, member_id = words.bare
         assignor = words.named.get("assignor")
         request = AssignedJoin(
@@ -54,29 +54,29 @@ class AssignedConversation(Conversation[GroupShard]):
         self.apply(self.shard.end_sessions(group_id, self.now()))
         self.apply(self.shard.assigned.assigned_group_join(request, member_id, self.now()))
 
-    def do_SYNC(self, words: Words) -> None:  # noqa: N802
+    def do_SYNC(self, words: Arguments) -> None:  # noqa: N802
         self.apply(self.shard.assigned.sync(self._call(words), words.bare[2], self.now()))
 
     do_HEARTBEAT = do_SYNC  # noqa: N815 (they differ in what is said of the answer)
 
-    def do_LEAVE(self, words: Words) -> None:  # noqa: N802
+    def do_LEAVE(self, words: Arguments) -> None:  # noqa: N802
         self.apply(self.shard.assigned.leave(self._call(words), words.bare[2], self.now()))
 
-    def do_COMMIT(self, words: Words) -> None:  # noqa: N802
+    def do_COMMIT(self, words: Arguments) -> None:  # noqa: N802
         *_, partition, offset = words.bare
         request = AssignedCommit(self._call(words), int(partition), int(offset))
         self.apply(self.shard.assigned.commit(request, words.bare[2], self.now()))
 
-    def do_COMMITS(self, words: Words) -> None:  # noqa: N802
+    def do_COMMITS(self, words: Arguments) -> None:  # noqa: N802
         offsets = [tuple(map(int, each.split(":"))) for each in words.bare[4:]]
         pairs = tuple((partition, offset) for partition, offset in offsets)
         request = AssignedCommits(self._call(words), pairs)
         self.apply(self.shard.assigned.commit_all(request, words.bare[2], self.now()))
 
-    def do_CHECK(self, words: Words) -> None:  # noqa: N802
+    def do_CHECK(self, words: Arguments) -> None:  # noqa: N802
         self.apply(self.shard.assigned.check(self._call(words), words.bare[2], self.now()))
 
-    def _call(self, words: Words) -> AssignedCall:
+    def _call(self, words: Arguments) -> AssignedCall:
         group_id, topic, member_id, generation = words.bare[:4]
         return AssignedCall(
             _protocol(words),
