@@ -1,4 +1,4 @@
-"""Batches for tests of those who store and read them."""
+"""Batches for tests of storage and readers."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
@@ -12,7 +12,7 @@ from tests.oracles.record_batch_oracle import Header
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes | None]]
 
-# Of no records, as compaction leaves them.
+# A batch without records, as compaction leaves it.
 EMPTY = Header(last_offset_delta=-1, record_count=0).encode(b"")
 
 
@@ -23,9 +23,10 @@ def batch_of(
     codec: int = 0,
     **fields: Any,
 ) -> bytes:
-    """Return one batch of records that share one time (ms); the other fields are encode's.
+    """Return one batch of records that share one timestamp (ms).
 
-    `codec` is what the attributes claim: the records stay as they are.
+    The other fields are encode's. `codec` is what the attributes claim: the records stay
+    uncompressed.
     """
     options = {"leader_epoch": 0, "batch_bytes_max": BATCH_BYTES_MAX, **fields}
     [batch] = encode(records, timestamp_ms=timestamp, **options)

@@ -1,10 +1,10 @@
-"""Batches with a fitting CRC that some consumer cannot read, and what Kafka 4.3.1 answers to each.
+"""Batches with a correct CRC that some consumer cannot read, and Kafka 4.3.1's response to each.
 
-A broken record stands in every codec; a broken stream of a codec stands alone. `kafka` is what
-Apache Kafka 4.3.1 answered to these bytes (Produce v9), `code` is ours where that is another one.
-We refuse what Kafka takes where a consumer in Java or the codec of this package stops at it: Kafka
-steps over compressed records by their fields and never compares those with the record's length,
-and does not look at offsets of plain records. Where Kafka fails by accident we say what is wrong.
+A broken record is tested in every codec; a broken stream of a codec alone. `kafka` is the error
+with which Apache Kafka 4.3.1 answered these bytes (Produce v9), `code` is ours where it differs. We
+refuse what Kafka accepts if a Java consumer or the codec of this package stops at it: Kafka skips
+compressed records by their fields without comparing those with the record's length, and does not
+check offsets of plain records. Where Kafka fails by accident, our error names the fault.
 """
 
 import gzip
@@ -27,9 +27,9 @@ SOUND_COUNT = 3
 class Case(NamedTuple):
     """A batch, what Kafka answers, and what we do."""
 
-    codec: str  # "xerial": snappy in the framing of Java's clients
-    payload: bytes  # behind the batch's header, compressed
-    counted: int  # by the header
+    codec: str  # "xerial": snappy in the framing of Java clients
+    payload: bytes  # after the batch header, compressed
+    counted: int  # in the header
     kafka: int
     code: int
 
@@ -60,7 +60,7 @@ def fields(
     value: bytes = field(b"value"),
     headers: bytes = b"\x00",
 ) -> bytes:
-    """Return what stands behind a record's length; every part may be wrong."""
+    """Return the part of a record after its length; every field may be wrong."""
     return b"\x00" + time + place + key + value + headers
 
 
@@ -70,7 +70,7 @@ def one(**parts: bytes) -> bytes:
 
 
 def headers(count: int, *parts: bytes) -> bytes:
-    """Return a count and what stands behind it."""
+    """Return a header count and the bytes after it."""
     return varint(count) + b"".join(parts)
 
 

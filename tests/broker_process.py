@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-# No test waits for these: they are what a busy machine never reaches.
+# Time limits that only a hung broker exceeds; no test waits for them.
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
 WAIT_TIMEOUT_S = 60.0
@@ -42,10 +42,10 @@ def printed_address(output: str) -> str | None:
 
 
 def held_port() -> tuple[int, int]:
-    """Return a descriptor and a free loopback port that nobody else is given while it is open.
+    """Return a descriptor and a free loopback port that nobody else gets while it is open.
 
-    A socket that is bound and does not listen: one that may share its address can listen there,
-    and whoever asks for any free port gets another one, between two lives of a broker too.
+    The socket is bound and does not listen: a process that shares its address can listen there, and
+    any request for a free port gets another one, also between two runs of a broker.
     """
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -55,7 +55,7 @@ def held_port() -> tuple[int, int]:
 
 
 class ExternalBroker:
-    """Another broker that runs already: proves the tests, cannot be killed or looked into."""
+    """Use a broker that runs elsewhere: it proves the tests and cannot be killed or inspected."""
 
     is_ours = False
 
@@ -64,11 +64,11 @@ class ExternalBroker:
         self.address = address
 
     def log_lines(self) -> list[str]:
-        """Nothing: its log is not ours to read."""
+        """Return nothing: its log cannot be read."""
         return []
 
     def check(self) -> None:
-        """Nothing to check: its log is not ours to read."""
+        """Check nothing: its log cannot be read."""
 
 
 class BrokerProcess:
@@ -79,9 +79,9 @@ class BrokerProcess:
     def __init__(
         self, folder: Path, *, settings: Sequence[str] = (), listen: str | None = None
     ) -> None:
-        """Prepare a broker with its data and what it prints under `folder`; `start` starts it.
+        """Prepare a broker with its data and output under `folder`; `start` starts it.
 
-        Unless told where to listen, it has a port of its own in all of its lives.
+        Unless it is given a listener, it keeps one port for all of its runs.
         """
         if listen is None:
             holder, port = held_port()
@@ -92,7 +92,7 @@ class BrokerProcess:
         self.listen = listen
         self.address = ""
         self.expected_complaints: list[str] = []
-        # What the process is started by, where it is not to be as every other one.
+        # The interpreter and module, unless another program is to be started.
         self.wrap: Callable[[list[str]], list[str]] = list
         self._stdout = folder / "stdout.txt"
         self._stderr = folder / "stderr.txt"
@@ -201,11 +201,11 @@ class BrokerProcess:
         return self._stderr.read_text(errors="replace") if self._stderr.exists() else ""
 
     def log_lines(self) -> list[str]:
-        """Return the log, a line each, warnings and worse or not."""
+        """Return the log's lines, or only those of warnings and above."""
         return self.stderr().splitlines()
 
     def check(self) -> None:
-        """Fail if it died or logged an error that no test said it expected."""
+        """Fail if the broker died or logged an error that the test did not announce."""
         lines = self.log_lines()
         new, self._lines_checked = lines[self._lines_checked :], len(lines)
         complaints = [
@@ -225,11 +225,11 @@ class BrokerProcess:
         return self._memory("VmRSS")
 
     def peak_memory(self) -> int:
-        """Return the most that was resident since `forget_peak_memory`."""
+        """Return the peak of the resident bytes since `forget_peak_memory`."""
         return self._memory("VmHWM")
 
     def forget_peak_memory(self) -> None:
-        """Let the peak begin at what is resident now (proc_pid_clear_refs(5))."""
+        """Reset the peak to what is resident now (proc_pid_clear_refs(5))."""
         Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 
     def _memory(self, name: str) -> int:
@@ -239,7 +239,7 @@ class BrokerProcess:
         return int(found.group(1)) * 1024
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time of the process so far: it does not count what other processes do."""
+        """Return the CPU time of the process so far, which other processes do not influence."""
         stat = Path(f"/proc/{self.process.pid}/stat").read_text()
         user, system = stat.rpartition(")")[2].split()[11:13]  # proc_pid_stat(5)
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
@@ -254,7 +254,10 @@ Broker = BrokerProcess | ExternalBroker
 
 @contextmanager
 def spends_at_most(broker: Broker, seconds: float) -> Iterator[None]:
-    """Fail when the broker takes more CPU time meanwhile, however busy the machine is."""
+    """Fail if the broker uses more CPU time than this within the block.
+
+    The time of other processes does not count.
+    """
     before = broker.cpu_seconds() if isinstance(broker, BrokerProcess) else 0.0
     yield
     if isinstance(broker, BrokerProcess):

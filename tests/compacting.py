@@ -1,4 +1,4 @@
-"""Logs for tests of compaction: written record by record, compacted without a process."""
+"""Logs for tests of compaction: written record by record, compacted in this process."""
 
 import os
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ SEGMENT_BYTES = 400
 
 
 def written(logs: Logs, writes: Writes, **settings: int) -> PartitionLog:
-    """Return a log with a batch for each write, all on the disk, the active segment empty."""
+    """Return a log with a batch for each write, all synced, the active segment empty."""
     log = logs.create(segment_bytes_max=SEGMENT_BYTES, index_interval_bytes=100, **settings)
     write(logs, log, writes)
     log.roll()
@@ -34,7 +34,7 @@ def write(logs: Logs, log: PartitionLog, writes: Writes) -> None:
 
 
 def job_of(log: PartitionLog, groups: list[list[int]] | None = None, **fields: Any) -> Job:
-    """Return a pass over all sealed segments of a log: each for itself unless grouped."""
+    """Return a compaction job over all sealed segments, one group per segment unless grouped."""
     sizes = {base: size for base, size, _ in log.segment_entries[:-1]}
     job = Job(
         folder=log.folder,
@@ -56,7 +56,7 @@ def job_of(log: PartitionLog, groups: list[list[int]] | None = None, **fields: A
 
 
 def compacted(job: Job) -> tuple[list[Swap], dict[str, Any]]:
-    """Run a job here: the swaps it has made ready, and its last message."""
+    """Run a job in this process: return the swaps it has prepared and its last message."""
     messages: list[dict[str, Any]] = []
     compactor.compact(job, messages.append)
     swaps = [
@@ -69,7 +69,7 @@ def compacted(job: Job) -> tuple[list[Swap], dict[str, Any]]:
 
 
 def swap_in(log: PartitionLog, ready: Swap) -> None:
-    """Take a compacted segment into use, as the broker does."""
+    """Swap a compacted segment in, as the broker does."""
     swap.commit(ready)
     swap.install(ready)
     log.replace(ready.old, ready.new)
@@ -77,7 +77,7 @@ def swap_in(log: PartitionLog, ready: Swap) -> None:
 
 
 def contents(log: PartitionLog) -> list[tuple[int, bytes | None, bytes | None]]:
-    """Return (offset, key, value) of every record, read batch after batch as a consumer does."""
+    """Return (offset, key, value) of every record, read batch by batch as a consumer does."""
     found, offset = [], log.log_start_offset
     while offset < log.high_watermark:
         rows = list(records(log.read(offset, 1)))
@@ -87,7 +87,7 @@ def contents(log: PartitionLog) -> list[tuple[int, bytes | None, bytes | None]]:
 
 
 def end_of_batch(data: bytes) -> int:
-    """Return the offset behind the first batch."""
+    """Return the offset after the first batch."""
     return int.from_bytes(data[:8]) + int.from_bytes(data[23:27]) + 1
 
 

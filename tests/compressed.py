@@ -1,4 +1,4 @@
-"""Compressed bytes as the writers of this world make them."""
+"""Compressed bytes as the various writers make them."""
 
 import gzip
 import random
@@ -14,7 +14,7 @@ from broker.codec import compression
 
 Compress = Callable[[bytes], bytes]
 
-# Choices of libraries: what is not installed then.
+# Optional libraries, and what is not installed without them.
 CHOICES = {
     "isal and zstandard": (),
     "zlib-ng and cramjam": ("isal", "zstandard"),
@@ -23,14 +23,14 @@ CHOICES = {
 
 
 def text(size: int) -> bytes:
-    """Words that compress about fourfold."""
+    """Return words that compress about fourfold."""
     some = random.Random(size)
     words = [some.randbytes(some.randint(1, 6)).hex().encode() for _ in range(500)]
     return b" ".join(some.choices(words, k=size // 2 + 1))[:size]
 
 
 def raw_snappy(content: bytes) -> bytes:
-    """One block without a frame."""
+    """Return one block without a frame."""
     return bytes(cramjam.snappy.compress_raw(content))
 
 

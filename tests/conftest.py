@@ -1,8 +1,8 @@
 """Fixtures around a real broker process.
 
 `POLYLOG_TEST_BOOTSTRAP=host:port pytest tests/compatibility` runs the client tests against another
-broker that already runs there (an Apache Kafka, say): the way to prove the tests themselves. Tests
-that must kill, restart or look into the process are skipped then.
+running broker (an Apache Kafka, for example), which proves the tests themselves. Tests that must
+kill, restart or inspect the process are skipped then.
 """
 
 import logging
@@ -23,13 +23,13 @@ pytest.register_assert_rewrite("tests.compatibility.client_checks")
 settings.register_profile("polylog", deadline=None)
 settings.load_profile("polylog")
 
-# What makes groups quick enough for tests; everything else is as a user gets it.
+# Settings that make groups fast enough for tests; everything else has its default.
 TEST_SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=1000")
 JVM_FIXTURES = {"java", "older_java", "spark"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let long runs of kill -9, full disks, changed inputs and simulations be asked for."""
+    """Add the options for long runs of kill -9, full disks, fuzzed inputs and simulations."""
     parser.addoption(
         "--kill-cycles", type=int, default=6, help="kill -9 cycles per durability word"
     )
@@ -65,7 +65,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def silent_log() -> Iterator[None]:
-    """Let nothing be logged, where it would be kept for each of thousands of histories."""
+    """Disable logging where it would be captured for each of thousands of histories."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
@@ -78,7 +78,7 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     if address:
         yield ExternalBroker(address)
         return
-    # The records of most tests are years old: no check of retention comes while one runs.
+    # The records of most tests are years old: no retention check runs during a test.
     settings = (*TEST_SETTINGS, "log.retention.check.interval.ms=86400000")
     broker = BrokerProcess(tmp_path_factory.mktemp("broker"), settings=settings)
     broker.start()
@@ -89,7 +89,7 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture
 def broker(shared_broker: Broker) -> Iterator[Broker]:
-    """Lend the shared broker and look it over after the test."""
+    """Lend the shared broker and check it after the test."""
     if isinstance(shared_broker, BrokerProcess) and not shared_broker.is_running:
         shared_broker.restart()
     yield shared_broker
@@ -100,7 +100,7 @@ def broker(shared_broker: Broker) -> Iterator[Broker]:
 
 @pytest.fixture
 def start_broker(tmp_path: Path) -> Iterator[Callable[..., BrokerProcess]]:
-    """Start brokers of the test's own; each is stopped and looked over at the end."""
+    """Start brokers for this test only; each is stopped and checked at the end."""
     if os.environ.get("POLYLOG_TEST_BOOTSTRAP"):
         pytest.skip("needs a broker process of its own")
     brokers: list[BrokerProcess] = []

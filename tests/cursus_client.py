@@ -1,4 +1,4 @@
-"""A tiny blocking Cursus client, and its batches: written from the description, sharing nothing."""
+"""A small blocking Cursus client and its batches, written from the protocol's description alone."""
 
 import socket
 import struct
@@ -9,7 +9,7 @@ MAGIC = b"\xba\x7c"
 
 
 class ConnectionEndedError(ConnectionError):
-    """There is no answer, or not all of it."""
+    """There is no response, or an incomplete one."""
 
 
 class Message(NamedTuple):
@@ -28,7 +28,7 @@ class Message(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A batch as an answer has it."""
+    """A batch of a response."""
 
     topic: bytes
     partition: int
@@ -39,7 +39,7 @@ class Batch(NamedTuple):
 
 
 def short(text: bytes) -> bytes:
-    """Bytes behind their length in 16 bits."""
+    """Return bytes with a length prefix of 16 bits."""
     return struct.pack(">H", len(text)) + text
 
 
@@ -68,7 +68,7 @@ def batch(
     is_original: bool = False,
     count: int | None = None,
 ) -> bytes:
-    """A batch as producers send it."""
+    """Return a batch as producers send it."""
     name = topic.encode() if isinstance(topic, str) else topic
     if is_original:
         place = short(b"%d" % partition) + short(acks)
@@ -82,7 +82,7 @@ def batch(
 
 
 def envelope(body: str | bytes, topic: str = "") -> bytes:
-    """A body behind a topic, as most clients send their commands."""
+    """Return a body with a topic before it, as most clients send their commands."""
     return short(topic.encode()) + (body.encode() if isinstance(body, str) else body)
 
 
@@ -106,7 +106,7 @@ class _Reader:
 
 
 def read_batch(body: bytes, *, is_original: bool = False) -> Batch:
-    """Read an answer's batch; nothing may be left over."""
+    """Parse the batch of a response; no bytes may be left over."""
     reader = _Reader(body)
     assert reader.take(2) == MAGIC, body
     topic = reader.short()
@@ -185,7 +185,7 @@ class CursusClient:
         return body
 
     def answer(self, body: str | bytes) -> bytes:
-        """Send a frame; the body of its answer."""
+        """Send a frame; return the body of its response."""
         self.send(body)
         answer = self.frame()
         if answer is None:
@@ -193,9 +193,9 @@ class CursusClient:
         return answer
 
     def ask(self, command: str | bytes) -> str:
-        """Send a command; the text of its answer."""
+        """Send a command; return the text of its response."""
         return self.answer(command).decode()
 
     def consume(self, command: str) -> Batch:
-        """Send a CONSUME; the batch of its answer."""
+        """Send a CONSUME; return the batch of its response."""
         return read_batch(self.answer(command))

@@ -1,4 +1,4 @@
-"""Stand-ins for what is native or durable: a log in memory, a store in memory, canned groups."""
+"""Fakes of what is native or durable: a log in memory, a store in memory, canned groups."""
 
 import asyncio
 import struct
@@ -70,7 +70,7 @@ def batch(
     magic: int = 2,
     body: bytes = b"records",
 ) -> bytes:
-    """A record batch v2; the records themselves are nothing that these tests look into."""
+    """Return a record batch v2; its records are bytes that these tests do not parse."""
     header = _HEADER.pack(
         0, 49 + len(body), -1, magic, 0, attributes, count - 1, timestamp, timestamp, -1, -1, -1,
         count,
@@ -81,7 +81,7 @@ def batch(
 
 
 class FakeLog:
-    """A partition's log in memory; `is_held` keeps what is appended from becoming durable."""
+    """A partition's log in memory; `is_held` keeps appended batches from becoming durable."""
 
     def __init__(self, topic: str, topic_id: bytes, partition: int, config: TopicConfig) -> None:
         self.topic = topic
@@ -150,12 +150,12 @@ class FakeLog:
         return 0, base_offset
 
     def sync(self) -> None:
-        """What was appended is durable now."""
+        """Make everything appended durable."""
         self.high_watermark = self.log_end_offset
         self._call_back(is_durable=True)
 
     def fail(self) -> None:
-        """The disk fails."""
+        """Let the disk fail."""
         self.is_offline = True
         self._call_back(is_durable=False)
 
@@ -218,7 +218,7 @@ class FakeLog:
         return self.admitted.get(producer_id) == epoch
 
     def has_batch(self, _records: bytes) -> bool:
-        """Never: it remembers no sequences."""
+        """Return False: it remembers no sequences."""
         return False
 
     def append_internal(self, batch: bytes) -> int:
@@ -239,7 +239,7 @@ class FakeLog:
 
 
 class FakeTopic(NamedTuple):
-    """A topic; its id is its name and incarnation."""
+    """A topic; its id is its name and the number of its creation."""
 
     name: str
     topic_id: bytes
@@ -251,7 +251,7 @@ class FakeTopic(NamedTuple):
 
 
 class FakeTopics:
-    """Topics that a test makes, changes and deletes."""
+    """Topics that a test creates, changes and deletes."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -268,7 +268,7 @@ class FakeTopics:
         return self._by_name.keys()
 
     def put(self, name: str, partitions: int) -> None:
-        """Create a topic or make it larger; without partitions it is deleted."""
+        """Create a topic or add partitions; with 0 partitions it is deleted."""
         self.version += 1
         known = self._by_name.pop(name, None)
         if partitions:
@@ -332,7 +332,7 @@ class FakeStore:
 
 
 class FakeGroups:
-    """Remembers the commands, answers what it is told to."""
+    """Records the commands and returns the answers set by the test."""
 
     def __init__(self) -> None:
         self.commands: list[Any] = []
@@ -431,7 +431,7 @@ class FakeProducerIds:
 
 
 class FakeFolders:
-    """Folders of deleted topics that nobody has."""
+    """Deleted topic folders that do not exist."""
 
     def __init__(self) -> None:
         self.put_aside: list[tuple[str, list[int]]] = []  # topic, partitions
@@ -534,7 +534,7 @@ class FakeBroker:
         self.session = Session(self.broker, "127.0.0.1", "broker.example", 9092)
 
     def tick_soon(self, monotonic_ms: int) -> None:
-        """What transactions have to do now is done in the next turn of a loop that runs."""
+        """Run the due work of transactions in the next turn of a running loop."""
         if monotonic_ms <= self.transactions_clock.monotonic_ms():
             with suppress(RuntimeError):
                 asyncio.get_running_loop().call_soon(self.tick_transactions)
@@ -566,7 +566,7 @@ class FakeBroker:
         return revision
 
     def log_changes(self) -> int:
-        """A number of its own for each state that the logs can be in together."""
+        """A different number for each state of the logs."""
         logs: list[Any] = [log for log, _ in self.topics.logs()]
         return hash(tuple((log.is_offline, log.is_loading, log.leader_epoch) for log in logs))
 
@@ -583,7 +583,7 @@ class FakeBroker:
     def announce_logs(
         self, name: str, topic_id: bytes, count: int, config: TopicConfig
     ) -> list[FakeLog]:
-        """What a start finds is ready at once."""
+        """Complete at once: what a start finds is ready."""
         return self.open_logs(name, topic_id, count, config, 0)
 
     async def until_loaded(self, logs: Sequence[FakeLog]) -> None:
@@ -600,7 +600,7 @@ class FakeBroker:
         return asyncio.run(self.topics.create(new))
 
     def log(self, name: str, partition: int = 0) -> FakeLog:
-        """The log of a partition."""
+        """Return the log of a partition."""
         topic = self.topics.get(name)
         assert topic is not None
         return topic.logs[partition]  # type: ignore[return-value]
@@ -612,7 +612,7 @@ class FakeBroker:
         return asyncio.run(self.ask_soon(key, version, client_id, **fields))
 
     def turns(self, key: int, version: int, /, **fields: Any) -> int:
-        """How many turns others have before a request is answered."""
+        """Return how many turns other tasks have before a request is answered."""
 
         async def count() -> int:
             turns = 0
@@ -628,7 +628,7 @@ class FakeBroker:
     async def ask_soon(
         self, key: int, version: int, /, client_id: str | None = "tester", **fields: Any
     ) -> Any:
-        """The same inside of a running loop."""
+        """Send a request inside a running loop."""
         body = schema.request(key).encode(version, fields)
         answer = await self.answer(key, version, client_id, body)
         if answer is None:
@@ -640,7 +640,7 @@ class FakeBroker:
     async def answer(
         self, key: int, version: int, client_id: str | None, body: bytes
     ) -> bytes | None:
-        """Send a request's body and return that of its answer, as the server would."""
+        """Send a request's body and return the response's body, as the server would."""
         reply = PROTOCOL.handle(key, version, client_id, body, self.session)
         if isinstance(reply, Deferred):
             await asyncio.wait([reply.future])
@@ -654,6 +654,6 @@ class FakeBroker:
 
 
 def only(values: Iterable[Any]) -> Any:
-    """The single element of a list in a response."""
+    """Return the single element of a list in a response."""
     (value,) = values
     return value

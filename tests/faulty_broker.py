@@ -1,16 +1,16 @@
-"""`broker start` on a disk that fails where and when a test says.
+"""`broker start` on a disk that fails where and when a test requests it.
 
     python -m tests.faulty_broker CONTROL [FAULT …] -- start …
 
-It puts the recording table of `file_ops` in place, plans the faults that the command line names,
-and runs the command in this process: all else is the broker's own code. Who connects to the Unix
-socket CONTROL sends lines of JSON and is answered by one for each:
+It installs the recording table of `file_ops`, plans the faults of the command line, and runs the
+command in this process: everything else is the broker's own code. A client of the Unix socket
+CONTROL sends lines of JSON and gets one for each:
 
     ["fail", operation, path, errno, after, times, is_hidden]   as `file_ops.fail`; null
     ["recorded"]                                  [[operation, path, result], …] so far
 
 A FAULT is such a "fail". With CONTROL followed by `--all` every operation is recorded, otherwise
-only those that were made to fail. What was recorded by the end is in CONTROL with `.json` added.
+only the failed ones. Everything recorded by the end is in CONTROL with `.json` added.
 Checkpoints, which a broker writes once a minute, are written several times a second.
 """
 
@@ -30,7 +30,7 @@ from tests.broker_process import BrokerProcess
 
 Recorded: TypeAlias = list[tuple[str, str, int]]
 TIMEOUT_S = 60.0
-ALWAYS = 1_000_000_000  # times: more than any test calls anything
+ALWAYS = 1_000_000_000  # times: more than any test makes calls
 CHECKPOINT_SECONDS = 0.2
 
 
@@ -38,7 +38,7 @@ class FaultyBroker(BrokerProcess):
     """A broker whose file operations can be made to fail."""
 
     def __init__(self, folder: Path, *, settings: tuple[str, ...] = ()) -> None:
-        """Prepare it; `faults` of the next start and `records_all` may be set before that."""
+        """Store the command; `faults` of the next start and `records_all` may be set before it."""
         super().__init__(folder, settings=settings)
         self.faults: list[list[Any]] = []
         self.records_all = False
@@ -61,15 +61,15 @@ class FaultyBroker(BrokerProcess):
         *,
         is_hidden: bool = False,
     ) -> None:
-        """Make operations fail from here on; a hidden failure looks like success to the broker."""
+        """Make operations fail from now on; a hidden failure looks like success to the broker."""
         self._ask("fail", operation, path, error, after, times, is_hidden)
 
     def recorded(self) -> Recorded:
-        """Return what was recorded so far."""
+        """Return the operations recorded so far."""
         return [tuple(each) for each in self._ask("recorded")]
 
     def recorded_by_the_end(self) -> Recorded:
-        """Return what was recorded in the life that has ended."""
+        """Return the operations recorded in the run that has ended."""
         return [tuple(each) for each in json.loads(_ending(self._control).read_text())]
 
     def _ask(self, *words: Any) -> Any:
@@ -107,7 +107,7 @@ def _serve(listener: socket.socket) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the broker's command on the failing disk; its exit code."""
+    """Run the broker's command on the failing disk; return its exit code."""
     own, command = arguments[: arguments.index("--")], arguments[arguments.index("--") + 1 :]
     control = Path(own.pop(0))
     records_all = own[:1] == ["--all"]
@@ -125,7 +125,7 @@ def main(arguments: list[str]) -> int:
     _ending(control).write_text(json.dumps(_recorded()))
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(exit_code)  # the thread waits in accept, of a socket that is closed
+    os._exit(exit_code)  # the thread waits in accept on a closed socket
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The process that compacts, on a disk that fails: what is to fail stands in its environment.
+"""The compactor process on a failing disk: the faults are in an environment variable.
 
 `python -m tests.faulty_compactor` in the place of `broker.storage.compactor`; POLYLOG_TEST_FAULTS
 is a list of the arguments of `file_ops.fail`, in JSON.

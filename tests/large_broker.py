@@ -1,7 +1,7 @@
-"""A broker made of fakes that has many of everything, and the requests that are long for it.
+"""A broker made of fakes with many of everything, and the requests that take it long.
 
-What one turn of the loop costs is measured over it: counted in lines of Python that are executed,
-which do not depend on the machine (tests), or in milliseconds of the processor (benchmarks/turns).
+The cost of one turn of the loop is measured over it: in executed lines of Python, which do not
+depend on the machine (tests), or in milliseconds of CPU time (benchmarks/turns).
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _SUBSCRIPTION = encode_subscription(
 
 
 class Size(NamedTuple):
-    """How many of everything there are, and how many a request names."""
+    """The size of everything, and how many a request names."""
 
     topics: int
     partitions_per_topic: int
@@ -53,7 +53,7 @@ class LargeBroker(FakeBroker):
     """A broker with many topics, groups, offsets, producers and transactional ids."""
 
     def __init__(self, size: Size) -> None:
-        """Make all of it, in the running loop."""
+        """Create all of it, in the running loop."""
         super().__init__({"auto.create.topics.enable": "false", "log.dirs": "/"})
         self.size = size
         self.offset_logs = [MemoryLog() for _ in range(50)]
@@ -72,11 +72,11 @@ class LargeBroker(FakeBroker):
         self.broker = self.broker._replace(groups=self.coordinator)
 
     def log_changes(self) -> int:
-        """None: the logs of this broker stay as they are."""
+        """Do nothing: the logs of this broker do not change."""
         return 0
 
     def tick_groups_soon(self, monotonic_ms: int) -> None:
-        """What groups have to do now is done in the next turn of the loop."""
+        """Run the due work of groups in the next turn of the loop."""
         if monotonic_ms <= self.transactions_clock.monotonic_ms():
             asyncio.get_running_loop().call_soon(self._tick_groups)
 
@@ -136,7 +136,7 @@ class LargeBroker(FakeBroker):
         assert joined.error is ErrorCode.NONE
 
     async def serve(self, request: "LongRequest") -> bytes:
-        """Send a request on a connection of its own and return its answer."""
+        """Send a request on its own connection and return its response."""
         [protocol] = [each for each in PROTOCOLS if each.name == request.protocol]
         session = Session(self.broker, "127.0.0.1", "broker.example", 9092)
         answer: Any = protocol.handle(
@@ -161,11 +161,11 @@ class LongRequest(NamedTuple):
     operation: int
     version: int
     body: bytes
-    answer_bytes_min: int  # shorter it is a refusal
+    answer_bytes_min: int  # a shorter one is an error
 
 
 def topic_names(size: Size) -> list[str]:
-    """The topics of a broker, beside `wide`."""
+    """Return the topics of a broker, in addition to `wide`."""
     return [f"topic-{number:05}" for number in range(size.topics)]
 
 
@@ -175,7 +175,7 @@ def _kafka(name: str, key: int, version: int, answer_bytes_min: int, **fields: A
 
 
 def requests(size: Size) -> list[LongRequest]:
-    """Every long request, each at its worst."""
+    """Return every long request, each in its worst case."""
     names = topic_names(size)
     named = size.named
     wide = range(named)
@@ -400,10 +400,10 @@ _RETENTION = [{"name": "retention.ms", "config_operation": 0, "value": "1000"}]
 
 
 class TurnLoop(asyncio.SelectorEventLoop):
-    """A loop that keeps what each of its turns has cost."""
+    """A loop that records the cost of each of its turns."""
 
     def __init__(self, cost: Callable[[], int]) -> None:
-        """Ask for the cost so far, which only grows."""
+        """Store the function that returns the cost so far, which only grows."""
         super().__init__()
         self._cost = cost
         self.turns: list[int] = []
@@ -415,18 +415,18 @@ class TurnLoop(asyncio.SelectorEventLoop):
 
 
 class Lines:
-    """How many lines of the broker's Python were executed."""
+    """The number of executed lines of the broker's Python."""
 
     def __init__(self) -> None:
         """Begin with none."""
         self.count = 0
 
     def begin(self) -> None:
-        """Count from here on, in this thread."""
+        """Begin to count in this thread."""
         sys.settrace(self._enter)
 
     def end(self) -> None:
-        """Count no more."""
+        """Stop counting."""
         sys.settrace(None)
 
     def _enter(self, frame: FrameType, _event: str, _arg: object) -> Any:
@@ -440,10 +440,10 @@ class Lines:
 
 
 def processor_ns() -> int:
-    """Processor time of this process."""
+    """Return the CPU time of this process."""
     return time.process_time_ns()
 
 
 async def serve_beside(broker: LargeBroker, request: LongRequest) -> bytes:
-    """Serve a request as a task of its own, as a connection would."""
+    """Serve a request in its own task, as a connection would."""
     return await ensure_future(broker.serve(request))

@@ -1,4 +1,4 @@
-"""A tiny blocking V1 client: bytes in, lines out, and nothing that retries or thinks."""
+"""A small blocking V1 client: bytes in, lines out, no retries."""
 
 import socket
 from typing import Self
@@ -30,32 +30,32 @@ class LineClient:
         self.socket.close()
 
     def send(self, data: bytes) -> None:
-        """Send bytes as they are."""
+        """Send raw bytes."""
         self.socket.sendall(data)
 
     def line(self) -> bytes:
-        """Return the next answer with its newline; empty when the broker has closed."""
+        """Return the next response with its newline; empty when the broker has closed."""
         try:
             return self._lines.readline()
         except ConnectionResetError:
             return b""
 
     def ask(self, line: bytes) -> bytes:
-        """Send a line and return its answer, both without their newlines."""
+        """Send a line and return its response, both without their newlines."""
         self.send(line + b"\n")
         answer = self.line()
         assert answer.endswith(b"\n"), answer
         return answer[:-1]
 
     def command(self, text: str) -> str:
-        """Send a command with its arguments; its answer behind `V1|1|`."""
+        """Send a command with its arguments; return its response after `V1|1|`."""
         command, _, args = text.partition(" ")
         answer = self.ask(f"V1|1|{command}|{args}".encode()).decode()
         assert answer.startswith("V1|1|"), answer
         return answer.removeprefix("V1|1|")
 
     def end(self) -> bytes:
-        """Say that nothing follows; everything that the broker still answers."""
+        """Half-close; return everything that the broker still sends."""
         self.socket.shutdown(socket.SHUT_WR)
         try:
             return self._lines.read()

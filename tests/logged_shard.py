@@ -1,4 +1,4 @@
-"""A state machine, the log that it writes and a clock: what its driver does, all at once."""
+"""A state machine, its log and a clock: the work of its driver, all at once."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
@@ -6,11 +6,11 @@ from typing import Any, Generic, Protocol, TypeVar
 from broker.core.machine import Decision, Moment, RecordFormat, Token
 from broker.model.errors import CodecError
 
-UNREADABLE = b"\x7f\xff"  # a value of a version that nobody knows
+UNREADABLE = b"\x7f\xff"  # a value of an unknown version
 
 
 class Shard(Protocol):
-    """What coordinators keep in one partition."""
+    """The state machine of one partition of a coordinator."""
 
     def replay(self, record: Any, /) -> None: ...
 
@@ -27,7 +27,7 @@ ShardT = TypeVar("ShardT", bound=Shard)
 
 
 class LoggedShard(Generic[ShardT]):
-    """Records go through the bytes of the log before the shard knows them."""
+    """Records are encoded to the log and decoded before the shard sees them."""
 
     def __init__(
         self, make: Callable[[], ShardT], record_format: RecordFormat[Any], now_ms: int
@@ -42,7 +42,7 @@ class LoggedShard(Generic[ShardT]):
         return Moment(self.now_ms, self.now_ms)
 
     def write(self, decision: Decision[Any, Any]) -> None:
-        """Append what was decided, and let the shard know it."""
+        """Append the records of a decision, and replay them."""
         batch = []
         for record in decision.records:
             key, value = self.format.encode(record)
@@ -54,7 +54,7 @@ class LoggedShard(Generic[ShardT]):
             self.log.append(batch)
 
     def loaded(self) -> ShardT:
-        """Another shard, from the log alone."""
+        """Return another shard, loaded from the log."""
         shard = self.make()
         for batch in self.log:
             for key, value in batch:
@@ -64,24 +64,24 @@ class LoggedShard(Generic[ShardT]):
         return shard
 
     def read(self, key: bytes, value: bytes | None) -> Any:
-        """A record as a load reads it; None for one that is set aside."""
+        """Decode a record as a load does; None for one that is set aside."""
         try:
             return self.format.decode(key, value)
         except CodecError:
             return self.format.without_value(key)
 
     def spoil_last(self) -> None:
-        """The value of the last record can be read no more."""
+        """Make the value of the last record undecodable."""
         key, _ = self.log[-1][-1]
         self.log[-1][-1] = key, UNREADABLE
 
     def reload(self) -> Iterable[Decision[Any, Any]]:
-        """Lose everything but the log; how it goes on."""
+        """Lose everything but the log, and resume."""
         self.shard = self.loaded()
         return self.shard.resume(self.now())
 
     def advance(self, ms: int) -> Iterator[Iterable[Decision[Any, Any]]]:
-        """Let time pass, deadline by deadline, as the loop would; what is decided at each."""
+        """Let time pass, deadline by deadline, as the loop would; yield the decisions."""
         end_ms = self.now_ms + ms
         while True:
             deadline_ms = self.shard.next_deadline_ms()

@@ -1,4 +1,4 @@
-"""A memory cgroup for a process under test: version 1 or 2, whichever this machine lets us make."""
+"""A memory cgroup for a process under test: version 1 or 2, whichever can be created here."""
 
 import os
 import re
@@ -11,10 +11,10 @@ V2 = Path("/sys/fs/cgroup")
 
 
 class MemoryGroup:
-    """A group that a process enters before it becomes what it is to be."""
+    """A group that a process enters before it executes its program."""
 
     def __init__(self) -> None:
-        """Make it; a skip says why that cannot be."""
+        """Create it; skip with the reason if that is impossible."""
         is_v2 = (V2 / "cgroup.controllers").exists()
         parent = V2 if is_v2 else V1
         self.path = parent / f"polylog-test-{os.getpid()}"
@@ -30,23 +30,23 @@ class MemoryGroup:
             pytest.skip("no memory controller in the cgroups of this machine")
 
     def entered_by(self, command: list[str]) -> list[str]:
-        """The command of a process that is in the group from its first page on."""
+        """Return a command whose process is in the group from its first page on."""
         procs = self.path / "cgroup.procs"
         return ["sh", "-c", f'echo $$ > "{procs}" && exec "$@"', "sh", *command]
 
     def resident(self) -> int:
-        """Bytes that cannot be dropped: files in the page cache can."""
+        """Return the bytes that cannot be reclaimed, unlike files in the page cache."""
         stat = (self.path / "memory.stat").read_text()
         found = re.search(rf"^{self._resident} (\d+)$", stat, re.MULTILINE)
         assert found is not None, stat
         return int(found.group(1))
 
     def limit(self, size: int) -> None:
-        """Let it have so many bytes, files in the page cache included."""
+        """Limit it to that many bytes, files in the page cache included."""
         self._limit.write_text(str(size))
 
     def kills(self) -> int:
-        """How often the kernel has killed a process of it for memory."""
+        """Return how often the kernel has killed a process of it for lack of memory."""
         found = re.search(r"^oom_kill (\d+)$", self._events.read_text(), re.MULTILINE)
         assert found is not None, self._events.read_text()
         return int(found.group(1))

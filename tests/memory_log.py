@@ -9,7 +9,7 @@ from tests.batches import batch_of, header
 
 
 class MemoryLog:
-    """What broker.core.log.InternalLog asks for, with a disk that obeys."""
+    """An implementation of broker.core.log.InternalLog in memory."""
 
     def __init__(self, *, syncs: bool = True) -> None:
         """Begin empty; without `syncs` nothing is durable until `sync` is called."""
@@ -36,7 +36,7 @@ class MemoryLog:
         return base_offset
 
     def read(self, offset: int, size_max: int) -> bytes:
-        """Whole batches from an offset up to the high watermark or damage, at least one."""
+        """Return whole batches from an offset up to the high watermark or damage, at least one."""
         found = b""
         sound_end = min((start for start, end in self.damaged_ranges if end > offset), default=None)
         if sound_end is not None and sound_end <= offset:
@@ -64,17 +64,17 @@ class MemoryLog:
         self.when_durable(offset, callback)
 
     def sync(self, end_offset: int | None = None) -> None:
-        """Everything appended so far is durable, or what stands below an offset."""
+        """Make everything appended so far durable, or what is below an offset."""
         self.high_watermark = self.log_end_offset if end_offset is None else end_offset
         self._call_back(is_durable=True)
 
     def fail(self) -> None:
-        """The disk is gone, and with it what was not durable."""
+        """Let the disk fail: what is not durable is lost."""
         self.is_offline = True
         self._call_back(is_durable=False)
 
     def crash(self) -> None:
-        """Lose what was not durable, and everybody who waited for it."""
+        """Lose what is not durable, and all waiters."""
         self.batches = [each for each in self.batches if each[0] < self.high_watermark]
         self.log_end_offset = self.high_watermark
         self._callbacks = []
@@ -89,10 +89,10 @@ class MemoryLog:
 
 
 class ClientLog(MemoryLog):
-    """A log that clients write in transactions: what is admitted, what is open, which markers."""
+    """A log with client transactions: admissions, open transactions, markers."""
 
     def __init__(self, *, syncs: bool = True) -> None:
-        """Begin empty, in service, with nobody admitted."""
+        """Begin empty, in service, without admissions."""
         super().__init__(syncs=syncs)
         self.is_loading = False
         self.admitted: dict[int, int] = {}
@@ -101,27 +101,27 @@ class ClientLog(MemoryLog):
         self.epochs: dict[int, int] = {}  # of the producers
 
     def admit_transaction(self, producer_id: int, epoch: int) -> None:
-        """Take its batches."""
+        """Admit its batches."""
         self.admitted[producer_id] = epoch
 
     def dismiss_transaction(self, producer_id: int) -> None:
-        """Take no more of them."""
+        """End the admission."""
         self.admitted.pop(producer_id, None)
 
     def admits_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Whether they are taken."""
+        """Return whether its batches are admitted."""
         return self.admitted.get(producer_id) == epoch
 
     @property
     def active_producers(self) -> list[tuple[int, int, int, int, int, int]]:
-        """As of any log, as far as tests need it."""
+        """Return the states of producers, as far as tests need them."""
         return [
             (producer, epoch, -1, -1, -1, self.open_transactions.get(producer, -1))
             for producer, epoch in self.epochs.items()
         ]
 
     def active_producer(self, producer_id: int) -> tuple[int, int, int, int, int, int] | None:
-        """As of any log."""
+        """Return the state of one producer."""
         return next((each for each in self.active_producers if each[0] == producer_id), None)
 
     def send(self, producer_id: int, epoch: int) -> bool:
@@ -139,7 +139,7 @@ class ClientLog(MemoryLog):
         return True
 
     def append_internal(self, batch: bytes) -> int:
-        """A marker: it ends what its producer has open."""
+        """Append a marker, which ends the producer's open transaction."""
         offset = super().append_internal(batch)
         marker = decode_marker(batch)
         assert marker is not None

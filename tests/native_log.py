@@ -13,7 +13,7 @@ from broker.codec.compression import decompress_into, decompress_sent_into
 from tests.batches import batch_of, header
 
 TOPIC_ID = b"topic id of 16 b"
-WAIT_MS = 30_000  # how long a test waits for what must come
+WAIT_MS = 30_000  # how long a test waits for something that must happen
 NOW_MS = 1_700_000_000_000
 
 
@@ -30,17 +30,17 @@ class Logs:
         self.turn.now_ms = self.turn.steady_ms = NOW_MS
 
     def folder(self, partition: int = 0) -> Path:
-        """Return where a partition lives."""
+        """Return the folder of a partition."""
         return self.path / f"topic-{partition}"
 
     def unopened(self, partition: int = 0, **settings: Any) -> PartitionLog:
-        """Return a log whose files are not looked at yet."""
+        """Return a log whose files were not opened yet."""
         folder = self.folder(partition)
         folder.mkdir(exist_ok=True)
         return PartitionLog(self.turn, "topic", TOPIC_ID, partition, str(folder), **settings)
 
     def create(self, partition: int = 0, **settings: int) -> PartitionLog:
-        """Make a new log."""
+        """Create a new log."""
         log = self.unopened(partition, **settings)
         recovery.create(log)
         return log
@@ -54,7 +54,7 @@ class Logs:
         snapshot: bytes = b"",
         **settings: int,
     ) -> PartitionLog:
-        """Open what a clean stop left."""
+        """Open a log after a clean stop."""
         log = self.unopened(partition, **settings)
         assert recovery.attach(
             log,
@@ -77,7 +77,7 @@ class Logs:
         synced_end: int = 0,
         **settings: int,
     ) -> tuple[PartitionLog, list[int]]:
-        """Open what a crash left: the log, and which segments stand behind its end."""
+        """Recover a log after a crash: return it, and the segments beyond its end."""
         log = self.unopened(partition, **settings)
         behind = recovery.recover(
             log,
@@ -102,7 +102,7 @@ class Logs:
         return sorted(int(file.stem) for file in self.folder(partition).glob("*.log"))
 
     def sync(self, log: PartitionLog) -> None:
-        """End the turn and wait until all that was appended is durable, or the log is offline."""
+        """End the turn and wait until everything appended is durable, or the log is offline."""
         self.turn.end()
         while log.durable_end < log.log_end_offset and not log.is_offline:
             self.take_synced()
@@ -114,7 +114,7 @@ class Logs:
             self.take_synced()
 
     def take_synced(self) -> None:
-        """Wait for the sync thread and take what it has finished."""
+        """Wait for the sync thread and take its finished jobs."""
         poll = select.poll()
         poll.register(self.commit.event_fd, select.POLLIN)
         assert poll.poll(WAIT_MS), "no sync finished in time"
@@ -133,7 +133,7 @@ def placed(batch: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
 
 
 def batches(data: bytes) -> list[bytes]:
-    """Cut what was read into its batches."""
+    """Split the read bytes into batches."""
     found = []
     position = 0
     while position < len(data):
@@ -144,7 +144,7 @@ def batches(data: bytes) -> list[bytes]:
 
 
 def appended(log: PartitionLog, batch: bytes) -> int:
-    """Append a batch that must be accepted; its base offset."""
+    """Append a batch that must be accepted; return its base offset."""
     status, base_offset = log.append(batch)
     assert status == 0, status
     return int(base_offset)

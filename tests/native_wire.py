@@ -52,7 +52,7 @@ def request(key: int, version: int, body: Fields, correlation_id: int = 0) -> by
 
 
 def response(key: int, version: int, frame: bytes) -> tuple[int, Fields]:
-    """Return a response frame's correlation id and body; nothing may be left over."""
+    """Return a response frame's correlation id and body; no bytes may be left over."""
     size, correlation_id = SIZES.unpack_from(frame)
     assert size == len(frame) - SIZE.size
     start = SIZES.size + (schema.response_header_version(key, version) > 0)
@@ -103,19 +103,19 @@ def fetch(
 
 
 class Client:
-    """The far end of a connection."""
+    """The remote end of a connection."""
 
     def __init__(
         self, wire: "Wire", near: socket.socket, far: socket.socket, session: object
     ) -> None:
-        """Speak through `near` and listen to it."""
+        """Send through `near` and receive from it."""
         self.wire = wire
         self.socket = near
         self.connection: Connection = wire.poller.add(far.detach(), "here", session)
         self._received = bytearray()
 
     def send(self, data: bytes) -> None:
-        """Send, and have it served, however little the sockets hold at once."""
+        """Send, and let it be served, however little the sockets hold at once."""
         view = memoryview(data)
         while view:
             try:
@@ -128,7 +128,7 @@ class Client:
             self.wire.run()
 
     def frames(self) -> list[bytes]:
-        """Return the whole frames that have come since the last time."""
+        """Return the complete frames received since the last call."""
         found = []
         self._receive()
         while len(self._received) >= SIZE.size:
@@ -140,7 +140,7 @@ class Client:
         return found
 
     def wait_frames(self, count: int) -> list[bytes]:
-        """Return as many frames as must come now, or after syncs."""
+        """Return the expected number of frames, which arrive now or after syncs."""
         found: list[bytes] = []
 
         def has_all() -> bool:
@@ -151,7 +151,7 @@ class Client:
         return found
 
     def frame(self) -> bytes:
-        """Return the one frame that must come now, or after syncs."""
+        """Return the one expected frame, which arrives now or after syncs."""
         (found,) = self.wait_frames(1)
         return found
 
@@ -165,7 +165,7 @@ class Client:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the broker has closed the connection."""
+        """Return whether the broker has closed the connection."""
         self._receive()
         try:
             return self.socket.recv(1, socket.MSG_PEEK) == b""
@@ -175,7 +175,7 @@ class Client:
             return True
 
     def close(self) -> None:
-        """Close this end as TCP does, first saying so, and have the broker see it."""
+        """Half-close, then close this end, and let the broker see it."""
         self.socket.shutdown(socket.SHUT_WR)
         self.wire.run()
         self.socket.close()
@@ -224,7 +224,7 @@ class Wire:
         on_close: Callable[["Connection", str], object],
         protocol: object = None,
     ) -> None:
-        """Speak Kafka, and leave the rest of it to `dispatch`."""
+        """Speak Kafka, and hand other requests to `dispatch`."""
         rows = [api_row(key) for key in (PRODUCE, FETCH, LIST_OFFSETS, API_VERSIONS)]
         kafka = Kafka(protocol, rows, frame_bytes_max=FRAME_BYTES_MAX)
         self.poller.serve_with({"kafka": kafka}, dispatch, on_close)
@@ -233,11 +233,11 @@ class Wire:
         self._wants_turn = True
 
     def serve(self, *logs: PartitionLog | None) -> None:
-        """Make the topic known with these logs."""
+        """Add the topic with these logs."""
         self.table.add("topic", TOPIC_ID, list(logs))
 
     def log(self, partition: int = 0) -> PartitionLog:
-        """Return the log of a partition that is served."""
+        """Return the log of a served partition."""
         entry = self.table.find("topic")
         assert entry
         log = entry.logs[partition]
@@ -254,11 +254,11 @@ class Wire:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the event loop would call the poller now."""
+        """Return whether the event loop would call the poller now."""
         return bool(self._poll.poll(0))
 
     def run(self) -> None:
-        """Play the event loop until nothing is left to do."""
+        """Run the event loop until nothing is left to do."""
         while self._wants_turn or self.is_ready:
             if self._wants_turn:
                 self._wants_turn = False
@@ -267,7 +267,7 @@ class Wire:
                 self.poller()
 
     def run_until(self, is_reached: Callable[[], bool]) -> None:
-        """Play the event loop until something is so."""
+        """Run the event loop until the condition holds."""
         deadline = time.monotonic() + WAIT_MS / 1000
         self.run()
         while not is_reached():
@@ -281,7 +281,7 @@ class Wire:
         self.poller.end()
         for client in self.clients:
             client.socket.close()
-        # No descriptor shall wait for the garbage collector.
+        # No descriptor may wait for the garbage collector.
         self.clients.clear()
         self.poller.serve_with({}, _ignore, _ignore)
         self.logs.turn.events.clear()
@@ -307,14 +307,14 @@ def partition(body: Fields, place: int = 0) -> Fields:
 
 
 def base_offset(client: Client, data: bytes) -> int:
-    """Send a Produce request; where its batch stands."""
+    """Send a Produce request; return the base offset of its batch."""
     answer = partition(client.ask(data))
     assert answer["error_code"] == 0
     return int(answer["base_offset"])
 
 
 def session_of(client: Client, *wanted: tuple[int, int], version: int = 11) -> int:
-    """Begin a session; its id."""
+    """Begin a session; return its id."""
     body = client.ask(fetch(version, *wanted, session_epoch=0))
     assert body["error_code"] == 0
     return int(body["session_id"])

@@ -16,7 +16,7 @@ from tests.fakes import FakeStore
 
 
 class OneTopic:
-    """A topic, and none besides: what handlers ask of `Topics`."""
+    """The only topic, with the interface of `Topics` that handlers use."""
 
     def __init__(self, topic: Topic) -> None:
         """Know this one."""
@@ -32,7 +32,7 @@ class OneTopic:
 
 
 def broker_of(topic: Topic, transactions: Any = None) -> Broker:
-    """Return a broker of one topic; what it lacks must not be asked for."""
+    """Return a broker of one topic; its other attributes must not be used."""
     nothing: Any = None
     topics: Any = OneTopic(topic)
     store: Any = FakeStore()

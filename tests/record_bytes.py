@@ -1,4 +1,4 @@
-"""Batches and message sets for tests of their readers, and what a reader returned as rows."""
+"""Batches and message sets for tests of their readers, and a reader's results as rows."""
 
 import struct
 import zlib
@@ -29,12 +29,12 @@ headers = st.lists(st.tuples(st.binary(max_size=8), contents), max_size=3)
 
 
 def record(place: int, key: bytes | None = None, value: bytes | None = b"value") -> Record:
-    """Return one that stands at so many offsets and milliseconds behind the first."""
+    """Return a record with these offset and timestamp deltas."""
     return Record(place, place, key, value, [])
 
 
 def batch(parts: Sequence[Record], base_offset: int = 0, *, codec: int = 0, **fields: int) -> bytes:
-    """Return a batch whose header fits its records, but for the fields that are given."""
+    """Return a batch whose header fits its records, except for the given fields."""
     payload = b"".join(part.encode() for part in parts)
     header = Header(
         base_offset=base_offset,
@@ -56,7 +56,7 @@ def some(count: int, base_offset: int = 0, *, codec: int = 0, **fields: int) -> 
 
 
 def of_two(payload: bytes, base_offset: int = 0, **fields: int) -> bytes:
-    """Return a batch that says it has two records, with these bytes instead of them."""
+    """Return a batch whose header says two records, with these bytes instead of them."""
     header = Header(base_offset=base_offset, record_count=2, last_offset_delta=1)
     return replace(header, **fields).encode(payload)
 
@@ -83,7 +83,7 @@ def wrapper(inner: list[Message], codec: int = GZIP, **fields: Any) -> bytes:
 
 
 def unfit_message(offset: int = 0) -> bytes:
-    """Return a message whose CRC fits, but whose key is longer than the message."""
+    """Return a message with a correct CRC, but with a key longer than the message."""
     sound = Message(offset, b"key").encode()
     body = sound[16:26] + struct.pack(">i", 100) + sound[30:]
     return sound[:12] + struct.pack(">I", zlib.crc32(body)) + body
@@ -98,7 +98,7 @@ def numbers(columns: Columns, name: str) -> list[int]:
 
 
 def contents_of(columns: Columns, name: str) -> list[bytes | None]:
-    """Return what the spans of a column point to."""
+    """Return the bytes that the spans of a column point to."""
     data = memoryview(columns.data).cast("B")
     starts, lengths = numbers(columns, f"{name}_start"), numbers(columns, f"{name}_length")
     return [

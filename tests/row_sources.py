@@ -1,4 +1,4 @@
-"""Rows to encode, in every form that an encoder takes, and what the oracle makes of them."""
+"""Rows to encode, in every form that an encoder accepts, and the oracle's encoding of them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -31,7 +31,7 @@ def expected(
     offsets: Sequence[int] | None = None,
     **fields: Any,
 ) -> list[bytes]:
-    """Return what the oracle makes of the rows."""
+    """Return the oracle's encoding of the rows."""
     groups: list[list[tuple[int, Fields]]] = []
     size = limit
     for place, row in enumerate(given_rows):

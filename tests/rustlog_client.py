@@ -28,19 +28,19 @@ class RefusedError(Exception):
 
 
 class Fetched(NamedTuple):
-    """Records, the first of which stands where the fetch began, and where to go on."""
+    """Records, the first of which is at the fetched offset, and the next offset."""
 
     records: list[bytes]
     next_offset: int
 
 
 def frame(payload: bytes) -> bytes:
-    """Return a payload behind its length."""
+    """Return a payload with its length."""
     return _SIZE.pack(len(payload)) + payload
 
 
 def string(text: str) -> bytes:
-    """Return a text behind its length."""
+    """Return a text with its length."""
     data = text.encode()
     return struct.pack(">H", len(data)) + data
 
@@ -84,14 +84,14 @@ METRICS = b"\x09"
 
 
 def read_produced(payload: bytes) -> tuple[int, int]:
-    """Read an answer to Produce: base offset and count."""
+    """Parse a response to Produce: base offset and count."""
     kind, base_offset, count = struct.unpack(">BQI", _good(payload))
     assert kind == 1
     return base_offset, count
 
 
 def read_fetched(payload: bytes) -> Fetched:
-    """Read an answer to Fetch."""
+    """Parse a response to Fetch."""
     kind, count = struct.unpack_from(">BI", _good(payload))
     assert kind == 2
     position, records = 5, []
@@ -105,7 +105,7 @@ def read_fetched(payload: bytes) -> Fetched:
 
 
 def read_error(payload: bytes) -> tuple[int, str]:
-    """Read an error: code and message."""
+    """Parse an error: code and message."""
     kind, code, size = struct.unpack_from(">BHH", payload)
     assert kind == 0xFE
     assert len(payload) == 5 + size
@@ -119,7 +119,7 @@ def _good(payload: bytes) -> bytes:
 
 
 class RustLogClient:
-    """One blocking connection, one request at a time, as the original's examples do it."""
+    """One blocking connection, one request at a time, as in the original's examples."""
 
     def __init__(self, address: str, timeout_s: float = TIMEOUT_S) -> None:
         """Connect."""
@@ -136,12 +136,12 @@ class RustLogClient:
         self.socket.close()
 
     def ask(self, payload: bytes) -> bytes:
-        """Send a request and return the payload of its answer."""
+        """Send a request and return the payload of its response."""
         self.send(frame(payload))
         return self.receive()
 
     def send(self, data: bytes) -> None:
-        """Send bytes as they are."""
+        """Send raw bytes."""
         try:
             self.socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError) as error:
@@ -174,7 +174,7 @@ class RustLogClient:
         raise AssertionError(f"answered instead of closed: {payload[:60]!r}")
 
     def ping(self) -> None:
-        """Ask whether the broker is there."""
+        """Check that the broker answers."""
         assert self.ask(PING) == PING
 
     def create(self, topic: str, partitions: int = 1) -> None:
@@ -182,7 +182,7 @@ class RustLogClient:
         assert _good(self.ask(create_topic(topic, partitions))) == b"\x05\x01"
 
     def produce(self, topic: str, records: list[bytes], partition: int = 0) -> int:
-        """Append records; the offset of the first."""
+        """Append records; return the offset of the first."""
         base_offset, count = read_produced(self.ask(produce(topic, partition, records)))
         assert count == len(records)
         return base_offset
@@ -194,7 +194,7 @@ class RustLogClient:
         return read_fetched(self.ask(fetch(topic, partition, offset, max_bytes, group)))
 
     def read_all(self, topic: str, offset: int = 0, partition: int = 0) -> dict[int, bytes]:
-        """Read to the end as the example consumer does: record i of an answer is at start + i."""
+        """Read to the end as the example consumer does: record i of a response is at start + i."""
         found: dict[int, bytes] = {}
         while True:
             records, next_offset = self.fetch(topic, offset, partition=partition)
@@ -204,11 +204,11 @@ class RustLogClient:
             offset = next_offset
 
     def commit(self, group: str, topic: str, offset: int, partition: int = 0) -> None:
-        """Remember an offset."""
+        """Commit an offset."""
         assert _good(self.ask(commit(group, topic, partition, offset))) == b"\x03\x01"
 
     def committed(self, group: str, topic: str, partition: int = 0) -> int | None:
-        """Return what was remembered."""
+        """Return the committed offset."""
         payload = _good(self.ask(offset_fetch(group, topic, partition)))
         if payload == b"\x04\x00":
             return None
@@ -222,5 +222,5 @@ class RustLogClient:
         return int.from_bytes(payload[-8:])
 
     def ask_json(self, request: dict[str, Any]) -> Any:
-        """Send a JSON request and return the answer as a value."""
+        """Send a JSON request and return the response as a value."""
         return json.loads(self.ask(json.dumps(request).encode()))

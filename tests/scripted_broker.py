@@ -1,4 +1,4 @@
-"""A peer on loopback that answers what a test tells it to, for clients of a broker."""
+"""A peer on loopback that answers as a test tells it, for tests of clients."""
 
 import socket
 import threading
@@ -14,10 +14,10 @@ Answer = Callable[[str, int, Fields], Fields | None]
 
 
 class ScriptedBroker:
-    """Answers requests of any number of connections, and keeps them."""
+    """Answers requests of any number of connections, and records them."""
 
     def __init__(self, answer: Answer, versions: dict[str, range] | None = None) -> None:
-        """Listen; `versions` replaces what it says of some APIs."""
+        """Listen; `versions` replaces the advertised versions of some APIs."""
         self.answer = answer
         self.versions = versions or {}
         self.asked: list[tuple[str, int, Fields]] = []
@@ -29,11 +29,11 @@ class ScriptedBroker:
 
     @property
     def address(self) -> Address:
-        """Where it listens."""
+        """Return its address."""
         return Address("127.0.0.1", self._listening.getsockname()[1])
 
     def of(self, api: str) -> list[Fields]:
-        """What was asked of one API."""
+        """Return the recorded requests of one API."""
         return [body for name, _, body in self.asked if name == api]
 
     def close(self) -> None:
@@ -111,7 +111,7 @@ def scripted_broker(
 def metadata_of(
     address: Address, topics: dict[str, str], partition_count: int = 1, error_code: int = 0
 ) -> Fields:
-    """An answer to Metadata: one broker leads every partition of topics given by name and id."""
+    """Return a Metadata response: one broker leads every partition of topics by name and id."""
     return {
         "brokers": [{"node_id": 1, "host": address.host, "port": address.port}],
         "topics": [

@@ -1,4 +1,4 @@
-"""Logs for the readers of segments: written by the native log, then harmed or thinned out."""
+"""Logs for the readers of segments: written by the native log, then damaged or compacted."""
 
 import tempfile
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ def write(path: Path, batches: list[bytes], *, close: bool = True, **settings: i
 
 
 def write_ascending(path: Path, count: int = 50, segment_bytes_max: int = 20_000) -> Path:
-    """Return the folder of a log of batches of 10 records, whose times are 0, 1, 2 and so on."""
+    """Return the folder of a log of batches of 10 records, with timestamps 0, 1, 2 and so on."""
     batches = [records(10, size=90, timestamp=time) for time in range(count)]
     return write(path, batches, segment_bytes_max=segment_bytes_max, index_interval_bytes=2_000)
 
@@ -86,9 +86,9 @@ def batches_of(file: Path) -> list[Stored]:
 
 
 def restore_batch(folder: Path, batch: bytes) -> None:
-    """Add a batch to the log of a stopped broker, as somebody who restores files does.
+    """Add a batch to the log of a stopped broker, as an operator who restores files does.
 
-    No client can write one that does not decompress: a broker refuses it.
+    Clients cannot write one that does not decompress: a broker refuses it.
     """
     file = segment_files(folder)[-1]
     last = batches_of(file)[-1]
@@ -98,12 +98,12 @@ def restore_batch(folder: Path, batch: bytes) -> None:
 
 
 def first_at(batches: list[Stored], offset: int) -> Stored | None:
-    """Return the first batch that ends at or behind an offset."""
+    """Return the first batch that ends at or after an offset."""
     return next((batch for batch in batches if batch.last_offset >= offset), None)
 
 
 def first_as_new(batches: list[Stored], timestamp: int) -> Stored | None:
-    """Return the first batch with a record at least as new as a timestamp."""
+    """Return the first batch with a record at or after a timestamp."""
     return next((batch for batch in batches if batch.max_timestamp >= timestamp), None)
 
 
@@ -111,13 +111,13 @@ def open_files(folder: Path) -> list[str]:
     """Return the files of a folder that this process has open or mapped."""
     found = []
     for descriptor in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):  # the one that lists them
+        with suppress(FileNotFoundError):  # the descriptor that lists them
             found.append(descriptor.readlink())
     return sorted(file.name for file in found if file.is_relative_to(folder))
 
 
 @contextmanager
 def folder_for_an_example() -> Iterator[Path]:
-    """Lend a folder to one example of a property: tmp_path serves all of them."""
+    """Lend a folder to one example of a property: all examples share tmp_path."""
     with tempfile.TemporaryDirectory() as path:
         yield Path(path)

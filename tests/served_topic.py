@@ -1,4 +1,4 @@
-"""A broker of one topic in this process, served natively or by Python: two that must be alike.
+"""Two brokers of one topic in this process, one native, one in Python, which must agree.
 
 In the fast one the native paths serve what they can and Python the rest, as in production; in the
 slow one, whose native topic table is empty, Python serves everything.
@@ -24,10 +24,10 @@ COMMIT = CommitThread(1)  # for logs that never sync
 
 
 class ServedTopic:
-    """The broker, whose loop and turns the test plays; a dialect gives it protocols and a client.
+    """The broker, whose loop and turns the test plays; subclasses add a protocol and a client.
 
     Attributes:
-        handed_over: requests that Python was asked for.
+        handed_over: the number of requests left to Python.
     """
 
     partition_count: ClassVar[int]
@@ -35,7 +35,7 @@ class ServedTopic:
     def __init__(
         self, path: Path, config: TopicConfig, *, is_fast: bool, is_loading: bool = False
     ) -> None:
-        """Make the logs; only the fast one's are known to the native paths."""
+        """Create the logs; the native paths know only those of the fast one."""
         path.mkdir()
         self.config = config
         self.logs = Logs(path, COMMIT)
@@ -53,7 +53,7 @@ class ServedTopic:
         self.handed_over = 0
 
     def dispatch(self, pending: list[Any]) -> None:
-        """Have Python serve requests, and count them."""
+        """Let Python serve requests, and count them."""
         self.handed_over += len(pending)
         self.requests.dispatch(pending)
 
@@ -64,7 +64,7 @@ class ServedTopic:
         return self.wire.connect(Session(broker, "here", "there", 9092))
 
     def run(self) -> None:
-        """Let Python do what it can do at once, and end a turn."""
+        """Let Python serve what it can serve at once, and end a turn."""
         self.loop.call_soon(self.loop.stop)
         self.loop.run_forever()
         self.wire.run()
@@ -82,7 +82,7 @@ Served = TypeVar("Served", bound=ServedTopic)
 def fast_and_slow(
     kind: type[Served], path: Path, config: TopicConfig
 ) -> Iterator[tuple[Served, Served]]:
-    """Lend the fast one and the slow one."""
+    """Lend the native and the Python broker."""
     with (
         closing(kind(path / "fast", config, is_fast=True)) as fast,
         closing(kind(path / "slow", config, is_fast=False)) as slow,

@@ -1,4 +1,4 @@
-"""A file system of its own for a test: small, so that it is soon full. Needs root."""
+"""A file system of its own for a test: small, so that it fills up soon. Needs root."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 
 @contextmanager
 def small_disk(folder: Path, kind: str, size: int, *, inodes: int | None = None) -> Iterator[Path]:
-    """Mount a disk of `size` bytes, on tmpfs or as an ext4 in a file; skip where that cannot be."""
+    """Mount a disk of `size` bytes, on tmpfs or as ext4 in a file; skip if that is impossible."""
     if os.geteuid() != 0:
         pytest.skip("only root may mount a file system")
     place = folder / "disk"

@@ -13,10 +13,10 @@ SOURCE = Path(__file__).with_suffix(".c")
 
 
 class SteppingClock:
-    """What is added to the wall clock of those whom it is shown to."""
+    """The offset added to the wall clock of processes under it."""
 
     def __init__(self, folder: Path) -> None:
-        """Compile the library; a skip says that there is no compiler."""
+        """Compile the library; skip without a compiler."""
         compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
         if compiler is None:
             pytest.skip("needs a C compiler for a clock that steps")
@@ -29,16 +29,16 @@ class SteppingClock:
         self._environment = [f"LD_PRELOAD={library}", f"POLYLOG_TEST_CLOCK={self._file}"]
 
     def set(self, step_ms: int) -> None:
-        """Let the wall clock be so far from the right one."""
+        """Set how far the wall clock is from the true time."""
         mode = "r+b" if self._file.exists() else "w+b"
         with self._file.open(mode, buffering=0) as file:
             file.write(struct.pack("=q", step_ms * 1_000_000))
         self.step_ms = step_ms
 
     def shown_to(self, command: list[str]) -> list[str]:
-        """The command of a process that sees it."""
+        """Return the command of a process that sees the stepped clock."""
         return ["env", *self._environment, *command]
 
     def wall_ms(self) -> int:
-        """What those processes see."""
+        """Return the time that those processes see."""
         return time.time_ns() // 1_000_000 + self.step_ms

@@ -1,4 +1,4 @@
-"""What the project is called where it is installed: `polylog` and `broker` belong to others."""
+"""The name of the installed project: `polylog` and `broker` belong to others."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
-# A name that an index would look up: not a path, not the distribution's own name.
+# A name that a package index would look up: not a path, not the distribution's own name.
 OTHERS = re.compile(r"pip install [^\n`]*(?<![\w./-])(?:polylog|broker)(?![\w./-])")
 
 
@@ -31,7 +31,7 @@ def project() -> dict[str, Any]:
 
 
 def ranges() -> dict[str, Requirement]:
-    """Return what users install, by name."""
+    """Return the users' dependencies by name."""
     extras = project()["optional-dependencies"]
     given = [*project()["dependencies"], *(each for name in FOR_USERS for each in extras[name])]
     found = [Requirement(each) for each in given if not each.startswith("polylog")]

@@ -1,4 +1,4 @@
-"""The documents say what is: their examples run, their links and names lead somewhere."""
+"""The documents are true: their examples run, their links and names exist."""
 
 import os
 import re
@@ -51,7 +51,7 @@ def code_blocks(name: str, language: str) -> list[str]:
 
 
 def run(snippet: str, folder: Path, environment: Mapping[str, str] = os.environ) -> str:
-    """Run a snippet in a folder as its reader would; return what it prints."""
+    """Run a snippet in a folder as a reader would; return what it prints."""
     done = subprocess.run(
         [sys.executable, "-c", snippet],
         capture_output=True,
@@ -66,7 +66,7 @@ def run(snippet: str, folder: Path, environment: Mapping[str, str] = os.environ)
 
 
 def client_snippet(broker: BrokerProcess | ExternalBroker) -> str:
-    """The README's snippet, with the address of a broker."""
+    """Return the README's snippet with the address of a broker."""
     [snippet] = code_blocks("README.md", "python")
     assert "localhost:9092" in snippet, "it names make run's address"
     return snippet.replace("localhost:9092", broker.address)
@@ -95,7 +95,7 @@ def test_the_old_clients_snippet_reads_records_of_the_current_client(
 
 
 def without_java(folder: Path) -> dict[str, str]:
-    """The environment of a machine without any Java: PATH has all other programs."""
+    """Return the environment of a machine without Java: PATH has all other programs."""
     folder.mkdir()
     for place in os.environ["PATH"].split(os.pathsep):
         for program in Path(place).iterdir() if Path(place).is_dir() else ():
@@ -131,7 +131,7 @@ def test_the_spark_snippet_shows_the_archived_records(
 
 
 def run_over_a_socket(broker: BrokerProcess, page: str) -> str:
-    """Run the snippet of a protocol's page, whose socket goes to this broker; what it prints."""
+    """Run the snippet of a protocol's page against this broker; return what it prints."""
     [snippet] = code_blocks(page, "python")
     host, _, port = broker.address.rpartition(":")
     assert '("localhost", 9092)' in snippet, "it names make run's address"
@@ -198,7 +198,7 @@ def test_v1_answers_as_documented_and_reads_its_own_write_each_time(
     address = start_broker().address
 
     for shown in (first, second):
-        with LineClient(address) as client:  # as nc -N, which not everybody has
+        with LineClient(address) as client:  # as nc -N, which not every system has
             client.send(said)
             assert client.end().decode() == shown
 

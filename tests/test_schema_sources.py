@@ -1,7 +1,7 @@
-"""Our table of messages against three others: the facts it was made from, kafka-python's, kio's.
+"""Our table of messages compared with the facts it was made from, kafka-python's and kio's.
 
-Each source knows other versions, so a comparison is made version by version: which fields there
-are, in which order, of which type, tag, default, and whether they may be null.
+Each source has other versions, so a comparison is made version by version: which fields exist, in
+which order, of which type, tag, default, and whether they are nullable.
 """
 
 import dataclasses
@@ -65,7 +65,7 @@ def default_of(kind: str, text: str | None) -> object:
 
 
 def kind_of(kind: str) -> str:
-    """Return a type without the name of a struct, which our table does not keep."""
+    """Return a type without the name of a struct, which our table does not have."""
     array, _, element = kind.rpartition("[]")
     prefix = "[]" if array or kind.startswith("[]") else ""
     if element[0].islower():
@@ -74,7 +74,7 @@ def kind_of(kind: str) -> str:
 
 
 def layout(fields: list[Definition], version: int) -> list[tuple[object, ...]]:
-    """Return what one version of the fields looks like on the wire, and what they default to."""
+    """Return the wire layout of one version of the fields, and their defaults."""
     return [
         (
             field.name,
@@ -91,7 +91,7 @@ def layout(fields: list[Definition], version: int) -> list[tuple[object, ...]]:
 
 
 def assert_same(message: Message, source: Facts, newer: frozenset[str] = frozenset()) -> None:
-    """Compare all versions that the source has, but for fields that are newer than the source."""
+    """Compare all versions of the source, except for fields that are newer than the source."""
     fields, versions, flexible = source
     ours = [field for field in message.fields if field.name not in newer]
     for version in versions:
@@ -140,7 +140,7 @@ def facts_fields(message: str, body: str) -> list[Definition]:
         field = Definition(
             name=snake(name),
             type=kind_of(kind),
-            # The definitions may name only the versions of the tag, and the facts then say all.
+            # The definitions may name only the versions of the tag, and the facts then have all.
             versions=versions_of(tag[2] if tag else versions),
             nullable=versions_of(null[1]) if null else range(0),
             tag=int(tag[1]) if tag else None,
@@ -224,7 +224,7 @@ def test_every_message_matches_kafka_pythons(name: str) -> None:
     )
 
 
-# What kafka-python 3.0 cannot write again: its DeleteTopicsRequest is made without a header.
+# What kafka-python 3.0 cannot encode again: its DeleteTopicsRequest is made without a header.
 UNREADABLE = {"DeleteTopicsRequest"}
 
 
@@ -245,7 +245,7 @@ def test_kafka_python_reads_and_rewrites_our_bytes(name: str, theirs: Any) -> No
     for version in message.versions[: theirs.max_version + 1]:
         value = oracle.sample(message, version)
         if name == "ApiVersionsResponse":
-            value["error_code"] = 0  # with an error it reads version 0, whatever was asked
+            value["error_code"] = 0  # with an error it parses version 0, whatever was requested
         encoded = message.encode(version, value)
 
         assert theirs[version].decode(encoded).encode() == encoded, f"version {version}"

@@ -1,10 +1,10 @@
-"""What a start imports is what a start costs: 0.15 s to the first answer leave no room for more."""
+"""The imports of a start, whose cost is limited by the 0.15 s to the first answer."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-# The modules of the standard library that are worth their milliseconds, and what they import.
+# The standard library modules that are worth their milliseconds, and what they import.
 ENOUGH = "import argparse, asyncio, bisect, fcntl, json, pathlib, resource, sqlite3, uvloop, zlib"
 START = """
 import os, signal, sys
@@ -19,7 +19,7 @@ start.banner = announce
 sys.exit(main(["start", "--data-dir", sys.argv[1], "--listen", "127.0.0.1:0"]))
 """
 OUR_OWN = ("broker", "cython_runtime", "_cython_")
-# Easily pulled in, and several ms or many; a Python that itself needs one says so here.
+# Easily imported by accident, and slow; an exception for a Python that needs one goes here.
 NEVER = {
     "click",
     "cramjam",
@@ -35,7 +35,7 @@ NEVER = {
 
 
 def modules(program: str, *arguments: str) -> set[str]:
-    """Return the modules that are there when the program has printed them."""
+    """Return the modules that are loaded when the program has printed them."""
     ended = subprocess.run(
         [sys.executable, "-c", program, *arguments], check=True, capture_output=True, text=True
     )

@@ -1,4 +1,4 @@
-"""Our own rules of style, those that no linter knows."""
+"""Source rules of this project that no linter checks."""
 
 import ast
 import itertools
@@ -27,10 +27,10 @@ FILE_SYSCALLS = (
     "|open|openat|posix_fallocate|pread|preadv|pwrite|pwritev|remove|rename|renameat|rmdir|sendfile"
     "|sync_file_range|truncate|unlink|unlinkat|write"
 )
-# Everything else on files goes through broker._native.kernel.file_ops.
+# Everything else on files uses broker._native.kernel.file_ops.
 FILE_METHODS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "touch", "unlink"}
 MAY_USE_FILES = {
-    "cli/v1_directory.py": {"open"},  # of another server, read from one end to the other
+    "cli/v1_directory.py": {"open"},  # of another server, read sequentially
     "codec/schema.py": {"open"},  # its own table of messages
     "model/config_sources.py": {"read_text"},  # the user's settings
     "segments/file.py": {"open"},  # reads a log whose broker is another process, or none
@@ -50,7 +50,7 @@ NATIVE_SOURCES = [file for file in SOURCES if file.is_relative_to(NATIVE)]
 
 
 def name_of(file: Path) -> str:
-    """Where a file stands in the project."""
+    """Return a file's path within the project."""
     return str(file.relative_to(ROOT))
 
 
@@ -93,7 +93,7 @@ def test_native_folders_import_downwards(lower: str, higher: str) -> None:
 def test_only_file_ops_makes_file_syscalls(file: Path) -> None:
     if file.name.startswith("file_ops"):
         return
-    # A declaration of a method is none, a method that is called is none.
+    # The declaration of a method does not count, a call does.
     code = re.sub(r"^\s*(?:cdef|cpdef|def)\b[^=(\n]*\(", "", code_of(file), flags=re.MULTILINE)
 
     assert re.findall(rf"(?<![\w.>])(?:{FILE_SYSCALLS})\(", code) == []
@@ -111,7 +111,7 @@ def test_python_touches_files_only_in_named_places() -> None:
 
 
 def file_calls(node: ast.AST) -> Iterator[str]:
-    """The names under which a node calls something that opens or changes a file."""
+    """Yield the names under which a node calls something that opens or changes a file."""
     if not isinstance(node, ast.Call):
         return
     if isinstance(node.func, ast.Name) and node.func.id == "open":
@@ -154,7 +154,7 @@ def read_of_limits(code: str) -> set[str]:
 
 
 def unread_limits(limits: str, read: set[str]) -> set[str]:
-    """The names that limits.py defines and nobody reads, not even a limit that somebody reads."""
+    """Return the names that limits.py defines and nothing uses, not even a used limit."""
     needs: dict[str, set[str]] = {}
     for node in ast.parse(limits).body:
         names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
@@ -181,7 +181,7 @@ def test_every_limit_is_used() -> None:
 @pytest.mark.parametrize(
     ("reader", "unread"),
     [
-        ("from broker.model.limits import most", {"IDLE"}),  # an assert does not read it
+        ("from broker.model.limits import most", {"IDLE"}),  # an assert does not use it
         ("limits.IDLE", {"UNIT", "OWN", "most"}),
         ("OWN = 5  # a constant of the same name", {"UNIT", "OWN", "IDLE", "most"}),
     ],
@@ -193,7 +193,7 @@ def test_an_unused_limit_is_detected(reader: str, unread: set[str]) -> None:
 
 
 def defined_twice(code: str) -> set[str]:
-    """The names that a module defines more than once: the last one wins, without a word."""
+    """Return the names that a module defines more than once: the last one wins silently."""
     names: list[str] = []
     for node in ast.parse(code).body:
         if isinstance(node, ast.Assign):

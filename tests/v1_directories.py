@@ -7,7 +7,7 @@ TIME_MS = 1_700_000_000_000
 
 
 def line(offset: int, value: bytes) -> bytes:
-    """One record, a second after the one before it."""
+    """Return one record, a second after the previous one."""
     return b"%d|%d|%08x|%s\n" % (offset, TIME_MS + 1_000 * offset, crc32(value), value)
 
 

@@ -1,4 +1,4 @@
-"""A coordinator over one log in memory, with what is around it when V1's files come and go."""
+"""A coordinator over one log in memory, and its surroundings for the import of V1's files."""
 
 import asyncio
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class V1Groups:
         self.groups = self.start()
 
     def start(self) -> GroupCoordinator:
-        """A broker that finds the logs as they are."""
+        """Return a coordinator that finds the logs as they are."""
         return GroupCoordinator(
             Environment(
                 self._open,
@@ -48,26 +48,26 @@ class V1Groups:
     # ---- the topics ----------------------------------------------------------------------------
 
     def get(self, name: str) -> object | None:
-        """Whether there is the topic."""
+        """Return whether the topic exists."""
         return self if self.has_topic and name == OFFSETS_TOPIC else None
 
     async def offsets_topic(self) -> object:
-        """Make it."""
+        """Create the topic."""
         if self.is_broken:
             raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, "no room")
         self.has_topic = True
         return self
 
-    # ---- looking -------------------------------------------------------------------------------
+    # ---- disk ----------------------------------------------------------------------------------
 
     async def on_disk(self, work: Callable[[], None]) -> bool:
-        """Do it, and tell whether it was done."""
+        """Do the work of the I/O thread; return whether it was done."""
         if not self.is_broken:
             work()
         return not self.is_broken
 
     async def sync_until(self, work: "asyncio.Future[None]", seconds: float = 0) -> int:
-        """Have all logs synced again and again until that is done; how often it was."""
+        """Sync all logs repeatedly until the work is done; return how often."""
         count = 0
         while not work.done():
             await asyncio.sleep(seconds or 0.001)
@@ -80,7 +80,7 @@ class V1Groups:
         return count
 
     async def offsets(self, group_id: str) -> dict[str, dict[int, int]]:
-        """What a group has committed."""
+        """Return the committed offsets of a group."""
         response = await self.groups.fetch_offsets(FetchOffsetsRequest(group_id, None))
         return {
             topic: {number: each.offset for number, each in partitions.items() if each}

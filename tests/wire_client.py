@@ -1,8 +1,8 @@
-"""A tiny blocking Kafka client: one socket, any message, and nothing that retries.
+"""A small blocking Kafka client: one socket, any message, no retries.
 
-It says what is to be said to a broker byte for byte, quickly and without the second thoughts of a
-real client. Messages are encoded by the package's own tables, which other tests compare with other
-decoders; frames and headers are written here, so that they can be written wrongly.
+It sends exactly what a test gives it, without the precautions of a real client. Messages are
+encoded by the package's own tables, which other tests compare with other decoders; frames and
+headers are written here, so that they can be written wrongly.
 """
 
 import socket
@@ -43,7 +43,7 @@ class WireClient:
         self._waiting: deque[tuple[str, int, int]] = deque()
 
     def reconnect(self) -> None:
-        """Connect again; what was not received is lost."""
+        """Connect again; responses not received are lost."""
         self.close()
         self._connect()
 
@@ -70,7 +70,7 @@ class WireClient:
         self._waiting.append((name, version, self._correlation_id))
 
     def send_together(self, *requests: tuple[str, int, dict[str, Any]]) -> None:
-        """Send requests in one go; a Produce with acks=0 has no response to `receive`."""
+        """Send requests at once; a Produce with acks=0 has no response to `receive`."""
         data = b""
         for name, version, body in requests:
             frame = self.encoded(name, version, body)
@@ -85,7 +85,7 @@ class WireClient:
         return self.frame(name, version, message.encode(version, body))
 
     def receive(self) -> dict[str, Any]:
-        """Return the response to the oldest request that has none."""
+        """Return the response to the oldest unanswered request."""
         name, version, expected_id = self._waiting.popleft()
         frame = self.receive_frame()
         (correlation_id,) = SIZE.unpack_from(frame)
@@ -114,7 +114,7 @@ class WireClient:
         self.send_bytes(SIZE.pack(len(frame)) + frame)
 
     def send_bytes(self, data: bytes) -> None:
-        """Send bytes as they are."""
+        """Send raw bytes."""
         try:
             self.socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError) as error:
@@ -139,7 +139,7 @@ class WireClient:
         return taken
 
     def expect_closed(self) -> None:
-        """Fail unless the broker closes the connection without an answer."""
+        """Fail unless the broker closes the connection without a response."""
         try:
             frame = self.receive_frame()
         except ConnectionClosedError:

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 import crc32c
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
-CRC_FROM = 21  # The checksum covers what stands behind it.
-LENGTH_FROM = 12  # The length counts what stands behind it.
+CRC_FROM = 21  # The checksum covers the bytes after it.
+LENGTH_FROM = 12  # The length counts the bytes after it.
 TIMESTAMP = 1_700_000_000_000
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch to send; fields that are None are computed, the others go out as they are."""
+    """A batch to send; fields that are None are computed, the others are sent as they are."""
 
     values: Sequence[bytes | None] = (b"value",)
     base_offset: int = 0
@@ -34,7 +34,7 @@ class Batch:
     crc: int | None = None
     last_offset_delta: int | None = None
     count: int | None = None
-    payload: bytes | None = None  # What stands after the header, compressed if it should be.
+    payload: bytes | None = None  # The bytes after the header, compressed if they should be.
 
     def encode(self) -> bytes:
         """Return the bytes."""
@@ -81,7 +81,7 @@ def encode_records(
 
 
 def field(content: bytes | None) -> bytes:
-    """Return a key or a value behind its length."""
+    """Return a key or a value with its length."""
     return varint(-1) if content is None else varint(len(content)) + content
 
 
@@ -97,7 +97,7 @@ def varint(value: int) -> bytes:
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return a zigzag varint and the position behind it."""
+    """Return a zigzag varint and the position after it."""
     shift = raw = 0
     while True:
         byte = data[position]
@@ -129,7 +129,7 @@ def read_batches(data: bytes) -> Iterator[ReadBatch]:
 
 
 def codec_numbers(data: bytes) -> set[int]:
-    """Return the codecs that the batches of a fetched blob say they are compressed with."""
+    """Return the codecs in the attributes of the batches of a fetched blob."""
     found = set()
     position = 0
     while position + HEADER.size <= len(data):

@@ -1,4 +1,4 @@
-"""The requests that tests send over and over, in one version each."""
+"""Requests that many tests send, in one version each."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -53,7 +53,7 @@ def alter_topic(client: WireClient, topic: str, configs: dict[str, str]) -> None
 
 
 def is_led(client: WireClient, topic: str, partitions: int) -> bool:
-    """Whether every partition is served: its leader is there, and its log is loaded."""
+    """Return whether every partition is served: it has a leader, and its log is loaded."""
     answers = [list_offset(client, topic, partition, -1) for partition in range(partitions)]
     return all(answer["error_code"] == 0 for answer in answers)
 
@@ -125,7 +125,7 @@ def fetch(
 
 
 def list_offset(client: WireClient, topic: str, partition: int, timestamp: int) -> dict[str, Any]:
-    """Return the ListOffsets answer for a timestamp (-1 latest, -2 earliest)."""
+    """Return the ListOffsets response for a timestamp (-1 latest, -2 earliest)."""
     response = client.request(
         "ListOffsets",
         7,
@@ -144,7 +144,7 @@ def list_offset(client: WireClient, topic: str, partition: int, timestamp: int) 
 
 
 def end_offset(client: WireClient, topic: str, partition: int = 0) -> int:
-    """Return the offset that the next record gets."""
+    """Return the offset of the next record."""
     answer = list_offset(client, topic, partition, -1)
     assert answer["error_code"] == 0, answer
     offset: int = answer["offset"]
@@ -161,13 +161,13 @@ def init_producer_id(client: WireClient) -> tuple[int, int]:
 
 
 def find_coordinator(client: WireClient, group: str) -> int:
-    """Ask who coordinates a group, as every client does first, and return the error code."""
+    """Send FindCoordinator for a group, as every client does first, and return the error code."""
     code: int = client.request("FindCoordinator", 1, {"key": group})["error_code"]
     return code
 
 
 def commit_offset(client: WireClient, group: str, topic: str, offset: int) -> int:
-    """Commit an offset of partition 0 as nobody's member and return the error code."""
+    """Commit an offset of partition 0 without a member and return the error code."""
     response = client.request(
         "OffsetCommit",
         7,

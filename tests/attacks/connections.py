@@ -1,4 +1,4 @@
-"""Attacks by connections: many that come and go, with and without a farewell."""
+"""Attacks by connections: many that open and close, orderly or by a reset."""
 
 import socket
 import struct
@@ -16,7 +16,7 @@ def _connect(address: str) -> socket.socket:
 
 
 def come_and_go(address: str, held: ExitStack) -> None:
-    """As fast as one client can: closed, reset, reset with a request under way, or half-closed."""
+    """Open and close connections at full speed: close, reset, reset in a request, half-close."""
     del held
     for number in range(CHURN):
         with _connect(address) as each, suppress(OSError):
@@ -30,7 +30,7 @@ def come_and_go(address: str, held: ExitStack) -> None:
 
 
 def close_one_half(address: str, held: ExitStack) -> None:
-    """Say no more, and never read what is said."""
+    """Half-close connections and never read the responses."""
     for number in range(HALF_OPEN):
         each = held.enter_context(_connect(address))
         with suppress(OSError):

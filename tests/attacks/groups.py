@@ -1,4 +1,4 @@
-"""Attacks on the group coordinator: many members, many groups, much that each wants kept."""
+"""Attacks on the group coordinator: many members, many groups, much metadata for each."""
 
 import struct
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ WIDE_GROUPS = 120
 PATTERNS = 100
 NAMES_PER_MEMBER = 60_000
 OFFSET_GROUPS = 150
-JOIN_WITHOUT_ID = 3  # the last version in which a first join is one
+JOIN_WITHOUT_ID = 3  # the last version in which the first join needs no member id
 JOIN_WITH_ID = 5
 KIB = 1 << 10
 INT32_MAX = 0x7FFFFFFF
@@ -46,14 +46,14 @@ def heartbeat_body(group: str, member: str, **changes: Any) -> dict[str, Any]:
 
 
 def send_all(client: WireClient, name: str, version: int, bodies: Iterable[dict[str, Any]]) -> None:
-    """Send each once the one before is answered; a broker that closes has had enough."""
+    """Send each request after the response to the previous one; stop if the broker closes."""
     with suppress(ConnectionClosedError, TimeoutError):
         for body in bodies:
             client.request(name, version, body)
 
 
 def join_one_group_with_more_than_it_may_have(address: str, held: ExitStack) -> None:
-    """Each join waits for the others; then all go at once, and half of them come again."""
+    """Join many members; then all leave at once, and half of them join again."""
     for _ in range(2):
         members = [held.enter_context(WireClient(address)) for _ in range(MEMBERS // 2)]
         wire_requests.find_coordinator(members[0], "crowd")
@@ -64,7 +64,7 @@ def join_one_group_with_more_than_it_may_have(address: str, held: ExitStack) -> 
 
 
 def join_with_a_megabyte_each(address: str, held: ExitStack) -> None:
-    """As many groups as that, each with as much as one may have."""
+    """Join as many groups as given, each with as much metadata as allowed."""
     metadata = b"x" * (1_000 * KIB)
     for number in range(WIDE_GROUPS):
         member = held.enter_context(WireClient(address))
@@ -74,7 +74,7 @@ def join_with_a_megabyte_each(address: str, held: ExitStack) -> None:
 
 
 def join_with_long_words(address: str, held: ExitStack) -> None:
-    """What is no subscription can be long, too: types, names of protocols, ids, reasons."""
+    """Join with long protocol types, protocol names, member ids and reasons."""
     word = "x" * 32_000
     client = held.enter_context(WireClient(address))
     protocols = [{"name": f"{each}{word}", "metadata": b""} for each in range(60)]
@@ -88,7 +88,7 @@ def join_with_long_words(address: str, held: ExitStack) -> None:
 
 
 def ask_for_member_ids_without_end(address: str, held: ExitStack) -> None:
-    """Ids that are given out and never used, for as long as a session may be."""
+    """Request member ids that are never used; each is kept for a session timeout."""
     client = held.enter_context(WireClient(address))
     bodies = [join_body(f"ids-{n % GROUPS}", session_timeout_ms=1_800_000) for n in range(6_000)]
     bodies += [join_body("ids", session_timeout_ms=t) for t in (-1, 0, INT32_MAX, -INT32_MAX)]
@@ -101,7 +101,7 @@ def ask_for_member_ids_without_end(address: str, held: ExitStack) -> None:
 
 
 def subscribe_to_names_without_end(address: str, held: ExitStack) -> None:
-    """Members of the consumer protocol, each with all the names that it may have."""
+    """Join members of the consumer protocol, each with as many topic names as allowed."""
     client = held.enter_context(WireClient(address))
     names = [struct.pack(">I", each).hex()[4:] for each in range(NAMES_PER_MEMBER)]
     send_all(
@@ -113,7 +113,7 @@ def subscribe_to_names_without_end(address: str, held: ExitStack) -> None:
 
 
 def subscribe_by_patterns_without_end(address: str, held: ExitStack) -> None:
-    """Those that a backtracking engine never finishes, and those that need much memory."""
+    """Subscribe by patterns that a backtracking engine never finishes or that need much memory."""
     client = held.enter_context(WireClient(address))
     patterns = ["(a+)+$", "(a|aa)+$", "(.*)*x", "(?:a?){900}a{900}", "((a{0,90}){0,90}){0,90}", "("]
     patterns += [f"(x{n}|" + "[a-z]{1,9}" * 380 + ")" for n in range(PATTERNS)]
@@ -129,7 +129,7 @@ def subscribe_by_patterns_without_end(address: str, held: ExitStack) -> None:
 
 
 def commit_long_words_with_offsets(address: str, held: ExitStack) -> None:
-    """Offsets of many groups, each with as much of a consumer's own words as it may have."""
+    """Commit offsets of many groups, each with as much metadata as allowed."""
     client = held.enter_context(WireClient(address))
     wire_requests.find_coordinator(client, "offsets-0")
     [topic, *_] = wide_topics(address)

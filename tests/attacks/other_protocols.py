@@ -1,4 +1,4 @@
-"""The same attacks through the other doors: V1's lines, RustLog's frames, Cursus's streams."""
+"""The same attacks through the other protocols: V1's lines, RustLog's frames, Cursus's streams."""
 
 import json
 import socket
@@ -18,7 +18,7 @@ NESTED = 200_000
 
 
 def fill(address: str, topic: str) -> None:
-    """Make a topic, and write 16 MB to it."""
+    """Create a topic and write 16 MB to it."""
     with CursusClient(address) as filler:
         filler.ask(f"CREATE topic={topic} partitions=1")
         for _ in range(16):
@@ -26,7 +26,7 @@ def fill(address: str, topic: str) -> None:
 
 
 def open_streams_and_read_nothing(address: str, held: ExitStack) -> None:
-    """Every stream of a topic that holds much more than any socket takes."""
+    """Stream a topic that holds much more than a socket buffer, and read nothing."""
     fill(address, "streamed")
     for number in range(DEAF):
         deaf = held.enter_context(CursusClient(address, 1.0))
@@ -36,7 +36,7 @@ def open_streams_and_read_nothing(address: str, held: ExitStack) -> None:
 
 
 def consume_and_read_nothing(address: str, held: ExitStack) -> None:
-    """Answers of all dialects that are made in memory, and stay there."""
+    """Request large responses that each protocol builds in memory, and read nothing."""
     fill(address, "consumed")
     asked = {
         "cursus": _cursus(b"CONSUME topic=consumed partition=0 offset=0"),
@@ -51,7 +51,7 @@ def consume_and_read_nothing(address: str, held: ExitStack) -> None:
 
 
 def write_lines_without_end(address: str, held: ExitStack) -> None:
-    """A line that never ends, and many that are almost as long as a line may be."""
+    """Send a line that never ends, and many of almost the maximum length."""
     for number in range(LINES):
         client = held.enter_context(LineClient(address, 5.0))
         with suppress(OSError):
@@ -59,7 +59,7 @@ def write_lines_without_end(address: str, held: ExitStack) -> None:
 
 
 def nest_json(address: str, held: ExitStack) -> None:
-    """Depth without end, numbers without end, and a value of many small ones."""
+    """Send JSON of unlimited depth, unlimited numbers, and arrays of many small values."""
     for text in (
         '{"Produce":' + "[" * NESTED,
         '{"Produce":' + '{"a":' * NESTED,
@@ -73,7 +73,7 @@ def nest_json(address: str, held: ExitStack) -> None:
 
 
 def send_evil_batches(address: str, held: ExitStack) -> None:
-    """Counts and lengths that lie, in the dialects that have batches of their own."""
+    """Send batches with false counts and lengths in each protocol that has its own batches."""
     good = cursus_client.batch("evil", 0, [Message(b"a")])
     ask_cursus(address, [b"CREATE topic=evil partitions=1"], held)
     ask_cursus(
@@ -104,7 +104,7 @@ def send_evil_batches(address: str, held: ExitStack) -> None:
 
 
 def ask_cursus(address: str, bodies: Iterable[bytes], held: ExitStack) -> None:
-    """Each on a connection of its own: the broker may end it."""
+    """Send each on its own connection, because the broker may close it."""
     for body in bodies:
         with suppress(OSError):
             client = held.enter_context(CursusClient(address))

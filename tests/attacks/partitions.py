@@ -1,4 +1,4 @@
-"""Attacks by topics: as many as there is room for, made and deleted as fast as it goes."""
+"""Attacks by topics: as many as the limit allows, created and deleted at full speed."""
 
 from contextlib import ExitStack, suppress
 from typing import Any
@@ -17,7 +17,7 @@ def creation(names: list[str], partitions: int = 1) -> dict[str, Any]:
 
 
 def create_many_partitions_at_once(address: str, held: ExitStack) -> None:
-    """In one topic, and too many in one; then it goes again."""
+    """Create many partitions in one topic, and more than allowed in another; then delete it."""
     client = held.enter_context(WireClient(address))
     with suppress(ConnectionClosedError):
         client.request("CreateTopics", 5, creation(["too-wide"], 0x7FFFFFFF))
@@ -27,7 +27,7 @@ def create_many_partitions_at_once(address: str, held: ExitStack) -> None:
 
 
 def create_topics_without_end(address: str, held: ExitStack) -> None:
-    """Each with its log; then all are deleted in one request."""
+    """Create many topics, each with a log, and delete all in one request."""
     client = held.enter_context(WireClient(address))
     names = [f"stormy-{n}" for n in range(TOPICS)]
     with suppress(ConnectionClosedError):

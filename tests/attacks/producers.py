@@ -1,4 +1,4 @@
-"""Attacks by producers: ids without end, each of which a partition or a coordinator remembers."""
+"""Attacks by producers: unlimited ids, each of which a partition or a coordinator remembers."""
 
 from contextlib import ExitStack, suppress
 
@@ -15,7 +15,7 @@ TRANSACTIONS = 50
 
 
 def take_transactional_ids_without_end(address: str, held: ExitStack) -> None:
-    """Each is a record, and known until it expires."""
+    """Initialise transactional ids; each is a record and remembered until it expires."""
     client = held.enter_context(WireClient(address))
     wait_for_transactions(client)
     body = {"transaction_timeout_ms": 60_000}
@@ -29,9 +29,9 @@ def take_transactional_ids_without_end(address: str, held: ExitStack) -> None:
 
 
 def write_one_batch_with_each_producer_id(address: str, held: ExitStack) -> None:
-    """Nobody checks who was given an id: each that writes is remembered by its partition."""
+    """Write with made-up producer ids: the partition remembers each one that writes."""
     client = held.enter_context(WireClient(address))
-    with suppress(AssertionError):  # it is there from the round before
+    with suppress(AssertionError):  # it exists since the previous round
         wire_requests.create_topic(client, "many-ids", IDEMPOTENT_PARTITIONS)
     per_request = 4_000
     with suppress(ConnectionClosedError):
@@ -53,7 +53,7 @@ def write_one_batch_with_each_producer_id(address: str, held: ExitStack) -> None
 
 
 def open_wide_transactions(address: str, held: ExitStack) -> None:
-    """Transactions that stay open, each over more partitions than it will ever write to."""
+    """Open transactions that stay open, each over many partitions that are never written to."""
     client = held.enter_context(WireClient(address))
     wait_for_transactions(client)
     topics = [
@@ -72,7 +72,7 @@ def open_wide_transactions(address: str, held: ExitStack) -> None:
 
 
 def wait_for_transactions(client: WireClient) -> None:
-    """Ask who coordinates transactions, as every client does first."""
+    """Send FindCoordinator for transactions first, as every client does."""
     client.request("FindCoordinator", 2, {"key": "flood", "key_type": 1})
 
 

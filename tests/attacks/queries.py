@@ -1,4 +1,4 @@
-"""Attacks by questions: short ones with long answers, long ones, many at once, and deaf askers."""
+"""Attacks by queries: short ones with long responses, long ones, many at once, none read."""
 
 import struct
 from contextlib import ExitStack, suppress
@@ -15,7 +15,7 @@ LONG_ASKERS = 20
 
 
 def questions(topics: list[str]) -> list[tuple[str, int, dict[str, Any]]]:
-    """One of each kind about all partitions."""
+    """Return one request of each kind over all partitions."""
     numbers = range(PARTITIONS)
     places = [{"partition_index": n, "timestamp": -1} for n in numbers]
     fetched = [{"partition": n, "partition_max_bytes": 100 * MIB} for n in numbers]
@@ -42,7 +42,7 @@ def questions(topics: list[str]) -> list[tuple[str, int, dict[str, Any]]]:
 
 
 def ask_for_everything_and_read_nothing(address: str, held: ExitStack) -> None:
-    """Every question of every asker, one behind the other, and no answer is read."""
+    """Send every query on every connection, pipelined, and read no response."""
     asked = questions(wide_topics(address))
     askers = [held.enter_context(WireClient(address, 1.0)) for _ in range(ASKERS)]
     frames = [ready(askers[0], *each) for each in asked]
@@ -53,7 +53,7 @@ def ask_for_everything_and_read_nothing(address: str, held: ExitStack) -> None:
 
 
 def ask_for_everything_and_read_it(address: str, held: ExitStack) -> None:
-    """All kinds but the last, which waits: at once from all askers, and all is read."""
+    """Send all kinds except the last, which waits, on all connections at once, and read all."""
     asked = questions(wide_topics(address))[:-1]
     askers = [held.enter_context(WireClient(address)) for _ in range(ASKERS)]
     frames = [ready(askers[0], *each) for each in asked]
@@ -65,7 +65,7 @@ def ask_for_everything_and_read_it(address: str, held: ExitStack) -> None:
 
 
 def ask_with_a_million_elements(address: str, held: ExitStack) -> None:
-    """Each element is small on the wire, and an object in memory."""
+    """Send arrays whose elements are small on the wire and objects in memory."""
     bodies = [
         ("Metadata", 1, array(b"\x00\x01a")),
         ("ListOffsets", 1, b"\xff\xff\xff\xff" + topic(b"\x00\x00\x00\x00" + b"\xff" * 8)),
@@ -84,7 +84,7 @@ def ask_with_a_million_elements(address: str, held: ExitStack) -> None:
 
 
 def array(element: bytes) -> bytes:
-    """An array of as many of them as may fit a frame."""
+    """Return an array of as many elements as fit a frame."""
     return struct.pack(">i", ELEMENTS) + element * ELEMENTS
 
 
@@ -94,7 +94,7 @@ def topic(partition: bytes) -> bytes:
 
 
 def commits() -> bytes:
-    """What an OffsetCommit has of partitions."""
+    """Return the partitions of an OffsetCommit."""
     return topic(b"\x00\x00\x00\x00" + bytes(8) + b"\xff\xff")
 
 

@@ -1,7 +1,7 @@
-"""Attacks by records: regular outside, and evil to whoever looks into them.
+"""Attacks by records: valid outside, malicious inside.
 
-Each is written through every door that takes it, and what was taken is read through every door
-that has to unfold or rewrite it.
+Each is written through every protocol that accepts it, and read through every protocol that has to
+decompress or rewrite it.
 """
 
 import gzip
@@ -27,7 +27,7 @@ BODY = encode_records([b"a" * 100])
 
 
 def record(*fields: bytes) -> bytes:
-    """A record of its fields, behind its length."""
+    """Return a record of these fields with its length prefix."""
     body = b"".join(fields)
     return varint(len(body)) + body
 
@@ -49,13 +49,13 @@ PAYLOADS = {
 
 
 def zstd_frame(head: bytes, content: bytes = BODY) -> bytes:
-    """A frame of one raw block, behind a head of one's own."""
+    """Return a frame of one raw block with the given header."""
     block = (len(content) << 3 | 1).to_bytes(3, "little")
     return b"\x28\xb5\x2f\xfd" + head + block + content
 
 
 def lz4_frame(size: int, content: bytes = BODY) -> bytes:
-    """A frame of one raw block that says how long it is."""
+    """Return a frame of one raw block with the given block length."""
     head = b"\x68\x40" + size.to_bytes(8, "little")
     check = bytes([xxhash.xxh32_intdigest(head) >> 8 & 0xFF])
     block = (len(content) | 1 << 31).to_bytes(4, "little")
@@ -63,7 +63,7 @@ def lz4_frame(size: int, content: bytes = BODY) -> bytes:
 
 
 def xerial(*sizes: int) -> bytes:
-    """Snappy in the framing of Java clients, its blocks as long as is said."""
+    """Return Snappy in the framing of Java clients, with the given block lengths."""
     block = bytes(cramjam.snappy.compress_raw(BODY))
     return b"\x82SNAPPY\0\0\0\0\1\0\0\0\1" + b"".join(struct.pack(">i", n) + block for n in sizes)
 
@@ -93,7 +93,7 @@ COUNTS = {"too many": (INT32_MAX, INT32_MAX - 1), "negative": (-1, -1), "none": 
 
 
 def batches() -> list[bytes]:
-    """All of them, their sums right."""
+    """Return all malicious batches with correct CRCs."""
     made = [Batch([b"a"], payload=payload).encode() for payload in PAYLOADS.values()]
     for payload in PAYLOADS.values():
         for codec, compressed in (
@@ -121,14 +121,14 @@ def batches() -> list[bytes]:
 def old_message(
     value: bytes, *, offset: int = 0, attributes: int = 0, size: int | None = None
 ) -> bytes:
-    """A message of magic 1, without a key, its sum right."""
+    """Return a message of magic 1 without a key, with a correct CRC."""
     body = struct.pack(">bbqii", 1, attributes, TIMESTAMP, -1, len(value)) + value
     length = len(body) + 4 if size is None else size
     return struct.pack(">qiI", offset, length, zlib.crc32(body)) + body
 
 
 def old_sets() -> list[bytes]:
-    """Message sets as they were before there were batches."""
+    """Return message sets of the formats before record batches."""
     plain = old_message(b"a")
     nested = plain
     for _ in range(20):
@@ -150,9 +150,9 @@ def old_sets() -> list[bytes]:
 
 
 def write_evil_records(address: str, held: ExitStack) -> None:
-    """Through Produce of now and then; the broker takes few, and lives with all that it took."""
+    """Produce with old and new versions; the broker refuses most and survives the rest."""
     client = held.enter_context(WireClient(address))
-    with suppress(AssertionError):  # it is there from the round before
+    with suppress(AssertionError):  # it exists since the previous round
         wire_requests.create_topic(client, "evil-records")
     for records in batches():
         _produce(client, wire_requests.PRODUCE_VERSION, records)
@@ -170,7 +170,7 @@ def _produce(client: WireClient, version: int, records: bytes) -> None:
 
 
 def read_everywhere(address: str, held: ExitStack) -> None:
-    """By time, as an old consumer, and in the words of the other dialects."""
+    """Read by timestamp, as an old consumer, and through the other protocols."""
     client = held.enter_context(WireClient(address))
     end = wire_requests.end_offset(client, "evil-records")
     for offset in range(min(end, OFFSETS_READ)):

@@ -7,7 +7,7 @@ PARTITIONS = 300
 
 
 def wide_topics(address: str) -> list[str]:
-    """Topics with many partitions; they are there from the second call on."""
+    """Create topics with many partitions; later calls find them."""
     names = [f"asked-{n}" for n in range(TOPICS)]
     wanted = [{"name": n, "num_partitions": PARTITIONS, "replication_factor": 1} for n in names]
     with WireClient(address) as client:

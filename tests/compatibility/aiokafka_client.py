@@ -1,6 +1,6 @@
 """aiokafka: an asyncio client that stays at low versions of most requests.
 
-Its event loop runs in a thread of its own, so that heartbeats go on while a test does other things.
+Its event loop runs in its own thread, so that heartbeats continue while a test does other things.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class LoopThread:
 
 
 class AiokafkaReader(Reader):
-    """A consumer that was assigned its partitions."""
+    """A consumer with assigned partitions."""
 
     def __init__(self, loop: LoopThread, consumer: AIOKafkaConsumer) -> None:
         super().__init__(consumer)
@@ -116,7 +116,7 @@ class AiokafkaClient(Client):
         async def work() -> list[int]:
             async with AIOKafkaProducer(**producer_options(self._address, how)) as producer:
                 futures = [await producer.send(topic, **sent(record)) for record in records]
-                # With acks=0 nothing is known of a record but that it was sent.
+                # With acks=0 only the sending of a record is known.
                 return [getattr(await future, "offset", -1) for future in futures]
 
         return self._loop.run(work())

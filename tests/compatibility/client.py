@@ -1,4 +1,4 @@
-"""What the checks ask of a client library, in words that all of them share."""
+"""The interface that the client tests use for every library."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -11,8 +11,8 @@ from tests.broker_process import wait_until
 EARLIEST = "earliest"
 LATEST = "latest"
 
-# Short enough that a lost member is noticed in a test; no machine is so busy that one is lost that
-# lives.
+# Short enough that a lost member is noticed within a test, and long enough that a busy machine does
+# not lose a live one.
 SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_INTERVAL_MS = 500
 REQUEST_TIMEOUT_S = 60.0
@@ -34,7 +34,7 @@ class Record:
 def collect(
     poll: Callable[[], list[Record]], count: int, when_idle: Callable[[], object] | None
 ) -> list[Record]:
-    """Poll until `count` records have come."""
+    """Poll until `count` records have arrived."""
     read: list[Record] = []
 
     def has_enough() -> bool:
@@ -49,30 +49,30 @@ def collect(
 
 
 class Reader(ABC):
-    """A consumer of the library, made and placed where it begins."""
+    """A consumer of the library, positioned at its start offset."""
 
     def __init__(self, consumer: Any) -> None:
         self._consumer = consumer
 
     @abstractmethod
     def poll(self) -> list[Record]:
-        """Return what has arrived, waiting a moment for it."""
+        """Return what has arrived, after waiting a moment for it."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let it go; a group is left without committing."""
+        """Close it; a group is left without a commit."""
 
 
 class Member(Reader):
     """A consumer of a group."""
 
     def assignment(self) -> list[int]:
-        """Return the partitions that are this member's now, sorted."""
+        """Return the partitions that this member owns now, sorted."""
         return sorted(place.partition for place in self._consumer.assignment())
 
     @abstractmethod
     def commit(self) -> None:
-        """Commit the position of everything polled, and wait for the answer."""
+        """Commit the position of everything polled, and wait for the response."""
 
 
 @dataclass(frozen=True)
@@ -112,14 +112,14 @@ class Client(ABC):
     ) -> list[Record]:
         """Read at least `count` records of the first partitions without a group.
 
-        `when_idle` is called whenever nothing came for a moment.
+        `when_idle` is called whenever nothing arrived for a moment.
         """
         with closing(self.reader(topic, range(partitions), start)) as reader:
             return collect(reader.poll, count, when_idle)
 
     @abstractmethod
     def close(self) -> None:
-        """Let everything go."""
+        """Close everything."""
 
     @abstractmethod
     def create_topic(self, topic: str, partitions: int = 1) -> None:
@@ -127,7 +127,7 @@ class Client(ABC):
 
     @abstractmethod
     def delete_topic(self, topic: str) -> None:
-        """Delete a topic and wait for the answer."""
+        """Delete a topic and wait for the response."""
 
     @abstractmethod
     def topics(self) -> dict[str, int]:
@@ -139,7 +139,7 @@ class Client(ABC):
 
     @abstractmethod
     def write(self, topic: str, records: list[Record], how: Producing) -> list[int]:
-        """Do what `produce` is asked for."""
+        """Produce with the options of `produce`."""
 
     @abstractmethod
     def reader(self, topic: str, partitions: range, start: int | str) -> Reader:
@@ -151,4 +151,4 @@ class Client(ABC):
 
     @abstractmethod
     def join(self, group: str, topic: str) -> Member:
-        """Become a member of a group that starts at the earliest offset."""
+        """Join a group that starts at the earliest offset."""

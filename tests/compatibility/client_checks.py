@@ -1,4 +1,4 @@
-"""What every Kafka client library must be able to do here: one list of checks for all of them.
+"""What every Kafka client library must be able to do here: one list of checks for all.
 
 A library's test file gives a `client` fixture and a class that inherits `ClientChecks`.
 """
@@ -25,7 +25,7 @@ StartMember = Callable[[str, str, str, str], GroupMember]
 
 
 def numbered(count: int, *, partition: int = 0, first: int = 0) -> list[Record]:
-    """Return records whose values tell their place."""
+    """Return records whose values are their indices."""
     return [Record(b"%d" % i, partition=partition) for i in range(first, first + count)]
 
 
@@ -35,7 +35,7 @@ def values(records: list[Record]) -> list[bytes | None]:
 
 
 class ClientChecks:
-    """The checks; names are the promises."""
+    """The checks; each name states what must hold."""
 
     @pytest.mark.parametrize("compression", CODECS)
     def test_records_of_each_compression_come_back(
@@ -49,7 +49,7 @@ class ClientChecks:
         read = client.consume(topic, EARLIEST, len(sent))
         assert [(r.key, r.value) for r in read] == [(r.key, r.value) for r in sent]
         assert [r.offset for r in read] == list(range(len(sent)))
-        # A client that finds no version it knows sends uncompressed and says nothing.
+        # A client that finds no common version sends uncompressed without an error.
         with WireClient(broker.address) as wire:
             stored = wire_requests.fetch(wire, topic, 0, 0)
         assert CODECS[compression] in codec_numbers(stored)
@@ -105,7 +105,7 @@ class ClientChecks:
 
     def test_records_of_one_megabyte_come_back(self, client: Client, topic: str) -> None:
         client.create_topic(topic)
-        random_bytes = random.Random(1)  # Incompressible, the same each run.
+        random_bytes = random.Random(1)  # Incompressible, the same in each run.
         sent = [Record(random_bytes.randbytes(1_000_000)) for _ in range(3)]
 
         client.produce(topic, sent)
@@ -265,10 +265,10 @@ def produce_to_all(client: Client, topic: str, count: int, first: int = 0) -> No
 
 
 class PolledMember:
-    """A member of the group in this process, polled by a thread of its own, as applications do.
+    """A group member in this process, polled by its own thread as in applications.
 
-    kafka-python throws away a join that completes between two polls and joins anew, and a leader
-    that joins anew starts a rebalance: members polled in turn can keep each other from settling.
+    kafka-python discards a join that completes between two polls and joins again, and a leader that
+    joins again starts a rebalance: members polled in turn can keep each other from stabilizing.
     """
 
     def __init__(self, member: Member) -> None:
@@ -302,7 +302,7 @@ class PolledMember:
 
 
 class Survivors:
-    """Members of the group that live in this process."""
+    """The members of the group that live in this process."""
 
     def __init__(self, members: list[Member]) -> None:
         self.members = [PolledMember(member) for member in members]
@@ -318,7 +318,7 @@ class Survivors:
         ]
 
     def forget(self) -> None:
-        """Count what is read from here on."""
+        """Count only what is read from now on."""
         self._seen = [len(member.read) for member in self.members]
 
     def shares(self) -> list[int]:

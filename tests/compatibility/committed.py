@@ -1,4 +1,4 @@
-"""What a topic holds for those who read committed records only."""
+"""Reading committed records of a topic."""
 
 from contextlib import closing
 
@@ -12,7 +12,7 @@ ARRIVAL_TIMEOUT_S = 120.0
 def committed(
     address: str, topic: str, *, at_least: int, partitions: int = 1, isolation: str = "committed"
 ) -> list[Message]:
-    """Read the first partitions from their beginnings to their ends, and at least so many."""
+    """Read the first partitions from beginning to end, and at least this many records."""
     read: list[Message] = []
     ended: set[int | None] = set()
     consumer = Consumer(

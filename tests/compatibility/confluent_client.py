@@ -28,12 +28,12 @@ LOGICAL_OFFSETS = {"earliest": -2, "latest": -1}
 
 
 def connect(address: str, **settings: Any) -> Client:
-    """Return a client of the broker at that address; settings have _ for librdkafka's dots."""
+    """Return a client of the broker at that address; settings have _ instead of dots."""
     return ConfluentClient(address, settings)
 
 
 def read_record(message: Any) -> Record:
-    """Return a received message in our words."""
+    """Return a received message as a `Record`."""
     error = message.error()
     if error is not None:
         raise KafkaException(error)
@@ -49,7 +49,7 @@ def read_record(message: Any) -> Record:
 
 
 class ConfluentReader(Reader):
-    """A consumer that was assigned its partitions."""
+    """A consumer with assigned partitions."""
 
     def poll(self) -> list[Record]:
         return [read_record(message) for message in self._consumer.consume(500, POLL_TIMEOUT_S)]
@@ -80,7 +80,7 @@ class ConfluentClient(Client):
         self._admin = AdminClient(self._config)
 
     def close(self) -> None:
-        """Nothing to do: librdkafka's handles go with the objects."""
+        """Do nothing: librdkafka's handles are freed with the objects."""
 
     def create_topic(self, topic: str, partitions: int = 1) -> None:
         self._admin.create_topics([NewTopic(topic, partitions)])[topic].result(REQUEST_TIMEOUT_S)
@@ -142,7 +142,7 @@ class ConfluentClient(Client):
             )
         finally:
             consumer.close()
-        # librdkafka says "end" (-1) where no record is that late.
+        # librdkafka returns "end" (-1) if no record is that late.
         return found.offset if found.offset >= 0 else None
 
     def join(self, group: str, topic: str) -> Member:

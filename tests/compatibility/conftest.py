@@ -16,11 +16,11 @@ from tests.line_client import LineClient
 from tests.wire_client import WireClient
 
 HERE = Path(__file__).parent
-GROWTH_BYTES_MAX = 24 << 20  # Private memory that bad input may leave behind.
+GROWTH_BYTES_MAX = 24 << 20  # Private memory that bad input may leave allocated.
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what lives in this folder, so that `-m "not client"` leaves it out."""
+    """Mark the tests of this folder, so that `-m "not client"` deselects them."""
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.client)
@@ -36,7 +36,7 @@ def java() -> Iterator[JavaTools]:
 
 @pytest.fixture(scope="session")
 def older_java() -> JavaTools:
-    """Clients from before Kafka 4, or a skip that says what is missing."""
+    """Return clients of Kafka releases before 4, or skip with the reason."""
     return found(OLDER)
 
 
@@ -50,7 +50,7 @@ def found(release: Release) -> JavaTools:
 
 @pytest.fixture
 def doomed_member(tmp_path: Path) -> Iterator[Callable[[str, str, str, str], GroupMember]]:
-    """Start group members that are certainly dead after the test."""
+    """Start group members that are killed after the test at the latest."""
     members: list[GroupMember] = []
 
     def start(name: str, address: str, group: str, topic: str) -> GroupMember:
@@ -64,28 +64,28 @@ def doomed_member(tmp_path: Path) -> Iterator[Callable[[str, str, str, str], Gro
 
 @pytest.fixture
 def wire(broker: Broker) -> Iterator[WireClient]:
-    """Connect, to misuse it."""
+    """Connect a raw Kafka client."""
     with WireClient(broker.address) as client:
         yield client
 
 
 @pytest.fixture
 def lines(broker: Broker) -> Iterator[LineClient]:
-    """Connect, to speak V1."""
+    """Connect a V1 client."""
     with LineClient(broker.address) as client:
         yield client
 
 
 @pytest.fixture
 def cursus(broker: Broker) -> Iterator[CursusClient]:
-    """Connect, to speak Cursus."""
+    """Connect a Cursus client."""
     with CursusClient(broker.address) as client:
         yield client
 
 
 @pytest.fixture
 def cursus_topic(broker: Broker) -> Iterator[Callable[..., str]]:
-    """Make topics by Cursus's command, of so many partitions; they go with the test."""
+    """Create topics by Cursus's command, with that many partitions; they are deleted afterwards."""
     names: list[str] = []
 
     def make(partitions: int, more: str = "") -> str:
@@ -108,7 +108,7 @@ def name() -> str:
 
 @pytest.fixture
 def still_well(broker: Broker) -> Iterator[None]:
-    """Look after the test whether the broker serves others and its memory is what it was."""
+    """Check after the test that the broker serves others and its memory is unchanged."""
     before = broker.private_memory() if isinstance(broker, BrokerProcess) else 0
     yield
     wire_requests.assert_serves(broker.address)
@@ -119,9 +119,9 @@ def still_well(broker: Broker) -> Iterator[None]:
 
 @pytest.fixture
 def logs_one_line(broker: Broker) -> Iterator[None]:
-    """Look after the test whether the broker has logged one line, no more.
+    """Check after the test that the broker has logged exactly one line.
 
-    What members of other tests' groups did when their session ended may come at any time.
+    Lines about expired members of other tests' groups may appear at any time.
     """
 
     def lines() -> list[str]:

@@ -1,6 +1,6 @@
-"""A distributed worker of Kafka Connect in a process of its own, driven through its REST address.
+"""A distributed worker of Kafka Connect in its own process, driven through its REST address.
 
-It keeps everything in the broker: three compacted topics and a group of type `connect`.
+It keeps all its state in the broker: three compacted topics and a group of type `connect`.
 """
 
 import json
@@ -49,7 +49,7 @@ class ConnectWorker:
             "value.converter": "org.apache.kafka.connect.storage.StringConverter",
             "offset.flush.interval.ms": "500",
             "heartbeat.interval.ms": "300",
-            "session.timeout.ms": "3000",  # a worker that was killed is soon known to be gone
+            "session.timeout.ms": "3000",  # a killed worker is noticed soon
             "scheduled.rebalance.max.delay.ms": "0",
             "plugin.discovery": "service_load",
         } | {key.replace("_", "."): value for key, value in more.items()}
@@ -69,13 +69,13 @@ class ConnectWorker:
         return self
 
     def kill(self) -> None:
-        """Kill -9: its transactions stay open, its group waits for it."""
+        """Kill -9: its transactions stay open, its group waits for its session to end."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
 
     def __exit__(self, *_: object) -> None:
-        """Stop it as an init system does."""
+        """Stop it with SIGTERM, as an init system does."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         try:
@@ -84,7 +84,7 @@ class ConnectWorker:
             self._process.kill()
 
     def configure(self, name: str, **config: str) -> None:
-        """Create a connector, or change it."""
+        """Create or change a connector."""
         body = {key.replace("_", "."): value for key, value in config.items()}
         body |= {"tasks.max": "1"}
         wait_until(
@@ -94,7 +94,7 @@ class ConnectWorker:
         )
 
     def is_running(self, name: str) -> bool:
-        """Whether a connector and its one task run."""
+        """Return whether a connector and its one task run."""
         status = self._ask("GET", f"/connectors/{name}/status")
         return status is not None and [
             part["state"] for part in (status["connector"], *status["tasks"])
@@ -106,7 +106,7 @@ class ConnectWorker:
         return self._ask("GET", "/connectors") is not None
 
     def _ask(self, method: str, path: str, body: object = None) -> Any:
-        """Return the answer, or None as long as there is none yet."""
+        """Return the response, or None while there is none."""
         request = urllib.request.Request(  # noqa: S310 - loopback
             self._rest + path,
             method=method,

@@ -28,10 +28,10 @@ _CODES_TO_REJOIN = (
 
 
 class Member:
-    """One consumer: what it was told."""
+    """One consumer and what the broker told it."""
 
     def __init__(self, address: str, topic: str, group: str, name: str) -> None:
-        """Know whom to ask; nothing is asked yet."""
+        """Store the address; nothing is sent yet."""
         self._address = address
         self._place = f"topic={topic} group={group}"
         self._name = name
@@ -52,7 +52,7 @@ class Member:
         raise NotImplementedError
 
     def must_rejoin(self, answer: str) -> bool:
-        """Whether an answer says that it must join again."""
+        """Return whether a response tells it to join again."""
         raise NotImplementedError
 
     def beat(self) -> bool:
@@ -65,7 +65,7 @@ class Member:
         return False
 
     def commit(self) -> None:
-        """Commit 10 for each partition that it has; it may have to join again first."""
+        """Commit 10 for each of its partitions; it may have to join again first."""
         answer = self._commit()
         if not answer.startswith("OK") and "offset_regression" not in answer:
             assert self.must_rejoin(answer), answer
@@ -78,13 +78,13 @@ class Member:
         return self._ask(f"BATCH_COMMIT {self._here} {payload}") if payload else "OK"
 
     def leave(self) -> None:
-        """Leave without saying the generation."""
+        """Leave without the generation."""
         answer = self._ask(f"LEAVE_GROUP {self._place} member={self.member_id}")
         assert answer.startswith("OK "), answer
 
 
 class JavaMember(Member):
-    """Joins by the name it gave itself; an answer to a join must match as a whole."""
+    """Joins by its own name; a response to a join must match as a whole."""
 
     def join(self) -> None:
         """Join without a generation, always by its name."""
@@ -99,12 +99,12 @@ class JavaMember(Member):
         self.partitions = [int(each) for each in numbers.split()]
 
     def must_rejoin(self, answer: str) -> bool:
-        """Look for words anywhere."""
+        """Search for words anywhere in the response."""
         return any(each in answer for each in _JAVA_REJOINS)
 
 
 class PythonMember(Member):
-    """Joins again by the id it was given; reads tokens."""
+    """Joins again by the id it was given; parses tokens."""
 
     def join(self) -> None:
         """Join without a generation."""
@@ -123,10 +123,10 @@ class PythonMember(Member):
 
 
 class GoMember(Member):
-    """Synchronizes with the generation that it is told; joins with one when that is not enough."""
+    """Synchronizes with the generation it is told; joins with one if that fails."""
 
     def join(self) -> None:
-        """Join, with its generation if it had one, which it calls a resumption."""
+        """Join, with its generation if it had one (a "resumption")."""
         named = f"{self._place} member={self.member_id or self._name}"
         resumed = f" generation={self.generation}" if self.member_id else ""
         self._take(self._ask(f"JOIN_GROUP {named}{resumed}"))
@@ -139,7 +139,7 @@ class GoMember(Member):
         self.partitions = [int(each) for each in numbers.split()]
 
     def must_rejoin(self, answer: str) -> bool:
-        """Take the generation that a mismatch says; what else there is makes it join again."""
+        """Use the generation named in a mismatch; any other error makes it join again."""
         return answer.split()[1] in _CODES_TO_REJOIN
 
     def beat(self) -> bool:

@@ -26,14 +26,14 @@ JAVA_TERMINAL = (
 
 
 class GaveUpError(Exception):
-    """The client closes itself, or drops its batch."""
+    """The client closes itself or drops its batch."""
 
 
 # ---- Java ----------------------------------------------------------------------------------------
 
 
 def java_field(answer: str, key: str) -> str | None:
-    """Scan for a key with nothing behind its colon; a text ends at the next quotation mark."""
+    """Scan for a key directly followed by its colon; a text ends at the next quotation mark."""
     sign = f'"{key}":'
     start = answer.find(sign)
     if start < 0:
@@ -68,7 +68,7 @@ class JavaProducer:
 
     def _connection(self, partition: int) -> CursusClient:
         if partition not in self._connections:
-            host, port = self._leaders[partition].split(":")  # anything else breaks it
+            host, port = self._leaders[partition].split(":")  # any other response breaks it
             self._connections[partition] = CursusClient(f"{host}:{port}")
         return self._connections[partition]
 
@@ -82,7 +82,7 @@ class JavaProducer:
         return self._compress(made) if self._compress else made
 
     def send(self, partition: int, *bodies: bytes) -> None:
-        """Have several batches in flight on their connection, in whatever order they got there."""
+        """Send several batches on their connection before reading, in the given order."""
         connection = self._connection(partition)
         for body in bodies:
             connection.send(body)
@@ -106,7 +106,7 @@ class JavaProducer:
 
 
 def java_polls(address: str, topic: str, partition: int, group: str) -> Iterator[list[bytes]]:
-    """Poll as its consumer does: a connection for every CONSUME; lenient about what it is not."""
+    """Poll as its consumer does: a connection per CONSUME, ignoring responses it does not know."""
     offset = 0
     with CursusClient(address) as client:
         wanted = f"FETCH_OFFSET topic={topic} partition={partition} group={group}"
@@ -131,7 +131,7 @@ def java_polls(address: str, topic: str, partition: int, group: str) -> Iterator
 
 
 class PythonProducer:
-    """Reads acknowledgements with a JSON parser and sends again whatever it does not understand."""
+    """Parses acknowledgements as JSON and sends again after whatever it does not understand."""
 
     def __init__(self, address: str, topic: str, compress: Compress | None = None) -> None:
         """Create the topic; then connections are made when they are needed."""
@@ -141,7 +141,7 @@ class PythonProducer:
             tokens = client.ask(envelope(f"METADATA topic={topic}")).split()
         assert any(each.startswith("leaders=") for each in tokens)
         self._seq = 0
-        self.sent = 0  # batches, repetitions too
+        self.sent = 0  # batches, including repeats
 
     def send(self, payloads: list[bytes], acks: bytes = b"1", tries: int = 3) -> None:
         """Send one batch until it is acknowledged."""
@@ -159,7 +159,7 @@ class PythonProducer:
                 if json.loads(answer)["status"] == "OK":
                     return
             except ValueError:
-                continue  # no JSON: once more
+                continue  # not JSON: send again
         raise GaveUpError(answer.decode())
 
 
@@ -167,7 +167,7 @@ class PythonProducer:
 
 
 def go_ok(answer: str, *needed: str) -> dict[str, str]:
-    """Its strict parser: OK, then nothing but name=value, no name twice."""
+    """Parse strictly: OK, then only name=value, no name twice."""
     word, *tokens = answer.split(" ")
     assert word == "OK", answer
     fields: dict[str, str] = {}
@@ -182,7 +182,7 @@ def go_ok(answer: str, *needed: str) -> dict[str, str]:
 
 @contextmanager
 def go_connection(address: str) -> Iterator[CursusClient]:
-    """A connection that has negotiated and said who it is."""
+    """A connection that has negotiated and identified itself."""
     with CursusClient(address) as client:
         agreed = client.ask(envelope("NEGOTIATE version=1 features=*"))
         go_ok(agreed, "protocol_version", "enabled", "unsupported")
@@ -214,7 +214,7 @@ def go_ack(answer: bytes, epoch: int) -> int:
 
 
 def go_without_reading(client: CursusClient, bodies: list[bytes]) -> None:
-    """Send acks=0 as its producer does: it never looks at an answer."""
+    """Send acks=0 as its producer does: it never reads a response."""
     for body in bodies:
         client.send(body)
 

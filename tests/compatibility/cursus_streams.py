@@ -32,7 +32,7 @@ class Got(NamedTuple):
 
 
 class _Stream:
-    """The connection of one partition, and what has come on it of a frame."""
+    """The connection of one partition, and the incomplete frame received so far."""
 
     def __init__(self, address: str, partition: int, selector: selectors.BaseSelector) -> None:
         host, _, port = address.rpartition(":")
@@ -47,7 +47,7 @@ class _Stream:
         self._socket.sendall(_LENGTH.pack(len(body)) + body)
 
     def frames(self) -> list[bytes] | None:
-        """Whole frames that have come; None when the broker has closed and all were taken."""
+        """Return complete received frames; None after the broker has closed and all were taken."""
         try:
             data = self._socket.recv(1 << 20)
         except BlockingIOError:
@@ -70,24 +70,24 @@ class _Stream:
 
 
 class StreamingConsumer:
-    """Reads its partitions by STREAM; what its client does with a frame is `take`."""
+    """Reads its partitions by STREAM; `take` is what its client does with a frame."""
 
     member_type: type[Member] = Member
     is_wrapped = True  # commands in an envelope
 
     def __init__(self, address: str, topic: str, group: str, name: str) -> None:
-        """Know whom to ask; `start` joins."""
+        """Store the address; `start` joins."""
         self._address, self._topic, self._group = address, topic, group
         self.member = self.member_type(address, topic, group, name)
         self.got: list[Got] = []
-        self.stopped: set[int] = set()  # partitions that it gave up
+        self.stopped: set[int] = set()  # revoked partitions
         self.signs_of_life = 0
         self._positions: dict[int, int] = {}
         self._streams: dict[int, _Stream] = {}
         self._selector = selectors.SelectSelector()  # holds no descriptor
 
     def start(self) -> None:
-        """Join, or join again, and stream what was assigned from where the group is."""
+        """Join, or join again, and stream the assigned partitions from the group's offsets."""
         self.close_streams()
         self.member.join()
         with CursusClient(self._address) as client:
@@ -113,12 +113,12 @@ class StreamingConsumer:
         self._streams[partition].send(body)
 
     def reopen(self, partition: int) -> None:
-        """The same on a new connection."""
+        """Stream again on the same connection."""
         self._streams.pop(partition).close()
         self.open(partition)
 
     def poll(self, timeout_s: float = 0.05) -> None:
-        """Take what has come; join again if that says so."""
+        """Take what has arrived; join again if that is requested."""
         for key, _ in self._selector.select(timeout_s):
             stream: _Stream = key.data
             if self._streams.get(stream.partition) is not stream:
@@ -136,7 +136,7 @@ class StreamingConsumer:
                 self.receive(stream.partition, frame)
 
     def receive(self, partition: int, frame: bytes) -> None:
-        """Sort one frame."""
+        """Handle one frame."""
         if not frame:
             self.signs_of_life += 1
         elif frame.startswith(b"\xba\x7c"):
@@ -145,24 +145,24 @@ class StreamingConsumer:
             self.take(partition, frame.decode())
 
     def take(self, partition: int, text: str) -> None:
-        """Do what the client does with a text."""
+        """Handle a text frame as the client does."""
         raise NotImplementedError
 
     def position_of(self, partition: int, text: str) -> dict[str, int]:
-        """Read a CLOSE, whose offset becomes the position."""
+        """Parse a CLOSE, whose offset becomes the position."""
         fields = {name: int(value) for name, value in re.findall(r" (\w+)=(\d+)", text)}
         self._positions[partition] = fields["offset"]
         return fields
 
     def _deliver(self, partition: int, messages: list[Message]) -> None:
         for message in messages:
-            # What it has of a stream is without a hole.
+            # The frames of a stream have no gaps.
             assert message.offset == self._positions[partition]
             self._positions[partition] = message.offset + 1
             self.got.append(Got(partition, message.offset, message.payload))
 
     def commit(self) -> None:
-        """Commit its positions; who is told to join again does."""
+        """Commit its positions; join again if told to."""
         payload = ",".join(f"P{each}:{self._positions[each]}" for each in self.member.partitions)
         if not payload:
             return
@@ -179,7 +179,7 @@ class StreamingConsumer:
                 self.start()
 
     def beat(self) -> None:
-        """Send a heartbeat; what else it brings about, the streams are opened anew."""
+        """Send a heartbeat; if it caused a rejoin, the streams are opened again."""
         if not self.member.beat():
             self.start()
 
@@ -190,19 +190,19 @@ class StreamingConsumer:
         self._streams.clear()
 
     def close(self) -> None:
-        """Leave the group; there is nothing to poll then."""
+        """Leave the group; afterwards there is nothing to poll."""
         self.close_streams()
         self.member.leave()
 
 
 class JavaConsumer(StreamingConsumer):
-    """Looks for words in every frame, batches too; streams again on the same connection."""
+    """Searches for words in every frame, batches too; streams again on the same connection."""
 
     member_type: type[Member] = JavaMember
     is_wrapped = False
 
     def receive(self, partition: int, frame: bytes) -> None:
-        """Read leniently: a word in a payload counts."""
+        """Parse leniently: a word in a payload counts."""
         text = frame.decode("utf-8", "replace")
         if any(each in text for each in _JAVA_REJOINS) and not text.startswith("STREAM_CONTROL"):
             self.start()
@@ -210,7 +210,7 @@ class JavaConsumer(StreamingConsumer):
             super().receive(partition, frame)
 
     def take(self, partition: int, text: str) -> None:
-        """Go by its order of tests."""
+        """Apply its tests in its order."""
         assert "NOT_LEADER LEADER_IS" not in text
         if text.startswith("STREAM_CONTROL"):
             fields = self.position_of(partition, text)
@@ -228,7 +228,7 @@ class JavaConsumer(StreamingConsumer):
 
 
 class PythonConsumer(StreamingConsumer):
-    """Compares the second word of an error; whatever ends a stream, it opens a new connection."""
+    """Compares the second word of an error; opens a new connection after any end of a stream."""
 
     member_type: type[Member] = PythonMember
 

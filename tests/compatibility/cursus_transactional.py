@@ -12,7 +12,7 @@ from tests.cursus_client import CursusClient, envelope
 
 
 class RefusedError(Exception):
-    """The broker says no."""
+    """The broker refused."""
 
 
 class FencedError(RefusedError):
@@ -20,10 +20,10 @@ class FencedError(RefusedError):
 
 
 class TransactionalProducer:
-    """A producer object; what its clients have in common."""
+    """A producer object; what the clients have in common."""
 
     def __init__(self, address: str, name: str, credentials: str = "") -> None:
-        """Nothing is asked yet."""
+        """Store the address; nothing is sent yet."""
         self._address, self.name, self._credentials = address, name, credentials
         self.producer_id, self.epoch = "", 0
         with CursusClient(address) as client:
@@ -33,12 +33,12 @@ class TransactionalProducer:
         self._coordinator = f"{fields['host']}:{fields['port']}"
 
     def command(self, text: str) -> dict[str, str]:
-        """Send a command; the fields of its answer."""
+        """Send a command and return the fields of the response."""
         with CursusClient(self._coordinator) as client:
             return self.read(client.ask(envelope(text)))
 
     def read(self, answer: str) -> dict[str, str]:
-        """The fields of an answer, or the exception that it is."""
+        """Return the fields of a response, or raise the exception that it stands for."""
         if answer.startswith("ERROR:"):
             is_fenced = "producer_fenced" in answer or "stale_producer_epoch" in answer
             raise (FencedError if is_fenced else RefusedError)(answer)
@@ -47,33 +47,33 @@ class TransactionalProducer:
         return {name: value for name, _, value in pairs}
 
     def initialise(self) -> None:
-        """Take the transactional id."""
+        """Initialise the transactional id."""
         fields = self.command(f"INIT_PRODUCER_ID transactional_id={self.name}")
         assert fields["transactional_id"] == self.name
         self.producer_id, self.epoch = fields["producerId"], int(fields["epoch"])
         self.forget_sequences()
 
     def forget_sequences(self) -> None:
-        """Begin to count anew."""
+        """Reset the sequence numbers."""
 
     def next_sequence(self, topic: str) -> int:
-        """The number of the next message."""
+        """Return the sequence number of the next message."""
         raise NotImplementedError
 
     @property
     def who(self) -> str:
-        """How every command but the first begins."""
+        """Return the arguments that every command but the first begins with."""
         return f"transactional_id={self.name} producerId={self.producer_id} epoch={self.epoch}"
 
     def begin(self) -> None:
-        """Begin a transaction; the first one takes the id."""
+        """Begin a transaction; the first one initialises the id."""
         if not self.producer_id:
             self.initialise()
         fields = self.command(f"BEGIN_TXN {self.who}")
         assert fields["state"] == "open"
 
     def publish(self, topic: str, message: str, partition: int = -1, key: str = "") -> str:
-        """Publish a message; the command that was sent."""
+        """Publish a message; return the command that was sent."""
         named_key = f" key={key}" if key else ""
         text = (
             f"TXN_PUBLISH transactional_id={self.name} topic={topic} partition={partition}"
@@ -109,38 +109,38 @@ class TransactionalProducer:
 
 
 class JavaTransactions(TransactionalProducer):
-    """Counts by topic, and never takes its id again."""
+    """Counts by topic and initialises its id only once."""
 
     def forget_sequences(self) -> None:
-        """Begin to count anew."""
+        """Reset the sequence numbers."""
         self._sequences: dict[str, int] = {}
 
     def next_sequence(self, topic: str) -> int:
-        """The number of the next message."""
+        """Return the sequence number of the next message."""
         self._sequences[topic] = self._sequences.get(topic, 0) + 1
         return self._sequences[topic]
 
 
 class PythonTransactions(TransactionalProducer):
-    """Counts all of its messages, and never takes its id again."""
+    """Counts over all topics and initialises its id only once."""
 
     def forget_sequences(self) -> None:
-        """Begin to count anew."""
+        """Reset the sequence numbers."""
         self._sequence = 0
 
     def next_sequence(self, topic: str) -> int:  # noqa: ARG002 (it does not matter here)
-        """The number of the next message."""
+        """Return the sequence number of the next message."""
         self._sequence += 1
         return self._sequence
 
 
 class GoTransactions(PythonTransactions):
-    """Takes its id again for each transaction, and reads answers strictly."""
+    """Initialises its id for each transaction and parses responses strictly."""
 
     _has_ended = False
 
     def read(self, answer: str) -> dict[str, str]:
-        """Every token is a field, none comes twice."""
+        """Require that every token is a field and none occurs twice."""
         super().read(answer)
         return go_ok(answer)
 

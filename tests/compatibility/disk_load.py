@@ -1,9 +1,9 @@
-"""A short load of everything on two topics of a broker whose disk may fail, and what must be left.
+"""A short mixed load on two topics of a broker whose disk may fail, and what must be left.
 
-Each round writes small and large batches, reads, looks up times, commits offsets, aborts and
-commits transactions, deletes records, and makes and deletes a topic. What was acknowledged is kept.
-A part of the broker that has lost its disk may refuse with an error that says so or that the client
-tries again; whatever else comes is a fault of the broker.
+Each round writes small and large batches, reads, looks up timestamps, commits offsets, aborts and
+commits transactions, deletes records, and creates and deletes a topic. What was acknowledged is
+remembered. A part of the broker that has lost its disk may answer with a storage error or one on
+which the client retries; any other error is a fault of the broker.
 """
 
 import time
@@ -19,7 +19,7 @@ from tests.wire_records import Batch, read_batches
 VICTIM, OTHER = "victim", "other"
 TOPICS = (VICTIM, OTHER)
 STORAGE_ERROR = 56
-# What a client that meets a failed disk may be told: by the partition; by a coordinator, or a
+# Errors that a client of a failed disk may get: from the partition; from a coordinator, or a
 # create, whose partition has failed.
 OF_A_PARTITION = (0, 6, STORAGE_ERROR)  # 6: still loading
 OF_A_COORDINATOR = (0, 14, 15, 16, STORAGE_ERROR)
@@ -34,25 +34,25 @@ class Kept:
     """What the broker has acknowledged."""
 
     values: dict[tuple[str, int], bytes] = field(default_factory=dict)
-    starts: dict[str, int] = field(default_factory=dict)  # records before these were deleted
+    starts: dict[str, int] = field(default_factory=dict)  # records below these were deleted
     committed: dict[str, int] = field(default_factory=dict)  # next offset of a group, by topic
     aborted: list[tuple[str, int, int]] = field(default_factory=list)  # topic, offset, producer
 
     def copy(self) -> "Kept":
-        """Return one that further load can be kept in."""
+        """Return a copy to which more load can be added."""
         return Kept(dict(self.values), dict(self.starts), dict(self.committed), list(self.aborted))
 
 
 class Load:
-    """One client's load; `kept` is what it was promised."""
+    """The load of one client; `kept` is what was acknowledged to it."""
 
     def __init__(self, client: WireClient, kept: Kept, suffix: str) -> None:
-        """Write through a connection; `suffix` tells this load's values from others'."""
+        """Write through a connection; `suffix` distinguishes the values of this load."""
         self._client = client
         self.kept = kept
         self._suffix = suffix
         self._number = 0
-        self.refused: dict[str, int] = {}  # topic → its last refusal
+        self.refused: dict[str, int] = {}  # topic → its last error
 
     def rounds(self, count: int) -> None:
         """Do everything so many times."""
@@ -77,7 +77,7 @@ class Load:
         return code
 
     def read(self, topic: str) -> None:
-        """Read what was written first and last, little and much of it, and look up a time."""
+        """Read the first and last records, few and many bytes of them, and look up a timestamp."""
         offsets = [offset for name, offset in self.kept.values if name == topic]
         start = self.kept.starts.get(topic, 0)
         for offset in {max(min(offsets), start), max(offsets)}:
@@ -91,7 +91,7 @@ class Load:
         try:
             answer = self._client.request("Fetch", 11, body)
         except ConnectionClosedError:
-            # It had begun, and the disk does not give the rest; the next one says so.
+            # The response had begun when the disk failed; the next request gets the error.
             assert topic == VICTIM, "only one topic's disk fails"
             self._client.reconnect()
             self._read_from(topic, offset, size)
@@ -101,8 +101,8 @@ class Load:
         try:
             batches = list(read_batches(found["records"] or b""))
         except AssertionError:
-            # What the disk did not give is sent as zeros, which no client takes for records; the
-            # next request finds the partition offline.
+            # Bytes that the disk did not return are sent as zeros, which no client takes for
+            # records; the next request finds the partition offline.
             assert topic == VICTIM, "only one topic's disk fails"
             self._read_from(topic, offset, size)
             return
@@ -123,8 +123,8 @@ class Load:
             assert found >= self.kept.committed.get(topic, -1)
 
     def transact(self, topic: str, *, commits: bool) -> None:
-        """Write a batch in a transaction, as far as the broker lets us."""
-        # Where a log is offline, the transaction before may never end.
+        """Write a batch in a transaction, as far as the broker allows."""
+        # If a log is offline, the previous transaction may never end.
         patience_s = 0.1 if topic in self.refused else TRANSACTION_END_TIMEOUT_S
         producer = init_transaction(self._client, topic, patience_s)
         if producer is None:
@@ -160,7 +160,7 @@ class Load:
                 self.kept.aborted.append((topic, offset, producer[0]))
 
     def make_and_delete(self) -> None:
-        """Make a topic, write to it, delete it; the disk may refuse each."""
+        """Create a topic, write to it, delete it; the disk may refuse each."""
         name = f"made-{self._suffix}-{self._number}"
         new = {"name": name, "num_partitions": 1, "replication_factor": 1}
         made = self._client.request("CreateTopics", 5, {"topics": [new], "timeout_ms": 10_000})
@@ -174,13 +174,13 @@ class Load:
         assert gone["error_code"] in (0, 3, STORAGE_ERROR), gone
 
     def delete_records(self, topic: str) -> None:
-        """Delete the oldest record that is left."""
+        """Delete the oldest remaining record."""
         start = self.kept.starts.get(topic, 0) + 1
         partition = {"partition_index": 0, "offset": start}
         body = {"topics": [{"name": topic, "partitions": [partition]}], "timeout_ms": 10_000}
         answer = self._client.request("DeleteRecords", 1, body)["topics"][0]["partitions"][0]
         self._allow(answer["error_code"], topic, OF_A_PARTITION)
-        self.kept.starts[topic] = start  # whatever was answered, they may be gone
+        self.kept.starts[topic] = start  # whatever the response, they may be deleted
 
     def _value(self, size: int) -> bytes:
         self._number += 1
@@ -204,7 +204,7 @@ def _v3(about: dict[str, Any], topics: list[dict[str, Any]]) -> dict[str, Any]:
 def init_transaction(
     client: WireClient, name: str, patience_s: float = TRANSACTION_END_TIMEOUT_S
 ) -> tuple[int, int] | None:
-    """Begin a life of a transactional producer: its id and epoch, or None when it may not."""
+    """Initialise a transactional producer: return its id and epoch, or None if it is refused."""
     body = {"transactional_id": name, "transaction_timeout_ms": 60_000}
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:
@@ -212,7 +212,7 @@ def init_transaction(
         code = answer["error_code"]
         if code == 0:
             return answer["producer_id"], answer["producer_epoch"]
-        if code != 51:  # the transaction before is being ended
+        if code != 51:  # the previous transaction is still ending
             assert code in OF_A_COORDINATOR, f"transactional id {name}: {code}"
             return None
     return None
@@ -243,7 +243,7 @@ def _commits(client: WireClient, topic: str) -> tuple[int, int]:
 
 
 def check_aborted(client: WireClient, topic: str, kept: Kept) -> None:
-    """Fail if a reader of committed records were shown one that was aborted."""
+    """Fail if a reader of committed records were returned an aborted one."""
     for name, offset, producer_id in kept.aborted:
         if name != topic or offset < kept.starts.get(topic, 0):
             continue
@@ -258,7 +258,7 @@ def check_aborted(client: WireClient, topic: str, kept: Kept) -> None:
 
 
 def read_all(client: WireClient, topic: str) -> dict[int, bytes | None]:
-    """Return the first value of every batch that can be read, by its offset; there are no holes."""
+    """Return the first value of every readable batch by its offset; there are no gaps."""
     found: dict[int, bytes | None] = {}
     offset = wire_requests.list_offset(client, topic, 0, -2)["offset"]
     end = wire_requests.end_offset(client, topic)

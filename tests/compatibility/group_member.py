@@ -1,6 +1,6 @@
-"""A group member in a process of its own, so that it can be lost without saying goodbye.
+"""A group member in its own process, so that it can be lost without leaving the group.
 
-Run as `python -m tests.compatibility.group_member CLIENT ADDRESS GROUP TOPIC`, it reads for ever,
+Run as `python -m tests.compatibility.group_member CLIENT ADDRESS GROUP TOPIC`, it reads forever,
 commits once (after `COMMIT_AT` records) and prints a JSON line about its state at every change.
 """
 
@@ -47,21 +47,21 @@ class GroupMember:
         return self._state().get("assignment", [])
 
     def has_read(self, count: int) -> bool:
-        """Return whether it has read so many records."""
+        """Return whether it has read that many records."""
         return self._state().get("read", 0) == count
 
     def has_committed(self, count: int) -> bool:
-        """Return whether it has committed so many records."""
+        """Return whether it has committed that many records."""
         return self._state().get("committed", 0) == count
 
     def kill(self) -> None:
-        """Kill -9: neither a commit nor a farewell."""
+        """Kill -9: it neither commits nor leaves."""
         self._process.kill()
         self._process.wait()
 
 
 def main(name: str, address: str, group: str, topic: str) -> None:
-    """Read for ever."""
+    """Read forever."""
     member = connect(name, address).join(group, topic)
     state: dict[str, object] = {}
     read = committed = 0

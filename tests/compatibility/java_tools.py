@@ -45,7 +45,7 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 
 @dataclass(frozen=True)
 class Release:
-    """Artifacts of one version of Kafka; what they need, Maven knows."""
+    """Artifacts of one version of Kafka; Maven resolves their dependencies."""
 
     version: str
     artifacts: tuple[str, ...]
@@ -64,7 +64,7 @@ class Release:
 
 
 NEWEST = Release("4.3.1", ("kafka_2.13", "kafka-tools", "kafka-streams", "connect-file"))
-# The last line of clients from before Kafka 4: most Java programs have one of these.
+# The last line of clients before Kafka 4: most Java programs have one of these.
 OLDER = Release("3.9.1", ("kafka-clients",))
 
 
@@ -75,7 +75,7 @@ class JavaTools:
     libs: Path
 
     def command(self, program: str, *arguments: str, heap: str = "256m") -> list[str]:
-        """Return what runs a main class, or a source file of the folder java/."""
+        """Return the command that runs a main class, or a source file of the folder java/."""
         places = f"{self.libs}/*"
         if program.endswith(".java"):
             places += f":{self._compiled(PROGRAMS / program)}"
@@ -84,7 +84,7 @@ class JavaTools:
 
     @one_at_a_time()
     def _compiled(self, source: Path) -> Path:
-        """Compile a program unless that is done, and return the folder of its classes."""
+        """Compile a program unless that was done, and return the folder of its classes."""
         classes = BUILD / "classes" / f"{self.libs.parent.name}-{self.libs.name}" / source.stem
         done = classes / f"{source.stem}.class"
         if not done.exists() or done.stat().st_mtime < source.stat().st_mtime:
@@ -136,7 +136,7 @@ def find(release: Release = NEWEST) -> JavaTools:
     given = os.environ.get("KAFKA_LIBS")
     if given and release is NEWEST:
         return JavaTools(Path(given))
-    complete = release.folder / ".complete"  # holds the project that is complete
+    complete = release.folder / ".complete"  # contains the project that is complete
     if not complete.exists() or complete.read_text() != release.pom:
         fetch(release)
         complete.write_text(release.pom)

@@ -1,4 +1,4 @@
-"""kafka-python: a client in pure Python, with an encoder and decoder of its own."""
+"""kafka-python: a client in pure Python, with its own encoder and decoder."""
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
@@ -27,7 +27,7 @@ def connect(address: str) -> Client:
 
 
 class KafkaPythonReader(Reader):
-    """A consumer that was assigned its partitions."""
+    """A consumer with assigned partitions."""
 
     def poll(self) -> list[Record]:
         return polled(self._consumer.poll(timeout_ms=POLL_TIMEOUT_MS, max_records=1_000))

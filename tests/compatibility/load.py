@@ -1,9 +1,9 @@
-"""Load for the kill -9 campaign: workers that survive their broker, and what they write down.
+"""Load for the kill -9 campaign: workers that outlive their broker, and the history they write.
 
-Every worker records what it asks and is told (tests/histories). A record's value says where it is
-meant to be and who sent it as which of its records: `topic,partition,worker,number,` and a tail
-that follows from the number. A history has the first four; a value whose tail is wrong is kept
-whole, so that the checker finds it to be a record that nobody sent.
+Every worker records its requests and their results (tests/histories). A record's value names its
+partition and which of its sender's records it is: `topic,partition,worker,number,` and a tail that
+follows from the number. A history has the first four; a value with a wrong tail is kept whole, so
+that the checker finds it to be a record that nobody sent.
 """
 
 import random
@@ -18,20 +18,20 @@ from tests.histories.history import Recorder
 
 TAIL_BYTES_MAX = 400
 LIFE_TIMEOUT_S = 120.0
-PAUSE_S = 0.01  # of each worker between its requests: many kinds of load, not much of one
-DONE_PER_LIFE = (20, 200)  # operations; the kill comes at a random place between
-EVERYBODY_EACH = 10  # lives: in one of so many every worker must have gone on
+PAUSE_S = 0.01  # of each worker between its requests: a mixed load rather than a heavy one
+DONE_PER_LIFE = (20, 200)  # operations; the kill comes at a random number of them
+EVERYBODY_EACH = 10  # broker runs: within this many, every worker must have made progress
 
 
 def value_of(name: str) -> bytes:
-    """Return the bytes of a record: known beforehand, different each time, fit for a line."""
+    """Return the bytes of a record: deterministic, different each time, valid in a line."""
     number = int(name.rpartition(",")[2])
     size = random.Random(number).randrange(TAIL_BYTES_MAX)
     return name.encode() + b"," + b"x=m"[number % 3 :][:1] * size
 
 
 def name_of(value: bytes | None) -> str | None:
-    """Return how a history calls a value."""
+    """Return the name of a value in a history."""
     if value is None:
         return None
     name = b",".join(value.split(b",", 4)[:4]).decode(errors="replace")
@@ -49,14 +49,14 @@ class Closing(Protocol):
     """What every client has."""
 
     def close(self) -> None:
-        """Let a connection go."""
+        """Close a connection."""
 
 
 Client = TypeVar("Client", bound=Closing)
 
 
 class Worker(threading.Thread):
-    """Something that goes on until it is told to stop, through any number of broker lives."""
+    """A worker that continues until it is told to stop, over any number of broker runs."""
 
     def __init__(self, name: str, address: str, history: Recorder) -> None:
         super().__init__(name=name, daemon=True)
@@ -68,7 +68,7 @@ class Worker(threading.Thread):
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        """Live, and keep what ends it."""
+        """Run, and keep the exception that ends it."""
         try:
             while not self._stopping.is_set():
                 self.live()
@@ -76,21 +76,21 @@ class Worker(threading.Thread):
             self.failure = error
 
     def live(self) -> None:
-        """Work until `is_stopping`, or until one must begin anew."""
+        """Work until `is_stopping`, or until the client must be replaced."""
         raise NotImplementedError
 
     def record(self, f: str, type_: str, **value: Any) -> None:
-        """Write an operation down."""
+        """Record an operation."""
         self._history.write(self.name, f, type_, **value)
 
     def names(self, place: Place, count: int) -> list[str]:
-        """Return the names of the next records for a place."""
+        """Return the names of the next records for a partition."""
         first = self.numbers
         self.numbers += count
         return [f"{place[0]},{place[1]},{self.name},{each}" for each in range(first, first + count)]
 
     def pause(self) -> None:
-        """Let the others work."""
+        """Sleep, so that the other workers run."""
         self._stopping.wait(PAUSE_S)
 
     @property
@@ -99,7 +99,7 @@ class Worker(threading.Thread):
         return self._stopping.is_set()
 
     def ask_to_stop(self) -> None:
-        """Let it end when it can; `stop` waits for that."""
+        """Ask it to end; `stop` waits for that."""
         self._stopping.set()
 
     def stop(self) -> None:
@@ -112,7 +112,7 @@ class Worker(threading.Thread):
 
 
 class ConnectedWorker(Worker, Generic[Client]):
-    """Works on a connection of its own; when it breaks, on another one."""
+    """Works on its own connection; when that breaks, on another one."""
 
     BROKEN: ClassVar[Exceptions] = (OSError,)
 
@@ -121,7 +121,7 @@ class ConnectedWorker(Worker, Generic[Client]):
         raise NotImplementedError
 
     def close(self, client: Client) -> None:
-        """Let a connection go."""
+        """Close a connection."""
         client.close()
 
     def work(self, client: Client) -> None:
@@ -181,5 +181,5 @@ def kill_again_and_again(
 
 
 def idle(workers: list[Worker], before: dict[str, int], now: dict[str, int]) -> list[str]:
-    """Return the names of those that have had no answer since."""
+    """Return the names of the workers without a response since then."""
     return [each.name for each in workers if now.get(each.name, 0) <= before.get(each.name, 0)]

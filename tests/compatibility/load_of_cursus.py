@@ -14,7 +14,7 @@ from tests.compatibility.protocol_clients import NotReadyError
 from tests.cursus_client import CursusClient, Message, batch, read_batch
 from tests.histories.history import Recorder
 
-BATCHES, TEXTS = 0, 1  # partitions: who sends batches, who sends PUBLISH
+BATCHES, TEXTS = 0, 1  # partitions: one for batches, one for PUBLISH
 GROUP = "cursus-readers"
 EPOCH = 7
 IN_FLIGHT = 5
@@ -24,7 +24,7 @@ NOT_READY = (b"ERROR: NOT_LEADER ", b"ERROR: coordinator_not_available")
 
 
 class CursusWorker(ConnectedWorker[CursusClient]):
-    """Works on a connection of its own."""
+    """Works on its own connection."""
 
     BROKEN: ClassVar[Exceptions] = (OSError, NotReadyError)
     DELIVERY = "once"
@@ -32,13 +32,13 @@ class CursusWorker(ConnectedWorker[CursusClient]):
     def __init__(self, name: str, address: str, history: Recorder, topic: str) -> None:
         super().__init__(name, address, history)
         self.topic = topic
-        self.numbers = 1  # sequence numbers begin there
+        self.numbers = 1  # sequence numbers begin at 1
 
     def connect(self) -> CursusClient:
         return CursusClient(self.address)
 
     def say(self, type_: str, partition: int, names: list[str], **more: int) -> None:
-        """Write down a send."""
+        """Record a send."""
         self.record(
             "send",
             type_,
@@ -74,7 +74,7 @@ class CursusWorker(ConnectedWorker[CursusClient]):
         )
 
     def answered(self, partition: int, names: list[str], answer: bytes | None) -> None:
-        """Write down where records stand."""
+        """Record the offsets of records."""
         if answer is None:
             raise ConnectionError("the broker is gone")
         if answer.startswith(NOT_READY):
@@ -84,7 +84,7 @@ class CursusWorker(ConnectedWorker[CursusClient]):
         assert told["status"] == "OK", told
         if self.DELIVERY == "once":
             self.say("ok", partition, names, offset=told["last_offset"] - len(names) + 1)
-        else:  # What was there already is told the end of the log.
+        else:  # A repeat is acknowledged with the end of the log.
             self.say("ok", partition, names)
 
 
@@ -94,14 +94,15 @@ def number_of(name: str) -> int:
 
 
 class OnceBatches(CursusWorker):
-    """Some batches at once, and never one of them again."""
+    """Send several batches at once, each only once."""
 
     def work(self, client: CursusClient) -> None:
         place = (self.topic, BATCHES)
         sent = [self.names(place, self.random.randint(1, RECORDS_MAX)) for _ in range(IN_FLIGHT)]
         for names in sent:
             self.send_batch(client, names)
-        # All of them before it may leave for another connection, whose batches would overtake them.
+        # All are acknowledged before the connection may change, or batches of the new one could
+        # overtake them.
         answers = [client.frame() for _ in sent]
         refusals = []
         for names, answer in zip(sent, answers, strict=True):
@@ -114,7 +115,7 @@ class OnceBatches(CursusWorker):
 
 
 class OnceTexts(CursusWorker):
-    """One PUBLISH after the other, and never one of them again."""
+    """Send one PUBLISH after another, each only once."""
 
     def work(self, client: CursusClient) -> None:
         [name] = names = self.names((self.topic, TEXTS), 1)
@@ -123,7 +124,7 @@ class OnceTexts(CursusWorker):
 
 
 class AgainBatches(CursusWorker):
-    """Some batches at once, which overtake each other, again until all are acknowledged."""
+    """Send several batches at once, out of order, again until all are acknowledged."""
 
     DELIVERY = "unordered"
     unacknowledged: tuple[list[str], ...] = ()
@@ -143,7 +144,7 @@ class AgainBatches(CursusWorker):
 
 
 class AgainTexts(CursusWorker):
-    """One PUBLISH after the other, each again until it is acknowledged."""
+    """Send one PUBLISH after another, each again until it is acknowledged."""
 
     DELIVERY = "idempotent"
     unacknowledged: list[str] | None = None
@@ -159,7 +160,7 @@ class AgainTexts(CursusWorker):
 
 
 class ReadingMember(JavaMember):
-    """A member that says what the broker is not ready for."""
+    """A member that raises when the broker is not ready."""
 
     def _ask(self, command: str) -> str:
         answer = super()._ask(command)
@@ -168,7 +169,7 @@ class ReadingMember(JavaMember):
         return answer
 
     def leave(self) -> None:
-        """Leave; who was taken for dead has left already."""
+        """Leave; an expired member has left already."""
         answer = self._ask(f"LEAVE_GROUP {self._place} member={self.member_id}")
         assert answer.startswith("OK ") or self.must_rejoin(answer), answer
 
@@ -183,7 +184,7 @@ class ReadingMember(JavaMember):
 
 
 class Reader(CursusWorker):
-    """Reads what its member has been assigned, commits, and now and then leaves and joins again."""
+    """Reads its assigned partitions, commits, and now and then leaves and joins again."""
 
     def __init__(self, name: str, address: str, history: Recorder, topic: str) -> None:
         super().__init__(name, address, history, topic)
@@ -192,7 +193,7 @@ class Reader(CursusWorker):
         self._must_begin = False
 
     def connect(self) -> CursusClient:
-        self._must_begin = True  # It has no other memory than the group's.
+        self._must_begin = True  # Only the group's offsets tell where to continue.
         return super().connect()
 
     def _say_group(self, f: str, type_: str, partition: int, **more: int) -> None:
@@ -209,7 +210,7 @@ class Reader(CursusWorker):
         self._positions = {}
 
     def _begin(self) -> None:
-        """Go on where the group is."""
+        """Continue at the group's offset."""
         self._give_back()
         self._must_begin = False
         for partition in self._member.partitions:

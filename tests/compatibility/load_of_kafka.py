@@ -1,4 +1,4 @@
-"""Kafka's load, in its bytes: producers with and without sequence numbers, offsets, topics."""
+"""Kafka's load at the wire level: producers with and without sequences, offsets, topics."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from tests.wire_records import Batch, encode_records
 
 IN_FLIGHT = 5
 BATCH_RECORDS_MAX = 12
-RETRIABLE = {3, 5, 6, 7, 14, 15, 16}  # What a broker that has just started may answer.
-TOPICS_MAX = 5  # that stand at once
+RETRIABLE = {3, 5, 6, 7, 14, 15, 16}  # Errors that a broker that has just started may return.
+TOPICS_MAX = 5  # that exist at once
 
 
 class WireWorker(ConnectedWorker[WireClient]):
-    """Works on a connection of the test's own."""
+    """Works on a connection of the test's wire client."""
 
     BROKEN: ClassVar[Exceptions] = (ConnectionClosedError, OSError)
 
@@ -36,10 +36,10 @@ class Sent:
 
 
 class ProducerWorker(WireWorker):
-    """Keeps some batches on the wire, and sends again what was not acknowledged, in order.
+    """Keeps several batches in flight, and sends those again that were not acknowledged, in order.
 
-    An idempotent one does it under the same sequence numbers, so that each record must be stored
-    once; a plain one without, so that a record may be there again, but never missing.
+    An idempotent one repeats the sequence numbers, so that each record must be stored once; a plain
+    one has none, so that a record may be stored twice but never be missing.
     """
 
     def __init__(
@@ -63,8 +63,8 @@ class ProducerWorker(WireWorker):
         if self._is_idempotent and self._identity is None:
             self._identity = wire_requests.init_producer_id(client)
             self.record("init_producer", "ok", producer_id=self._identity[0])
-        # One alone until the partition is served: it may become ready between two of the batches on
-        # the wire, and refuse the first of them only.
+        # Only one until the partition is served: it may become ready between two batches in flight,
+        # and refuse only the first of them.
         if not self._unacknowledged:
             self._unacknowledged.append(self._next_batch())
         self._send(client, self._unacknowledged[0])
@@ -103,7 +103,7 @@ class ProducerWorker(WireWorker):
     def _receive(self, client: WireClient) -> None:
         code, base_offset = wire_requests.produced(client.receive())
         if code in RETRIABLE:
-            # What is behind it on the wire may fail as well: begin again from the oldest.
+            # The batches in flight after it may fail as well: start again from the oldest.
             raise ConnectionClosedError
         assert code == 0, f"{self.name} got error {code}"
         self._say("ok", self._unacknowledged.popleft(), offset=base_offset)
@@ -123,7 +123,7 @@ class ProducerWorker(WireWorker):
 
 
 class CommitWorker(WireWorker):
-    """Commits ever higher offsets of one group, and looks at each new start what is there."""
+    """Commits increasing offsets of one group, and fetches them after each start."""
 
     def __init__(self, name: str, address: str, history: Recorder, group: str, topic: str) -> None:
         super().__init__(name, address, history)
@@ -152,7 +152,7 @@ class CommitWorker(WireWorker):
 
 
 class TopicWorker(WireWorker):
-    """Makes topics, writes a record to each, looks at all of them, and deletes the oldest."""
+    """Creates topics, writes a record to each, reads all of them, and deletes the oldest."""
 
     def __init__(self, name: str, address: str, history: Recorder) -> None:
         super().__init__(name, address, history)
@@ -171,7 +171,7 @@ class TopicWorker(WireWorker):
 
     def _create_another(self, client: WireClient) -> None:
         self._made += 1
-        topic = f"made-{self._made}"  # No name twice: an answer that is lost leaves no doubt.
+        topic = f"made-{self._made}"  # Unique: a lost response leaves no doubt.
         self.record("create", "invoke", topic=topic)
         wire_requests.create_topic(client, topic)
         self.record("create", "ok", topic=topic)
@@ -195,7 +195,7 @@ class TopicWorker(WireWorker):
 
 
 class EndsWorker(WireWorker):
-    """Asks for both ends of partitions, over and over."""
+    """Lists both ends of partitions repeatedly."""
 
     def __init__(self, name: str, address: str, history: Recorder, places: list[Place]) -> None:
         super().__init__(name, address, history)

@@ -1,7 +1,7 @@
-"""Load of transactions and group members that survive their broker, and what they were told.
+"""Load of transactions and group members that outlive their broker, and the history of it.
 
-Each worker makes its client anew whenever that one says that it cannot go on: a new producer of the
-same transactional id ends what the last one left open.
+Each worker makes a new client whenever the old one cannot continue: a new producer of the same
+transactional id ends what the last one left open.
 """
 
 from contextlib import closing
@@ -22,10 +22,10 @@ CLIENT: dict[str, str | int] = {
     "reconnect.backoff.max.ms": 200,
     "retry.backoff.ms": 20,
     "socket.timeout.ms": 5_000,
-    # When it starts over from its bootstrap servers, requests for the coordinator of a group wait
-    # for ever for a connection that it has given up (librdkafka 2.16).
+    # If it starts over from its bootstrap servers, requests for a group coordinator wait forever
+    # for a connection that it has given up (librdkafka 2.16).
     "metadata.recovery.strategy": "none",
-    "log_level": 0,  # It would say each time that nobody answers.
+    "log_level": 0,  # It would log each failed connection.
 }
 MEMBER: dict[str, str | int | bool] = {
     "auto.offset.reset": "earliest",
@@ -35,7 +35,7 @@ MEMBER: dict[str, str | int | bool] = {
 }
 PROTOCOLS: dict[str, dict[str, str | int]] = {
     "classic": {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300},
-    "consumer": {"group.protocol": "consumer"},  # the broker says how often
+    "consumer": {"group.protocol": "consumer"},  # the broker limits how often
 }
 
 
@@ -54,10 +54,10 @@ class Transactions(Worker):
             self.until_done(producer.init_transactions)
             self.work(producer)
         except KafkaException:
-            producer.purge()  # What it holds belongs to a transaction that is over.
+            producer.purge()  # Its state belongs to a transaction that is over.
 
     def work(self, producer: Producer) -> None:
-        """Make transactions until `is_stopping`."""
+        """Run transactions until `is_stopping`."""
         raise NotImplementedError
 
     def begin(self, producer: Producer) -> str:
@@ -109,7 +109,7 @@ class Transactions(Worker):
         self.record("end", "ok", **what)
 
     def until_done(self, call: Any) -> None:
-        """Repeat a call of the transaction API as long as it may be repeated."""
+        """Repeat a call of the transaction API as long as its error is retriable."""
         while True:
             try:
                 return call(CALL_TIMEOUT_S)
@@ -119,7 +119,7 @@ class Transactions(Worker):
 
 
 class Writer(Transactions):
-    """Writes transactions, of which it aborts some on purpose."""
+    """Writes transactions, some of which it aborts on purpose."""
 
     def __init__(self, name: str, address: str, history: Recorder, topic: str) -> None:
         super().__init__(name, address, history)
@@ -133,20 +133,20 @@ class Writer(Transactions):
                 place = (self._topic, each % PARTITIONS)
                 self.send(producer, place, self.names(place, 1)[0], transaction)
             if self.random.random() < ABORTED_SHARE:
-                producer.flush(CALL_TIMEOUT_S)  # What was never sent could never be read.
+                producer.flush(CALL_TIMEOUT_S)  # Unsent records can never be read.
                 self.abort(producer, transaction)
             else:
                 self.commit(producer, transaction)
 
 
 class Member(Worker):
-    """Something that reads a topic as a member of a group."""
+    """A worker that reads a topic as a member of a group."""
 
     group = ""
     protocol = "classic"
 
     def joined(self, topic: str) -> Consumer:
-        """Return a new member, whose assignments are written down."""
+        """Return a new member whose assignments are recorded."""
         place: dict[str, str | int] = {"bootstrap.servers": self.address, "group.id": self.group}
         consumer = Consumer(place | MEMBER | PROTOCOLS[self.protocol] | CLIENT)
 
@@ -158,7 +158,7 @@ class Member(Worker):
         return consumer
 
     def say_read(self, messages: list[Message], **more: str) -> None:
-        """Write down what was polled."""
+        """Record the polled messages."""
         records: dict[Place, list[tuple[int, str | None]]] = {}
         for each in messages:
             place = (each.topic() or "", each.partition() or 0)
@@ -167,7 +167,7 @@ class Member(Worker):
             self.record("poll", "ok", topic=topic, partition=partition, records=read, **more)
 
     def say_commit(self, type_: str, places: list[TopicPartition]) -> None:
-        """Write down a commit."""
+        """Record a commit."""
         for each in places:
             self.record(
                 "commit",
@@ -195,7 +195,7 @@ class Copier(Transactions, Member):
             while not self.is_stopping:
                 messages = polled(consumer)
                 if messages and not self._copy(producer, consumer, messages):
-                    return  # Another consumer begins where the committed ones ended.
+                    return  # Another consumer begins at the committed offsets.
 
     def _copy(self, producer: Producer, consumer: Consumer, messages: list[Message]) -> bool:
         transaction = self.begin(producer)
@@ -220,13 +220,13 @@ class Copier(Transactions, Member):
         return True
 
     def _copied(self, message: Message, place: Place) -> str:
-        """Return the name of a copy: it says what it copies, and every attempt is another."""
+        """Return the name of a copy: it names the original, and every attempt is different."""
         self.numbers += 1
         return f"{place[0]},{place[1]},{original(name_of(message.value()))},{self.numbers}"
 
 
 class Reader(Member):
-    """A member of a group that commits what it has read."""
+    """A group member that commits what it has read."""
 
     def __init__(
         self, name: str, address: str, history: Recorder, protocol: str, place: tuple[str, str]
@@ -248,29 +248,29 @@ class Reader(Member):
         try:
             done = consumer.commit(offsets=places, asynchronous=False)
         except KafkaException:
-            return  # Not acknowledged: it may stand or not.
+            return  # Not acknowledged: it may or may not be applied.
         self.say_commit("ok", [each for each in done or [] if each.error is None])
 
 
 def original(name: str | None) -> str:
-    """Return who wrote a record as which of its own, as its copy has it."""
+    """Return the sender and number of a record, as its copy has it."""
     _, _, worker, number = (name or "").split(",")
     return f"{worker}:{number}"
 
 
 def polled(consumer: Consumer) -> list[Message]:
-    """Poll for messages; a broker that is away sends none."""
+    """Poll for messages; an unreachable broker returns none."""
     return [message for message in consumer.consume(200, 0.1) if message.error() is None]
 
 
 def ends(messages: list[Message]) -> list[TopicPartition]:
-    """Return where to go on after messages of one topic."""
+    """Return the offset to continue at after messages of one topic."""
     offsets = {message.partition() or 0: (message.offset() or 0) + 1 for message in messages}
     topic = messages[0].topic() or ""
     return [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
 
 
 def error_of(error: KafkaException) -> KafkaError:
-    """Return what librdkafka says of an error."""
+    """Return librdkafka's name for an error."""
     found: KafkaError = error.args[0]
     return found

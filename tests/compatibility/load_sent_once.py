@@ -1,6 +1,6 @@
-"""Load of those who cannot know whether a record was written: nothing is sent twice.
+"""Load of clients without idempotence: nothing is sent twice.
 
-So each record is there at most once, and where it was told if it was.
+So each record is stored at most once, and at its returned offset if it was acknowledged.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ WRITERS: dict[str, tuple[Callable[[str], Writer], int]] = {
 
 
 class OnceWorker(ConnectedWorker[Writer]):
-    """Writes to partition 0, one request after the other, through one of the WRITERS."""
+    """Writes to partition 0, one request after another, by one of the WRITERS."""
 
     BROKEN: ClassVar[Exceptions] = (ConnectionClosedError, ConnectionEndedError, OSError)
 
@@ -63,7 +63,7 @@ class OnceWorker(ConnectedWorker[Writer]):
 
 
 class LineProducer(ConnectedWorker[LineClient]):
-    """V1's lines, some at once; its name is the key, by which the broker takes a partition."""
+    """Sends V1's lines, several at once; its name is the key, which determines the partition."""
 
     def __init__(
         self, name: str, address: str, history: Recorder, topic: str, *, in_flight: int, acks: str
@@ -97,9 +97,9 @@ class LineProducer(ConnectedWorker[LineClient]):
                 partition, offset, _ = (int(word.partition("=")[2]) for word in payload.split())
                 self._say("ok", name, (self._topic, partition), offset=offset)
             elif payload.startswith("REPLICATION_TIMEOUT|"):
-                self._say("info", name)  # A disk was slow: it may be there or not.
+                self._say("info", name)  # The disk was slow: the record may or may not be stored.
             else:
-                assert payload.startswith("NOT_LEADER|"), payload  # It still loads.
+                assert payload.startswith("NOT_LEADER|"), payload  # The partition is still loading.
                 self._say("fail", name)
 
     def _say(self, type_: str, name: str, place: Place | None = None, **more: int) -> None:

@@ -1,9 +1,9 @@
-"""An old kafka-python writes, reads, commits and looks for offsets, in a process of its own.
+"""An old kafka-python writes, reads, commits and lists offsets, in its own process.
 
     PYTHONPATH=FOLDER python old_kafka_python.py ADDRESS TOPIC COUNT API_VERSION
 
-FOLDER has the release, COUNT records stand in partition 0 already, API_VERSION is the broker's that
-the client is told to take this one for. Printed is one JSON object; the test compares it.
+FOLDER has the release, COUNT records are in partition 0 already, API_VERSION is the broker version
+that the client is told. It prints one JSON object, which the test compares.
 """
 
 import json
@@ -19,10 +19,10 @@ LIMIT_S = 100.0
 
 
 class OldClient:
-    """One release, taking the broker for one of another."""
+    """A client of one release, told that the broker is of another."""
 
     def __init__(self, address: str, topic: str, version: tuple[int, ...]) -> None:
-        """Keep what every client is made with."""
+        """Store the options of every client."""
         self.options: dict[str, Any] = {"bootstrap_servers": address, "api_version": version}
         self.topic = topic
         self.place = TopicPartition(topic, 0)
@@ -44,7 +44,7 @@ class OldClient:
         return offsets
 
     def read(self, count: int, group: str | None = None, **more: Any) -> list[str]:
-        """Read so many records, from the start or from where the group is."""
+        """Read that many records, from the start or from the group's offset."""
         consumer = KafkaConsumer(
             **self.options, group_id=group, auto_offset_reset="earliest",
             enable_auto_commit=False, **more,
@@ -75,7 +75,7 @@ class OldClient:
         return [start, end]
 
     def facts(self, before: int) -> dict[str, Any]:
-        """Do everything and tell what came of it."""
+        """Do everything and return the results."""
         everything = before + len(CODECS) * EACH
         group = f"group-of-{self.topic}"
         return {

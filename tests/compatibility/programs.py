@@ -1,6 +1,6 @@
-"""Programs in other languages: what builds and runs them may be missing, and is fetched once.
+"""Programs in other languages: their build tools may be missing, and they are fetched once.
 
-What is fetched is kept under the git-ignored build/ folder.
+They are kept under the git-ignored build/ folder.
 """
 
 import fcntl
@@ -16,7 +16,7 @@ RUN_TIMEOUT_S = 180
 
 
 class UnavailableError(Exception):
-    """A program cannot be had here; the message says why."""
+    """A program is not available here; the message says why."""
 
 
 def needs(program: str, to_do: str) -> None:
@@ -27,7 +27,7 @@ def needs(program: str, to_do: str) -> None:
 
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
-    """Fetch or build while no other process of the tests does: they share the folder."""
+    """Serialize fetching and building between test processes, which share the folder."""
     BUILD.mkdir(exist_ok=True)
     with (BUILD / ".fetching").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -35,7 +35,7 @@ def one_at_a_time() -> Iterator[None]:
 
 
 def fetch_with(command: Sequence[str], folder: Path) -> None:
-    """Let a package manager fetch what the project in that folder needs."""
+    """Let a package manager fetch the dependencies of the project in that folder."""
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False
     )

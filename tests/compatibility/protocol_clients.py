@@ -1,4 +1,4 @@
-"""Partition 0 of a topic through every door: a client of each dialect, all used in the same way."""
+"""Clients of every protocol for partition 0 of a topic, all with the same interface."""
 
 import json
 from abc import ABC, abstractmethod
@@ -26,11 +26,11 @@ RETRIABLE = {5, 6, 7, 16}  # what a broker that has just started may answer
 
 
 class NotReadyError(Exception):
-    """The broker has refused in the dialect's own words for `try again`; nothing was done."""
+    """The broker answered with the protocol's own `try again`; nothing was done."""
 
 
 class CursusError(Exception):
-    """Cursus's text of a refusal."""
+    """The text of a Cursus error."""
 
 
 class Writer(ABC):
@@ -38,7 +38,7 @@ class Writer(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let everything go."""
+        """Close the connections."""
 
     @abstractmethod
     def write(self, topic: str, values: list[bytes]) -> list[int]:
@@ -50,14 +50,14 @@ class Writer(ABC):
 
 
 class ProtocolClient(Writer):
-    """A client that writes, reads, and knows of groups at least their offsets.
+    """A client that writes, reads, and at least commits and fetches group offsets.
 
-    Where it is strict, an answer that its dialect does not know fails a test.
+    An unexpected response fails the test.
     """
 
     @abstractmethod
     def batch(self, topic: str, offset: int) -> tuple[dict[int, bytes | None], int]:
-        """Return the records that the next request has, by offset, and where to go on."""
+        """Return the records of the next request by offset, and the offset to continue at."""
 
     @abstractmethod
     def commit(self, group: str, topic: str, offset: int) -> None:
@@ -65,10 +65,10 @@ class ProtocolClient(Writer):
 
     @abstractmethod
     def committed(self, group: str, topic: str) -> int:
-        """Return what was committed."""
+        """Return the committed offset."""
 
     def read(self, topic: str, last: int) -> dict[int, bytes | None]:
-        """Read from the beginning until the record at an offset has come."""
+        """Read from the beginning until the record at that offset has arrived."""
         found: dict[int, bytes | None] = {}
         offset = 0
 
@@ -84,7 +84,7 @@ class ProtocolClient(Writer):
 
 
 class Librdkafka(ProtocolClient):
-    """confluent-kafka; told a release, it asks for no versions and speaks as to that one."""
+    """confluent-kafka; given a release, it sends no ApiVersions and uses that release's."""
 
     def __init__(self, address: str, release: str | None = None) -> None:
         settings = {"api_version_request": False, "broker_version_fallback": release}
@@ -122,7 +122,7 @@ class Librdkafka(ProtocolClient):
 
 
 class MessageSets(Writer):
-    """Kafka 0.8's bytes as they are: a request is sent once, whatever becomes of it."""
+    """The bytes of Kafka 0.8: a request is sent once, whatever its outcome."""
 
     def __init__(self, address: str) -> None:
         self._client = WireClient(address)
@@ -145,7 +145,7 @@ class MessageSets(Writer):
 
 
 class V1(ProtocolClient):
-    """V1's lines, as its Python library sends them; a reader that knows of `escaped`."""
+    """V1's lines, as its Python library sends them; a reader that understands `escaped`."""
 
     def __init__(self, address: str) -> None:
         self._sdk = PythonSdk(address)
@@ -175,7 +175,7 @@ class V1(ProtocolClient):
 
 
 class RustLog(ProtocolClient):
-    """RustLog's binary dialect; record i of an answer is at the offset asked for + i."""
+    """RustLog's binary form; record i of a response is at the requested offset + i."""
 
     def __init__(self, address: str) -> None:
         self._client = RustLogClient(address)
@@ -206,7 +206,7 @@ class RustLog(ProtocolClient):
 
 
 class RustLogJson(RustLog):
-    """RustLog's JSON dialect."""
+    """RustLog's JSON form."""
 
     def write(self, topic: str, values: list[bytes]) -> list[int]:
         answer = self._ask("Produce", topic, records=[list(each) for each in values])
@@ -238,7 +238,7 @@ class RustLogJson(RustLog):
 
 
 class Cursus(ProtocolClient):
-    """Cursus's batches in today's layout, and its commands."""
+    """Cursus's batches in the current layout, and its commands."""
 
     def __init__(self, address: str) -> None:
         self._client = CursusClient(address)

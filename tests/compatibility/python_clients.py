@@ -1,4 +1,4 @@
-"""What the two clients in pure Python share: aiokafka began as a part of kafka-python."""
+"""What the two clients in pure Python share: aiokafka is derived from kafka-python."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ from tests.compatibility.client import (
 )
 
 POLL_TIMEOUT_MS = int(POLL_TIMEOUT_S * 1_000)
-# A request for metadata that is made while an answer is on its way is forgotten when that answer
-# arrives. A leader that has assigned without a topic's partitions then waits for the next refresh,
-# by default 5 minutes.
+# A metadata request made while a response is in flight is forgotten when that response arrives. A
+# leader that has assigned without a topic's partitions then waits for the next refresh, by default
+# 5 minutes.
 METADATA_MAX_AGE_MS = 5_000
 ACKS = {"0": 0, "1": 1, "all": "all"}
 
@@ -49,7 +49,7 @@ def member_options(address: str, group: str) -> dict[str, Any]:
 
 
 def sent(record: Record) -> dict[str, Any]:
-    """Return a record in the words of `send`."""
+    """Return a record as arguments of `send`."""
     return {
         "value": record.value,
         "key": record.key,
@@ -60,7 +60,7 @@ def sent(record: Record) -> dict[str, Any]:
 
 
 def polled(batches: dict[Any, list[Any]]) -> list[Record]:
-    """Return what a poll has brought in our words."""
+    """Return the records of a poll as `Record`s."""
     return [
         Record(
             value=record.value,

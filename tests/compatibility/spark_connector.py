@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.compatibility.programs import BUILD, fetch_with, needs, one_at_a_time
 
-# What the connector needs that Spark does not bring; newer ones were not to be had.
+# Dependencies of the connector that Spark does not have; newer ones are not published.
 JARS = (
     ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
     ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),

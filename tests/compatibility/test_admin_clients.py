@@ -1,6 +1,6 @@
-"""Topic settings and administration as the admin clients of three libraries do it.
+"""Topic settings and administration by the admin clients of three libraries.
 
-Each library has its own words; what they leave behind is looked at through the wire.
+Their effects are checked at the wire level.
 """
 
 import asyncio
@@ -36,10 +36,10 @@ T = TypeVar("T")
 
 
 class Admin(Protocol):
-    """What is asked of each library."""
+    """The operations that each library must have."""
 
     def set(self, topic: str, name: str, value: str) -> str:
-        """Set a key; what the broker has against it."""
+        """Set a key; return the broker's error."""
 
     def value(self, topic: str, name: str) -> str:
         """Read a key."""
@@ -48,7 +48,7 @@ class Admin(Protocol):
         """Give a topic more partitions."""
 
     def delete_below(self, topic: str, offset: int) -> int:
-        """Delete records of partition 0; where it begins now."""
+        """Delete records of partition 0; return its new log start."""
 
 
 class Confluent:
@@ -158,7 +158,7 @@ def admin(request: pytest.FixtureRequest, broker: Broker) -> Admin:
 
 @pytest.fixture
 def wire(broker: Broker, topic: str) -> Any:
-    """The wire to the broker, with a topic."""
+    """A raw Kafka client, and a topic."""
     with WireClient(broker.address) as client:
         wire_requests.create_topic(client, topic)
         yield client

@@ -1,4 +1,4 @@
-"""Batches and topics that no honest client sends: the right error, and nothing stored.
+"""Batches and topics that no correct client sends: the right error, and nothing stored.
 
 The codes are those of Kafka's protocol guide.
 """
@@ -93,7 +93,7 @@ def test_a_batch_that_some_consumer_cannot_read_is_refused(
     cases = {
         name: case
         for name, case in broken_batches.CASES.items()
-        if case.code != NONE or setting is None  # the sound ones have no keys
+        if case.code != NONE or setting is None  # the valid ones have no keys
     }
     wire_requests.create_topic(wire, topic)
     if setting is not None:
@@ -175,13 +175,13 @@ def test_the_same_partition_twice_in_a_list_offsets_is_refused(
 
 
 def gzip_bomb(zeros: bytes) -> bytes:
-    """Return gzip of it."""
+    """Return gzip data of that many zeros."""
     compressor = zlib.compressobj(9, wbits=31)
     return compressor.compress(zeros) + compressor.flush()
 
 
 def xerial_snappy(data: bytes) -> bytes:
-    """Return it in the framing of Java clients."""
+    """Return the data in the framing of Java clients."""
     block = bytes(cramjam.snappy.compress_raw(data))
     head = b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, len(block))
     return head + block
@@ -193,7 +193,7 @@ COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
     "lz4": lambda data: bytes(cramjam.lz4.compress(data)),
     "zstd": lambda data: bytes(cramjam.zstd.compress(data, 19)),
 }
-# What each codec can press into one batch of a megabyte, at most a quarter of a gigabyte.
+# The most zeros that each codec can compress into a batch of 1 MB, at most 256 MB.
 BOMB_BYTES = {"gzip": 256 * MIB, "snappy": 16 * MIB, "lz4": 192 * MIB, "zstd": 256 * MIB}
 
 
@@ -213,7 +213,7 @@ def test_a_decompression_bomb_is_refused_without_being_decompressed_whole(
         before = broker.resident_memory()
 
     code, _ = wire_requests.produce(wire, topic, bomb)
-    if code == NONE:  # It may be stored unopened; searching by time is what opens it.
+    if code == NONE:  # It may be stored undecompressed; a search by timestamp decompresses it.
         wire_requests.list_offset(wire, topic, 0, TIMESTAMP)
 
     if isinstance(broker, BrokerProcess):

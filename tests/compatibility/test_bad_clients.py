@@ -1,4 +1,4 @@
-"""Clients that are slow, deaf or many: the others are served and memory stays bounded."""
+"""Clients that are slow, do not read, or are many: others are served and memory is limited."""
 
 import socket
 import struct
@@ -48,7 +48,7 @@ def test_a_client_that_never_reads_its_responses_is_served_only_up_to_a_limit(
 
 
 def ask_until_blocked(deaf: WireClient, topic: str) -> int:
-    """Send fetches for 16 MB each until the broker takes no more; return how many it took."""
+    """Send fetches for 16 MB each until the broker accepts no more; return the number accepted."""
     deaf.socket.settimeout(1.0)
     body = wire_requests.fetch_body(topic, 0, 0, 16 * MIB)
     for asked in range(20_000):

@@ -1,9 +1,9 @@
-"""A disk that fails once, at every place where the broker calls on it: EIO there, under load.
+"""A disk that fails once, with EIO, at every place where the broker calls it, under load.
 
 The places are not listed here: a run on a healthy disk is recorded, and each (moment, operation,
-file) of it is one. Only one topic's files fail, or those that all topics share. The same for both
-words of durability. Bugs that are planted, a broker that does not see a failure, show that the
-checks see them.
+file) of it is one. Only the files of one topic fail, or those that all topics share. Both
+durability values are tested. Injected bugs, in which the broker does not see a failure, show that
+the checks detect them.
 """
 
 import errno
@@ -43,14 +43,14 @@ SETTINGS = (
 AFTER_A_CLEAN_STOP, AFTER_A_KILL = "after a clean stop", "after a kill"
 STARTS = (AFTER_A_CLEAN_STOP, AFTER_A_KILL)
 RUNNING, STOPPING = "running", "stopping"
-# What takes a log offline at once, with all that it has not acknowledged yet.
+# What takes a log offline at once, with everything not acknowledged yet.
 ENDS_A_LOG = ("sync_data", "sync", "start_writeback", "write", "send")
-# What an acknowledgement waits for under group-commit: none follows a failure.
+# What an acknowledgement waits for under group-commit: none may follow a failure.
 ACK_WAITS_FOR = ("sync_data", "sync", "write")
 EXIT_STORAGE, EXIT_DATA_DIR = 74, 73
 GROUP_COMMIT, OS = "group-commit", "os"
 SAMPLED = {GROUP_COMMIT: 7, OS: 3}
-MET_TIMEOUT_S = 3.0  # work in the background comes by then; not every life has all of it
+MET_TIMEOUT_S = 3.0  # background work is done by then; not every run has all of it
 
 
 class Site(NamedTuple):
@@ -62,7 +62,7 @@ class Site(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """Data directories with what was acknowledged of them, and the places of a life on them."""
+    """Data directories with what was acknowledged, and the call sites of a run on them."""
 
     word: str
     folders: dict[str, Path]
@@ -71,7 +71,7 @@ class Prepared(NamedTuple):
 
 
 def names_of(recorded: Recorded, data_dir: Path) -> set[tuple[str, str]]:
-    """Return the operations and patterns of paths, but for the topic whose disk is well."""
+    """Return the operations and path patterns, except those of the topic whose disk is healthy."""
     found = set()
     for operation, path, _ in recorded:
         if not path.startswith(str(data_dir)) or f"/{OTHER}-0" in path:
@@ -200,7 +200,7 @@ def test_a_broker_that_acknowledges_unwritten_records_is_detected(
 
 
 def check_after(prepared: Prepared, kept: Kept, folder: Path) -> None:
-    """Fail unless a life on a healthy disk has all that was acknowledged, and ends well."""
+    """Fail unless a run on a healthy disk has all that was acknowledged, and stops cleanly."""
     healthy = BrokerProcess(folder, settings=settings(prepared.word))
     healthy.start()
     try:
@@ -213,9 +213,9 @@ def check_after(prepared: Prepared, kept: Kept, folder: Path) -> None:
 
 
 def is_survived(prepared: Prepared, site: Site, folder: Path, *, is_hidden: bool = False) -> bool:
-    """Let one call fail in a life of a broker; whether it did. Fail if that costs too much.
+    """Let one call fail in a run of the broker; return whether it was made.
 
-    Of a hidden failure the broker knows nothing.
+    Fail if the damage goes beyond one partition. The broker does not see a hidden failure.
     """
     origin = site.moment if site.moment in STARTS else AFTER_A_CLEAN_STOP
     kept = prepared.kept[origin].copy()
@@ -236,7 +236,7 @@ def is_survived(prepared: Prepared, site: Site, folder: Path, *, is_hidden: bool
 
 
 def has_started(broker: FaultyBroker) -> bool:
-    """Whether it could start; if not, it says why."""
+    """Return whether it could start; if not, it must have logged the reason."""
     try:
         broker.start()
     except AssertionError:
@@ -265,7 +265,7 @@ def use(broker: FaultyBroker, site: Site, kept: Kept, word: str, *, is_hidden: b
 
 
 def wait_for_fault(broker: FaultyBroker, load: Load) -> None:
-    """Give work in the background its time."""
+    """Wait for background work."""
     try:
         wait_until(lambda: bool(broker.recorded()), "the fault is met", MET_TIMEOUT_S)
     except AssertionError:
@@ -273,7 +273,7 @@ def wait_for_fault(broker: FaultyBroker, load: Load) -> None:
 
 
 def check_offline(broker: FaultyBroker, load: Load, word: str) -> None:
-    """Fail if anything of a log is acknowledged once its file has failed."""
+    """Fail if a log acknowledges anything after its file has failed."""
     failed = {
         operation
         for operation, path, _ in broker.recorded()

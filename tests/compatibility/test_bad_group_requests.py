@@ -25,7 +25,7 @@ class Live:
     generation: int = -1
 
     def ask(self, name: str, version: int, **fields: Any) -> dict[str, Any]:
-        """Ask as the member unless something else is said."""
+        """Send a request as the member unless another one is given."""
         mine = {
             "group_id": self.group,
             "member_id": self.member,

@@ -1,6 +1,6 @@
-"""A metadata store that is lost, damaged, locked or on a disk that fails: nothing else may follow.
+"""A metadata store that is lost, damaged, locked or on a failing disk affects nothing else.
 
-No start takes an empty store for the truth: all partitions would look like folders of no topic.
+No start may accept an empty store: all partition folders would be strays.
 """
 
 import os
@@ -32,7 +32,7 @@ def flip(file: Path, position: int) -> None:
 
 
 def lock(file: Path) -> sqlite3.Connection:
-    """Have the file open as another program would that is about to change it."""
+    """Lock the file as another program does that is about to change it."""
     connection = sqlite3.connect(file)
     connection.execute("BEGIN IMMEDIATE")
     return connection
@@ -71,7 +71,7 @@ def broker(kept: Path, tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 def files_of(broker: BrokerProcess) -> dict[Path, bytes]:
-    """Return what is in the folders of partitions."""
+    """Return the contents of the partition folders."""
     return {file: file.read_bytes() for file in broker.data_dir.glob("*/*")}
 
 
@@ -102,7 +102,9 @@ def test_a_metadata_store_that_cannot_be_written_refuses_new_topics_and_serves_e
     with WireClient(broker.address) as client:
         number = 0
         wal = broker.data_dir / "metadata.db-wal"
-        while not wal.exists() or wal.stat().st_size < 16 * PAGE:  # above what logs need here
+        while (
+            not wal.exists() or wal.stat().st_size < 16 * PAGE
+        ):  # above the descriptors that logs need here
             wire_requests.create_topic(client, f"more-{number}")
             number += 1
         process = broker.process.pid
@@ -130,7 +132,7 @@ def test_a_metadata_store_that_cannot_be_written_refuses_new_topics_and_serves_e
 
 
 def created(client: WireClient, name: str) -> int:
-    """Ask for a topic; the error code."""
+    """Create a topic; return the error code."""
     new = {"name": name, "num_partitions": 1, "replication_factor": 1}
     answer = client.request("CreateTopics", 5, {"topics": [new], "timeout_ms": 10_000})
     code: int = answer["topics"][0]["error_code"]

@@ -1,4 +1,4 @@
-"""Frames and requests that no honest client sends: a closed connection and one line in the log."""
+"""Frames and requests that no correct client sends: a closed connection and one log line."""
 
 import random
 import socket
@@ -60,7 +60,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 
 
 def highest(client: WireClient, name: str) -> int:
-    """Return the newest version of an API that the broker advertises."""
+    """Return the highest version of an API that the broker advertises."""
     [version] = [
         api["max_version"]
         for api in client.request("ApiVersions", 0, {})["api_keys"]
@@ -82,7 +82,7 @@ def test_a_frame_of_impossible_size_closes_the_connection(wire: WireClient, size
 def test_a_frame_too_short_for_its_header_closes_the_connection(
     wire: WireClient, size: int
 ) -> None:
-    wire.request("ApiVersions", 0, {})  # or its first bytes would be RustLog's
+    wire.request("ApiVersions", 0, {})  # otherwise its first bytes would be RustLog's
     wire.send_frame(b"\x00\x12\x00\x00\x00\x00\x00"[:size])
 
     wire.expect_closed()
@@ -107,7 +107,7 @@ def test_a_request_that_arrives_byte_by_byte_is_answered(wire: WireClient) -> No
 @pytest.mark.parametrize("key", [-1, 94, 999, 0x7FFF])
 @pytest.mark.usefixtures("logs_one_line")
 def test_an_unknown_api_key_closes_the_connection(wire: WireClient, key: int) -> None:
-    wire.request("ApiVersions", 0, {})  # or its first bytes would be RustLog's
+    wire.request("ApiVersions", 0, {})  # otherwise its first bytes would be RustLog's
     wire.send_frame(struct.pack(">hhi", key, 0, 1) + b"\x00\x04wire")
 
     wire.expect_closed()
@@ -215,12 +215,12 @@ def test_mutated_requests_of_every_api_do_no_harm(
 
 
 def valid_body(api_key: int, version: int) -> bytes:
-    """Return a request in which every array has one element and the rest its default."""
+    """Return a request with one element in every array and defaults elsewhere."""
     return schema.request(api_key).encode(version, EXAMPLES.get(schema.API_KEYS[api_key], {}))
 
 
 def mutated(body: bytes, mutations: random.Random) -> bytes:
-    """Return it with a few bytes changed, and sometimes cut or longer."""
+    """Return the request with a few bytes changed, sometimes truncated or extended."""
     changed = bytearray(body or b"\x00")
     for _ in range(mutations.randint(1, 4)):
         changed[mutations.randrange(len(changed))] = mutations.choice([0, 1, 127, 128, 255])
@@ -230,7 +230,7 @@ def mutated(body: bytes, mutations: random.Random) -> bytes:
 
 
 def say_and_leave(address: str, name: str, version: int, body: bytes) -> None:
-    """Send one request, say goodbye, and wait a moment for the broker to do so too."""
+    """Send one request, half-close, and wait a moment for the broker to close."""
     with WireClient(address, timeout_s=0.2) as client:
         try:
             client.send_frame(client.frame(name, version, body))
@@ -238,4 +238,4 @@ def say_and_leave(address: str, name: str, version: int, body: bytes) -> None:
             while client.socket.recv(1 << 16):
                 pass
         except (OSError, ConnectionClosedError):
-            pass  # It may close first, or be busy with a long poll.
+            pass  # It may close first, or serve a long poll.

@@ -1,4 +1,4 @@
-"""Brokers and loggers altered while the real process runs, and after kill -9 (KIP-226, KIP-412)."""
+"""Broker settings and loggers altered at run time, and after kill -9 (KIP-226, KIP-412)."""
 
 from collections.abc import Callable
 from typing import Any

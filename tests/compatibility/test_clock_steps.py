@@ -17,7 +17,7 @@ HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 TIMEOUT_S = 60
 OF_BROKER = 4
-RECORDS = 60  # some 8 segments
+RECORDS = 60  # about 8 segments
 STEPPED, BELIEVED = "the wall clock has stepped", "the wall clock is believed"
 SETTINGS = (
     "log.retention.check.interval.ms=100",
@@ -29,7 +29,7 @@ SETTINGS = (
 
 @pytest.fixture
 def clock(tmp_path: Path) -> SteppingClock:
-    """Make a wall clock that is right at first."""
+    """Make a wall clock that is correct at first."""
     return SteppingClock(tmp_path)
 
 
@@ -55,10 +55,10 @@ def keep_for_half_a_day(client: WireClient, topic: str, age_ms: int = 0) -> None
 
 
 def wait_for_retention(client: WireClient, topic: str) -> None:
-    """Wait until all logs have been looked at since now: one of few bytes has lost some."""
+    """Wait until all logs were checked since now: a log with a tiny size limit has lost records."""
     wire_requests.create_topic(client, topic, retention_ms="-1", retention_bytes="4096")
     fill(client, topic, 0, RECORDS)
-    for until in (2 * RECORDS, 3 * RECORDS):  # a round that was going on may not have seen the rest
+    for until in (2 * RECORDS, 3 * RECORDS):  # a running check may not have seen the rest
         seen = earliest(client, topic)
         fill(client, topic, until - RECORDS, until)
         wait_for_loss(client, topic, seen)
@@ -145,7 +145,7 @@ def test_a_clock_step_while_the_broker_was_down_waits_for_an_operator_across_res
 
 
 def confirm(client: WireClient, wall_ms: int) -> None:
-    """Say which time is right, as kafka-configs.sh --alter --add-config does."""
+    """Confirm the time, as kafka-configs.sh --alter --add-config does."""
     setting = {"name": "polylog.clock.confirmed.ms", "config_operation": 0, "value": str(wall_ms)}
     resource = {"resource_type": OF_BROKER, "resource_name": "", "configs": [setting]}
     body = {"resources": [resource], "validate_only": False}

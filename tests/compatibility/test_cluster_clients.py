@@ -12,7 +12,7 @@ from tests.broker_process import Broker, BrokerProcess
 from tests.wire_client import WireClient
 
 TIMEOUT_S = 60
-OWN, DEFAULT = 2, 5  # sources of values
+OWN, DEFAULT = 2, 5  # config sources
 
 
 @pytest.fixture

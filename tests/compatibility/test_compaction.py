@@ -1,4 +1,4 @@
-"""Compacted topics of a real broker: what clients read stays the last value of every key.
+"""Compacted topics of a real broker: clients always read the last value of every key.
 
 The broker rolls tiny segments and looks for work ten times a second; the compactor is killed, and
 so is the broker.
@@ -42,7 +42,7 @@ COMPACTOR_TIMEOUT_S = 60.0
 
 
 def create(broker: BrokerProcess, topic: str, **configs: str) -> None:
-    """Create a compacted topic of one partition that is worth compacting at once."""
+    """Create a compacted topic of one partition whose records are compacted at once."""
     chosen: dict[str, Any] = {
         "cleanup_policy": "compact",
         "segment_bytes": "16384",
@@ -55,7 +55,7 @@ def create(broker: BrokerProcess, topic: str, **configs: str) -> None:
 
 
 def producing(broker: BrokerProcess, **options: str | int | bool) -> Producer:
-    """Return a producer whose records stand in their order, once or repeated at once."""
+    """Return a producer whose records are stored in order, once or with repeats of neighbours."""
     return Producer(
         {
             "bootstrap.servers": broker.address,
@@ -75,7 +75,7 @@ def raise_failed(error: KafkaError | None, _message: Message) -> None:
 
 
 def write(producer: Producer, topic: str, some: random.Random, model: Contents) -> None:
-    """Write random values and tombstones to random keys, in the log and in the model."""
+    """Write random values and tombstones to random keys, to the log and the model."""
     for _ in range(WRITES_PER_ROUND):
         key = b"key %d" % some.randrange(KEYS)
         value = None if some.random() < 0.2 else some.randbytes(some.randrange(200))
@@ -105,7 +105,7 @@ def read(broker: BrokerProcess, topic: str) -> list[Message]:
 
 
 def end_of(broker: BrokerProcess, topic: str) -> int:
-    """Return where the topic ends, as soon as a broker that has just started knows it."""
+    """Return the end of the topic, once a broker that has just started knows it."""
     with WireClient(broker.address) as client:
 
         def is_loaded() -> bool:
@@ -116,7 +116,7 @@ def end_of(broker: BrokerProcess, topic: str) -> int:
 
 
 def offset_of(message: Message) -> int:
-    """Return where a record stands."""
+    """Return the offset of a record."""
     offset = message.offset()
     assert offset is not None
     return offset
@@ -129,12 +129,12 @@ def compressed(messages: list[Message]) -> Contents:
 
 
 def living(model: Contents) -> Contents:
-    """Return the keys of the model that were not deleted."""
+    """Return the keys of the model that are not deleted."""
     return {key: value for key, value in model.items() if value is not None}
 
 
 def compactors(broker: BrokerProcess) -> list[int]:
-    """Return the processes that compact for a broker now."""
+    """Return the compactor processes of a broker."""
     try:
         tasks = list(Path(f"/proc/{broker.process.pid}/task").iterdir())
         children = {int(pid) for task in tasks for pid in (task / "children").read_text().split()}
@@ -144,7 +144,7 @@ def compactors(broker: BrokerProcess) -> list[int]:
 
 
 def few_records(broker: BrokerProcess, topic: str, at_most: int) -> Callable[[], bool]:
-    """Return whether the topic has been compacted to so many records."""
+    """Return whether the topic has been compacted to that few records."""
     return lambda: len(read(broker, topic)) <= at_most
 
 
@@ -169,7 +169,7 @@ def test_keys_equal_the_models_last_values_under_kill_dash_nine(
         assert producer.flush(60) == 0
         assert compressed(read(broker, topic)) == living(model), f"after kill {cycle}"
 
-    # One value per key, those of the active segment and of the last one that was not due yet.
+    # One value per key, plus the active segment and the last one that was not due yet.
     wait_until(few_records(broker, topic, KEYS + 600), "it is compacted", SETTLE_TIMEOUT_S)
     assert compressed(read(broker, topic)) == living(model)
     offsets = [offset_of(message) for message in read(broker, topic)]
@@ -182,7 +182,7 @@ def test_readers_find_the_newest_record_of_each_key_while_files_change_under_the
 ) -> None:
     broker = start_broker(*CLEANER)
     create(broker, topic, delete_retention_ms="3600000")
-    written: dict[bytes | None, int] = {}  # key → offset that was acknowledged
+    written: dict[bytes | None, int] = {}  # key → acknowledged offset
     is_compacted = False
     rounds = 0
 
@@ -212,7 +212,7 @@ def test_readers_find_the_newest_record_of_each_key_while_files_change_under_the
 
 @contextmanager
 def closing_producer(producer: Producer) -> Iterator[Producer]:
-    """Lend a producer and wait for what it was given."""
+    """Lend a producer and wait for its acknowledgements."""
     yield producer
     assert producer.flush(60) == 0
 
@@ -220,7 +220,7 @@ def closing_producer(producer: Producer) -> Iterator[Producer]:
 def test_a_compacted_log_survives_the_loss_of_its_recovery_point(
     start_broker: StartBroker, topic: str
 ) -> None:
-    """Some delete that file to have all logs checked."""
+    """Some operators delete that file to have all logs checked."""
     broker = start_broker(*CLEANER)
     create(broker, topic)
     model: Contents = {}
@@ -304,7 +304,7 @@ def test_stopping_the_broker_ends_a_running_compaction(
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs that compacts."""
+    """Return whether a compactor process runs."""
     with suppress(FileNotFoundError, ProcessLookupError):
         return b"storage.compactor" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False

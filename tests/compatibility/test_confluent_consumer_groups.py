@@ -1,4 +1,4 @@
-"""librdkafka in groups whose partitions the broker assigns (KIP-848): group.protocol=consumer."""
+"""librdkafka in groups of the consumer protocol (KIP-848): group.protocol=consumer."""
 
 from collections.abc import Callable, Iterator
 
@@ -14,7 +14,7 @@ GROUP = "assigned-by-the-broker"
 TOPIC = "orders"
 PARTITIONS = 6
 STICKY = "cooperative-sticky"
-# So that a test need not wait: Kafka's own are 5 s and 45 s.
+# Shortened for the tests; Kafka's defaults are 5 s and 45 s.
 QUICK = (
     "group.consumer.min.heartbeat.interval.ms=100",
     "group.consumer.heartbeat.interval.ms=100",
@@ -78,12 +78,12 @@ class Fleet:
         return {(each.topic, each.partition) for each in member.assignment()}
 
     def check(self) -> None:
-        """Look whether any partition has two owners."""
+        """Check that no partition has two owners."""
         owned = [place for member in self.members for place in self.partitions(member)]
         assert len(owned) == len(set(owned))
 
     def is_shared(self, *counts: int) -> Callable[[], bool]:
-        """Whether members have so many partitions, in any order."""
+        """Return whether the members have these numbers of partitions, in any order."""
         return lambda: sorted(len(self.partitions(each)) for each in self.members) == sorted(counts)
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class Fleet:
 
 @pytest.fixture
 def session_ms() -> int:
-    """How long a member may be silent: nobody who lives is, however busy the machine."""
+    """Return the session timeout: long enough that a busy machine does not expire live members."""
     return 10_000
 
 
@@ -140,7 +140,7 @@ def test_a_static_member_that_does_not_come_back_is_replaced_when_its_session_en
     fleet.until(fleet.is_shared(3, 3), "two share")
 
     fleet.members.remove(lost)
-    lost.close()  # It says that it comes back, and does not.
+    lost.close()  # It announces its return and does not return.
 
     fleet.until(fleet.is_shared(6), "the other has them all again")
 

@@ -39,7 +39,7 @@ def member(broker: Broker, topic: str, name: str) -> Iterator[Callable[[], Consu
 
 
 def has_all(consumer: Consumer) -> Callable[[], bool]:
-    """Poll it; whether it has the three partitions."""
+    """Poll it; return whether it has the three partitions."""
 
     def look() -> bool:
         consumer.poll(POLL_SECONDS)
@@ -49,7 +49,7 @@ def has_all(consumer: Consumer) -> Callable[[], bool]:
 
 
 def is_fenced(consumer: Consumer) -> Callable[[], bool]:
-    """Poll it; whether it has learned that another member took its place, and for good."""
+    """Poll it; return whether it has learned that it is fenced for good."""
 
     def look() -> bool:
         try:

@@ -17,7 +17,7 @@ PACKAGE = "org.apache.kafka.connect.file."
 
 
 class Files:
-    """The file that is read and the one that is written."""
+    """The source file and the sink file."""
 
     def __init__(self, folder: Path) -> None:
         self.source = folder / "source.txt"
@@ -36,7 +36,7 @@ class Files:
         return self.sink.read_text().splitlines() if self.sink.exists() else []
 
     def wait(self) -> None:
-        """Wait until there are as many lines as were written."""
+        """Wait until the sink has as many lines as were written."""
         wait_until(
             lambda: len(self.arrived()) >= len(self.written),
             f"{len(self.written)} lines arrive",
@@ -45,7 +45,7 @@ class Files:
 
 
 def read_file(worker: ConnectWorker, files: Files, topic: str) -> None:
-    """Let a connector read the source into the topic."""
+    """Create the connector from the source file to the topic."""
     worker.configure(
         f"{topic}-source",
         connector_class=f"{PACKAGE}FileStreamSourceConnector",
@@ -55,7 +55,7 @@ def read_file(worker: ConnectWorker, files: Files, topic: str) -> None:
 
 
 def write_file(worker: ConnectWorker, files: Files, topic: str) -> None:
-    """Let a connector write the topic to the sink."""
+    """Create the connector from the topic to the sink file."""
     worker.configure(
         f"{topic}-sink",
         connector_class=f"{PACKAGE}FileStreamSinkConnector",

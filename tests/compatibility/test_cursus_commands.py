@@ -1,4 +1,4 @@
-"""Cursus's commands: golden answers of a real broker, in both forms and both envelopes."""
+"""Cursus's commands: golden responses of a real broker, in both forms and both envelopes."""
 
 import json
 import socket
@@ -61,7 +61,7 @@ def topic(cursus_topic: Callable[..., str]) -> str:
 
 
 def configs_of(wire: WireClient, topic: str) -> dict[str, str]:
-    """What Kafka's tools show of a topic."""
+    """Return the configuration that Kafka's tools show of a topic."""
     resource = {"resource_type": 2, "resource_name": topic, "configuration_keys": None}
     answer = wire.request("DescribeConfigs", 4, {"resources": [resource]})
     return {each["name"]: each["value"] for each in answer["results"][0]["configs"]}

@@ -98,7 +98,7 @@ def test_two_consumers_of_a_group_get_each_record_once(
 
 
 def polled(broker: Broker, topic: str, member: Member) -> list[bytes]:
-    """What the next poll of each of a member's partitions brings, which is then committed."""
+    """Return the next poll of each of a member's partitions, which is then committed."""
     found: list[bytes] = []
     here = f"topic={topic} group=group-{topic}"
     who = f"member={member.member_id} generation={member.generation}"

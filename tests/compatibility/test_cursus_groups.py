@@ -1,4 +1,4 @@
-"""Cursus's groups: golden answers of a real broker, and clients that join until they settle."""
+"""Cursus's groups: golden responses of a real broker, and clients that join until they settle."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def group() -> str:
 
 
 def joined(cursus: CursusClient, topic: str, group: str, member: str) -> str:
-    """Join, and be the member of that id."""
+    """Join under that id and return the member's arguments."""
     answer = cursus.ask(f"JOIN_GROUP topic={topic} group={group} member={member}")
     found = re.fullmatch(rf"OK generation=\d+ member=({member}-\d{{4}}) assignments=.*", answer)
     assert found, answer
@@ -386,7 +386,7 @@ def test_groups_are_listed_by_name(cursus: CursusClient, topic: str, group: str)
 
 
 def settle(members: Sequence[Member]) -> None:
-    """Every member has its turn until none has to join again."""
+    """Run every member in turn until none has to join again."""
     for _ in range(5):
         answers = [each.beat() for each in members]
         if all(answers):

@@ -1,4 +1,4 @@
-"""kill -9 and idempotent producers: what was acknowledged is there once, whatever is sent again."""
+"""kill -9 and idempotent producers: acknowledged records are stored once, whatever is repeated."""
 
 import random
 import uuid
@@ -55,7 +55,7 @@ def test_batches_sent_again_after_kill_9_are_stored_once(
                 acknowledged += 1
             sent = acknowledged + 3
             for number in range(acknowledged, sent):
-                client.send(body(topic, number))  # in flight when it dies
+                client.send(body(topic, number))  # in flight at the kill
             broker.kill()
         broker.start()
 

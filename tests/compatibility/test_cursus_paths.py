@@ -1,7 +1,7 @@
-"""What Cursus's fast ways do is what the slow ones do.
+"""The native path for Cursus does the same as the Python path.
 
-A batch in an envelope goes the slow way, a bare one the fast way; a PUBLISH goes the slow way in
-small letters.
+A batch in an envelope takes the Python path, a bare one the native path; a PUBLISH in lower case
+takes the Python path.
 """
 
 from collections.abc import Callable
@@ -58,7 +58,7 @@ def test_native_and_python_paths_answer_and_store_the_same(
         body = batch(topic, partition, messages, acks=acks, is_original=is_original)
         start = wire_requests.end_offset(wire, topic, partition)
         answer = cursus.answer(body if partition == 0 else envelope(body))
-        cursus.answer(batch(topic, partition, [Message(b"end")]))  # durable: so is all before it
+        cursus.answer(batch(topic, partition, [Message(b"end")]))  # all before it is durable
         stored = wire_requests.fetch(wire, topic, partition, start)
         return answer, [
             (each.offset, each.key, each.value, each.headers)
@@ -89,7 +89,7 @@ def test_native_and_python_paths_refuse_records_without_a_key_to_a_compacted_top
 def test_a_cursus_batch_above_max_message_bytes_is_split(
     cursus: CursusClient, topic: str, is_enveloped: bool
 ) -> None:
-    body = batch(topic, 0, [Message(b"x" * 10_000)] * 105)  # a little over max.message.bytes
+    body = batch(topic, 0, [Message(b"x" * 10_000)] * 105)  # a little above max.message.bytes
     assert len(body) > 1 << 20
 
     answer = cursus.answer(envelope(body) if is_enveloped else body)
@@ -134,17 +134,17 @@ BODIES = st.builds(
 
 @pytest.fixture
 def topics(cursus_topic: Callable[..., str]) -> tuple[str, str]:
-    """Two topics of two partitions whose names are equally long."""
+    """Two topics of two partitions with names of equal length."""
     return cursus_topic(2), cursus_topic(2)
 
 
 def stored_in(
     cursus: CursusClient, wire: WireClient, topic: str, starts: list[int]
 ) -> list[list[object]]:
-    """What each partition has from an offset on."""
+    """Return the records of each partition from an offset on."""
     found: list[list[object]] = []
     for partition, start in enumerate(starts):
-        cursus.answer(batch(topic, partition, [Message(b"end")]))  # durable: so is all before it
+        cursus.answer(batch(topic, partition, [Message(b"end")]))  # all before it is durable
         found.append(
             [
                 (each.offset, each.key, each.value, each.headers)

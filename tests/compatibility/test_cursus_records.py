@@ -1,4 +1,4 @@
-"""Cursus's batches, PUBLISH and CONSUME against a real broker: golden answers, records, limits."""
+"""Cursus's batches, PUBLISH and CONSUME on a real broker: golden responses, records, limits."""
 
 import json
 import struct
@@ -33,7 +33,7 @@ def checked(cursus_topic: Callable[..., str]) -> str:
 
 
 def ack(body: bytes) -> tuple[str, int, str]:
-    """Status, last offset and error of an answer, which has all eight keys in their order."""
+    """Return status, last offset and error of a response, which has all eight keys in order."""
     fields = json.loads(body)
     assert list(fields) == [
         "status",
@@ -114,7 +114,7 @@ def test_acks_all_requires_no_more_replicas_than_there_are(
 def test_a_refused_batch_is_reported_in_json_and_nothing_is_stored(
     cursus: CursusClient, topic: str, body: bytes, error: str
 ) -> None:
-    cursus.ask(f"FETCH_OFFSET topic={topic} partition=0 group=g")  # their topic is there
+    cursus.ask(f"FETCH_OFFSET topic={topic} partition=0 group=g")  # their topic exists
     body = body.replace(short(b"{}"), short(topic.encode()))
 
     status, last_offset, said = ack(cursus.answer(body))
@@ -125,7 +125,7 @@ def test_a_refused_batch_is_reported_in_json_and_nothing_is_stored(
 
 
 def test_a_message_that_no_response_can_carry_is_refused(cursus: CursusClient, topic: str) -> None:
-    largest = b"x" * (15 * MIB - 48 - 1)  # beside it the id of its producer
+    largest = b"x" * (15 * MIB - 48 - 1)  # plus the id of its producer
     head = f"PUBLISH topic={topic} producerId=p partition=0 message=".encode()
 
     assert cursus.answer(head + largest + b"x").startswith(b"ERROR: command_failed reason=")
@@ -190,7 +190,7 @@ def test_acks_0_has_a_short_response(cursus: CursusClient, topic: str) -> None:
 def test_a_client_that_never_reads_responses_to_acks_0_is_served_further(
     broker: Broker, cursus: CursusClient, topic: str
 ) -> None:
-    count = 60_000  # answers of 19 bytes: more than the sockets hold
+    count = 60_000  # responses of 19 bytes: more than the sockets hold
     body = batch(topic, 0, [Message(b"x")], acks=b"0")
     frame = struct.pack(">I", len(body)) + body
     with CursusClient(broker.address) as deaf:
@@ -547,7 +547,7 @@ def test_a_backlog_larger_than_a_frame_is_read_frame_by_frame(
 
 
 def test_a_consume_may_wait_for_records(broker: Broker, cursus: CursusClient, topic: str) -> None:
-    # Longer than the test waits for any answer: the record ends it.
+    # Longer than the test waits for any response: the record ends the wait.
     cursus.send(f"CONSUME topic={topic} partition=0 offset=0 wait_ms=300000")
     time.sleep(0.1)
     with CursusClient(broker.address) as other:

@@ -1,4 +1,4 @@
-"""Producing and polling as Cursus's own clients do, where it fails on their own broker too."""
+"""Producing and polling as Cursus's own clients do, also where that fails on their own broker."""
 
 import time
 import uuid
@@ -29,7 +29,7 @@ COMPRESSORS = pytest.mark.parametrize("compress", [None, GZIP, SNAPPY])
 
 @pytest.fixture
 def topic(broker: Broker) -> Iterator[str]:
-    """A topic that a client makes."""
+    """The name of a topic that a client creates."""
     name = f"sdk-{uuid.uuid4().hex[:8]}"
     yield name
     with CursusClient(broker.address) as client:
@@ -37,7 +37,7 @@ def topic(broker: Broker) -> Iterator[str]:
 
 
 def stored(address: str, topic: str, partition: int = 0) -> list[bytes]:
-    """Everything in a partition."""
+    """Return every record of a partition."""
     with CursusClient(address) as client:
         found = client.consume(f"CONSUME topic={topic} partition={partition} offset=0")
     return [message.payload for message in found.messages]

@@ -1,4 +1,4 @@
-"""Cursus's STREAM: frames as they come, signs of life, and every way in which a stream ends."""
+"""Cursus's STREAM: frames, keepalives, and every way in which a stream ends."""
 
 import re
 import resource
@@ -39,13 +39,13 @@ def other(broker: Broker) -> Iterator[CursusClient]:
 
 
 def publish(client: CursusClient, topic: str, *payloads: bytes, partition: int = 0) -> None:
-    """Write records, acknowledged."""
+    """Write acknowledged records."""
     body = batch(topic, partition, [Message(each) for each in payloads])
     assert b'"status":"OK"' in client.answer(body)
 
 
 def next_frame(client: CursusClient) -> bytes:
-    """The next frame that is no sign of life; it must come before too many of them."""
+    """Return the next frame that is not a keepalive; it must come within a few frames."""
     for _ in range(SIGNS_OF_LIFE_MAX):
         frame = client.frame()
         assert frame is not None, "the broker has closed the connection"
@@ -113,10 +113,10 @@ def test_offset_minus_one_in_the_positional_form_starts_at_the_end(
 
 
 def wait_until_streaming(client: CursusClient) -> None:
-    """A stream that has nothing to send says nothing at first; the request has arrived by then."""
+    """Wait until the broker streams: an idle stream sends nothing at first."""
     host, port = client.socket.getpeername()
     with CursusClient(f"{host}:{port}") as later:
-        for _ in range(2):  # the first connection's requests are served before
+        for _ in range(2):  # requests on the first connection are served earlier
             later.ask("LIST")
 
 
@@ -259,7 +259,7 @@ def test_an_idle_stream_sends_keepalives(cursus: CursusClient, topic: str) -> No
         assert cursus.frame() == b""
         times.append(time.monotonic())
 
-    # The first may be late by the request; what is measured is no more than a generous bound.
+    # The first may be delayed by the request; only a generous limit is checked.
     assert times[-1] - times[0] < 2 * KEEPALIVE_S_MAX + 1.5
 
 
@@ -269,7 +269,7 @@ def test_a_positional_stream_sends_no_keepalives(
     cursus.send(f"STREAM {topic} 0 0")
     other.send(f"STREAM topic={topic} partition=0 group=g")
     assert other.frame() == b""
-    assert other.frame() == b""  # more than one interval has gone by
+    assert other.frame() == b""  # more than one interval has passed
 
     cursus.socket.settimeout(0.01)
     with pytest.raises(TimeoutError):
@@ -339,7 +339,7 @@ def test_the_streams_of_a_deleted_topic_are_ended(
 
 
 def delete_records(address: str, topic: str, offset: int) -> None:
-    """Have a log begin later."""
+    """Move the log start."""
     with WireClient(address) as wire:
         partition = {"partition_index": 0, "offset": offset}
         wire.request(
@@ -424,7 +424,7 @@ def test_a_request_sent_during_a_stream_is_served_after_the_stream_ends(
     here = member_of(other, topic, "m", "g")
     cursus.send(f"{command} {here}")
     cursus.send(f"LIST topic={topic}")
-    assert cursus.frame() == b""  # the stream's
+    assert cursus.frame() == b""  # of the stream
 
     other.ask(f"JOIN_GROUP topic={topic} group=g member=second")
 
@@ -457,7 +457,7 @@ def open_sockets(broker: Broker) -> int:
 
 
 def member_of(client: CursusClient, topic: str, name: str, group: str) -> str:
-    """Join; what a command says of the member."""
+    """Join; return the member's arguments for a command."""
     answer = client.ask(f"JOIN_GROUP topic={topic} group={group} member={name}")
     found = re.match(r"OK generation=(\d+) member=(\S+) ", answer)
     assert found, answer
@@ -479,7 +479,7 @@ def test_a_rebalance_is_announced_on_the_streams_of_the_members(
         f"ERROR: GEN_MISMATCH current=2 requested=1 group={group} member={member}"
         " reason=REBALANCE_REQUIRED"
     )
-    # The connection serves the stream that comes next on it.
+    # The connection serves the next stream on it.
     here = member_of(other, topic, "m", group)
     publish(other, topic, b"a")
     cursus.send(f"STREAM topic={topic} partition=0 group={group} {here}")
@@ -531,7 +531,7 @@ ROUNDS = 12
 
 
 def numbered(client: CursusClient, topic: str, start: int, count: int) -> set[bytes]:
-    """Write records to all four partitions in turn; their payloads."""
+    """Write records to all four partitions in turn; return their payloads."""
     written = [b"%d" % number for number in range(start, start + count)]
     for place in range(4):
         publish(client, topic, *written[place::4], partition=place)
@@ -557,7 +557,7 @@ def test_two_streaming_members_share_partitions_and_take_over_without_losing_rec
     first, second = (consumer_type(broker.address, topic, group, each) for each in ("a", "b"))
     written: set[bytes] = set()
     first.start()
-    for number in range(ROUNDS):  # the second is there in the middle ones
+    for number in range(ROUNDS):  # the second member exists in the middle ones
         written |= numbered(cursus, topic, number * 40, 40)
         members = [first] if number < 4 or number >= 8 else [first, second]
         if number == 4:
@@ -572,7 +572,7 @@ def test_two_streaming_members_share_partitions_and_take_over_without_losing_rec
 
     assert first.member.generation <= 4  # a join each, and a leave
     assert {got.payload for each in (first, second) for got in each.got} == written
-    # Read twice is only what was not committed when the group rebalanced.
+    # Only records not committed at a rebalance are read twice.
     delivered = len(first.got) + len(second.got)
     assert delivered <= len(written) + 2 * 40
     first.close()
@@ -593,7 +593,7 @@ def test_consumers_resume_from_their_commits_after_kill_9(
 
     broker.kill()
     broker.start()
-    first.close()  # it is a member still
+    first.close()  # it is still a member
 
     with CursusClient(broker.address) as client:
         more = numbered(client, "t", 400, 40)
@@ -631,14 +631,14 @@ def test_streams_to_peers_that_never_read_use_little_memory(start_broker: StartB
         readers = [CursusClient(broker.address) for _ in range(streams)]
         for number, reader in enumerate(readers):
             reader.send(f"STREAM topic=t partition=0 group=g{number}")
-        # By then the others have had many turns, and what their sockets take.
+        # By then the others had many turns to fill their sockets.
         with CursusClient(broker.address) as reading:
             reading.send("STREAM topic=t partition=0 group=reading")
             offset = 0
             while offset < 400:
                 offset = next_batch(reading)[-1].offset + 1
 
-        # Each has at most what may be unsent, and what one read found behind it.
+        # Each holds at most the unsent limit and the rest of one read.
         assert broker.private_memory() - before < streams * 600_000 + (8 << 20)
         for reader in readers:
             reader.close()
@@ -667,10 +667,10 @@ def test_streams_to_peers_that_never_read_share_one_budget_of_decompressed_batch
         while len(offsets) < len(rows):
             offsets += [each.offset for each in next_batch(client)]
 
-        # At most 128 MiB are kept; as much is on its way, and each stream has a frame or two.
+        # At most 128 MiB are kept; as much is in flight, and each stream has a frame or two.
         assert broker.private_memory() - before < (256 << 20) + streams * (4 << 20)
         assert offsets == list(range(len(rows)))
-        # Who begins to read gets the same, whatever was dropped meanwhile.
+        # A peer that begins to read gets all records, whatever was dropped meanwhile.
         for reader in readers[:3]:
             found: list[int] = []
             while len(found) < len(rows):

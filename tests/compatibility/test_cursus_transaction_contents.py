@@ -1,4 +1,4 @@
-"""What Cursus's transactions have in them: messages and offsets."""
+"""The contents of Cursus's transactions: messages and offsets."""
 
 from collections.abc import Callable
 
@@ -147,7 +147,7 @@ def test_offsets_are_committed_with_the_transaction(
 def test_a_member_cannot_commit_below_the_pending_offset_of_its_transaction(
     cursus: CursusClient, topic: str, name: str, command: str
 ) -> None:
-    """Its client commits what it has handled from time to time, a message is handled in between."""
+    """Its client commits handled messages at intervals; a message is handled in between."""
     who, group = begun(cursus, name), f"g-{name}"
     member = joined(cursus, topic, group)
     here = f"topic={topic} group={group} member={member} generation=1"

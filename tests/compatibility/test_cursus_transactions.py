@@ -1,4 +1,4 @@
-"""The answers to Cursus's transactional commands, and who holds a transactional id."""
+"""The responses to Cursus's transactional commands, and the fencing of producers."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""kill -9 and timeouts: what becomes of Cursus's transactions that were open, and of the others."""
+"""kill -9 and timeouts: the outcome of Cursus's open and completed transactions."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -88,7 +88,7 @@ def test_kill_9_leaves_committed_transactions_whole_and_aborts_open_ones(
         cursus.ask(f"SEND_OFFSETS_TO_TXN {who['open']} {there} P1:9")
         cursus.ask(f"SEND_OFFSETS_TO_TXN {who['done']} {there} P0:5")
         cursus.ask(f"END_TXN {who['done']} result=commit")
-        cursus.send(f"END_TXN {who['sure']} result=commit")  # on its way when it dies
+        cursus.send(f"END_TXN {who['sure']} result=commit")  # in flight at the kill
         broker.kill()
     broker.start()
 
@@ -121,7 +121,7 @@ def test_after_kill_9_no_transaction_begins_before_a_decided_commit_is_completed
 ) -> None:
     broker = start_broker()
     with CursusClient(broker.address) as cursus, CursusClient(broker.address) as other:
-        cursus.ask(f"CREATE topic=T partitions={MANY_PARTITIONS}")  # before the offsets' topic
+        cursus.ask(f"CREATE topic=T partitions={MANY_PARTITIONS}")  # before the offsets topic
         member = joined(cursus, "T", "g")
         who = begun(cursus, "tx")
         for partition in range(MANY_PARTITIONS):
@@ -131,7 +131,7 @@ def test_after_kill_9_no_transaction_begins_before_a_decided_commit_is_completed
         assert cursus.ask(f"SEND_OFFSETS_TO_TXN {who} {there} P0:5").startswith("OK ")
         cursus.send(f"END_TXN {who}")
         status = "TXN_STATUS transactional_id=tx"
-        while "state=commit" not in other.ask(status):  # Its markers take a little longer.
+        while "state=commit" not in other.ask(status):  # Its markers are written a little later.
             pass
         broker.kill()
     broker.start_loading()
@@ -150,7 +150,7 @@ def test_after_kill_9_no_transaction_begins_before_a_decided_commit_is_completed
 
 
 class Load(Thread):
-    """Reads a number, writes it and the next offset in one transaction, until its broker dies."""
+    """Copies numbers: each with the next offset in one transaction, until its broker dies."""
 
     def __init__(self, client: type[TransactionalProducer], address: str, name: str) -> None:
         super().__init__(daemon=True)
@@ -163,7 +163,7 @@ class Load(Thread):
         self.here = f"group={self.group} member={self.member} generation=1"
 
     def run(self) -> None:
-        """One transaction after the other; every third is aborted."""
+        """Run one transaction after another; every third is aborted."""
         number = 0
         with suppress(OSError, AssertionError, IndexError):  # It was killed.
             while True:
@@ -183,7 +183,7 @@ class Load(Thread):
 
 
 def have_done(workers: list[Load], count: int) -> bool:
-    """Whether each has that many transactions behind it."""
+    """Return whether each has completed that many transactions."""
     return all(len(each.told) > count for each in workers)
 
 

@@ -1,7 +1,7 @@
-"""Files in the data directory that somebody has damaged, between two lives of a broker or in one.
+"""Damaged files in the data directory, while the broker is stopped or while it runs.
 
-All partitions of a topic hold the same; each gets a damage of its own, and must give the answers
-that it gave before.
+All partitions of a topic hold the same; each is damaged differently, and must return the same
+responses as before.
 """
 
 import random
@@ -60,7 +60,7 @@ def without(suffix: str) -> Damage:
 
 
 def flipped(seed: int) -> Callable[[bytes], bytes]:
-    """Return what flips one bit, another one in each file."""
+    """Return a function that flips one bit, a different one in each file."""
     bits = random.Random(seed)
 
     def flip(data: bytes) -> bytes:
@@ -73,12 +73,12 @@ def flipped(seed: int) -> Callable[[bytes], bytes]:
 
 
 def half(size: int) -> Callable[[bytes], bytes]:
-    """Return what keeps the first half of the entries of a size."""
+    """Return a function that keeps the first half of the entries of a size."""
     return lambda data: data[: len(data) // size // 2 * size]
 
 
 def first_version(data: bytes) -> bytes:
-    """Return transactions of which the first claims another format."""
+    """Return transactions of which the first has another format version."""
     return b"\xff" + data[1:]
 
 
@@ -105,12 +105,12 @@ DAMAGES: dict[str, Damage] = {
     for kind in ("index", "timeindex")
     for seed in range(4)
 }
-# What can be done under a broker that runs.
+# Damage that can be done under a running broker.
 LIVE = [name for name in DAMAGES if "index" in name and "txn" not in name]
 
 
 def fill(client: WireClient, topic: str, partition: int) -> None:
-    """Write batches of rising time, three of them in transactions that are aborted."""
+    """Write batches with increasing timestamps, three of them in aborted transactions."""
     for number in range(BATCHES):
         fields: dict[str, Any] = {"timestamp": TIMESTAMP + number * STEP_MS}
         value = f"{number} ".encode().ljust(VALUE_BYTES, b"x")
@@ -124,7 +124,7 @@ def fill(client: WireClient, topic: str, partition: int) -> None:
 def abort(
     client: WireClient, topic: str, partition: int, value: bytes, fields: dict[str, Any]
 ) -> None:
-    """Write a batch in a transaction that is aborted."""
+    """Write a batch in an aborted transaction."""
     producer_id, epoch = transactional(client, topic)
     added = client.request(
         "AddPartitionsToTxn",
@@ -148,7 +148,7 @@ def abort(
 
 
 def transactional(client: WireClient, name: str) -> tuple[int, int]:
-    """Return the id and epoch of a transactional producer, once it may begin."""
+    """Return the id and epoch of a transactional producer, once it can be initialised."""
     found: list[tuple[int, int]] = []
 
     def begins() -> bool:
@@ -161,7 +161,7 @@ def transactional(client: WireClient, name: str) -> tuple[int, int]:
 
 
 def answers(client: WireClient, topic: str, partition: int) -> list[Any]:
-    """Return what a partition says of every offset and of every time."""
+    """Return a partition's responses for every offset and every timestamp."""
     end = wire_requests.list_offset(client, topic, partition, -1)["offset"]
     found: list[Any] = [end]
     for offset in range(end):
@@ -185,7 +185,7 @@ def are_loaded(client: WireClient, topic: str, partitions: int) -> bool:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
-    """The data directory of a stopped broker whose partitions all answer alike, and what."""
+    """A stopped broker's data directory whose partitions all answer alike, and their responses."""
     settings = (*SETTINGS, "polylog.durability=os")
     broker = BrokerProcess(tmp_path_factory.mktemp("filled"), settings=settings)
     broker.start()
@@ -206,7 +206,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
 def stopped(
     filled: tuple[Path, list[Any]], tmp_path: Path
 ) -> Iterator[tuple[BrokerProcess, list[Any]]]:
-    """A stopped broker of a test's own on a copy of those files."""
+    """A stopped broker on a copy of those files."""
     broker = BrokerProcess(tmp_path, settings=SETTINGS)
     shutil.copytree(filled[0], broker.data_dir)
     yield broker, filled[1]
@@ -253,7 +253,7 @@ def test_responses_are_the_same_after_any_file_was_damaged_while_the_broker_was_
     shutil.rmtree(broker.data_dir / f"{FLAT}-0")
     (broker.data_dir / f"{FLAT}-0").write_text("a file where a folder should be")
 
-    for _ in range(2):  # what was rebuilt is right, too
+    for _ in range(2):  # the rebuilt files are correct, too
         broker.start()
         with loaded(broker) as client:
             check_answers(client, before, list(DAMAGES))
@@ -319,12 +319,12 @@ def test_a_segment_truncated_under_a_running_broker_affects_only_its_partition(
             try:
                 answer = client.request("Fetch", 11, body)["responses"][0]["partitions"][0]
             except ConnectionClosedError:
-                continue  # the answer had begun; the next one says why it did not end
+                continue  # the response had begun; the next one has the error
             assert answer["error_code"] in (0, STORAGE_ERROR)
             assert answer["error_code"] or not any(read_batches(answer["records"] or b""))
 
     with WireClient(broker.address) as client:
-        check_answers(client, before, ["no .index"])  # of which nothing was damaged here
+        check_answers(client, before, ["no .index"])  # none of which is damaged here
         assert wire_requests.produce(client, TOPIC, Batch().encode())[0] == STORAGE_ERROR
 
 
@@ -340,5 +340,5 @@ def test_no_file_of_the_data_directory_is_mapped(
 
         maps = Path(f"/proc/{broker.process.pid}/maps").read_text()
 
-    # A disk that fails under a mapping, or a file that somebody cuts, would end the process.
+    # A failing disk under a mapping, or a truncated mapped file, would end the process.
     assert str(broker.data_dir) not in maps

@@ -1,4 +1,4 @@
-"""A flipped bit in a closed segment, as clients see it: their CRC at first, then the broker."""
+"""A flipped bit in a closed segment: at first the client's CRC check finds it, then the broker."""
 
 import signal
 import subprocess
@@ -26,7 +26,7 @@ LENGTH = 8  # its position in a batch
 
 
 def written(broker: BrokerProcess) -> list[Path]:
-    """Return the closed segments of a topic of so many batches, once all have their digests."""
+    """Return the closed segments of a topic of that many batches, once all have their digests."""
     with WireClient(broker.address) as client:
         wire_requests.create_topic(client, "topic", segment_bytes=str(SEGMENT_BYTES))
         for number in range(BATCHES):
@@ -41,7 +41,7 @@ def written(broker: BrokerProcess) -> list[Path]:
 
 
 def flip(file: Path, position: int) -> None:
-    """Flip a bit beneath a broker that runs."""
+    """Flip a bit under a running broker."""
     with file.open("r+b") as open_file:
         open_file.seek(position)
         [byte] = open_file.read(1)
@@ -63,9 +63,9 @@ BAD_MESSAGE = "_BAD_MSG"
 
 
 def consumed(address: str, offset: int) -> str:
-    """Return what librdkafka, which checks CRCs, has of an offset: a value, an error or its end.
+    """Return what librdkafka, which checks CRCs, gets at an offset: a value, an error or the end.
 
-    In a process of its own, because librdkafka 2 fails an assertion behind a CRC that is wrong.
+    It runs in its own process, because librdkafka 2 fails an assertion after a wrong CRC.
     """
     done = subprocess.run(
         [sys.executable, "-c", CONSUMER, address, str(offset)],
@@ -148,7 +148,7 @@ def test_a_corrupt_batch_length_makes_only_its_batch_unreadable(
     flip(file, file.stat().st_size // batches_of(file) + LENGTH)
 
     with WireClient(broker.address) as client:
-        assert fetch_error(client, damaged + 1) == STORAGE_ERROR  # nothing leads there
+        assert fetch_error(client, damaged + 1) == STORAGE_ERROR  # no index entry points there
         assert fetch_error(client, damaged) == STORAGE_ERROR
         assert fetch_error(client, damaged - 1) == 0
         assert wire_requests.produce(client, "topic", Batch().encode())[0] == 0
@@ -168,7 +168,7 @@ def batches_of(file: Path) -> int:
 def test_a_bit_flip_that_no_crc_covers_is_found_by_the_segments_digest(
     start_broker: StartBroker,
 ) -> None:
-    """In the leader epoch of a segment's last batch: none follows that would show it to fall."""
+    """The flip is in the leader epoch of a segment's last batch: no later epoch reveals it."""
     broker = start_broker(NEVER)
     broker.expected_complaints.append(TOLD)
     files = written(broker)

@@ -21,13 +21,13 @@ TIMEOUT_S = 60.0
 
 @pytest.fixture(params=[256, 1_024])
 def descriptors(request: pytest.FixtureRequest) -> int:
-    """How many files the broker may open."""
+    """Return the descriptor limit of the broker."""
     return int(request.param)
 
 
 @pytest.fixture
 def broker(tmp_path: Path, descriptors: int) -> Iterator[BrokerProcess]:
-    """Start a broker that can never have more; with few, one that leaves most syncs to later."""
+    """Start a broker with these limits; with few, one that defers most syncs."""
     durability = "os" if descriptors == 256 else "group-commit"
     made = BrokerProcess(tmp_path, settings=[f"polylog.durability={durability}"])
     made.wrap = lambda command: with_descriptors(descriptors, command)
@@ -43,7 +43,7 @@ def with_descriptors(count: int, command: list[str]) -> list[str]:
 
 
 def produce_to_all(client: WireClient, topic: str, value: bytes, partitions: list[int]) -> None:
-    """Write a record to each, in one request; who is refused is asked again."""
+    """Write a record to each, in one request; refused ones are sent again."""
     left, deadline = partitions, time.monotonic() + TIMEOUT_S
     while left:
         assert time.monotonic() < deadline, f"{len(left)} partitions take nothing"
@@ -87,7 +87,7 @@ def test_more_partitions_than_descriptors_are_written_recovered_and_read(
 def test_a_topic_of_small_segments_does_not_use_up_the_descriptors_of_others(
     broker: BrokerProcess,
 ) -> None:
-    """Its segments are full faster than they are synced, if its records are acknowledged before."""
+    """Its segments fill faster than they are synced, because records are acknowledged before."""
     with WireClient(broker.address) as flood, WireClient(broker.address) as client:
         wire_requests.create_topic(
             client, "small", 16, segment_bytes="1024", polylog_durability="os"

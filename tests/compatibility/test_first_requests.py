@@ -1,4 +1,4 @@
-"""What many clients ask of a new broker at the same moment."""
+"""Many clients' first requests to a new broker at the same moment."""
 
 from collections.abc import Callable
 from contextlib import ExitStack

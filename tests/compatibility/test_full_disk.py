@@ -1,6 +1,6 @@
-"""A broker on a full disk: it refuses, serves all else, keeps what it has said, and recovers.
+"""A full disk: the broker refuses, serves everything else, keeps acknowledged data, recovers.
 
-`--disk-cycles N` fills and empties each disk so often.
+`--disk-cycles N` fills and empties each disk that often.
 """
 
 import os
@@ -31,7 +31,7 @@ KEPT, DROPPED = "kept", "dropped"
 GROUP = "group"
 RECOVERY_S = 5.0
 PROCESS_S = 60.0
-# The records are years old, and a full disk lets go at once of what is too old.
+# The records are years old, and a full disk deletes expired records at once.
 SETTINGS = (
     "offsets.topic.num.partitions=1",
     "log.segment.bytes=4194304",
@@ -43,7 +43,7 @@ Mounted = Callable[..., BrokerProcess]
 
 @pytest.fixture
 def on_disk(tmp_path: Path) -> Iterator[Callable[[Path, str], BrokerProcess]]:
-    """Start a broker with its data on a disk; it is looked over at the end."""
+    """Start a broker with its data on a disk; it is checked at the end."""
     brokers: list[BrokerProcess] = []
 
     def start(disk: Path, durability: str) -> BrokerProcess:
@@ -62,15 +62,15 @@ def on_disk(tmp_path: Path) -> Iterator[Callable[[Path, str], BrokerProcess]]:
 
 
 def value(number: int) -> bytes:
-    """What a record holds: known beforehand, 200 kB."""
+    """Return the value of a record: deterministic, 200 kB."""
     return b"%08d" % number * 25_000
 
 
 def fill(client: WireClient, acknowledged: dict[str, dict[int, int]], first: int) -> int:
-    """Write to both topics until the broker refuses; the next record's number."""
+    """Write to both topics until the broker refuses; return the next record's number."""
     number = first
     while True:
-        topic = (KEPT, DROPPED)[number % 64 != 0]  # the delete frees nearly all, every time
+        topic = (KEPT, DROPPED)[number % 64 != 0]  # the delete frees nearly everything, every time
         error, offset = wire_requests.produce(client, topic, Batch([value(number)]).encode())
         if error == NOT_ENOUGH_REPLICAS:
             return number
@@ -81,7 +81,7 @@ def fill(client: WireClient, acknowledged: dict[str, dict[int, int]], first: int
 
 
 def read_back(client: WireClient, topic: str, acknowledged: dict[int, int]) -> None:
-    """Read every record of a topic and find all that were acknowledged where they were."""
+    """Read every record of a topic and check that all acknowledged ones are at their offsets."""
     offset, end = 0, wire_requests.end_offset(client, topic)
     found: dict[int, bytes | None] = {}
     while offset < end:
@@ -94,14 +94,14 @@ def read_back(client: WireClient, topic: str, acknowledged: dict[int, int]) -> N
 
 
 def delete_topic(client: WireClient, topic: str) -> None:
-    """Delete a topic; its files wait for a minute by default."""
+    """Delete a topic; by default its files are kept for a minute."""
     body = {"topic_names": [topic], "timeout_ms": 10_000}
     [answer] = client.request("DeleteTopics", 4, body)["responses"]
     assert answer["error_code"] == 0, answer
 
 
 def written_again(client: WireClient, topic: str, number: int) -> int:
-    """Write a record as soon as it is taken; its offset."""
+    """Write a record as soon as it is accepted; return its offset."""
     answers: list[tuple[int, int]] = []
 
     def is_taken() -> bool:
@@ -114,7 +114,7 @@ def written_again(client: WireClient, topic: str, number: int) -> int:
 
 
 def commit(client: WireClient, offset: int) -> None:
-    """Commit an offset as soon as the coordinator is there, and read it."""
+    """Commit an offset as soon as the coordinator is loaded, and fetch it."""
 
     def is_done() -> bool:
         return wire_requests.commit_offset(client, GROUP, KEPT, offset) == 0
@@ -125,8 +125,8 @@ def commit(client: WireClient, offset: int) -> None:
     )
 
 
-def is_refused_by_every_dialect(address: str) -> None:
-    """Fail unless each says in its own words that it can be tried again."""
+def is_refused_by_every_protocol(address: str) -> None:
+    """Fail unless each protocol refuses with a retriable error."""
     with LineClient(address) as lines:
         assert lines.command(f"PRODUCE {KEPT} key:{'v' * 60_000}") == (
             "ERR|NOT_LEADER|partition leader unavailable on this broker: its disk is full"
@@ -154,7 +154,7 @@ def test_a_full_disk_refuses_records_serves_everything_else_and_recovers(
         broker = on_disk(disk, durability)
         acknowledged: dict[str, dict[int, int]] = {KEPT: {}}
         number = 0
-        # What it sends while records are refused it sends again, until they are taken.
+        # Refused records are sent again until they are accepted.
         librdkafka = Producer({"bootstrap.servers": broker.address, "enable.idempotence": True})
 
         def keep(sent: int) -> Callable[[KafkaError | None, Message], None]:
@@ -175,7 +175,7 @@ def test_a_full_disk_refuses_records_serves_everything_else_and_recovers(
                 read_back(client, DROPPED, acknowledged[DROPPED])
                 commit(client, cycle + 1)
                 if cycle == 0:
-                    is_refused_by_every_dialect(broker.address)
+                    is_refused_by_every_protocol(broker.address)
                 librdkafka.produce(KEPT, value(number + 1), partition=0, callback=keep(number + 1))
                 librdkafka.poll(0)
                 begun = time.monotonic()
@@ -267,9 +267,9 @@ def test_a_start_on_a_disk_filled_by_others_serves_reads_and_waits_for_space(
 
 
 def fill_up(file: Path) -> None:
-    """Leave no byte of a disk."""
+    """Fill a disk to its last byte."""
     for size in (1 << 20, 1 << 12, 1):
         with suppress(OSError), file.open("ab", buffering=0) as other:
             while True:
                 other.write(b"x" * size)
-        os.sync()  # what the file system has only promised
+        os.sync()  # space that the file system has only reserved

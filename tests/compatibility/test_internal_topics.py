@@ -1,4 +1,4 @@
-"""Records in internal topics that no coordinator can read: only what they say is lost."""
+"""Undecodable records in internal topics: only their own content is lost."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ ONE_PARTITION = ["offsets.topic.num.partitions=1", "transaction.state.log.num.pa
 WRITABLE = "polylog.internal.topics.writable=true"
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 INVALID_TOPIC = 17
-# No type, keys that end too early, values that end too early or are of no version that there is.
+# No type, truncated keys, truncated values, or values of an unknown version.
 POISON = [
     batch_of([(b"\0", b"", ())], 0),
     batch_of([(b"\0\0\x7f\xffcut", b"", ()), (b"\0\1\x7f\xffcut", b"", ())], 0),
@@ -25,14 +25,14 @@ POISON = [
 
 
 def init(client: WireClient, transactional_id: str) -> tuple[int, int]:
-    """The error code and producer id of a transactional id's next producer."""
+    """Return the error code and producer id of the next producer of a transactional id."""
     body = {"transactional_id": transactional_id, "transaction_timeout_ms": 60_000}
     answer = client.request("InitProducerId", 1, body)
     return answer["error_code"], answer["producer_id"]
 
 
 def begin(client: WireClient) -> None:
-    """Have both coordinators know something."""
+    """Give both coordinators some state."""
     wire_requests.create_topic(client, "t")
     wait_until(lambda: wire_requests.commit_offset(client, "g", "t", 5) == 0, "a group commits")
     wait_until(lambda: init(client, "x")[0] == 0, "an id is given out")

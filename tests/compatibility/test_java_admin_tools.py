@@ -1,4 +1,4 @@
-"""Apache Kafka's administration tools (newest release) against our broker."""
+"""Apache Kafka's administration tools (newest release) against this broker."""
 
 import json
 import re

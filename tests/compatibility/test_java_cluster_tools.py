@@ -1,4 +1,4 @@
-"""Apache Kafka's tools for clusters, brokers and groups (newest release) against our broker."""
+"""Apache Kafka's tools for clusters, brokers and groups (newest release) against this broker."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Apache Kafka's kafka-consumer-groups tool (newest release) against our broker."""
+"""Apache Kafka's kafka-consumer-groups tool (newest release) against this broker."""
 
 import re
 import time
@@ -49,7 +49,7 @@ def at(broker: Broker) -> tuple[str, str]:
 
 
 def committed(broker: Broker, group: str, topic: str) -> int:
-    """Return what the group has committed of partition 0."""
+    """Return the offset that the group has committed for partition 0."""
     with WireClient(broker.address) as client:
         error, offset = wire_requests.committed_offset(client, group, topic)
     assert error == 0
@@ -122,7 +122,7 @@ def test_a_group_that_does_not_exist_is_reported_as_such(
 
 
 def an_hour_ago() -> str:
-    """Return a time between the old records and the new ones, as the tool wants it."""
+    """Return a time between the old and the new records, in the tool's format."""
     return time.strftime("%Y-%m-%dT%H:%M:%S.000", time.gmtime(time.time() - HOUR_MS / 1000))
 
 

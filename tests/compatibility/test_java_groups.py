@@ -1,4 +1,4 @@
-"""Groups of Java consumers, of the newest release and of one from before Kafka 4."""
+"""Groups of Java consumers, of the newest release and of one before Kafka 4."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,18 +22,18 @@ ASSIGNOR = "partition.assignment.strategy=org.apache.kafka.clients.consumer."
 
 @dataclass(frozen=True)
 class Kind:
-    """A release, and what makes its consumers speak one of the protocols."""
+    """A release, and the settings that make its consumers use one of the protocols."""
 
     release: Release
     options: tuple[str, ...]
 
     def __str__(self) -> str:
-        """Name the test."""
+        """Return the test id."""
         return f"{self.release.version}-{self.options[0].rpartition('.')[2]}"
 
 
 def classic(release: Release, assignor: str) -> Kind:
-    """Return a kind of the classic protocol, which moves partitions as its assignor says."""
+    """Return a kind of the classic protocol, whose assignor moves the partitions."""
     return Kind(release, (ASSIGNOR + assignor, "heartbeat.interval.ms=200"))
 
 
@@ -57,7 +57,7 @@ ALL = [
 
 @pytest.fixture(scope="module")
 def broker(shared_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker whose groups hear of changes soon."""
+    """A broker whose groups notice changes soon."""
     if not isinstance(shared_broker, BrokerProcess):
         yield shared_broker
         return

@@ -1,4 +1,4 @@
-"""Apache Kafka's command line tools (Java clients of the newest release) against our broker."""
+"""Apache Kafka's command line tools (Java clients of the newest release) against this broker."""
 
 import re
 from collections.abc import Callable

@@ -22,7 +22,7 @@ TIMEOUT_S = 60.0
 
 
 def transactions(java: JavaTools, broker: Broker, *arguments: str) -> list[dict[str, str]]:
-    """Run a command of kafka-transactions and return its table, a row each by column."""
+    """Run a command of kafka-transactions and return its table as rows by column."""
     printed = java.run(TRANSACTIONS, "--bootstrap-server", broker.address, *arguments)
     lines = [line.split("\t") for line in printed.splitlines() if "\t" in line]
     head, *rows = [[field.strip() for field in line] for line in lines] or [[]]

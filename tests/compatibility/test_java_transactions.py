@@ -1,7 +1,7 @@
-"""Transactions of Java producers, of the newest release (protocol version 2) and of an older one.
+"""Transactions of Java producers, of the newest release (protocol version 2) and an older one.
 
-The older release speaks version 1: it names each partition to the coordinator before it writes, and
-its epoch stays what it is at the end of a transaction (KIP-890).
+The older release uses version 1: it adds each partition at the coordinator before it writes, and
+its epoch does not change at the end of a transaction (KIP-890).
 """
 
 import pytest
@@ -13,10 +13,10 @@ from tests.compatibility.java_tools import JavaTools
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(900)]
 
 PROGRAM = "Transactions.java"
-# Which exception says that the coordinator has aborted a transaction of this release's producer.
+# The exception with which this release's producer reports that the coordinator aborted.
 LATE = {"java": "InvalidTxnStateException", "older_java": "ProducerFencedException"}
 
-# Which protocol its consumer speaks, whose offsets go into the transaction.
+# The protocol of the consumer whose offsets are sent to the transaction.
 PROTOCOL = {"java": "consumer", "older_java": "classic"}
 
 
@@ -27,7 +27,7 @@ def numbers(*ranges: range) -> str:
 
 @pytest.fixture(params=list(LATE))
 def release(request: pytest.FixtureRequest) -> str:
-    """The fixture that has the jars."""
+    """Return the name of the fixture that has the jars."""
     name: str = request.param
     return name
 

@@ -1,11 +1,11 @@
-"""kill -9 under the load of every protocol at once, over and over.
+"""kill -9 under the load of every protocol at once, repeatedly.
 
-Meanwhile segments roll, retention and compaction remove, topics come and go, groups commit and
-transactions end. What the clients asked and were told is a history outside of the broker, which the
-checker of tests/histories judges: nothing acknowledged is lost, nothing is there more often than
-its sender allows, transactions are whole and committed offsets stay. The page cache outlives the
-process, so this proves recovery and acknowledgements for both durability words; what a power cut
-takes away is another test's subject.
+Meanwhile segments roll, retention and compaction delete records, topics are created and deleted,
+groups commit and transactions end. The requests and responses of the clients are a history outside
+the broker, which the checker of tests/histories judges: no acknowledged record is lost, none is
+stored more often than its sender allows, transactions are atomic and committed offsets stay. The
+page cache outlives the process, so this proves recovery and acknowledgements for both durability
+values; power cuts are tested in tests/crash_states.
 """
 
 from collections import Counter
@@ -42,15 +42,15 @@ from tests.histories.history import Recorder
 from tests.wire_client import WireClient
 
 SETTINGS = (
-    "log.segment.bytes=262144",  # rolls happen under fire too
+    "log.segment.bytes=262144",  # segments roll under load too
     "log.retention.check.interval.ms=200",
     "log.retention.ms=-1",  # records are years old
     "log.cleaner.backoff.ms=200",
     "log.segment.delete.delay.ms=0",
 )
-# Who may remove what, how many partitions there are, and the topic's own settings.
+# The cleanup policy, the number of partitions, and the topic's own settings.
 TOPICS: dict[str, tuple[str, int, dict[str, str]]] = {
-    "mixed": ("none", 1, {}),  # producers of every dialect meet in one log
+    "mixed": ("none", 1, {}),  # producers of every protocol write to one log
     "lines": ("none", 3, {}),
     "wire": ("none", 2, {}),
     "written": ("none", PARTITIONS, {}),
@@ -107,7 +107,7 @@ def test_kill_9_under_every_load_keeps_everything_acknowledged(
 
 
 def make_topics(broker: BrokerProcess, history: Recorder, durability: str) -> None:
-    """Create the topics that stay."""
+    """Create the topics that are never deleted."""
     with WireClient(broker.address) as client, CursusClient(broker.address) as cursus:
         for topic, (cleanup, partitions, configs) in TOPICS.items():
             wire_requests.create_topic(client, topic, partitions, **configs)
@@ -120,7 +120,7 @@ def make_topics(broker: BrokerProcess, history: Recorder, durability: str) -> No
 
 
 def workers_of(address: str, history: Recorder, protocol: str) -> list[Worker]:
-    """Return everybody but the writers of transactions."""
+    """Return all workers except the transactional writers."""
     at = (address, history)
 
     def produces(name: str, topic: str, partition: int = 0, keys: int = 0) -> Worker:
@@ -128,7 +128,7 @@ def workers_of(address: str, history: Recorder, protocol: str) -> list[Worker]:
         return ProducerWorker(name, *at, place, idempotent=is_idempotent, keys=keys)
 
     return [
-        # Idempotent and plain batches meet in one log.
+        # Idempotent and plain batches are written to one log.
         produces("again-wire", "wire"),
         produces("plain-wire", "wire"),
         produces("plain-alone", "wire", 1),
@@ -152,7 +152,7 @@ def workers_of(address: str, history: Recorder, protocol: str) -> list[Worker]:
 
 
 def look(broker: BrokerProcess, history: Recorder) -> None:
-    """Ask a broker that has just started for what groups have committed, and for a producer id."""
+    """Fetch committed offsets and a producer id from a broker that has just started."""
     with WireClient(broker.address) as client:
         number, _ = wire_requests.init_producer_id(client)
         history.write("look", "init_producer", "ok", producer_id=number)
@@ -164,7 +164,7 @@ def look(broker: BrokerProcess, history: Recorder) -> None:
 
 
 def committed_offset(client: WireClient, partition: int) -> int:
-    """Return the readers' offset, as soon as their group has loaded."""
+    """Return the readers' offset, as soon as their group is loaded."""
     answers: list[tuple[int, int]] = []
 
     def has_loaded() -> bool:
@@ -178,7 +178,7 @@ def committed_offset(client: WireClient, partition: int) -> int:
 
 
 def stop(writers: list[Writer], others: list[Worker]) -> None:
-    """Stop everybody; the copiers when all is copied."""
+    """Stop all workers; the copiers when everything is copied."""
     copiers = [each for each in others if isinstance(each, Copier)]
     rest: list[Worker] = [*writers, *(each for each in others if not isinstance(each, Copier))]
     for worker in rest:
@@ -214,7 +214,7 @@ def values(address: str, topic: str) -> dict[int, list[str]]:
 
 
 def read_everything(broker: BrokerProcess, history: Recorder) -> None:
-    """Read every log from its beginning to its end; one of them through every door."""
+    """Read every log from beginning to end; one of them through every protocol."""
     partitions = {topic: count for topic, (_, count, _) in TOPICS.items()}
     for topic, count in (partitions | dict.fromkeys(CURSUS_TOPICS, 2)).items():
         logs: dict[int, list[list[int | str | None]]] = {each: [] for each in range(count)}
@@ -229,19 +229,19 @@ def read_everything(broker: BrokerProcess, history: Recorder) -> None:
             start = records[0][0] if is_trimmed else 0
             history.write("reader of all", "assign", "ok", **where, position=start)
             history.write("reader of all", "poll", "ok", **where, records=records, end=True)
-    read_through_every_door(broker.address, history)
+    read_through_every_protocol(broker.address, history)
 
 
-def read_through_every_door(address: str, history: Recorder) -> None:
-    """Read the log in which all dialects meet as each of them reads it."""
-    doors = {name: connect(address) for name, connect in PROTOCOL_CLIENTS.items()}
+def read_through_every_protocol(address: str, history: Recorder) -> None:
+    """Read the log that all protocols write to, as each of them reads it."""
+    clients = {name: connect(address) for name, connect in PROTOCOL_CLIENTS.items()}
     where = {"topic": "mixed", "partition": 0}
     last = {"values": ["mixed,0,last,0"], "delivery": "once"}
     history.write("last", "send", "invoke", **where, **last)
-    [offset] = doors["V1"].write("mixed", [value_of("mixed,0,last,0")])
+    [offset] = clients["V1"].write("mixed", [value_of("mixed,0,last,0")])
     history.write("last", "send", "ok", **where, **last, offset=offset)
-    for name, door in doors.items():
-        records = [[each, name_of(value)] for each, value in door.read("mixed", offset).items()]
+    for name, client in clients.items():
+        records = [[each, name_of(value)] for each, value in client.read("mixed", offset).items()]
         history.write(name, "assign", "ok", **where, position=0)
         history.write(name, "poll", "ok", **where, records=records, end=True)
-        door.close()
+        client.close()

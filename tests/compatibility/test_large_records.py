@@ -1,12 +1,12 @@
-"""What one protocol has acknowledged the others can read, or they say which record they cannot.
+"""A record acknowledged by one protocol is read by the others, or reported as too large.
 
-    writer                          largest value            what stops there
+    writer                          largest value            what limits it
     Kafka, old Kafka                max.message.bytes        the topic's setting
-    Cursus batch, PUBLISH           15 MiB in a frame        what its newer clients read
+    Cursus batch, PUBLISH           15 MiB in a frame        the limit of its newer clients
     RustLog                         10 MiB in a frame        its frame
     V1                              a line of 64 KiB
 
-A reader whose answer has no room for a record says its offset and size and goes on behind it.
+A reader whose response cannot carry a record reports its offset and size and continues after it.
 """
 
 import json
@@ -47,11 +47,12 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 def value_of(size: int) -> bytes:
-    """Return a value that stands in a line as it is."""
+    """Return a value that can be in a line unencoded."""
     return b"0123456789abcdef" * (size // 16) + b"x" * (size % 16)
 
 
-# ---- writers: each makes its topic and writes a value, then a short one --------------------------
+# ---- writers: each creates its topic and writes a value, then a short one
+# --------------------------
 
 
 def write_kafka(address: str, topic: str, size: int) -> None:
@@ -88,7 +89,7 @@ def write_rustlog(address: str, topic: str, size: int) -> None:
             client.produce(topic, [value])
 
 
-# ---- readers: the size of the value at offset 0, None when it is said not to fit -----------------
+# ---- readers: the size of the value at offset 0, None if it is reported not to fit ---------------
 
 
 def read_kafka(address: str, topic: str) -> int | None:
@@ -101,7 +102,7 @@ def read_kafka(address: str, topic: str) -> int | None:
 
 def read_old_kafka(address: str, topic: str) -> int | None:
     with WireClient(address) as client:
-        data = fetched(client, topic, 2, 1 << 30)  # before version 3 a message may be cut short
+        data = fetched(client, topic, 2, 1 << 30)  # before version 3 a message may be truncated
         assert fetched(client, topic, 3).startswith(data[: 34 + int.from_bytes(data[30:34])])
         # Offset, size, CRC, magic 1, attributes, timestamp, no key, value.
         offset, _, _, magic, _, _, key, size = struct.unpack_from(">qiIbbqii", data)

@@ -1,7 +1,7 @@
-"""Clients that would fill the broker's log: with resets, refused requests, new names and the like.
+"""Clients that could flood the broker's log: resets, refused requests, new names and the like.
 
-A flood writes no line, or no more lines of an event in a second than the limit; the test counts by
-the times that the lines have, so that it does not depend on how fast the machine is.
+A flood writes no line, or no more lines per event and second than the limit; the test counts by the
+timestamps of the lines, so it does not depend on the speed of the machine.
 """
 
 import errno
@@ -27,7 +27,7 @@ from tests.wire_client import WireClient
 from tests.wire_records import Batch
 
 TIMES = 500
-# A second of the wall clock may have the lines of two of the limit's.
+# A second of the wall clock may overlap two seconds of the limit.
 LINES_PER_SECOND_MAX = 2 * LOG_LINES_PER_SECOND_MAX
 LINE_CHARS_MAX = 600
 PIPELINED = 100
@@ -65,7 +65,7 @@ def ask_often(address: str, api: str, version: int, bodies: Iterator[dict[str, A
 
 
 def connect_often(address: str, send: Callable[[WireClient], None]) -> None:
-    """Send something, on a connection each, over which the broker closes."""
+    """Send something on a connection each, after which the broker closes."""
     for _ in range(TIMES):
         with WireClient(address) as client:
             send(client)
@@ -162,7 +162,7 @@ def send_wrong_frames(address: str) -> None:
 
 
 def check_bounds(lines: list[str]) -> None:
-    """Fail when an event has more lines in a second than it may have, or one is too long."""
+    """Fail if an event has more lines in a second than allowed, or one is too long."""
     found = [(line, LINE.match(line)) for line in lines]
     assert [line for line, match in found if match is None] == [], "nobody writes lines of his own"
     counts = Counter(match.groups() for _, match in found if match is not None)
@@ -171,11 +171,11 @@ def check_bounds(lines: list[str]) -> None:
 
 
 def lines_of(broker: BrokerProcess, flood: Flood) -> list[str]:
-    """What the broker writes while one flood goes on."""
+    """Return the lines that the broker writes during one flood."""
     before = len(broker.log_lines())
     flood(broker.address)
     wire_requests.assert_serves(broker.address)
-    # What an earlier flood left out is said in front of a line of this one.
+    # Lines suppressed in an earlier flood are counted before a line of this one.
     return [line for line in broker.log_lines()[before:] if ": lines left out: " not in line]
 
 
@@ -214,7 +214,7 @@ def test_log_lines_per_second_are_limited_however_often_clients_cause_an_event(
         lines.extend(lines_of(flooded, flood))
         return any(line in each for each in lines)
 
-    # Not at first, where the flood before has taken all lines of this second.
+    # Not at first, if the previous flood has used up the lines of this second.
     wait_until(is_seen, "a line of the event")
     check_bounds(lines)
 
@@ -228,7 +228,8 @@ def test_suppressed_log_lines_are_counted(flooded: BrokerProcess) -> None:
         refused = sum("request refused: " in each for each in lines)
         found = re.findall(r"lines left out: count=(\d+) of='request %s", "\n".join(lines))
         sent[0] += TIMES
-        # Those of the second that is not over are not counted yet; a slow machine leaves none out.
+        # Suppressed lines of the current second are not counted yet; a slow machine suppresses
+        # none.
         return bool(found) or refused == sent[0]
 
     sent = [0]

@@ -21,7 +21,7 @@ READY_TIMEOUT_S = 120.0
 
 
 def values_of(client: WireClient, topic: str, partition: int) -> list[bytes | None]:
-    """Return every value of a partition that is small."""
+    """Return every value of a small partition."""
     batches = read_batches(wire_requests.fetch(client, topic, partition, 0))
     return [value for batch in batches for value in batch.values]
 
@@ -29,7 +29,7 @@ def values_of(client: WireClient, topic: str, partition: int) -> list[bytes | No
 def produce_until_accepted(
     client: WireClient, topic: str, partition: int, value: bytes
 ) -> tuple[int, int]:
-    """Return the base offset, and how often it was refused before."""
+    """Return the base offset, and how often the batch was refused before."""
     refused = 0
     deadline = time.monotonic() + READY_TIMEOUT_S
     while True:
@@ -56,7 +56,7 @@ def test_a_client_that_produces_during_recovery_loses_nothing(
 
     broker.start_loading()
 
-    # The last ones first: most of them are not ready when they are asked for.
+    # The last ones first: most of them are still loading when they are requested.
     order = range(PARTITIONS - 1, -1, -1)
     with WireClient(broker.address) as client:
         metadata = client.request("Metadata", 9, {"topics": None})
@@ -139,7 +139,7 @@ def test_kill_dash_nine_at_any_moment_of_a_delete_leaves_all_or_nothing(
         broker.kill()
         broker.start()
         with WireClient(broker.address) as client:
-            if topic_id_of(client):  # the kill came before the commit: all of it is there
+            if topic_id_of(client):  # the kill came before the commit: the whole topic exists
                 for partition in range(partitions):
                     assert values_of(client, "doomed", partition) == [b"life %d" % cycle]
                 client.request("DeleteTopics", 5, {"topic_names": ["doomed"], "timeout_ms": 10_000})
@@ -148,7 +148,7 @@ def test_kill_dash_nine_at_any_moment_of_a_delete_leaves_all_or_nothing(
 
 
 def topic_id_of(client: WireClient) -> bytes:
-    """Return the id of the doomed topic; nothing when it does not exist."""
+    """Return the id of the deleted topic, or None if it does not exist."""
     try:
         answer = client.request(
             "Metadata", 10, {"topics": [{"name": "doomed"}], "allow_auto_topic_creation": False}

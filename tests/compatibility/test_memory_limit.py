@@ -1,4 +1,4 @@
-"""A broker that may have 160 MiB more than it has idle: attacks never get it killed."""
+"""A broker that may use 160 MiB more than when idle: attacks never get it killed."""
 
 import select
 import socket
@@ -41,7 +41,7 @@ FETCHES_PER_READER = 50
 HALF_FRAMES = 40
 HONEST_BATCHES = 4
 BEHIND_A_POLL_BYTES = 256 << 10
-QUIET_SECONDS = 0.5  # when nobody has taken anything for so long, nobody takes more
+QUIET_SECONDS = 0.5  # after this long without progress nothing more is accepted
 FLOODING_PRODUCERS = 8
 
 
@@ -58,7 +58,7 @@ def broker(tmp_path: Path, group: MemoryGroup) -> Iterator[BrokerProcess]:
     """Start a broker in it, and limit it once it is idle."""
     made = BrokerProcess(tmp_path)
     made.wrap = group.entered_by
-    group.limit(ROOM_BYTES)  # what it plans with
+    group.limit(ROOM_BYTES)  # the memory it plans with
     made.start()
     group.limit(group.resident() + ROOM_BYTES)
     yield made
@@ -116,7 +116,7 @@ def pipeline_behind_long_polls(address: str, held: ExitStack) -> None:
 
 
 def offer(wanted: dict[socket.socket, bytes]) -> None:
-    """Send on all of them together what is taken, until nobody takes more."""
+    """Send on all connections until none of them accepts more."""
     poll = select.poll()
     left: dict[int, tuple[socket.socket, memoryview]] = {}
     for each, data in wanted.items():
@@ -153,7 +153,7 @@ def compress_bombs(address: str, held: ExitStack) -> None:
         bomb = Batch([b""], payload=payload, attributes=CODECS[codec]).encode()
         assert len(bomb) < MIB
         wire_requests.produce(client, "large", bomb)
-        wire_requests.list_offset(client, "large", 0, TIMESTAMP)  # what looks into it
+        wire_requests.list_offset(client, "large", 0, TIMESTAMP)  # what decompresses it
 
 
 def read_no_reply(address: str, held: ExitStack) -> None:
@@ -170,7 +170,7 @@ def read_no_reply(address: str, held: ExitStack) -> None:
 
 
 def produce_without_waiting(address: str, held: ExitStack) -> None:
-    """More than the disk takes: many large batches of many producers, and no reply is read."""
+    """Send more than the disk can write: many large batches of many producers; read no response."""
     body = wire_requests.produce_body("large", [(0, Batch([b"x" * 1_000_000]).encode())])
     end = time.monotonic() + 3.0
 

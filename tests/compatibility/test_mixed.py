@@ -1,4 +1,4 @@
-"""Every dialect at once on one topic and one group: an offset, a record, a group is the same."""
+"""All protocols at once on one topic and one group: offsets, records and groups are shared."""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -32,21 +32,21 @@ Connect = Callable[[str], ProtocolClient]
 
 @pytest.fixture
 def connect(broker: Broker) -> Iterator[Connect]:
-    """Make clients that are let go at the end."""
-    doors: list[ProtocolClient] = []
+    """Make clients that are closed at the end."""
+    clients: list[ProtocolClient] = []
 
-    def made(dialect: str) -> ProtocolClient:
-        doors.append(PROTOCOL_CLIENTS[dialect](broker.address))
-        return doors[-1]
+    def made(protocol: str) -> ProtocolClient:
+        clients.append(PROTOCOL_CLIENTS[protocol](broker.address))
+        return clients[-1]
 
     yield made
-    for door in doors:
-        door.close()
+    for client in clients:
+        client.close()
 
 
 @pytest.fixture
 def one_partition(broker: Broker, topic: str) -> str:
-    """A topic whose every record is in partition 0, whoever writes."""
+    """A topic whose every record is written to partition 0 by any client."""
     with RustLogClient(broker.address) as client:
         client.create(topic)
     return topic
@@ -66,13 +66,13 @@ def sdk(broker: Broker) -> Iterator[PythonSdk]:
 # ---- records -------------------------------------------------------------------------------------
 
 
-def written(door: ProtocolClient, topic: str, dialect: str) -> dict[int, bytes | None]:
-    """Write batches of a dialect; what was acknowledged, by offset."""
-    name = dialect.replace(" ", "-")
+def written(client: ProtocolClient, topic: str, protocol: str) -> dict[int, bytes | None]:
+    """Write batches through a protocol; return what was acknowledged by offset."""
+    name = protocol.replace(" ", "-")
     told: dict[int, bytes | None] = {}
     for batch in range(BATCHES):
         values = [f"{name},{batch},{place}=".encode() for place in range(RECORDS)]
-        offsets = door.write(topic, values)
+        offsets = client.write(topic, values)
         assert offsets == sorted(offsets)
         told |= zip(offsets, values, strict=True)
     return told
@@ -84,24 +84,24 @@ def test_clients_of_all_protocols_write_and_read_one_topic_at_once(
     last = len(PROTOCOL_CLIENTS) * BATCHES * RECORDS - 1
     with ThreadPoolExecutor(2 * len(PROTOCOL_CLIENTS)) as pool:
         reading = {
-            dialect: pool.submit(connect(dialect).read, one_partition, last)
-            for dialect in PROTOCOL_CLIENTS
+            protocol: pool.submit(connect(protocol).read, one_partition, last)
+            for protocol in PROTOCOL_CLIENTS
         }
         writing = [
-            pool.submit(written, connect(dialect), one_partition, dialect)
-            for dialect in PROTOCOL_CLIENTS
+            pool.submit(written, connect(protocol), one_partition, protocol)
+            for protocol in PROTOCOL_CLIENTS
         ]
         told: dict[int, bytes | None] = {}
         for each in writing:
             told |= each.result()
 
     assert sorted(told) == list(range(last + 1)), "each offset was given once"
-    for dialect, read in reading.items():
-        assert read.result() == told, dialect
+    for protocol, read in reading.items():
+        assert read.result() == told, protocol
 
 
 class Transactions:
-    """Kafka's transactional producer, and where its records stand."""
+    """Kafka's transactional producer, and the offsets of its records."""
 
     def __init__(self, broker: Broker, name: str) -> None:
         self._producer = Producer({"bootstrap.servers": broker.address, "transactional.id": name})
@@ -126,9 +126,9 @@ class Transactions:
         return told
 
 
-@pytest.mark.parametrize("dialect", PROTOCOL_CLIENTS)
+@pytest.mark.parametrize("protocol", PROTOCOL_CLIENTS)
 def test_records_written_by_kafka_are_read_through_every_protocol(
-    broker: Broker, connect: Connect, one_partition: str, dialect: str
+    broker: Broker, connect: Connect, one_partition: str, protocol: str
 ) -> None:
     expected: dict[int, bytes | None] = {}
     client = confluent_client.connect(broker.address)
@@ -146,31 +146,31 @@ def test_records_written_by_kafka_are_read_through_every_protocol(
     expected |= transactions.write(one_partition, b"committed, too", commits=True)
     [last] = connect("V1").write(one_partition, [b"last"])
     expected[last] = b"last"
-    if dialect == "Kafka 0.8":
+    if protocol == "Kafka 0.8":
         expected |= aborted  # it reads uncommitted
-    if not dialect.startswith("Kafka"):
+    if not protocol.startswith("Kafka"):
         expected = {offset: value or b"" for offset, value in expected.items()}
 
-    assert connect(dialect).read(one_partition, last) == expected
+    assert connect(protocol).read(one_partition, last) == expected
 
 
 # ---- groups --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dialect", PROTOCOL_CLIENTS)
+@pytest.mark.parametrize("protocol", PROTOCOL_CLIENTS)
 def test_an_offset_committed_through_one_protocol_is_seen_through_every_other(
-    connect: Connect, one_partition: str, group: str, dialect: str
+    connect: Connect, one_partition: str, group: str, protocol: str
 ) -> None:
     connect("Kafka").write(one_partition, [b"a", b"b", b"c"])
 
-    connect(dialect).commit(group, one_partition, 2)
+    connect(protocol).commit(group, one_partition, 2)
 
     seen = {each: connect(each).committed(group, one_partition) for each in PROTOCOL_CLIENTS}
     assert seen == dict.fromkeys(PROTOCOL_CLIENTS, 2)
 
 
 def consumer(broker: Broker, group: str, release: str | None = None) -> Consumer:
-    """Return a member to be of a group, of today or of a release before there were versions."""
+    """Return a member that can join, of the current client or of an old release."""
     old = {"api.version.request": False, "broker.version.fallback": release}
     return Consumer(
         {
@@ -203,7 +203,7 @@ def first_of(member: Consumer, topic: str) -> Message:
 
 
 def refuses_cursus(broker: Broker, connect: Connect, topic: str, group: str) -> None:
-    """Nobody of Cursus's joins the group, nor commits for it."""
+    """Check that no Cursus client can join the group or commit for it."""
     in_use = f'ERROR: group_in_use group={group} reason="it has live members of another protocol"'
     with CursusClient(broker.address) as client:
         assert client.ask(f"JOIN_GROUP topic={topic} group={group} member=c1") == in_use
@@ -225,9 +225,9 @@ def test_a_v1_group_with_members_is_refused_to_other_protocols(
             with pytest.raises(KafkaException) as of_kafka:
                 first_of(member, one_partition)
             assert of_kafka.value.args[0].code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL
-    for dialect in ("RustLog", "RustLog JSON"):
+    for protocol in ("RustLog", "RustLog JSON"):
         with pytest.raises(RefusedError) as of_rustlog:
-            connect(dialect).commit(group, one_partition, 0)
+            connect(protocol).commit(group, one_partition, 0)
         assert of_rustlog.value.code == 5
     refuses_cursus(broker, connect, one_partition, group)
     assert sdk.offset(group, one_partition, 0) == 1
@@ -248,9 +248,9 @@ def test_a_kafka_group_with_members_is_refused_to_other_protocols(
         with pytest.raises(SdkError) as of_v1:
             sdk.join(group, one_partition, "c1")
         assert str(of_v1.value) == "BAD_REQUEST: group has live members of another protocol"
-        for dialect in ("RustLog", "RustLog JSON"):
+        for protocol in ("RustLog", "RustLog JSON"):
             with pytest.raises(RefusedError) as of_rustlog:
-                connect(dialect).commit(group, one_partition, 0)
+                connect(protocol).commit(group, one_partition, 0)
             assert of_rustlog.value.code == 5
         refuses_cursus(broker, connect, one_partition, group)
         member.commit(message=message, asynchronous=False)
@@ -272,9 +272,9 @@ def test_a_cursus_group_with_members_is_refused_to_other_protocols(
             with pytest.raises(KafkaException) as of_kafka:
                 first_of(member, one_partition)
             assert of_kafka.value.args[0].code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL
-    for dialect in ("RustLog", "RustLog JSON"):
+    for protocol in ("RustLog", "RustLog JSON"):
         with pytest.raises(RefusedError) as of_rustlog:
-            connect(dialect).commit(group, one_partition, 0)
+            connect(protocol).commit(group, one_partition, 0)
         assert of_rustlog.value.code == 5
     with pytest.raises(SdkError) as of_v1:
         sdk.join(group, one_partition, "c1")

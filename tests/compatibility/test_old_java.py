@@ -1,4 +1,4 @@
-"""Kafka's own clients of every era against the broker, and beside them a client of today."""
+"""Kafka's own clients of every era against the broker, beside a current client."""
 
 from collections.abc import Iterator
 
@@ -26,7 +26,7 @@ EACH = 5
 
 @pytest.fixture
 def client(broker: Broker) -> Iterator[Client]:
-    """A client of today."""
+    """A current client."""
     client = connect(broker.address)
     yield client
     client.close()
@@ -34,7 +34,7 @@ def client(broker: Broker) -> Iterator[Client]:
 
 @pytest.fixture
 def written(client: Client, topic: str) -> list[str]:
-    """The values that today's client has written to partition 0, with headers and every codec."""
+    """The values that the current client wrote to partition 0, with headers, by every codec."""
     client.create_topic(topic)
     values = []
     for codec in CODECS:

@@ -1,4 +1,4 @@
-"""kafka-python of 2019 and 2020, told that the broker is one of 0.8.2, 0.9 or 0.10."""
+"""kafka-python of 2019 and 2020, told that the broker is of release 0.8.2, 0.9 or 0.10."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def fetched(release: str) -> Path:
 
 
 def facts(release: str, *arguments: str) -> dict[str, Any]:
-    """Run the program with a release and return what it has found."""
+    """Run the program with a release and return its results."""
     done = subprocess.run(
         [sys.executable, old_kafka_python.__file__, *arguments],
         env={**os.environ, "PYTHONPATH": str(fetched(release))},
@@ -59,7 +59,7 @@ def facts(release: str, *arguments: str) -> dict[str, Any]:
 
 @pytest.fixture
 def client(broker: Broker) -> Iterator[Client]:
-    """A client of today."""
+    """A current client."""
     client = connect(broker.address)
     yield client
     client.close()

@@ -1,4 +1,4 @@
-"""librdkafka that does not ask for the broker's versions but was told its release."""
+"""librdkafka that does not ask for the broker's versions but is told its release."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -9,7 +9,7 @@ from tests.broker_process import Broker
 from tests.compatibility import confluent_client
 from tests.compatibility.client import EARLIEST, Client, Record, collect
 
-# It knows groups from 0.9 on, and times in messages from 0.10 on.
+# It supports groups since 0.9 and timestamps in messages since 0.10.
 RELEASES = ["0.8.0", "0.8.2.2", "0.9.0.1", "0.10.0.0"]
 CODECS = ["none", "gzip", "snappy", "lz4"]
 NOW_MS = 1_700_000_000_000
@@ -18,7 +18,7 @@ EACH = 3
 
 @pytest.fixture
 def connect(broker: Broker) -> Iterator[Callable[..., Client]]:
-    """Make clients that are let go at the end."""
+    """Make clients that are closed at the end."""
     clients = []
 
     def made(release: str | None = None) -> Client:

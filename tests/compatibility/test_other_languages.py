@@ -1,4 +1,4 @@
-"""Clients in Go (franz-go, sarama) and JavaScript (KafkaJS): each sees the same."""
+"""Clients in Go (franz-go, sarama) and JavaScript (KafkaJS): each gets the same results."""
 
 import shutil
 from collections.abc import Callable
@@ -34,7 +34,7 @@ Start = Callable[..., dict[str, str]]
 @pytest.fixture(scope="session")
 @one_at_a_time()
 def go_clients() -> Path:
-    """The compiled program of go/; go itself knows when it is up to date."""
+    """The compiled program of go/; go itself knows whether it is up to date."""
     source, program = HERE / "go", BUILD / "go" / "clients"
     try:
         needs("go", "compile the clients in Go")
@@ -68,7 +68,7 @@ def node_client() -> Path:
 
 @pytest.fixture(params=LIBRARIES)
 def seen_by(request: pytest.FixtureRequest) -> Start:
-    """Return what lets a library do something and returns what it saw."""
+    """Return a function that runs a library's program and returns its results."""
     library: str = request.param
     if library == "kafkajs":
         command = ["node", str(request.getfixturevalue("node_client"))]

@@ -1,4 +1,4 @@
-"""Clients that make up producer ids: those of others go on, and memory stays bounded."""
+"""Clients that make up producer ids: other producers continue, and memory stays limited."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ def batch(producer_id: int, sequence: int) -> bytes:
 
 
 def make_up(client: WireClient, topic: str, ids: range) -> None:
-    """Write one batch of each producer id; each must be taken."""
+    """Write one batch of each producer id; each must be accepted."""
     for first in range(ids.start, ids.stop, BATCHES_PER_SEND):
         some = ids[first - ids.start : first - ids.start + BATCHES_PER_SEND]
         for each in some:

@@ -1,7 +1,7 @@
-"""Who sends a write and a read behind it in one go reads what was written, in every protocol.
+"""A read sent right after a write on one connection sees it, in every protocol.
 
-Each is sent many times to a topic that exists: it is a sync that a read must not overtake. With a
-compression of the topic's own, Python serves the writes.
+Each is sent many times to an existing topic: the read must not overtake the sync. With a
+compression type of the topic's own, Python serves the writes.
 """
 
 import json
@@ -31,7 +31,7 @@ def partition(broker: Broker, topic: str, compression: str) -> str:
 
 
 def framed(body: bytes | str) -> bytes:
-    """Return a frame of Cursus."""
+    """Return a Cursus frame."""
     data = body.encode() if isinstance(body, str) else body
     return struct.pack(">I", len(data)) + data
 
@@ -97,7 +97,7 @@ def test_a_rustlog_read_after_a_write_sees_it(
 
 
 def fetch_body(topic: str, offset: int) -> dict[str, Any]:
-    """Return a Fetch of one partition that waits for nothing."""
+    """Return a Fetch of one partition that does not wait."""
     wanted = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
     return {
         "replica_id": -1,

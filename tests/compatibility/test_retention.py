@@ -1,6 +1,6 @@
-"""Retention in a real broker: what clients see while segments vanish, also under kill -9.
+"""Retention in a real broker: what clients see while segments are deleted, also under kill -9.
 
-Segments hold a few records, and the broker looks ten times a second for what may go.
+Segments hold a few records, and the broker checks retention ten times a second.
 """
 
 import threading
@@ -28,12 +28,12 @@ TIMEOUT_S = 60.0
 
 
 def value(offset: int) -> bytes:
-    """What the record at an offset holds."""
+    """Return the value of the record at an offset."""
     return b"record %d " % offset + b"x" * (offset % 200)
 
 
 def fill(client: WireClient, topic: str, first: int, until: int, timestamp: int = TIMESTAMP) -> int:
-    """Write records, a few in a batch; the next offset."""
+    """Write records, a few in a batch; return the next offset."""
     at = first
     while at < until:
         batch = Batch(
@@ -46,16 +46,16 @@ def fill(client: WireClient, topic: str, first: int, until: int, timestamp: int 
 
 
 def earliest(client: WireClient, topic: str) -> int:
-    """The log start offset that clients are told."""
+    """Return the log start offset that clients get."""
     answer = wire_requests.list_offset(client, topic, 0, -2)
     assert answer["error_code"] == 0, answer
     return int(answer["offset"])
 
 
 def read_from(client: WireClient, topic: str, offset: int) -> tuple[int, int | None]:
-    """Check the records from an offset on: where they end, and the log start if it has passed by.
+    """Check the records from an offset on; return their end, and the log start if it is above.
 
-    What is read has no holes and is what was written.
+    The records have no gaps and are the written ones.
     """
     body = wire_requests.fetch_body(topic, 0, offset, 1 << 20) | {"max_wait_ms": 0}
     found = client.request("Fetch", 11, body)["responses"][0]["partitions"][0]
@@ -71,7 +71,7 @@ def read_from(client: WireClient, topic: str, offset: int) -> tuple[int, int | N
 
 
 def read_all(client: WireClient, topic: str) -> tuple[int, int]:
-    """Check every record that is left; where they begin and end."""
+    """Check every remaining record; return where they begin and end."""
     begin = offset = earliest(client, topic)
     end = wire_requests.end_offset(client, topic)
     while offset < end:
@@ -138,7 +138,7 @@ def test_readers_at_every_offset_see_no_gap_while_segments_are_deleted(
             with WireClient(broker.address) as reader:
                 while not is_over.is_set():
                     reached, start = read_from(reader, topic, offset)
-                    # Behind the others again and again, where the files are that vanish next.
+                    # One reader stays close to the log start, where the files are deleted next.
                     offset = reached if start is None else start
                     if reached == offset and start is None:
                         offset = earliest(reader, topic)
@@ -172,7 +172,7 @@ def test_kill_dash_nine_while_segments_roll_and_vanish(
     choices: Random,
     request: pytest.FixtureRequest,
 ) -> None:
-    """Whatever step it hits: one log without a hole, of which nothing that was gone comes back."""
+    """Whichever step is interrupted, the log has no gap and no deleted record reappears."""
     cycles: int = request.config.getoption("--kill-cycles")
     broker = start_broker(*CHECKS, f"polylog.durability={durability}")
     begin = at = 0

@@ -45,7 +45,7 @@ def made(client: RustLogClient, topic: str) -> str:
 
 
 def error(code: int, text: str) -> bytes:
-    """Return an error's bytes."""
+    """Return the bytes of an error response."""
     data = text.encode()
     return b"\xfe" + struct.pack(">HH", code, len(data)) + data
 
@@ -167,7 +167,7 @@ def test_a_record_may_fill_a_whole_frame(client: RustLogClient, topic: str) -> N
     assert client.produce(topic, [largest]) == 0
     assert client.produce(topic, [b"next"]) == 1
 
-    # The answer has 17 bytes beside it, the request had 15 and the topic.
+    # The response has 17 bytes more, the request had 15 and the topic.
     assert client.read_all(topic) == {0: largest, 1: b"next"}
     assert client.ask_json(fetch_of(topic, 0)) == {
         "Error": {
@@ -317,7 +317,7 @@ def test_a_listener_can_be_limited_to_rustlog(tmp_path: Path) -> None:
     broker.start()
     try:
         with RustLogClient(broker.address) as client:
-            client.send(struct.pack(">I", FRAME_MAX + 1))  # too few bytes to tell it from Kafka
+            client.send(struct.pack(">I", FRAME_MAX + 1))  # it could still be Kafka
             assert read_error(client.receive())[0] == 1
         with RustLogClient(broker.address) as client:
             kafka = struct.pack(">hhih", 18, 0, 7, -1)

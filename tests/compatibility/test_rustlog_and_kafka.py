@@ -1,4 +1,4 @@
-"""RustLog's and Kafka's clients at once on the same topics: one log, one meaning."""
+"""RustLog's and Kafka's clients at once on the same topics, which are one log."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -53,7 +53,7 @@ def consumer(broker: Broker, group: str) -> Consumer:
 
 
 def read(kafka: Consumer, topic: str, count: int) -> list[tuple[int, bytes | None]]:
-    """Read so many records from the beginning."""
+    """Read that many records from the beginning."""
     kafka.assign([TopicPartition(topic, 0, 0)])
     found: list[tuple[int, bytes | None]] = []
     while len(found) < count:
@@ -202,7 +202,7 @@ def test_records_of_open_and_aborted_transactions_are_not_read(
     kafka.abort_transaction(WAIT_S)
     wait_until(lambda: client.high_watermark(topic) == 4, "the transaction has ended")
 
-    # A gap where the aborted record was; the marker behind the last one is another.
+    # A gap in place of the aborted record; the marker after the last one is another.
     assert client.read_all(topic) == {0: b"before", 2: b"behind"}
     kafka.begin_transaction()
     send(kafka, topic, b"committed")

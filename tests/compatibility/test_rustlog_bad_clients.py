@@ -1,4 +1,4 @@
-"""Bad RustLog clients: every input has its answer or an end, and the broker serves the others."""
+"""Bad RustLog clients: every input is answered or ends the connection; others are served."""
 
 import socket
 import struct

@@ -1,4 +1,4 @@
-"""Kafka Streams: words are counted through a topic of the application's own and a state store."""
+"""Kafka Streams: words are counted through the application's internal topic and a state store."""
 
 import subprocess
 from collections import Counter
@@ -26,12 +26,12 @@ COUNT_TIMEOUT_S = 120.0
 SETTINGS = (
     "commit.interval.ms=100",
     "consumer.heartbeat.interval.ms=300",
-    "consumer.session.timeout.ms=3000",  # one that was killed is soon known to be gone
+    "consumer.session.timeout.ms=3000",  # a killed application is noticed soon
 )
 
 
 def lines(first: int, count: int) -> list[str]:
-    """Return lines of words, known beforehand."""
+    """Return lines of deterministic words."""
     return [
         f"{WORDS[number % len(WORDS)]} {WORDS[number * number % len(WORDS)]} line"
         for number in range(first, first + count)
@@ -39,7 +39,7 @@ def lines(first: int, count: int) -> list[str]:
 
 
 def write(address: str, topic: str, values: list[str]) -> None:
-    """Write lines, each once, and wait for the answers."""
+    """Write lines, each once, and wait for the responses."""
     failures: list[object] = []
     producer = Producer({"bootstrap.servers": address, "enable.idempotence": True})
     for place, value in enumerate(values):
@@ -54,7 +54,7 @@ def write(address: str, topic: str, values: list[str]) -> None:
 
 
 def counts_of(address: str, topic: str, expected: Counter[str]) -> dict[str, list[int]]:
-    """Return every committed count of each word, in the order written, once all have come."""
+    """Return every committed count of each word, in the order written, once all have arrived."""
     counts: dict[str, list[int]] = {}
     for message in committed(address, topic, at_least=expected.total(), partitions=PARTITIONS):
         word = (message.key() or b"").decode()
@@ -63,7 +63,7 @@ def counts_of(address: str, topic: str, expected: Counter[str]) -> dict[str, lis
 
 
 def each_once(expected: Counter[str]) -> dict[str, list[int]]:
-    """Return what counting without loss or repetition writes."""
+    """Return the counts written without loss or repetition."""
     return {word: list(range(1, count + 1)) for word, count in expected.items()}
 
 
@@ -71,7 +71,7 @@ def each_once(expected: Counter[str]) -> dict[str, list[int]]:
 def counting(
     java: JavaTools, address: str, topic: str, folder: Path, guarantee: str
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Let the application count while the test does something, which may be to kill it."""
+    """Let the application count while the block runs, which may kill it."""
     setting = f"processing.guarantee={guarantee}"
     command = java.command(
         "WordCount.java", address, topic, f"{topic}-counts", str(folder), setting, *SETTINGS
@@ -98,7 +98,7 @@ def create(broker: Broker, topic: str) -> None:
 
 
 def has_counted(broker: Broker, topic: str, count: int) -> bool:
-    """Whether so many counts are written, committed or not."""
+    """Return whether that many counts are written, committed or not."""
     with WireClient(broker.address) as client:
         ends = [
             wire_requests.end_offset(client, f"{topic}-counts", partition)

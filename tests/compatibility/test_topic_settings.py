@@ -56,7 +56,7 @@ def grow(client: WireClient, total: int) -> int:
 
 
 def produced(client: WireClient, batch: bytes) -> dict[str, Any]:
-    """Write a batch to partition 0 and return its answer whole."""
+    """Write a batch to partition 0 and return its whole response."""
     answer = client.request("Produce", 9, wire_requests.produce_body(TOPIC, [(0, batch)]))
     partition: dict[str, Any] = answer["responses"][0]["partition_responses"][0]
     return partition
@@ -105,7 +105,7 @@ def test_after_delete_records_and_kill_9_a_log_continues_at_its_end_offset(
 
 
 def test_a_leader_epoch_ends_where_the_broker_was_killed(start_broker: StartBroker) -> None:
-    """A consumer finds out after an unclean restart whether what it read is still there."""
+    """A consumer finds out after an unclean restart whether the records it read still exist."""
     broker = start_broker()
     with WireClient(broker.address) as client:
         wire_requests.create_topic(client, TOPIC)
@@ -128,7 +128,7 @@ def test_a_leader_epoch_ends_where_the_broker_was_killed(start_broker: StartBrok
 def test_the_next_batch_obeys_an_altered_topic_on_the_native_and_the_python_path(
     start_broker: StartBroker,
 ) -> None:
-    """Each alteration moves the topic from the native path to Python's or back."""
+    """Each alteration moves the topic from the native path to the Python path or back."""
     broker = start_broker()
     with WireClient(broker.address) as client:
         wire_requests.create_topic(client, TOPIC)
@@ -214,7 +214,7 @@ def test_the_batch_of_a_producer_with_acks_0_that_disconnects_is_stored(
 
 
 def wait_until_loaded(broker: BrokerProcess) -> None:
-    """Wait until every partition of the topic is led again."""
+    """Wait until every partition of the topic has a leader again."""
     with WireClient(broker.address) as client:
         [topic] = client.request("Metadata", 9, {"topics": [{"name": TOPIC}]})["topics"]
         count = len(topic["partitions"])

@@ -1,4 +1,4 @@
-"""Transactions of confluent-kafka and kafka-python: what ends, offsets with it, who is fenced."""
+"""Transactions of confluent-kafka and kafka-python: commit, abort, offsets, fencing."""
 
 import time
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def topic_of_two(broker: Broker, topic: str) -> str:
 
 
 def producer(broker: Broker, name: str, **settings: Any) -> Producer:
-    """Return a producer that holds a transactional id."""
+    """Return a producer with an initialised transactional id."""
     made = Producer(
         {"bootstrap.servers": broker.address, "transactional.id": name, "linger.ms": 0, **settings}
     )
@@ -35,7 +35,7 @@ def producer(broker: Broker, name: str, **settings: Any) -> Producer:
 
 @contextmanager
 def reader(broker: Broker, topic: str, isolation: str = "read_committed") -> Iterator[Consumer]:
-    """Read a topic from its beginning, in a group of its own."""
+    """Read a topic from its beginning, in its own group."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.address,
@@ -74,7 +74,7 @@ def read(consumer: Consumer, at_least: int = 0) -> list[str]:
 
 
 def send(sender: Producer, topic: str, *values: str) -> None:
-    """Write values, in turn into both partitions, and see them acknowledged."""
+    """Write values, alternating between the partitions, and wait for the acknowledgements."""
     for place, value in enumerate(values):
         sender.produce(topic, value.encode(), partition=place % PARTITIONS)
     assert sender.flush(TIMEOUT_S) == 0

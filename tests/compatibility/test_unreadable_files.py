@@ -1,6 +1,6 @@
-"""What a broker may not read, or its disk cannot: that costs one partition, and nothing is deleted.
+"""Files that the broker cannot read affect one partition, and nothing is deleted.
 
-As root every file can be read, so the failures are those of a planned fault.
+As root every file can be read, so the failures are injected.
 """
 
 import errno
@@ -18,7 +18,7 @@ from tests.wire_records import Batch
 
 OTHER = "other"
 STORAGE_ERROR = 56
-# Topics, and what of their only partition cannot be read, by which operation and why.
+# Topics, and which file of their only partition cannot be read, by which operation and why.
 VICTIMS = {
     "folder": ("list_folder", "", errno.EACCES),
     "segment": ("open", "/*.log", errno.EPERM),
@@ -43,7 +43,7 @@ def broker(tmp_path: Path) -> Iterator[FaultyBroker]:
 
 
 def segments(broker: FaultyBroker) -> list[Path]:
-    """Return the segments of all partitions, and what may have become of one."""
+    """Return the segments of all partitions under each name that one may have now."""
     return sorted(broker.data_dir.glob("*/*.log*"))
 
 

@@ -1,4 +1,4 @@
-"""What no V1 client would send: it gets an error, or its connection ends; nobody else notices."""
+"""Input that no V1 client sends: it gets an error or ends its connection; others are served."""
 
 import socket
 from contextlib import ExitStack
@@ -33,7 +33,7 @@ BYTES = st.binary(max_size=40).map(lambda data: data.replace(b"\n", b""))
 
 @st.composite
 def lines(draw: st.DrawFn) -> bytes:
-    """Return a line that is more or less one."""
+    """Return a line that is more or less valid."""
     if draw(st.integers(0, 9)) == 0:
         return draw(BYTES)
     args = b" ".join(draw(st.lists(WORDS.map(str.encode) | BYTES, max_size=7)))
@@ -62,7 +62,7 @@ def test_every_line_is_answered_with_one_line(broker: Broker, sent: list[bytes],
 def test_a_line_of_arbitrary_bytes_is_answered(
     lines: LineClient, topic: str, filler: bytes
 ) -> None:
-    lines.ask(b"V1|1|PING|")  # by which it is V1, whatever follows
+    lines.ask(b"V1|1|PING|")  # which makes it V1, whatever follows
     for head in (b"V1|", b"V1|1|", b"V1|1|CONSUME|", f"V1|1|PRODUCE|{topic} k:".encode()):
         line = head + filler * ((LINE_BYTES_MAX - len(head)) // len(filler))
         lines.send(line + b"\n")

@@ -1,4 +1,4 @@
-"""V1's commands, answer by answer, as the original gives them (golden), against a real process."""
+"""V1's commands on a real process, with the responses of the original server (golden)."""
 
 import uuid
 from collections.abc import Callable
@@ -378,7 +378,7 @@ def test_an_invalid_role_is_refused(lines: LineClient, topic: str, args: str, te
 def test_acks_all_requires_no_more_copies_than_there_are(
     start_broker: Callable[..., BrokerProcess],
 ) -> None:
-    """As in Kafka (KIP-966) min.insync.replicas counts as the number of copies where it is more."""
+    """As in Kafka (KIP-966), min.insync.replicas is limited to the number of copies."""
     broker = start_broker("min.insync.replicas=2")
     with LineClient(broker.address) as lines:
         assert lines.command("PRODUCE t user1:a acks=all") == "OK|partition=2 offset=0 hw=0"

@@ -65,7 +65,7 @@ def test_groups_of_the_original_server_are_visible_to_kafka_clients(
 
 
 def commit(client: WireClient, group_id: str, offset: int) -> int:
-    """Commit without membership, as tools do; the error code."""
+    """Commit without membership, as tools do; return the error code."""
     partition = {"partition_index": 1, "committed_offset": offset, "committed_metadata": ""}
     topic = {"name": "orders", "partitions": [partition]}
     body = {"group_id": group_id, "member_id": "", "topics": [topic]}

@@ -1,4 +1,4 @@
-"""V1's lines and their envelope: golden bytes, in whatever pieces they come."""
+"""V1's lines and their envelope: golden bytes, in pieces of any size."""
 
 import socket
 import time

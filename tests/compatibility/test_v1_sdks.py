@@ -1,4 +1,4 @@
-"""V1 through clients that take answers apart as its libraries do, alone and beside Kafka's."""
+"""V1 by clients that parse responses as its libraries do, alone and beside Kafka's clients."""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -138,7 +138,7 @@ def test_v1_reads_committed_records_and_skips_aborted_ones(
     producer.begin_transaction()
     written(producer, topic, 2, [b"aborted"] * 3)
 
-    # An open transaction holds back what stands behind it, also for who wrote it.
+    # An open transaction holds back later records, also for its own writer.
     assert sdk.consume(topic, 2, 0) == ([(0, "before")], 0)
     assert sdk.produce(topic, "user1", "behind") == (2, 4, 0)
     assert sdk.consume(topic, 2, 0) == ([(0, "before")], 0)
@@ -196,7 +196,7 @@ def test_an_offset_committed_by_v1_is_seen_by_kafka(
     [committed] = consumer.committed([TopicPartition(topic, 2)], TIMEOUT_S)
     assert committed.offset == 1
 
-    # Nobody else commits for a group with members, nor joins it.
+    # No other client commits for a group with members, nor joins it.
     with pytest.raises(KafkaException) as refused:
         consumer.commit(offsets=[TopicPartition(topic, 2, 0)], asynchronous=False)
     assert refused.value.args[0].code() == KafkaError.UNKNOWN_MEMBER_ID

@@ -17,7 +17,7 @@ TIMEOUT_S = 60.0
 
 
 class SdkError(Exception):
-    """An error answer."""
+    """An error response."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -25,7 +25,7 @@ class SdkError(Exception):
 
 
 class Produced(NamedTuple):
-    """Where a message stands."""
+    """The position of a message."""
 
     partition: int
     offset: int
@@ -33,14 +33,14 @@ class Produced(NamedTuple):
 
 
 class Consumed(NamedTuple):
-    """What was read."""
+    """The result of a consume."""
 
     messages: list[tuple[int, str]]
     high_watermark: int
 
 
 class Assigned(NamedTuple):
-    """What a member has."""
+    """The state of a member."""
 
     generation: int
     partitions: list[int]
@@ -120,19 +120,19 @@ class PythonSdk:
 
 
 def number(payload: str, name: str) -> int:
-    """The number behind the first place that says so."""
+    """Return the number after the first `name=`."""
     start = payload.index(f"{name}=") + len(name) + 1
     return int(payload[start:].split(" ", maxsplit=1)[0])
 
 
 def listed(payload: str, head: str) -> list[str]:
-    """What stands in brackets."""
+    """Return the contents of the brackets after `name=`."""
     start = payload.index(head) + len(head)
     return payload[start : payload.index("]", start)].split()
 
 
 def assigned(payload: str) -> Assigned:
-    """A generation, and what stands between the first brackets."""
+    """Return a generation, and the contents of the first brackets."""
     inside = payload[payload.index("[") + 1 : payload.index("]")]
     return Assigned(number(payload, "generation"), [int(each) for each in inside.split()])
 
@@ -153,7 +153,7 @@ class TypeScriptSdk:
         self._socket.close()
 
     def send_all(self, commands: list[str]) -> list[str]:
-        """Send commands (COMMAND|args) at once; their payloads, or error codes."""
+        """Send commands (COMMAND|args) at once; return their payloads, or error codes."""
         ids = [f"ts-{next(self._ids)}" for _ in commands]
         lines = (f"V1|{each}|{command}\n" for each, command in zip(ids, commands, strict=True))
         self._socket.sendall("".join(lines).encode())
@@ -194,7 +194,7 @@ def typescript_sdk(address: str) -> Iterator[TypeScriptSdk]:
 
 
 def restored(payload: str) -> dict[int, bytes]:
-    """What a reader that knows of `escaped` has: every value as it was written."""
+    """Return what a reader that understands `escaped` gets: every value as it was written."""
     data, _, rest = payload.removeprefix("messages=").partition(" hw=")
     escaped = {int(each) for each in re.findall(r"\d+", rest.partition("escaped=")[2])}
     values = {}

@@ -1,7 +1,7 @@
-"""A bit that the disk has lost, in a record that is known to have been on it.
+"""A bit that the disk has flipped in a record known to have been durable.
 
-After the crash one bit of one plain batch is another one, in a segment that was sealed before. The
-start has to serve all the others: what a crash can have done to the log's end says nothing of it.
+After the crash one bit of one plain batch differs, in a segment that was sealed before. The start
+has to serve all others: the effects of the crash are limited to the end of the log.
 """
 
 from pathlib import PurePath
@@ -13,13 +13,13 @@ from tests.batches import header
 from tests.crash_states.disk import State
 from tests.crash_states.expected_state import ExpectedState
 
-SHARE = 0.1  # of the states that are looked at
+SHARE = 0.1  # of the checked states
 FIRST_COVERED = 21  # bytes of a batch from here on are under its CRC
 NOT_PLAIN = 0x30  # bits of the attributes: transactional, control
 
 
 class Flip(NamedTuple):
-    """The records that the bit costs."""
+    """The records that the bit makes unreadable."""
 
     log: str  # topic-partition
     offset: int
@@ -27,7 +27,7 @@ class Flip(NamedTuple):
 
 
 def flipped(state: State, truth: ExpectedState, rng: Random) -> tuple[State, Flip | None]:
-    """The state with one bit flipped, if a segment has a batch to choose."""
+    """Return the state with one bit flipped, if a segment has a suitable batch."""
     # (Topics of one name follow each other, and may be of both kinds.)
     compacted = {known.name for known in truth.logs.values() if known.is_compacted}
     plain = {known.name for known in truth.logs.values()} - compacted
@@ -50,7 +50,7 @@ def flipped(state: State, truth: ExpectedState, rng: Random) -> tuple[State, Fli
 
 
 def _is_sealed(state: State, path: str) -> bool:
-    """Whether the disk still knows that this segment was synced when it was full."""
+    """Return whether the disk still has the mark that this segment was synced."""
     folder = PurePath(path).parent
     note = state.get(str(folder / seal.FILE_NAME)) or b""
     offset = int(note[:20]) if note[:20].isdigit() else 0
@@ -76,7 +76,7 @@ def _batches(content: bytes) -> list[int]:
 
 
 def _is_plain(content: bytes, position: int) -> bool:
-    """Of no transaction, and of a producer who has not to be told of it."""
+    """Return whether it is not transactional and its producer needs no acknowledgement."""
     attributes = content[position + 22]
     producer_id = int.from_bytes(content[position + 43 : position + 51], signed=True)
     return not attributes & NOT_PLAIN and producer_id < 0

@@ -1,9 +1,9 @@
-"""One life of a broker on a data directory: the real parts that write files, without sockets.
+"""One run of a broker on a data directory: the real parts that write files, without sockets.
 
 Logs, topics, checkpoints, retention, compaction, groups and the metadata store are the product's;
-the test plays the loop and the sync thread, ends the turns itself and does at once what the broker
-leaves to its I/O thread. What SQLite does to its own files no one records: each commit is one
-operation, which puts the whole database as it is then on the disk, or does not.
+the test plays the loop and the sync thread, ends the turns itself and executes the work of the I/O
+thread at once. SQLite's writes to its own files are not recorded: each commit is one operation,
+which puts the whole database on the disk or does not.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from tests.native_log import NOW_MS
 _T = TypeVar("_T")
 SYNCS_MAX = 1_000  # of one log at once: more than any has segments
 TURNS_MAX = 100  # until transactions have ended: more than a start needs
-IDLE_TURNS = 2  # in which nothing was written: then nothing is left
+IDLE_TURNS = 2  # without a write: then no work is left
 CONFIG = load(
     (
         "offsets.topic.num.partitions=1",
@@ -55,7 +55,7 @@ CONFIG = load(
 
 
 class _Store(SqliteMetaStore):
-    """Writes every commit down."""
+    """Records every commit."""
 
     def __init__(self, path: Path, record: Record | None) -> None:
         super().__init__(path)
@@ -109,7 +109,7 @@ class BrokerRun:
             deletions=self.deletions,
         )
         self.ids = ProducerIds(store)
-        # Told before the log starts are written.
+        # Called before the log starts are written.
         self.starts_planned: Callable[[Sequence[tuple[PartitionLog, int]]], None] = lambda _: None
         self.retention = Retention(
             self.topics.logs, self.clock, self._on_disk, self._save_log_starts
@@ -121,7 +121,7 @@ class BrokerRun:
             ),
             partition_count=1,
         )
-        # Told before a marker is appended.
+        # Called before a marker is appended.
         self.marking: Callable[[PartitionLog, bytes], None] = lambda _log, _batch: None
         self.transactions = TransactionCoordinator(
             Environment(self._state_log, loop.create_future, self.clock, lambda _: None, lambda: 1),
@@ -132,7 +132,7 @@ class BrokerRun:
         self.run(self._start())
 
     def run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Let the loop run until this is done, and all that it has begun."""
+        """Run the loop until this is done, and everything that it has begun."""
         return self.loop.run_until_complete(_with_its_tasks(work))
 
     async def _start(self) -> None:
@@ -161,14 +161,14 @@ class BrokerRun:
             self.load_transactions()
 
     def load_groups(self) -> None:
-        """Read what groups have committed."""
+        """Load the committed offsets of groups."""
         self.groups.expect([0])
         self.groups.recovered(0, is_empty=self._offsets_log(0).log_end_offset == 0)
         while self.groups.is_loading:
             self.groups.tick()
 
     def load_transactions(self) -> None:
-        """Read what the coordinator has decided; what that asks for comes with its turns."""
+        """Load the coordinator's decisions; what follows from them comes with its turns."""
         self.transactions.expect([0])
         is_empty = self._state_log(0).log_end_offset == 0
         self.transactions.recovered(0, is_empty=is_empty)
@@ -177,7 +177,7 @@ class BrokerRun:
                 self.transactions.suspect((log.topic, log.partition))
 
     def finish_transactions(self) -> None:
-        """Let the coordinator do all that is left to be done."""
+        """Let the coordinator finish all remaining work."""
         idle_turns = 0
         for _ in range(TURNS_MAX):
             before = [log.log_end_offset for _, log in self.logs()]
@@ -190,7 +190,7 @@ class BrokerRun:
         raise AssertionError("transactions go on for ever")
 
     def take_turn(self) -> None:
-        """Sync everything and let both coordinators go on."""
+        """Sync everything and let both coordinators continue."""
         self.clock.advance(TRANSACTION_RETRY_MS)
         self.end_turn()
         self.begin_syncs()
@@ -204,7 +204,7 @@ class BrokerRun:
         self.end_turn()
 
     def logs(self) -> Iterator[tuple[Topic, PartitionLog]]:
-        """Every partition, in an order that a seed has always."""
+        """Return every partition in a deterministic order."""
         for topic in self.topics:
             log: Any
             for log in topic.logs:
@@ -235,34 +235,34 @@ class BrokerRun:
         self.turn.end()
 
     def until_synced(self, log: PartitionLog) -> None:
-        """Sync until all of a log is on the disk that has to be by its durability word."""
+        """Sync until the log is as durable as its durability setting requires."""
         for _ in range(SYNCS_MAX):
             is_behind = log.is_group_commit and log.durable_end < log.log_end_offset
             if log.is_offline or not (log.unsealed_count or is_behind):
                 return
             before = log.durable_end, log.unsealed_count
-            self.end_turn()  # who heard of the last sync may have written
+            self.end_turn()  # a callback of the last sync may have written
             self.begin_syncs()
             self.end_syncs()
             if not log.is_group_commit and before == (log.durable_end, log.unsealed_count):
-                return  # what a start has found is synced with the next append
+                return  # what a start has recovered is synced with the next append
         raise AssertionError(f"{log!r} is never synced")
 
     def begin_syncs(self) -> None:
-        """Have the sync thread work: what is on its way to the disk from now on is no more."""
+        """Let the sync thread work: it covers what is written by now."""
         if self.record is None:
             self.commit.run()
         else:
             self.record.begin_syncs(self.commit)
 
     def end_syncs(self) -> None:
-        """It has finished: logs hear of it."""
+        """Complete the sync: the logs are notified."""
         if self.record is not None:
             self.record.end_syncs()
         self.turn.poll_synced()
 
     def write_snapshots(self) -> None:
-        """As the broker does after a roll."""
+        """Do what the broker does after a roll."""
         events, self.turn.events = self.turn.events, []
         for kind, log in events:
             if kind == ROLLED:
@@ -286,14 +286,14 @@ class BrokerRun:
         return True
 
     def checkpoint(self) -> None:
-        """Write recovery points, as the broker does now and then."""
+        """Write recovery points, as the broker does periodically."""
         points = self.partitions.plan_checkpoint()
         for log, reason in self.partitions.prepare_checkpoint().items():
             log.take_offline(reason)
         self.partitions.write_checkpoint(points)
 
     def save_log_starts(self, planned: Sequence[tuple[PartitionLog, int]]) -> None:
-        """Make it durable where logs are to begin."""
+        """Make the log starts durable."""
         self.starts_planned(planned)
         self.partitions.note_log_starts(planned)
         self.partitions.write_log_starts()
@@ -317,14 +317,14 @@ class BrokerRun:
         self.end_syncs()
 
     def _let_go(self) -> None:
-        """What was submitted behind the stop comes back with its descriptors."""
+        """Close the descriptors of jobs submitted after the stop."""
         self.turn.poll_synced()
         self.turn.poll_synced()
         self.store.close()
 
 
 class _MarkedLog:
-    """A log whose markers are told of."""
+    """A log whose markers are recorded."""
 
     def __init__(self, log: PartitionLog, marking: Callable[[PartitionLog, bytes], None]) -> None:
         self._log = log
@@ -339,7 +339,7 @@ class _MarkedLog:
 
 
 def place_of(log: PartitionLog) -> Place:
-    """What a partition is called for good: another topic of its name has another id."""
+    """Return a unique name of a partition: a recreated topic has another id."""
     return log.topic_id, log.partition
 
 
@@ -357,7 +357,7 @@ async def _with_its_tasks(work: Coroutine[Any, Any, _T]) -> _T:
 
 @asynccontextmanager
 async def compacting_here(job: Job) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
-    """A compaction without a process of its own."""
+    """Run a compaction in this process."""
     messages: list[dict[str, Any]] = []
     compactor.compact(job, messages.append)
 

@@ -1,4 +1,4 @@
-"""A start on what a crash has left, by the product's own code, and what must be true of it."""
+"""A start on the state left by a crash, by the product's own code, and what must hold then."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -49,7 +49,7 @@ EPOCH = "a leader epoch is used twice"
 
 
 class Outcome(NamedTuple):
-    """What a start has shown."""
+    """What a start has recovered."""
 
     findings: list[Finding]
     lost_as_stated: bool  # under `os`, in a power cut: acknowledged records, not yet synced
@@ -63,9 +63,9 @@ def start_and_check(
     is_power_cut: bool,
     flip: Flip | None = None,
 ) -> Outcome:
-    """Start on a folder, look at everything, and let the producers go on.
+    """Start on a folder, check everything, and let the producers continue.
 
-    `flip` says which records the disk has damaged: those, and no others, may be refused.
+    `flip` names the records that the disk has damaged: those, and no others, may be refused.
     """
     try:
         life = BrokerRun(path, loop)
@@ -125,7 +125,7 @@ def _check_logs(
 
 
 def _check_topics(life: BrokerRun, truth: ExpectedState) -> Iterator[Finding]:
-    """The store agrees with what was answered."""
+    """Check that the store agrees with the responses given."""
     for name, (topic_id, partitions) in truth.created.items():
         topic = life.topics.get(name)
         if topic is None or topic.topic_id != topic_id:
@@ -138,7 +138,7 @@ def _check_topics(life: BrokerRun, truth: ExpectedState) -> Iterator[Finding]:
 
 
 def _check_folders(life: BrokerRun) -> Iterator[Finding]:
-    """The folders agree with the store."""
+    """Check that the folders agree with the store."""
     owners = {Path(log.folder): log.topic_id for _, log in life.logs()}
     for folder, topic_id in owners.items():
         if read_partition_metadata(folder) != topic_id:
@@ -168,7 +168,7 @@ def _check_groups(life: BrokerRun, truth: ExpectedState) -> Iterator[Finding]:
 
 
 def committed(life: BrokerRun, groups: Iterable[str]) -> dict[str, int | None]:
-    """What each group is told that it has committed."""
+    """Return the offsets that each group gets as committed."""
     found: dict[str, int | None] = {}
     for group in sorted(groups):
         answer = life.groups.fetch_offsets(FetchOffsetsRequest(group, None))
@@ -183,7 +183,7 @@ def committed(life: BrokerRun, groups: Iterable[str]) -> dict[str, int | None]:
 
 
 class _LogChecks:
-    """One log after a start, against what is known of it."""
+    """One log after a start, compared with what was acknowledged."""
 
     def __init__(
         self, log: PartitionLog, known: ExpectedLog, *, is_power_cut: bool, flip: Flip | None
@@ -193,12 +193,12 @@ class _LogChecks:
         self.end = log.log_end_offset
         self.is_power_cut = is_power_cut
         self.sent = {sent.base: sent for sent in known.sent}
-        self.damaged = (-1, -1)  # offsets of the first record and behind the last
+        self.damaged = (-1, -1)  # offsets of the first record and after the last
         if flip is not None and flip.log == f"{log.topic}-{log.partition}":
             self.damaged = flip.offset, flip.end_offset
 
     def run(self, *, is_unclean: bool) -> Any:
-        """What is wrong with it."""
+        """Yield what is wrong with it."""
         log = self.log
         if is_unclean and self.end > log.log_start_offset and log.leader_epoch <= self.known.epoch:
             yield EPOCH, f"{log.leader_epoch}"
@@ -228,7 +228,7 @@ class _LogChecks:
             yield LOST_SYNCED, f"ends at {end}, {known.kept_always} {known.kept_in_kill}"
         if self.log.log_start_offset < known.start:
             yield BACK, f"begins at {self.log.log_start_offset}, deleted up to {known.start}"
-        # (Of a compacted log's first segments nothing may be left.)
+        # (The first segments of a compacted log may be empty.)
         if self.log.log_start_offset > known.start_planned and not known.is_compacted:
             yield START_LOST, f"{self.log.log_start_offset} instead of {known.start_planned}"
         if self.log.high_watermark != end:
@@ -241,7 +241,7 @@ class _LogChecks:
             end = _end_of(base, batch, self.damaged)
             if base > expected and (expected, base) != self.damaged:
                 yield GAP, f"{base} follows {expected}"
-            # (Below the recovery point no start reads: consumers and the scrub check CRCs.)
+            # (Below the recovery point a start reads nothing: consumers and the scrub check CRCs.)
             is_same = sent is not None and body_of(sent.batch) == body_of(batch)
             if not is_same and (base, end) != self.damaged:
                 yield NEVER_SENT, f"at {base}"
@@ -265,7 +265,7 @@ class _LogChecks:
         yield from ((KEY_LOST, f"{key!r}") for key, at in newest.items() if at not in there)
 
     def _transactions(self) -> Any:
-        """Of one that begins before the log does, a later batch may count as the first."""
+        """Return the differences; a later batch may be the first if the log starts within it."""
         start = self.log.log_start_offset
         begun: dict[int, list[int]] = {}
         aborted: dict[tuple[int, int], list[int]] = {}
@@ -302,7 +302,7 @@ def _differences(word: str, found: dict[Any, int], begun: dict[Any, list[int]], 
 
 
 def _batches(log: PartitionLog, damaged: tuple[int, int]) -> list[tuple[int, bytes]]:
-    """Every batch that a consumer gets, and its base offset; the damaged one is passed by."""
+    """Yield every batch that a consumer gets and its base offset; the damaged one is skipped."""
     found = []
     offset = log.log_start_offset
     while offset < log.high_watermark:

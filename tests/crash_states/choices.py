@@ -1,15 +1,15 @@
-"""What decides which of its possible states a crash leaves: chance, or each of them in turn."""
+"""What chooses among the possible states that a crash leaves: chance, or each of them in turn."""
 
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import TypeVar
 
 _T = TypeVar("_T")
-_KEPT = (0.0, 0.1, 0.5, 0.5, 0.9, 1.0)  # how much of what was not synced, drawn for each state
+_KEPT = (0.0, 0.1, 0.5, 0.5, 0.9, 1.0)  # share of unsynced writes that survive, by state
 
 
 class Sampled:
-    """By chance: nearly nothing, nearly everything, or any mixture."""
+    """Choose randomly: nearly nothing, nearly everything, or any mixture survives."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
@@ -17,7 +17,7 @@ class Sampled:
         self.is_torn = rng.random() < 0.4
 
     def version(self, first: int, last: int) -> int:
-        """The newest, the oldest, or one between."""
+        """Choose the newest, the oldest, or a version between."""
         if first == last:
             return first
         if self._rng.random() < self._kept:
@@ -26,7 +26,7 @@ class Sampled:
 
 
 class Each:
-    """One after the other, as a counter whose digits have as many values as there are versions."""
+    """Choose one after another, as a counter whose digits have as many values as versions."""
 
     is_torn = False
 
@@ -42,7 +42,7 @@ class Each:
         return first + value
 
     def advance(self) -> bool:
-        """Go on to the next; False behind the last."""
+        """Advance to the next; return False after the last."""
         self._place = 0
         while self._digits:
             value, count = self._digits.pop()
@@ -53,7 +53,7 @@ class Each:
 
 
 def each(make: Callable[[Each], _T], at_most: int) -> Iterator[_T]:
-    """What is made of every choice there is, or of the first ones."""
+    """Yield the results of every choice, or of the first ones."""
     choices = Each()
     for _ in range(at_most):
         yield make(choices)

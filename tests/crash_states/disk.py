@@ -1,21 +1,21 @@
-"""A disk that forgets: every state that a crash may leave after some recorded operations.
+"""A disk that loses writes: every state that a crash may leave after recorded operations.
 
-Each file and each folder has what is surely on the disk and what was done to it since its last
-sync. The process reads all of it; a power cut leaves any of this:
+Each file and each folder has its durable state and the changes since its last sync. The process
+reads all of it; a power cut leaves any of this:
 
     a file's bytes   each 512 B sector as any of its versions since the last sync, alone or as part
                      of a 4 KiB page; pages arrive in any order
-    a file's size    any of its sizes since then, whatever bytes have arrived: what has not is zeros
-    a cut            frees blocks: what was written there later is not found while the file still
-                     has its old size, nor what stood there before once it has the new one
-    a name           made, removed or replaced, or not, each for itself; a rename is one change of
-                     both names. Changes of one name stay in their order.
+    a file's size    any of its sizes since then, whatever bytes have arrived: the others are zeros
+    a truncation     frees blocks: later writes there are not found while the file still has its
+                     old size, nor the bytes before it once it has the new one
+    a name           created, removed or replaced, or not, independently of others; a rename is one
+                     change of both names. Changes of one name stay in order.
 
     fdatasync, fsync of a file      all of its bytes and its size, not its name
     fsync of a folder               its names
     syncfs                          everything
-    a sync that takes a while       what was there when it began, once it has ended
-    a commit of SQLite              the whole file as it is then, at once: what SQLite guarantees
+    a sync that takes a while       what existed when it began, once it has ended
+    a commit of SQLite              the whole file, atomically: what SQLite guarantees
 
 These are the guarantees of POSIX and of ext4 with data=ordered; where ext4 promises more (all
 changes of names in one order), the disk here does not. A killed process leaves everything as it
@@ -30,20 +30,20 @@ from typing import Protocol, TypeAlias
 SECTOR = 512
 PAGE = 4096
 
-# op, absolute path, position, size, bytes, result: as `file_ops.recorded` tells them; and beside
-# its operations `commit`, `begin_sync` and `end_sync`, whose position is the sync's number.
+# op, absolute path, position, size, bytes, result, as in `file_ops.recorded`; additional operations
+# are `commit`, `begin_sync` and `end_sync`, whose position is the sync's number.
 Operation: TypeAlias = tuple[str, str, int, int, bytes, int]
 # Bytes by path below the root; None: a folder.
 State: TypeAlias = dict[str, bytes | None]
 
 
 class Choices(Protocol):
-    """Who decides what the crash leaves."""
+    """Chooses what the crash leaves."""
 
     is_torn: bool  # sectors arrive one by one, not pages
 
     def version(self, first: int, last: int) -> int:
-        """Which of these versions is on the disk."""
+        """Return which of these versions is on the disk."""
 
 
 class File:
@@ -51,7 +51,7 @@ class File:
 
     def __init__(self, content: bytes = b"") -> None:
         self.versions = [content]  # the first is on the disk, the last is what is read
-        self._cuts: list[tuple[int, int]] = []  # the version that a cut made, and its size
+        self._cuts: list[tuple[int, int]] = []  # the version made by a truncation, and its size
         self._dirty: set[int] = set()  # sectors
         self._forgotten = 0  # versions before the first
 
@@ -61,7 +61,7 @@ class File:
         self._touch(position, position + len(data))
 
     def grow(self, size: int) -> None:
-        """Be at least so large."""
+        """Grow to at least that size."""
         if size > len(self.versions[-1]):
             self.versions.append(self.versions[-1].ljust(size, b"\0"))
 
@@ -73,20 +73,20 @@ class File:
         self.grow(size)
 
     def replace(self, content: bytes) -> None:
-        """Have these bytes on the disk, and nothing else."""
+        """Have exactly these bytes on the disk."""
         self.versions.append(content)
         self.sync()
 
     @property
     def moment(self) -> int:
-        """What a sync that begins now makes durable."""
+        """Return what a sync that begins now makes durable."""
         return self._forgotten + len(self.versions) - 1
 
     def sync(self) -> None:
         self.sync_up_to(self.moment)
 
     def sync_up_to(self, moment: int) -> None:
-        """Have at least what there was then; a later sync may have done more meanwhile."""
+        """Have at least what existed then; a later sync may have covered more meanwhile."""
         count = moment - self._forgotten
         if count <= 0:
             return
@@ -122,7 +122,7 @@ class File:
         return bytes(content)
 
     def _possible(self, chosen: int, start: int, end: int) -> tuple[int, int]:
-        """The versions that a sector may have in a file whose size is of the chosen one."""
+        """Return the versions that a sector may have in a file of the chosen size."""
         first, last = 0, len(self.versions) - 1
         for made, size in self._cuts:
             if chosen >= made and end > size:
@@ -136,10 +136,10 @@ class File:
 
 
 class Folder:
-    """Names, and the changes to them that the disk may have or not."""
+    """Names, and the changes to them that the disk may or may not have."""
 
     def __init__(self) -> None:
-        self.names: dict[str, Node] = {}  # as they are read
+        self.names: dict[str, Node] = {}  # as the process reads them
         self._on_disk: dict[str, Node] = {}
         self._changes: list[dict[str, Node | None]] = []
         self._forgotten = 0  # changes before the first
@@ -150,14 +150,14 @@ class Folder:
 
     @property
     def moment(self) -> int:
-        """What a sync that begins now makes durable."""
+        """Return what a sync that begins now makes durable."""
         return self._forgotten + len(self._changes)
 
     def sync(self) -> None:
         self.sync_up_to(self.moment)
 
     def sync_up_to(self, moment: int) -> None:
-        """Have at least the changes that were made by then."""
+        """Have at least the changes made by then."""
         count = max(0, moment - self._forgotten)
         for change in self._changes[:count]:
             _apply(self._on_disk, change)
@@ -188,24 +188,26 @@ def _apply(names: dict[str, Node], change: dict[str, Node | None]) -> None:
 
 
 class Disk:
-    """One folder and all below it, under the operations of one process."""
+    """One folder and everything below it, under the operations of one process."""
 
     def __init__(self, root: Path, state: State | None = None) -> None:
-        """Begin with a state that is wholly on the disk."""
+        """Begin with a state that is entirely on the disk."""
         self._root = os.path.realpath(root)
         self.top = Folder()
-        self._syncing: dict[int, tuple[Node, int]] = {}  # by number: what, and up to where
+        self._syncing: dict[
+            int, tuple[Node, int]
+        ] = {}  # by number: the files, and the state to cover
         for path, content in sorted((state or {}).items()):
             parent, name = self._parent(path)
             parent.change({name: Folder() if content is None else File(content)})
         self._sync_everything()
 
     def move(self, root: Path) -> None:
-        """Be found elsewhere: by the next process."""
+        """Be found at another path by the next process."""
         self._root = os.path.realpath(root)
 
     def apply(self, operation: Operation) -> None:
-        """Do what was done; reads, failures and what is elsewhere change nothing."""
+        """Apply an operation; reads, failures and other paths change nothing."""
         op, path, position, size, data, result = operation
         if result < 0 or not path.startswith(self._root) or path.endswith(" (deleted)"):
             return
@@ -244,11 +246,11 @@ class Disk:
             parent.change({name: Folder()})
 
     def after_kill(self) -> State:
-        """What the next process finds when only this one has ended."""
+        """Return what the next process finds after a kill of this one."""
         return dict(_walk(self.top.names, lambda file: file.versions[-1], lambda each: each.names))
 
     def after_crash(self, choices: Choices) -> State:
-        """What it may find after a power cut."""
+        """Return what it may find after a power cut."""
         return dict(
             _walk(
                 self.top.after_crash(choices),
@@ -320,7 +322,7 @@ def _walk(
 
 
 def put(state: State, root: Path) -> None:
-    """Make files of a state, in an empty folder."""
+    """Create the files of a state in an empty folder."""
     for path, content in state.items():
         if content is None:
             os.mkdir(f"{root}/{path}", 0o700)  # noqa: PTH102 (thousands of states a minute)

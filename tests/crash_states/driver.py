@@ -1,6 +1,6 @@
-"""Clients of one life, and a record of what they are told and of what the disk is told.
+"""The clients of one broker run; records what they are told and what the disk is told.
 
-What happens is drawn from a generator, so a seed is a whole run.
+Every action is drawn from a generator, so a seed determines a whole run.
 """
 
 import asyncio
@@ -40,18 +40,18 @@ KEYS = (b"key 0", b"key 1", b"key 2")
 
 
 class Driver:
-    """Does what clients and operators do."""
+    """Acts as clients and operators do."""
 
     def __init__(
         self, life: BrokerRun, record: Record, rng: Random, *, is_coordinated: bool = False
     ) -> None:
-        """Begin; `is_coordinated`: transactions are the coordinator's, not of a log alone."""
+        """Begin; `is_coordinated`: transactions go through the coordinator, not only to a log."""
         self.life = life
         self.record = record
         self.rng = rng
         self._producers: dict[Place, list[Producer]] = {}
-        self._told: dict[Place, tuple[int, int]] = {}  # what was said of a log's ends
-        self._waiting: list[tuple[Place, asyncio.Task[bool], int]] = []  # and to what end
+        self._told: dict[Place, tuple[int, int]] = {}  # the acknowledgements of log ends
+        self._waiting: list[tuple[Place, asyncio.Task[bool], int]] = []  # and up to which end
         self._count = 0
         self.haste = rng.choice((0.0, 0.3, 0.8))  # how often nobody waits for a sync
         self._transactors: dict[str, Transactor] = {}
@@ -61,7 +61,7 @@ class Driver:
         life.marking = self._marking
 
     def tell_what_was_found(self, truth: ExpectedState) -> None:
-        """After a start: from here on clients go by what it serves."""
+        """Begin after a start: from now on clients rely on what it serves."""
         for topic in self.life.topics:
             if not topic.is_internal:
                 self._tell_made(topic)
@@ -76,7 +76,7 @@ class Driver:
             self._tell_written()
 
     def _logs(self) -> list[tuple[Place, PartitionLog]]:
-        """Those of clients."""
+        """Return the logs of client topics."""
         return [(place_of(log), log) for topic, log in self.life.logs() if not topic.is_internal]
 
     # ---- topics ----------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ class Driver:
             self.record.tell("topic_gone", topic.topic_id)
 
     def recreate_topic(self) -> None:
-        """A topic of the same name, while what the older one has left is still being removed."""
+        """Recreate a topic of the same name while the old one's files are still being removed."""
         topic = self._topic()
         if topic is not None:
             self.record.tell("topic_doomed", topic.name)
@@ -149,7 +149,7 @@ class Driver:
     # ---- records ---------------------------------------------------------------------------------
 
     def produce(self) -> None:
-        """Some batches in one turn, acknowledged when the broker says so."""
+        """Append batches in one turn, acknowledged when the broker acknowledges them."""
         found = self._topic_and_log()
         if found is None:
             return
@@ -165,13 +165,13 @@ class Driver:
             self.read(log)
 
     def begin_turn(self) -> None:
-        """Write what the turn has brought, and begin to sync it: others go on meanwhile."""
+        """Write the batches of the turn and begin to sync them; other work continues meanwhile."""
         self.life.end_turn()
         self._tell_written()
         self.life.begin_syncs()
 
     def finish_turn(self, log: PartitionLog) -> None:
-        """Write and sync what the turn has brought."""
+        """Write and sync the batches of the turn."""
         self.life.end_turn()
         self.life.until_synced(log)
         assert not log.is_offline
@@ -180,13 +180,13 @@ class Driver:
         self._tell_acknowledged()
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Drop all pending waits."""
         for _, task, _ in self._waiting:
             task.cancel()
         self.life.run(asyncio.sleep(0))
 
     def _tell_written(self) -> None:
-        self.life.end_turn()  # who heard of a sync may have written
+        self.life.end_turn()  # a callback of a sync may have written
         for place, log in self._logs():
             ends = log.log_end_offset, log.durable_end
             if self._told.get(place) != ends:
@@ -200,7 +200,7 @@ class Driver:
         self.record.tell("read", place_of(log), log.high_watermark)
 
     def _tell_acknowledged(self) -> None:
-        """Producers whose batch has come to where it is safe are told so."""
+        """Notify the producers whose batches have become durable."""
         self.life.run(asyncio.sleep(0))
         waiting, self._waiting = self._waiting, []
         for place, task, end in waiting:
@@ -241,7 +241,7 @@ class Driver:
         self.wait(log, appended.end_offset, end)
 
     def wait(self, log: PartitionLog, offset: int, end: int) -> None:
-        """Have a producer told of what ends at `end` when the broker says that `offset` is safe."""
+        """Acknowledge the batch that ends at `end` when the broker reports `offset` as durable."""
         task = self.life.loop.create_task(partition.wait_durable(log, offset))
         self._waiting.append((place_of(log), task, end))
         self.life.loop.run_until_complete(asyncio.sleep(0))
@@ -296,7 +296,7 @@ class Driver:
         self.finish_turn(log)
 
     def transact(self) -> None:
-        """A transaction through the coordinator."""
+        """Run a transaction through the coordinator."""
         life = self.life
         for name, make, read in (
             (OFFSETS_TOPIC, life.topics.offsets_topic, life.load_groups),
@@ -311,7 +311,7 @@ class Driver:
         self._transactors[name].transact()
 
     def some_logs(self) -> list[tuple[Topic, PartitionLog]]:
-        """Logs that a transaction may touch."""
+        """Return logs for a transaction."""
         logs = [
             (topic, log)
             for topic, log in self.life.logs()
@@ -320,14 +320,14 @@ class Driver:
         return self.rng.sample(logs, min(len(logs), self.rng.randint(0, 3)))
 
     def finish_all(self) -> None:
-        """Sync everything, and let coordinators go on."""
+        """Sync everything and let coordinators continue."""
         self.life.take_turn()
         self._tell_written()
         self.life.write_snapshots()
         self._tell_acknowledged()
 
     def fresh_number(self) -> int:
-        """A number that nobody has had in this life."""
+        """Return a number unused in this run."""
         self._count += 1
         return self._count
 
@@ -339,7 +339,7 @@ class Driver:
     # ---- groups ----------------------------------------------------------------------------------
 
     def commit_offset(self) -> None:
-        """A group's offset, acknowledged when the coordinator answers."""
+        """Commit a group's offset, acknowledged when the coordinator answers."""
         life = self.life
         if life.topics.get(OFFSETS_TOPIC) is None:
             life.run(life.topics.offsets_topic())
@@ -389,7 +389,7 @@ class Driver:
         self._finish_rolls()
 
     def rest(self) -> None:
-        """Nobody uses a log for so long that its files are closed."""
+        """Leave a log idle until its files are closed."""
         self._sync_begun()
         for _ in range(3):
             self.life.turn.files.begin_tick()
@@ -398,7 +398,7 @@ class Driver:
         self._tell_written()
 
     def _sync_begun(self) -> None:
-        """Let every sync end that has begun, and those that follow from it."""
+        """Complete every sync that has begun, and those that follow from it."""
         for _ in range(3):
             self.life.end_turn()
             self.life.begin_syncs()

@@ -1,8 +1,8 @@
-"""What the clients of a broker know at a moment, and so what the next start has to find.
+"""What the clients of a broker know at a moment, and so what the next start has to recover.
 
 Events of a run are calls of these methods, in order; a crash at a moment is judged by those before
-it. A killed process may lose only what nobody was told; a power cut, under `os`, what came after
-the last sync as well.
+it. A killed process may lose only what was not acknowledged; a power cut, under `os`, also what
+came after the last sync.
 """
 
 from copy import copy
@@ -13,12 +13,12 @@ PLAIN, TRANSACTIONAL, COMMIT, ABORT = "plain", "transactional", "commit", "abort
 
 
 def body_of(batch: bytes) -> bytes:
-    """A stored batch without what its place in the log makes of it."""
+    """A stored batch without the fields that its position in the log determines."""
     return batch[8:12] + batch[16:]
 
 
 class Sent(NamedTuple):
-    """A batch that was handed to a log."""
+    """A batch that was passed to a log."""
 
     base: int
     end: int
@@ -39,11 +39,11 @@ class ExpectedLog:
         self.sent: list[Sent] = []
         self.kept_in_kill = 0  # log end that the page cache has
         self.kept_always = 0  # log end that the disk has
-        self.acked = 0  # end of what was acknowledged
-        self.read = 0  # end of what somebody has read
-        self.start = 0  # before it, somebody was told, is nothing
+        self.acked = 0  # end of the acknowledged batches
+        self.read = 0  # end of the batches that a consumer has read
+        self.start = 0  # acknowledged log start
         self.start_planned = 0
-        self.epoch = -1  # of the last life that appended something
+        self.epoch = -1  # of the last run that appended something
 
     def copy(self) -> "ExpectedLog":
         other = copy(self)
@@ -57,10 +57,10 @@ class Transaction:
     def __init__(self, producer_id: int) -> None:
         self.producer_id = producer_id
         self.sent: list[tuple[Place, int, int]] = []  # base and end offsets
-        self.offset: int | None = None  # that it commits for its group
+        self.offset: int | None = None  # whose offset its group commits
         self.asked: bool | None = None  # whether to commit it
-        self.is_told = False  # that it has ended so
-        self.is_over = False  # that, or another one of its id may begin
+        self.is_told = False  # acknowledged to have ended so
+        self.is_over = False  # acknowledged, or another one of its id may begin
 
     def copy(self) -> "Transaction":
         other = copy(self)
@@ -69,12 +69,12 @@ class Transaction:
 
 
 class ExpectedState:
-    """Everything that anybody knows."""
+    """Everything that any client knows."""
 
     def __init__(self) -> None:
-        self.logs: dict[Place, ExpectedLog] = {}  # of topics that were ever answered
-        self.created: dict[str, tuple[bytes, int]] = {}  # topics that must be there: id, partitions
-        self.gone: set[bytes] = set()  # ids of those that must not
+        self.logs: dict[Place, ExpectedLog] = {}  # of all topics ever acknowledged
+        self.created: dict[str, tuple[bytes, int]] = {}  # topics that must exist: id, partitions
+        self.gone: set[bytes] = set()  # ids of those that must not exist
         self.ids: set[int] = set()
         self.committed: dict[str, int] = {}  # by group
         self.commits_asked: dict[str, list[int]] = {}
@@ -100,7 +100,7 @@ class ExpectedState:
     def topic_made(
         self, topic_id: bytes, name: str, partitions: int, word: str, *, is_compacted: bool = False
     ) -> None:
-        """A topic's creation was answered, or that of more partitions."""
+        """The creation of a topic, or of more partitions, was acknowledged."""
         for partition in range(partitions):
             self.logs.setdefault(
                 (topic_id, partition),
@@ -109,11 +109,11 @@ class ExpectedState:
         self.created[name] = topic_id, partitions
 
     def topic_doomed(self, name: str) -> None:
-        """Somebody wants it deleted: it may be there or not."""
+        """Its deletion was requested: it may or may not exist."""
         del self.created[name]
 
     def topic_gone(self, topic_id: bytes) -> None:
-        """Its deletion was answered."""
+        """Its deletion was acknowledged."""
         self.gone.add(topic_id)
 
     def sending(self, place: Place, sent: Sent, epoch: int) -> None:
@@ -122,26 +122,26 @@ class ExpectedState:
         self.logs[place].epoch = epoch
 
     def written(self, place: Place, end: int, durable_end: int) -> None:
-        """A turn has ended, or a sync."""
+        """A turn or a sync has ended."""
         log = self.logs[place]
         log.kept_in_kill = max(log.kept_in_kill, end)
         log.kept_always = max(log.kept_always, durable_end)
 
     def acknowledged(self, place: Place, end: int) -> None:
-        """A producer was told that its batch is there."""
+        """A batch was acknowledged to its producer."""
         self.logs[place].acked = max(self.logs[place].acked, end)
 
     def read(self, place: Place, end: int) -> None:
-        """A consumer has read up to here."""
+        """A consumer has read up to this offset."""
         self.logs[place].read = max(self.logs[place].read, end)
 
     def start_planned(self, place: Place, start: int) -> None:
-        """All before is about to go."""
+        """Records below this offset are about to be deleted."""
         log = self.logs[place]
         log.start_planned = max(log.start_planned, start)
 
     def start_moved(self, place: Place, start: int) -> None:
-        """Somebody was told that all before is gone."""
+        """The deletion of records below this offset was acknowledged."""
         self.start_planned(place, start)
         self.logs[place].start = max(self.logs[place].start, start)
 
@@ -150,21 +150,21 @@ class ExpectedState:
         self.ids.add(producer_id)
 
     def committing(self, group: str, offset: int) -> None:
-        """A group asks for an offset to be kept."""
+        """A group has requested the commit of an offset."""
         self.commits_asked.setdefault(group, []).append(offset)
 
     def committed_to(self, group: str, offset: int) -> None:
-        """It was told that it is; older requests are no possible outcome any more."""
+        """The commit was acknowledged; older requests are no longer possible outcomes."""
         self.committed[group] = offset
         self.commits_asked[group] = []
 
     def transaction_begun(self, transactional_id: str, producer_id: int) -> None:
-        """A producer goes on with a transaction of its own."""
+        """A producer continues with its own transaction."""
         self.transactions.setdefault(transactional_id, []).append(Transaction(producer_id))
         self.transactors.add(producer_id)
 
     def transaction_sent(self, transactional_id: str, place: Place, base: int, end: int) -> None:
-        """A batch of it is about to be appended."""
+        """A batch of the transaction is about to be appended."""
         self.transactions[transactional_id][-1].sent.append((place, base, end))
 
     def transaction_commits(self, transactional_id: str, offset: int) -> None:
@@ -173,11 +173,11 @@ class ExpectedState:
         self.commits_asked.setdefault(group_of(transactional_id), []).append(offset)
 
     def transaction_ending(self, transactional_id: str, *, is_commit: bool) -> None:
-        """Its end is asked for."""
+        """Its end was requested."""
         self.transactions[transactional_id][-1].asked = is_commit
 
     def transaction_ended(self, transactional_id: str) -> None:
-        """Its end was answered."""
+        """Its end was acknowledged."""
         ended = self.transactions[transactional_id][-1]
         ended.is_told = ended.is_over = True
         group = group_of(transactional_id)
@@ -187,12 +187,12 @@ class ExpectedState:
             self.commits_asked[group].remove(ended.offset)
 
     def transactions_over(self, transactional_id: str) -> None:
-        """Another producer has the id: what was open is aborted, unless its end had begun."""
+        """Another producer has the id: an open transaction is aborted, unless its end had begun."""
         for each in self.transactions.get(transactional_id, ()):
             each.is_over = True
 
     def power_cut(self) -> None:
-        """What only the page cache had is no longer promised."""
+        """What only the page cache had is no longer guaranteed."""
         for log in self.logs.values():
             log.kept_in_kill = log.kept_always
             if not log.is_group_commit:
@@ -200,7 +200,7 @@ class ExpectedState:
                 log.read = min(log.read, log.kept_always)
 
     def recovered(self, place: Place, end: int, durable_end: int, start: int) -> None:
-        """A start serves a log that ends here: what stood behind is gone for good."""
+        """A start serves a log that ends here: later records are lost for good."""
         log = self.logs[place]
         log.sent = [sent for sent in log.sent if sent.end <= end]
         for found in self.transactions.values():
@@ -212,11 +212,11 @@ class ExpectedState:
         log.start_planned = max(log.start_planned, log.start)
 
     def groups_recovered(self, committed: dict[str, int]) -> None:
-        """A start answers with these offsets."""
+        """A start returns these offsets."""
         self.committed = dict(committed)
         self.commits_asked = {}
 
 
 def group_of(transactional_id: str) -> str:
-    """The group whose offsets are committed in its transactions."""
+    """Return the group whose offsets are committed in its transactions."""
     return f"group of {transactional_id}"

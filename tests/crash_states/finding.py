@@ -1,4 +1,4 @@
-"""What a start may be found to have broken."""
+"""The guarantees that a start may be found to have broken."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ TRANSACTION = "a transaction is torn"
 
 
 class Finding(NamedTuple):
-    """A promise that was broken."""
+    """A broken guarantee."""
 
     what: str
     where: str

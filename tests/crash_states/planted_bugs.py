@@ -1,4 +1,4 @@
-"""Brokers that break a rule of the disk on purpose, each in one way that the checks have to see."""
+"""Brokers with an injected bug that breaks a rule of the disk, which the checks have to detect."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -27,11 +27,11 @@ _SYNCS = {"sync_data", "begin_sync", "end_sync"}
 
 
 class Planted(NamedTuple):
-    """A bug, and which promises it may break: one of them is found broken."""
+    """A bug, and which guarantees it may break: one of them is found broken."""
 
     bug: Bug
     findings: set[str]
-    first_seed: int = 0  # rare ones are looked for where they are known to show
+    first_seed: int = 0  # rare ones are searched for in the scenarios where they show
     scenario: str = ""  # and in this one, if told so
 
 
@@ -44,7 +44,7 @@ def _without(is_dropped: Callable[[Operation], bool]) -> Bug:
 
 
 def _nothing(operation: Operation) -> Operation:
-    """What stands for an operation that was not done: what was said keeps its place."""
+    """Return what replaces an operation that was skipped: acknowledgements keep their place."""
     return ("nothing", *operation[1:])
 
 
@@ -57,7 +57,7 @@ def _is_cut(operation: Operation) -> bool:
 
 
 def _sync_after_rename(operations: list[Operation]) -> list[Operation]:
-    """Small files have their names before their bytes."""
+    """Small files get their names before their bytes."""
     changed: list[Operation] = []
     held: list[Operation] = []
     for operation in operations:
@@ -73,7 +73,7 @@ def _sync_after_rename(operations: list[Operation]) -> list[Operation]:
 
 
 def _close_without_sync(operations: list[Operation]) -> list[Operation]:
-    """A file that is closed right behind its sync was closed because nobody used it."""
+    """A file closed right after its sync was closed because it was idle."""
     following = [*operations[1:], None]
     dropped = {
         operation[2]
@@ -87,7 +87,7 @@ def _close_without_sync(operations: list[Operation]) -> list[Operation]:
 
 
 def _commits_late(operations: list[Operation]) -> list[Operation]:
-    """What was answered is committed only with the next commit."""
+    """Committed data is durable only with the next commit."""
     changed = []
     held: Operation | None = None
     for each in operations:
@@ -100,13 +100,13 @@ def _commits_late(operations: list[Operation]) -> list[Operation]:
 
 
 def _is_sync_of_names(operation: Operation) -> bool:
-    """Of the data directory, which has the partitions' folders."""
+    """Return whether it syncs the data directory, which has the partition folders."""
     op, path, *_ = operation
     return op == "sync_folder" and not _PARTITION.search(path)
 
 
 def _with_fitting_checksums(state: State) -> State:
-    """What a recovery that does not compare checksums takes for good."""
+    """Recovery does not compare checksums."""
     return {
         path: _refitted(content) if content and path.endswith(".log") else content
         for path, content in state.items()
@@ -151,7 +151,7 @@ def _acknowledges_repeats_at_once() -> AbstractContextManager[object]:
 
 
 def _takes_what_came_meanwhile_for_synced() -> AbstractContextManager[object]:
-    """The next sync that ends acknowledges everything, also what was not there when it began."""
+    """The next completed sync acknowledges everything, also what was written after it began."""
     wait_durable = partition.wait_durable
 
     async def hasty(log: Any, end_offset: int) -> bool:
@@ -179,7 +179,7 @@ def _moves_the_recovery_point_too_far() -> AbstractContextManager[object]:
 
 
 def _takes_damage_for_the_end() -> AbstractContextManager[object]:
-    """A recovery that does not know which segments were sealed."""
+    """Recovery does not know which segments were sealed."""
     return patch.object(seal, "sealed_offset", lambda _: 0)
 
 
@@ -194,12 +194,12 @@ def _makes_folders_before_the_commit() -> AbstractContextManager[object]:
 
 
 def _forgets_what_is_still_there() -> AbstractContextManager[object]:
-    """A delete whose commit does not say which folders remain."""
+    """The commit of a delete does not record which folders remain."""
     return patch.object(topic_records, "remembered", topic_records.forgotten)
 
 
 def _takes_any_folder() -> AbstractContextManager[object]:
-    """A folder is its topic's by its name alone; what a delete left is not put away."""
+    """A folder belongs to a topic by its name alone; leftovers of a delete are not set aside."""
     return patch.multiple(
         "broker.storage.deletion.DeletedFolders",
         put_away=lambda *_, **__: None,
@@ -209,7 +209,7 @@ def _takes_any_folder() -> AbstractContextManager[object]:
 
 @contextmanager
 def _mutated(name: str) -> Iterator[None]:
-    """A coordinator that is wrong in one of the ways that the simulation knows."""
+    """A coordinator that is wrong in one of the ways known to the simulation."""
     with pytest.MonkeyPatch.context() as patched:
         MUTATIONS[name].apply(patched)
         yield

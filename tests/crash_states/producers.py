@@ -1,4 +1,4 @@
-"""Producers of one log, as far as the log does not know them."""
+"""The producers of one log, as far as the log does not know them."""
 
 from tests.crash_states.expected_state import ABORT, COMMIT, TRANSACTIONAL, ExpectedLog
 
@@ -17,7 +17,7 @@ class Producer:
 
 
 def producers_of(known: ExpectedLog, end: int, others: set[int]) -> list[Producer]:
-    """Who goes on after a start: those whose batches it has found, but for others' ids."""
+    """Return the producers that continue after a start: those whose batches it has recovered."""
     found: dict[int, Producer] = {}
     for sent in known.sent:
         if sent.end > end or sent.producer_id < 0 or sent.producer_id in others:

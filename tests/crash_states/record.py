@@ -1,4 +1,4 @@
-"""What the disk is told in one life, and what anybody is told between."""
+"""What the disk is told in one run, and the acknowledgements in between."""
 
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +15,7 @@ _SYNCS = {"sync_data", "sync", "sync_folder"}
 
 
 class Event(NamedTuple):
-    """Something that a client knows once so many operations are done."""
+    """Something that a client knows after that many operations."""
 
     place: int
     name: str  # a method of ExpectedState
@@ -24,9 +24,10 @@ class Event(NamedTuple):
 
 
 class Record:
-    """Operations on the disk, and what was said between them.
+    """Operations on the disk, and the acknowledgements between them.
 
-    Nothing runs beside: a sync is of what is there at `begin_syncs`, and counts from `end_syncs`.
+    Nothing runs concurrently: a sync covers what exists at `begin_syncs`, and counts from
+    `end_syncs`.
     """
 
     def __init__(self, root: "Path") -> None:
@@ -37,17 +38,17 @@ class Record:
         self._syncs = 0
 
     def tell(self, name: str, *arguments: Any, **named: Any) -> None:
-        """Say something, between what was done so far and what follows."""
+        """Record an acknowledgement between the operations so far and those that follow."""
         self.drain()
         self.events.append(Event(len(self.operations), name, arguments, named))
 
     def commit(self, file: "Path", content: bytes) -> None:
-        """A transaction of the metadata store is on the disk."""
+        """Record that a transaction of the metadata store is on the disk."""
         self.drain()
         self.operations.append(("commit", str(file), 0, len(content), content, 0))
 
     def begin_syncs(self, commit: "CommitThread") -> None:
-        """Sync what waits: what is written from now on is not meant."""
+        """Begin the waiting syncs: later writes are not covered."""
         self.drain()
         first = len(self.operations)
         commit.run()
@@ -59,13 +60,13 @@ class Record:
                 self._running.append(("end_sync", path, self._syncs, 0, b"", 0))
 
     def end_syncs(self) -> None:
-        """What was synced is on the disk; its log hears of it next."""
+        """Complete the syncs; their logs are notified next."""
         self.drain()
         self.operations += self._running
         self._running.clear()
 
     def drain(self) -> None:
-        # Whenever the collector comes by a life that has ended, it closes its files.
+        # When the garbage collector frees an ended run, it closes its files.
         self.operations += [each for each in file_ops.recorded() if self._is_own(each[1])]
         file_ops.start_recording()
 

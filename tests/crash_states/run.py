@@ -1,6 +1,6 @@
-"""Runs one seed: some lives on one disk, and every crash of them that is looked at.
+"""Runs one seed: several broker runs on one disk, and every crash of them that is checked.
 
-A state has the number of its seed and its own: `replay` looks at that one again.
+A state is identified by its seed and its own number: `replay` checks that one again.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ from tests.crash_states.record import Event, Record
 
 LIVES = 3
 STEPS = 14
-STATES_PER_SEED = 1 << 20  # more than a run has: a state's number is seed * this + place
-COLLECTED_EVERY = 256  # lives are cycles, and hold descriptors
-ENUMERATED_MAX = 24  # states of one moment that are all looked at
+STATES_PER_SEED = 1 << 20  # more than a run has: a state's number is seed * this + index
+COLLECTED_EVERY = 256  # runs are reference cycles and hold descriptors
+ENUMERATED_MAX = 24  # states of one moment that are all checked
 CHANGES = {
     "open", "write", "mark_dirty", "allocate", "truncate", "sync_data", "sync", "sync_folder",
     "sync_filesystem", "rename", "remove", "make_folder", "commit", "end_sync",
 }  # fmt: skip
-# What clients and operators do, and how often; each life leaves some of it out.
+# What clients and operators do, and how often; each run leaves some of it out.
 SCENARIOS = {
     "everything": {
         "produce": 10,
@@ -71,14 +71,14 @@ SCENARIOS = {
         "compact": 1,
         "rest": 1,
     },
-    "tails": {"produce": 1},  # batches of one size in short lives, for what is rare elsewhere
+    "tails": {"produce": 1},  # batches of one size in short runs, for what is rare elsewhere
 }
-# Which of them a seed is, in turn.
+# The scenarios, used by seeds in turn.
 _SHARES = ("everything", "everything", "topics", "transactions")
 
 
 def scenario_of(seed: int) -> str:
-    """What a seed's lives are about."""
+    """The scenario of a seed's runs."""
     return _SHARES[seed % len(_SHARES)]
 
 
@@ -91,7 +91,7 @@ class Bug(NamedTuple):
 
 
 class CrashState(NamedTuple):
-    """One state that was looked at."""
+    """One state that was checked."""
 
     number: int
     scenario: str
@@ -100,7 +100,7 @@ class CrashState(NamedTuple):
 
 
 class _Moment(NamedTuple):
-    """Where the next life begins."""
+    """The state in which the next run begins."""
 
     disk: Disk
     truth: ExpectedState
@@ -112,7 +112,7 @@ def crash_states(
     only: int | None = None,
     scenario: str = "",
 ) -> Iterator[CrashState]:
-    """Look at the crash states of one seed; at one of them alone, or as another scenario's."""
+    """Check the crash states of one seed; or one of them alone, or of another scenario."""
     folder = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))  # noqa: S108
     loop = asyncio.new_event_loop()
     try:
@@ -130,7 +130,7 @@ def crash_states(
 
 
 class _Run:
-    """All lives of a seed."""
+    """All runs of a seed."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class _Run:
         for number in range(LIVES):
             record = self._live(moment, is_first=number == 0)
             operations = self._bug.operations(record.operations)
-            crash = self._rng.randrange(len(operations) * 2)  # half of them: behind the last one
+            crash = self._rng.randrange(len(operations) * 2)  # half of them: after the last moment
             following: list[_Moment] = []
             is_power_cut = self._rng.random() < 0.6
             for at in self._moments(moment, operations, record.events):
@@ -167,7 +167,7 @@ class _Run:
             moment = following[0] if following else moment
 
     def _live(self, moment: _Moment, *, is_first: bool) -> Record:
-        """Record a life that begins there."""
+        """Record a run that begins there."""
         path = self._make(moment.disk.after_kill())
         moment.disk.move(path)
         rng = Random(self._rng.random())
@@ -201,7 +201,7 @@ class _Run:
     def _moments(
         self, moment: _Moment, operations: list[Operation], events: list[Event]
     ) -> Iterator[int]:
-        """Do one thing after the other; stop where the disk has changed or somebody knows more."""
+        """Do one action after another; stop where the disk has changed or a client knows more."""
         told = iter(events)
         event = next(told, None)
         for at in range(len(operations) + 1):
@@ -227,7 +227,7 @@ class _Run:
         return _Moment(Disk(self._folder, state), truth)
 
     def _look(self, moment: _Moment) -> Iterator[CrashState]:
-        """Some of the states that a crash at this moment leaves."""
+        """Yield some of the states that a crash at this moment may leave."""
         rng = Random(self._rng.random())
         if rng.random() < 0.1:
             yield from self._check(moment, moment.disk.after_kill, is_power_cut=False)
@@ -247,7 +247,7 @@ class _Run:
         state = make()
         if self._only is not None and number != self._only:
             return
-        rng = Random(number)  # its own: the others' choices stay as they are
+        rng = Random(number)  # its own random choices: those of the others stay the same
         flip = None
         if rng.random() < SHARE:
             state, flip = flipped(state, moment.truth, rng)

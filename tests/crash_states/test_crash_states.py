@@ -1,4 +1,4 @@
-"""What the disk keeps through a kill or a power cut at any moment of a broker's lives.
+"""What the disk keeps through a kill or a power cut at any moment of a broker's runs.
 
 Each run looks at other states (tests/run_seed.py).
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("silent_log")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Share the states out among tests."""
+    """Distribute the states over tests."""
     if "part" in metafunc.fixturenames:
         wanted = metafunc.config.getoption("--crash-states")
         is_one = metafunc.config.getoption("--crash-seed") is not None

@@ -1,4 +1,4 @@
-"""The simulated disk itself: what a power cut may leave of a few operations, all of it."""
+"""The simulated disk itself: every state that a power cut may leave after a few operations."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ OLD, NEW = b"o", b"n"
 
 
 def disk_after(*operations: tuple[str, str, int, bytes], state: State | None = None) -> Disk:
-    """Return a disk on which (op, path, position or size, data) were done."""
+    """Return a disk after the operations (op, path, position or size, data)."""
     disk = Disk(ROOT, state)
     for op, path, number, data in operations:
         whole = f"{ROOT}/{path}" if path else str(ROOT)

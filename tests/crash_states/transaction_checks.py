@@ -1,4 +1,4 @@
-"""Transactions after a start whose coordinator has done what was left: whole, and as was told."""
+"""Transactions after a start whose coordinator has finished: atomic, and as acknowledged."""
 
 from collections.abc import Iterator
 from enum import Enum
@@ -10,7 +10,7 @@ from tests.crash_states.finding import TRANSACTION, Finding
 
 
 class Fate(Enum):
-    """What has become of a batch."""
+    """The outcome of a batch."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -21,7 +21,7 @@ class Fate(Enum):
 def check_transactions(
     life: BrokerRun, truth: ExpectedState, ends: dict[Place, int]
 ) -> Iterator[Finding]:
-    """Every transaction is committed everywhere or nowhere; `ends`: of the logs as found."""
+    """Every transaction is committed everywhere or nowhere; `ends` are the recovered log ends."""
     logs = {place_of(log): (log, ends[place_of(log)]) for _, log in life.logs()}
     for transactional_id, found in truth.transactions.items():
         for number, each in enumerate(found):
@@ -33,7 +33,7 @@ def check_transactions(
 
 
 def _fates(logs: dict[Place, tuple[PartitionLog, int]], transaction: Transaction) -> set[Fate]:
-    """Of its batches, but for those that were deleted."""
+    """Return the outcomes of its batches, except those deleted."""
     return {
         _fate(*logs[place], transaction.producer_id, base)
         for place, base, _ in transaction.sent

@@ -1,8 +1,8 @@
-"""Transactional producers, who do everything through the broker's coordinators.
+"""Transactional producers that use the broker's coordinators.
 
     init ── add partitions ── batches, committed offsets ── end ── the next one, or init again
 
-Some ends nobody waits for, some transactions nobody ends: the next init of their id does.
+Some ends are not awaited, some transactions are left open: the next init of their id ends them.
 """
 
 from collections.abc import Callable
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from tests.crash_states.driver import Driver
 
 _AnswerT = TypeVar("_AnswerT")
-ROUNDS_MAX = 100  # of the loop: more than any answer takes
-TIMEOUT_MS = 900_000  # nothing ends by its timeout
+ROUNDS_MAX = 100  # iterations of the loop: more than any response takes
+TIMEOUT_MS = 900_000  # no transaction ends by its timeout
 IMPLICIT_VERSION = 2
 
 
 class Transactor:
-    """One transactional id, and who holds it."""
+    """One transactional id and its producer."""
 
     def __init__(self, driver: "Driver", transactional_id: str) -> None:
         self._driver = driver
@@ -46,7 +46,7 @@ class Transactor:
         self._sequences: dict[Place, int] = {}
 
     def transact(self) -> None:
-        """One transaction, with its end or without."""
+        """Run one transaction, with or without its end."""
         producer = self._producer or self._init()
         self._producer = None
         self._record.tell("transaction_begun", self._id, producer.producer_id)
@@ -126,11 +126,13 @@ class Transactor:
             self._driver.begin_turn()
             return
         answer = self._wait(asked)
-        while answer.error is ErrorCode.CONCURRENT_TRANSACTIONS:  # the one before is not over
+        while (
+            answer.error is ErrorCode.CONCURRENT_TRANSACTIONS
+        ):  # the previous one is not completed
             self._driver.finish_all()
             answer = self._ask(lambda: self._life.transactions.end(request))
         if answer.error is ErrorCode.INVALID_TXN_STATE:
-            return  # nothing has been added
+            return  # no partition was added
         assert answer.error is ErrorCode.NONE, answer
         self._record.tell("transaction_ended", self._id)
         epoch = answer.producer_epoch if self._is_v2 else producer.producer_epoch

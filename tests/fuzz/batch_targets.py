@@ -1,4 +1,4 @@
-"""Record batches and message sets, plain and compressed: read in every way, and compared."""
+"""Record batches and message sets, plain and compressed: read by every function and compared."""
 
 import struct
 import zlib
@@ -38,7 +38,7 @@ Row: TypeAlias = tuple[int, int, int, bytes | None, bytes | None, Headers]
 
 
 def batch(data: bytes) -> None:
-    """Bytes as they are, or with fitting CRCs, so that what changed gets past them."""
+    """Read bytes as they are, or with correct CRCs, so that mutations pass the check."""
     options = Options(data)
     content = bytearray(options.content)
     if options.flag(0, 0):
@@ -47,7 +47,7 @@ def batch(data: bytes) -> None:
 
 
 def compressed_batch(data: bytes) -> None:
-    """A batch's header, and whatever follows it compressed."""
+    """Read a batch's header followed by the compressed rest."""
     options = Options(data)
     content = options.content
     if len(content) < BATCH_HEADER_SIZE:
@@ -64,7 +64,7 @@ def compressed_batch(data: bytes) -> None:
 
 
 def compressed_message_set(data: bytes) -> None:
-    """A wrapper of magic 0 or 1 around messages with fitting CRCs."""
+    """Read a wrapper of magic 0 or 1 around messages with correct CRCs."""
     options = Options(data)
     content = bytearray(options.content)
     fit_crcs(content)
@@ -80,7 +80,7 @@ def compressed_message_set(data: bytes) -> None:
 
 
 def fit_crcs(content: bytearray) -> None:
-    """Write the right CRC into every whole batch and message from the start on."""
+    """Write the correct CRC into every whole batch and message from the start on."""
     position = 0
     while len(content) - position > MAGIC_AT:
         (size,) = SIZE.unpack_from(content, position + SIZE_AT)
@@ -103,7 +103,7 @@ def fit_crcs(content: bytearray) -> None:
 
 
 def read(content: bytes, options: Options) -> None:
-    """Read the same bytes by every function there is; what they say must agree."""
+    """Read the same bytes by every function; their results must agree."""
     buf = exact(content)
     check_crc = not options.flag(0, 1)
     call: Callable[[], Any] = partial(
@@ -137,7 +137,7 @@ def read(content: bytes, options: Options) -> None:
 
 
 def encode_again(whole: codec.Columns, rows: list[Row], options: Options) -> None:
-    """Make batches of the columns that were read; they hold the same records, unless refused."""
+    """Encode the decoded columns; the batches hold the same records, or are refused."""
     batches = outcome(
         memoryview(whole.data).nbytes,
         lambda: encode(
@@ -156,7 +156,7 @@ def encode_again(whole: codec.Columns, rows: list[Row], options: Options) -> Non
 
 
 def rows_of(columns: codec.Columns) -> list[Row]:
-    """Return what all the columns say, row by row."""
+    """Return all columns row by row."""
     data = memoryview(columns.data).cast("B")
     keys = values_of(columns, data, "key")
     values = values_of(columns, data, "value")
@@ -181,7 +181,7 @@ def rows_of(columns: codec.Columns) -> list[Row]:
 
 
 def values_of(columns: codec.Columns, data: memoryview, name: str) -> list[bytes | None]:
-    """Return the bytes that spans point to, as Arrow would have them too."""
+    """Return the bytes that spans point to, also as Arrow has them."""
     starts, lengths = columns.column(f"{name}_start"), columns.column(f"{name}_length")
     found: list[bytes | None] = []
     for start, length in zip(memoryview(starts), memoryview(lengths), strict=True):
@@ -208,13 +208,13 @@ def compare_selected(
     check_crc: bool,
     is_valid: bool,
 ) -> None:
-    """Read some columns and some records into used memory; they must be those of the whole."""
+    """Read some columns and some records into reused memory; they must equal those of the whole."""
     names = [name for bit, name in enumerate(ALL) if options.flag(1, bit)]
     least, most = sorted((options.number(2), options.number(3)))
     prefix, keys = key_choice(rows, options)
     by_offset, by_time = options.flag(0, 2), options.flag(0, 3)
     held = []
-    if options.flag(0, 4):  # somebody still looks at some arrays
+    if options.flag(0, 4):  # some arrays are still referenced
         arrays = list(whole.arrays.values())
         held = [memoryview(array) for i, array in enumerate(arrays) if options.byte(4) >> i % 8 & 1]
     microseconds(whole.column("timestamp"))
@@ -246,7 +246,7 @@ def compare_selected(
         and (prefix is None or (row[3] is not None and row[3].startswith(prefix)))
         and (keys is None or row[3] in keys)
     ]
-    # A batch that says wrong things of itself may be passed over by what it says: then fewer come.
+    # A batch with a false header may be skipped because of it: then fewer records are returned.
     if is_valid and not by_time and not options.flag(0, 6):
         assert len(result) == len(kept)
     found = parts_of(result, names)
@@ -255,7 +255,7 @@ def compare_selected(
 
 
 def parts_of(columns: codec.Columns, names: list[str]) -> list[tuple[Any, ...]]:
-    """Return the rows of some columns; headers are left out."""
+    """Return the rows of some columns; headers are omitted."""
     data = memoryview(columns.data).cast("B")
     parts: list[list[Any]] = []
     for name in names:
@@ -267,7 +267,7 @@ def parts_of(columns: codec.Columns, names: list[str]) -> list[tuple[Any, ...]]:
 
 
 def part_of(row: Row, names: list[str]) -> tuple[Any, ...]:
-    """Return the same of a whole row."""
+    """Return the same columns of a whole row."""
     return tuple(row[ALL.index(name)] for name in names if name != "headers")
 
 

@@ -22,7 +22,7 @@ def main() -> None:
     name = sys.argv.pop(1)
     with atheris.instrument_imports(include=["broker.codec"]):
         target = load(name)
-    # What importing takes is no input's.
+    # The memory of imports does not count against an input.
     for file in Path(os.environ["BROKER_FUZZ_EDGES"]).iterdir():
         with file.open("r+b") as edges:
             edges.write(bytes(file.stat().st_size))
@@ -32,7 +32,7 @@ def main() -> None:
             target(data)
         except BaseException:  # noqa: BLE001 - whatever it is, it is a finding
             traceback.print_exc()
-            os.abort()  # atheris would throw through C++, which the sanitizer's library ends
+            os.abort()  # atheris would throw through C++, which the sanitizer's library aborts
 
     atheris.Setup(sys.argv, run)
     atheris.Fuzz()

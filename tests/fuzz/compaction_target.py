@@ -1,4 +1,4 @@
-"""What compaction keeps of a log's bytes: some of their records, as they are, or a refusal."""
+"""Compaction of arbitrary log bytes: some of their records, unchanged, or an error."""
 
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ END_OFFSET = 1 << 62
 
 
 def compaction(data: bytes) -> None:
-    """Bytes as they are, or with fitting CRCs: their keys are collected, then they are filtered."""
+    """Use bytes as they are, or with correct CRCs: collect their keys, then filter them."""
     options = Options(data)
     content = bytearray(options.content)
     if not options.flag(0, 0):
@@ -45,7 +45,7 @@ def compaction(data: bytes) -> None:
 def filtered(
     given: bytes, key_map: KeyMap, options: Options, common: dict[str, Any]
 ) -> bytes | None:
-    """Return what stays of some bytes, or None when they are refused."""
+    """Return what remains of some bytes, or None when they are refused."""
     record_filter = RecordFilter(
         key_map,
         compress=compress,
@@ -59,14 +59,14 @@ def filtered(
         return None
     kept, end = bytes(found[0]), found[1]
     before = outcome(end, lambda: rows(given[:end]))
-    if not isinstance(before, CodecError):  # headers of records are nobody's business here
+    if not isinstance(before, CodecError):  # record headers are not interpreted here
         assert rows(kept).items() <= before.items()
     assert record_filter.records_kept <= record_filter.records_read
     return kept
 
 
 def rows(batches: bytes) -> dict[int, tuple[Any, ...]]:
-    """Every record by its offset."""
+    """Return every record by its offset."""
     return {
         each.offset: (each.timestamp, each.key, each.value, tuple(each.headers))
         for each in codec.records(batches, bytes_max=BYTES_MAX)

@@ -1,4 +1,4 @@
-"""Every decompressor: whatever it is fed, within the limit, and by both of its doors the same."""
+"""Every decompressor: within the limit for any input, and both functions agree."""
 
 import struct
 from functools import partial
@@ -11,7 +11,7 @@ from tests.fuzz.inputs import Options, exact, outcome
 SIZE_MAX = 1 << 16
 XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 XERIAL_LENGTH = struct.Struct(">I")
-LEVEL_MAX = 9  # the higher ones take their time
+LEVEL_MAX = 9  # the higher ones are slow
 LZ4_DESCRIPTOR_AT = 4
 LZ4_HAS_SIZE = 0x08
 
@@ -24,7 +24,7 @@ def check_both_ways(codec: int, content: bytes, options: Options) -> None:
     output = exact(bytes(size_max))
     count = outcome(len(data), partial(decompress_into, codec, data, output))
     if isinstance(whole, CodecError):
-        # Which error may differ: where two things are wrong, each door may find another first.
+        # Where two things are wrong, each function may report another one first.
         assert isinstance(count, CodecError), f"{whole!r}, but into memory {count} bytes"
     else:
         assert not isinstance(count, CodecError), f"{len(whole)} bytes, but into memory {count!r}"
@@ -41,7 +41,7 @@ def check_both_ways(codec: int, content: bytes, options: Options) -> None:
 
 
 def round_trip(codec: int, content: bytes, options: Options) -> None:
-    """Compress the input itself, with any level, and read that."""
+    """Compress the input itself at any level, and decompress that."""
     known = COMPRESSIONS[codec]
     level = None
     if options.flag(2, 1) and known.level_default is not None:
@@ -61,7 +61,7 @@ def snappy(data: bytes) -> None:
 
 
 def xerial(data: bytes) -> None:
-    """Blocks of a quarter or so each, so that changing one leaves the framing whole."""
+    """Compress in blocks of about a quarter, so that a change of one keeps the framing valid."""
     options = Options(data)
     content = options.content
     if options.flag(2, 3):
@@ -74,7 +74,7 @@ def xerial(data: bytes) -> None:
 
 
 def lz4(data: bytes) -> None:
-    """Perhaps with the right checksum of the header, so that what changed gets past it."""
+    """Perhaps correct the header checksum, so that mutations pass the check."""
     options = Options(data)
     content = bytearray(options.content)
     if options.flag(2, 3) and len(content) > LZ4_DESCRIPTOR_AT:

@@ -25,7 +25,7 @@ def _ignore(*_: object) -> None:
 
 
 class _Broker:
-    """Connections over two partitions, anew from time to time."""
+    """Connections to two partitions, made anew from time to time."""
 
     def __init__(self) -> None:
         """Nothing is open before the first input."""
@@ -63,7 +63,7 @@ broker = _Broker()
 
 
 def connection(data: bytes) -> None:
-    """Send the bytes at once or in pieces, and close; what Python would answer is not answered."""
+    """Send the bytes at once or in pieces, and close; requests for Python are not answered."""
     options = Options(data)
     wire = broker.wire()
     client = wire.connect()
@@ -79,7 +79,7 @@ def connection(data: bytes) -> None:
 
 
 def seeds() -> Iterator[bytes]:
-    """Requests that are served without Python, and one that is not."""
+    """Return requests that are served natively, and one that is not."""
     sent = records(3)
     head = bytes(OPTIONS_SIZE)
     for version in (3, 9, 13):

@@ -15,7 +15,7 @@ CONFIG = TopicConfig({}, load())
 
 
 def conversion(data: bytes) -> None:
-    """A producer's message set with fitting CRCs, or a stored batch."""
+    """Convert a producer's message set with correct CRCs, or a stored batch."""
     options = Options(data)
     content = bytearray(options.content)
     fit_crcs(content)
@@ -28,7 +28,7 @@ def conversion(data: bytes) -> None:
 
 
 def produced(message_set: bytes) -> None:
-    """What is converted has the same records, whatever offsets they came with."""
+    """Check that converted batches have the same records, whatever their offsets were."""
     try:
         stored = Conversion(message_set, CONFIG, is_long=False).run()
     except RequestError:
@@ -40,14 +40,14 @@ def produced(message_set: bytes) -> None:
 
 
 def consumed(batch: bytes, magic: Literal[0, 1]) -> None:
-    """What is converted has the same keys and values in the same places."""
+    """Check that converted messages have the same keys and values at the same offsets."""
     try:
         messages = for_consumer(batch, magic, 0, CONFIG)
     except RequestError:
         return
     if not messages:
-        return  # a control batch, which was not even read
-    # Of compressed batches all records are told, of others those that are wanted.
+        return  # a control batch, which is not read
+    # Of compressed batches all records are returned, of others the requested ones.
     before = [(*row[2:], row[0] < 0) for row in rows(batch)]
     after = [row[2:] for row in rows(messages)]
     assert after in (
@@ -57,7 +57,7 @@ def consumed(batch: bytes, magic: Literal[0, 1]) -> None:
 
 
 def rows(data: bytes) -> list[tuple[Any, ...]]:
-    """Offset, time, key and value of every record; headers, which nobody is told, stay unread."""
+    """Return offset, timestamp, key and value of every record; headers are dropped."""
     columns = codec.decode_columns(data)
     whole = bytes(columns.data)
     lists = [memoryview(columns.column(name)).tolist() for name in columns.names]

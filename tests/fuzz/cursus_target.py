@@ -1,4 +1,4 @@
-"""Cursus's batch: what can be read is stored, and comes back as it was."""
+"""Cursus's batch: whatever can be read is stored and returned unchanged."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from tests.fuzz.inputs import outcome
 ROWS_AT_ONCE = 3
 RUNS_MAX = 10
 BYTES_MAX = 1 << 20
-HEADER_BYTES = 61  # of a batch, in front of its records
+HEADER_BYTES = 61  # of a batch, before its records
 
 
 def cursus_batch(data: bytes) -> None:
@@ -31,7 +31,7 @@ def cursus_batch(data: bytes) -> None:
         assert found.count > RUNS_MAX
     frame = CursusFrame(
         found.topic,
-        found.partition % PARTITIONS_PER_TOPIC_MAX,  # of a larger one the layout is not certain
+        found.partition % PARTITIONS_PER_TOPIC_MAX,  # the layout of a larger one is ambiguous
         is_original=found.is_original,
         bytes_max=BYTES_MAX,
         records_max=found.count,
@@ -46,7 +46,7 @@ def cursus_batch(data: bytes) -> None:
 
 
 def seeds() -> Iterator[bytes]:
-    """Both layouts, with and without everything."""
+    """Return both layouts, with and without every field."""
     full = Message(b"hi", 1, b"p", b"k", -5, b"made", 3, 1 << 63, b"{}")
     for is_original in (False, True):
         for messages in ([], [Message(b"")], [full], [full, Message(b"x"), full._replace(seq=2)]):

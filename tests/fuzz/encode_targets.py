@@ -1,4 +1,4 @@
-"""Records to batches, and back: whatever rows, and columns that point anywhere."""
+"""Encoding and decoding again: arbitrary rows, and columns that point anywhere."""
 
 from array import array
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ TIMESTAMP = 1_700_000_000_000
 
 
 def encode_rows(data: bytes) -> None:
-    """Rows of any shape are read again as they were."""
+    """Encode rows of any shape; they are decoded unchanged."""
     options = Options(data)
     rows = list(rows_in(options.content))
     batches = outcome(
@@ -49,7 +49,7 @@ def encode_rows(data: bytes) -> None:
 def rows_in(
     content: bytes,
 ) -> Iterator[tuple[bytes | None, bytes | None, list[Header], int | None]]:
-    """Cut an input into rows, each after a byte that says how long its parts are."""
+    """Split an input into rows, each with a leading byte that gives the lengths of its parts."""
     position = 0
     while position < len(content):
         kind = content[position]
@@ -63,7 +63,7 @@ def rows_in(
 
 
 def encode_columns(data: bytes) -> None:
-    """Columns that point anywhere in their data, or beside it, become batches or are refused."""
+    """Encode columns that point anywhere in or outside their data; they are encoded or refused."""
     options = Options(data)
     count = options.byte(0) % 16
     numbers = iter(options.content[:200])
@@ -104,7 +104,7 @@ def encode_columns(data: bytes) -> None:
 
 
 def small(numbers: Iterator[int]) -> int:
-    """Return a number that a byte stands for: most often one that is within a short text."""
+    """Return the number that a byte encodes: usually one that is within a short text."""
     value = next(numbers, 0)
     return value - 1 if value < 0xF0 else (value - 0xF8) << 28
 

@@ -12,10 +12,10 @@ OPTIONS_SIZE = 8
 
 
 class Options:
-    """Decisions that an input makes about how it is read: its first bytes, 0 where it is short."""
+    """Options that an input chooses by its first bytes, 0 where it is short."""
 
     def __init__(self, data: bytes) -> None:
-        """Cut them off; the rest is `content`."""
+        """Split the options off; the rest is `content`."""
         self._bytes = data[:OPTIONS_SIZE].ljust(OPTIONS_SIZE, b"\0")
         self.content = data[OPTIONS_SIZE:]
 
@@ -28,15 +28,15 @@ class Options:
         return bool(self._bytes[place] >> bit & 1)
 
     def number(self, place: int) -> int:
-        """Return a number of any size and sign that a byte stands for, most often a small one."""
+        """Return a number of any size and sign that a byte encodes, usually a small one."""
         value = self._bytes[place]
         return value - 0xC0 if value < 0xF0 else (value - 0xF8) << 55
 
 
 def exact(content: bytes) -> "array[int]":
-    """Return a copy in memory that ends where the content does, so that a sanitizer sees the end.
+    """Return a copy that ends at the end of its memory block, so that a sanitizer sees overreads.
 
-    Behind the content of a `bytes` object stands a zero that nobody must look at.
+    A `bytes` object has a zero byte after its content, which nobody must read.
     """
     return array("B", content)
 

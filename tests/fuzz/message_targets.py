@@ -1,4 +1,4 @@
-"""Requests, responses, headers, frames, and what stands in the coordinators' topics."""
+"""Requests, responses, headers, frames, and the records of coordinators."""
 
 from collections.abc import Callable
 from functools import partial
@@ -30,12 +30,12 @@ def response(data: bytes) -> None:
 
 
 def record(data: bytes) -> None:
-    """A header, embedded data, or a coordinator's key or value."""
+    """Read a header, embedded data, or a coordinator's key or value."""
     there_and_back(data, len(RECORDS), lambda place: schema.record(RECORDS[place]))
 
 
 def there_and_back(data: bytes, count: int, find: Callable[[int], Message]) -> None:
-    """What can be read can be written, and is read again as the same."""
+    """Check that what can be decoded can be encoded, and decodes to the same again."""
     if len(data) < HEAD_SIZE:
         return
     message = find(data[0] % count)
@@ -59,7 +59,7 @@ def there_and_back(data: bytes, count: int, find: Callable[[int], Message]) -> N
 
 
 def frame(data: bytes) -> None:
-    """What came over a connection, cut into frames, each read as a request and as a response."""
+    """Split a received stream into frames, and read each as a request and as a response."""
     options = Options(data)
     buf = exact(options.content)
     size_max = options.byte(0) << 4
@@ -74,7 +74,7 @@ def frame(data: bytes) -> None:
 
 
 def read_frame(content: bytes, options: Options) -> None:
-    """Read one frame; what can be read is written as it was, or is read again as the same."""
+    """Read one frame; what can be decoded is encoded to the same bytes or decodes to the same."""
     key = KEYS[options.byte(1) % len(KEYS)]
     versions = schema.response(key).versions
     buf = exact(content)
@@ -106,7 +106,7 @@ def read_frame(content: bytes, options: Options) -> None:
 
 
 def coordinator_record(data: bytes) -> None:
-    """The key and value of a record in a coordinator's topic, the value perhaps missing."""
+    """Read the key and value of a coordinator's record, the value perhaps missing."""
     options = Options(data)
     size = options.byte(0)
     key = exact(options.content[:size])
@@ -125,7 +125,7 @@ def coordinator_record(data: bytes) -> None:
 
 
 def consumer_protocol(data: bytes) -> None:
-    """A consumer's subscription, or its assignment."""
+    """Read a consumer's subscription or assignment."""
     content = exact(data)
     subscription = outcome(len(data), lambda: coordinator_records.decode_subscription(content))
     if not isinstance(subscription, CodecError) and subscription.version in SUBSCRIPTIONS:
@@ -138,5 +138,5 @@ def consumer_protocol(data: bytes) -> None:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are equal, a float that is no number being itself."""
+    """Return whether two values are equal; NaN equals itself."""
     return repr(one) == repr(other)

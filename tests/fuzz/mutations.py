@@ -1,8 +1,8 @@
-"""Inputs that nearly mean something: what is wrong with bytes that were right once."""
+"""Mutated inputs: valid bytes with a few plausible faults."""
 
 from random import Random
 
-# Counts and lengths that break arithmetic, in the sizes and codings that the formats have.
+# Counts and lengths that cause overflows, in the sizes and encodings of the formats.
 NUMBERS = [
     *(
         value.to_bytes(size, "big")
@@ -19,7 +19,7 @@ NUMBERS = [
 
 
 def mutated(random: Random, inputs: list[bytes]) -> bytes:
-    """Return one of the inputs with up to four things wrong."""
+    """Return one of the inputs with up to four faults."""
     data = bytearray(random.choice(inputs))
     for _ in range(random.randint(1, 4)):
         at = random.randint(0, len(data))

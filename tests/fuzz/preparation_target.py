@@ -1,4 +1,4 @@
-"""What a topic makes of a client's batch before it is appended: refused, or the same records."""
+"""The preparation of a client's batch before the append: refused, or the same records."""
 
 from typing import Any, Final
 
@@ -27,14 +27,14 @@ CONFIGS: Final = [
 
 
 def preparation(data: bytes) -> None:
-    """A batch with a fitting CRC, for one of the topics above."""
+    """Prepare a batch with a correct CRC for one of the topics above."""
     options = Options(data)
     content = bytearray(options.content)
     fit_crcs(content)
     config = CONFIGS[options.byte(0) % len(CONFIGS)]
     found = prepare(config, bytes(content))
     if found is None:
-        if validate(bytes(content)) is None:  # the append takes it as it came
+        if validate(bytes(content)) is None:  # the append takes it unchanged
             rows(bytes(content))
         return
     try:
@@ -49,7 +49,7 @@ def preparation(data: bytes) -> None:
 
 
 def rows(batch: bytes) -> list[tuple[Any, ...]]:
-    """Every record."""
+    """Return every record."""
     return [
         (each.offset, each.timestamp, each.key, each.value, each.headers)
         for each in codec.records(batch)

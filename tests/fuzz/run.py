@@ -2,13 +2,13 @@
 
     make fuzz FUZZ="--seconds 60 --target batch -o fuzz.json"
     make fuzz FUZZ="--target batch --replay build/fuzz/crashes/batch/crash-..."
-    make fuzz FUZZ=--keep    # as much of what was found as takes all edges: to tests/fuzz/corpus
+    make fuzz FUZZ=--keep    # keep the fewest inputs that cover all edges, in tests/fuzz/corpus
 
-Progress is on stderr, one line per target: inputs tried; edges taken of all in those native modules
-that were entered; the same with Python's, as libFuzzer counts; how many of these were not taken by
-what the corpus had before; and crashes. What was found stays in build/fuzz/corpus, and the next run
-begins with it. Exit status 1: a target crashed, ran too long or took too much memory; the input is
-kept, and how to try it again is said.
+Progress is on stderr, one line per target: inputs tried; edges covered of all in those native
+modules that were entered; the same with Python's, as libFuzzer counts; how many of these the corpus
+did not cover before; and crashes. Found inputs stay in build/fuzz/corpus, and the next run begins
+with them. Exit status 1: a target crashed, ran too long or took too much memory; the input is kept,
+and the command that reproduces it is printed.
 """
 
 import argparse
@@ -32,7 +32,7 @@ FOUND: Final = ROOT / "build" / "fuzz"
 
 INPUT_SIZE_MAX = 4096
 INPUT_SECONDS_MAX = 10  # with sanitizers, on a busy machine
-# No allocation may be larger than what a target allows the codec, and its arrays: see BYTES_MAX.
+# No allocation may be larger than a target's limit for the codec and its arrays: see BYTES_MAX.
 MALLOC_MIB_MAX = 64
 MEMORY_MIB_MAX = 2048
 KEPT_SIZE_MAX = 600  # a longer input is found again, or not missed
@@ -41,7 +41,7 @@ GRACE_SECONDS = 120
 STATUS = re.compile(r"^#\d+\t(\w+) .*?cov: (\d+)", re.MULTILINE)
 INPUTS = re.compile(r"^stat::number_of_executed_units: (\d+)", re.MULTILINE)
 MEMORY = re.compile(r"^stat::peak_rss_mb: +(\d+)", re.MULTILINE)
-# Neither what went well nor what a sanitizer says of its own memory.
+# Successful lines, and what a sanitizer reports of its own memory.
 STATUS_LINE = re.compile(
     r"^#\d+\t|^(INFO|stat::|WARNING: |You can likely|Shadow )"
     r"|^(=>|  )0x|^  [A-Z][\w ]+: +[0-9a-f]{2}"
@@ -72,7 +72,7 @@ def arguments() -> argparse.Namespace:
 
 
 def environment(build: Path, edges: Path) -> dict[str, str]:
-    """Return what the sanitizers and native/*.c read."""
+    """Return the environment variables of the sanitizers and of native/*.c."""
     forward = build / "broker" / "_native" / "libfuzz_forward.so"
     if not forward.exists():
         sys.exit(f"{build}: no build that counts edges, make fuzz makes one")
@@ -87,7 +87,7 @@ def environment(build: Path, edges: Path) -> dict[str, str]:
         "LD_PRELOAD": f"{forward}:{asan}",
         "BROKER_FUZZ_LIBFUZZER": libfuzzer,
         "BROKER_FUZZ_EDGES": str(edges),
-        # Python leaves memory behind; libforward comes before the sanitizer's library.
+        # Python leaks memory at exit; libforward must come before the sanitizer's library.
         "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0:abort_on_error=1"
         ":allocator_may_return_null=1:quarantine_size_mb=32",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:abort_on_error=1",
@@ -95,7 +95,7 @@ def environment(build: Path, edges: Path) -> dict[str, str]:
 
 
 def child(target: str, build: Path, *options: str, seconds_max: int) -> tuple[int, str]:
-    """Run libFuzzer on a target; its exit status and what it said."""
+    """Run libFuzzer on a target; return its exit status and output."""
     edges = fresh(FOUND / "edges" / target)
     with tempfile.TemporaryFile("w+", errors="replace") as log:
         process = subprocess.Popen(
@@ -122,7 +122,7 @@ def fresh(folder: Path) -> Path:
 
 
 def write_inputs(folder: Path, inputs: list[bytes]) -> Path:
-    """Write inputs to files of their own, as libFuzzer wants them."""
+    """Write each input to its own file, as libFuzzer needs them."""
     for number, data in enumerate(inputs):
         (folder / f"{number:04}").write_bytes(data)
     return folder
@@ -132,7 +132,7 @@ def write_inputs(folder: Path, inputs: list[bytes]) -> Path:
 
 
 def fuzz(target: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Fuzz one target for a while and say what came of it."""
+    """Fuzz one target for a while and return the result."""
     corpus = FOUND / "corpus" / target
     crashes = FOUND / "crashes" / target
     for folder in (corpus, crashes):
@@ -165,7 +165,7 @@ def fuzz(target: str, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def limits() -> list[str]:
-    """Return the bounds of every input."""
+    """Return the limits of every input."""
     return [
         f"-max_len={INPUT_SIZE_MAX}",
         f"-timeout={INPUT_SECONDS_MAX}",
@@ -191,7 +191,7 @@ def counts(log: str) -> dict[str, int]:
 
 
 def native_edges(target: str) -> dict[str, tuple[int, int]]:
-    """Return how many edges of each native module that was entered were taken, of how many."""
+    """Return the covered and total edges of each native module that was entered."""
     found = {}
     for file in sorted((FOUND / "edges" / target).iterdir()):
         taken = file.read_bytes()[1:]
@@ -201,12 +201,12 @@ def native_edges(target: str) -> dict[str, tuple[int, int]]:
 
 
 def is_entered(edges: bytes) -> bool:
-    """Whether more of a module ran than the garbage collector calls."""
+    """Return whether more of a module ran than the garbage collector calls."""
     return 100 * sum(edges) > len(edges)
 
 
 def together(targets: list[str]) -> dict[str, tuple[int, int]]:
-    """Return the same for several targets, an edge that two have taken counted once."""
+    """Return the coverage of several targets, edges covered by two counted once."""
     taken: dict[str, bytearray] = {}
     for target in targets:
         for file in (FOUND / "edges" / target).iterdir():
@@ -219,7 +219,7 @@ def together(targets: list[str]) -> dict[str, tuple[int, int]]:
 
 
 def line(result: dict[str, Any]) -> str:
-    """Return a result in a line."""
+    """Return a result as a line."""
     taken = sum(pair[0] for pair in result["native_edges"].values())
     total = sum(pair[1] for pair in result["native_edges"].values())
     return (
@@ -230,7 +230,7 @@ def line(result: dict[str, Any]) -> str:
 
 
 def complain(result: dict[str, Any], log: str) -> None:
-    """Show what was said, and how to see it again."""
+    """Print the output of a crash, and how to reproduce it."""
     sys.stderr.write(shortened(log))
     for path in result["crashes"]:
         content = (ROOT / path).read_bytes()
@@ -242,13 +242,13 @@ def complain(result: dict[str, Any], log: str) -> None:
 
 
 def shortened(log: str) -> str:
-    """Return what libFuzzer said without what went well, and of stacks the top."""
+    """Return libFuzzer's output without successful lines, and the top of stacks."""
     lines = [text[:LINE_SIZE_MAX] for text in log.splitlines() if not STATUS_LINE.match(text)]
     return "".join(f"{text}\n" for text in lines[-LINES_MAX:] if not DEEP_FRAME.match(text))
 
 
 def replay(target: str, options: argparse.Namespace) -> int:
-    """Try some inputs and show all that is said about them."""
+    """Run some inputs and print everything reported about them."""
     files = [str(path) for path in options.replay]
     status, log = child(target, options.build, *files, *limits(), seconds_max=60)
     sys.stderr.write(shortened(log))
@@ -256,7 +256,7 @@ def replay(target: str, options: argparse.Namespace) -> int:
 
 
 def keep(target: str, options: argparse.Namespace) -> None:
-    """Write the corpus that is checked in: named inputs as they are, and as few others as do."""
+    """Write the checked-in corpus: named inputs unchanged, and as few others as needed."""
     folder = fresh(FOUND / "kept" / target)
     status, log = child(
         target,
@@ -285,7 +285,7 @@ def keep(target: str, options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Do what was asked for."""
+    """Run the command."""
     options = arguments()
     targets = options.target or [*TARGETS]
     if options.replay:

@@ -1,4 +1,4 @@
-"""RustLog's frames, JSON, runs of records and answers: whatever a peer sends, or a log has."""
+"""RustLog's frames, JSON, record runs and responses: whatever a peer sends or a log has."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ KINDS = 4
 
 
 def rustlog(data: bytes) -> None:
-    """Feed one of the four; the first option says which."""
+    """Feed one of the four; the first option selects it."""
     options = Options(data)
     feed = (_connection, _json, _run, _answer)[options.byte(0) % KINDS]
     feed(options)
@@ -48,7 +48,7 @@ def _connection(options: Options) -> None:
 
 
 def _json(options: Options) -> None:
-    """Read records in steps of some size; the json library reads the same, if anything."""
+    """Parse records in steps of some size; the json library must parse the same, if anything."""
     body = options.content
     step = 1 + options.byte(1)
 
@@ -77,7 +77,7 @@ def _json(options: Options) -> None:
 
 
 def _run(options: Options) -> None:
-    """Make batches of as many records as an option says, when they are there."""
+    """Make batches of as many records as an option says, if they are there."""
     count = options.byte(1)
     if check_run(options.content, 0, count) is not None:
         return
@@ -95,7 +95,7 @@ def _run(options: Options) -> None:
 
 
 def _answer(options: Options) -> None:
-    """Write an answer from whatever has a batch's header and a fitting CRC."""
+    """Write a response from whatever has a batch's header and a correct CRC."""
     content = bytearray(options.content)
     fit_crcs(content)
     batch = bytes(content)
@@ -111,7 +111,7 @@ def _answer(options: Options) -> None:
 
 
 def seeds() -> Iterator[bytes]:
-    """One of each, and some more frames."""
+    """Return one input of each kind, and some more frames."""
     frames = frame(produce("topic", 0, [b"a", b"", b"c"])) + frame(fetch("topic", 0, 0, 99))
     for pieces in (0, 1):
         yield _head(0, pieces) + frames + frame(PING) + frame(b'{"OffsetFetch":{}}')

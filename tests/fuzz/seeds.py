@@ -1,8 +1,8 @@
-"""Inputs to begin with: Kafka's own bytes from tests/vectors, and those in corpus/.
+"""Initial inputs: Kafka's own bytes from tests/vectors, and those in corpus/.
 
-corpus/TARGET.txt has one input a line, in hex; a line that begins with # says what is found in the
-next one. Some once broke something, the others are what `make fuzz FUZZ=--keep` found to take most
-edges with least bytes.
+corpus/TARGET.txt has one input a line, in hex; a line that begins with # describes the next one.
+Some once caused a failure, the others are the smallest ones that `make fuzz FUZZ=--keep` found to
+cover most edges.
 """
 
 import struct
@@ -32,8 +32,8 @@ OWN_SEEDS = {
 }
 CORPUS = Path(__file__).parent / "corpus"
 SEED_SIZE_MAX = 1024
-WIDE = bytes.fromhex("017f000000000000")  # right CRCs, every column, no filter, encoded again
-HELD = bytes.fromhex("313f0000aa000000")  # into used memory, of which every second array is held
+WIDE = bytes.fromhex("017f000000000000")  # correct CRCs, every column, no filter, encoded again
+HELD = bytes.fromhex("313f0000aa000000")  # into reused memory, every second array referenced
 INT16 = struct.Struct(">h")
 OFFSET_ENTRY = struct.Struct(">ii")
 TIME_ENTRY = struct.Struct(">qi")
@@ -41,7 +41,7 @@ TEXTS = [b"", b"a", b"polylog " * 60, bytes(range(256)), b"\0" * 500]
 
 
 def corpus_file(target: str) -> Path:
-    """Where the inputs of a target are kept."""
+    """Return the file with the inputs of a target."""
     return CORPUS / f"{target}.txt"
 
 
@@ -55,7 +55,7 @@ def kept(target: str) -> list[bytes]:
 
 
 def seeds(target: str) -> list[bytes]:
-    """Return inputs that are known to mean something to a target."""
+    """Return valid inputs for a target."""
     match target:
         case "request" | "response" | "record":
             found = list(_messages(target))
@@ -81,7 +81,7 @@ def seeds(target: str) -> list[bytes]:
 
 
 def _vectors(*kinds: str) -> Iterator[tuple[Message, int, bytes]]:
-    """Each message as it is set, in its oldest, first flexible and newest version."""
+    """Return each message in its oldest, first flexible and newest version."""
     for release in vector_files.RELEASES:
         for line in vector_files.lines(release, "messages"):
             kind, version = line["kind"], line["version"]
@@ -135,7 +135,7 @@ def _consumer_protocol() -> Iterator[bytes]:
 
 
 def _segments() -> Iterator[bytes]:
-    """Three batches one behind the other, with indexes of all of them."""
+    """Return three consecutive batches with their indexes."""
     for compression in ("none", "gzip", "lz4"):
         log = offsets = times = b""
         for base_offset in (0, 7, 20):
@@ -161,7 +161,7 @@ def _without_options(target: str) -> Iterator[bytes]:
 
 
 def _batches(target: str) -> Iterator[bytes]:
-    """Batches for the batch targets, messages for those of message sets, compressed ones too."""
+    """Return batches for batch targets, messages for message set targets, compressed ones too."""
     wants_batches = target in {"batch", "compressed_batch"}
     for line in vector_files.lines(vector_files.NEWEST, "batches"):
         content = bytes.fromhex(line["hex"])
@@ -185,12 +185,12 @@ def _compressed(target: str) -> Iterator[bytes]:
 
 
 def options(*values: int) -> bytes:
-    """Return the head of an input."""
+    """Return the options of an input."""
     return bytes(values).ljust(OPTIONS_SIZE, b"\0")
 
 
 HEADS = {
-    "compaction": [options(0, 40)],  # a map of so many places
+    "compaction": [options(0, 40)],  # a map of that many slots
     "preparation": [options(config) for config in range(7)],
     "conversion": [options()],
 }

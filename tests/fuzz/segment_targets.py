@@ -1,4 +1,4 @@
-"""The files of a log: batches, and indexes that may say anything of them."""
+"""The files of a log: batches, and indexes with arbitrary entries."""
 
 import tempfile
 from functools import partial
@@ -14,7 +14,7 @@ ENTRY_SIZES = (8, 12)  # of the offset index, of the time index
 
 
 def memory_folder() -> Path | None:
-    """Return where files are in memory; None when there is no such place."""
+    """Return a folder in memory; None if there is none."""
     found = Path("/dev/shm")  # noqa: S108 - for folders of our own in it
     return found if found.is_dir() else None
 
@@ -24,7 +24,7 @@ _log = Path(_folder.name) / f"{BASE_OFFSET:020}.log"
 
 
 def segment(data: bytes) -> None:
-    """A segment file, and indexes that lie: a search may take longer then, not say otherwise."""
+    """Read a segment with false indexes: a search may take longer, but its result is the same."""
     options = Options(data)
     sizes = [options.byte(place) % 8 * size for place, size in enumerate(ENTRY_SIZES)]
     offsets, times, log = cut(options.content, sizes)
@@ -36,19 +36,19 @@ def segment(data: bytes) -> None:
 
 
 def cut(content: bytes, sizes: list[int]) -> tuple[bytes, bytes, bytes]:
-    """Cut an input into the contents of both indexes and of the log."""
+    """Split an input into the contents of both indexes and of the log."""
     first, second = sizes[0], sum(sizes)
     return content[:first], content[first:second], content[second:]
 
 
 def write(file: Path, content: bytes) -> None:
-    """Write a new file, so that what is mapped of an older one stays as it is."""
+    """Write a new file, so that the mapping of an older one is unaffected."""
     file.unlink(missing_ok=True)
     file.write_bytes(content)
 
 
 def compare(found: Segment, log: bytes, options: Options) -> None:
-    """Read it in chunks and look things up; chunks are whole batches, one behind the other."""
+    """Read it in chunks and look offsets up; chunks are consecutive whole batches."""
     size_max = 1 << options.byte(2) % 16
     chunks = outcome(len(log), lambda: list(found.chunks(size_max)))
     end = outcome(len(log), found.end)
@@ -57,7 +57,7 @@ def compare(found: Segment, log: bytes, options: Options) -> None:
         for chunk in chunks:
             assert chunk.position == position
             assert chunk.base_offset < chunk.next_offset
-            # Where an index leads over them, batches in the middle are the decoder's to check.
+            # Batches in the middle that an index leads past are checked only by the decoder.
             inside = chunk.data.tobytes()
             headers = outcome(len(inside), partial(codec.scan_headers, exact(inside)))
             assert len(inside) <= size_max or (
@@ -65,7 +65,7 @@ def compare(found: Segment, log: bytes, options: Options) -> None:
             )
             position += len(inside)
         assert b"".join(chunk.data.tobytes() for chunk in chunks) == log[:position]
-        # The end is looked for behind the last indexed batch, whatever stands before that.
+        # The end is searched after the last indexed batch, whatever precedes that.
         assert isinstance(end, CodecError) or end.position >= position
     for place in (3, 4):
         batch = outcome(len(log), partial(found.locate, options.number(place)))

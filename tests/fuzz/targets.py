@@ -1,10 +1,10 @@
-"""What is fuzzed: a name, and a function that may raise nothing, whatever bytes it is given.
+"""The fuzz targets: a name, and a function that must not raise for any input.
 
     python -m tests.fuzz.targets batch FILE...    # one input again, on whatever build is installed
 
-A target allows CodecError and nothing else, compares what several functions say of the same bytes,
-and keeps the codec to the limits it was given. Time and memory are limited from outside: by
-libFuzzer in `make fuzz`, by test_corpus.py in the suite.
+A target allows CodecError and nothing else, compares the results of several functions for the same
+bytes, and checks that the codec stays within its limits. Time and memory are limited from outside:
+by libFuzzer in `make fuzz`, by test_corpus.py in the suite.
 """
 
 import sys
@@ -16,7 +16,7 @@ from typing import Final
 TARGETS: Final[dict[str, str]] = {
     "batch": "batch_targets.batch",
     "compressed_batch": "batch_targets.compressed_batch",
-    "message_set": "batch_targets.batch",  # other bytes to begin with
+    "message_set": "batch_targets.batch",  # other initial inputs
     "compressed_message_set": "batch_targets.compressed_message_set",
     "compaction": "compaction_target.compaction",
     "preparation": "preparation_target.preparation",

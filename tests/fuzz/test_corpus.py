@@ -1,7 +1,7 @@
-"""No input gets anything out of the codec but values and CodecError, soon and in little memory.
+"""For any input the codec returns values or raises CodecError, fast and in little memory.
 
-A bounded run on the ordinary build: Kafka's own bytes, what once broke something, and as many
-changes of them as `--fuzz-inputs` says. `make fuzz` goes on from here, with sanitizers.
+A bounded run on the ordinary build: Kafka's own bytes, inputs that once caused a failure, and as
+many mutations of them as `--fuzz-inputs` says. `make fuzz` continues with sanitizers.
 """
 
 import resource

@@ -1,4 +1,4 @@
-"""What `make fuzz` makes of libFuzzer's words, and of the edges that the modules wrote down."""
+"""What `make fuzz` reads from libFuzzer's output and from the edges that the modules record."""
 
 from pathlib import Path
 

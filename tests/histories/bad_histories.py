@@ -1,4 +1,4 @@
-"""Hand-made histories, each wrong in one way: what happened → the finding, and its operations."""
+"""Hand-made histories, each wrong in one way: the history → the finding and its operations."""
 
 from tests.histories.notation import (
     HERE,

@@ -47,7 +47,7 @@ TRANSACTION_RULES = (
 
 
 def check(history: Iterable[Operation]) -> list[Finding]:
-    """Return what a history proves to be wrong; nothing when it may have happened."""
+    """Return the findings of a history; none if it may have happened."""
     facts = Facts(history)
     transactions = rules_of_transactions.Transactions(facts)
     found = [finding for rule in RULES for finding in rule(facts)]
@@ -56,7 +56,7 @@ def check(history: Iterable[Operation]) -> list[Finding]:
 
 
 def main() -> int:
-    """Print the findings of files; 1 when there are any."""
+    """Print the findings of files; return 1 if there are any."""
     found = []
     for name in sys.argv[1:]:
         with Path(name).open() as lines:

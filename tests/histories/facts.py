@@ -1,4 +1,4 @@
-"""What a history says about records, gathered in one pass: the rules look things up here.
+"""What a history says about records, gathered in one pass; the rules look it up here.
 
 Lines count from 1. A value stands for one record, however often it is sent; `None` is a tombstone.
 """
@@ -21,8 +21,8 @@ class Write:
 
     value: str
     process: str
-    target: Place  # where it was to go; partition -1: wherever the broker wants
-    place: Place  # where it is, as far as is known
+    target: Place  # its destination; partition -1: the broker chooses
+    place: Place  # its offset, if known
     delivery: str
     key: str | None
     transaction: str | None
@@ -34,7 +34,7 @@ class Write:
 
 
 class Sighting(NamedTuple):
-    """A value at an offset, as somebody was told."""
+    """A value at an offset, as a client was told."""
 
     value: str | None
     line: int
@@ -43,7 +43,7 @@ class Sighting(NamedTuple):
 
 @dataclass(slots=True)
 class Pass:
-    """What a reader read of a partition without being moved."""
+    """What a reader read of a partition without a seek."""
 
     process: str
     is_committed: bool
@@ -72,7 +72,7 @@ class Topic(NamedTuple):
 
 
 class Disorder(NamedTuple):
-    """A reader was given an offset that is not behind the one before."""
+    """A reader was given an offset that is not above the previous one."""
 
     process: str
     place: Place
@@ -85,31 +85,31 @@ class Partition:
     """What is known of one log."""
 
     def __init__(self, place: Place) -> None:
-        """Know nothing."""
+        """Begin without knowledge."""
         self.place = place
         self.at: dict[int, Sighting] = {}
-        # Another value at an offset that has one, when it was first told.
+        # Another value at an offset that has one, and when it was first reported.
         self.again: dict[tuple[int, str | None], Sighting] = {}
-        self.read: dict[int, int] = {}  # offset → first line, whoever read it
+        self.read: dict[int, int] = {}  # offset → first line, of any reader
         self.read_committed: dict[int, int] = {}
         self.keys: dict[int, str] = {}
         self.passes: list[Pass] = []
         self.is_transactional = False
 
     def see(self, offset: int, sighting: Sighting) -> None:
-        """Somebody was told what stands at an offset."""
+        """Record the value that a client was told for an offset."""
         known = self.at.setdefault(offset, sighting)
         if known.value != sighting.value:
             self.again.setdefault((offset, sighting.value), sighting)
 
     def passed(self, offset: int, *, committed: bool) -> bool:
-        """Whether a reader that came before an offset has gone on behind it."""
+        """Return whether a reader that started before an offset has continued past it."""
         starts, ends = self._reach[committed]
         place = bisect_right(starts, offset)
         return place > 0 and ends[place - 1] > offset
 
     def ended(self, offset: int | None, line: int, *, committed: bool) -> bool:
-        """Whether a reader found the end at or before an offset, after a line.
+        """Return whether a reader found the end at or before an offset, after a line.
 
         Without an offset: whether a reader from the beginning found the end after that line.
         """
@@ -121,7 +121,7 @@ class Partition:
 
     @cached_property
     def offsets_of_key(self) -> dict[str, list[int]]:
-        """The offsets of each key, which rise."""
+        """Return the offsets of each key, which increase."""
         found: dict[str, list[int]] = defaultdict(list)
         for offset in sorted(self.keys):
             found[self.keys[offset]].append(offset)
@@ -129,7 +129,7 @@ class Partition:
 
     @cached_property
     def last_of_key(self) -> dict[str, int]:
-        """The last offset of each key."""
+        """Return the last offset of each key."""
         return {key: offsets[-1] for key, offsets in self.offsets_of_key.items()}
 
     @cached_property
@@ -169,7 +169,7 @@ class Facts:
         self.writes: dict[str, Write] = {}
         self.moved: dict[tuple[str, Place, int], Write] = {}  # seen at a second offset
         self.stood: dict[str, tuple[Place, int]] = {}  # where a value was first seen
-        self.strangers: dict[str, tuple[Place, int]] = {}  # values that nobody sent
+        self.strangers: dict[str, tuple[Place, int]] = {}  # values that were never sent
         self.partitions: dict[Place, Partition] = {}
         self.topics: dict[str, Topic] = defaultdict(Topic)
         self.disorders: list[Disorder] = []
@@ -194,14 +194,14 @@ class Facts:
         return self.partitions[place]
 
     def may_be_gone(self, place: Place, line: int, t: float) -> bool:
-        """Whether a power cut after a line may have taken what was told then."""
+        """Return whether a power cut after a line may have lost what was acknowledged then."""
         return self.topics[place[0]].durability == "os" and any(
             crash.kind == "power" and crash.line > line and crash.t - t <= crash.window_s
             for crash in self.crashes
         )
 
     def was_cut(self, line: int) -> bool:
-        """Whether there was a power cut after a line."""
+        """Return whether there was a power cut after a line."""
         return any(crash.kind == "power" and crash.line > line for crash in self.crashes)
 
     # ---- one method for each f -------------------------------------------------------------------
@@ -251,7 +251,7 @@ class Facts:
         if operation.type == "fail":
             write.is_refused = True
         elif operation.type == "invoke":
-            write.is_refused = False  # it is tried again
+            write.is_refused = False  # it is retried
         elif operation.type == "ok":
             write.acked_line, write.acked_t = line, operation.t
             if offset is not None:

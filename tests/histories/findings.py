@@ -1,4 +1,4 @@
-"""The words of the checker: what it finds, and the class of each (the numbers are README.md's)."""
+"""The findings of the checker, and the class of each (the numbers are README.md's)."""
 
 from typing import NamedTuple
 
@@ -50,5 +50,5 @@ class Finding(NamedTuple):
 
     @property
     def number(self) -> int:
-        """The class that it belongs to."""
+        """Return the class that it belongs to."""
         return CLASS_BY_NAME[self.name]

@@ -1,9 +1,9 @@
-"""A history: what the clients of a log asked and were told, in the order in which it was written.
+"""A history: the requests and results of the clients of a log, in the order they were written.
 
 A line is an operation, JSON: `process` (who), `f` (what), `type`, `t` (monotonic, in seconds) and
 `value`, whose fields README.md lists. The types are Jepsen's: `invoke` is written before a request
-leaves, `ok` behind its answer, `fail` when it has surely done nothing, `info` when nobody knows. An
-operation without an `invoke` counts as having been asked when its answer was written.
+leaves, `ok` after its response, `fail` if it certainly had no effect, `info` if that is unknown. An
+operation without an `invoke` counts as requested when its result was written.
 """
 
 import json
@@ -27,7 +27,7 @@ class Operation(NamedTuple):
 
 
 class MalformedHistoryError(ValueError):
-    """A line is no operation."""
+    """A line is not an operation."""
 
 
 def encode(operation: Operation) -> str:

@@ -1,8 +1,8 @@
-"""One change each that makes a right history wrong, and the name of what is wrong then.
+"""Mutations, each of which makes a correct history wrong, and the name of the resulting finding.
 
-Each takes the steps of a history that `legal.py` made and returns them changed; it finds its victim
-itself, at random where there are several. Every such history ends with a committed transaction, and
-is read from its beginning to its end by a committed reader, `all`, and an uncommitted one, `dirty`.
+Each takes the steps of a history from `random_histories.py` and returns them changed; it chooses
+its target itself, at random among several. Every such history ends with a committed transaction,
+and is read from beginning to end by a committed reader, `all`, and an uncommitted one, `dirty`.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ Mutation = Callable[[list[Step], Random], list[Step]]
 
 
 def polls(steps: list[Step], *processes: str) -> Iterator[dict[str, Any]]:
-    """Yield the value of every poll, of everybody or of some."""
+    """Yield the value of every poll, of all or of some readers."""
     for process, f, _, _, value in steps:
         if f == "poll" and (not processes or process in processes):
             yield value
@@ -29,7 +29,7 @@ def sends(steps: list[Step], type_: str = "ok") -> list[dict[str, Any]]:
 
 
 def forget(steps: list[Step], values: set[str]) -> list[Step]:
-    """Let nobody read some values."""
+    """Remove some values from all polls."""
     for poll in polls(steps):
         poll["records"] = [each for each in poll["records"] if each[1] not in values]
     return steps
@@ -50,7 +50,7 @@ def lose_the_end(steps: list[Step], _: Random) -> list[Step]:
 
 
 def lose_before_the_end(steps: list[Step], random: Random) -> list[Step]:
-    """Nobody reads an acknowledged record, but what stands behind it."""
+    """No reader gets an acknowledged record, but they get a later one."""
     victims = [each for send in plain(steps) for each in send["values"]]
     return forget(steps, {random.choice(victims)})
 
@@ -63,7 +63,7 @@ def plain(steps: list[Step]) -> list[dict[str, Any]]:
 
 
 def tear(steps: list[Step], _: Random) -> list[Step]:
-    """Nobody reads the half of the last transaction, but a record behind it."""
+    """No reader gets half of the last transaction, but they get a later record."""
     first, *_rest = last_transaction(steps)
     end = first["offset"] + len(first["values"]) + 1
     steps.insert(0, step("late", "send", "info", **late(first)))
@@ -74,7 +74,7 @@ def tear(steps: list[Step], _: Random) -> list[Step]:
 
 
 def late(send: dict[str, Any]) -> dict[str, Any]:
-    """Return a send of one more record to where another one went."""
+    """Return a send of one more record to the partition of another one."""
     where = {"topic": send["topic"], "partition": send["partition"]}
     return where | {"values": ["late"], "delivery": "once"}
 
@@ -89,7 +89,7 @@ def reads(steps: list[Step], partition: int) -> list[dict[str, Any]]:
 
 
 def change_a_value(steps: list[Step], random: Random) -> list[Step]:
-    """The last reader finds other bytes where a record was acknowledged."""
+    """The last reader gets other bytes at the offset of an acknowledged record."""
     told = {value for send in sends(steps) for value in send["values"]}
     record = random.choice([each for each in seen(steps, "all") if each[1] in told])
     record[1] = f"{record[1]}?"
@@ -118,7 +118,7 @@ def go_back(steps: list[Step], random: Random) -> list[Step]:
 
 
 def repeat(steps: list[Step], _: Random) -> list[Step]:
-    """A record of the last transaction is there once more, at the end."""
+    """A record of the last transaction is stored once more, at the end."""
     first, *_rest = last_transaction(steps)
     end = first["offset"] + len(first["values"]) + 1
     for poll in reads(steps, first["partition"]):
@@ -128,14 +128,14 @@ def repeat(steps: list[Step], _: Random) -> list[Step]:
 
 
 def invent(steps: list[Step], random: Random) -> list[Step]:
-    """A record that nobody has sent is there, at the end."""
+    """A record that was never sent is at the end."""
     poll = random.choice(reads(steps, random.randrange(2)))
     poll["records"] = [[poll["next"], "invented"]]
     return steps
 
 
 def abort(steps: list[Step], _: Random) -> list[Step]:
-    """The last transaction is aborted, and read all the same."""
+    """The last transaction is aborted and nevertheless read."""
     name = last_transaction(steps)[0]["transaction"]
     for _process, f, _type, _at, value in steps:
         if f == "end" and value["transaction"] == name:
@@ -144,7 +144,7 @@ def abort(steps: list[Step], _: Random) -> list[Step]:
 
 
 def fence(steps: list[Step], _: Random) -> list[Step]:
-    """A newer epoch was given out before the last transaction wrote."""
+    """A newer epoch was assigned before the last transaction wrote."""
     name = last_transaction(steps)[0]["transaction"]
     place = max(n for n, each in enumerate(steps) if each[1] == "begin")
     newer: dict[str, Any] = {"transaction": "newer", "transactional_id": "T", "epoch": 1_000}
@@ -154,13 +154,13 @@ def fence(steps: list[Step], _: Random) -> list[Step]:
 
 
 def forget_a_commit(steps: list[Step], _: Random) -> list[Step]:
-    """A group is told that it has never committed."""
+    """A group's offset fetch returns no committed offset."""
     offsets: dict[str, Any] = {"group": "g", "topic": "t", "partition": 0}
     return [*steps, step("member", "fetch_committed", **offsets, offset=-1)]
 
 
 def fall_back(steps: list[Step], _: Random) -> list[Step]:
-    """A group is told less than it has committed."""
+    """A group's offset fetch returns less than it has committed."""
     offset = next(each[4]["offset"] for each in reversed(steps) if each[1] == "commit")
     offsets: dict[str, Any] = {"group": "g", "topic": "t", "partition": 0, "offset": offset - 1}
     return [*steps, step("member", "fetch_committed", **offsets)]
@@ -174,7 +174,7 @@ def shrink(steps: list[Step], _: Random) -> list[Step]:
 
 
 def misdirect(steps: list[Step], random: Random) -> list[Step]:
-    """What was sent to one topic is in another one."""
+    """A record sent to one topic is in another one."""
     value = random.choice(random.choice(plain(steps))["values"])
     for send in (*sends(steps, "invoke"), *sends(steps)):
         if value in send["values"]:

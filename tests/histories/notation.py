@@ -1,6 +1,6 @@
-"""Short words for the operations of hand-made histories.
+"""A concise notation for the operations of hand-made histories.
 
-A history is a list of them; each is a second behind the one before, unless it says `at`. Without
+A history is a list of them; each is a second after the previous one, unless it has `at`. Without
 `place` they are about partition 0 of topic `t`.
 """
 
@@ -42,7 +42,7 @@ def asked(
     delivery: str = "idempotent",
     **more: Any,
 ) -> Step:
-    """A send whose answer is still to come."""
+    """Return a send without a response yet."""
     return step(
         process, "send", "invoke", values=list(values), delivery=delivery, **here(place), **more
     )
@@ -56,7 +56,7 @@ def sent(
     delivery: str = "idempotent",
     **more: Any,
 ) -> Step:
-    """A send that was acknowledged."""
+    """Return an acknowledged send."""
     return step(
         process,
         "send",
@@ -69,7 +69,7 @@ def sent(
 
 
 def refused(process: str, *values: str, place: Place = HERE) -> Step:
-    """A send that has surely written nothing."""
+    """Return a send that has certainly written nothing."""
     return step(process, "send", "fail", values=list(values), delivery="once", **here(place))
 
 
@@ -79,59 +79,59 @@ def read(
     place: Place = HERE,
     **more: Any,
 ) -> Step:
-    """A poll of committed records: (offset, value) or (offset, value, key)."""
+    """Return a poll of committed records: (offset, value) or (offset, value, key)."""
     return step(process, "poll", records=[list(each) for each in records], **here(place), **more)
 
 
 def dirty(process: str, *records: tuple[int, str | None], **more: Any) -> Step:
-    """A poll of uncommitted records."""
+    """Return a poll of uncommitted records."""
     return read(process, *records, isolation="uncommitted", **more)
 
 
 def starts(process: str, position: int, place: Place = HERE, **more: Any) -> Step:
-    """A reader goes to a position."""
+    """Return a seek of a reader."""
     return step(process, "assign", position=position, **here(place), **more)
 
 
 def begin(name: str, transactional_id: str = "T", **more: Any) -> Step:
-    """A transaction begins."""
+    """Return the begin of a transaction."""
     return step("p", "begin", transaction=name, transactional_id=transactional_id, **more)
 
 
 def end(name: str, type_: str = "ok", *, commit: bool = True, at: float | None = None) -> Step:
-    """A transaction ends."""
+    """Return the end of a transaction."""
     return step("p", "end", type_, at=at, transaction=name, commit=commit)
 
 
 def commit(process: str, offset: int, type_: str = "ok", **more: Any) -> Step:
-    """A group's offset."""
+    """Return a commit of a group's offset."""
     return step(process, "commit", type_, group=GROUP, offset=offset, **here(HERE), **more)
 
 
 def fetched(process: str, offset: int) -> Step:
-    """A group's offset as it is told."""
+    """Return a fetch of a group's offset."""
     return step(process, "fetch_committed", group=GROUP, offset=offset, **here(HERE))
 
 
 def owns(process: str, generation: int, at: float | None = None) -> Step:
-    """A member gets a partition."""
+    """Return the assignment of a partition to a member."""
     return step(process, "assign", group=GROUP, generation=generation, at=at, **here(HERE))
 
 
 def beats(process: str, generation: int, at: float | None = None) -> Step:
-    """A member's heartbeat is taken."""
+    """Return an accepted heartbeat of a member."""
     return step(process, "heartbeat", group=GROUP, generation=generation, at=at, **here(HERE))
 
 
 def loses(process: str) -> Step:
-    """A member gives a partition back."""
+    """Return the revocation of a partition."""
     return step(process, "revoke", group=GROUP, **here(HERE))
 
 
 def shown(
     process: str, earliest: int, latest: int, stable: int | None = None, at: float | None = None
 ) -> Step:
-    """The ends of a log as a client is told them."""
+    """Return the ends of a log as listed to a client."""
     more: dict[str, Any] = {} if stable is None else {"stable": stable}
     return step(
         process, "list_offsets", at=at, earliest=earliest, latest=latest, **here(HERE), **more
@@ -139,25 +139,25 @@ def shown(
 
 
 def created(cleanup: str = "none", durability: str = "group-commit", topic: str = "t") -> Step:
-    """A topic is made."""
+    """Return the creation of a topic."""
     return step("admin", "create", topic=topic, cleanup=cleanup, durability=durability)
 
 
 def deleted(topic: str = "t", type_: str = "ok") -> Step:
-    """A topic is deleted."""
+    """Return the deletion of a topic."""
     return step("admin", "delete", type_, topic=topic)
 
 
 def listed(*topics: str) -> Step:
-    """All topics, as a client is told them."""
+    """Return all topics as listed to a client."""
     return step("admin", "list_topics", topics=list(topics))
 
 
 def killed(kind: str = "kill", window_s: float = 0.0, at: float | None = None) -> Step:
-    """The broker ends."""
+    """Return the end of the broker."""
     return step("nemesis", "crash", "info", at=at, kind=kind, window_s=window_s)
 
 
 def healed(at: float | None = None) -> Step:
-    """The broker is there again."""
+    """Return the restart of the broker."""
     return step("nemesis", "heal", "info", at=at)

@@ -1,7 +1,7 @@
-"""Histories of a log that does everything right, however its clients and its crashes fall.
+"""Histories of a log without faults, whatever its clients and crashes do.
 
-`Log` is the smallest broker there is: a list of records per partition, and a flag for each of what
-is committed. What is acknowledged, lost on its way back, refused or sent again is drawn at random.
+`Log` is a minimal broker: a list of records per partition, and a flag for each committed one.
+Whether a response is received, lost, an error or repeated is drawn at random.
 """
 
 from random import Random
@@ -17,7 +17,7 @@ class Log:
     """A log, its clients, and the history of both."""
 
     def __init__(self, random: Random) -> None:
-        """Nothing was written yet."""
+        """Begin empty."""
         self.steps: list[Step] = []
         self._random = random
         self._records: list[list[tuple[str | None, bool]]] = [[] for _ in range(PARTITIONS)]
@@ -27,7 +27,7 @@ class Log:
         self._acked_commit = -1
 
     def run(self) -> list[Step]:
-        """Do things, and read everything at last."""
+        """Run random actions, and finally read everything."""
         deeds = (self.send, self.transact, self.read_some, self.commit, self.crash, self.show)
         self.send("ok")
         for _ in range(TIMES):
@@ -41,7 +41,7 @@ class Log:
         return self.steps
 
     def say(self, process: str, f: str, type_: str = "ok", **value: Any) -> None:
-        """Write an operation down."""
+        """Record an operation."""
         self.steps.append(step(process, f, type_, **value))
 
     def _values(self) -> list[str]:
@@ -55,7 +55,7 @@ class Log:
         return len(log) - len(values)
 
     def send(self, outcome: str | None = None) -> None:
-        """Send outside of transactions; plain senders may repeat what was not answered."""
+        """Send outside transactions; plain senders may repeat what was not acknowledged."""
         partition = self._random.randrange(PARTITIONS)
         delivery = self._random.choice(("idempotent", "once", "again"))
         values = self._values()
@@ -83,7 +83,7 @@ class Log:
         self.say(delivery, "send", "ok", **what, offset=offset)
 
     def transact(self, outcome: str | None = None) -> None:
-        """A transaction over all partitions, which its producer may never hear the end of."""
+        """Run a transaction over all partitions, whose end may not be acknowledged."""
         self._transactions += 1
         what: dict[str, Any] = {"transaction": f"T{self._transactions}"}
         begun: dict[str, Any] = {**what, "transactional_id": "T", "epoch": self._transactions}
@@ -112,13 +112,13 @@ class Log:
             self._append(partition, [None], is_committed=False)  # its marker
 
     def read_some(self) -> None:
-        """A reader goes somewhere and polls a few times."""
+        """Let a reader seek and poll a few times."""
         self.read_all("some", self._random.randrange(PARTITIONS), whole=False)
 
     def read_all(
         self, process: str, partition: int, *, isolation: str = "committed", whole: bool = True
     ) -> None:
-        """A reader reads from a position, in polls of random sizes."""
+        """Read from a position, in polls of random sizes."""
         where: dict[str, Any] = {"topic": HERE[0], "partition": partition}
         log = self._records[partition]
         start = 0 if whole else self._random.randint(0, len(log))
@@ -137,7 +137,7 @@ class Log:
             self.say(process, "poll", **where, isolation=isolation, records=[], next=end, end=True)
 
     def commit(self, outcome: str | None = None) -> None:
-        """A group commits a higher offset, and asks for it."""
+        """Commit a higher offset of a group, and fetch it."""
         what: dict[str, Any] = {"group": "g", "topic": HERE[0], "partition": 0}
         self._committed += self._random.randint(1, 5)
         self.say("member", "commit", "invoke", **what, offset=self._committed)
@@ -149,12 +149,12 @@ class Log:
         self.say("member", "fetch_committed", **what, offset=self._acked_commit)
 
     def crash(self) -> None:
-        """The broker is killed and there again."""
+        """Kill and restart the broker."""
         self.say("nemesis", "crash", "info", kind="kill")
         self.say("nemesis", "heal", "info")
 
     def show(self) -> None:
-        """A client asks for the ends of a log."""
+        """List the ends of a log."""
         partition = self._random.randrange(PARTITIONS)
         latest = len(self._records[partition])
         where: dict[str, Any] = {"topic": HERE[0], "partition": partition}

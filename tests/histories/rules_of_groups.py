@@ -12,22 +12,22 @@ Key = tuple[str, Place]
 
 
 def key_of(operation: Operation) -> Key:
-    """Return whose offset an operation is about."""
+    """Return the group and partition that an operation is about."""
     value = operation.value
     return value["group"], (value["topic"], value["partition"])
 
 
 @dataclass(slots=True)
 class Offset:
-    """What may be committed for a group in a partition."""
+    """The possible committed offsets of a group in a partition."""
 
     floor: int = -1  # acknowledged
     floor_line: int = 0
-    highest: int = -1  # ever asked for
+    highest: int = -1  # ever requested
 
 
 def committed_offsets(facts: Facts) -> Iterator[Finding]:
-    """11: a committed offset is there until a higher one is, unless somebody resets it."""
+    """11: a committed offset stays until a higher one is committed, unless it is reset."""
     offsets: dict[Key, Offset] = {}
     asked: dict[tuple[str, Key], Offset] = {}
     for line, operation in enumerate(facts.operations, 1):
@@ -50,7 +50,7 @@ def committed_offsets(facts: Facts) -> Iterator[Finding]:
 
 
 def fetched(key: Key, line: int, offset: int, least: Offset, known: Offset) -> Iterator[Finding]:
-    """Yield a finding when a group is told an offset that it cannot have."""
+    """Yield a finding when a fetched offset is not a possible one."""
     whose = f"{key[0]} in {spot(key[1], None)}: line {line} says {offset}"
     floor = min(least.floor, known.floor)  # It may have been reset meanwhile.
     if offset < 0 <= floor:
@@ -62,7 +62,7 @@ def fetched(key: Key, line: int, offset: int, least: Offset, known: Offset) -> I
 
 
 def commits_ahead(facts: Facts) -> Iterator[Finding]:
-    """13: nobody commits what its group has not read."""
+    """13: a member commits only what its group has read."""
     groups: dict[tuple[str, Place], str] = {}  # process and partition → group
     read: dict[Key, int] = {}
     for line, operation in enumerate(facts.operations, 1):
@@ -94,7 +94,7 @@ def commits_ahead(facts: Facts) -> Iterator[Finding]:
 
 @dataclass(slots=True)
 class Ownership:
-    """A member has a partition, until it gives it back or gets another assignment."""
+    """A member owns a partition until it revokes it or gets another assignment."""
 
     process: str
     generation: int
@@ -104,7 +104,7 @@ class Ownership:
 
 
 def owners(facts: Facts) -> Iterator[Finding]:
-    """28: one member has a partition at a time, and an older generation commits nothing."""
+    """28: one member owns a partition at a time, and an older generation commits nothing."""
     history: dict[Key, Owners] = {}
     for line, operation in enumerate(facts.operations, 1):
         if operation.f in {"assign", "revoke", "heartbeat", "commit"} and (
@@ -119,17 +119,17 @@ def owners(facts: Facts) -> Iterator[Finding]:
 
 
 class Owners:
-    """Who has had a partition of a group."""
+    """The owners of the partitions of a group."""
 
     def __init__(self) -> None:
-        """Nobody yet."""
+        """Begin without owners."""
         self.intervals: list[Ownership] = []
         self._newest: Ownership | None = None
         self._current: dict[str, Ownership] = {}
         self._asked: dict[tuple[str, str], float] = {}
 
     def learn(self, line: int, operation: Operation) -> Finding | None:
-        """Follow an operation; return a finding when an old generation was heard."""
+        """Follow an operation; return a finding if an old generation was accepted."""
         process, generation = operation.process, operation.value.get("generation")
         if operation.type == "invoke":
             self._asked[process, operation.f] = operation.t
@@ -170,10 +170,10 @@ class Owners:
 
 
 def overlaps(key: Key, intervals: list[Ownership]) -> Iterator[Finding]:
-    """Yield a finding for two members that have a partition at one moment of one generation.
+    """Yield a finding for two members that own a partition at one moment in one generation.
 
-    A member that was taken for dead may still believe to have what a newer generation gave away;
-    what it says then is what must not be taken.
+    An expired member may still believe to own what a newer generation has assigned to another one;
+    its requests must be refused.
     """
     last_of: dict[int, Ownership] = {}
     for each in intervals:

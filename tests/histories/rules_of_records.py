@@ -16,14 +16,14 @@ IN_ORDER = frozenset({"idempotent", "once"})
 
 
 def lost_writes(facts: Facts) -> Iterator[Finding]:
-    """1, 4, 14: what was acknowledged is read by whoever passes it, or finds the end behind it."""
+    """1, 4, 14: an acknowledged record is read by every reader that passes its offset."""
     for write in facts.writes.values():
         if write.acked_line and not write.transaction:
             yield from lost(facts, write, committed=False)
 
 
 def lost(facts: Facts, write: Write, *, committed: bool) -> Iterator[Finding]:
-    """Yield a finding when nobody reads an acknowledged record where somebody should have."""
+    """Yield a finding when no reader gets an acknowledged record that one should have got."""
     partition, offset = facts.partition(write.place), write.offset
     stood = facts.stood.get(write.value) if offset is None else (write.place, offset)
     if stood is not None:
@@ -50,7 +50,7 @@ def lost(facts: Facts, write: Write, *, committed: bool) -> Iterator[Finding]:
 
 
 def inconsistent_offsets(facts: Facts) -> Iterator[Finding]:
-    """2, 14, 15: an offset has one value, for those who wrote it and for all who read it."""
+    """2, 14, 15: an offset has one value, for its writer and for all readers."""
     for place, partition in facts.partitions.items():
         for (offset, _), other in partition.again.items():
             first = partition.at[offset]
@@ -72,7 +72,7 @@ def inconsistent_offsets(facts: Facts) -> Iterator[Finding]:
 
 
 def duplicates(facts: Facts) -> Iterator[Finding]:
-    """3: what is sent in an idempotent session, or only once, stands at one offset."""
+    """3: what an idempotent session sends, or what is sent only once, has one offset."""
     for (_, place, offset), write in facts.moved.items():
         first_place, first = facts.stood[write.value]
         if write.delivery not in AT_MOST_ONCE or first_place[0] != place[0]:
@@ -88,7 +88,7 @@ def duplicates(facts: Facts) -> Iterator[Finding]:
 
 
 def reordered(facts: Facts) -> Iterator[Finding]:
-    """3: what a session sends stands in the order in which it was sent first."""
+    """3: the records of a session are in the order in which they were first sent."""
     sent: dict[tuple[str, Place], list[Write]] = defaultdict(list)
     for write in facts.writes.values():
         if write.delivery in IN_ORDER and write.value in facts.stood:
@@ -98,7 +98,7 @@ def reordered(facts: Facts) -> Iterator[Finding]:
         highest: Write | None = None
         for write in writes:
             if write.value in moved:
-                continue  # A duplicate, which has its own name.
+                continue  # A duplicate, which has its own finding.
             if highest and offset_of(facts, write) < offset_of(facts, highest):
                 yield Finding(
                     "reordered in one session",
@@ -110,12 +110,12 @@ def reordered(facts: Facts) -> Iterator[Finding]:
 
 
 def offset_of(facts: Facts, write: Write) -> int:
-    """Return where a record stands that was seen."""
+    """Return the offset of a record that was seen."""
     return facts.stood[write.value][1]
 
 
 def disorders(facts: Facts) -> Iterator[Finding]:
-    """5: offsets rise from poll to poll and inside of one."""
+    """5: offsets increase within a poll and from poll to poll."""
     for each in facts.disorders:
         yield Finding(
             "non-monotonic poll",
@@ -125,7 +125,7 @@ def disorders(facts: Facts) -> Iterator[Finding]:
 
 
 def skips(facts: Facts) -> Iterator[Finding]:
-    """5, 26: a reader gets every record between its first and its last that others can read."""
+    """5, 26: a reader gets every record between its first and last that other readers get."""
     for place, partition in facts.partitions.items():
         committed = sorted(set(partition.read_committed) | plain_reads(facts, partition))
         everything = sorted(partition.read)
@@ -136,7 +136,7 @@ def skips(facts: Facts) -> Iterator[Finding]:
 
 
 def plain_reads(facts: Facts, partition: Partition) -> set[int]:
-    """Offsets that were read of records outside of transactions."""
+    """Return the offsets at which records outside transactions were read."""
     found = set()
     for offset in partition.read:
         write = facts.writes.get(partition.at[offset].value or "")
@@ -146,7 +146,7 @@ def plain_reads(facts: Facts, partition: Partition) -> set[int]:
 
 
 def skipped(facts: Facts, place: Place, reader: Pass, known: list[int]) -> Iterator[Finding]:
-    """Yield a finding for each known record that a reader has passed and not got."""
+    """Yield a finding for each known record that a reader has passed without getting it."""
     low = bisect_left(known, reader.start)
     high = bisect_right(known, reader.offsets[-1])
     if high - low == len(reader.offsets):
@@ -166,7 +166,7 @@ def skipped(facts: Facts, place: Place, reader: Pass, known: list[int]) -> Itera
 
 
 def is_superseded(facts: Facts, partition: Partition, offset: int) -> bool:
-    """Whether compaction may have taken a record: its key has a later one."""
+    """Return whether compaction may have removed a record: its key has a later one."""
     if facts.topics[partition.place[0]].cleanup != "compact":
         return False
     key = partition.keys.get(offset)
@@ -174,7 +174,7 @@ def is_superseded(facts: Facts, partition: Partition, offset: int) -> bool:
 
 
 def removed_keys(facts: Facts) -> Iterator[Finding]:
-    """26: who does not see a tombstone any more sees no record that it has removed."""
+    """26: a reader that no longer gets a tombstone gets no record that it deleted."""
     for place, partition in facts.partitions.items():
         if facts.topics[place[0]].cleanup != "compact":
             continue
@@ -195,7 +195,7 @@ def removed_keys(facts: Facts) -> Iterator[Finding]:
 
 
 def strangers(facts: Facts) -> Iterator[Finding]:
-    """25: what is read was sent."""
+    """25: every record read was sent."""
     for value, (place, offset) in facts.strangers.items():
         partition = facts.partition(place)
         disputed = {each for each, _ in partition.again}
@@ -204,7 +204,7 @@ def strangers(facts: Facts) -> Iterator[Finding]:
 
 
 def holes(facts: Facts) -> Iterator[Finding]:
-    """25: an offset without a record is a marker of a transaction, or was compacted."""
+    """25: an offset without a record is a transaction marker or was compacted."""
     for place, partition in facts.partitions.items():
         if partition.is_transactional or facts.topics[place[0]].cleanup == "compact":
             continue
@@ -223,7 +223,7 @@ def holes(facts: Facts) -> Iterator[Finding]:
 
 
 def wrong_places(facts: Facts) -> Iterator[Finding]:
-    """27: a record is in the topic, and in the partition, that it was sent to."""
+    """27: a record is in the topic and partition that it was sent to."""
     for write in facts.writes.values():
         stood = facts.stood.get(write.value)
         if stood is None:

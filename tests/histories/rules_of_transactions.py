@@ -1,7 +1,7 @@
 """Rules of transactions: classes 6 to 10.
 
-A transaction is `committed` or `aborted` when its producer was told so, `unknown` from the moment
-at which it asks for a commit, `open` before. Only what has asked for a commit may ever be read.
+A transaction is `committed` or `aborted` when its producer got that response, `unknown` from the
+moment its commit is requested, `open` before. Only one whose commit was requested may ever be read.
 """
 
 from collections import defaultdict
@@ -13,12 +13,12 @@ from tests.histories.findings import Finding
 from tests.histories.history import Operation
 from tests.histories.rules_of_records import lost
 
-GRACE_S = 10.0  # in which a broker ends what has timed out
+GRACE_S = 10.0  # within which a broker ends an expired transaction
 
 
 @dataclass(slots=True)
 class Transaction:
-    """What its producer asked and was told."""
+    """The requests and responses of its producer."""
 
     name: str
     transactional_id: str
@@ -31,16 +31,16 @@ class Transaction:
 
 
 class Transactions:
-    """All transactions of a history, and which epochs were fenced when."""
+    """All transactions of a history, and when epochs were fenced."""
 
     def __init__(self, facts: Facts) -> None:
         """Follow a history."""
         self.by_name: dict[str, Transaction] = {}
         self.zombies: list[tuple[Transaction, int, int]] = []  # its line, the newer epoch
         self.hanging: list[tuple[int, Operation]] = []
-        self.reads: dict[str, set[str]] = defaultdict(set)  # transaction → whose records it read
+        self.reads: dict[str, set[str]] = defaultdict(set)  # transaction → those it read from
         self._epochs: dict[str, int] = {}
-        self._asked: dict[tuple[str, str, str], int] = {}  # the epoch that was known then
+        self._asked: dict[tuple[str, str, str], int] = {}  # the epoch known then
         for line, operation in enumerate(facts.operations, 1):
             if operation.f == "begin":
                 self._begin(operation)
@@ -115,7 +115,7 @@ class Transactions:
 
 
 def read_line(facts: Facts, write: Write) -> int:
-    """Return the line in which a reader of committed records first got a record, or 0."""
+    """Return the line in which a committed reader first got a record, or 0."""
     if write.value not in facts.stood:
         return 0
     place, offset = facts.stood[write.value]
@@ -123,7 +123,7 @@ def read_line(facts: Facts, write: Write) -> int:
 
 
 def aborted_reads(facts: Facts, transactions: Transactions) -> Iterator[Finding]:
-    """6: nobody reads committed what was aborted, refused, or not yet asked to be committed."""
+    """6: committed readers get nothing aborted, refused, or not yet requested to commit."""
     for each in transactions.by_name.values():
         for write in each.writes:
             line = read_line(facts, write)
@@ -146,7 +146,7 @@ def aborted_reads(facts: Facts, transactions: Transactions) -> Iterator[Finding]
 
 
 def torn(facts: Facts, transactions: Transactions) -> Iterator[Finding]:
-    """7, 1: of a transaction everything is read or nothing; of a committed one, everything."""
+    """7, 1: of a transaction everything or nothing is read; of a committed one, everything."""
     for each in transactions.by_name.values():
         if each.state not in {"committed", "unknown"}:
             continue
@@ -167,14 +167,14 @@ def torn(facts: Facts, transactions: Transactions) -> Iterator[Finding]:
 
 
 def circular(_: Facts, transactions: Transactions) -> Iterator[Finding]:
-    """8: no transactions have read each other's records (wr edges; ww cycles are allowed)."""
+    """8: no two transactions read each other's records (wr edges; ww cycles are allowed)."""
     waiting = {reader: set(read) for reader, read in transactions.reads.items()}
     readers: dict[str, set[str]] = defaultdict(set)
     for reader, read in waiting.items():
         for each in read:
             readers[each].add(reader)
     free = [each for each in readers if each not in waiting]
-    while free:  # Whoever waits for nobody is in no circle.
+    while free:  # A node without dependencies is in no cycle.
         gone = free.pop()
         for reader in readers[gone]:
             waiting[reader].discard(gone)
@@ -190,7 +190,7 @@ def circular(_: Facts, transactions: Transactions) -> Iterator[Finding]:
 
 
 def hanging(_: Facts, transactions: Transactions) -> Iterator[Finding]:
-    """9: the last stable offset is the end when nothing can be open any more."""
+    """9: the last stable offset is the log end when no transaction can be open any more."""
     for line, operation in transactions.hanging[:1]:
         value = operation.value
         yield Finding(
@@ -201,7 +201,7 @@ def hanging(_: Facts, transactions: Transactions) -> Iterator[Finding]:
 
 
 def zombies(_: Facts, transactions: Transactions) -> Iterator[Finding]:
-    """10: nothing of an older epoch is taken once a newer one was given out."""
+    """10: nothing of an older epoch is accepted once a newer one was assigned."""
     for each, line, newest in transactions.zombies:
         yield Finding(
             "zombie not fenced",

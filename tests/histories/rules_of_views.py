@@ -1,4 +1,4 @@
-"""Rules of what clients are shown of topics and logs, and of their progress.
+"""Rules of the state of topics and logs that clients see, and of liveness.
 
 Classes 3, 12, 18, 20, 26 and 29.
 """
@@ -9,11 +9,11 @@ from tests.histories.facts import Facts, Place, spot
 from tests.histories.findings import Finding
 from tests.histories.history import Operation
 
-PROGRESS_S = 30.0  # in which a client goes on once the broker is there
+PROGRESS_S = 30.0  # within which a client makes progress once the broker is up
 
 
 def log_ends(facts: Facts) -> Iterator[Finding]:
-    """20, 29: a client sees an end that never falls, behind all that was acknowledged to it."""
+    """20, 29: the log end seen by a client never decreases below its acknowledged records."""
     shown: dict[tuple[str, Place], tuple[int, int]] = {}
     told: dict[tuple[str, Place], int] = {}
     asked: dict[tuple[str, Place], int] = {}
@@ -44,7 +44,7 @@ def log_ends(facts: Facts) -> Iterator[Finding]:
 
 
 def log_starts(facts: Facts) -> Iterator[Finding]:
-    """26: nothing is removed where nothing may be, and what is removed stays away."""
+    """26: nothing is deleted where deletion is not allowed, and deleted records stay deleted."""
     starts: dict[Place, tuple[int, int]] = {}
     for line, operation in enumerate(facts.operations, 1):
         if operation.type != "ok" or operation.f not in {"list_offsets", "poll"}:
@@ -97,7 +97,7 @@ def topics(facts: Facts) -> Iterator[Finding]:
 
 
 def producer_ids(facts: Facts) -> Iterator[Finding]:
-    """3: an id is given to one producer."""
+    """3: a producer id is assigned to one producer."""
     owners: dict[int, int] = {}
     for line, operation in enumerate(facts.operations, 1):
         if operation.f == "init_producer" and operation.type == "ok":
@@ -110,7 +110,7 @@ def producer_ids(facts: Facts) -> Iterator[Finding]:
 
 
 def stuck(facts: Facts) -> Iterator[Finding]:
-    """12: who has asked is answered within 30 s of the moment from which the broker is there."""
+    """12: a request is answered within 30 s after the broker is up."""
     waiting: dict[tuple[str, str, str], tuple[int, Operation]] = {}
     alive_t: float | None = 0.0
     for line, operation in enumerate(facts.operations, 1):
@@ -118,7 +118,7 @@ def stuck(facts: Facts) -> Iterator[Finding]:
             alive_t = None
         elif operation.f == "heal":
             alive_t = operation.t
-            waiting.clear()  # Who has asked before must ask again.
+            waiting.clear()  # Earlier requests must be sent again.
         elif operation.type == "invoke":
             waiting[asking(operation)] = (line, operation)
         else:
@@ -135,6 +135,6 @@ def stuck(facts: Facts) -> Iterator[Finding]:
 
 
 def asking(operation: Operation) -> tuple[str, str, str]:
-    """Return what an answer has in common with its question."""
+    """Return what a response has in common with its request."""
     values = operation.value.get("values")
     return operation.process, operation.f, "" if values is None else str(values[:1])

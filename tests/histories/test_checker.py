@@ -1,4 +1,4 @@
-"""The checker names each bad history rightly, and lets those pass that may have happened."""
+"""The checker finds what is wrong in each bad history, and nothing in possible ones."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Random histories of a right log pass; one change, and the checker names it."""
+"""Correct random histories have no findings; with one mutation the checker finds it."""
 
 from copy import deepcopy
 from random import Random

@@ -1,7 +1,7 @@
 """Mutants of a Cython file: its lines are changed as text, because no library keeps its tree.
 
-Only lines of function bodies are, without declarations, comments, strings and docstrings. What does
-not compile is no mutant.
+Only lines of function bodies are changed, without declarations, comments, strings and docstrings. A
+change that does not compile is no mutant.
 """
 
 import re
@@ -16,13 +16,13 @@ _WORD: Final = re.compile(rb"\b(?:True|False)\b|(?<![\w.])\d+(?![\w.])")
 _WORDS: Final = {b"True": b"False", b"False": b"True"}
 _HEAD: Final = re.compile(rb"\s*(?:cdef|cpdef|def)\b[^=]*\(")
 _NO_CODE: Final = re.compile(rb"\s*(?:(?:cdef|cimport|from|import|global|class)\b|@|logger\.)")
-# A whole statement in one line: a call, an assignment, or what leaves a loop early.
+# A whole statement in one line: a call, an assignment, or an early exit of a loop.
 _STATEMENT: Final = re.compile(rb"\s+([\w.]+(?:\[[^]]*\])?(?: [-+*/|&]?= .+|\(.*\))|continue)$")
 _NEITHER: Final = re.compile(rb'"""(?:.|\n)*?"""|b?f?"(?:\\.|[^"\\\n])*"|#[^\n]*')
 
 
 def mutants(file: str, source: bytes) -> list[Mutant]:
-    """Every mutant of a file, in the order of their places."""
+    """Return every mutant of a file, in file order."""
     return sorted(
         Mutant(file, start + first, start + last, replacement)
         for start, line in _code(source)
@@ -43,14 +43,14 @@ def _changes(line: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _code(source: bytes) -> Iterator[tuple[int, bytes]]:
-    """Where each line of a function's body starts, and the line with texts and comments blank."""
+    """Return where each line of a function's body starts, and the line with texts blanked."""
     blank = _NEITHER.sub(lambda found: re.sub(rb"[^\n]", b" ", found[0]), source)
     position, depth, is_head, body_indent = 0, 0, False, -1
     for line in blank.splitlines(keepends=True):
         start, position = position, position + len(line)
         if not line.strip():
             continue
-        if depth == 0:  # not the rest of a statement
+        if depth == 0:  # not the continuation of a statement
             indent = len(line) - len(line.lstrip())
             is_head = _HEAD.match(line) is not None
             if is_head or indent <= body_indent:

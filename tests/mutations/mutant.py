@@ -28,11 +28,11 @@ class Mutant(NamedTuple):
     replacement: bytes
 
     def applied(self, source: bytes) -> bytes:
-        """The changed source."""
+        """Return the changed source."""
         return source[: self.start] + self.replacement + source[self.end :]
 
     def shown(self, source: bytes) -> str:
-        """`file:line: before -> after`, the lines of the change as one."""
+        """Return `file:line: before -> after`, with the lines of the change joined."""
         first = source.rfind(b"\n", 0, self.start) + 1
         rest = source[self.end :].partition(b"\n")[0]
         before = source[first : self.end] + rest

@@ -11,7 +11,7 @@ ROOT: Final = Path(__file__).parents[2]
 TESTS: Final = ROOT / "tests"
 _SIMULATION: Final = ("tests/simulation/test_simulation.py", "--simulation-seeds=100")
 _FEW_HISTORIES: Final = (*_SIMULATION, "-k=not mutation")
-# Beside the mirror: conversations with state machines, and the simulation that drives them.
+# In addition to the mirror: scenarios of state machines, and the simulation that drives them.
 _AROUND: Final = {
     "core/groups": [("tests/scenarios/test_scenarios.py",), _FEW_HISTORIES],
     "core/transactions": [("tests/scenarios/transactions",), _FEW_HISTORIES],
@@ -21,7 +21,7 @@ _AROUND: Final = {
 
 
 def stages(file: str) -> list[tuple[str, ...]]:
-    """Arguments of pytest, a run each, the nearest tests first."""
+    """Return arguments of pytest, one run each, the nearest tests first."""
     path = Path(file)
     found = _of_native(path) if path.suffix == ".pyx" else _of_python(path)
     return list(dict.fromkeys(found))
@@ -59,7 +59,7 @@ def _says(test: Path, folder: str, name: str) -> bool:
 
 
 def _named(folder: Path, name: str) -> tuple[str, ...]:
-    """The files of tests that begin with a name, at any depth."""
+    """Return the test files whose names begin with a word, at any depth."""
     return tuple(sorted(map(_relative, folder.rglob(f"test_{name}*.py"))))
 
 

@@ -1,4 +1,4 @@
-"""A copy of the installed package that goes before it on the path, with one file changed."""
+"""A copy of the installed package that precedes it on the path, with one file changed."""
 
 import shutil
 import subprocess
@@ -10,10 +10,10 @@ from tests.mutations.mutant import Mutant
 
 
 class Overlay:
-    """The copy, and where Cython files are compiled for it."""
+    """The copy, and the folder where Cython files are compiled for it."""
 
     def __init__(self, root: Path, build: Path) -> None:
-        """Copy the package to `build`/package; `root` has the sources that it was made from."""
+        """Copy the package to `build`/package; `root` has the sources that it was built from."""
         self.folder = build / "package"
         self._root = root
         self._source = build / "source"
@@ -25,7 +25,10 @@ class Overlay:
         shutil.copytree(self._installed / "broker", self.folder / "broker", ignore=ignored)
 
     def change(self, mutant: Mutant) -> Path | None:
-        """Put the changed file into the copy; what it replaced there, None: it does not compile."""
+        """Put the changed file into the copy; return the replaced one, or None.
+
+        None: it does not compile.
+        """
         file, original = Path(mutant.file), (self._root / mutant.file).read_bytes()
         changed = mutant.applied(original)
         if file.suffix == ".py":
@@ -44,7 +47,7 @@ class Overlay:
         return target
 
     def restore(self, target: Path) -> None:
-        """Put back what is installed."""
+        """Restore the installed files."""
         shutil.copyfile(self._installed / target, self.folder / target)
 
     def _configure(self) -> None:

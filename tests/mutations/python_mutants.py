@@ -1,6 +1,6 @@
-"""Mutants of a Python file: what stands in the bodies of its functions, changed in one place.
+"""Mutants of a Python file: the bodies of its functions, changed in one place.
 
-The syntax tree says where; the change is made in the text, so that it is the only one.
+The syntax tree gives the place; the change is made in the text, so that it is the only one.
 """
 
 import ast
@@ -11,11 +11,11 @@ from typing import Final
 
 from tests.mutations.mutant import OPERATOR, SWAPS, Mutant
 
-_LOGGERS: Final = {"logger", "_log"}  # what is logged is for people
+_LOGGERS: Final = {"logger", "_log"}  # log calls are not mutated
 
 
 def mutants(file: str, source: bytes) -> list[Mutant]:
-    """Every mutant of a file, in the order of their places."""
+    """Return every mutant of a file, in file order."""
     finder = _Finder(source)
     found: set[tuple[int, int, bytes]] = set()
     for node in ast.walk(ast.parse(source)):
@@ -31,10 +31,10 @@ class _Finder:
         self._starts = list(accumulate(map(len, source.splitlines(keepends=True)), initial=0))
 
     def within(self, node: ast.AST) -> Iterator[tuple[int, int, bytes]]:
-        """Start, end and replacement of every change of a node and what stands in it."""
+        """Yield start, end and replacement of every change of a node and its children."""
         match node:
             case ast.JoinedStr():
-                return  # texts are for people
+                return  # texts are not mutated
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name)))) if (
                 name in _LOGGERS
             ):
@@ -78,7 +78,7 @@ class _Finder:
                 yield *self._span(node), b"pass"
 
     def _between(self, left: ast.AST, right: ast.AST) -> Iterator[tuple[int, int, bytes]]:
-        """Change the operator that stands between two expressions."""
+        """Change the operator between two expressions."""
         start = self._span(left)[1]
         found = re.search(OPERATOR, self._source[start : self._span(right)[0]])
         replacement = found and SWAPS.get(b" ".join(found[0].split()))

@@ -1,17 +1,17 @@
-"""Change the source in one place at a time, and see whether a test notices.
+"""Change the source in one place at a time, and report changes that no test detects.
 
     make mutants MUTANTS="--seed 1 --count 300 -o json"
     make mutants MUTANTS="--layer native --count 50"
 
-A sample of all changes, an equal share of each layer, is tried one after the other: the changed
-file goes into a copy of the installed package, and the nearest tests run with that copy, until one
-fails; without a change, all of them have to pass. A change of a Cython file has its one module
+A sample of all changes, an equal share of each layer, is tried one after another: the changed
+file is put into a copy of the installed package, and the nearest tests run with that copy, until
+one fails; without a change, all of them have to pass. A change of a Cython file has its one module
 compiled again. Progress is on stderr, and each survivor with its place; the result is on stdout.
 Exit status 1: some survived.
 
-Why not mutmut or cosmic-ray: neither knows Cython; they change the source where it stands, or a
+Why not mutmut or cosmic-ray: neither knows Cython; they change the source in place, or a
 copy that has to be importable without a build, while this package is installed; and neither finds
-tests by the place of a change without a first run of the whole suite under coverage.
+tests near a change without a first run of the whole suite under coverage.
 """
 
 import argparse
@@ -36,7 +36,7 @@ LAYERS: Final = {
     "native": "src/_native/**/*.pyx",
 }
 CPU_SECONDS_MAX = 180  # of a run of tests
-TEST_SECONDS_MAX = 180  # of a test that waits
+TEST_SECONDS_MAX = 180  # of a single test
 
 
 def arguments(argv: list[str] | None = None) -> argparse.Namespace:
@@ -52,7 +52,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
 
 
 def mutants_of(layer: str, part: str = "") -> list[Mutant]:
-    """Every change of a layer's files."""
+    """Return every mutant of a layer's files."""
     make = cython_mutants.mutants if layer == "native" else python_mutants.mutants
     names = sorted(str(file.relative_to(ROOT)) for file in ROOT.glob(LAYERS[layer]))
     wanted = [name for name in names if part in name]
@@ -60,7 +60,7 @@ def mutants_of(layer: str, part: str = "") -> list[Mutant]:
 
 
 def sample(layers: list[str], seed: int, part: str = "") -> Iterator[Mutant]:
-    """Changes in an order that the seed decides, the layers in turn."""
+    """Yield mutants in an order that the seed determines, the layers in turn."""
     left = {layer: mutants_of(layer, part) for layer in layers}
     for layer, mutants in left.items():
         random.Random(f"{seed} {layer}").shuffle(mutants)
@@ -69,9 +69,9 @@ def sample(layers: list[str], seed: int, part: str = "") -> Iterator[Mutant]:
 
 
 def run_tests(overlay: Path | None, stage: tuple[str, ...]) -> bool:
-    """Whether the tests pass, and end."""
+    """Return whether the tests pass within the time limit."""
     options = ["-q", "-x", "-p", "no:cacheprovider", f"--timeout={TEST_SECONDS_MAX}", *stage]
-    # However busy the machine is; what does not end is noticed.
+    # However busy the machine is, a test that does not end is detected.
     limit = ["sh", "-c", f'ulimit -t {CPU_SECONDS_MAX} && exec "$@"', "sh"]
     environment = {
         **os.environ,
@@ -85,7 +85,7 @@ def run_tests(overlay: Path | None, stage: tuple[str, ...]) -> bool:
 
 
 def survives(overlay: Overlay, mutant: Mutant) -> bool | None:
-    """Whether no test notices; None: it does not compile."""
+    """Return whether no test fails; None: the mutant does not compile."""
     target = overlay.change(mutant)
     if target is None:
         return None
@@ -96,7 +96,7 @@ def survives(overlay: Overlay, mutant: Mutant) -> bool | None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Try the sample, and say what survived."""
+    """Try the sample, and report the survivors."""
     options = arguments(argv)
     overlay = Overlay(ROOT, BUILD)
     outcomes: dict[str, bool] = {}

@@ -1,4 +1,4 @@
-"""The native encoder of record batches: what its Python callers may do to it."""
+"""The native encoder of record batches: what its Python callers may do with it."""
 
 import array
 from collections.abc import Iterator

@@ -16,7 +16,7 @@ from broker._native.kernel import crc32, crc32c
 
 SEED = 20
 NOISE = random.Random(SEED).randbytes(1 << 20)
-LENGTHS_MAX = 1100  # past every threshold between one way and the next, several times over
+LENGTHS_MAX = 1100  # above every size at which an implementation changes its method, several times
 ALIGNMENTS = 16
 RFC_3720 = [
     (bytes(32), 0x8A9136AA),
@@ -27,7 +27,7 @@ RFC_3720 = [
 
 
 class Checksum(NamedTuple):
-    """One of the two: its module's functions, and who else computes it."""
+    """One of the two: its module's functions, and an independent implementation."""
 
     module: ModuleType
     of: Callable[..., int]
@@ -130,7 +130,7 @@ def test_a_buffer_can_be_resized_again_afterwards(checksum: Checksum) -> None:
 
     checksum.of(buffer)
 
-    buffer.append(0)  # BufferError while somebody holds it
+    buffer.append(0)  # BufferError while a view exists
 
 
 @each_checksum

@@ -1,4 +1,4 @@
-"""Columns that may lie about what they hold: read within their buffers, or refused by row."""
+"""Columns with false contents: read within their buffers, or refused with the row."""
 
 import array
 import itertools
@@ -195,7 +195,7 @@ def test_header_lists_without_header_columns_are_refused() -> None:
 
 
 def test_two_rows_cannot_share_the_same_headers() -> None:
-    # So the work is bounded by the number of headers, whatever the ends say.
+    # So the work is limited by the number of headers, whatever the ends say.
     source = ColumnSource(3)
     source.spans("header_key", DATA, int32(0), int32(1))
     source.spans("header_value", DATA, int32(0), int32(1))
@@ -215,7 +215,8 @@ def test_headers_larger_than_any_batch_are_refused_without_overflow() -> None:
         encoded(source)
 
 
-# ---- what cannot be the columns of so many rows --------------------------------------------------
+# ---- columns that do not match the number of rows
+# -------------------------------------------------
 
 
 @pytest.mark.parametrize(

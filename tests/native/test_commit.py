@@ -1,4 +1,4 @@
-"""What an acknowledged append rests on: which syncs happen, in which order, and what they say."""
+"""The syncs behind an acknowledged append: which happen, in which order, with which result."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ import pytest
 from broker._native.kernel import file_ops
 from broker._native.log.commit import CommitThread
 
-WAIT_MS = 30_000  # how long a test waits for what must come
+WAIT_MS = 30_000  # how long a test waits for something that must happen
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def thread_ids() -> set[int]:
 
 
 def synced() -> list[tuple[str, str]]:
-    """Return (operation, file name) of what was recorded, hints to the kernel left out."""
+    """Return the recorded (operation, file name) pairs without hints to the kernel."""
     return [
         (op, Path(path).name)
         for op, path, *_ in file_ops.recorded()
@@ -181,7 +181,7 @@ def test_jobs_are_synced_in_the_order_of_submission(commit: CommitThread, files:
 
 @pytest.mark.usefixtures("recording")
 def test_a_file_whose_writeback_cannot_start_fails(commit: CommitThread, files: list[int]) -> None:
-    """Whoever sees the error first must keep it: the sync that follows may not repeat it."""
+    """The first reader of the error must keep it: the sync that follows may not report it again."""
     file_ops.fail("start_writeback", "/", errno.EIO, times=1000)
 
     for target in range(200):

@@ -12,7 +12,7 @@ from broker.model.errors import StorageError
 
 
 def operations(*names: str) -> list[tuple[str, str]]:
-    """Return (operation, file name) of what was recorded, of these operations only if given."""
+    """Return the recorded (operation, file name) pairs, only of these operations if given."""
     return [
         (op, Path(path).name) for op, path, *_ in file_ops.recorded() if not names or op in names
     ]
@@ -149,7 +149,7 @@ def test_an_error_names_operation_path_and_reason(tmp_path: Path) -> None:
 
 
 def test_a_short_write_is_continued_until_the_error_appears(tmp_path: Path) -> None:
-    """Over the file size limit write(2) first stops short, only the next call fails: EFBIG."""
+    """Above the file size limit write(2) is first short, and only the next call fails: EFBIG."""
     path = tmp_path / "file"
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))

@@ -1,4 +1,4 @@
-"""What native code gets from file_ops.pxd: the same functions, called by their C types."""
+"""The interface of file_ops.pxd for native code, called by its C types."""
 
 import ctypes
 import errno
@@ -23,7 +23,7 @@ INT, INT64, SIZE, TEXT, ADDRESS = (
 
 
 def c_function(name: str, result: type | None, *arguments: type) -> Callable[..., int]:
-    """Return a function of file_ops.pxd, as Cython hands it to the modules that cimport it."""
+    """Return a function of file_ops.pxd, as Cython exports it to the modules that cimport it."""
     get_name = ctypes.pythonapi.PyCapsule_GetName
     get_name.restype, get_name.argtypes = TEXT, [ctypes.py_object]
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -183,7 +183,7 @@ def test_a_mapping_can_fail(fd: int) -> None:
 
 @pytest.mark.usefixtures("recording")
 def test_a_recording_that_lost_operations_is_refused() -> None:
-    """A test must not judge by half of what happened."""
+    """A test must not judge by half of the operations."""
     size = 33 << 20
     memory = ctypes.create_string_buffer(size)
 

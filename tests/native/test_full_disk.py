@@ -1,4 +1,4 @@
-"""A log on a disk without room: appends are refused, nothing is lost, nothing goes offline."""
+"""A log on a full disk: appends are refused, nothing is lost, nothing goes offline."""
 
 import errno
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def logs(tmp_path: Path) -> Iterator[Logs]:
 
 
 def written_a_lot(logs: Logs, **settings: int) -> PartitionLog:
-    """A log whose tail is reserved: one record so far, on the disk."""
+    """A log with a preallocated tail: one record so far, on the disk."""
     log = logs.create(**settings)
     appended(log, records(1, size=limits.TAIL_RESERVE_AFTER_BYTES))
     logs.sync(log)
@@ -40,7 +40,7 @@ def written_a_lot(logs: Logs, **settings: int) -> PartitionLog:
 
 
 def held(logs: Logs) -> PartitionLog:
-    """A log whose second batch was staged and found no room at the end of the turn."""
+    """A log whose second batch was staged and found no space at the end of the turn."""
     log = logs.create()
     appended(log, BATCH)
     logs.sync(log)
@@ -81,7 +81,7 @@ def test_a_partial_write_without_disk_space_is_truncated(logs: Logs) -> None:
     cuts = [size for op, _, _, size, _, _ in file_ops.recorded() if op == "truncate"]
     assert failed == [("write", len(LARGE))]
     assert cuts == [len(BATCH)]
-    assert log.needs_sync  # a clean stop makes the cut durable
+    assert log.needs_sync  # a clean stop makes the truncation durable
 
 
 def test_a_failed_truncation_after_a_failed_write_takes_the_log_offline(logs: Logs) -> None:
@@ -127,7 +127,7 @@ def test_under_os_a_reserved_tail_without_disk_space_refuses_only_its_batch(
     assert log.high_watermark == end_offset + 1
 
 
-# ---- what has its offsets already ----------------------------------------------------------------
+# ---- batches that have their offsets already -----------------------------------------------------
 
 
 def test_staged_batches_that_find_no_space_are_not_visible(logs: Logs) -> None:
@@ -195,7 +195,7 @@ def test_a_clean_stop_without_disk_space_leaves_staged_batches_to_the_next_start
     assert (again.high_watermark, again.log_end_offset) == (1, 1)
 
 
-# ---- while the disk is tight ---------------------------------------------------------------------
+# ---- a nearly full disk -------------------------------------------------------------------------
 
 
 def test_while_the_disk_is_nearly_full_space_is_reserved_before_a_batch_is_accepted(

@@ -1,4 +1,4 @@
-"""Murmur2 and XXH3 against independent ones: every length, every way, every implementation."""
+"""Murmur2 and XXH3 compared with independent ones: all lengths, inputs and implementations."""
 
 import random
 

@@ -1,7 +1,7 @@
-"""The native paths and the Python handlers are one: the same answers, byte for byte, and logs.
+"""The native paths and the Python handlers agree: same responses, byte for byte, and same logs.
 
-Every request goes to two brokers in this process (served_topic.py). Long polls and sessions are the
-native path's alone, and not asked for here.
+Every request goes to two brokers in this process (served_topic.py). Long polls and sessions exist
+only on the native path and are not tested here.
 """
 
 from contextlib import AbstractContextManager
@@ -48,14 +48,14 @@ from tests.served_topic import ServedTopic, fast_and_slow
 
 PARTITIONS = 2  # a request may name a third
 EPOCH = 2  # of partition 1
-TRANSACTION = 1  # the producer that has one, in epoch 0
+TRANSACTION = 1  # the producer that has an open one, in epoch 0
 HOUR_MS = 3600 * 1000
 NOW_MS = SystemClock().wall_ms()
 OWN = {"max.message.bytes": "400", "polylog.durability": "os"}
 CONFIG = TopicConfig(OWN, load())
 FLEXIBLE_FETCH = 12
 LATEST, EARLIEST = -1, -2
-VERSION = 9  # of Produce, where it does not matter
+VERSION = 9  # of Produce, where the version does not matter
 OTHER_ID = b"another id of 16"
 
 
@@ -63,18 +63,18 @@ class NoCoordinator:
     """A transaction coordinator that knows no transaction."""
 
     async def admit(self, *_: object, adds_implicitly: bool) -> dict[tuple[str, int], ErrorCode]:
-        """Refuse every partition that could be meant."""
+        """Refuse every partition."""
         error = ErrorCode.PRODUCER_FENCED if adds_implicitly else ErrorCode.INVALID_TXN_STATE
         return {("topic", number): error for number in range(PARTITIONS)}
 
 
 class Served(ServedTopic):
-    """A broker of Kafka's, and a connection to it that is renewed when it closes."""
+    """A Kafka broker, and a connection to it that is renewed when it closes."""
 
     partition_count = PARTITIONS
 
     def __init__(self, *where: Any, **what: Any) -> None:
-        """Have a second epoch in partition 1, and a transaction in both."""
+        """Create a second epoch in partition 1, and a transaction in both."""
         super().__init__(*where, **what)
         self.partitions[1].start_epoch(EPOCH)
         for log in self.partitions:
@@ -84,7 +84,7 @@ class Served(ServedTopic):
 
     def ask(self, data: bytes) -> bytes | None:
         """Return the response, b"" when there is none, or None when the connection was closed."""
-        # Every request is followed by one that is always answered: so silence has an end.
+        # Every request is followed by one that is always answered, so silence is detected.
         self.client.send(data)
         self.client.send(request(PRODUCE, 3, {"acks": 1, "topic_data": []}, correlation_id=-1))
         frames: list[bytes] = []
@@ -116,14 +116,14 @@ class Served(ServedTopic):
         self.wire.run()
 
     def state(self) -> list[Any]:
-        """Return what the logs have."""
+        """Return the contents of the logs."""
         ends = [(log.log_end_offset, log.high_watermark) for log in self.partitions]
         producers = [log.producer_count for log in self.partitions]
         return [ends, producers, *(log.read(0, 1 << 20) for log in self.partitions)]
 
 
 def two(path: Path, config: TopicConfig = CONFIG) -> AbstractContextManager[tuple[Served, Served]]:
-    """Lend the fast one and the slow one."""
+    """Lend the native and the Python broker."""
     return fast_and_slow(Served, path, config)
 
 
@@ -134,7 +134,7 @@ FAR = [-(2**63), -2, -1, 0, NOW_MS, NOW_MS + 2 * HOUR_MS, NOW_MS - 2 * HOUR_MS, 
 
 @st.composite
 def batch(draw: st.DrawFn) -> bytes | None:
-    """Return what a client may send for a partition, mostly a sound batch."""
+    """Return what a client may send for a partition, mostly a valid batch."""
     kind = draw(st.integers(0, 20))
     if kind < 8:
         data = records(draw(st.integers(1, 3)), timestamp=NOW_MS)
@@ -308,15 +308,15 @@ def list_offsets(draw: st.DrawFn) -> bytes:
     return request(LIST_OFFSETS, draw(st.sampled_from(LIST_OFFSETS_VERSIONS)), body, 7)
 
 
-# ---- the same answers -------------------------------------------------------------------------
+# ---- the same responses -----------------------------------------------------------------------
 
 
 def assert_same(asked: bytes, served: tuple[Served, Served]) -> None:
-    """Ask both, and compare the bytes of their answers."""
+    """Send to both, and compare the bytes of their responses."""
     fast, slow = (each.ask(asked) for each in served)
     _, key, version, *_ = HEAD.unpack_from(asked)
     if fast and slow and key == FETCH and version >= FLEXIBLE_FETCH:
-        # The native path reserves the counts' places before it knows them: in longer varints.
+        # The native path reserves space for counts before it knows them, in longer varints.
         assert response(key, version, fast) == response(key, version, slow)
     else:
         assert fast == slow

@@ -1,4 +1,4 @@
-"""A log of 10,000 segments: opened by a look at each one's end, read anywhere, few files open."""
+"""A log of 10,000 segments: opened by reading each one's end, read anywhere, few files open."""
 
 import random
 import struct
@@ -30,7 +30,7 @@ def write_segments(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Logs, PartitionLog]:
-    """One log for all tests, none of which takes anything off it but the last."""
+    """One log for all tests, of which only the last one removes segments."""
     logs = Logs(tmp_path_factory.mktemp("many"))
     logs.turn.files.count_max = OPEN_MAX
     write_segments(logs.folder())
@@ -88,7 +88,7 @@ def test_nearly_all_segments_are_removed_at_once(many: tuple[Logs, PartitionLog]
 def test_a_log_whose_full_segments_are_being_synced_is_not_closed_for_their_files(
     logs: Logs, recording: None
 ) -> None:
-    """The sync opens their folder, for which files are to be closed: it was begun twice then."""
+    """The sync opens the folder, which closes files: the same sync was begun twice then."""
     logs.turn.files.count_max = 3
     log = logs.create(segment_bytes_max=1)
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""The native writer of message sets: what its callers may do to it."""
+"""The native writer of message sets: what its callers may do with it."""
 
 import array
 import threading

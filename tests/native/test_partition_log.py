@@ -1,4 +1,4 @@
-"""A partition's log: append, roll, sync, read, and who is told when."""
+"""A partition's log: append, roll, sync, read, and when waiters are notified."""
 
 import errno
 import shutil
@@ -24,7 +24,7 @@ LOG_OFFLINE = 1
 ROOM_FOR_TWO = 2 * len(BATCH)
 
 
-# ---- group-commit: durable first, visible then ------------------------------------------------
+# ---- group-commit: durable before visible -----------------------------------------------------
 
 
 def test_a_batch_staged_while_a_sync_completes_is_not_durable_by_that_sync(logs: Logs) -> None:
@@ -37,7 +37,7 @@ def test_a_batch_staged_while_a_sync_completes_is_not_durable_by_that_sync(logs:
     appended(log, BATCH)  # staged until this turn ends
 
     logs.take_synced()  # in the middle of the turn
-    logs.commit.stop()  # with all that was asked of it
+    logs.commit.stop()  # with all jobs submitted to it
     logs.turn.poll_synced()
 
     assert log.high_watermark == 1
@@ -127,7 +127,7 @@ def test_many_small_appends_in_one_turn_are_one_write(logs: Logs, recording: Non
 
 def test_logs_that_share_a_staging_buffer_keep_their_own_bytes(logs: Logs) -> None:
     one, other = (logs.create(partition, is_group_commit=False) for partition in range(2))
-    # A log leaves its larger buffer at the turn's end to whoever needs it next.
+    # At the end of a turn a log passes its larger buffer on to the next log that needs one.
     turns = [[(one, 20_000), (other, 101)], [(other, 102), (other, 20_001), (one, 103)]] * 2
     for turn in turns:
         for log, size in turn:
@@ -251,7 +251,7 @@ def test_a_sealed_file_has_exactly_its_batches(logs: Logs) -> None:
 
 
 def filled(logs: Logs, **settings: int) -> tuple[PartitionLog, list[bytes]]:
-    """Return a log of three segments of two batches of two records, and what is stored in it."""
+    """Return a log of three segments of two batches of two records, and its stored batches."""
     batch = records(2)
     log = logs.create(segment_bytes_max=2 * len(batch), **settings)
     for _ in range(6):
@@ -656,7 +656,7 @@ def test_an_epoch_ends_where_the_next_one_begins(logs: Logs) -> None:
 
 
 def test_an_epoch_whose_records_are_all_deleted_ends_at_the_log_start_offset(logs: Logs) -> None:
-    """A group that committed the end of such an epoch goes on there, as with Kafka."""
+    """A group that committed the end of such an epoch continues there, as with Kafka."""
     log = logs.create()
     log.append(records(3))
     log.start_epoch(2)
@@ -688,7 +688,7 @@ def test_an_epoch_must_be_above_the_previous_one(logs: Logs, epoch: int) -> None
 
 
 def test_log_properties_that_clients_see_have_a_revision(logs: Logs, recording: None) -> None:
-    """Answers of all topics are kept until it is another one."""
+    """Responses for all topics are cached until the revision changes."""
     log, other = logs.create(), logs.create(partition=1)
     revisions = [logs.turn.log_changes]
 
@@ -714,7 +714,7 @@ def test_log_properties_that_clients_see_have_a_revision(logs: Logs, recording: 
     assert is_new()
 
 
-# ---- lookups are a linear scan that is quicker -------------------------------------------------
+# ---- lookups equal a linear scan ----------------------------------------------------------------
 
 shapes = st.tuples(
     st.integers(1, 4),  # records
@@ -739,7 +739,7 @@ def test_every_lookup_equals_a_linear_scan(
 ) -> None:
     logs = Logs(tmp_path_factory.mktemp("log"))
     log = logs.create(index_interval_bytes=interval, segment_bytes_max=segment_bytes)
-    stored: list[bytes] = []  # at the place of every offset, the batch that holds it
+    stored: list[bytes] = []  # by offset, the batch that contains it
     times: list[int] = []
     for count, size, timestamp in given_shapes:
         batch = records(count, size=size, timestamp=timestamp)
@@ -753,7 +753,7 @@ def test_every_lookup_equals_a_linear_scan(
         log = logs.attach(len(stored))
 
     assert [log.read(offset, 1) for offset in range(len(stored))] == stored
-    for size_max in (100, 500, 5000, 150_000):  # the last is long enough for the index
+    for size_max in (100, 500, 5000, 150_000):  # the last one is long enough for the index
         for offset in range(0, len(stored), 3):
             assert log.read(offset, size_max) == scan(log, stored, offset, size_max)
     for time in range(14):
@@ -796,7 +796,7 @@ def test_index_files_have_kafkas_format(logs: Logs) -> None:
 
 def test_an_index_of_many_entries_is_stored_in_parts(logs: Logs) -> None:
     log = logs.create(index_interval_bytes=0, is_group_commit=False)
-    count = 5000  # more than twice what is held in memory
+    count = 5000  # more than twice what is kept in memory
 
     for number in range(count):
         log.append(records(timestamp=number))
@@ -827,7 +827,8 @@ def test_an_index_that_cannot_be_stored_leaves_the_log_in_service(
         assert log.find_timestamp(offset) == (offset, offset)
 
 
-# ---- a folder that somebody removes -------------------------------------------------------------
+# ---- a removed folder
+# -----------------------------------------------------------------------------
 
 
 def remove_folder(logs: Logs, *, is_made_again: bool) -> None:

@@ -1,4 +1,4 @@
-"""Idempotent producers as a partition knows them (KIP-98), through the log's append."""
+"""The state of idempotent producers in a partition (KIP-98), through the log's append."""
 
 import gc
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def log(logs: Logs) -> PartitionLog:
 
 @pytest.fixture
 def bound() -> Iterator[int]:
-    """Let all logs together remember 60 producers; what other tests left is forgotten first."""
+    """Limit all logs together to 60 producers; those left by other tests are forgotten first."""
     gc.collect()
     set_producers_max(producers_total() + 60)
     yield 60
@@ -146,7 +146,7 @@ def test_a_batch_without_a_producer_id_has_no_sequence(log: PartitionLog) -> Non
     assert log.producer_count == 0
 
 
-# ---- expiry and the bound --------------------------------------------------------------------
+# ---- expiry and the limit --------------------------------------------------------------------
 
 
 def test_an_idle_producer_expires(logs: Logs) -> None:
@@ -253,7 +253,7 @@ def test_producers_are_added_and_evicted_in_any_order(
 ) -> None:
     logs = Logs(tmp_path_factory.mktemp("log"), COMMIT)
     log = logs.create(is_group_commit=False, producer_ids_max=8)
-    last: dict[int, int] = {}  # sequence by producer, the one heard of last at the end
+    last: dict[int, int] = {}  # sequence by producer, the most recent one last
     known_end: dict[int, int] = {}
 
     for number, goes_on in heard:
@@ -310,7 +310,7 @@ def test_a_snapshot_of_a_wrapped_sequence_is_complete(logs: Logs, log: Partition
 def test_a_restart_does_not_extend_the_life_of_a_producer(logs: Logs) -> None:
     log = logs.create()
     log.append(records(producer_id=1, producer_epoch=0, base_sequence=5))
-    logs.turn.now_ms = NOW_MS + DAY_MS - 1_000  # the steady clock begins anew at a start
+    logs.turn.now_ms = NOW_MS + DAY_MS - 1_000  # the monotonic clock restarts at a start
     other = reopened(logs, log)
 
     logs.turn.steady_ms = NOW_MS + 1_000
@@ -349,7 +349,7 @@ def test_restored_producers_are_evicted_in_the_order_of_their_last_batch(logs: L
 
 
 def entries(snapshot: bytes) -> list[bytes]:
-    """Return a snapshot's entries; it has them in no order."""
+    """Return a snapshot's entries, which are in no order."""
     return sorted(
         snapshot[at : at + ENTRY_SIZE] for at in range(HEAD_SIZE, len(snapshot), ENTRY_SIZE)
     )
@@ -376,7 +376,7 @@ def test_a_damaged_snapshot_is_refused(logs: Logs, log: PartitionLog, damage: st
         damaged[1] = 2
     damaged = damaged[:-1] if damage == "shorter" else damaged + b"\0" * (damage == "longer")
 
-    with pytest.raises(AssertionError):  # attach says no, and recovery reads the log
+    with pytest.raises(AssertionError):  # attach refuses it, and recovery reads the log
         logs.attach(0, snapshot=bytes(damaged))
 
 
@@ -405,7 +405,7 @@ def test_any_order_of_batches_is_judged_as_by_the_oracle(
 
 
 def emptied(batch: bytes) -> bytes:
-    """A batch of which compaction has left the header."""
+    """A batch of which compaction has left only the header."""
     covered = batch[21:57] + bytes(4)
     return batch[:8] + (49).to_bytes(4) + batch[12:17] + crc32c(covered).to_bytes(4) + covered
 

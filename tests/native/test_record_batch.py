@@ -1,4 +1,4 @@
-"""Record batches: built, read and checked as the plain oracle does it."""
+"""Record batches: built, read and checked as by the plain oracle."""
 
 import struct
 from collections.abc import Iterable
@@ -210,7 +210,7 @@ def test_compressed_records_are_not_inspected() -> None:
     assert validate(replace(SOUND, attributes=1).encode(b"\xff" * 30)) is None
 
 
-# ---- records that are not what they say -------------------------------------------------------
+# ---- invalid records -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

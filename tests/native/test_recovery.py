@@ -1,4 +1,4 @@
-"""Opening a log: after a clean stop nothing is read, after a crash it ends where it is whole."""
+"""Opening a log: after a clean stop nothing is read; after a crash the valid prefix is kept."""
 
 import errno
 import select
@@ -29,11 +29,11 @@ from tests.native_log import (
     records,
 )
 
-COMMIT = CommitThread(1)  # one for all tests: what they make durable, they wait for
+COMMIT = CommitThread(1)  # one for all tests: they wait for what they make durable
 RECORDS_PER_BATCH = 2
 BATCH = records(RECORDS_PER_BATCH)
 INDEX_INTERVAL = 2 * len(BATCH)
-CLOSING_US = 60_000_000  # enough for all there is
+CLOSING_US = 60_000_000  # enough for everything
 
 
 @pytest.fixture
@@ -53,13 +53,13 @@ def written(logs: Logs, count: int = 6, **settings: int) -> PartitionLog:
 
 
 def closed(logs: Logs, count: int = 6) -> list[bytes]:
-    """Leave a log that was closed cleanly; its batches."""
+    """Leave a log that was closed cleanly; return its batches."""
     assert recovery.close(written(logs, count)) == 2 * count
     return [placed(BATCH, 2 * number) for number in range(count)]
 
 
 def crashed(logs: Logs, count: int = 6) -> list[bytes]:
-    """Leave a log as a kill does, its reserved tail still there; its batches."""
+    """Leave a log as a kill does, with its reserved tail; return its batches."""
     written(logs, count)
     return [placed(BATCH, 2 * number) for number in range(count)]
 
@@ -81,7 +81,7 @@ def content(log: PartitionLog) -> list[bytes]:
 
 
 def cut_to(logs: Logs, size: int) -> bytes:
-    """Cut the active segment's file to its first bytes, without its reserved tail; the bytes."""
+    """Truncate the active segment's file to its first bytes, without the tail; return the bytes."""
     file = last_file(logs)
     whole = file.read_bytes()[:size]
     file.write_bytes(whole)
@@ -89,7 +89,7 @@ def cut_to(logs: Logs, size: int) -> bytes:
 
 
 def recovered(logs: Logs, stored: list[bytes]) -> PartitionLog:
-    """Recover: what is found are exactly these batches, and files that end with them."""
+    """Recover: exactly these batches are found, and the files end with them."""
     log, behind = logs.recover()
     assert behind == []
     assert content(log) == stored
@@ -100,7 +100,7 @@ def recovered(logs: Logs, stored: list[bytes]) -> PartitionLog:
 
 
 def assert_recovered(logs: Logs, stored: list[bytes]) -> None:
-    """Recover, and recover again: the second time finds the same."""
+    """Recover twice: the second time finds the same."""
     recovered(logs, stored)
     recovered(logs, stored)
 
@@ -299,7 +299,7 @@ def test_a_bit_flipped_anywhere_in_the_last_batch_truncates_it(logs: Logs) -> No
     crashed(logs)
     whole = cut_to(logs, 3 * len(BATCH))
     start = 2 * len(BATCH)
-    unprotected = range(start + 12, start + 16)  # the leader epoch, outside of the CRC
+    unprotected = range(start + 12, start + 16)  # the leader epoch, which the CRC does not cover
 
     for place in range(start, 3 * len(BATCH)):
         damaged = bytearray(whole)
@@ -401,7 +401,7 @@ def test_a_truncation_is_synced_before_anything_else_happens(logs: Logs, recordi
     assert operations.index(("truncate", name)) < operations.index(("sync_data", name))
 
 
-# ---- a crash: what is known besides -----------------------------------------------------------
+# ---- a crash: what else is recovered ------------------------------------------------------------
 
 
 def test_segments_below_the_recovery_point_are_not_read(logs: Logs, recording: None) -> None:
@@ -412,7 +412,7 @@ def test_segments_below_the_recovery_point_are_not_read(logs: Logs, recording: N
 
     log, _ = logs.recover(recovery_point=12, snapshot=snapshot, snapshot_offset=offset)
 
-    read = {  # more than a header to see whether the index fits
+    read = {  # more than a header, to see whether the index fits
         Path(path).name
         for op, path, _, size, *_ in file_ops.recorded()[before:]
         if op == "read" and path.endswith(".log") and size > 61
@@ -539,7 +539,7 @@ def loaded(home: Partitions, config: TopicConfig) -> list[PartitionLog]:
 
 
 def end_synced(turn: Turn, log: PartitionLog) -> None:
-    """End a turn, and wait until all that was appended is durable."""
+    """End a turn, and wait until everything appended is durable."""
     turn.end()
     poll = select.poll()
     poll.register(COMMIT.event_fd, select.POLLIN)
@@ -593,7 +593,7 @@ def test_segments_beyond_the_end_are_set_aside(tmp_path: Path) -> None:
     assert (tmp_path / "t-0" / f"{50:020}.log-stray").exists()
 
 
-# ---- what recovery leaves for later ------------------------------------------------------------
+# ---- work that recovery defers -----------------------------------------------------------------
 
 
 def test_under_os_recovery_reports_no_more_durable_than_before(logs: Logs, recording: None) -> None:
@@ -619,7 +619,7 @@ def test_under_os_the_first_append_syncs_the_recovered_files(logs: Logs, recordi
 
 
 def test_under_os_an_idle_recovered_log_is_synced_and_closed(logs: Logs) -> None:
-    """Else it would hold its files open, and each start read it again, until somebody appends."""
+    """Otherwise it would hold its files open, and each start would read it again."""
     crashed(logs, 9)
     logs = Logs(logs.path, COMMIT)
     log, _ = logs.recover(is_group_commit=False)
@@ -655,7 +655,7 @@ def test_under_os_idle_recovered_logs_are_synced_at_once(logs: Logs) -> None:
 def test_a_checkpoint_makes_the_indexes_of_full_segments_durable_first(
     tmp_path: Path, recording: None
 ) -> None:
-    """After a crash, segments below the recovery point are taken over with the index they have."""
+    """After a crash, segments below the recovery point are used with the index they have."""
     home, turn = partitions(tmp_path, FakeStore())
     config = TopicConfig({"segment.bytes": "1024"}, load())
     (log,) = loaded(home, config)
@@ -716,11 +716,15 @@ def test_a_stop_makes_the_indexes_durable_too(
         } <= synced
 
 
-# ---- a log that compaction has thinned out ----------------------------------------------------
+# ---- a compacted log
+# ------------------------------------------------------------------------------
 
 
 def compacted(logs: Logs, kept: list[int]) -> list[bytes]:
-    """Leave nine batches in three sealed files and an empty active one; of the sealed these."""
+    """Leave a compacted log: three sealed files of nine batches, of which these are kept.
+
+    An empty active file follows.
+    """
     log = written(logs, 9)
     log.append(BATCH)
     logs.sync(log)

@@ -1,4 +1,4 @@
-"""Opening a log after a crash: what is damage, and what is the log's end."""
+"""Opening a log after a crash: what is damage, and what is the end of the log."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def written(logs: Logs, count: int) -> PartitionLog:
 
 
 def crashed(logs: Logs, count: int) -> list[bytes]:
-    """Leave a log as a kill does; its batches."""
+    """Leave a log as a kill does; return its batches."""
     written(logs, count)
     return [placed(BATCH, 2 * number) for number in range(count)]
 
@@ -31,7 +31,7 @@ BATCHES = 12  # three to a segment
 
 
 def sealed(logs: Logs, count: int = BATCHES) -> list[bytes]:
-    """Leave a log as a kill does, with all segments but the last sealed; its batches."""
+    """Leave a log as a kill does, with all segments but the last sealed; return its batches."""
     logs.settle(written(logs, count))
     return [placed(BATCH, 2 * number) for number in range(count)]
 
@@ -48,7 +48,7 @@ def change(logs: Logs, base: int, position: int, data: bytes | None = None) -> N
 
 
 def readable(log: PartitionLog, end: int) -> list[bytes | None]:
-    """What each offset's reader gets; None: an error."""
+    """Return what a reader gets at each offset; None: an error."""
     found: list[bytes | None] = []
     for offset in range(0, end, 2):
         try:
@@ -89,7 +89,7 @@ def test_a_bit_flipped_in_a_sealed_segment_damages_only_its_batch(
 def test_a_leader_epoch_flipped_in_a_sealed_segment_damages_only_its_batch(
     logs: Logs, number: int
 ) -> None:
-    """The flipped one is higher than those that follow: it would end the log at the next batch."""
+    """The flipped epoch is above the following ones: it would end the log at the next batch."""
     stored = sealed(logs)
     change(logs, number // 3 * 6, number % 3 * len(BATCH) + 14, b"\1")
 
@@ -133,7 +133,7 @@ def test_a_missing_sealed_segment_loses_only_its_own_records(logs: Logs) -> None
 def test_damage_in_the_active_segment_below_the_recovery_point_is_kept_as_damage(
     logs: Logs,
 ) -> None:
-    """That segment takes no more: what is damaged stays where it is, appends go to a new one."""
+    """That segment is no longer appended to: damage stays in place, appends go to a new one."""
     stored = crashed(logs, 6)
     change(logs, 6, len(BATCH) + 70)
 

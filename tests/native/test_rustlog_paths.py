@@ -1,4 +1,4 @@
-"""RustLog's native paths and its Python handlers are one: the same answers, the same records.
+"""RustLog's native paths and Python handlers agree: the same responses, the same records.
 
 Every request goes to two brokers in this process (served_topic.py).
 """
@@ -45,12 +45,12 @@ Append = Callable[[PartitionLog], None]
 
 
 class Served(ServedTopic):
-    """A broker of RustLog's, and a connection to it."""
+    """A RustLog broker, and a connection to it."""
 
     partition_count = PARTITIONS
 
     def __init__(self, *where: Any, **what: Any) -> None:
-        """Have a connection that says nothing yet."""
+        """Open a connection that has sent nothing yet."""
         super().__init__(*where, **what)
         self.protocol = RustLog()
         native = NativeRustLog(
@@ -60,7 +60,7 @@ class Served(ServedTopic):
         self.client = self.connect()
 
     def ask(self, payload: bytes) -> bytes:
-        """Return the answer's payload."""
+        """Return the payload of the response."""
         self.client.send(frame(payload))
         while not (frames := self.client.frames()):
             self.run()
@@ -68,13 +68,13 @@ class Served(ServedTopic):
         return found[4:]
 
     def append(self, append: Append, partition: int) -> None:
-        """Do something to a log as another protocol does it."""
+        """Change a log as another protocol does."""
         append(self.partitions[partition])
         self.logs.turn.end()
         self.wire.run()
 
     def state(self) -> list[Any]:
-        """Return what the logs have, but for the times."""
+        """Return the contents of the logs without times."""
         ends = [
             (log.log_start_offset, log.log_end_offset, log.last_stable_offset)
             for log in self.partitions
@@ -95,15 +95,16 @@ def batches(log: PartitionLog) -> Iterator[tuple[Any, ...]]:
 
 
 def two(path: Path, config: TopicConfig = CONFIG) -> AbstractContextManager[tuple[Served, Served]]:
-    """Lend the fast one and the slow one."""
+    """Lend the native and the Python broker."""
     return fast_and_slow(Served, path, config)
 
 
-# ---- what is done to both -----------------------------------------------------------------------
+# ---- changes made to both
+# -------------------------------------------------------------------------
 
 
 def put(batch: list[bytes]) -> Append:
-    """Return what appends a client's batch."""
+    """Return a function that appends a client's batch."""
 
     def append(log: PartitionLog) -> None:
         for each in batch:
@@ -113,7 +114,7 @@ def put(batch: list[bytes]) -> Append:
 
 
 def end_transaction(*, is_committed: bool) -> Append:
-    """Return what ends the producer's transaction."""
+    """Return a function that ends the producer's transaction."""
 
     def append(log: PartitionLog) -> None:
         if PRODUCER in log.open_transactions:
@@ -145,7 +146,7 @@ def move_start(log: PartitionLog) -> None:
 
 
 def with_a_gap(log: PartitionLog) -> None:
-    """Append a batch as compaction leaves one: its last records are gone, their offsets are not."""
+    """Append a batch as compaction leaves one: its last records are removed, their offsets stay."""
     log.append_internal(gapped())
 
 
@@ -158,7 +159,7 @@ def gapped() -> bytes:
 
 
 def with_crc(batch: bytearray) -> bytes:
-    """Return a batch whose CRC fits again."""
+    """Return a batch whose CRC is correct again."""
     batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4)
     return bytes(batch)
 
@@ -305,7 +306,7 @@ def test_an_empty_produce_returns_the_log_end(served: Served) -> None:
 
 
 def says(served: Served, payload: bytes) -> str:
-    """Return the text of the error that a request is answered with, and its code."""
+    """Return the error text and code with which a request is answered."""
     answer = served.ask(payload)
     if answer[:1] == b"{":
         return str(json.loads(answer)["Error"]["message"])

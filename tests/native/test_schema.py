@@ -1,4 +1,4 @@
-"""The native message codec: against a plain oracle, cut short, and fed with nonsense.
+"""The native message codec: compared with a plain oracle, on truncated and on invalid bytes.
 
 Kafka's protocol guide ("Protocol Primitive Types") and KIP-482 (flexible versions) are the rules.
 """
@@ -122,7 +122,7 @@ def test_a_message_is_decoded_at_an_offset(message: Message) -> None:
         assert (value, end) == (message.decode(version, whole)[0], 7 + len(whole))
 
 
-# ---- nonsense ------------------------------------------------------------------------------------
+# ---- invalid bytes ------------------------------------------------------------------------------
 
 
 @settings(max_examples=300, deadline=None)

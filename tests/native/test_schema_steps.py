@@ -1,4 +1,4 @@
-"""A message that is decoded or encoded in steps is the same as one at once, wherever it is cut."""
+"""A message decoded or encoded in steps equals one at once, wherever it is split."""
 
 import gc
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ OFFSET_COMMIT = 8
 
 
 def decoded(message: Message, version: int, data: bytes, weight: int) -> tuple[dict[str, Any], int]:
-    """Return the message, and in how many steps it was decoded."""
+    """Return the message, and the number of steps in which it was decoded."""
     decoding = message.decoding(version, data)
     steps = 1
     while (value := decoding.step(weight)) is None:
@@ -32,7 +32,7 @@ def decoded(message: Message, version: int, data: bytes, weight: int) -> tuple[d
 def encoded(
     message: Message, version: int, value: dict[str, Any], weight: int
 ) -> tuple[bytes, int]:
-    """Return the bytes, and in how many steps they were encoded."""
+    """Return the bytes, and the number of steps in which they were encoded."""
     encoding = message.encoding(version, value)
     steps = 1
     while (data := encoding.step(weight)) is None:
@@ -86,7 +86,7 @@ def test_a_step_is_limited_at_any_level_of_nesting(
     value = commit_of(topics, partitions)
     at_once = message.encode(version, value)
     elements = topics * partitions
-    weight = 100  # some ten partitions
+    weight = 100  # about ten partitions
 
     bytes_made, written = encoded(message, version, commit_of(topics, partitions), weight)
     made, read = decoded(message, version, at_once, weight)
@@ -165,7 +165,7 @@ def test_an_unfinished_decoding_or_encoding_may_be_dropped() -> None:
     decoding, encoding = message.decoding(8, message.encode(8, value)), message.encoding(8, value)
     assert decoding.step(10) is None
     assert encoding.step(10) is None
-    gc.collect()  # looks into the lists that are not full
+    gc.collect()  # visits the lists that are not full
 
 
 @pytest.mark.parametrize("weight", [0, -1])
@@ -202,7 +202,7 @@ def test_a_list_that_changes_between_two_steps_is_refused() -> None:
 
 
 def test_structs_are_removed_from_their_lists_as_they_are_written() -> None:
-    """To free all of a long message at its end would be one long step."""
+    """Freeing the whole of a long message at its end would be one long step."""
     message = schema.request(OFFSET_COMMIT)
     value = commit_of(2, 3)
     first, second = value["topics"]

@@ -1,4 +1,4 @@
-"""Every byte of a segment is looked at: what is found, where it is, what the file hashes to."""
+"""Every byte of a segment is checked: faults, their positions, and the file's hash."""
 
 import random
 from pathlib import Path
@@ -140,7 +140,7 @@ def test_a_leader_epoch_above_the_following_ones_damages_its_batch(first: Path) 
 
 def test_bytes_of_a_batch_within_a_record_are_not_taken_for_a_batch(tmp_path: Path) -> None:
     inner = bytearray(records(1))
-    inner[7] = 30  # an offset that would fit
+    inner[7] = 30  # an offset that would be valid
     batches = [records(1, size=90) for _ in range(9)]
     [outer] = encode([bytes(inner) * 3], timestamp_ms=5)
     [file] = segment_files(write(tmp_path, [*batches, outer, *batches]))
@@ -217,5 +217,5 @@ def test_a_missing_file_is_a_storage_error(tmp_path: Path) -> None:
 
 
 def test_the_header_of_a_stored_batch_is_unchanged(first: Path) -> None:
-    """The layout that the tests above flip bits in."""
+    """The layout in which the tests above flip bits."""
     assert header(first.read_bytes()).size == 1_051

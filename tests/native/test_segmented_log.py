@@ -1,4 +1,4 @@
-"""What retention and compaction do to a log, and which files of it are open."""
+"""Retention and compaction of a log, and which of its files are open."""
 
 import errno
 import os
@@ -20,7 +20,7 @@ PATIENCE_US = 60_000_000
 
 
 def filled(logs: Logs, segments: int, **settings: int) -> PartitionLog:
-    """A log of segments of one record each, the last of them active, all on the disk."""
+    """Return a log of segments of one record each, the last of them active, all synced."""
     log = logs.create(segment_bytes_max=len(BATCH), **settings)
     for _ in range(segments):
         appended(log, BATCH)
@@ -35,17 +35,17 @@ def test_a_failed_read_of_the_next_batch_takes_the_log_offline(logs: Logs, recor
     logs.settle(log)
     file_ops.fail("read", ".log", errno.EIO, after=2)  # where the next batch begins
 
-    # Where the reader goes on would be a guess, and it would miss what is in between.
+    # Continuing after it would be a guess, and could skip records.
     with pytest.raises(StorageError):
         log.read(0, len(BATCH))
     assert log.is_offline
 
 
-# ---- closed segments that make no sense --------------------------------------------------------
+# ---- damaged closed segments -------------------------------------------------------------------
 
 
 def broken_log(logs: Logs, place: int, **settings: int) -> PartitionLog:
-    """A log of segments of five batches, the fourth batch of the second with a changed byte."""
+    """Return a log of segments of five batches, with a changed byte in the second one's fourth."""
     log = logs.create(segment_bytes_max=5 * len(BATCH), **settings)
     for _ in range(12):
         appended(log, BATCH)
@@ -207,7 +207,7 @@ def test_a_reader_below_the_log_start_gets_the_log_start_offset(logs: Logs) -> N
     assert log.find_timestamp(NOW_MS) is None
 
 
-# ---- taking segments off -------------------------------------------------------------------------
+# ---- removing segments ---------------------------------------------------------------------------
 
 
 def test_segments_that_end_below_the_log_start_are_removed(logs: Logs) -> None:
@@ -299,7 +299,7 @@ def test_a_roll_that_loses_staged_batches_takes_the_log_offline(
 
 
 def compacted(logs: Logs, base: int, kept: list[int]) -> None:
-    """Put a file in place that holds only some of the batches, as compaction does."""
+    """Put a file in place that has only some of the batches, as compaction does."""
     folder = logs.folder()
     (folder / f"{base:020}.log").write_bytes(b"".join(placed(BATCH, offset) for offset in kept))
     for suffix in ("index", "timeindex"):
@@ -359,7 +359,7 @@ def test_a_missing_compacted_file_replaces_nothing(logs: Logs) -> None:
 
 
 def close_all(logs: Logs) -> None:
-    """Let a whole tick pass in which nothing is used."""
+    """Let a whole tick pass without use of any file."""
     for _ in range(2):
         logs.turn.files.begin_tick()
     logs.turn.files.close_idle(PATIENCE_US)
@@ -479,7 +479,7 @@ def test_an_append_without_a_free_descriptor_closes_another_file(
 
 
 def indexed(logs: Logs, count: int) -> PartitionLog:
-    """A sealed segment with an index entry for each of its batches, and an active one behind it."""
+    """Return a sealed segment with an index entry per batch, and an active one after it."""
     log = logs.create(index_interval_bytes=0)
     for _ in range(count):
         appended(log, BATCH)
@@ -629,7 +629,7 @@ def test_flush_ms_starts_again_after_a_sync(logs: Logs) -> None:
     appended(log, BATCH)
     logs.turn.sync_aged(NOW_MS + 100)
     logs.turn.end()
-    appended(log, BATCH)  # while the sync goes on
+    appended(log, BATCH)  # during the sync
     logs.take_synced()
     logs.turn.end()
 

@@ -1,4 +1,4 @@
-"""A busy log's file is filled ahead with zeros: cheaper writes, and nothing that anybody sees."""
+"""A busy log's file is filled ahead with zeros: cheaper writes, invisible to readers."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ def logs(tmp_path: Path) -> Iterator[Logs]:
 
 
 def written(logs: Logs, count: int, batch: bytes = BATCH, **settings: bool) -> PartitionLog:
-    """A log to which so many turns brought a batch each."""
+    """Return a log to which that many turns appended a batch each."""
     log = logs.create(**settings)
     for _ in range(count):
         appended(log, batch)
@@ -36,7 +36,7 @@ def written(logs: Logs, count: int, batch: bytes = BATCH, **settings: bool) -> P
 
 
 def fills() -> list[tuple[int, int]]:
-    """Where zeros were written to a log, and how many."""
+    """Return the ranges of a log that were filled with zeros."""
     return [
         (position, size)
         for op, path, position, size, data, _ in file_ops.recorded()

@@ -15,7 +15,7 @@ OTHER_ID = bytes(reversed(TOPIC_ID))
 
 
 def names(table: TopicTable, *keys: str | bytes) -> list[str | None]:
-    """Return the names of what the table finds."""
+    """Return the names of the topics that the table finds."""
     found = [table.find(key) for key in keys]
     return [entry.name if entry else None for entry in found]
 

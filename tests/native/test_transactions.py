@@ -1,4 +1,4 @@
-"""Transactions as a log sees them: open, ended, aborted; over snapshots, restarts and recovery."""
+"""Transactions in a log: open, ended, aborted; across snapshots, restarts and recovery."""
 
 import struct
 from pathlib import Path
@@ -17,7 +17,7 @@ EPOCH = 3
 
 
 def send(log: PartitionLog, producer_id: int, sequence: int, count: int = 1) -> int:
-    """Append records of a producer's transaction, which the log admits; the offset of the first."""
+    """Append records of a producer's transaction, which the log admits; return the first offset."""
     log.admit_transaction(producer_id, EPOCH)
     return appended(
         log,
@@ -32,7 +32,7 @@ def send(log: PartitionLog, producer_id: int, sequence: int, count: int = 1) -> 
 
 
 def end(log: PartitionLog, producer_id: int, kind: int, *, epoch: int = EPOCH) -> int:
-    """Append a transaction's marker, as the coordinator has it written; its offset."""
+    """Append a transaction's marker, as the coordinator writes it; return its offset."""
     key = (0).to_bytes(2) + kind.to_bytes(2)
     value = (0).to_bytes(2) + (7).to_bytes(4)
     return log.append_internal(
@@ -403,7 +403,7 @@ def test_after_a_restart_the_last_abort_is_looked_up_once(logs: Logs) -> None:
 
 
 def opened_lists(log: PartitionLog, start: int, stop: int) -> list[str]:
-    """The files of aborted transactions that are opened for those in a range."""
+    """Return the indexes of aborted transactions that are opened for a range."""
     file_ops.start_recording()
     log.aborted_transactions(start, stop)
     names = [Path(path).name for name, path, *_ in file_ops.recorded() if name == "open"]

@@ -1,4 +1,4 @@
-"""Logs that fill segments faster than the disk syncs them: what each holds open meanwhile."""
+"""Logs that fill segments faster than the disk syncs them: the files each holds open meanwhile."""
 
 import errno
 from pathlib import Path
@@ -99,7 +99,7 @@ def test_many_fast_rolling_logs_leave_files_for_the_others(logs: Logs, count_max
 
 
 def test_files_that_can_be_closed_do_not_delay_a_roll(logs: Logs) -> None:
-    """Readers leave as many files open as there may be."""
+    """Readers leave as many files open as allowed."""
     logs.turn.files.count_max = OPEN_SEGMENTS_MIN
     read = logs.create(1, segment_bytes_max=1)
     for _ in range(2 * OPEN_SEGMENTS_MIN):

@@ -1,4 +1,4 @@
-"""V1's native paths and its Python handlers are one: the same answers, byte for byte, and records.
+"""V1's native paths and Python handlers agree: same responses, byte for byte, and records.
 
 Every line goes to two brokers in this process (served_topic.py).
 """
@@ -30,21 +30,21 @@ CONFIG = TopicConfig(OWN, load())
 
 
 class Served(ServedTopic):
-    """A broker of V1's, and a connection to it."""
+    """A V1 broker, and a connection to it."""
 
     partition_count = PARTITIONS
 
     def __init__(self, *where: Any, **what: Any) -> None:
-        """Have a connection that is V1's."""
+        """Open a connection that speaks V1."""
         super().__init__(*where, **what)
         self.protocol = v1.V1(V1(), STORAGE_FAILURE)
         self.wire.poller.serve_with({"v1": self.protocol}, self.dispatch, self.requests.closed)
         self.client = self.connect()
-        self.ask(b"V1|0|PING|")  # by which it is V1, whatever stands in the next line
+        self.ask(b"V1|0|PING|")  # which makes it V1, whatever the next line is
         self.handed_over = 0
 
     def ask(self, line: bytes) -> bytes:
-        """Return the answer's line."""
+        """Return the line of the response."""
         self.client.send(line + b"\n")
         answer = b""
         while not answer.endswith(b"\n"):
@@ -58,7 +58,7 @@ class Served(ServedTopic):
         return answer
 
     def append(self, data: bytes, partition: int) -> None:
-        """Append a batch as Kafka's door does."""
+        """Append a batch as a Kafka client does."""
         log = self.partitions[partition]
         log.admit_transaction(PRODUCER, 0)
         status, _ = log.append(data)
@@ -66,7 +66,7 @@ class Served(ServedTopic):
         self.wire.run()
 
     def end_transaction(self, partition: int, *, is_abort: bool) -> None:
-        """Write a marker."""
+        """Append a marker."""
         kind = b"\0\0\0\0" if is_abort else b"\0\0\0\1"
         marker = batch_of(
             [(kind, b"\0" * 6, [])],
@@ -88,12 +88,12 @@ class Served(ServedTopic):
 
 
 def two(path: Path, config: TopicConfig = CONFIG) -> AbstractContextManager[tuple[Served, Served]]:
-    """Lend the fast one and the slow one."""
+    """Lend the native and the Python broker."""
     return fast_and_slow(Served, path, config)
 
 
 def assert_same(line: bytes, served: tuple[Served, Served]) -> bytes:
-    """Ask both; their answer."""
+    """Send to both; return their response."""
     fast, slow = (each.ask(line) for each in served)
     assert fast == slow
     return fast
@@ -112,7 +112,7 @@ VALUES = st.lists(WORDS | st.none(), min_size=1, max_size=5)
 
 @st.composite
 def produce(draw: st.DrawFn) -> bytes:
-    """Return a PRODUCE, mostly of the usual kind."""
+    """Return a PRODUCE, mostly of the common kind."""
     if draw(st.booleans()):
         key = draw(st.sampled_from(["user1", "user9", "a", ""]))
         return f"V1|{draw(st.integers(0))}|PRODUCE|topic {key}:{draw(st.integers())}".encode()
@@ -122,7 +122,7 @@ def produce(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def consume(draw: st.DrawFn) -> bytes:
-    """Return a CONSUME, mostly of the usual kind."""
+    """Return a CONSUME, mostly of the common kind."""
     partition = draw(st.integers(0, 2) | st.sampled_from([-1, 3, 1 << 31, 1 << 32, 1 << 70]))
     offset = draw(st.integers(0, 12) | st.sampled_from([-1, 1 << 31, (1 << 63) - 1, 1 << 63]))
     end = draw(st.sampled_from([b"", b"", b"", b"\r", b" ", b" 1"]))
@@ -132,7 +132,7 @@ def consume(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def batch(draw: st.DrawFn) -> tuple[int, bytes]:
-    """Return a partition and what Kafka's door may append to it."""
+    """Return a partition and what a Kafka client may append to it."""
     values = draw(VALUES)
     options: dict[str, Any] = {"compression": draw(st.sampled_from(["none", "none", "gzip"]))}
     if draw(st.integers(0, 3)) == 0:
@@ -278,7 +278,7 @@ def test_native_and_python_paths_refuse_a_failed_append(tmp_path: Path) -> None:
 def test_an_append_whose_sync_fails_is_refused(tmp_path: Path) -> None:
     with two(tmp_path, TopicConfig({}, load())) as (fast, _):
         fast.client.socket.send(b"V1|1|PRODUCE|topic user1:a\nV1|2|PRODUCE|topic user9:a\n")
-        fast.wire.poller()  # appends, and asks for the sync, whose end no later turn sees
+        fast.wire.poller()  # appends, and requests a sync whose end no later turn sees
 
         fast.partitions[2].take_offline("the test says so")
         fast.partitions[0].take_offline("the test says so")

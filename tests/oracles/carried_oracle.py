@@ -1,4 +1,4 @@
-"""What a V1 line can carry of a value, by Python's own decoder and expressions."""
+"""The part of a value that a V1 line can carry, by Python's own decoder and expressions."""
 
 import re
 
@@ -9,8 +9,8 @@ _ENCODED = re.compile(f"[\x00-\x1f\x7f,%={WHITE_SPACE}\udc80-\udcff]")
 
 
 def carried(value: bytes) -> tuple[bytes, bool]:
-    """Return the value as a line has it, and whether it was encoded for that."""
-    text = value.decode("utf-8", "surrogateescape")  # bytes that are no UTF-8 stay visible
+    """Return the value as it is in a line, and whether it was encoded for that."""
+    text = value.decode("utf-8", "surrogateescape")  # bytes that are not UTF-8 stay visible
     if not _UNCARRIED.search(text):
         return value, False
     return _ENCODED.sub(_percent, text).encode(), True

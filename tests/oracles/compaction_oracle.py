@@ -1,6 +1,6 @@
-"""What a compacted log holds, in plain Python, by Kafka's documentation and KIP-98 and KIP-534.
+"""The contents of a compacted log, in plain Python, by Kafka's documentation, KIP-98 and KIP-534.
 
-A log is a list of batches: the header, and its records. Neither bytes nor a map of bounded memory.
+A log is a list of batches: the header, and its records. Neither bytes nor a map of limited memory.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ Batch = tuple[Header, list[Record]]
 
 @dataclass
 class Pass:
-    """One pass over a log: what is dirty, and what else decides."""
+    """One pass over a log: what is dirty, and the other parameters."""
 
     first_dirty: int
     end: int
@@ -27,7 +27,7 @@ class Pass:
     aborted: list[tuple[int, int, int]]  # id, first offset, last offset
 
     def clean(self, log: list[Batch]) -> list[Batch]:
-        """Return what stays of the log."""
+        """Return what remains of the log."""
         newest: dict[bytes, int] = {}
         for header, records in log:
             if header.attributes & CONTROL or self.is_aborted(header):
@@ -40,7 +40,7 @@ class Pass:
         return [batch for batch in cleaned if batch is not None]
 
     def is_aborted(self, header: Header) -> bool:
-        """Whether a data batch belongs to an aborted transaction."""
+        """Return whether a data batch belongs to an aborted transaction."""
         last = header.base_offset + header.last_offset_delta
         return bool(header.attributes & TRANSACTIONAL) and any(
             producer == header.producer_id and first <= last <= end
@@ -48,7 +48,7 @@ class Pass:
         )
 
     def clean_batch(self, log: list[Batch], place: int, newest: dict[bytes, int]) -> Batch | None:
-        """Return what stays of a batch."""
+        """Return what remains of a batch."""
         header, records = log[place]
         is_ended = header.attributes & DELETE_HORIZON and header.base_timestamp <= self.now_ms
         marks_nothing = False
@@ -74,7 +74,7 @@ class Pass:
     def stays(
         self, header: Header, record: Record, newest: dict[bytes, int], is_ended: bool
     ) -> bool:
-        """Whether a data record stays."""
+        """Return whether a data record is kept."""
         offset = header.base_offset + record.offset_delta
         if offset >= self.end:
             return True
@@ -83,7 +83,7 @@ class Pass:
         return offset >= newest.get(record.key, -1)
 
     def has_records(self, log: list[Batch], place: int) -> bool:
-        """Whether the transaction that a marker ends has batches before it."""
+        """Return whether the transaction that a marker ends has batches before it."""
         header = log[place][0]
         for other, _ in reversed(log[:place]):
             if other.producer_id == header.producer_id and other.attributes & TRANSACTIONAL:
@@ -91,7 +91,7 @@ class Pass:
         return False
 
     def emptied(self, header: Header, records: list[Record]) -> Batch | None:
-        """Return the header of a live producer's last batch, or nothing."""
+        """Return the header of an active producer's last batch, or nothing."""
         epoch, last = self.producer_ends.get(header.producer_id, (-1, -2))
         if header.attributes & CONTROL and last == -1:
             is_last = epoch == header.producer_epoch

@@ -1,11 +1,11 @@
-"""Message sets of magic 0 and 1 in plain Python, by Kafka's protocol guide and nothing else."""
+"""Message sets of magic 0 and 1 in plain Python, by Kafka's protocol guide alone."""
 
 import struct
 import zlib
 from dataclasses import dataclass
 
-SIZE_END = 12  # the size counts what stands behind it
-CRC_END = 16  # the checksum covers what stands behind it
+SIZE_END = 12  # the size counts the bytes after it
+CRC_END = 16  # the checksum covers the bytes after it
 LOG_APPEND_TIME = 8
 
 

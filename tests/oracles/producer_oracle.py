@@ -1,6 +1,6 @@
-"""What KIP-98 says of a producer's batch, in a few plain lines.
+"""KIP-98's rules for a producer's batch, in a few plain lines.
 
-All batches of every producer are kept; what a broker may forget is looked away from.
+All batches of every producer are kept; eviction and expiry are not modelled.
 """
 
 KEPT = 5
@@ -8,7 +8,7 @@ SEQUENCES = 2**31
 
 
 class Producers:
-    """The producers of one partition, and where their batches stand."""
+    """The producers of one partition, and the offsets of their batches."""
 
     def __init__(self) -> None:
         """Start with an empty partition."""
@@ -18,7 +18,7 @@ class Producers:
     def append(
         self, producer: int, epoch: int, sequence: int, count: int
     ) -> tuple[int | tuple[str, int], int]:
-        """Return what PartitionLog.append shall: 0 or what was found, and the base offset."""
+        """Return what PartitionLog.append must return: 0 or the status, and the base offset."""
         earlier = self.batches.setdefault(producer, [])
         if earlier and epoch < earlier[-1][0]:
             return ("sequence", 3), -1

@@ -1,4 +1,4 @@
-"""Record batches of version 2 in plain Python, by Kafka's protocol guide and nothing else."""
+"""Record batches of version 2 in plain Python, by Kafka's protocol guide alone."""
 
 import struct
 from dataclasses import astuple, dataclass
@@ -7,9 +7,9 @@ from typing import NamedTuple
 import crc32c
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
-CRC_START = 21  # the checksum covers what stands behind it
+CRC_START = 21  # the checksum covers the bytes after it
 LENGTH_MAX = 1 << 30  # more than any setting allows
-LENGTH_END = 12  # the length counts what stands behind it
+LENGTH_END = 12  # the length counts the bytes after it
 CODECS = range(5)
 CONTROL = 0x20
 
@@ -17,7 +17,7 @@ Headers = list[tuple[bytes, bytes | None]]
 
 
 class Record(NamedTuple):
-    """A record as it stands in its batch."""
+    """A record in its batch."""
 
     timestamp_delta: int
     offset_delta: int
@@ -78,7 +78,7 @@ def nullable(content: bytes | None) -> bytes:
 
 
 def read_varint(data: bytes, position: int, bits: int = 32) -> tuple[int, int] | None:
-    """Return a zigzag varint of at most so many bits and the position behind it, or None."""
+    """Return a zigzag varint of at most that many bits and the position after it, or None."""
     value = 0
     for place in range(-(-bits // 7)):
         if position + place >= len(data):
@@ -130,7 +130,7 @@ def _wrong_with(header: Header, payload: bytes) -> str | None:
 
 
 def are_sound(payload: bytes, count: int) -> bool:
-    """Whether these are exactly so many whole records, with the offsets from 0 on."""
+    """Return whether these are exactly that many whole records, with consecutive offsets from 0."""
     position = 0
     for place in range(count):
         read = read_varint(payload, position)

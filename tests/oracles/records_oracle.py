@@ -1,7 +1,7 @@
-"""Reads records of every magic in plain Python, by Kafka's protocol guide and nothing else.
+"""A reader of records of every magic in plain Python, by Kafka's protocol guide alone.
 
-Batches and message sets that are not compressed, and without their checksums: what the lengths and
-counts say, or WrongBytesError where they cannot be.
+It reads uncompressed batches and message sets and ignores checksums: it follows lengths and counts,
+or raises WrongBytesError where they are impossible.
 """
 
 from typing import NamedTuple
@@ -26,11 +26,11 @@ class Row(NamedTuple):
 
 
 class WrongBytesError(Exception):
-    """Bytes that are no records."""
+    """Bytes that are not records."""
 
 
 class Reader:
-    """A position in some bytes; what it reads must be there."""
+    """A position in some bytes; reading beyond the end is an error."""
 
     def __init__(self, data: bytes) -> None:
         """Begin at the first byte."""
@@ -54,7 +54,7 @@ class Reader:
         return int.from_bytes(self.take(size), "big", signed=True)
 
     def varint(self, bits: int = 32) -> int:
-        """Return a zigzag varint of so many bits."""
+        """Return a zigzag varint of that many bits."""
         value = 0
         for place in range((bits + 6) // 7):
             (byte,) = self.take(1)
@@ -66,19 +66,19 @@ class Reader:
         raise WrongBytesError
 
     def bytes_or_null(self, length: int) -> bytes | None:
-        """Return so many bytes, None for -1."""
+        """Return that many bytes, None for -1."""
         return None if length == -1 else self.take(length)
 
 
 def wrap(value: int) -> int:
-    """Return a sum as 64 bits hold it."""
+    """Return a sum wrapped to 64 bits."""
     return (value + 2**63) % 2**64 - 2**63
 
 
 def read(data: bytes, *, with_headers: bool = True) -> tuple[list[Row], int]:
-    """Return the records of all whole batches and messages, and the position behind the last.
+    """Return the records of all whole batches and messages, and the position after the last.
 
-    Without headers, only their number and the size of all of them is looked at.
+    Without headers, only their number and total size are checked.
     """
     rows: list[Row] = []
     position = 0

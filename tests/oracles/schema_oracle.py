@@ -1,6 +1,6 @@
-"""Kafka's message encoding as plainly as it can be said: what the native codec must agree with.
+"""Kafka's message encoding in the plainest form: what the native codec must agree with.
 
-Slow, recursive, and by the same definitions of fields; tests/test_schema_sources.py proves those.
+Slow, recursive, and by the same definitions of fields, which tests/test_schema_sources.py proves.
 """
 
 import struct
@@ -16,7 +16,7 @@ FORMATS = {
 
 
 def complete(fields: list[Definition], version: int, value: dict[str, Any]) -> dict[str, Any]:
-    """Return the value with every field there: what lacks or is of another version by default."""
+    """Return the value with every field: missing ones, and those of other versions, by default."""
     result = {}
     for field in fields:
         item: Any = field.default
@@ -37,7 +37,7 @@ def encode(message: Message, version: int, value: dict[str, Any]) -> bytes:
 
 
 def decode(message: Message, version: int, data: bytes) -> tuple[dict[str, Any], int]:
-    """Return the message at the start of data, and its size; only for well-formed data."""
+    """Return the message at the start of data, and its size; only for valid data."""
     reader = _Reader(data)
     value = reader.struct(message.fields, version, message.is_flexible(version))
     return complete(message.fields, version, value), reader.position
@@ -158,7 +158,7 @@ class _Reader:
 
 
 def sample(message: Message, version: int) -> dict[str, Any]:
-    """Return a value with every field of a version set, no two neighbours alike."""
+    """Return a value with every field of a version set, no two adjacent ones alike."""
     count = 0
 
     def next_value(field: Definition, kind: str) -> Any:

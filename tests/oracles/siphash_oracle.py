@@ -4,7 +4,7 @@ MASK = (1 << 64) - 1
 
 
 def siphash128(secret: bytes, content: bytes, rounds: int, last_rounds: int) -> bytes:
-    """Return the hash: `rounds` per word of 8 bytes and `last_rounds` behind them."""
+    """Return the hash: `rounds` per word of 8 bytes and `last_rounds` at the end."""
     k0, k1 = (int.from_bytes(secret[i : i + 8], "little") for i in (0, 8))
     v = [k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D, k0 ^ 0x6C7967656E657261]
     v.append(k1 ^ 0x7465646279746573)

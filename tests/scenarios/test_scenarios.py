@@ -1,13 +1,13 @@
-"""Runs the conversations in `*.txt`: a command, `----`, and what must come of it (as etcd does).
+"""Runs the scenarios in `*.txt`: a command, `----`, and the expected output (as etcd does).
 
     join orders client=a
     ----
     record orders generation=1 protocol=range leader=a-1 members=a-1 assigned=no
     a: NONE generation=1 protocol=range leader=a-1 member=a-1 members=a-1
 
-Each file is one shard of groups. A reply is printed when it is given, to whom it is given (`as=`
-names the one who asks, else its client or member id), a note where the log would show it. `advance`
-lets time pass, `reload` loads a new shard from the log.
+Each file is one shard of groups. A reply is printed when it is sent, with its receiver (`as=`
+names the sender of a request, by default its client or member id), a note where it is logged.
+`advance` lets time pass, `reload` loads a new shard from the log.
 """
 
 from collections.abc import Iterable
@@ -50,17 +50,17 @@ from broker.core.groups.group_sizes import GroupMemoryBudget
 from broker.core.groups.shard import GroupShard
 from broker.model.errors import ErrorCode
 from tests.fakes import FakeTopics
-from tests.scenarios import assigned_conversation, consumer_conversation
-from tests.scenarios.assigned_conversation import AssignedConversation
-from tests.scenarios.consumer_conversation import ConsumerConversation
-from tests.scenarios.conversation import Arguments, check_file
+from tests.scenarios import assigned_scenario, consumer_scenario
+from tests.scenarios.assigned_scenario import AssignedScenario
+from tests.scenarios.consumer_scenario import ConsumerScenario
+from tests.scenarios.scenario import Arguments, check_file
 from tests.subscriptions import place
 
 FOLDER = Path(__file__).parent
 
 
-class GroupConversation(ConsumerConversation, AssignedConversation):
-    """What is said to groups of all kinds."""
+class GroupScenario(ConsumerScenario, AssignedScenario):
+    """The commands for groups of all kinds."""
 
     def __init__(self) -> None:
         self.settings = GroupSettings()
@@ -78,7 +78,7 @@ class GroupConversation(ConsumerConversation, AssignedConversation):
 
     def shown_response(self, response: Response) -> str:
         if isinstance(response, AssignedResponse):
-            return assigned_conversation.answer(response)
+            return assigned_scenario.answer(response)
         return _response(response)
 
     # ---- commands: as in commands.py -------------------------------------------------------------
@@ -90,7 +90,7 @@ class GroupConversation(ConsumerConversation, AssignedConversation):
             metadata_bytes_max=words.number("metadata_bytes_max", 1 << 20),
             offsets_retention_ms=words.number("retention", 7 * 24 * 3_600_000),
         )
-        self.settings = consumer_conversation.settings_of(words, self.settings)
+        self.settings = consumer_scenario.settings_of(words, self.settings)
         has_room = words.text("room", "yes") == "yes"
         self.memory_budget = GroupMemoryBudget(
             words.number("memory_bytes_max", 1 << 62), 10_000 if has_room else 0
@@ -108,7 +108,7 @@ class GroupConversation(ConsumerConversation, AssignedConversation):
             session_timeout_ms=words.number("session", 10_000),
             rebalance_timeout_ms=words.number("rebalance", 60_000),
             protocol_type=words.text("type", "consumer"),
-            protocols=consumer_conversation.offers(words)
+            protocols=consumer_scenario.offers(words)
             or tuple(
                 GroupProtocol(name, _subscription(metadata))
                 for name, metadata in words.pairs("protocols", "range:")
@@ -127,7 +127,7 @@ class GroupConversation(ConsumerConversation, AssignedConversation):
             instance_id=words.named.get("instance"),
             generation=words.number("generation", -1),
             assignments={name: each.encode() for name, each in words.pairs("assign")}
-            | consumer_conversation.gifts(words),
+            | consumer_scenario.gifts(words),
             protocol_type=words.named.get("type"),
             protocol=words.named.get("protocol"),
         )
@@ -220,12 +220,12 @@ def _record(record: records.Record) -> str:
         place = f"{record.group_id} {record.topic}-{record.partition}"
         return f"{place} {'deleted' if record.committed is None else record.committed.offset}"
     if not isinstance(record, records.GroupRecord):
-        return f"{record.group_id} {consumer_conversation.record(record)}"
+        return f"{record.group_id} {consumer_scenario.record(record)}"
     image = record.image
     if image is None:
         return f"{record.group_id} deleted"
     members = _names(
-        f"{each.member_id}:{consumer_conversation.assigned(each.assignment)}"
+        f"{each.member_id}:{consumer_scenario.assigned(each.assignment)}"
         if each.assignment
         else each.member_id
         for each in image.members.values()
@@ -254,7 +254,7 @@ def _response(response: Response) -> str:
             skip_assignment="yes" if response.skip_assignment else None,
         )
     if isinstance(response, SyncResponse):
-        assignment = consumer_conversation.assigned(response.assignment)
+        assignment = consumer_scenario.assigned(response.assignment)
         return f"{response.error.value} {_fields(assignment=assignment)}"
     if isinstance(response, LeaveResponse):
         return " ".join(each.value for each in (response.error, *response.members))
@@ -267,7 +267,7 @@ def _response(response: Response) -> str:
             for partition, each in partitions.items()
         )
     if isinstance(response, (ConsumerHeartbeatResponse, ConsumerGroupDescription)):
-        return consumer_conversation.answer(response)
+        return consumer_scenario.answer(response)
     if isinstance(response, DeleteOffsetsResponse):
         return response.error.value + "".join(
             f" {topic}:{error.value}" for topic, error in response.topics.items()
@@ -282,7 +282,7 @@ def _response(response: Response) -> str:
 
 
 def _subscription(text: str) -> bytes:
-    """`topics/t/u` is a subscription to these in the format of consumers; else just bytes."""
+    """`topics/t/u` is a subscription to these in the consumer format; other words are raw bytes."""
     kind, *topics = text.split("/")
     if kind != "topics":
         return text.encode()
@@ -303,7 +303,7 @@ def _committed(committed: records.CommittedOffset | None) -> str:
 
 def _description(group: GroupDescription) -> str:
     members = _names(
-        f"{each.member_id}:{_shown(each.metadata)}:{consumer_conversation.assigned(each.assignment)}"
+        f"{each.member_id}:{_shown(each.metadata)}:{consumer_scenario.assigned(each.assignment)}"
         for each in group.members
     )
     return f"{group.state.value} " + _fields(
@@ -316,4 +316,4 @@ def _description(group: GroupDescription) -> str:
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt")), ids=lambda path: path.stem)
 def test_a_group_scenario_gives_the_written_responses(path: Path) -> None:
-    check_file(path, GroupConversation())
+    check_file(path, GroupScenario())

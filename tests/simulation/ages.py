@@ -1,6 +1,6 @@
-"""What may be done because time has passed, by the clocks as they are and not as they show.
+"""What may be done because time has passed, by the true clocks and not by the shown time.
 
-Every batch is stamped as it is appended; after a crash its stamp is found again by where it is.
+Every batch is stamped as it is appended; after a crash its stamp is found again by its position.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ IDS_RETENTION_MS = TransactionSettings().expiration_ms
 
 
 class Stamp(NamedTuple):
-    """When something was written."""
+    """The time of a write."""
 
     now_ms: int  # by the clock that never steps
     true_ms: int
@@ -28,7 +28,7 @@ class Ages:
     """The rules of time."""
 
     def __init__(self, time: VirtualTime, machine: MachineClock, disk: Disk) -> None:
-        self.started_ms = 0  # the broker, the last time
+        self.started_ms = 0  # the last start of the broker
         self._time = time
         self._machine = machine
         self._disk = disk
@@ -47,18 +47,17 @@ class Ages:
         """Of a batch that was there before a crash."""
         return self._stamps[place, base_offset]
 
-    # ---- what is forgotten -----------------------------------------------------------------------
+    # ---- expiry ----------------------------------------------------------------------------------
 
     def wrote(self, key: object, stamp: Stamp) -> None:
-        """Something was written of a committed offset, a group or a transactional id."""
+        """Note a record about a committed offset, a group or a transactional id."""
         self._written[key] = stamp
 
     def check_forgotten(self, key: object, retention_ms: int) -> None:
-        """It is forgotten, and nobody asked for that: then it has to be old.
+        """Check that what expired without a request is old enough.
 
-        Half of its retention is room for what no broker can know: a step is followed up to some
-        minutes, and after a boot it is taken up to some hours for the time that the machine was
-        off.
+        Half of its retention is tolerated for what no broker can know: a step is followed up to
+        some minutes, and after a boot up to some hours count as time that the machine was off.
         """
         age_ms = self._machine.true_ms() - self._written[key].true_ms
         if age_ms < retention_ms // 2:
@@ -67,17 +66,18 @@ class Ages:
     # ---- transactions ----------------------------------------------------------------------------
 
     def began(self, transactional_id: str, stamp: Stamp) -> None:
-        """A transaction is open from here on."""
+        """Note that a transaction is open from now on."""
         self._began[transactional_id] = stamp
 
     def asks_to_end(self, transactional_id: str) -> None:
-        """Somebody ends the transaction of an id, or takes the id from whoever is in it."""
+        """Note that the end of an id's transaction was requested, or its id taken over."""
         self._asked_ms[transactional_id] = self._time.now_ms
 
     def check_timed_out(self, transactional_id: str, image: TransactionImage) -> None:
-        """A transaction is about to be aborted: somebody asked for it, or its time is over.
+        """Check that an abort was requested or the timeout is over.
 
-        One that was loaded since it began goes on by the wall clock, as far as that can be known.
+        A transaction that was loaded since it began continues by the wall clock, as far as that can
+        be known.
         """
         began = self._began[transactional_id]
         if self._asked_ms.get(transactional_id, -1) >= began.now_ms:
@@ -90,7 +90,7 @@ class Ages:
             raise Violation(f"{transactional_id} has timed out after {age_ms} ms: {image}")
 
     def undecided_ms(self, transactional_id: str, image: TransactionImage) -> int:
-        """For how long a transaction is in its state, of which it has to leave."""
+        """Return how long a transaction has been in a state that it has to leave."""
         is_open = image.state is TransactionState.ONGOING
         since = self._began[transactional_id] if is_open else self._written[transactional_id]
         return self._time.now_ms - since.now_ms

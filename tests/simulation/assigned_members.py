@@ -20,21 +20,21 @@ _RETRIABLE = (AssignedError.LOADING, AssignedError.UNAVAILABLE)
 
 
 class AssignedMember:
-    """One place in an assigned group: a process, and its successor when it has ended."""
+    """One place in an assigned group: a process, and its successor after its end."""
 
     def __init__(self, sim: Simulation, group_id: str, name: str) -> None:
         self.assigned: set[int] = set()
         self.generation = -1
         self.name = name
-        self._left_as = ""  # a leave may come late, and be taken for one of the next process
-        self._lease = Lease(SESSION_MS)  # it is told with each answer what it has: all of it
+        self._left_as = ""  # a leave may arrive late, and be taken for one of the next process
+        self._lease = Lease(SESSION_MS)  # every response has its whole assignment
         self._sim = sim
         self._group_id = group_id
         self._member_id = name
-        self._commits = Commits(sim, group_id)  # of which only where to go on
+        self._commits = Commits(sim, group_id)  # of which it knows only the next offset
 
     async def live(self) -> None:
-        """Process after process, some of which forget who they were."""
+        """Run process after process, some of which forget their member id."""
         while True:
             await self._sim.time.sleep(self._sim.rng.randrange(3_000))
             if self._sim.rng.random() < 0.5:
@@ -46,7 +46,7 @@ class AssignedMember:
             self._sim.note(f"{self.name} ended")
 
     async def _join(self) -> bool:
-        """Join until there is a generation; False when the process ends."""
+        """Join until there is a generation; return False if the process ends."""
         sim = self._sim
         self.assigned, self._commits.positions = set(), {}
         while not sim.happens(0.02):
@@ -81,7 +81,7 @@ class AssignedMember:
         )
 
     async def _poll(self) -> bool:
-        """Read until the generation is over; False when the process ends."""
+        """Read until the generation is over; return False if the process ends."""
         sim = self._sim
         while True:
             if set(self._commits.positions) != self.assigned:
@@ -109,7 +109,7 @@ class AssignedMember:
             self._take(answer)
 
     def _check_lease(self) -> None:
-        """The group has gone on: without this member only if it was silent for too long."""
+        """Check that the group went on without this member only if it was silent for too long."""
         group = self._sim.audit.groups.get(self._group_id)
         is_in = group is not None and self._member_id in group.members
         if not is_in and self._member_id != self._left_as:
@@ -128,7 +128,7 @@ class AssignedMember:
         return answer
 
     async def _commit(self, generation: int) -> None:
-        """Read on in one partition, and say so."""
+        """Read on in one partition, and record it."""
         sim = self._sim
         positions = self._commits.positions
         partition = sim.rng.choice(sorted(positions))

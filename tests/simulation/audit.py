@@ -1,7 +1,7 @@
-"""What must hold whatever happens: read from the logs as they grow, and from what clients hear.
+"""The invariants, checked on the logs as they grow and on the responses to clients.
 
-Nothing here asks the machines what they think. A record is judged when it is appended, by the
-records before it; an answer by what is still in the logs after a crash.
+Nothing here asks the state machines. A record is judged when it is appended, by the records before
+it; a response by what is still in the logs after a crash.
 """
 
 from collections.abc import Iterator
@@ -26,13 +26,13 @@ from tests.simulation.virtual_time import VirtualTime
 
 _PREPARED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 _COMPLETED = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
-# Within it an end that nothing disturbs is through: late syncs, retries, loads.
+# Within this time an undisturbed end completes: late syncs, retries, loads.
 PATIENCE_MS = 10_000
 CommitKey = tuple[str, str, int]
 
 
 class Intent(NamedTuple):
-    """Who sent a commit, by the id that it carries as metadata."""
+    """The sender of a commit, by the id that it has as metadata."""
 
     group_id: str
     member_id: str
@@ -51,7 +51,7 @@ class Audit:
         self.epochs: dict[tuple[str, str], int] = {}  # group and member of the consumer protocol
         self.committed: dict[CommitKey, CommittedOffset] = {}
         self.transactions: dict[str, TransactionImage] = {}
-        self.dropped: set[str] = set()  # values that a power cut took
+        self.dropped: set[str] = set()  # values lost in a power cut
         self.ages = ages
         self._time = time
         self._logs = logs
@@ -68,12 +68,12 @@ class Audit:
         for log in logs.values():
             log.on_append = self.appended
 
-    # ---- what clients hear -----------------------------------------------------------------------
+    # ---- responses to clients -------------------------------------------------------------------
 
     def is_assigned(
         self, group_id: str, generation: int, owner: str, partitions: set[int], made_for: int
     ) -> None:
-        """A classic member has its assignment, which its leader made for a generation."""
+        """Note that a classic member has its assignment, made by its leader for a generation."""
         self._acked_generations[group_id] = max(
             generation, self._acked_generations.get(group_id, 0)
         )
@@ -87,22 +87,22 @@ class Audit:
                 )
 
     def is_committed(self, commit_id: str) -> None:
-        """A commit was acknowledged."""
+        """Note that a commit was acknowledged."""
         self._acked_commits.add(commit_id)
 
     def is_produced(self, value: str) -> None:
-        """A record was acknowledged."""
+        """Note that a record was acknowledged."""
         self._acked_values.add(value)
 
     def holds(self, transactional_id: str, producer_id: int, epoch: int) -> None:
-        """A producer was told the id and epoch of its next transaction: older ones are fenced."""
+        """Note the id and epoch of a producer's next transaction: older ones are fenced."""
         self._acked_holders[transactional_id] = (producer_id, epoch)
         self._fenced[producer_id] = max(epoch, self._fenced.get(producer_id, 0))
 
     # ---- the logs --------------------------------------------------------------------------------
 
     def appended(self, log: SimulatedLog, entry: Entry) -> None:
-        """Judge what was just appended, then believe it."""
+        """Judge what was just appended, then add it to the expected state."""
         topic, _ = log.place
         stamp = self.ages.stamp(log.place, entry.base_offset)
         if topic == TRANSACTIONS_TOPIC:
@@ -112,7 +112,7 @@ class Audit:
             return
         if entry.is_transactional and entry.commits is None:
             self._check_admitted(log, entry)
-            if topic == OFFSETS_TOPIC:  # It grows old from here on, if it comes to count.
+            if topic == OFFSETS_TOPIC:  # It ages from now on, if it is committed.
                 for record in self._decoded(log.place, entry):
                     self.ages.wrote(record[:3], stamp)
         elif topic == OFFSETS_TOPIC and entry.commits is None:
@@ -131,7 +131,7 @@ class Audit:
             self._check_forgotten_group(record.group_id, batch)
 
     def _check_forgotten_group(self, group_id: str, batch: list[Any]) -> None:
-        """A group is gone, unless it goes on as one of the other protocol."""
+        """Check a deleted group, unless it continues as one of the other protocol."""
         if sum(each.group_id == group_id for each in batch) == 1:
             self.ages.check_forgotten(group_id, OFFSETS_RETENTION_MS)
             self._acked_generations.pop(group_id, None)
@@ -260,7 +260,7 @@ class Audit:
         self._check_promises()
 
     def _learn_again(self, log: SimulatedLog, entry: Entry, stamp: Stamp) -> Iterator[str]:
-        """What a batch of groups says; the ids of the commits in it."""
+        """Return the content of a batch of groups, and the ids of the commits in it."""
         for record in self._decoded(log.place, entry):
             if isinstance(record, OffsetRecord) and record.committed is not None:
                 yield record.committed.metadata
@@ -297,7 +297,7 @@ class Audit:
     # ---- time ------------------------------------------------------------------------------------
 
     def check_time(self) -> None:
-        """No transaction is open, or undone, for longer than it may be."""
+        """Check that no transaction is open or unfinished for longer than allowed."""
         calm_ms = self._time.now_ms - self.last_disturbance_ms
         if calm_ms < PATIENCE_MS:
             return
@@ -311,14 +311,14 @@ class Audit:
                 raise Violation(f"{transactional_id} is {image.state.value} for too long: {image}")
 
     def check_idle(self) -> None:
-        """Nothing is open: readers of committed records see to the end."""
+        """Check that nothing is open: readers of committed records read to the end."""
         for log in self._logs.values():
             if log.last_stable_offset != log.high_watermark:
                 raise Violation(f"{log.place} has open transactions {log.open_transactions}")
 
 
 def visible_values(log: SimulatedLog) -> list[str]:
-    """What a reader of committed records sees, in the order of the log."""
+    """Return the records that a committed reader gets, in log order."""
     pending: dict[int, list[Entry]] = {}
     found: list[Entry] = []
     for entry in log.entries:

@@ -28,7 +28,7 @@ GROUP_VALUES = {
     "consumer.session.timeout.ms": SESSION_MS,
     "consumer.heartbeat.interval.ms": 3_000,
 }
-# Kafka's are longer than a simulation: here what is too old is forgotten within one.
+# Kafka's are longer than a simulation: here state expires within one.
 OFFSETS_EXPIRY_INTERVAL_MS = 4_000
 TRANSACTIONS_EXPIRY_INTERVAL_MS = 4_000
 
@@ -56,15 +56,15 @@ class SimulatedBroker:
         self._ids = 0
 
     def create_topic(self, name: str, partitions: int, *, is_os: bool = False) -> None:
-        """Have a topic, whose partitions' logs are durable before, or after, they are visible."""
+        """Create a topic, whose partitions' logs are durable before, or after, they are visible."""
         self.topics.put(name, partitions)
         for number in range(partitions):
             self.logs[name, number] = SimulatedLog(name, number, self._disk, is_os=is_os)
 
-    # ---- life ------------------------------------------------------------------------------------
+    # ---- starts and stops ------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Make the coordinators, and have logs recovered one by one."""
+        """Make the coordinators, and let logs be recovered one by one."""
         self.clock_keeper.start()
         with patch.multiple(
             limits,
@@ -119,11 +119,11 @@ class SimulatedBroker:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a log is offline, for which its operator starts it anew."""
+        """Return whether a log is offline, for which its operator restarts the broker."""
         return any(log.is_offline for log in self.logs.values())
 
     def look(self) -> None:
-        """A log has gone offline: who waits is told."""
+        """Notify waiters that a log has gone offline."""
         for alarm in self._alarms:
             alarm.ring()
 
@@ -153,11 +153,12 @@ class SimulatedBroker:
         return str(self.producer_id())
 
     def producer_id(self) -> int:
-        """An id that nobody has had."""
+        """Return an unused id."""
         self._ids += 1
         return self._ids
 
-    # ---- what handlers do ------------------------------------------------------------------------
+    # ---- the work of handlers
+    # ------------------------------------------------------------------------
 
     def spawn(self, work: Coroutine[Any, None, Any]) -> Answer[Any]:
         """Carry out a request that takes several steps."""
@@ -169,7 +170,7 @@ class SimulatedBroker:
     async def produce(
         self, producer: Producer, place: TopicPartition, sequence: int, value: str, *, is_v2: bool
     ) -> ErrorCode:
-        """As the Produce handler: the coordinator is asked once, then the log knows."""
+        """Do what the Produce handler does: ask the coordinator once, then the log knows."""
         log = self.logs[place]
         if log.is_loading:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -200,7 +201,7 @@ class SimulatedBroker:
 
 
 class _Alarm:
-    """Calls a coordinator's tick at the earliest time that somebody has asked for."""
+    """Calls a coordinator's tick at the earliest requested time."""
 
     def __init__(self, time: VirtualTime, clock: Clock, tick: Callable[[], int]) -> None:
         self._time = time

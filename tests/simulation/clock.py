@@ -1,10 +1,10 @@
-"""The clocks of the machine that the broker runs on, of which the wall clock may be wrong.
+"""The clocks of the broker's machine, of which the wall clock may be wrong.
 
-    passed    what CLOCK_BOOTTIME counts: virtual time, and what the machine slept or was off
-    true      the wall time as it is, and as an operator confirms it
-    shown     the true time and an error, which a step makes or takes away
+    passed    CLOCK_BOOTTIME: virtual time, plus the time that the machine slept or was off
+    true      the true wall time, which an operator confirms
+    shown     the true time plus an error, which a step adds or removes
 
-CLOCK_MONOTONIC is the virtual time of all: clients do not wait while the machine sleeps or is off.
+CLOCK_MONOTONIC is the virtual time: clients do not wait while the machine sleeps or is off.
 """
 
 from broker.core.guarded_clock import GuardedClock
@@ -18,12 +18,13 @@ MINUTE_MS = 60 * SECOND_MS
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
 START_WALL_MS = 1_700_000_000_000
-# How far a clock goes wrong: so that it is followed, further, and further than any retention.
+# How wrong a clock becomes: within the tolerance, further, and further than any retention.
 _FOLLOWED_MS = (10 * SECOND_MS, -10 * SECOND_MS, 4 * MINUTE_MS, -4 * MINUTE_MS)
 _HELD_MS = (HOUR_MS, -HOUR_MS, DAY_MS, -DAY_MS, -20 * DAY_MS)
 _FATAL_MS = (20 * DAY_MS, 400 * DAY_MS)
 ERRORS_MS = _FOLLOWED_MS + _HELD_MS + 3 * _FATAL_MS
-# A confirmed step ages what is there, and so does a machine that is off: in all not by a retention.
+# A confirmed step ages existing state, and so does a machine that is off: in all by less than a
+# retention.
 CORRECTIONS_MS = (-20 * DAY_MS, -DAY_MS, DAY_MS)
 OFF_MS = (0, 10 * MINUTE_MS, 5 * HOUR_MS, 14 * HOUR_MS)
 _LOOK_MS = HOUSEKEEPING_SECONDS * SECOND_MS
@@ -47,7 +48,7 @@ class MachineClock:
         return self._time.now_ms + self._shown_ahead_ms
 
     def true_ms(self) -> int:
-        """The wall time that is right, and remains so until a correction."""
+        """Return the true wall time, which changes only by a correction."""
         return self._time.now_ms + self._true_ahead_ms
 
     def monotonic_ms(self) -> int:
@@ -57,36 +58,37 @@ class MachineClock:
         return self._time.now_ms + self._boot_ahead_ms
 
     def aged_ms(self) -> int:
-        """As the wall clock: nobody watches it here."""
+        """Return the wall time: the simulation does not guard it here."""
         return self.wall_ms()
 
     def latest_ms(self) -> int:
-        """As the wall clock."""
+        """Return the wall time."""
         return self.wall_ms()
 
-    # ---- what happens to it ----------------------------------------------------------------------
+    # ---- events
+    # -------------------------------------------------------------------------------------
 
     def step(self, error_ms: int) -> None:
-        """Show another time: wrong by so much, or the true one."""
+        """Show another time: wrong by that much, or the true one."""
         if abs(error_ms - self._error_ms) <= CLOCK_STEP_MS:
-            self.has_misled = True  # It is followed, as what is no step.
+            self.has_misled = True  # It is tolerated as no step.
         self._error_ms = error_ms
         self._shown_ahead_ms = self._true_ahead_ms + error_ms
 
     def correct(self) -> None:
-        """What it shows is true after all, and what it has shown before was not."""
+        """Declare that the shown time is true, and the earlier one was not."""
         self._true_ahead_ms = self._shown_ahead_ms
         self._error_ms = 0
         self.has_misled = True
 
     def sleep(self, duration_ms: int) -> None:
-        """Nothing runs, and the time passes."""
+        """Let time pass while nothing runs."""
         self._true_ahead_ms += duration_ms
         self._shown_ahead_ms += duration_ms
         self._boot_ahead_ms += duration_ms
 
     def reboot(self, off_ms: int) -> None:
-        """Be off for a while; nobody can tell it from a step afterwards."""
+        """Be off for a while, which cannot be distinguished from a step afterwards."""
         self.sleep(off_ms)
         self.boot += 1
         self._boot_ahead_ms = -self._time.now_ms
@@ -94,11 +96,11 @@ class MachineClock:
 
 
 class ClockKeeper:
-    """As server/clock_watch.py: the clock of each life, and what the next one knows of it."""
+    """Does what server/clock_watch.py does: the clock of each run, and what the next one knows."""
 
     def __init__(self, time: VirtualTime, machine: MachineClock, disk: Disk) -> None:
         self.clock: GuardedClock
-        self.confirmed_ms = 0  # the operator's setting, which outlives the broker
+        self.confirmed_ms = 0  # the operator's setting, which survives the broker
         self.kept: ClockState | None = None
         self._time = time
         self._machine = machine
@@ -106,23 +108,23 @@ class ClockKeeper:
         self._life = 0
 
     def start(self) -> None:
-        """Go on from what was kept, and look once a second."""
+        """Continue from the stored state, and check once a second."""
         self._life += 1
         boot_id = f"boot {self._machine.boot}"
         self.clock = GuardedClock(self._machine, boot_id, self.kept, self.confirmed_ms)
         self._watch(self._life, due_ms=0, written=-1)
 
     def stop(self) -> None:
-        """Die, with what is on its way to the disk."""
+        """Die, together with unfinished writes."""
         self._life += 1
 
     def confirm(self, wall_ms: int) -> None:
-        """The operator says that this time was right when the clock has shown it."""
+        """Confirm that this time was right when the clock showed it."""
         self.confirmed_ms = wall_ms
         self.clock.confirm(wall_ms)
 
     def alter_another_setting(self) -> None:
-        """All settings are obeyed again, this one too."""
+        """Apply all settings again, this one too."""
         self.clock.confirm(self.confirmed_ms)
 
     def _watch(self, life: int, due_ms: int, written: int) -> None:

@@ -1,4 +1,4 @@
-"""Members of the consumer protocol (KIP-848): each holds what it was given until it revokes it."""
+"""Members of the consumer protocol (KIP-848): each owns its partitions until it revokes them."""
 
 from typing import Protocol
 
@@ -31,13 +31,13 @@ class Holder(Protocol):
 
 
 class Claims:
-    """Who has which partition of a group, by what members were told and have not given back."""
+    """The owners of a group's partitions, by the responses to members and their revocations."""
 
     def __init__(self) -> None:
         self._holders: dict[tuple[bytes, int], Holder] = {}
 
     def take(self, member: Holder, partitions: Owned, now_ms: int) -> None:
-        """A member was told that it has these."""
+        """Note that a member was assigned these."""
         for each in partitions:
             holder = self._holders.get(each)
             if holder is not None and holder is not member and now_ms < holder.lease.end_ms:
@@ -45,14 +45,14 @@ class Claims:
             self._holders[each] = member
 
     def give_back(self, member: Holder, partitions: Owned) -> None:
-        """A member has stopped reading these."""
+        """Note that a member has stopped reading these."""
         for each in partitions:
             if self._holders.get(each) is member:
                 del self._holders[each]
 
 
 class ConsumerMember:
-    """One place in a consumer group: a process, and its successor when it has ended."""
+    """One place in a consumer group: a process, and its successor after its end."""
 
     def __init__(
         self, sim: Simulation, group_id: str, name: str, claims: Claims, *, is_static: bool
@@ -69,14 +69,14 @@ class ConsumerMember:
         self._commits = Commits(sim, group_id)
 
     async def live(self) -> None:
-        """Process after process."""
+        """Run process after process."""
         while True:
             await self._sim.time.sleep(self._sim.rng.randrange(3_000))
             await self.process()
             self._sim.note(f"{self.name} ended")
 
     async def process(self) -> None:
-        """One process, from its first heartbeat on."""
+        """Run one process, from its first heartbeat on."""
         self._member_id = f"{self.name}-{self._sim.fresh_number()}"
         self._epoch = 0
         await self._consume()
@@ -141,7 +141,7 @@ class ConsumerMember:
         return answer, sent_ms
 
     async def _follow(self, answer: ConsumerHeartbeatResponse, sent_ms: int) -> bool:
-        """Give back and take; whether it is to be told at once."""
+        """Revoke and take over; return whether the group is to be told at once."""
         self._epoch = answer.member_epoch
         if answer.assignment is None:
             self.lease.heard(sent_ms, is_told=False)
@@ -159,7 +159,7 @@ class ConsumerMember:
         return bool(revoked or added)
 
     async def _work(self) -> None:
-        """Read what it has, and say so."""
+        """Read its partitions, and record it."""
         sim = self._sim
         numbers = {self._number(each) for each in self.owned}
         if set(self._commits.positions) != numbers and numbers:
@@ -170,7 +170,7 @@ class ConsumerMember:
             await self._commits.commit(self._member_id, self._epoch - 1)
 
     def _number(self, place: tuple[bytes, int]) -> int:
-        """One number for a partition of either topic."""
+        """Return one number for a partition of either topic."""
         return place[1] + (100 if place[0].startswith(b"cached") else 0)
 
     async def _leave(self) -> None:
@@ -192,7 +192,7 @@ def _shown(partitions: object) -> object:
 
 
 def check_shares(shares: list[Owned]) -> None:
-    """Every partition has one owner, and each member its fair share."""
+    """Check that every partition has one owner, and each member its fair share."""
     sizes = [len(share) for share in shares]
     is_whole = sum(sizes) == len(set().union(*shares)) == PARTITIONS
     if not is_whole or max(sizes) - min(sizes) > len(TOPICS):

@@ -1,42 +1,42 @@
-"""How long a member may believe to have what it was given, when any answer to it may be lost."""
+"""How long a member may believe to own its assignment, if any response may be lost."""
 
 from tests.simulation.broker import SESSION_MS
 from tests.simulation.violation import Violation
 
 
 class Lease:
-    """Until when the group surely thinks that one member lives and gives back in time.
+    """Until when the group certainly considers a member live and revoking in time.
 
     A group that has told a member to do something gives it one rebalance timeout, however often it
-    tells it again (as Kafka does). The answer that told it first may be lost, so the member counts
-    from its last request before that: the one whose answer left it nothing to do.
+    repeats it (as Kafka does). The response that said so first may be lost, so the member counts
+    from its last earlier request: the one whose response requested nothing.
     """
 
     def __init__(self, rebalance_ms: int) -> None:
         self._rebalance_ms = rebalance_ms
-        self._heard_ms = 0  # when the last request was sent that was answered well
-        self._done_ms = 0  # likewise, of those before which no time was running
+        self._heard_ms = 0  # the time of the last successful request
+        self._done_ms = 0  # likewise, of those with no timeout running
 
     def heard(self, sent_ms: int, *, is_told: bool) -> None:
-        """A request was answered well.
+        """Note a successful request.
 
         Args:
             sent_ms: when it was sent.
-            is_told: whether the answer tells to do what an answer before it may have told too.
+            is_told: whether the response asks for what an earlier, lost one may have asked for.
         """
         self._heard_ms = sent_ms
         if not is_told:
             self._done_ms = sent_ms
 
     def check_over(self, name: str, now_ms: int, loaded_ms: int) -> None:
-        """The group has thrown the member out: it was not heard of, or did not give back.
+        """End the lease: the member was fenced for silence or for not revoking.
 
-        While a group is loaded nobody knows who is in it: until then answers say nothing.
+        While a group is loaded nobody knows its members: until then responses mean nothing.
         """
         if loaded_ms < self._heard_ms and now_ms < self.end_ms:
             raise Violation(f"{name} was thrown out {self.end_ms - now_ms} ms too early")
 
     @property
     def end_ms(self) -> int:
-        """The last moment of it, in the simulation's time."""
+        """Return its end in simulated time."""
         return min(self._heard_ms + SESSION_MS, self._done_ms + self._rebalance_ms)

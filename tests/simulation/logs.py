@@ -1,7 +1,7 @@
-"""A partition's log over a disk that is late, that fails, and that forgets what it had not synced.
+"""A partition's log over a disk that is slow, fails, and loses unsynced writes.
 
-It stands for the native log: what it admits, whose transactions are open, what is visible and what
-is on the disk. A client's batch is one `Entry` with a value; a coordinator's is kept as bytes.
+It stands for the native log: its admissions, open transactions, visibility and durability. A
+client's batch is one `Entry` with a value; a coordinator's is kept as bytes.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ NO_ID = -1
 
 
 class Entry(NamedTuple):
-    """A batch as it stands in the log."""
+    """A stored batch."""
 
     base_offset: int
     record_count: int
@@ -26,7 +26,7 @@ class Entry(NamedTuple):
     epoch: int = -1
     sequence: int = -1
     is_transactional: bool = False
-    commits: bool | None = None  # what a marker says; None: it is none
+    commits: bool | None = None  # the content of a marker; None: it is not one
     value: str = ""  # of a client
 
     @property
@@ -35,7 +35,7 @@ class Entry(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """What a log knows of a producer."""
+    """The state of a producer in a log."""
 
     epoch: int
     sequence: int
@@ -43,7 +43,7 @@ class Producer(NamedTuple):
 
 
 class Disk:
-    """How the disk behaves; the faults are the simulation's to turn on and off."""
+    """How the disk behaves; the simulation turns faults on and off."""
 
     def __init__(self, rng: Random, time: VirtualTime) -> None:
         self.rng = rng
@@ -53,15 +53,15 @@ class Disk:
         self.last_fault_ms = 0
 
     def fails(self) -> bool:
-        """Whether this append fails."""
+        """Return whether this append fails."""
         return self._happens(self.fail_rate)
 
     def breaks(self) -> bool:
-        """Whether this sync fails, and takes the log with it."""
+        """Return whether this sync fails, and takes the log offline."""
         return self._happens(self.break_rate)
 
     def sync_ms(self) -> int:
-        """How long this sync takes."""
+        """Return how long this sync takes."""
         is_late = self.rng.random() < 0.05
         return self.rng.randrange(200, 1_500) if is_late else self.rng.randrange(25)
 
@@ -73,14 +73,14 @@ class Disk:
 
 
 class SimulatedLog:
-    """What `broker.core.log` asks of a log."""
+    """An implementation of the interface in `broker.core.log`."""
 
     log_start_offset = 0
     is_loading = False
 
     def __init__(self, topic: str, partition: int, disk: Disk, *, is_os: bool = False) -> None:
         self.place = (topic, partition)
-        self.is_os = is_os  # visible at once, on the disk some time
+        self.is_os = is_os  # visible at once, durable some time later
         self.entries: list[Entry] = []
         self.leader_epoch = 0
         self.is_offline = False
@@ -91,10 +91,10 @@ class SimulatedLog:
         self._disk = disk
         self._admitted: dict[int, int] = {}
         self._waiting: list[tuple[int, Callable[[bool], None]]] = []
-        self._life = 0  # callbacks of an earlier one come to nothing
+        self._life = 0  # callbacks of an earlier run have no effect
         self._is_syncing = False
 
-    # ---- what there is ---------------------------------------------------------------------------
+    # ---- state ----------------------------------------------------------------------------------
 
     @property
     def log_end_offset(self) -> int:
@@ -124,7 +124,7 @@ class SimulatedLog:
         return next((each for each in self.active_producers if each[0] == producer_id), None)
 
     def read(self, offset: int, size_max: int) -> bytes:
-        """Whole batches up to the high watermark, at least one."""
+        """Return whole batches up to the high watermark, at least one."""
         found: list[bytes] = []
         size = 0
         for entry in self.entries:
@@ -150,7 +150,7 @@ class SimulatedLog:
     # ---- appending -------------------------------------------------------------------------------
 
     def append_internal(self, batch: bytes) -> int:
-        """Append what a coordinator writes."""
+        """Append a coordinator's batch."""
         self._check_disk()
         base_offset = self.log_end_offset
         header = scan_headers(batch)[0]
@@ -172,7 +172,7 @@ class SimulatedLog:
     def produce(
         self, producer_id: int, epoch: int, sequence: int, value: str
     ) -> tuple[ErrorCode, int]:
-        """Append a producer's batch of one record; the offset behind it."""
+        """Append a producer's batch of one record; return the next offset."""
         known = self.producers.get(producer_id)
         if known is not None and epoch < known.epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH, 0
@@ -211,7 +211,7 @@ class SimulatedLog:
         self._sync_soon()
 
     def _learn(self, entry: Entry) -> None:
-        """What a batch says of its producer."""
+        """Update the producer's state by a batch."""
         if entry.producer_id == NO_ID:
             return
         known = self.producers.get(entry.producer_id, Producer(-1, -1))
@@ -266,7 +266,7 @@ class SimulatedLog:
             self._sync_soon()
 
     def crash(self, *, is_power_cut: bool) -> list[Entry]:
-        """Lose everybody who waited, and in a power cut some of what was not synced."""
+        """Lose all waiters, and in a power cut some of what was not synced."""
         unsynced = [each for each in self.entries if each.end_offset > self.synced_end]
         kept = self._disk.rng.randint(0, len(unsynced)) if is_power_cut else len(unsynced)
         lost = unsynced[kept:]

@@ -1,4 +1,4 @@
-"""Members of classic groups: they join, sync, commit, and fail in every way that a process can."""
+"""Members of classic groups: they join, sync, commit, and fail in every way a process can."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -27,7 +27,7 @@ from tests.simulation.simulation import Simulation
 from tests.simulation.violation import Violation
 
 TOPIC = "synced"
-PARTITIONS = 6  # of the groups' imagination: nobody reads them
+PARTITIONS = 6  # made-up sizes: the partitions hold no records
 REBALANCE_MS = 15_000
 HEARTBEAT_MS = 3_000
 RETRIABLE = (
@@ -39,7 +39,7 @@ _FORGOTTEN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
 
 
 class Commits:
-    """How far a member has read, and how it says so."""
+    """How far a member has read, and its commits."""
 
     def __init__(self, sim: Simulation, group_id: str) -> None:
         self.positions: dict[int, int] = {}
@@ -47,7 +47,7 @@ class Commits:
         self._group_id = group_id
 
     async def resume(self, partitions: set[int]) -> bool:
-        """Go on where the group was; whether it is known where."""
+        """Continue at the group's offset; return whether it is known."""
         self.positions = {}
         request = FetchOffsetsRequest(self._group_id, {TOPIC: tuple(sorted(partitions))})
         answer: FetchOffsetsResponse | None = await self._sim.network.ask(
@@ -62,7 +62,7 @@ class Commits:
     async def commit(
         self, member_id: str, generation: int, instance_id: str | None = None
     ) -> ErrorCode | None:
-        """Read on, and say so."""
+        """Read on, and commit."""
         sim = self._sim
         if not self.positions:
             return ErrorCode.NONE
@@ -92,9 +92,9 @@ class Commits:
 
 
 class ClassicMember:
-    """One place in a classic group: a process, and its successor when it has ended."""
+    """One place in a classic group: a process, and its successor after its end."""
 
-    _joins_late = True  # an old join may come when the member has synced
+    _joins_late = True  # an old join may arrive after the member has synced
 
     def __init__(self, sim: Simulation, group_id: str, name: str, *, is_static: bool) -> None:
         self.assigned: set[int] = set()
@@ -105,7 +105,7 @@ class ClassicMember:
         self.name = name
         self._instance_id = name if is_static else None
         self._member_id = ""
-        self._members: tuple[JoinedMember, ...] = ()  # whom to assign to, if it leads
+        self._members: tuple[JoinedMember, ...] = ()  # the members to assign to, if it leads
         self._is_over = False  # the process has ended
         self._commits = Commits(sim, group_id)
 
@@ -114,14 +114,14 @@ class ClassicMember:
         return self._instance_id or self._member_id
 
     async def live(self) -> None:
-        """Process after process."""
+        """Run process after process."""
         while True:
             await self._sim.time.sleep(self._sim.rng.randrange(3_000))
             await self.process()
             self._sim.note(f"{self.name} ended")
 
     async def process(self) -> None:
-        """One process, from its first join on."""
+        """Run one process, from its first join on."""
         self._member_id, self.generation, self._is_over = "", -1, False
         while await self._join():
             if await self._sync():
@@ -130,17 +130,18 @@ class ClassicMember:
                 break
         self._lose()
 
-    # ---- what it is given: other members do otherwise --------------------------------------------
+    # ---- its assignment: other kinds of members override this
+    # --------------------------------------------
 
     def _metadata(self) -> GroupProtocol:
         return GroupProtocol("range", b"")
 
     def _prepare_to_join(self) -> None:
-        """Stop reading: the eager way."""
+        """Stop reading: the eager protocol."""
         self._lose()
 
     async def _take(self, assignment: bytes) -> bool:
-        """Begin to read what was assigned; False if the group has to go on first."""
+        """Begin to read the assignment; return False if the group has to rebalance first."""
         made_for, _, partitions = assignment.decode().partition(":")
         self.assigned = {int(each) for each in partitions.split(",") if each}
         self._sim.audit.is_assigned(
@@ -153,7 +154,7 @@ class ClassicMember:
         return True
 
     def _lose(self) -> None:
-        """Have nothing more to read."""
+        """Own nothing any more."""
         self.assigned, self._commits.positions = set(), {}
 
     # ---- the protocol ----------------------------------------------------------------------------
@@ -179,7 +180,7 @@ class ClassicMember:
         return answer
 
     async def _join(self) -> bool:
-        """Join until there is a generation; False when the process ends."""
+        """Join until there is a generation; return False if the process ends."""
         sim = self._sim
         self._prepare_to_join()
         while not sim.happens(0.02):
@@ -191,7 +192,7 @@ class ClassicMember:
             elif answer.error is ErrorCode.NONE:
                 self._member_id, self.generation = answer.member_id, answer.generation
                 self._members = answer.members
-                self.lease.heard(sent_ms, is_told=False)  # With a join its time begins anew.
+                self.lease.heard(sent_ms, is_told=False)  # With a join its session starts again.
                 return True
             elif answer.error is ErrorCode.MEMBER_ID_REQUIRED:
                 self._member_id = answer.member_id
@@ -204,12 +205,12 @@ class ClassicMember:
         return False
 
     async def _sync(self) -> bool:
-        """Get the assignment; False if there is none of this generation, or the process ends."""
+        """Get the assignment; False: none is left in this generation, or the process ends."""
         sim = self._sim
         if sim.happens(0.02):
             self._is_over = True
             return False
-        if sim.happens(0.05):  # A leader that is late: its group has gone on.
+        if sim.happens(0.05):  # A late leader: its group has gone on.
             await sim.time.sleep(sim.rng.randrange(20_000))
         answer, sent_ms = None, sim.time.now_ms
         while answer is None or answer.error in RETRIABLE:
@@ -249,7 +250,7 @@ class ClassicMember:
         }
 
     async def _poll(self) -> None:
-        """Read and heartbeat until the group has something else to do."""
+        """Read and heartbeat until the group rebalances."""
         sim = self._sim
         error: ErrorCode | None = ErrorCode.NONE
         while error is ErrorCode.NONE or error is None:
@@ -291,7 +292,7 @@ class ClassicMember:
         return None if error in RETRIABLE else error
 
     def _forget(self) -> None:
-        """The group does not know it: it is a new one."""
+        """Forget its id, which the group does not know: it is a new member."""
         self._member_id = ""
         self._lose()
 
@@ -311,7 +312,7 @@ class Sharing(Protocol):
 
 
 def check_shares(members: Sequence[Sharing]) -> None:
-    """Every partition has one owner, all of one generation."""
+    """Check that every partition has one owner, all of one generation."""
     generations = {each.generation for each in members}
     shares = [each.assigned for each in members]
     total = sum(map(len, shares))

@@ -1,4 +1,4 @@
-"""Coordinators that are wrong on purpose: each in one way that the simulation has to see."""
+"""Coordinators with an injected bug: each in one way that the simulation has to detect."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ Patch = pytest.MonkeyPatch
 
 
 class Mutation(NamedTuple):
-    """A way to be wrong, and whose rules it breaks."""
+    """A bug, and whose rules it breaks."""
 
     apply: Callable[[Patch], None]
     parts: str

@@ -1,4 +1,4 @@
-"""Between clients and the broker: requests take time, get lost, come twice, and late."""
+"""The network between clients and broker: requests are delayed, lost, repeated, and late."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from random import Random
@@ -7,12 +7,12 @@ from typing import Any
 from tests.simulation.broker import SimulatedBroker
 from tests.simulation.virtual_time import Answer, VirtualTime
 
-# What the broker is to do for a request; its result is the response.
+# What the broker does for a request; its result is the response.
 Request = Callable[[SimulatedBroker], Awaitable[Any]]
 
 
 class Network:
-    """Carries requests; the faults are the simulation's to turn on and off."""
+    """Carries requests; the simulation turns faults on and off."""
 
     def __init__(self, rng: Random, time: VirtualTime, broker: SimulatedBroker) -> None:
         self.loss_rate = 0.0
@@ -29,9 +29,9 @@ class Network:
         may_repeat: bool = True,
         comes_late: bool = True,
     ) -> Any:
-        """The response; None if none came in time, whatever became of the request.
+        """Return the response; None if none arrived in time, whatever happened to the request.
 
-        `comes_late`: a repeated request may come long after the first was answered.
+        `comes_late`: a repeated request may arrive long after the first was answered.
         """
         answer = self._time.answer()
         delay_ms = self._delay_ms()

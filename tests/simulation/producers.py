@@ -32,7 +32,7 @@ _FENCED = (
 
 
 class Outcome(Enum):
-    """What a producer knows of how its transaction ended."""
+    """What a producer knows of the end of its transaction."""
 
     NOT_COMMITTED = "nobody asked to commit it"
     UNKNOWN = "it asked to commit it, and heard nothing"
@@ -62,7 +62,7 @@ class Ended(Exception):  # noqa: N818 (it is no error)
 
 
 class TransactionalProducer:
-    """One transactional id: a process, and its successor when it has ended, or before."""
+    """One transactional id: a process, and its successor after its end, or before."""
 
     def __init__(self, sim: Simulation, name: str, *, is_v2: bool) -> None:
         self.transactions: list[Transaction] = []
@@ -73,7 +73,7 @@ class TransactionalProducer:
         self._timeout_ms = sim.rng.choice((4_000, 9_000))
 
     async def live(self) -> None:
-        """Process after process; now and then two at once, the older one a zombie."""
+        """Run process after process; now and then two at once, the older one a zombie."""
         while self._sim.is_faulty:
             await self._sim.time.sleep(self._sim.rng.randrange(2_000))
             process = _Process(self._sim, self._name, self, self._timeout_ms, is_v2=self._is_v2)
@@ -84,7 +84,7 @@ class TransactionalProducer:
 
 
 class _Process:
-    """A producer from its InitProducerId on."""
+    """Run a producer from its InitProducerId on."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class _Process:
         self._is_careless = False  # it has sent what it did not wait for
 
     async def run(self) -> None:
-        """Transaction after transaction."""
+        """Run transaction after transaction."""
         await self._init()
         while self._sim.is_faulty:
             transaction = Transaction(self._sim.fresh_number())
@@ -122,7 +122,7 @@ class _Process:
             raise Ended("crash")
         if sim.happens(0.05):
             await sim.time.sleep(sim.rng.randrange(15_000))
-        if sim.happens(0.04):  # It goes on as a zombie while its successor begins.
+        if sim.happens(0.04):  # It continues as a zombie while its successor begins.
             rival = _Process(sim, self._name, self._owner, self._timeout_ms, is_v2=self._is_v2)
             try:
                 await rival.run_once()
@@ -130,7 +130,7 @@ class _Process:
                 sim.note(f"rival of {self._name} ended: {end}")
 
     async def run_once(self) -> None:
-        """Take the id, write one transaction, and leave it as it is or end it."""
+        """Initialise the id, write one transaction, and leave it open or end it."""
         await self._init()
         transaction = Transaction(self._sim.fresh_number())
         self._owner.transactions.append(transaction)
@@ -141,7 +141,7 @@ class _Process:
     # ---- epochs ----------------------------------------------------------------------------------
 
     async def _init(self) -> None:
-        """Take the id, or the next epoch of it (KIP-360)."""
+        """Initialise the id, or get its next epoch (KIP-360)."""
         sim = self._sim
         for _ in range(RETRIES_MAX):
             request = InitRequest(self._name, self._timeout_ms, -1, *self._producer[1:])
@@ -218,7 +218,7 @@ class _Process:
                 return
             self._check_fenced(error, "produce")
             if error in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_TXN_STATE):
-                break  # A power cut took earlier ones, or the transaction has ended.
+                break  # A power cut lost earlier ones, or the transaction has ended.
             await sim.time.sleep(100)
         self._is_doubtful = True
 
@@ -230,7 +230,7 @@ class _Process:
         value = f"{self._name}/{transaction.number}/{sim.fresh_number()}"
         transaction.sent.append(Written(value, place))
         sim.note(f"produce carelessly {value} {place}")
-        # Until it was taken or refused nobody can write another with its number.
+        # Until it is accepted or refused no other batch can be written with its sequence.
         self._sequences[place] = sequence + 1
         self._is_careless = True
 
@@ -281,7 +281,7 @@ class _Process:
         sim = self._sim
         is_commit = not self._is_doubtful and sim.rng.random() < 0.75
         if not is_commit and not self._is_v2 and self._is_doubtful:
-            await self._init()  # Its epoch fences what is on its way.
+            await self._init()  # Its epoch fences requests in flight.
             return
         if is_commit:
             transaction.outcome = Outcome.UNKNOWN
@@ -322,7 +322,7 @@ class _Process:
 
 
 def check_outcomes(sim: Simulation, producer: TransactionalProducer) -> None:
-    """Each transaction is whole: all that was acknowledged is read once, or nothing of it."""
+    """Check that each transaction is atomic: everything acknowledged is read once, or nothing."""
     visible = {place: visible_values(sim.broker.logs[place]) for place in PLACES}
     committed = 0
     for transaction in producer.transactions:

@@ -1,7 +1,8 @@
 """Groups whose members change from one protocol to the other while they are live (KIP-848).
 
-A process speaks either; as a classic member it is cooperative: it keeps what it has while it joins
-again, and says so. Whatever kind of group they are in, nobody may have what another still has.
+A process speaks either; as a classic member it is cooperative: it keeps its partitions while it
+joins again, and reports them. Whatever kind of group it is in, nobody may own what another member
+still owns.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,13 +22,14 @@ from tests.subscriptions import heard, said
 
 _PER_TOPIC = 100  # numbers of partitions: of the first topic from 0 on, of the second from here on
 _ALL = (0, 1, _PER_TOPIC, _PER_TOPIC + 1)
-_VERSION = 1  # the first that says what a member owns
+_VERSION = 1  # the first version that has a member's owned partitions
 
 
 class CooperativeMember(ClassicMember):
     """A classic member that shares its group with members of the other protocol."""
 
-    # A consumer group waits for a sync after each join, and fences who sends none (as Kafka does).
+    # A consumer group waits for a sync after each join, and fences a member without one (as Kafka
+    # does).
     _joins_late = False
 
     def __init__(self, sim: Simulation, group_id: str, name: str, claims: Claims) -> None:
@@ -36,7 +38,7 @@ class CooperativeMember(ClassicMember):
 
     @property
     def owned(self) -> Owned:
-        """What it has, as the broker names it."""
+        """Return its partitions, as the broker names them."""
         return self._places(self.assigned)
 
     def _places(self, numbers: set[int]) -> Owned:
@@ -53,7 +55,7 @@ class CooperativeMember(ClassicMember):
         return GroupProtocol("cooperative-sticky", encode_subscription(_VERSION, body))
 
     def _prepare_to_join(self) -> None:
-        """Go on reading meanwhile."""
+        """Continue reading meanwhile."""
 
     async def _take(self, assignment: bytes) -> bool:
         embedded = decode_assignment(assignment)
@@ -74,7 +76,7 @@ class CooperativeMember(ClassicMember):
         super()._lose()
 
     def _assignments(self) -> dict[str, bytes]:
-        """Who has more than a fair share gives back; what nobody has goes to who has least."""
+        """Take from members with more than a fair share; give to those with least."""
         shares: dict[str, set[int]] = {}
         owned_by_any: set[int] = set()
         fair = -(-len(_ALL) // max(len(self._members), 1))
@@ -102,11 +104,11 @@ class RollingMember:
 
     @property
     def owned(self) -> Owned:
-        """What the process that lives has."""
+        """Return the partitions of the live process."""
         return self._classic.owned | self._consumer.owned
 
     async def live(self) -> None:
-        """Process after process."""
+        """Run process after process."""
         while True:
             await self._sim.time.sleep(self._sim.rng.randrange(3_000))
             member = self._sim.rng.choice((self._classic, self._consumer))

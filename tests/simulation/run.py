@@ -1,4 +1,4 @@
-"""Runs one seed: a time of faults, a time to settle, and what must hold at the end."""
+"""Runs one seed: a period of faults, a period to settle, and the checks at the end."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ LOOK_MS = 5_000
 
 
 class Cast:
-    """Who takes part in a simulation."""
+    """The participants of a simulation."""
 
     def __init__(self, sim: Simulation, parts: str) -> None:
         rng = sim.rng
@@ -59,7 +59,7 @@ class Cast:
             ]
 
     def check(self) -> None:
-        """What must hold once everything has settled."""
+        """Check what must hold once everything has settled."""
         if self.classic:
             members.check_shares(self.classic)
         if self.consumers:
@@ -73,7 +73,7 @@ class Cast:
         self.sim.audit.check_idle()
 
     def has_settled(self) -> bool:
-        """Whether it does already."""
+        """Return whether it holds already."""
         try:
             self.check()
         except Violation:
@@ -85,9 +85,9 @@ def run(seed: int, parts: str = "") -> Simulation:
     """Run a seed to its end.
 
     Args:
-        seed: of everything that happens.
-        parts: who takes part: groups, consumers, producers, rolls, assigned or all; else the seed
-            says.
+        seed: determines everything that happens.
+        parts: the participants: groups, consumers, producers, rolls, assigned or all; by
+            default the seed decides.
 
     Raises:
         Violation: with the seed and the last events.

@@ -17,7 +17,7 @@ LOAD_MS = 3_000  # after a start, or a fault of the disk
 
 
 class Simulation:
-    """What clients share."""
+    """The state that clients share."""
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
@@ -34,27 +34,27 @@ class Simulation:
         self._ids = 0
 
     def happens(self, rate: float) -> bool:
-        """Whether a fault of a client comes now."""
+        """Return whether a client's fault occurs now."""
         return self.is_faulty and self.rng.random() < rate
 
     def fresh_number(self) -> int:
-        """A number that nobody has had."""
+        """Return an unused number."""
         self._ids += 1
         return self._ids
 
     def note(self, event: str) -> None:
-        """Remember what happened, for who has to find out why."""
+        """Record an event, for the analysis of a violation."""
         self.events.append(f"{self.time.now_ms:>7} {event}")
 
     def check_thrown_out(self, name: str, lease: Lease) -> None:
-        """A member's group does not know it any more."""
+        """Note that a member's group does not know it any more."""
         loads_ms = max(self.audit.ages.started_ms, self.disk.last_fault_ms)
         lease.check_over(name, self.time.now_ms, loads_ms + LOAD_MS)
 
     # ---- the broker's life -----------------------------------------------------------------------
 
     async def trouble(self) -> None:
-        """Kill and restart the broker, cut its power, break its disks, as long as it lasts."""
+        """Kill and restart the broker, cut its power and break its disks, until faults end."""
         rng = self.rng
         while self.is_faulty:
             await self.time.sleep(rng.randrange(2_000, 15_000))
@@ -81,7 +81,7 @@ class Simulation:
                 await self.restart(is_power_cut=rng.random() < 0.5)
 
     async def restart(self, *, is_power_cut: bool) -> None:
-        """Let the broker die, and come back, unless it is down already."""
+        """Let the broker die and restart, unless it is down already."""
         if not self.broker.is_up:
             return
         lost = self.broker.crash(is_power_cut=is_power_cut)
@@ -96,13 +96,13 @@ class Simulation:
         self.audit.last_disturbance_ms = self.audit.ages.started_ms = self.time.now_ms
 
     async def wander(self) -> None:
-        """Step the machine's wall clock, and have it return, or an operator confirm it."""
+        """Step the machine's wall clock, and let it return, or an operator confirm it."""
         rng, machine = self.rng, self.machine
         while self.is_faulty:
             await self.time.sleep(rng.randrange(5_000))
             end = rng.choice(("returns", "returns", "is right", "was announced"))
             error_ms = rng.choice(CORRECTIONS_MS if end == "is right" else ERRORS_MS)
-            if end == "was announced":  # which says nothing: the clock has not shown it
+            if end == "was announced":  # which is ignored: the clock has not shown it
                 await self.confirm(machine.wall_ms() + error_ms)
                 await self._confirmation_is_kept()
             machine.step(error_ms)
@@ -123,14 +123,14 @@ class Simulation:
                     await self.confirm(machine.wall_ms())
 
     async def confirm(self, wall_ms: int) -> None:
-        """Have the operator say that the wall clock is right when it shows this."""
+        """Let the operator confirm the wall clock's time in advance."""
         while not self.broker.is_up:
             await self.time.sleep(100)
         self.broker.clock_keeper.confirm(wall_ms)
         self.note(f"--- confirmed {wall_ms}, {wall_ms - self.machine.true_ms():+} ms")
 
     async def _confirmation_is_kept(self) -> None:
-        """Until then nobody can tell it from one that is given after a step."""
+        """Until then it cannot be distinguished from a confirmation after a step."""
         keeper = self.broker.clock_keeper
         for _ in range(200):
             if keeper.kept is not None and keeper.kept.confirmed_ms == keeper.confirmed_ms:
@@ -138,7 +138,7 @@ class Simulation:
             await self.time.sleep(100)
 
     async def watch(self) -> None:
-        """Look at what must not take too long; a log that is offline is seen at once."""
+        """Check what must not take too long; an offline log is noticed at once."""
         while True:
             await self.time.sleep(500)
             if self.broker.has_failed or not self.broker.is_up:

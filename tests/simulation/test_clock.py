@@ -1,4 +1,4 @@
-"""What is old is forgotten, by the clock that is right, and nothing else is."""
+"""Old state expires by the true clock, and nothing else does."""
 
 import pytest
 
@@ -13,14 +13,14 @@ from tests.simulation.virtual_time import Task
 
 OFFSET = ("simple", "synced", 0)
 ID = "an-id"
-LOOKS_MS = 10_000  # so that either coordinator looks for what is too old
+LOOKS_MS = 10_000  # so that both coordinators check for expiry
 
 pytestmark = pytest.mark.usefixtures("silent_log")
 
 
 @pytest.fixture
 def sim() -> Simulation:
-    """A broker that knows an offset and a transactional id that nobody uses, and a live group."""
+    """A broker with an unused offset and transactional id, and a live group."""
     sim = Simulation(0)
     sim.is_faulty = False
     sim.broker.start()

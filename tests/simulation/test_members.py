@@ -1,4 +1,4 @@
-"""What members of the simulation may believe, of which answers can be lost."""
+"""What members of the simulation may assume when responses can be lost."""
 
 from collections.abc import Iterable
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ from tests.simulation.virtual_time import Task, VirtualTime
 
 
 class _Answers:
-    """In place of network and broker: how heartbeats are answered; None is a lost answer."""
+    """Replaces network and broker: the responses to heartbeats; None is a lost response."""
 
     def __init__(self, time: VirtualTime, answers: Iterable[Any]) -> None:
         self._time = time
@@ -60,7 +60,7 @@ def test_a_lost_response_may_have_asked_a_consumer_member_to_revoke() -> None:
     def has(*numbers: int) -> ConsumerHeartbeatResponse:
         return ConsumerHeartbeatResponse(ErrorCode.NONE, "", "m", 1, 3_000, {b"t": numbers})
 
-    # Asked at 0, 100, 3,100, 7,200 and 11,300 ms, the last time to be told all.
+    # Asked at 0, 100, 3,100, 7,200 and 11,300 ms; the last response has everything.
     nothing_new = has(0, 1)._replace(assignment=None)
     sim = _simulation(has(0, 1), nothing_new, None, None, has(0))
     member = ConsumerMember(sim, "g", "m", Claims(), is_static=False)

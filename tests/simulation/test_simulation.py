@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("silent_log")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give each test of many histories some of them."""
+    """Distribute the histories over tests."""
     if "seeds" in metafunc.fixturenames:
         seed = metafunc.config.getoption("--simulation-seed")
         first = seeds_of_run(metafunc.config, "simulation")
@@ -57,7 +57,7 @@ for parts in ("groups", "consumers", "producers", "rolls", "all"):
 
 
 def _told(hash_seed: str) -> str:
-    """What happens in a process whose strings hash so, and what is in the logs at its end."""
+    """Return the events and the final logs of a process with this string hash seed."""
     return subprocess.run(
         [sys.executable, "-c", _TELL],
         cwd=ROOT,

@@ -1,5 +1,5 @@
-"""What a simulation is ended by."""
+"""The exception that ends a simulation."""
 
 
 class Violation(AssertionError):  # noqa: N818 (it is what the word says)
-    """Something that must never be."""
+    """A broken invariant."""

@@ -1,8 +1,8 @@
-"""An event loop without an event loop: a queue of callbacks in virtual time.
+"""An event loop in virtual time: a queue of callbacks.
 
-Everything that happens in a simulation is a callback here, in the order of its time, then of its
-asking; so a seed is one history. Clients and slow paths of the broker are coroutines, which wait
-for `Answer`s.
+Everything that happens in a simulation is a callback here, ordered by its time, then by when it was
+scheduled; so a seed is one history. Clients and Python paths of the broker are coroutines, which
+wait for `Answer`s.
 """
 
 from asyncio import Future
@@ -15,7 +15,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 class VirtualTime:
-    """What time it is, and what is to be done when."""
+    """The current time, and the callbacks by their time."""
 
     def __init__(self) -> None:
         self.now_ms = 0
@@ -23,11 +23,11 @@ class VirtualTime:
         self._order = count()
 
     def after(self, delay_ms: int, callback: Callable[[], None]) -> None:
-        """Call something back in a while; it sees to it itself if it is no longer wanted."""
+        """Call back after a delay; the callback itself checks whether it is still wanted."""
         heappush(self._queue, (self.now_ms + delay_ms, next(self._order), callback))
 
     def run_until(self, end_ms: int) -> None:
-        """Let everything happen that is due up to a time."""
+        """Run everything that is due up to a time."""
         while self._queue and self._queue[0][0] <= end_ms:
             due_ms, _, callback = heappop(self._queue)
             self.now_ms = max(self.now_ms, due_ms)
@@ -35,11 +35,11 @@ class VirtualTime:
         self.now_ms = end_ms
 
     def answer(self) -> "Answer[Any]":
-        """Something to wait for."""
+        """Return a future."""
         return Answer(self)
 
     def create_future(self) -> Future[Any]:
-        """The same, as who asks a loop for it sees it."""
+        """Return a future under the name that an event loop has for it."""
         return cast("Future[Any]", Answer(self))
 
     async def sleep(self, delay_ms: int) -> None:
@@ -50,7 +50,7 @@ class VirtualTime:
 
 
 class Answer(Generic[AnswerT]):
-    """What the broker takes for an asyncio.Future: who waits goes on in a turn of its own."""
+    """Replaces asyncio.Future: a waiter continues in its own turn."""
 
     __slots__ = ("_callbacks", "_is_done", "_result", "_time")
 
@@ -70,12 +70,12 @@ class Answer(Generic[AnswerT]):
             self._call_soon(callback, result)
 
     def give(self, result: AnswerT) -> None:
-        """Answer, unless somebody was quicker."""
+        """Set the result, unless it is set already."""
         if not self._is_done:
             self.set_result(result)
 
     def then(self, callback: Callable[[AnswerT], None]) -> None:
-        """Call back with the result, now or later, in a turn of its own."""
+        """Call back with the result, now or later, in its own turn."""
         if self._is_done:
             self._call_soon(callback, self._result)  # type: ignore[arg-type]
         else:
@@ -91,7 +91,7 @@ class Answer(Generic[AnswerT]):
 
 
 class Task:
-    """A coroutine on its way; it can die at any moment."""
+    """A running coroutine; it can be killed at any moment."""
 
     def __init__(self, work: Coroutine[Answer[Any], None, Any], result: Answer[Any]) -> None:
         self._work = work
@@ -100,7 +100,7 @@ class Task:
         self._go_on(None)
 
     def kill(self) -> None:
-        """Let it go no further, as a process that is gone."""
+        """Do not continue, as a process that was killed."""
         self.is_alive = False
 
     def _go_on(self, _: Any) -> None:

@@ -1,6 +1,6 @@
 """Kafka's JSON of a message as the dictionary that our decoder returns.
 
-Kafka's converters leave out what a version lacks and tagged fields that have their default, name
+Kafka's converters omit fields that a version lacks and tagged fields with default values, name
 fields in camelCase, write bytes and uuids in base64, and of records only the size.
 """
 
@@ -15,7 +15,7 @@ INTEGERS = {"int8", "int16", "uint16", "int32", "uint32", "int64"}
 
 
 class OfSize:
-    """Equal to any bytes of a size, which is all that the JSON says of records."""
+    """Equal to any bytes of a size, which is all that the JSON has of records."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -36,7 +36,7 @@ def snake(name: str) -> str:
 
 
 def fields_of(message: Message, version: int, json: dict[str, Any]) -> Fields:
-    """Return what decoding must give: every field of the message."""
+    """Return the expected result of decoding: every field of the message."""
     return oracle.complete(message.fields, version, _struct(message.fields, version, json))
 
 
@@ -57,7 +57,7 @@ def _struct(fields: list[Definition], version: int, json: dict[str, Any]) -> Fie
 
 
 def value_of(field: Definition, kind: str, version: int, value: Any) -> Any:
-    """Return a value of the JSON as a field has it that may be null wherever the JSON says so."""
+    """Return a value of the JSON for a field that is nullable wherever the JSON has null."""
     if value is None:
         return None
     if kind == "{}":

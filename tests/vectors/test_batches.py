@@ -38,12 +38,12 @@ class Case(NamedTuple):
 
     @property
     def magics(self) -> set[int]:
-        """The magics that a reader must know."""
+        """The magics that a reader must support."""
         return {batch["magic"] for batch in self.batches}
 
     @property
     def records(self) -> list[Record]:
-        """What a reader returns: offset, timestamp, key, value, headers; control records never."""
+        """The result of a reader: offset, timestamp, key, value, headers; never control records."""
         return [
             (
                 record["offset"],
@@ -58,7 +58,7 @@ class Case(NamedTuple):
         ]
 
     def positions(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield where each batch begins, and its fields."""
+        """Yield the position of each batch, and its fields."""
         position = 0
         for batch in self.batches:
             yield position, batch

@@ -20,7 +20,7 @@ def signed(value: int) -> int:
     return value - (1 << 32) if value >> 31 else value
 
 
-# Of zlib and kafka-python, which are not ours: that the vectors are what others compute too.
+# Of zlib and kafka-python, which prove that the vectors are what others compute too.
 FUNCTIONS: dict[str, tuple[str, Callable[[bytes], int]]] = {
     "crc32c": ("crc32c", crc32c.crc32c),
     "zlib.crc32": ("crc32", zlib.crc32),

@@ -133,7 +133,7 @@ def test_a_fields_default_is_kafkas(message: Message) -> None:
 def assert_defaults(
     message: Message, fields: list[Definition], defaults: dict[str, Any], seen: set[int]
 ) -> None:
-    """Compare the fields that a release has; what has been compared is added to `seen`."""
+    """Compare the fields that a release has; compared ones are added to `seen`."""
     by_name = {field.name: field for field in fields}
     for name, default in defaults.items():
         if name.endswith(("[]", "{}")):
@@ -147,12 +147,12 @@ def assert_defaults(
 
 
 def default_of(field: Definition, json: Any) -> Any:
-    """Return a default of the JSON as the table has it."""
+    """Return a default of the JSON as in the table."""
     if json is None or field.type.startswith("[]") or field.type == "{}":
         return json
     return scalar_of(field.type, json)
 
 
 def ids_of(fields: list[Definition]) -> list[int]:
-    """Return what tells the fields of a message apart, at every depth."""
+    """Return the ids of the fields of a message, at every depth."""
     return [item for field in fields for item in (id(field), *ids_of(field.fields))]

@@ -1,6 +1,7 @@
-"""What we write is what Kafka's classes wrote of the same records, compared byte by byte.
+"""Written bytes equal those that Kafka's classes wrote of the same records.
 
-Compressed bytes depend on the library that made them: there headers are compared, and what unfolds.
+Compressed bytes depend on the library that made them: there headers are compared, and the
+decompressed content.
 """
 
 from typing import Any
@@ -42,7 +43,7 @@ def without(data: bytes, *places: slice) -> bytes:
 
 
 def batch_parts(batch: bytes, codec: str) -> tuple[bytes, bytes]:
-    """Return what does not depend on a library: the header, and the records unfolded."""
+    """Return what does not depend on a library: the header, and the decompressed records."""
     if codec == "none":
         return batch, b""
     head = without(batch[:BATCH_HEAD_END], SIZE, CRC_OF_BATCH)
@@ -78,7 +79,7 @@ def records_of(data: bytes) -> list[tuple[Any, ...]]:
 def test_records_are_encoded_as_kafka_encodes_them(case: Case) -> None:
     [header] = scan_headers(case.data)
     codec = case.batches[0]["compression"]
-    # Behind a time of log append the records still have their own.
+    # After a log append time the records still have their own.
     created = bytearray(case.data)
     created[ATTRIBUTES_LOW] &= ~LOG_APPEND_TIME
 

@@ -1,4 +1,4 @@
-"""The files of vectors in this folder, line by line; README.md says what they hold."""
+"""The files of vectors in this folder, line by line; README.md describes them."""
 
 import gzip
 import json

@@ -24,7 +24,7 @@ def decode(data: Any, decompress: Decompress, **options: Any) -> Columns:
 
 
 def copied(codec: int, data: memoryview, output: memoryview) -> int:
-    """Unfold what was never folded."""
+    """Return the data unchanged, as if decompressed."""
     if len(data) > len(output):
         raise LimitExceeded(f"{len(data)} bytes into {len(output)}")
     output[: len(data)] = data

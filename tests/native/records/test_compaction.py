@@ -1,4 +1,4 @@
-"""The compaction kernel beside its oracle, at its bounds, and on damaged bytes."""
+"""The compaction kernel compared with its oracle, at its limits, and on damaged bytes."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,7 +24,8 @@ GZIP, ZSTD = 1, 4
 MEMORY = 1 << 16
 
 
-# ---- both ways over a log ------------------------------------------------------------------------
+# ---- collecting and filtering a log
+# ----------------------------------------------------------------
 
 
 def encoded(batch: Batch) -> bytes:
@@ -37,7 +38,7 @@ def encoded(batch: Batch) -> bytes:
 def clean(
     data: bytes, plan: Pass, *, memory: int = MEMORY, chunk: int = 1 << 30
 ) -> tuple[bytes, KeyMap]:
-    """Return what the kernel makes of a log whose bytes come in pieces of a size."""
+    """Return the kernel's result for a log whose bytes arrive in pieces of a size."""
     key_map = KeyMap(memory)
     common: dict[str, Any] = {
         "decompress": compression.decompress_into,
@@ -63,7 +64,7 @@ def clean(
 
 
 def pieces(data: bytes, size: int) -> list[bytes]:
-    """Return runs of whole batches that begin at least so many bytes apart."""
+    """Return runs of whole batches that begin at least that many bytes apart."""
     found, start, position = [], 0, 0
     while position < len(data):
         position += 12 + int.from_bytes(data[position + 8 : position + 12])
@@ -74,12 +75,12 @@ def pieces(data: bytes, size: int) -> list[bytes]:
 
 
 def plan_of(**fields: Any) -> Pass:
-    """Return a pass over all of a log."""
+    """Return a plan over the whole log."""
     return replace(Pass(0, 1 << 40, NOW, RETENTION, {}, []), **fields)
 
 
 def batch(parts: Sequence[Record], base_offset: int = 0, **fields: int) -> Batch:
-    """Return a batch whose header fits its records, but for the fields that are given."""
+    """Return a batch whose header fits its records, except for the given fields."""
     header = Header(
         base_offset=base_offset,
         last_offset_delta=parts[-1].offset_delta if parts else 0,
@@ -92,7 +93,7 @@ def batch(parts: Sequence[Record], base_offset: int = 0, **fields: int) -> Batch
 
 @st.composite
 def logs(draw: st.DrawFn) -> tuple[list[Batch], Pass]:
-    """Return a log as it may be after earlier passes, and the next pass over it."""
+    """Return a log as earlier passes may have left it, and the next plan over it."""
     log: list[Batch] = []
     offset = 0
     keys = st.sampled_from([None, b"", b"a", b"b", b"c", b"long key " * 9])
@@ -133,7 +134,7 @@ def logs(draw: st.DrawFn) -> tuple[list[Batch], Pass]:
         made[0].last_offset_delta += extra
         log.append(made)
         offset += made[0].last_offset_delta + 1
-    # What is still open lies behind the last stable offset, which no pass goes beyond.
+    # Open transactions are above the last stable offset, which no pass reaches.
     stable = min(open_from.values(), default=offset)
     log = [each for each in log if each[0].base_offset < stable]
     ends_of = {
@@ -147,7 +148,7 @@ def logs(draw: st.DrawFn) -> tuple[list[Batch], Pass]:
     return log, Pass(first_dirty, end, NOW, retention, ends_of, aborted)
 
 
-# ---- beside the oracle ---------------------------------------------------------------------------
+# ---- compared with the oracle -------------------------------------------------------------------
 
 
 @given(logs())
@@ -169,7 +170,7 @@ def test_a_log_may_be_passed_in_pieces(given_log: Any, size: int) -> None:
 
 @given(logs())
 def test_a_second_pass_at_the_same_time_changes_nothing(given_log: Any) -> None:
-    """But for markers and aborted records, which a first pass makes ready for the second."""
+    """Except for markers and aborted records, which a first pass prepares for the second."""
     log, plan = given_log
     plan = replace(plan, delete_retention_ms=RETENTION, first_dirty=0)
     data = b"".join(encoded(each) for each in log if not each[0].attributes & TRANSACTIONAL)
@@ -316,11 +317,11 @@ def test_other_readers_find_the_same_records(reader: Any, given_log: Any) -> Non
     assert found == [(row.offset, row.timestamp, row.key, row.value) for row in records(kept)]
 
 
-# ---- bytes that are not what they say ------------------------------------------------------------
+# ---- invalid bytes -----------------------------------------------------------------------------
 
 
 def damaged() -> list[Any]:
-    """Return batches of which no pass may keep or drop anything."""
+    """Return batches that no pass may keep or drop records of."""
     sound = batch([record(0, b"a"), record(1, b"b")])
     data = bytearray(encoded(sound))
     data[-1] ^= 1
@@ -363,7 +364,7 @@ def test_damaged_batches_are_refused_by_key_collection_and_by_filtering(data: by
 
 @pytest.mark.parametrize("payload", [b"", b"\2", b"\xff" * 9, Record(0, 0, b"a", b"", []).encode()])
 def test_a_control_batch_with_fewer_records_than_counted_is_refused(payload: bytes) -> None:
-    """Nothing is decided about them one by one, but they are written anew with a horizon."""
+    """Its records are not decided one by one, but rewritten with a delete horizon."""
     attributes = CONTROL | TRANSACTIONAL
     header = Header(attributes=attributes, producer_id=7, record_count=2, last_offset_delta=1)
 

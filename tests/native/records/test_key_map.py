@@ -1,4 +1,4 @@
-"""The map of compaction: its hash beside an oracle, its bounds, its memory."""
+"""The key map of compaction: its hash compared with an oracle, its limits, its memory."""
 
 import random
 
@@ -15,7 +15,7 @@ SECRET = bytes(range(16))
 
 
 def filled(keys: list[bytes], memory_bytes: int) -> KeyMap:
-    """Return a map that was given the keys one after another, at offsets from 0."""
+    """Return a map to which the keys were added in order, at offsets from 0."""
     key_map = KeyMap(memory_bytes, SECRET)
     collector = KeyCollector(
         key_map,

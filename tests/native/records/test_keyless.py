@@ -1,4 +1,4 @@
-"""Records without a key: found, and only in records that are sound."""
+"""Records without a key: found, and only in valid records."""
 
 import pytest
 from hypothesis import given
@@ -58,7 +58,7 @@ def test_offsets_that_do_not_count_from_0_are_corrupt() -> None:
     data = body([(b"k", b"v", [])])
 
     with pytest.raises(Corrupt):
-        keyless(data + data, 2, 1)  # both say 0
+        keyless(data + data, 2, 1)  # both sizes say 0
 
 
 @pytest.mark.parametrize("places_max", [0, -1])

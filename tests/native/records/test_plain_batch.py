@@ -1,4 +1,4 @@
-"""Batches of records that come without one (records/plain_batch): the codec's, byte for byte."""
+"""Batches of records that arrive without one (records/plain_batch): equal to the codec's."""
 
 import pytest
 from hypothesis import given

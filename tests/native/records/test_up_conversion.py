@@ -1,4 +1,4 @@
-"""The native converter of message sets, against the codec, which goes by columns."""
+"""The native converter of message sets, compared with the codec, which converts by columns."""
 
 import struct
 import zlib
@@ -21,7 +21,7 @@ times = st.sampled_from([-1, 0, 1, 1_700_000_000_000, MAX, -MAX - 1]) | st.integ
 
 @st.composite
 def message_sets(draw: st.DrawFn) -> list[Message]:
-    """Return plain messages, which may have the time of their append."""
+    """Return plain messages, which may have log append time."""
     attributes = draw(st.sampled_from([0, 0, LOG_APPEND_TIME]))
     one_time = draw(times)
     return [

@@ -1,4 +1,4 @@
-"""A poller over socket pairs, its turns ended by the test."""
+"""A poller over socket pairs, whose turns are ended by the test."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.native_wire import (
     Wire,
 )
 
-COMMIT = CommitThread(1)  # one for all tests: what they sync, they wait for
+COMMIT = CommitThread(1)  # one for all tests: they wait for what they sync
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def logs(tmp_path: Path) -> Logs:
 
 @pytest.fixture
 def log(logs: Logs) -> PartitionLog:
-    """Partition 0; what is written is visible, without a sync."""
+    """Partition 0; written records are visible without a sync."""
     return logs.create(is_group_commit=False)
 
 
@@ -45,7 +45,7 @@ def client(wire: Wire) -> Client:
 
 @pytest.fixture
 def durable(logs: Logs) -> Iterator[Wire]:
-    """A poller whose partition acknowledges what is synced."""
+    """A poller whose partition acknowledges only synced records."""
     wire = Wire(logs)
     wire.serve(logs.create(3))
     yield wire

@@ -15,12 +15,12 @@ SPACES = st.text(" \t\r\n", max_size=3)
 
 
 def run_of(records: list[bytes]) -> bytes:
-    """Return records as the binary dialect has them."""
+    """Return records in the binary form."""
     return b"".join(len(each).to_bytes(4) + each for each in records)
 
 
 def read(body: bytes, step: int = 1 << 20, envelope_max: int = ENVELOPE_MAX) -> JsonRecords:
-    """Read a request, some bytes at a time."""
+    """Parse a request, some bytes at a time."""
     records = JsonRecords(body, envelope_max)
     for _ in range(len(body) + 2):
         if records.step(step):
@@ -29,7 +29,7 @@ def read(body: bytes, step: int = 1 << 20, envelope_max: int = ENVELOPE_MAX) -> 
 
 
 def produce(records: str) -> bytes:
-    """Return a request with that for records."""
+    """Return a request with the given text as records."""
     return f'{{"Produce":{{"topic":"t","records":{records},"partition":0}}}}'.encode()
 
 

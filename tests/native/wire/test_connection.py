@@ -1,4 +1,4 @@
-"""Native connections: frames in pieces, replies in order, who hangs up when."""
+"""Native connections: fragmented frames, the order of responses, disconnects."""
 
 import socket
 import time
@@ -29,7 +29,7 @@ from tests.native_wire import (
 )
 
 BATCH = records(2)
-LONG_MS = 600_000  # a wait that no test sees the end of
+LONG_MS = 600_000  # longer than a test waits
 SHORT_MS = 20
 
 
@@ -221,7 +221,7 @@ def test_a_response_of_any_size_is_sent_whole(client: Client) -> None:
 def test_pending_acknowledgements_of_a_connection_are_limited(
     logs: Logs, large_answers: int
 ) -> None:
-    """What waits for a sync is bounded by its memory; more requests wait in the socket."""
+    """Requests that wait for a sync are limited by memory; more of them wait in the socket."""
     wire = Wire(logs)
     wire.serve(*(logs.create(10 + number) for number in range(20)))
     client = wire.connect()
@@ -230,12 +230,12 @@ def test_pending_acknowledgements_of_a_connection_are_limited(
         wire.slow.pop().send(b"x" * 1_000_000)
         client.frame()
     unwatched = CommitThread(1)
-    logs.turn.commit = unwatched  # nobody takes what it has finished: nothing becomes durable
+    logs.turn.commit = unwatched  # finished jobs are not taken: nothing becomes durable
 
     data = produce(9, *((number, BATCH) for number in range(20))) * 100
     for _ in range(50):
         try:
-            assert client.socket.send(data) == len(data)  # else the socket is full
+            assert client.socket.send(data) == len(data)  # otherwise the socket is full
         except (BlockingIOError, AssertionError):
             break
         wire.run()
@@ -335,7 +335,7 @@ def test_an_exception_in_python_does_not_affect_other_connections(
     asker, producer = durable.connect(), durable.connect()
 
     def fail(pending: list[PendingReply]) -> None:
-        pending.clear()  # the log's record keeps what this frame has
+        pending.clear()  # the log record keeps references of this frame
         raise RuntimeError
 
     durable.serve_with(fail, lambda *_: None)
@@ -348,7 +348,7 @@ def test_an_exception_in_python_does_not_affect_other_connections(
 
 
 def fails_once() -> Callable[[Connection, str], None]:
-    """Return what is called for each connection that closes, and fails over the first."""
+    """Return a callback for closed connections that fails for the first one."""
     failures = [MemoryError]
 
     def on_close(_connection: Connection, _reason: str) -> None:
@@ -383,7 +383,7 @@ def test_an_exception_while_sending_does_not_affect_other_connections(
     for pending in wire.slow:
         pending.send(b"")
 
-    clients[0].socket.close()  # what is sent to it comes back as an error
+    clients[0].socket.close()  # sending to it is an error
     wire.poller.end()
 
     assert [len(client.frames()) for client in clients[1:]] == [1, 1]
@@ -391,7 +391,7 @@ def test_an_exception_while_sending_does_not_affect_other_connections(
 
 
 def clock_ms() -> int:
-    """Return the clock that connections go by."""
+    """Return the clock that connections use."""
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1_000_000
 
 

@@ -1,4 +1,4 @@
-"""Cursus's batch: both layouts to rows and back, and whatever is none."""
+"""Cursus's batch: both layouts to rows and back, and invalid ones."""
 
 import struct
 from typing import Any
@@ -161,7 +161,7 @@ def test_the_number_of_runs_is_limited() -> None:
         found.runs(10)
 
 
-# ---- answers -----------------------------------------------------------------------------------
+# ---- responses ---------------------------------------------------------------------------------
 
 
 def test_a_response_without_records_is_a_batch() -> None:

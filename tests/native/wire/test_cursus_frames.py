@@ -1,4 +1,4 @@
-"""Cursus's frames made of stored batches: the same as record by record, and where they end."""
+"""Cursus's frames made of stored batches: equal to one record at a time, and where they end."""
 
 import errno
 import re
@@ -52,7 +52,7 @@ LAYOUTS = pytest.mark.parametrize("is_original", [False, True])
 
 
 def put(logs: Logs, log: PartitionLog, batch: bytes) -> int:
-    """Append a batch that everybody may read then; its base offset."""
+    """Append a batch and make it visible; return its base offset."""
     base_offset = appended(log, batch)
     logs.turn.end()
     return base_offset
@@ -70,7 +70,7 @@ def new_frame(*, is_original: bool = False, **bounds: int) -> CursusFrame:
 
 
 def read_all(frame: CursusFrame, log: PartitionLog, offset: int = 0, **bounds: Any) -> str:
-    """Read step by step until something else than more is told."""
+    """Read step by step until a status other than more."""
     end = bounds.get("end", log.high_watermark)
     is_committed = bounds.get("is_committed", True)
     status = "open"
@@ -81,7 +81,7 @@ def read_all(frame: CursusFrame, log: PartitionLog, offset: int = 0, **bounds: A
 
 
 def message_of(record: Any) -> Message:
-    """What a record says in Cursus's words; of a name that comes twice the last value counts."""
+    """Return a record as a Cursus message; of a repeated header the last value counts."""
     own = {name: value for name, value in record.headers if value is not None}
 
     def number(name: bytes, lowest: int, highest: int) -> int:
@@ -231,7 +231,7 @@ def test_a_batch_that_does_not_decompress_to_records_is_unreadable(
 
 
 def recrced(batch: bytes, codec: int = 0) -> bytes:
-    """A batch whose length and checksum fit what it has."""
+    """Return a batch with a correct length and checksum."""
     covered = codec.to_bytes(2, "big") + batch[23:]
     head = batch[:8] + (len(batch) - 12).to_bytes(4, "big") + batch[12:17]
     return head + crc32c.crc32c(covered).to_bytes(4, "big") + covered

@@ -1,4 +1,4 @@
-"""Cursus's batches without Python: acknowledged when durable, refused in JSON, left when odd."""
+"""Cursus's batches on the native path: acknowledged when durable, refused, or left to Python."""
 
 import errno
 import json
@@ -31,7 +31,7 @@ def framed(body: bytes) -> bytes:
 
 
 def speaking(wire: Wire) -> Client:
-    """Return a connection on which Cursus is spoken; what is left to Python is in `slow`."""
+    """Return a Cursus connection; requests left to Python are in `slow`."""
     wire.poller.serve_with({"cursus": Cursus(None)}, wire.slow.extend, lambda *_: None)
     return wire.connect()
 

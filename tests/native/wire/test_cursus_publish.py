@@ -1,4 +1,4 @@
-"""Cursus's PUBLISH without Python: acknowledged when durable, refused in words, left when odd."""
+"""Cursus's PUBLISH on the native path: acknowledged when durable, refused, or left to Python."""
 
 import errno
 import struct
@@ -29,7 +29,7 @@ def framed(body: bytes) -> bytes:
 
 
 def speaking(wire: Wire, turns: RoundRobin | None = None, session: object = None) -> Client:
-    """Return a connection on which Cursus is spoken; what is left to Python is in `slow`."""
+    """Return a Cursus connection; requests left to Python are in `slow`."""
     wire.poller.serve_with({"cursus": Cursus(None, turns)}, wire.slow.extend, lambda *_: None)
     return wire.connect(session)
 

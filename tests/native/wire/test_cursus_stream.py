@@ -1,4 +1,4 @@
-"""A stream on its connection: order, back-pressure, what it tells, and how it ends."""
+"""A stream on its connection: order, back-pressure, reported events, and its end."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from tests.native_wire import Client, Wire
 
 UNSENT_MAX = 256 << 10
 READ_BYTES = 128 << 10
-LEAST_RECORD = 50  # bytes of a record that has nothing, in a frame
+LEAST_RECORD = 50  # bytes of an empty record in a frame
 NEVER_MS = 10**9
 AT_ONCE_MS = -1
 Told = list[str]
@@ -42,18 +42,18 @@ class Streaming:
         return self.wire.connect()
 
     def open(self, client: Client, offset: int = 0, **fields: Any) -> CursusStream:
-        """Send a STREAM and begin what answers it."""
+        """Send a STREAM and begin the stream that answers it."""
         self.ask(client)
         stream = self.made(offset, **fields)
         self.begin(stream)
         return stream
 
     def ask(self, client: Client) -> None:
-        """Send a STREAM, which waits in `slow` then."""
+        """Send a STREAM, which then waits in `slow`."""
         client.send(framed(b"STREAM topic=topic partition=0 group=g"))
 
     def begin(self, stream: CursusStream) -> None:
-        """Answer the oldest request by a stream."""
+        """Answer the oldest request with a stream."""
         self.wire.slow.pop(0).begin(stream)
         self.wire.run()
 
@@ -69,12 +69,12 @@ class Streaming:
         return CursusStream(self.log, offset, b"topic", notify=self.tell, **options)
 
     def tell(self, stream: CursusStream, what: str) -> None:
-        """Note what a stream tells."""
+        """Record the events of a stream."""
         self.told.append(what)
         self.on_told(stream, what)
 
     def append(self, *batches: bytes) -> None:
-        """Append batches, and have the loop see it."""
+        """Append batches, and run the loop."""
         for each in batches:
             appended(self.log, each)
         self.wire.logs.turn.request_end()
@@ -86,14 +86,14 @@ def framed(body: bytes) -> bytes:
 
 
 def offsets_of(frames: list[bytes]) -> list[int]:
-    """The offsets of all records in some frames; signs of life have none."""
+    """Return the offsets of all records in some frames; keepalives have none."""
     bodies = [frame[4:] for frame in frames if len(frame) > 4]
     return [message.offset for body in bodies for message in read_batch(body).messages]
 
 
 @pytest.fixture
 def streaming(logs: Logs, log: PartitionLog) -> Iterator[Streaming]:
-    """One partition, whose batches are visible at once."""
+    """One partition whose batches are visible at once."""
     made = Streaming(logs, log)
     yield made
     made.wire.close()
@@ -137,7 +137,7 @@ def test_a_peer_that_does_not_read_is_sent_no_more_than_the_unsent_limit(
 
     stream = streaming.open(client)
 
-    # What the sockets hold beside it is not ours, and far less than the log.
+    # The sockets hold more, but far less than the log.
     assert stream.next_offset * 10_000 < UNSENT_MAX + READ_BYTES + (1 << 20)
     found: list[bytes] = []
 
@@ -150,12 +150,12 @@ def test_a_peer_that_does_not_read_is_sent_no_more_than_the_unsent_limit(
 
 
 def unread(client: Client) -> None:
-    """Have the sockets hold little of what a client does not read."""
+    """Let the sockets hold little of what a client does not read."""
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
 
 
 def read_all(streaming: Streaming, client: Client, count: int) -> list[int]:
-    """Read until so many records have come; their offsets."""
+    """Read until that many records have arrived; return their offsets."""
     found: list[bytes] = []
 
     def has_all() -> bool:
@@ -175,7 +175,7 @@ def test_records_whose_frames_are_large_are_not_all_queued_at_once(
 
     stream = streaming.open(client)
 
-    # Beside it there is a frame of a thousand, and what the sockets hold.
+    # In addition there is a frame of a thousand records, and what the sockets hold.
     assert stream.next_offset * LEAST_RECORD < UNSENT_MAX + len(body) + (1 << 20)
     assert stream.next_offset < 40_000
     assert read_all(streaming, client, 40_000) == list(range(40_000))

@@ -1,4 +1,4 @@
-"""Which protocol a connection's first bytes are (wire/detection): a test per row and ambiguity."""
+"""The protocol of a connection's first bytes (wire/detection): a test per row and ambiguity."""
 
 import struct
 
@@ -11,7 +11,7 @@ from tests.cursus_client import Message, batch
 
 
 def frame(*payload: bytes, size: int | None = None) -> bytes:
-    """Return a payload behind its length, or behind another one."""
+    """Return a payload with its length, or with another one."""
     content = b"".join(payload)
     return struct.pack(">i", len(content) if size is None else size) + content
 
@@ -72,7 +72,7 @@ ROWS = [
     (frame(b"\0\1*CONSUME topic=*"), "cursus"),
     (frame(b"\0\0\xba\x7c\0\1t"), "cursus"),
     (frame(b"\0\0\x1f\x8b\x08"), "cursus"),
-    (frame(b"\0\0\0\7", size=20), "kafka"),  # Produce v7: its third byte is a version's
+    (frame(b"\0\0\0\7", size=20), "kafka"),  # Produce v7: its third byte is that of a version
     (frame(b"\0\x41\0\0", size=20), "kafka"),  # as an envelope, a topic of NULs
     (frame(b"\0\0\x01\0", size=20), ""),
     (frame(b"\x1f\x8b\x08\0"), "cursus"),

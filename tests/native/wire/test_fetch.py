@@ -1,4 +1,4 @@
-"""The native way of a Fetch: what is returned, how much, and how long it waits."""
+"""A Fetch on the native path: which records, how many, and how long it waits."""
 
 import errno
 from pathlib import Path
@@ -26,7 +26,7 @@ from tests.native_wire import (
 )
 
 BATCH = records(2)
-LONG_MS = 600_000  # a wait that no test sees the end of
+LONG_MS = 600_000  # longer than a test waits
 SHORT_MS = 20
 each_fetch_version = pytest.mark.parametrize("version", FETCH_VERSIONS)
 
@@ -74,7 +74,7 @@ def test_a_truncated_fetch_body_is_not_served_by_the_native_path(wire: Wire, ver
 
 @each_fetch_version
 def test_long_runs_of_batches_arrive_whole(client: Client, log: PartitionLog, version: int) -> None:
-    """Short runs are copied behind the head, long ones go by sendfile."""
+    """Short runs are copied after the header, long ones are sent by sendfile."""
     stored = []
     for size in (100, 20_000, 300_000, 5):
         data = records(1, size=size)
@@ -318,7 +318,7 @@ def test_a_waiting_fetch_survives_the_loading_of_its_partition(client: Client, w
 
 
 def send(log: PartitionLog, producer_id: int, sequence: int) -> bytes:
-    """Append a record of a producer's transaction; as it stands in the log."""
+    """Append a record of a producer's transaction; return it as stored."""
     log.admit_transaction(producer_id, 1)
     data = records(
         producer_id=producer_id, producer_epoch=1, base_sequence=sequence, is_transactional=True
@@ -327,7 +327,7 @@ def send(log: PartitionLog, producer_id: int, sequence: int) -> bytes:
 
 
 def end(log: PartitionLog, producer_id: int, *, is_abort: bool) -> bytes:
-    """Append its marker; as it stands in the log."""
+    """Append its marker; return it as stored."""
     kind = b"\0\0\0\0" if is_abort else b"\0\0\0\1"
     data = batch_of(
         [(kind, b"\0" * 6, [])],

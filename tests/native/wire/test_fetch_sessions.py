@@ -1,4 +1,4 @@
-"""Incremental fetch sessions (KIP-227) on the native way of a Fetch."""
+"""Incremental fetch sessions (KIP-227) on the native path of a Fetch."""
 
 import pytest
 
@@ -19,7 +19,7 @@ from tests.native_wire import (
 )
 
 BATCH = records(2)
-LONG_MS = 600_000  # a wait that no test sees the end of
+LONG_MS = 600_000  # longer than a test waits
 
 
 @pytest.mark.parametrize("version", [7, 11, 12, 13, 18])
@@ -222,7 +222,7 @@ def test_session_ids_of_two_broker_starts_differ(logs: Logs, client: Client) -> 
 def test_a_session_with_a_deleted_partition_returns_the_error_and_ends(
     client: Client, wire: Wire, log: PartitionLog
 ) -> None:
-    """A topic of the same name may come back, which only a full fetch finds."""
+    """A topic of the same name may be recreated, which only a full fetch finds."""
     session = session_of(client, (0, 0), (1, 0))
 
     log.retire()

@@ -1,4 +1,4 @@
-"""What frames under way and requests that wait take of memory, and who goes on when it is short."""
+"""The memory of incomplete frames and waiting requests, and what continues when it is short."""
 
 from contextlib import closing
 from pathlib import Path
@@ -18,7 +18,7 @@ ROOM_BYTES = 2 * MIB
 HEAD_BYTES = 4 * KIB
 AT_ONCE_MS = -1
 NEVER_MS = 10**9
-LONG_MS = 600_000  # a wait that no test sees the end of
+LONG_MS = 600_000  # longer than a test waits
 REASON = "stalled inside a frame, and others wait for its memory"
 FRAME = produce(9, (0, records(size=600_000)))
 LONG_FRAME = produce(9, *((place, records(size=800_000)) for place in range(3)))
@@ -34,7 +34,7 @@ def narrow(wire: Wire) -> Wire:
 
 
 def offer(client: Client, data: bytes) -> int:
-    """Send what the broker takes; return how many bytes that are."""
+    """Send what the broker accepts; return how many bytes that are."""
     taken = 0
     while taken < len(data):
         client.wire.run()
@@ -47,7 +47,7 @@ def offer(client: Client, data: bytes) -> int:
 
 
 def stall(wire: Wire, frame: bytes = FRAME) -> list[Client]:
-    """Have clients send all of a frame but its end, until there is no memory for one more."""
+    """Let clients send all of a frame but its end, until there is no memory for another one."""
     clients = []
     while wire.poller.input_bytes <= wire.poller.input_bytes_max - HEAD_BYTES:
         clients.append(wire.connect())
@@ -57,7 +57,7 @@ def stall(wire: Wire, frame: bytes = FRAME) -> list[Client]:
 
 
 def stall_and_queue(wire: Wire, frame: bytes = FRAME) -> list[Client]:
-    """Have clients do so until the last of them waits, behind one that is let on."""
+    """Do the same until the last client waits, queued after one that may continue."""
     clients = stall(wire, frame)
     while not wire.poller.waiting_for_memory:
         clients.append(wire.connect())
@@ -119,7 +119,8 @@ def test_buffers_of_disconnected_clients_are_no_longer_counted(narrow: Wire) -> 
     assert narrow.poller.input_bytes == narrow.poller.waiting_for_memory == 0
 
 
-# ---- who goes on --------------------------------------------------------------------------------
+# ---- which frames continue
+# ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("frame", [FRAME, LONG_FRAME], ids=len)
@@ -223,7 +224,8 @@ def test_many_large_frames_that_arrive_at_once_are_all_served(narrow: Wire, fram
     assert narrow.poller.input_bytes == 0
 
 
-# ---- who is closed ------------------------------------------------------------------------------
+# ---- which connections are closed
+# -----------------------------------------------------------------
 
 
 def test_stalled_frames_are_closed_when_others_wait_for_their_memory(narrow: Wire) -> None:
@@ -277,11 +279,11 @@ def test_frame_headers_and_waiting_requests_are_not_closed_for_memory(narrow: Wi
     assert not polling.is_closed
 
 
-# ---- every way at once --------------------------------------------------------------------------
+# ---- random sequences ----------------------------------------------------------------------------
 
 
 def asked(size: int) -> bytes:
-    """Return a request of so many bytes that Python answers."""
+    """Return a request of that many bytes that Python answers."""
     body = bytes(size - HEAD.size)
     return HEAD.pack(size - 4, API_VERSIONS, 0, 0, 4, b"test") + body
 
@@ -291,7 +293,7 @@ FRAMES = st.lists(
     st.sampled_from([30, 3_000, 5_000, 20_000, 40_000, 120_000]), min_size=1, max_size=5
 )
 SIZES = {"a byte": 1, "some": 4_500, "much": 150_000}
-# Frames are kept in buffers whose sizes are powers of two.
+# Frames are held in buffers whose sizes are powers of two.
 BUFFER_BYTES_MAX = 1 << (max(SIZES.values()) - 1).bit_length()
 STEPS = st.lists(
     st.tuples(
@@ -300,7 +302,7 @@ STEPS = st.lists(
     ),
     max_size=60,
 )
-COMMIT = CommitThread(1)  # of polls without a log: it has nothing to do
+COMMIT = CommitThread(1)  # of polls without a log: it does nothing
 
 
 @given(st.lists(FRAMES, min_size=CLIENTS, max_size=CLIENTS), STEPS)
@@ -366,7 +368,7 @@ def play(wire: Wire, frames: list[list[int]], steps: list[tuple[int, str]]) -> N
 
 
 def answer(wire: Wire) -> None:
-    """Answer what Python was asked."""
+    """Answer the requests left to Python."""
     asked, wire.slow[:] = wire.slow[:], []
     for pending in asked:
         pending.send(b"")

@@ -1,4 +1,4 @@
-"""Values in a CONSUME line: as they are, or so that nothing is lost."""
+"""Values in a CONSUME line: unchanged, or encoded so that nothing is lost."""
 
 import re
 from urllib.parse import unquote_to_bytes

@@ -1,4 +1,4 @@
-"""The native way of a Produce: what is appended, what is answered and when."""
+"""A Produce on the native path: what is appended, what is answered and when."""
 
 import errno
 

@@ -1,4 +1,4 @@
-"""A request that is no write starts when all writes in front of it on its connection are visible.
+"""A read starts only when all earlier writes of its connection are visible.
 
 The writes of these tests are acknowledged by a sync, so none is visible in the turn that serves it.
 """
@@ -42,7 +42,7 @@ class Spoken:
     """A poller of one durable partition that speaks every protocol.
 
     Attributes:
-        python: of each request that was left to Python, what it would have seen of the partition.
+        python: the visible end of the partition for each request that was left to Python.
     """
 
     def __init__(self, logs: Logs) -> None:
@@ -82,7 +82,7 @@ def spoken(logs: Logs) -> Iterator[Spoken]:
     log = logs.create()
     spoken.wire.serve(log)
     yield spoken
-    # The thread that syncs is shared: nothing of this test is left to it.
+    # The sync thread is shared: no job of this test is left to it.
     spoken.wire.run_until(
         lambda: log.is_offline or log.is_deleted or log.high_watermark == log.log_end_offset
     )
@@ -107,7 +107,7 @@ def kafka_produce(acks: int) -> bytes:
 
 
 def list_offsets(timestamp: int = -1) -> bytes:
-    """Return a ListOffsets request for the end of the partition, or what is asked for."""
+    """Return a ListOffsets request for the end of the partition, or for a timestamp."""
     asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
     body = {"replica_id": -1, "topics": [{"name": "topic", "partitions": [asked]}]}
     return native_wire.request(native_wire.LIST_OFFSETS, OFFSETS_VERSION, body)
@@ -133,7 +133,7 @@ RUSTLOG_WRITES = {"produce": Write(framed(rustlog_client.produce("topic", 0, [b"
 
 
 def lines(client: Client, count: int) -> list[bytes]:
-    """Return as many lines as must come."""
+    """Return the expected number of lines."""
     data = b""
 
     def has_all() -> bool:
@@ -270,7 +270,8 @@ def test_a_write_that_python_answered_without_waiting_is_seen_too(spoken: Spoken
     assert body["topics"][0]["partitions"][0]["offset"] == 1
 
 
-# ---- what does not wait, and what does not wait for good -----------------------------------------
+# ---- what does not wait, and whose wait ends
+# --------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Records one behind the other become batches (wire/record_run)."""
+"""Consecutive records become batches (wire/record_run)."""
 
 import pytest
 from hypothesis import given

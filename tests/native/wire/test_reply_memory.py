@@ -1,16 +1,16 @@
-"""Replies that nobody reads: all connections together keep no more of them than is bounded."""
+"""Unread responses: the memory for them over all connections is limited."""
 
 from broker.model.limits import REPLY_MEMORY_BYTES_MAX, REPLY_MEMORY_SCARCE_BYTES
 from tests.native_wire import API_VERSIONS, Client, Wire, request
 
 REPLY_BYTES = 2_000_000
-FRAME_BYTES = 4 + 4 + REPLY_BYTES  # behind its size and the correlation id
+FRAME_BYTES = 4 + 4 + REPLY_BYTES  # after its size and the correlation id
 ASK = request(API_VERSIONS, 0, {})
 SHED = "does not read its replies, and others need the memory"
 
 
 def answered(wire: Wire) -> Client:
-    """A new connection with a long reply that it has not read."""
+    """Return a new connection with a long response that it has not read."""
     client = wire.connect()
     client.send(ASK)
     wire.slow.pop().send(bytes(REPLY_BYTES))

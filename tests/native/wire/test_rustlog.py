@@ -1,4 +1,4 @@
-"""RustLog's frames and the fast paths (wire/rustlog): what is answered at once, and in order."""
+"""RustLog's frames and native paths (wire/rustlog): what is answered at once, and in order."""
 
 import errno
 import json
@@ -38,7 +38,7 @@ JSON = b'{"OffsetFetch":{}}'
 
 
 class RustLogWire:
-    """A poller that speaks RustLog; what it leaves to Python is answered by the test."""
+    """A poller that speaks RustLog; requests left to Python are answered by the test."""
 
     def __init__(self, logs: Logs) -> None:
         """Serve no log yet."""
@@ -55,12 +55,12 @@ class RustLogWire:
         self.client: Client = self.wire.connect()
 
     def ask(self, payload: bytes) -> bytes:
-        """Send a request that is served at once; its answer's payload."""
+        """Send a request that is served at once; return the payload of its response."""
         self.client.send(frame(payload))
         return self.client.frame()[4:]
 
     def frames(self) -> list[bytes]:
-        """Return the payloads that have come."""
+        """Return the received payloads."""
         return [each[4:] for each in self.client.frames()]
 
     def answer(self, body: bytes, *, is_last: bool = False) -> None:
@@ -78,7 +78,7 @@ class RustLogWire:
 
 @pytest.fixture
 def rustlog(logs: Logs, log: "PartitionLog") -> Iterator[RustLogWire]:
-    """Two partitions whose records are acknowledged at the end of the turn, a third synced."""
+    """Two partitions whose records are acknowledged at the end of the turn, a third one synced."""
     served = RustLogWire(logs)
     served.wire.serve(log, logs.create(1, is_group_commit=False), logs.create(2))
     yield served
@@ -326,7 +326,7 @@ def test_connections_are_counted_when_metrics_are_asked_for(rustlog: RustLogWire
     for other in others:
         other.send(frame(PING))
     others[0].close()
-    rustlog.wire.connect()  # says nothing: nobody knows what it speaks
+    rustlog.wire.connect()  # sends nothing: its protocol is unknown
     rustlog.client.send(frame(METRICS))
 
     assert rustlog.pending().body == METRICS

@@ -28,7 +28,7 @@ def batch(values: list[bytes | None], base_offset: int = 0, compression: str = "
 
 
 def binary(body: bytes) -> tuple[list[bytes], int]:
-    """Read an answer: values and next offset, as the original's clients do."""
+    """Parse a response: values and next offset, as the original's clients do."""
     assert body[0] == 2
     (count,) = struct.unpack_from(">I", body, 1)
     position, values = 5, []
@@ -41,7 +41,7 @@ def binary(body: bytes) -> tuple[list[bytes], int]:
 
 
 def answered(answer: FetchAnswerWriter) -> tuple[list[bytes], int]:
-    """Finish a binary answer and read it."""
+    """Finish a binary response and parse it."""
     return binary(answer.finish(answer.next_offset))
 
 

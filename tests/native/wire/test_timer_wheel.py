@@ -1,4 +1,4 @@
-"""The wheel of deadlines, called by its C types: what is due, and when to look again."""
+"""The timer wheel, called by its C types: which timers are due, and the next wakeup."""
 
 import ctypes
 from collections.abc import Callable
@@ -13,7 +13,7 @@ SLOTS = 1024  # of one millisecond
 
 
 class Timer(ctypes.Structure):
-    """As in timer_wheel.pxd."""
+    """The struct of timer_wheel.pxd."""
 
 
 Timer._fields_ = [
@@ -26,7 +26,7 @@ Timer._fields_ = [
 
 
 class TimerWheel(ctypes.Structure):
-    """As in timer_wheel.pxd."""
+    """The struct of timer_wheel.pxd."""
 
 
 TimerWheel._fields_ = [
@@ -66,7 +66,7 @@ class Wheel:
         self.timers = [Timer(owner=number + 1) for number in range(count)]
 
     def set(self, number: int, deadline_ms: int) -> None:
-        """Set a timer, again if it is set."""
+        """Set a timer, also if it is set."""
         self.clear(number)
         wheel_set(self.wheel, self.timers[number], deadline_ms)
 
@@ -75,7 +75,7 @@ class Wheel:
         wheel_clear(self.wheel, self.timers[number])
 
     def due(self, now_ms: int) -> list[int]:
-        """Take all timers that are due."""
+        """Take all due timers."""
         found = []
         while timer := wheel_due(self.wheel, now_ms):
             found.append(timer.contents.owner - 1)
@@ -83,7 +83,7 @@ class Wheel:
 
     @property
     def next_ms(self) -> int:
-        """When to look again."""
+        """Return the next wakeup."""
         return int(wheel_next(self.wheel))
 
 

@@ -1,4 +1,4 @@
-"""How much one turn does for a connection, what of it is kept, and what comes first in the next."""
+"""How much one turn serves of a connection, what it keeps, and what the next turn serves first."""
 
 import socket
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from broker._native.wire.connection import PendingReply
 
 REFUSAL = b"ERR|NOT_LEADER|the test says so\n"
-SLOT_BYTES_MIN = 250  # what a waiting answer takes, beside what it says
+SLOT_BYTES_MIN = 250  # the buffer of a waiting response, in addition to its bytes
 PRODUCE = b"V1|1|PRODUCE|topic a:b\n"
 
 
@@ -45,7 +45,7 @@ def lines(logs: Logs, log: PartitionLog, protocol: v1.V1) -> Iterator[Wire]:
 
 
 def received(client: Client) -> bytes:
-    """Return what has come."""
+    """Return what has arrived."""
     data = b""
     while True:
         try:
@@ -156,7 +156,7 @@ def test_no_client_is_served_again_before_all_that_were_ready_have_been(lines: W
         for place, client in enumerate(clients):
             if received(client):
                 answers[place] += 1
-                if place % 2:  # the others have nothing more to say
+                if place % 2:  # the others send nothing more
                     client.socket.send(PRODUCE)
         assert max(answers) < 2 or min(answers) > 0
 
@@ -203,7 +203,7 @@ def test_short_answers_that_wait_count_with_all_that_they_take(
     lines.table.remove("topic")
     lines.serve(logs.create(1))
     unwatched = CommitThread(1)
-    logs.turn.commit = unwatched  # nobody takes what it has finished: nothing becomes durable
+    logs.turn.commit = unwatched  # finished jobs are not taken: nothing becomes durable
     client = lines.connect()
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
 
@@ -239,11 +239,11 @@ def test_a_long_frame_completed_at_the_end_of_a_turn_is_served_in_the_next(
     wire.serve(log)
     wire.poller.budget_us = 0
     short, long = produce(9, (0, records())), produce(9, (0, records(size=300_000)))
-    for others in range(50, 64):  # the clock is read once so many requests have been served
+    for others in range(50, 64):  # the clock is read once per this many served requests
         busy, client = wire.connect(), wire.connect()
         client.send(long[:-10])
         client.socket.send(long[-10:] + short)
-        busy.socket.send(others * short)  # whose turn it is: the client was served before
+        busy.socket.send(others * short)  # it is not first: the client was served before
 
         assert len(client.wait_frames(2)) == 2
     wire.close()
@@ -287,7 +287,7 @@ def test_requests_after_one_that_closes_the_connection_are_not_served(
 
 
 class Python:
-    """What is begun of what is left to Python: one request a turn, and when."""
+    """Records what is begun of the requests left to Python: one request a turn, and when."""
 
     def __init__(self, lines: Wire, protocol: v1.V1) -> None:
         """Be handed requests over."""
@@ -332,7 +332,7 @@ def test_sockets_are_looked_at_between_the_requests_of_python(lines: Wire, proto
     while python.waiting:
         waiting = len(python.waiting)
         other.socket.send(PRODUCE)
-        lines.poller.end()  # what Python has left asks for it
+        lines.poller.end()  # requests left to Python ask for it
         answers += received(other).count(b"|OK|")
         assert waiting - len(python.waiting) < 10
 

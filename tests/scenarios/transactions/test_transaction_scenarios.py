@@ -1,14 +1,14 @@
-"""Runs the conversations about transactions in `*.txt`: a command, `----`, what must come of it.
+"""Runs the transaction scenarios in `*.txt`: a command, `----`, and the expected output.
 
     add x t-0
     ----
     record x Ongoing id=1 epoch=0 partitions=t-0
     add: NONE
 
-Each file is one shard of transactional ids. What it needs done in other logs is said to `outside`
-(sync: the data of a transaction, mark: its markers); `synced` and `marked` say that it was done.
-Producer ids count up from 1; `id=` and `epoch=` name the producer, else it is the last that was
-given out. `advance`, `reload` and REWRITE_SCENARIOS are those of the groups' conversations.
+Each file is one shard of transactional ids. Its requests to other logs are printed as `outside`
+(sync: the data of a transaction, mark: its markers); `synced` and `marked` report their end.
+Producer ids count up from 1; `id=` and `epoch=` name the producer, by default the last one. The
+commands `advance`, `reload` and REWRITE_SCENARIOS are those of the group scenarios.
 """
 
 from collections.abc import Iterable
@@ -38,15 +38,15 @@ from broker.core.transactions.coordinator import RECORD_FORMAT
 from broker.core.transactions.records import TopicPartition
 from broker.core.transactions.shard import TransactionLimits, TransactionShard
 from broker.model.errors import ErrorCode
-from tests.scenarios.conversation import Arguments, Conversation, check_file
+from tests.scenarios.scenario import Arguments, Scenario, check_file
 from tests.subscriptions import place
 
 FOLDER = Path(__file__).parent
 VERSION_2 = 2
 
 
-class TransactionConversation(Conversation[TransactionShard]):
-    """What is said to transactions, and by them to who works outside."""
+class TransactionScenario(Scenario[TransactionShard]):
+    """The commands for transactions, and the work that they request of other logs."""
 
     def __init__(self) -> None:
         self.settings = TransactionSettings()
@@ -138,7 +138,7 @@ class TransactionConversation(Conversation[TransactionShard]):
     def do_describe(self, words: Arguments) -> None:
         self.apply(self.shard.describe(words.bare[0], "describe"))
 
-    # ---- what is done outside --------------------------------------------------------------------
+    # ---- work in other logs ---------------------------------------------------------------------
 
     def do_synced(self, words: Arguments) -> None:
         data = self.syncing[words.bare[0]]
@@ -161,7 +161,7 @@ class TransactionConversation(Conversation[TransactionShard]):
         self.apply_all(self.shard.expire(self.now()))
 
     def do_epochs_used_up(self, words: Arguments) -> None:
-        """As after 32,766 transactions: the log says so."""
+        """Log the state that 32,766 transactions leave."""
         name = words.bare[0]
         image = self.shard.transactions[name].image
         assert image is not None
@@ -211,4 +211,4 @@ def _response(response: Response) -> str:
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt")), ids=lambda path: path.stem)
 def test_a_transaction_scenario_gives_the_written_responses(path: Path) -> None:
-    check_file(path, TransactionConversation())
+    check_file(path, TransactionScenario())

@@ -1,4 +1,4 @@
-"""The banner: addresses, data directory, durability in words, a snippet that works."""
+"""The banner: addresses, data directory, durability in words, a working snippet."""
 
 from pathlib import Path
 

@@ -15,7 +15,7 @@ from broker.model.protocol_names import PROTOCOL_NAMES
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
-    """The configurations that a start would have run with."""
+    """The configurations with which a start would have run."""
     configs: list[Config] = []
 
     def run(config: Config) -> int:

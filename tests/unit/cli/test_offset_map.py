@@ -1,4 +1,4 @@
-"""Committed offsets move with the records that they are about."""
+"""Committed offsets are mapped with the records that they refer to."""
 
 from hypothesis import given
 from hypothesis import strategies as st

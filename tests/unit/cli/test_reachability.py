@@ -1,4 +1,4 @@
-"""Commands on a running broker, where there is none."""
+"""Commands that need a running broker, without one."""
 
 import socket
 import sys
@@ -54,14 +54,14 @@ def nobody() -> Iterator[str]:
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """An address where connections are made, and nobody answers."""
+    """An address that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield f"127.0.0.1:{listening.getsockname()[1]}"
 
 
 @pytest.fixture
 def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nothing begin that takes longer than a look at the broker."""
+    """Let nothing begin that takes longer than the check of the broker."""
 
     def begun(*_: Any, **__: Any) -> None:
         raise AssertionError("the work has begun")

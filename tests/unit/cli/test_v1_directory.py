@@ -1,4 +1,4 @@
-"""Segments of V1's original server: which there are, and what their lines say."""
+"""Segments of V1's original server: which exist, and how their lines are parsed."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Topics made and looked at by a client."""
+"""Topics created and described by a client."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from tests.scripted_broker import ScriptedBroker, scripted_broker
 
 @contextmanager
 def answering(answer: Fields) -> Iterator[tuple[ScriptedBroker, Cluster]]:
-    """A broker that has one answer for everything."""
+    """A broker that has one response to everything."""
     pool = Pool(ManualClock())
     with scripted_broker(lambda *_: answer) as broker:
         yield broker, Cluster([broker.address], give_up_seconds=0, pool=pool)

@@ -1,4 +1,4 @@
-"""The client of commands, and peers that are no broker or a bad one."""
+"""The client of the commands, against peers that are not a broker or a bad one."""
 
 import socket
 import threading
@@ -19,7 +19,7 @@ ANSWER = codec.response_frame("ApiVersions", 0, {"error_code": 0, "api_keys": []
 
 @contextmanager
 def peer(answer: bytes, *, closes: bool = True) -> Iterator[Address]:
-    """Somebody who reads one request, answers so, and closes or says nothing more."""
+    """A peer that reads one request, sends this, and closes or stays silent."""
     listening = socket.create_server(("127.0.0.1", 0))
     ended = threading.Event()
 
@@ -66,7 +66,7 @@ def test_a_silent_peer_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_peer_that_reads_nothing_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CLIENT_TIMEOUT_SECONDS", 0.05)
-    records = bytes(16 << 20)  # more than the kernel keeps on both sides
+    records = bytes(16 << 20)  # more than the kernel buffers on both sides
     body = {"topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": records}]}]}
     with (
         socket.create_server(("127.0.0.1", 0)) as listening,
@@ -78,7 +78,7 @@ def test_a_peer_that_reads_nothing_times_out(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_response_that_arrives_in_pieces_is_assembled(monkeypatch: pytest.MonkeyPatch) -> None:
     class Interrupted(socket.socket):
-        """Its calls end early, as they do when a signal comes."""
+        """Its calls end early, as after a signal."""
 
         def recv(self, size: int, flags: int = 0) -> bytes:
             return super().recv(min(size, 3), flags)

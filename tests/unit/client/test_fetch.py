@@ -28,20 +28,20 @@ BATCHES = {
 
 
 def part(body: Fields) -> Fields:
-    """The one partition that a Fetch asks for."""
+    """Return the one partition of a Fetch request."""
     found: Fields = body["topics"][0]["partitions"][0]
     return found
 
 
 def answered(records: bytes, error_code: int = 0, end: int = 30, **more: object) -> Fields:
-    """An answer to Fetch."""
+    """Return a Fetch response."""
     fields = {"records": records, "high_watermark": end, "last_stable_offset": end}
     fields |= {"error_code": error_code, "partition_index": 0}
     return {"responses": [{"topic": "t", "partitions": [fields | more]}]}
 
 
 def from_log(body: Fields) -> Fields:
-    """A batch at a time from BATCHES."""
+    """Return one batch of BATCHES at a time."""
     offset = part(body)["fetch_offset"]
     return answered(BATCHES.get(offset // 10 * 10, b""))
 
@@ -52,7 +52,7 @@ def serving(
     versions: dict[str, range] | None = None,
     topics: list[dict[str, str]] | None = None,
 ) -> Iterator[tuple[ScriptedBroker, Cluster]]:
-    """A broker with topic t, or with one list of topics after the other; and a way to it."""
+    """A broker with topic t, or with a sequence of topic lists; and a cluster of it."""
     known = topics or [{"t": ID}]
 
     def answer(api: str, _version: int, body: Fields) -> Fields | None:

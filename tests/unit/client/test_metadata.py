@@ -1,4 +1,4 @@
-"""Topics and leaders, from whichever broker answers."""
+"""Topics and leaders, from any broker that answers."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -23,14 +23,14 @@ Clusters = Callable[..., Cluster]
 
 @pytest.fixture
 def cluster_of() -> Iterator[Clusters]:
-    """Makes clusters that are tried once, of addresses."""
+    """Makes clusters of addresses that are tried once."""
     pool = Pool(ManualClock())
     yield lambda *addresses: Cluster(addresses, give_up_seconds=0, pool=pool)
     pool.close()
 
 
 def unused_address() -> Address:
-    """Where nobody listens."""
+    """Return an address where nobody listens."""
     with socket.create_server(("127.0.0.1", 0)) as unused:
         return Address("127.0.0.1", unused.getsockname()[1])
 

@@ -31,7 +31,7 @@ def pool(clock: ManualClock, broker: ScriptedBroker) -> Iterator[Pool]:
 
 
 def use(pool: Pool, broker: ScriptedBroker, client_id: str = "a") -> int:
-    """Ask something over a leased connection; which one it was."""
+    """Send a request over a leased connection; return which one it was."""
     with pool.lease(broker.address, client_id) as client:
         client.request("ApiVersions", 0, {})
         return id(client)

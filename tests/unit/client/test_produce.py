@@ -26,14 +26,14 @@ OnBatch = Callable[[int, bytes], int | None]
 
 
 def sent(body: Fields) -> dict[int, bytes]:
-    """The batches of a request to topic t, by partition."""
+    """Return the batches of a request to topic t, by partition."""
     [topic] = body["topic_data"]
     return {each["index"]: bytes(each["records"]) for each in topic["partition_data"]}
 
 
 @contextmanager
 def serving(on_batch: OnBatch) -> Iterator[tuple[ScriptedBroker, Producer]]:
-    """A leader of topic t that answers a code for each batch; None closes the connection."""
+    """A leader of topic t that returns a code for each batch; None closes the connection."""
 
     def answer(api: str, _version: int, body: Fields) -> Fields | None:
         if api != "Produce":

@@ -1,4 +1,4 @@
-"""Which failures are tried again, and for how long."""
+"""Which errors are retried, and for how long."""
 
 import pytest
 
@@ -11,7 +11,7 @@ REFUSED = RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
 
 
 class Trouble:
-    """Fails so often, with what it is given, and takes time for it."""
+    """Fails with the given errors in turn, and takes time for it."""
 
     def __init__(self, *errors: Exception) -> None:
         self.errors = list(errors)

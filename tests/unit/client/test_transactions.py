@@ -40,7 +40,7 @@ def answered(api: str, body: Fields, error_code: int) -> Fields:
 
 @contextmanager
 def coordinating(**codes: list[str]) -> Iterator[tuple[ScriptedBroker, Cluster]]:
-    """A coordinator; by API, the names of the errors that it answers first."""
+    """A coordinator, and by API the names of the errors that it returns first."""
 
     def answer(api: str, _version: int, body: Fields) -> Fields:
         if api == "FindCoordinator":

@@ -1,4 +1,4 @@
-"""Requests that become many objects: who is under way together, who waits, who gives up."""
+"""Admission of requests that become many objects: which run together, wait, or are refused."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,10 +11,10 @@ from broker.model.errors import PeerError
 
 
 class Turns:
-    """Requests by name: each is under way until it is told to end."""
+    """Requests by name: each runs until it is told to end."""
 
     def __init__(self) -> None:
-        """Let them take ten together, and as much wait."""
+        """Allow ten units together, and as many waiting."""
         self.parking = Parking(bytes_max=30)
         self.admission = Admission(10, 10, self.parking)
         self.under_way: list[str] = []
@@ -23,18 +23,18 @@ class Turns:
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
     async def ask(self, name: str, weight: int, size: int = 1, owner: object = None) -> None:
-        """Let a request of a connection come."""
+        """Let a request of a connection arrive."""
         self._ends[name] = asyncio.Event()
         self.tasks[name] = asyncio.create_task(self._serve(name, size, weight, owner))
         await settle()
 
     async def end(self, name: str) -> None:
-        """Let one end."""
+        """End a request."""
         self._ends[name].set()
         await settle()
 
     async def park(self, name: str) -> None:
-        """Let one wait for something."""
+        """Let a request wait for something."""
         self.shares[name].park()
         await settle()
 
@@ -109,7 +109,8 @@ def test_when_the_queue_is_full_the_largest_request_is_refused_whoever_came_last
     played(scenario)
 
 
-# ---- whose turn is next --------------------------------------------------------------------------
+# ---- the order of admission
+# ------------------------------------------------------------------------
 
 
 def test_a_short_request_does_not_wait_for_the_long_ones_before_it() -> None:
@@ -158,7 +159,8 @@ def test_long_requests_are_served_however_many_short_ones_arrive() -> None:
     played(scenario)
 
 
-# ---- who waits for something else ----------------------------------------------------------------
+# ---- parked requests
+# -------------------------------------------------------------------------------
 
 
 def test_a_parked_request_does_not_occupy_the_budget() -> None:
@@ -187,7 +189,7 @@ def test_a_request_that_cannot_be_parked_waits_and_smaller_ones_pass_it() -> Non
 
         await turns.end("small")
         assert turns.under_way == ["waits", "waits too"]
-        await turns.end("waits")  # it was parked: nothing that runs has ended
+        await turns.end("waits")  # it was parked: no running request has ended
         assert turns.under_way == ["waits too", "large"]
 
     played(scenario)
@@ -221,7 +223,8 @@ async def _of(work: Parked[int]) -> int:
     return await work
 
 
-# ---- who gives up --------------------------------------------------------------------------------
+# ---- cancelled requests
+# ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("gone", ["a", "b"])
@@ -246,7 +249,7 @@ def test_a_request_cancelled_as_it_is_admitted_passes_its_place_on() -> None:
             await turns.ask(name, 10)
 
         turns.tasks["a"].cancel()
-        await asyncio.sleep(0)  # its turn is given to b, which does not know yet
+        await asyncio.sleep(0)  # its place is given to b, which does not know yet
         turns.tasks["b"].cancel()
         await settle()
 

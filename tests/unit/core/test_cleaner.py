@@ -39,11 +39,11 @@ DAY_MS = 24 * HOUR_MS
 
 
 class Disk:
-    """The I/O thread and the checkpoint of recovery points, and what they were asked for."""
+    """Fakes of the I/O thread and the recovery point checkpoint, which record their calls."""
 
     def __init__(self) -> None:
         self.saves = True
-        self.failing: str | None = None  # name of the step that does not work
+        self.failing: str | None = None  # name of the step that fails
         self.done: list[str] = []
 
     async def run(self, work: Callable[[], None]) -> bool:
@@ -217,7 +217,7 @@ def test_a_log_whose_compaction_fails_on_the_disk_is_unchanged_and_retried_later
     with monkeypatch.context() as patch:
         patch.setattr(compactor_process, "_MODULE", faulty_compactor.NAME)
         patch.setenv(faulty_compactor.FAULTS, json.dumps([[operation, ".log", error]]))
-        for _ in range(3):  # once in the time of each pause, however often it is asked
+        for _ in range(3):  # once per interval, however often it is requested
             assert bench.clean()
             assert not bench.clean()
             bench.clock.advance(BACKOFF_MS)
@@ -238,7 +238,7 @@ def test_a_stalled_compactor_is_killed(
     monkeypatch.setattr(limits, "COMPACTION_STALLED_SECONDS", 1)
     stuck = Path(bench.log.folder) / f"{0:020d}.log"
     stuck.unlink()
-    os.mkfifo(stuck)  # reading it waits for a writer, for ever
+    os.mkfifo(stuck)  # reading it blocks until there is a writer, which never comes
 
     assert bench.clean()
 
@@ -248,7 +248,7 @@ def test_a_stalled_compactor_is_killed(
 def test_segments_deleted_by_retention_during_compaction_are_not_replaced(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The manifest is taken back: the next start would bring the segments back else."""
+    """The manifest is withdrawn: otherwise the next start would restore the segments."""
 
     def commit(ready: swap.Swap) -> None:
         swap_commit(ready)
@@ -372,7 +372,7 @@ def test_stopping_ends_the_compactor(bench: Bench) -> None:
 
 
 def compactors() -> list[int]:
-    """Return the processes of this one's that compact."""
+    """Return the compactor processes of this process."""
     found = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     return [
         int(pid)
@@ -532,7 +532,7 @@ def test_a_wall_clock_step_removes_no_tombstone_early_and_delays_no_deadline(
 
 
 def compact_all(bench: Bench, writes: Writes) -> None:
-    """Write, and compact it with all that is there."""
+    """Write, and compact it with everything else."""
     filler = [(b"filler", b"x" * 20) for _ in range(40)]
     write(bench.logs, bench.log, [*writes, *filler])
     bench.log.roll()

@@ -1,4 +1,4 @@
-"""The compactor's process, where it fails before it could say a word (core/compactor_process)."""
+"""A compactor process that fails before it could report (core/compactor_process)."""
 
 import asyncio
 from typing import Any
@@ -9,7 +9,7 @@ from broker.core.compactor_process import CompactorFailedError, compacting
 
 
 class ClosedPipe:
-    """The way to a process that has ended; what a write raises depends on the event loop."""
+    """The stdin of an ended process; what a write raises depends on the event loop."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error

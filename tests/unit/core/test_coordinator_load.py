@@ -1,4 +1,4 @@
-"""What a load does with records that it cannot read: they are counted, and no other is lost."""
+"""Loading undecodable records: they are counted, and no other record is lost."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ RECORDS_START = 61  # of a batch
 
 
 class Machine:
-    """Remembers what it is told, in words; it is its own place for pending records."""
+    """Records what is replayed as text; it is also its own store of pending records."""
 
     def __init__(self, *, has_pending: bool = True) -> None:
         self.told: list[str] = []
@@ -49,7 +49,7 @@ FORGETTING = RecordFormat(PLAIN.encode, decode, lambda key: f"without {key.decod
 
 
 def batch(*keys: str | None, **options: Any) -> bytes:
-    """A batch with a record for each key; `!x` has a value that cannot be read, None no key."""
+    """Return a batch with a record per key; `!x` has an undecodable value, None no key."""
     entries = []
     for key in keys:
         name = None if key is None else key.removeprefix("!").encode()
@@ -58,7 +58,7 @@ def batch(*keys: str | None, **options: Any) -> bytes:
 
 
 def flipped(data: bytes, position: int = RECORDS_START) -> bytes:
-    """The same batch with a bit flipped: its CRC does not fit."""
+    """Return the batch with a flipped bit: its CRC is wrong."""
     changed = bytearray(data)
     changed[position] ^= 1
     return bytes(changed)

@@ -1,4 +1,4 @@
-"""How partitions share a turn, and what a mistake of a machine leaves of it: with a toy machine."""
+"""How partitions share a turn, and what an exception of a machine does: with a toy machine."""
 
 from collections.abc import Callable, Iterator
 from itertools import repeat
@@ -21,19 +21,19 @@ Steps: TypeAlias = Iterator[Decision[str, ErrorCode]]
 
 
 class Shard:
-    """A machine that remembers how many decisions of each kind were taken, and does as told."""
+    """A machine that counts its decisions of each kind, and does as told."""
 
     pending = None
 
     def __init__(self) -> None:
         self.taken: list[str] = []
         self.replayed: list[str] = []
-        self.resuming = self.ticking = self.expiring = 0  # how many decisions each takes
+        self.resuming = self.ticking = self.expiring = 0  # how many decisions each makes
         self.weight = 0
         self.records: tuple[str, ...] = ()
         self.deadline_ms: int | None = None
         self.fails = ""
-        self.moments: dict[str, Moment] = {}  # the last that each kind was given
+        self.moments: dict[str, Moment] = {}  # the last argument of each kind
 
     def replay(self, record: str) -> None:
         if self.fails == "replay":
@@ -67,7 +67,7 @@ class Shard:
 
 
 class Broker:
-    """Two partitions, whose machines are as a test has them."""
+    """Two partitions, whose machines a test prepares."""
 
     def __init__(self, prepare: Callable[[Shard], None], *, can_resume_partly: bool = True) -> None:
         self.machine = ManualClock()
@@ -104,7 +104,7 @@ class Broker:
 
 
 def leisurely(_shard: Shard) -> None:
-    """A machine that has nothing to do."""
+    """Prepare a machine without work."""
 
 
 def test_partitions_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +125,7 @@ def test_partitions_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [len(shard.taken) for shard in shards] == [2, 2]
 
 
-@pytest.mark.parametrize("turns", [0, 1])  # Each begins with the other partition.
+@pytest.mark.parametrize("turns", [0, 1])  # Each turn begins with the other partition.
 def test_a_loaded_partition_ticks_before_other_work(turns: int) -> None:
     def prepare(shard: Shard) -> None:
         shard.expiring = 1_000
@@ -245,7 +245,7 @@ def test_a_wall_clock_step_expires_nothing_and_no_session(days: int) -> None:
     monotonic_ms = broker.machine.monotonic_ms()
     assert shard.moments["resume"] == Moment(0, 0)
     assert shard.moments["expire"] == Moment(monotonic_ms, 0)
-    behind_ms = max(0, -days) * DAY_MS  # what is stamped is no older by the clock that is right
+    behind_ms = max(0, -days) * DAY_MS  # a timestamp is never older than the true clock
     assert shard.moments["tick"] == Moment(monotonic_ms, broker.machine.wall_ms() + behind_ms)
 
 
@@ -309,7 +309,7 @@ def test_a_partition_whose_load_fails_is_loaded_again_later() -> None:
 def test_a_load_skips_the_damage_known_when_it_starts(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A log refuses the rest of a segment first, and finds out then what of it is damaged."""
+    """A log first refuses the rest of a segment, and then finds out what of it is damaged."""
     broker = Broker(leisurely)
     log = broker.logs[0]
     for name in b"abcdef":

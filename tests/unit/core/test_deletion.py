@@ -1,4 +1,4 @@
-"""A deleted topic is gone whatever happens, and what it leaves on the disk goes, too."""
+"""A deleted topic stays deleted whatever happens, and its files are removed."""
 
 import asyncio
 import errno
@@ -29,7 +29,7 @@ def recording() -> Iterator[None]:
 
 
 class Clocked:
-    """Deletions with folders that are only names."""
+    """Deletions with folders that exist only as names."""
 
     def __init__(self) -> None:
         self.store = FakeStore()
@@ -136,7 +136,7 @@ def test_a_start_renames_what_is_recorded_and_removes_it_without_delay() -> None
 
 
 class WatchedFolders(FakeFolders):
-    """Notes what is done to folders, in which order."""
+    """Records the operations on folders in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -196,7 +196,7 @@ async def restarted(fakes: NativeBroker, path: Path) -> None:
         await asyncio.sleep(0.001)
 
 
-# What a delete does, in this order: which operation fails, on which path, after how many others.
+# The steps of a delete in order: which operation fails, on which path, after how many others.
 STEPS = [
     *[("rename", "a-", count) for count in range(PARTITIONS)],
     ("sync_folder", "", 0),

@@ -1,4 +1,4 @@
-"""Levels of a disk: when each begins, when it is left, and what becomes of the reserve."""
+"""Levels of disk space: when each begins and ends, and the size of the reserve."""
 
 from itertools import pairwise
 
@@ -163,9 +163,8 @@ def test_whatever_comes_the_reserve_fits_and_the_level_settles(
             assert free < bound_bytes(level, total) + whole_reserve(total)
         free -= wanted - held
         held = wanted
-        # With nothing else going on, and once what looked like room is believed again, one more
-        # look is the last that changes anything: what the reserve has given up may be enough for
-        # commits.
+        # Without other usage, and once free space is trusted again, one more check is the last that
+        # changes anything: the released reserve may be enough for commits.
         for _ in range(DISK_HOLD_LOOKS_MAX):
             held_still = disk.look(space(total, free), held, has_failed=False)
             assert held_still.level <= level

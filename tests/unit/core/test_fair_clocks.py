@@ -1,4 +1,4 @@
-"""Fair clocks: whose turn is next among owners that take different amounts."""
+"""Fair clocks: the order of owners that take different amounts."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""The broker's clock says once what it thinks of the wall clock."""
+"""The broker's clock logs once how far it trusts the wall clock."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The limit of lines of the log."""
+"""The limit of log lines."""
 
 import logging
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ MAX = LOG_LINES_PER_SECOND_MAX
 
 
 class Lines(logging.Handler):
-    """Keeps what is written."""
+    """Keeps the records that are logged."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,11 +37,11 @@ class Log:
 
     @property
     def lines(self) -> list[str]:
-        """What was written."""
+        """Return the logged lines."""
         return self.handler.lines
 
     def write(self, template: str, times: int) -> None:
-        """Log an event so many times."""
+        """Log an event that many times."""
         for place in range(times):
             self.logger.warning(template, place)
 

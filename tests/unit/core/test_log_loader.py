@@ -12,7 +12,7 @@ from broker.core.log_loader import LogLoader
 
 
 class SlowLog:
-    """A log that says where it is."""
+    """A log that records its progress."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -35,7 +35,7 @@ def run(
     settle: Callable[[list[SlowLog]], dict[SlowLog, str]] = lambda _: {},
     threads: int = 2,
 ) -> list[str]:
-    """Load all of them; their names in the order in which they became ready."""
+    """Load all of them; return their names in the order in which they became ready."""
     ready: list[str] = []
 
     async def scenario() -> None:

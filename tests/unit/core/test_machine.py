@@ -1,4 +1,4 @@
-"""What a decision notes for the log."""
+"""The notes of a decision for the log."""
 
 from broker.core.machine import Decision
 from broker.model import limits

@@ -1,4 +1,4 @@
-"""The native log through the same door as the fake one: it is what `core.log.Log` says."""
+"""The native log through the same interface as the fake one: it implements `core.log.Log`."""
 
 import asyncio
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The notes of coordinators in the log, however many there are."""
+"""The notes of coordinators in the log, which are limited."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What requests keep while they wait: who is answered early, and how much room others are left."""
+"""The memory of waiting requests: which are answered early, and how much is left for others."""
 
 from contextlib import ExitStack
 
@@ -14,14 +14,14 @@ class Parked:
     """Polls by name, and those that were woken."""
 
     def __init__(self) -> None:
-        """Begin with nobody."""
+        """Begin without polls."""
         self.parking = Parking(MOST)
         self.woken: list[str] = []
         self._polls: dict[str, ExitStack] = {}
         self._weights: dict[str, int] = {}
 
     def poll(self, name: str, weight: int) -> None:
-        """Let one wait."""
+        """Let a poll wait."""
         self.parking.enter(weight, is_poll=True)
         self._weights[name] = weight
         self._polls[name] = ExitStack()
@@ -29,7 +29,7 @@ class Parked:
         self._polls[name].enter_context(wake)
 
     def answer(self, name: str) -> None:
-        """Let one end."""
+        """End a poll."""
         self._polls.pop(name).close()
         self.parking.leave(self._weights.pop(name), was_woken=name in self.woken)
 

@@ -1,4 +1,4 @@
-"""Partitions: what is accepted, which epoch an offset is of, and waiting."""
+"""Partitions: what is accepted, the epoch of an offset, and waiting."""
 
 import asyncio
 

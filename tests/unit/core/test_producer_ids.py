@@ -1,4 +1,4 @@
-"""Producer ids: each is given once, whatever happens to the broker."""
+"""Producer ids: each is returned once, whatever happens to the broker."""
 
 import subprocess
 import sys

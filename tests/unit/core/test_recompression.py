@@ -44,7 +44,7 @@ def records(*keys: bytes | None, codec: str = "none", **fields: Any) -> bytes:
 
 
 def forged(batch: bytes, codec: int, body: bytes) -> bytes:
-    """The header of a batch over another body, with a CRC that fits."""
+    """Return the header of a batch with another body and a correct CRC."""
     attributes = (int.from_bytes(batch[21:23]) & ~7 | codec).to_bytes(2)
     covered = attributes + batch[23:61] + body
     length = (len(covered) + 9).to_bytes(4)
@@ -253,7 +253,7 @@ def test_the_bytes_of_waiting_batches_are_limited(monkeypatch: pytest.MonkeyPatc
         return await asyncio.gather(*appends, return_exceptions=True)
 
     async def twice() -> list[list[int | BaseException]]:
-        return [await five(), await five()]  # the second time there is room again
+        return [await five(), await five()]  # the second time there is space again
 
     for answers in asyncio.run(twice()):
         refused = [each.code for each in answers if isinstance(each, RequestError)]

@@ -1,4 +1,4 @@
-"""Answers that many ask for are made once, and none is older than whoever asks for it."""
+"""Answers shared by concurrent requests: computed once, and never older than the request."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
@@ -12,7 +12,7 @@ from broker.core.steps import next_step
 
 
 class State:
-    """A number that is its own revision, and answers that tell it as it was at their beginning."""
+    """A number that is its own revision, and answers with its value at their beginning."""
 
     def __init__(self, bytes_max: int = 1 << 20) -> None:
         self.number = 0
@@ -108,14 +108,14 @@ def test_kept_answers_are_limited_and_the_least_recently_used_is_evicted() -> No
     state = State(bytes_max=20)
 
     async def work() -> None:
-        for key in ("a", "b", "a", "c"):  # c takes b's room
+        for key in ("a", "b", "a", "c"):  # c evicts b
             await state.ask(key)
         assert state.made == 3
         await state.ask("a")
         assert state.made == 3
         await state.ask("b")
         assert state.made == 4
-        for made in (5, 6):  # larger than all that may be kept
+        for made in (5, 6):  # larger than the whole limit
             await state.ask("large", size=21)
             assert state.made == made
 

@@ -1,4 +1,4 @@
-"""Retention over real files: what is taken off a log, made durable and removed, in this order."""
+"""Retention over real files: removed from the log, made durable, deleted, in this order."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ BROKER: Config = load()
 
 
 class Disk:
-    """The I/O thread and the checkpoint, and what they were asked for."""
+    """Fakes of the I/O thread and the checkpoint, which record their calls."""
 
     def __init__(self) -> None:
         self.works = True

@@ -1,4 +1,4 @@
-"""Digests of what was closed, and what becomes of segments that are damaged."""
+"""Digests of closed segments, and what happens to damaged ones."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ BATCH = len(records(1, size=200))
 
 
 class Bench:
-    """A log of closed segments of 5 batches under a scrub that runs without a rate."""
+    """A log of closed segments of 5 batches under a scrub without a rate limit."""
 
     def __init__(self, path: Path, segments: int = 3) -> None:
         self.logs = Logs(path)
@@ -242,7 +242,7 @@ def test_a_wrong_index_is_logged_and_affects_no_record(
 
 @pytest.fixture
 def aborted(bench: Bench) -> Path:
-    """The aborted transactions, one of two records, of a segment that has its digest."""
+    """Return the aborted transactions, one of two records, of a segment that has its digest."""
     fields: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
     bench.log.admit_transaction(7, 0)
     for sequence in range(2):
@@ -256,7 +256,7 @@ def aborted(bench: Bench) -> Path:
     return bench.file(15).with_suffix(".txnindex")
 
 
-FIRST_OFFSET_END = 17  # the last byte of where an aborted transaction began
+FIRST_OFFSET_END = 17  # the last byte of the first offset of an aborted transaction
 
 
 @pytest.mark.parametrize("damage", ["a flip that no batch can show", "lost"])

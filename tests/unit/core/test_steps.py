@@ -1,4 +1,4 @@
-"""Long work leaves turns of the loop to others, and makes one step in a turn, however many wait."""
+"""Long work yields the loop to others, one step per turn, however many tasks wait."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,7 +9,7 @@ from broker.core.steps import in_parts, in_steps, next_step
 
 
 async def steps_of(work: Callable[[], Awaitable[object]], monkeypatch: pytest.MonkeyPatch) -> int:
-    """How often others have a turn."""
+    """Return how often other tasks ran."""
     steps = 0
 
     async def count() -> None:
@@ -47,7 +47,7 @@ def test_parts_are_full_except_the_last_and_other_tasks_run_between_them(
 
 
 def test_one_turn_of_the_loop_runs_one_step_of_all_waiting_tasks() -> None:
-    made: list[tuple[int, int]] = []  # the turn, and whose step
+    made: list[tuple[int, int]] = []  # the turn, and the owner of the step
     turn = 0
 
     async def work(number: int) -> None:

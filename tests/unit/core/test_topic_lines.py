@@ -1,4 +1,4 @@
-"""What is done with topics is written to the log: with their names and figures."""
+"""Operations on topics are logged, with names and numbers."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Topics: what the store says exists, and what the logs and the table follow."""
+"""Topics: the store says what exists, and the logs and the table follow."""
 
 import asyncio
 import json
@@ -305,7 +305,7 @@ def test_logs_that_inherit_nothing_new_are_left_alone() -> None:
 
 
 async def commit() -> None:
-    """Nothing is to be made durable."""
+    """Do nothing: nothing is to be made durable."""
 
 
 def test_topics_are_not_made_while_all_are_altered() -> None:

@@ -1,4 +1,4 @@
-"""Records that come without a batch (core/writing)."""
+"""Records that arrive without a batch (core/writing)."""
 
 import asyncio
 import random

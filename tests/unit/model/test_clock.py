@@ -1,4 +1,4 @@
-"""The clock that tests turn and the clock that runs."""
+"""The manual clock and the system clock."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""When the wall clock is believed, and what time ages are told by when it is not."""
+"""When the wall clock is trusted, and by which time state ages when it is not."""
 
 import pytest
 
@@ -12,7 +12,7 @@ BOOT = "a-boot"
 
 
 class Machine:
-    """Clocks that are moved by hand, and a broker's guard that lives through restarts."""
+    """Clocks that are set by hand, and a broker's guard across restarts."""
 
     def __init__(self) -> None:
         self.wall_ms = WALL_MS
@@ -44,7 +44,7 @@ class Machine:
         return change
 
     def reboot(self, off_ms: int, wall_off_ms: int | None = None) -> Change | None:
-        """The machine is off for a while; its clock says how long, rightly or not."""
+        """Be off for a while; its clock shows how long, rightly or not."""
         seen = self.guard.seen(self.now)
         self.wall_ms += off_ms if wall_off_ms is None else wall_off_ms
         self.boot_ms, self.boot_id = 10_000, self.boot_id + "'"
@@ -241,7 +241,7 @@ def test_a_machine_that_was_off_overnight_has_not_stepped() -> None:
     assert machine.reboot(CLOCK_DOWN_MS_MAX) is None
 
     assert machine.aged_ms == machine.wall_ms
-    assert machine.step(CLOCK_STEP_MS + 1) is Change.STEPPED  # it is no longer allowed so much
+    assert machine.step(CLOCK_STEP_MS + 1) is Change.STEPPED  # it is no longer allowed that much
 
 
 @pytest.mark.parametrize("days", [1, -1])

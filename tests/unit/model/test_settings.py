@@ -1,4 +1,4 @@
-"""The table of settings against the code that acts on them."""
+"""The table of settings compared with the code that uses them."""
 
 import ast
 from pathlib import Path
@@ -11,7 +11,7 @@ from broker.model.settings import BROKER_SETTINGS, DYNAMIC_SETTINGS, Setting
 
 
 def looked_up() -> set[str]:
-    """Return the strings that a source hands to a call: a value is asked for by its name."""
+    """Return the strings that a source passes to a call: a value is looked up by its name."""
     calls = [
         node
         for file in Path(broker.__file__).parent.rglob("*.py")
@@ -27,7 +27,7 @@ LOOKED_UP = looked_up()
 
 
 def is_read(setting: Setting) -> bool:
-    """Return whether something asks for the setting, as the broker's, a topic's or a group's."""
+    """Return whether something looks the setting up, as the broker's, a topic's or a group's."""
     return not {setting.name, setting.topic, setting.group}.isdisjoint(LOOKED_UP - {""})
 
 

@@ -1,4 +1,4 @@
-"""Topic keys: what is in force, where it comes from, what is refused."""
+"""Topic keys: the value in force, its source, and what is refused."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is long for the loop goes in steps: no request holds it up for more than one of them."""
+"""Requests that are long for the loop run in steps: none delays it for more than one of them."""
 
 import asyncio
 from collections.abc import Iterator
@@ -17,8 +17,8 @@ SIZE = Size(
     transactional_ids=500,
     named=4_000,
 )
-# 1 to 2 ms. How many lines of Python a request takes does not depend on the machine; what is native
-# has bounds of its own (tests/native/test_schema_steps.py).
+# 1 to 2 ms. How many lines of Python a request executes does not depend on the machine; native work
+# has its own limits (tests/native/test_schema_steps.py).
 LINES_PER_TURN_MAX = 20_000
 
 
@@ -36,7 +36,7 @@ def loop(lines: Lines) -> Iterator[TurnLoop]:
 
 
 async def end_of_tasks() -> None:
-    """End what the broker does in the background."""
+    """End the broker's background work."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
@@ -68,7 +68,7 @@ def test_no_turn_of_the_loop_is_longer_than_a_step(
 def test_turns_are_no_longer_with_many_concurrent_requests(
     broker: LargeBroker, loop: TurnLoop, lines: Lines
 ) -> None:
-    """The first step of each is made as it comes, so they come in turns of their own here."""
+    """The first step of each is made on arrival, so they arrive in different turns here."""
     names = ("ListOffsets", "OffsetForLeaderEpoch", "ElectLeaders", "Cursus LIST_OFFSETS")
     long = [each for each in requests(SIZE) if each.name in names]
 
@@ -99,7 +99,7 @@ def test_concurrent_requests_for_all_topics_share_one_response(
         return await asyncio.gather(*(broker.serve(wanted) for _ in range(count)))
 
     def lines_of(count: int) -> int:
-        broker.topics.version += 1  # nothing that is kept counts
+        broker.topics.version += 1  # no cached answer counts
         before = lines.count
         lines.begin()
         try:

@@ -1,4 +1,4 @@
-"""The list of dialects: whatever has one of them has all of them."""
+"""The list of protocols: each of them is complete."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The examples in the documentation of broker.segments do what they say."""
+"""The examples in the documentation of broker.segments run as shown."""
 
 import doctest
 import subprocess

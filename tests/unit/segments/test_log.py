@@ -1,4 +1,4 @@
-"""A folder of segments that come and go while it is read."""
+"""A folder of segments that are added and deleted while it is read."""
 
 import os
 import shutil
@@ -49,7 +49,7 @@ def folder(pristine: Path, tmp_path: Path) -> Path:
 
 
 def content(log: Log, bytes_max: int = 5_000, **bounds: Any) -> bytes:
-    """All chunks, one after another."""
+    """Return all chunks, one after another."""
     return b"".join(bytes(chunk.data) for chunk in log.chunks(bytes_max, **bounds))
 
 
@@ -242,7 +242,7 @@ def test_lookups_equal_brute_force(
 
 
 def thin_out(folder: Path, gaps: set[int]) -> None:
-    """Take batches out, as compaction does; an index whose entries have moved is a wrong one."""
+    """Remove batches, as compaction does; an index whose entries have moved is wrong then."""
     for file in segment_files(folder)[:-1]:
         found = batches_of(file)
         kept = [batch for place, batch in enumerate(found) if place not in gaps]
@@ -271,7 +271,7 @@ def test_timestamps_need_not_ascend(tmp_path: Path) -> None:
     assert [batch and batch.base_offset for batch in found] == [0, 0, 1, 1, None]
 
 
-# ---- segments that come -----------------------------------------------------------------------
+# ---- segments that are added ---------------------------------------------------------------------
 
 
 def test_segments_added_while_a_log_is_read_are_read_too(tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def test_a_roll_between_the_last_read_and_the_listing_loses_nothing(
         assert [chunk.base_offset for chunk in reader.chunks(1)] == [0, 10, 20, 30]
 
 
-# ---- segments that go -------------------------------------------------------------------------
+# ---- segments that are deleted -------------------------------------------------------------------
 
 
 def test_a_log_whose_first_segments_were_deleted_after_the_listing_begins_later(
@@ -431,7 +431,8 @@ def test_a_dropped_iteration_closes_its_segment(folder: Path) -> None:
     assert open_files(folder) == []
 
 
-# ---- beside a writer --------------------------------------------------------------------------
+# ---- concurrent with a writer
+# ---------------------------------------------------------------------
 
 WRITER = """
 import sys
@@ -484,5 +485,5 @@ def ready(writer: "subprocess.Popen[bytes]", path: Path) -> Path:
 
 
 def strip(batch: bytes) -> bytes:
-    """A batch without what the log gives it: its offset and epoch."""
+    """Return a batch without the fields that the log sets: its offset and epoch."""
     return batch[8:12] + batch[16:]

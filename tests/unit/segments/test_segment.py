@@ -62,7 +62,7 @@ def segment(file: Path) -> Iterator[Segment]:
 
 
 def content(segment: Segment, bytes_max: int = 5_000, **bounds: Any) -> bytes:
-    """All chunks, one after another."""
+    """Return all chunks, one after another."""
     return b"".join(bytes(chunk.data) for chunk in segment.chunks(bytes_max, **bounds))
 
 
@@ -226,7 +226,7 @@ def test_a_tail_truncated_ahead_of_a_reader_is_never_accessed(
 
 
 def torn(batch: bytes) -> list[bytes]:
-    """A batch in states that a writer may be caught in; the rest of it reads as zeros."""
+    """Return a batch in states that a reader may see during a write; the rest reads as zeros."""
     cuts = [1, 8, 12, 16, 17, 21, 60, 61, 62, len(batch) // 2, len(batch) - 2]  # the last is 0
     return [batch[:cut] for cut in cuts]
 
@@ -245,7 +245,7 @@ def test_a_torn_batch_ends_the_chunks(file: Path, piece: bytes, reserve: int) ->
 
 
 def backwards(batch: bytes) -> bytes:
-    """Return a sound batch but for its last offset delta of -2."""
+    """Return a valid batch except for its last offset delta of -2."""
     covered = batch[21:23] + (-2).to_bytes(4, signed=True) + batch[27:]
     return batch[:17] + crc32c(covered).to_bytes(4) + covered
 
@@ -366,7 +366,7 @@ def test_a_batch_after_a_damaged_message_is_found(tmp_path: Path) -> None:
     for offset in (0, 1):
         message.append(offset, 0, b"key", bytes(100))
     damaged = bytearray(message.build())
-    damaged[25 + len(b"key")] += 1  # the length of the first value: a look at the header passes it
+    damaged[25 + len(b"key")] += 1  # the first value's length, not seen by a header check
     file = tmp_path / f"{0:020}.log"
     file.write_bytes(damaged)
 
@@ -484,7 +484,7 @@ SMALL_INT = st.integers(-3, 40_000)
 
 @st.composite
 def harmed(draw: st.DrawFn, index: bytes, entry_size: int) -> bytes:
-    """An index file after something happened to it."""
+    """Return an index file after some damage."""
     kind = draw(st.sampled_from(["cut", "longer", "overwritten", "numbers", "zeros"]))
     if kind == "cut":
         return index[: draw(st.integers(0, len(index)))]

@@ -1,4 +1,4 @@
-"""What wakes the coordinators."""
+"""The alarm that wakes the coordinators."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from broker.server.coordinators import _Alarm
 
 
 class Loop:
-    """Remembers the timers that are set."""
+    """Records the timers that are set."""
 
     def __init__(self) -> None:
         self.delays: list[float] = []

@@ -1,4 +1,4 @@
-"""Checkpoints: in which order they are written, and what a slow or broken one keeps back."""
+"""Checkpoints: the order in which they are written, and what a slow or failing one holds back."""
 
 import asyncio
 from collections.abc import Callable, Iterable

@@ -14,7 +14,7 @@ from broker.server.coordinators import Coordinators
 
 
 class FakeTopics:
-    """Topics that have so many partitions."""
+    """Topics with these numbers of partitions."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
@@ -35,7 +35,7 @@ class FakeTopics:
 
 
 def log_of(topic: str, *, end: int = 0, is_offline: bool = False) -> Any:
-    """What a start knows of a log that it has looked at."""
+    """Return a log as a start has found it."""
     return SimpleNamespace(
         topic=topic, partition=0, log_end_offset=end, is_offline=is_offline, open_transactions={}
     )
@@ -61,7 +61,7 @@ def coordinators(topics: FakeTopics) -> Iterator[Coordinators]:
 def test_an_unusable_log_is_not_treated_as_empty(
     coordinators: Coordinators, topics: FakeTopics
 ) -> None:
-    """What it has decided is not known: none of its transactions is an orphan."""
+    """Its decisions are unknown: none of its transactions is an orphan."""
     topics.counts = {TRANSACTIONS_TOPIC: 1}
     coordinators.expect()
 

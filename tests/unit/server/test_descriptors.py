@@ -1,4 +1,4 @@
-"""How descriptors are shared out."""
+"""How descriptors are divided."""
 
 import pytest
 

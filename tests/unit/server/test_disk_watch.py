@@ -1,4 +1,4 @@
-"""What a look at the disk changes in a broker: flags, the reserve, what is written again."""
+"""What a check of the disk changes in a broker: flags, the reserve, retried writes."""
 
 import asyncio
 from pathlib import Path
@@ -19,7 +19,7 @@ WAIT_S = 60
 
 
 class Disk:
-    """A disk whose free bytes a test sets, under a watch."""
+    """A watched disk whose free bytes a test sets."""
 
     def __init__(self, path: Path) -> None:
         self.free = TOTAL

@@ -1,4 +1,4 @@
-"""The collector of garbage and the load of coordinators."""
+"""The garbage collector during the load of coordinators."""
 
 import gc
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Listening sockets: what an accepted connection is like."""
+"""Listening sockets: the options of an accepted connection."""
 
 import asyncio
 import errno
@@ -14,10 +14,10 @@ from broker.server.listener import Listener
 
 
 class FakePoller:
-    """Keeps what was accepted."""
+    """Keeps accepted connections."""
 
     def __init__(self) -> None:
-        """Have none yet."""
+        """Begin without any."""
         self.connections: dict[int, Any] = {}
         self.accepted: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
 
@@ -73,7 +73,7 @@ def test_without_a_descriptor_the_listener_waits_and_logs_once(
             monkeypatch.setattr(socket.socket, "accept", accept)
             (await asyncio.wait_for(poller.accepted, 60)).close()
         listener.close(loop)
-        assert turns > 10 * len(tries)  # the loop was not told of it in each of them
+        assert turns > 10 * len(tries)  # the loop was not notified in each of them
 
     asyncio.run(scenario())
 

@@ -1,4 +1,4 @@
-"""The event loop: how much of it callbacks have before the sockets are looked at again."""
+"""The event loop: how long callbacks run before the sockets are polled again."""
 
 import asyncio
 import os
@@ -12,34 +12,34 @@ from broker.server.loop import Loop
 
 MANY = 100
 STEP_US = PYTHON_SHARE_US // 5
-FIRST, LAST = 4, 6  # so many of them fill a turn
+FIRST, LAST = 4, 6  # this many of them fill a turn
 
 
 class Clock:
-    """A clock that stands still while nobody works."""
+    """A clock that stands still unless something works."""
 
     def __init__(self) -> None:
         """Begin at zero."""
         self.now = 0
 
     def __call__(self) -> int:
-        """Say the time."""
+        """Return the time."""
         return self.now
 
     def work(self) -> None:
-        """Take a step."""
+        """Work for one step."""
         self.now += STEP_US * 1_000
 
 
 @pytest.fixture
 def clock() -> Clock:
-    """What the loop goes by."""
+    """The clock that the loop uses."""
     return Clock()
 
 
 @pytest.fixture
 def loop(clock: Clock) -> Iterator[Loop]:
-    """A loop of its own."""
+    """A loop for one test."""
     loop = Loop()
     loop.now_ns = clock
     yield loop
@@ -47,10 +47,10 @@ def loop(clock: Clock) -> Iterator[Loop]:
 
 
 class Sockets:
-    """A descriptor that is always ready, and the numbers of callbacks run when it is looked at."""
+    """A descriptor that is always ready, and the number of callbacks run at each poll."""
 
     def __init__(self, loop: Loop, done: list[int]) -> None:
-        """Be looked at in each turn."""
+        """Be polled in each turn."""
         self.looks: list[int] = []
         self._done = done
         self._loop = loop
@@ -65,13 +65,13 @@ class Sockets:
             self._loop.stop()
 
     def close(self) -> None:
-        """Be looked at no more."""
+        """Stop being polled."""
         os.close(self._read)
         os.close(self._write)
 
 
 def steps_between_looks(loop: Loop, done: list[int]) -> list[int]:
-    """Run until all is done; how much was done between two looks at the sockets."""
+    """Run until all is done; return how much was done between two polls of the sockets."""
     sockets = Sockets(loop, done)
     loop.run_forever()
     sockets.close()

@@ -1,4 +1,4 @@
-"""How much memory a process may have, as its control groups say."""
+"""The memory limit of a process, from its control groups."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Requests that Python answers: who is under way, and what ends with its connection."""
+"""Requests that Python answers: which run, and which end with their connection."""
 
 import asyncio
 from typing import TYPE_CHECKING, Any, cast
@@ -18,7 +18,7 @@ WAIT_SECONDS = 20
 
 
 class FakeConnection:
-    """A connection as far as its requests are concerned; its next request waits for an answer."""
+    """A connection as seen by its requests; its next request waits for a response."""
 
     peer_host = "here"
 
@@ -42,13 +42,13 @@ class FakeConnection:
 
 
 class FakeRequest:
-    """One request; once it is answered, the turn of the next one comes."""
+    """One request; once it is answered, the next one is handed over."""
 
     api_key = api_version = 0
     client_id = session = None
 
     def __init__(self, connection: FakeConnection, body: str) -> None:
-        """Wait for an answer."""
+        """Wait for a response."""
         self.connection = connection
         self.protocol = connection.served
         self.body = body
@@ -58,26 +58,26 @@ class FakeRequest:
         return self.body
 
     def close(self) -> None:
-        """End the connection instead."""
+        """Close the connection instead."""
         self.connection.sent.append("closed")
 
     def send(self, answer: Any) -> None:
-        """Answer, as natively: what follows is served in a turn that is asked for."""
+        """Send a response; as natively, the next request is served in a scheduled turn."""
         self.connection.sent.append(answer)
         asyncio.get_running_loop().call_soon(self.connection.go_on)
 
 
 class Protocol:
-    """Answers at once, in a moment, or after so long that no test sees it."""
+    """Answers at once, after a moment, or later than any test waits."""
 
     name = "fake"
 
     def __init__(self) -> None:
-        """Serve nothing yet."""
+        """Begin without requests."""
         self.waiting: set[str] = set()
 
     def handle(self, _key: int, _version: int, _client: None, body: str, _session: None) -> Any:
-        """Do as the body says."""
+        """Do what the body says."""
         if body == "deferred":
             future = asyncio.get_running_loop().create_future()
             future.get_loop().call_soon(future.set_result, None)
@@ -114,7 +114,7 @@ def test_a_request_that_follows_another_is_cancelled_with_its_connection() -> No
         for first in ("short", "deferred"):
             connection = FakeConnection(requests, first, "long")
             await until(lambda: connection.served.waiting)  # noqa: B023 - awaited here
-            await asyncio.sleep(0.01)  # all that the first one leaves behind has run
+            await asyncio.sleep(0.01)  # all callbacks of the first one have run
 
             connection.close()
             await until(lambda: not connection.served.waiting)  # noqa: B023
@@ -158,14 +158,15 @@ def test_an_exception_closes_only_its_own_connection(
     assert "KeyError" in caplog.text
 
 
-# ---- whose turn is next --------------------------------------------------------------------------
+# ---- the order of requests
+# --------------------------------------------------------------------------
 
 STEP_US = PYTHON_SHARE_US // 5
 A_SHARE = 5  # steps
 
 
 class Steps:
-    """A protocol whose requests each take so many steps of the clock, and the clock."""
+    """A protocol whose requests each take that many steps of the clock, and the clock."""
 
     name = "fake"
 
@@ -181,7 +182,7 @@ class Steps:
 
 
 class OneRequest(FakeRequest):
-    """A request that is followed by none until it is asked for."""
+    """A request without a successor until it is asked for."""
 
     def send(self, answer: Any) -> None:
         """Answer."""
@@ -189,10 +190,10 @@ class OneRequest(FakeRequest):
 
 
 class Asker(FakeConnection):
-    """A connection that asks for what takes so many steps, and again when it is answered."""
+    """A connection whose requests take that many steps, each sent after the last response."""
 
     def __init__(self, name: str, steps: int, protocol: Steps) -> None:
-        """Begin to ask."""
+        """Begin to send."""
         self.name = name
         self.steps = steps
         self.served = protocol  # type: ignore[assignment]
@@ -206,7 +207,7 @@ class Asker(FakeConnection):
 
 
 def served(requests: Requests, protocol: Steps, askers: list[Asker], turns: int) -> list[int]:
-    """Have all ask whenever they are answered, for so many turns; the clock behind each turn."""
+    """Let all send after each response, for that many turns; return the clock after each turn."""
     times = []
     pending = [asker.ask() for asker in askers]
     for _ in range(turns):

@@ -1,4 +1,4 @@
-"""Groups of V1's original server come into the log once."""
+"""Groups of V1's original server are imported into the log once."""
 
 import asyncio
 from pathlib import Path

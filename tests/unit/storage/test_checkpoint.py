@@ -1,4 +1,4 @@
-"""Kafka's small text files: written as Kafka writes them, read with suspicion."""
+"""Kafka's small text files: written as Kafka writes them, and checked when they are read."""
 
 import errno
 import logging

@@ -1,4 +1,4 @@
-"""Which log is compacted, how far, and in which groups of segments."""
+"""Which log is compacted, up to which offset, and in which groups of segments."""
 
 from itertools import pairwise
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the compactor writes: the files of a segment, complete, in pieces, whatever stops it."""
+"""The compactor's output: the complete files of a segment, whatever interrupts it."""
 
 import errno
 import json
@@ -72,7 +72,7 @@ def test_segments_without_remaining_records_have_no_replacement(logs: Logs) -> N
 
 
 def test_the_indexes_equal_those_written_by_the_log_itself(logs: Logs, tmp_path: Path) -> None:
-    """Segments that only stand side by side become what one large segment would be."""
+    """Segments without removable records become the same as one large segment."""
     writes = [(b"key %d" % i, b"value") for i in range(40)]
     log = written(logs, writes)
     bases = [base for base, _, _ in log.segment_entries[:-1]]
@@ -259,7 +259,7 @@ def test_a_job_of_another_parent_is_not_begun(logs: Logs) -> None:
 
 
 def test_the_process_exits_silently_when_its_output_is_closed(logs: Logs) -> None:
-    """Its parent was killed: what it could say would stand in the log of the next one."""
+    """Its parent was killed: its report would be in the log of the next one."""
     reading, writing = os.pipe()
     os.close(reading)
     log = written(logs, [(b"key", b"value")] * 20)
@@ -272,9 +272,9 @@ def test_the_process_exits_silently_when_its_output_is_closed(logs: Logs) -> Non
 
 
 def test_the_process_exits_when_stdin_ends(logs: Logs) -> None:
-    """Its parent has gone: what it writes is of no use to anybody."""
+    """Its parent has gone: its output is useless."""
     log = written(logs, [(b"key", b"value")] * 20)
-    os.mkfifo(Path(log.folder) / f"{7:020d}.log")  # reading it waits for a writer, for ever
+    os.mkfifo(Path(log.folder) / f"{7:020d}.log")  # reading it blocks forever
 
     with given_job(job_of(log)._replace(groups=[[(7, 99)]])) as child:
         time.sleep(0.5)
@@ -286,7 +286,7 @@ def test_the_process_exits_when_stdin_ends(logs: Logs) -> None:
 
 
 def test_segments_that_differ_from_their_digests_are_not_compacted(logs: Logs) -> None:
-    """A leader epoch, which no CRC covers: a new segment would make it look right."""
+    """A flip in a leader epoch, which no CRC covers, would look right in a new segment."""
     log = written(logs, [(b"key", b"value %d" % i) for i in range(20)])
     base = log.segment_entries[1][0]
     file = Path(log.folder) / file_name(base, LOG)

@@ -1,4 +1,4 @@
-"""What is known of damage in closed segments: kept, read with its own log only, gone with it."""
+"""Recorded damage of closed segments: kept, used only with its own log, deleted with it."""
 
 import errno
 from pathlib import Path
@@ -17,7 +17,7 @@ SOME = [Range(7, 9, 10, 30), Range(12, 13, 50, 60)]
 
 @pytest.fixture
 def inode(tmp_path: Path) -> int:
-    """That of the log of a segment at offset 7."""
+    """Return the inode of the log of a segment at offset 7."""
     log = tmp_path / file_name(7, LOG)
     log.write_bytes(bytes(SIZE))
     return log.stat().st_ino

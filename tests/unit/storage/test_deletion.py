@@ -1,4 +1,4 @@
-"""The folders of deleted topics: put away under another name, removed in bounded steps."""
+"""The folders of deleted topics: renamed, and removed in limited steps."""
 
 import errno
 from collections import deque

@@ -1,4 +1,4 @@
-"""The digest of a closed segment: what is written is read, and what was changed is no digest."""
+"""The digest of a closed segment: it is read as it was written, and a changed one is refused."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ ONE = Digest(0x0123456789ABCDEF, 4_711, 1_700_000_000_000)
 
 @pytest.fixture
 def inode(tmp_path: Path) -> int:
-    """That of the log of a segment at offset 7."""
+    """Return the inode of the log of a segment at offset 7."""
     log = tmp_path / file_name(7, LOG)
     log.write_bytes(b"log")
     return log.stat().st_ino

@@ -1,4 +1,4 @@
-"""What a start makes of the names in a partition's folder."""
+"""The plan that a start makes from the file names of a partition's folder."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_segments_entirely_below_the_log_start_are_removed(log_start: int, kept:
 def test_a_snapshot_followed_by_missing_records_is_not_used(
     log_start: int, believed: list[int]
 ) -> None:
-    """Else a transaction that it knows as open stays so: its marker may have been among them."""
+    """Otherwise a transaction open in it would stay open: its marker may have been among them."""
     snapshots = [file_name(offset, ".snapshot") for offset in (7, 10, 20)]
 
     assert plan_folder([*SEGMENTS, *snapshots], log_start).snapshot_offsets == believed

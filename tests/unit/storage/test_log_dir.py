@@ -1,4 +1,4 @@
-"""The data directory: one broker at a time, an identity that stays."""
+"""The data directory: one broker at a time, a permanent identity."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""The offsets of logs in the two checkpoints, and that they do not outlive a topic."""
+"""The offsets of logs in the two checkpoints, which must not outlive a topic."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +15,7 @@ KEY = ("topic", 0)
 
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
-    """A directory whose last life has written both."""
+    """A directory whose last run has written both."""
     checkpoint.write_offsets(tmp_path / checkpoint.RECOVERY_POINTS, {KEY: 20, ("u", 1): 7})
     checkpoint.write_offsets(tmp_path / checkpoint.LOG_START_OFFSETS, {KEY: 10})
     return tmp_path
@@ -71,7 +71,7 @@ def test_a_forgotten_log_stays_in_the_files_until_they_are_written(written: Path
 
 
 def test_an_earlier_taken_state_does_not_undo_a_later_log_start(written: Path) -> None:
-    """A checkpoint syncs indexes between the two: DeleteRecords is answered meanwhile."""
+    """A checkpoint syncs indexes between the two, and DeleteRecords is answered meanwhile."""
     offsets = OffsetCheckpoints(written)
     taken = offsets.take()
     offsets.note_start(KEY, 15)

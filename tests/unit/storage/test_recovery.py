@@ -1,4 +1,4 @@
-"""Which folders and files a data directory's partitions have, from start to start."""
+"""The folders and files of a data directory's partitions, from start to start."""
 
 import errno
 import shutil
@@ -174,7 +174,7 @@ def rolled(life: BrokerRun, count: int = 8) -> list[bytes]:
 
 
 def served(log: PartitionLog) -> list[bytes | None]:
-    """What a reader gets at each offset; None: an error."""
+    """Return what a reader gets at each offset; None: an error."""
     found: list[bytes | None] = []
     for offset in range(log.log_start_offset, log.log_end_offset):
         try:
@@ -218,7 +218,7 @@ def test_damage_in_a_sealed_segment_affects_its_batch_and_is_known_to_every_late
 
 
 def test_a_lost_end_of_the_log_lowers_the_offset_known_to_be_synced(life: BrokerRun) -> None:
-    """A crash may tear what is appended there: that would count as damage, not as the end."""
+    """Otherwise appends torn by a crash would count as damage instead of the end."""
     rolled(life)
     folder = life.path / "topic-0"
     for base in (4, 6, 8):
@@ -259,11 +259,11 @@ def test_segments_restored_into_a_clean_directory_are_served_around_their_damage
     again.kill()
 
 
-# ---- files that somebody has changed since a clean stop ------------------------------------------
+# ---- files changed since a clean stop -----------------------------------------------------------
 
 
 def restored(life: BrokerRun, count: int = 6) -> tuple[Path, list[bytes]]:
-    """Leave a stopped directory whose log has some segments, two records each; a copy of them."""
+    """Leave a stopped directory with segments of two records each; return a copy of them."""
     (log,) = life.make()
     for number in range(count):
         log.append(BATCH)
@@ -283,7 +283,7 @@ def all_of(log: PartitionLog) -> list[bytes]:
 
 
 def test_files_restored_into_a_cleanly_stopped_directory_are_the_log(life: BrokerRun) -> None:
-    """The checkpoint says that the log ends at 0: an append there would stand in front of them."""
+    """The checkpoint says that the log ends at 0: an append there would precede them."""
     copy, stored = restored(life)
     folder = life.path / "topic-0"
     shutil.rmtree(folder)
@@ -351,7 +351,7 @@ def test_a_clean_start_recovers_exactly_the_logs_with_changed_files(
 
 
 def test_a_clean_start_reads_no_log_with_unchanged_files(life: BrokerRun) -> None:
-    """Also where the log start has passed segments, and where a log was not loaded before."""
+    """Also if the log start is above some segments, and if a log was not loaded before."""
     restored(life)
     life = BrokerRun(life.path)
     (log,) = life.open()
@@ -521,7 +521,7 @@ def abort(log: PartitionLog) -> None:
 
 
 def test_a_recreated_topic_starts_at_offset_0(life: BrokerRun) -> None:
-    """The checkpoints tell logs apart by name: what they say of the old one must be gone."""
+    """Checkpoints identify logs by name: entries of the old one must be gone."""
     (old,) = life.make()
     for _ in range(3):
         old.append(BATCH)
@@ -546,7 +546,7 @@ def test_a_recreated_topic_starts_at_offset_0(life: BrokerRun) -> None:
 def test_checkpoints_of_an_old_log_are_removed_before_the_new_one_has_a_folder(
     life: BrokerRun, is_start: bool
 ) -> None:
-    """A start that finds the folder alone would begin where the old log did, and trust in it."""
+    """A start that finds the folder alone would trust the old log's offsets."""
     (old,) = life.make()
     old.append(BATCH)
     life.end_synced(old)
@@ -566,7 +566,7 @@ def test_checkpoints_of_an_old_log_are_removed_before_the_new_one_has_a_folder(
 def test_a_recovery_point_waits_for_the_index_of_aborted_transactions_below_it(
     life: BrokerRun,
 ) -> None:
-    """A start reads batches from a snapshot on: what was aborted before, only the index tells."""
+    """A start reads batches from a snapshot on: earlier aborts are known only to the index."""
     (log,) = life.make()
     abort(log)
     life.end_synced(log)
@@ -584,7 +584,7 @@ def test_a_recovery_point_waits_for_the_index_of_aborted_transactions_below_it(
 
 
 def test_a_log_that_lost_all_records_continues_at_its_log_start(life: BrokerRun) -> None:
-    """Under `os`, by a power cut: from an earlier offset new records would count as deleted."""
+    """Under `os`, after a power cut: new records at lower offsets would count as deleted."""
     (log,) = life.make()
     for _ in range(3):
         log.append(BATCH)
@@ -782,7 +782,7 @@ def test_a_log_that_fails_at_the_stop_does_not_prevent_closing_the_others(life: 
 def test_a_planned_recovery_point_is_not_written_by_recreating_a_topic(
     life: BrokerRun,
 ) -> None:
-    """It is not prepared yet: what aborted below it may not be on the disk."""
+    """It is not prepared yet: the aborts below it may not be on the disk."""
     (other,) = life.partitions.open_topic("other", random_id(), 1, CONFIG)
     (log,) = life.make()
     for each in (other, log):

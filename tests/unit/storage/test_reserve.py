@@ -1,4 +1,4 @@
-"""The file that takes room: whole or not at all, made smaller, given up."""
+"""The file that reserves disk space: made whole or not at all, shrunk, released."""
 
 import errno
 from pathlib import Path
@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 
 def taken(path: Path) -> int:
-    """How much of the disk the reserve takes, in bytes."""
+    """Return how much of the disk the reserve takes, in bytes."""
     file = path / FILE_NAME
     return file.stat().st_blocks * 512 if file.exists() else 0
 

@@ -1,4 +1,4 @@
-"""Which segments may go, as a function of what is known of the log."""
+"""Which segments are deleted, as a function of the state of the log."""
 
 from itertools import accumulate
 
@@ -17,7 +17,7 @@ AN_HOUR = Limits(HOUR_MS, UNLIMITED)
 def log_of(
     *ages_ms: int, size: int = 100, start: int = 0, high_watermark: int | None = None
 ) -> LogFacts:
-    """A log of segments of ten records, the newest of which have these ages."""
+    """Return a log of segments of ten records, the newest of which have these ages."""
     segments = [
         SegmentFacts(10 * place, size, NOW_MS - age_ms) for place, age_ms in enumerate(ages_ms)
     ]

@@ -1,4 +1,4 @@
-"""When a closed segment is due to be looked at, and how fast that goes."""
+"""When a closed segment is due to be scrubbed, and at which rate."""
 
 from broker.storage.scrubbing import NEVER_MS, OFF_MS, Closed, due, pause_seconds
 

@@ -1,4 +1,4 @@
-"""The names of a segment's files, and how they go."""
+"""The names of a segment's files, and their deletion."""
 
 from pathlib import Path
 

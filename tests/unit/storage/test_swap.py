@@ -1,4 +1,4 @@
-"""A compacted segment in the place of others: all of it or nothing, wherever it is cut off."""
+"""A swap of a compacted segment for others is atomic, wherever it is interrupted."""
 
 import errno
 import shutil
@@ -69,7 +69,7 @@ def recorded_changes() -> list[str]:
 
 
 def stopped_everywhere(origin: Path, ready: Swap) -> Iterator[tuple[Path, Swap, str]]:
-    """Yield a copy of the folder for each operation of a swap: there it was the first to fail."""
+    """Yield a copy of the folder for each operation of a swap: the state if it fails first."""
     rehearsal = copied(origin, ready, "rehearsal")
     file_ops.start_recording()
     do(rehearsal)
@@ -92,7 +92,7 @@ def copied(origin: Path, ready: Swap, name: str) -> Swap:
 
 
 def reopened(path: Path, end: int) -> PartitionLog:
-    """Open the log as a start after a kill does; all below `end` was synced."""
+    """Open the log as a start after a kill does; everything below `end` was synced."""
     logs = Logs(path)
     log, behind = logs.recover(recovery_point=end, segment_bytes_max=400)
     assert behind == []
@@ -101,7 +101,7 @@ def reopened(path: Path, end: int) -> PartitionLog:
 
 
 def is_of_its_log(file: Path) -> bool:
-    """Whether a digest is that of the log beside it."""
+    """Return whether a digest is that of the log beside it."""
     base = int(file.stem)
     digest = digests.read(file.parent, base)
     return digest is not None and digest.xxh3 == digest_of(file.with_suffix(".log").read_bytes())

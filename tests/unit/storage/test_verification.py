@@ -1,4 +1,4 @@
-"""Segments found and looked at: every flipped bit, what a digest adds, and files that change."""
+"""Segments are found and checked: every flipped bit, what a digest adds, and changing files."""
 
 import random
 import shutil
@@ -37,7 +37,7 @@ def closed_with_digests(path: Path) -> list[LocatedSegment]:
 
 
 def flips(places: list[LocatedSegment], seed: int) -> list[tuple[LocatedSegment, int, int]]:
-    """Return a thousand of them: segment, byte, bit."""
+    """Return a thousand flips: segment, byte, bit."""
     chosen = random.Random(seed)
     return [
         (place := chosen.choice(places), chosen.randrange(place.file.stat().st_size),
@@ -47,7 +47,7 @@ def flips(places: list[LocatedSegment], seed: int) -> list[tuple[LocatedSegment,
 
 
 def flipped(place: LocatedSegment, position: int, bit: int) -> Verdict:
-    """Return what is found with one bit flipped, in place and then mended."""
+    """Return the result with one bit flipped, in place and then restored."""
     with place.file.open("r+b") as file:
         file.seek(position)
         [byte] = file.read(1)
@@ -92,7 +92,7 @@ def test_without_a_digest_only_flips_in_offsets_and_epochs_go_undetected(tmp_pat
 def test_a_flip_found_only_by_the_digest_damages_the_whole_segment(tmp_path: Path) -> None:
     place = closed_with_digests(tmp_path)[0]
     last = [each for each in stored(place.folder) if each.segment == 0][-1]
-    found = flipped(place, last.position + 15, 0)  # of an epoch, which nothing follows
+    found = flipped(place, last.position + 15, 0)  # of an epoch that nothing follows
     [damage] = found.damages
     assert (damage.position, damage.end_position) == (0, found.size)
     assert (damage.offset, damage.end_offset) == (0, place.end_offset)

@@ -1,4 +1,4 @@
-"""What concerns many groups comes in small steps; its rules are in tests/scenarios."""
+"""Work over many groups is done in small steps; its rules are in tests/scenarios."""
 
 from broker.core.groups.commands import (
     DeleteOffsetsRequest,
@@ -26,7 +26,7 @@ LATER = Moment(1 << 40, 1 << 40)
 
 
 def shard_of(offsets: int, *, groups: int = 1, producer_id: int | None = None) -> GroupShard:
-    """A shard of groups that have nothing but offsets."""
+    """Return a shard of groups that have only offsets."""
     shard = GroupShard(GroupSettings())
     for group in range(groups):
         for partition in range(offsets):

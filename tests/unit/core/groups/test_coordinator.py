@@ -1,4 +1,4 @@
-"""The group coordinator over its log: what is answered when, and what survives."""
+"""The group coordinator over its log: when it answers, and what survives."""
 
 import asyncio
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ from tests.memory_log import MemoryLog
 
 
 class Broker:
-    """A coordinator with one log, a clock that stands, and a loop that nobody runs."""
+    """A coordinator with one log, a stopped clock, and a loop that does not run."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.clock = ManualClock()
@@ -49,7 +49,7 @@ class Broker:
         self.coordinator = self.start()
 
     def start(self) -> GroupCoordinator:
-        """A broker that finds the log as it is."""
+        """Return a coordinator that finds the log as it is."""
         return GroupCoordinator(
             Environment(self.open, self.loop.create_future, self.clock, self.wakes.append),
             settings=GroupSettings(initial_rebalance_delay_ms=0),
@@ -77,7 +77,7 @@ class Broker:
         return self.coordinator.heartbeat(request).result()
 
     def committed(self) -> int | None:
-        """The offset of the only partition, as it is answered at once."""
+        """Return the offset of the only partition, which is answered at once."""
         response = self.coordinator.fetch_offsets(FetchOffsetsRequest("g", {"t": (0,)})).result()
         assert response.error is ErrorCode.NONE
         found = response.topics["t"][0]
@@ -99,7 +99,7 @@ def broker() -> Iterator[Broker]:
     loop.close()
 
 
-# ---- where a group lives -------------------------------------------------------------------------
+# ---- the partition of a group ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_a_partition_that_cannot_be_opened_is_not_tried_for_every_request(broker
     assert broker.opened == 2
 
 
-# A key that ends too early; values that end too early, or are of a version of the future.
+# A truncated key; values that are truncated, or of a future version.
 CUT_KEY = (b"\x00\x01cut", b"")
 COMMIT_KEY, _ = encode(OffsetRecord("g", "t", 0, None))
 CUT_COMMIT = (COMMIT_KEY, b"\0\x03cut")
@@ -298,7 +298,7 @@ NO_KEY = (None, b"anything")
 def test_a_record_that_cannot_be_read_is_set_aside_and_told_once_for_each_load(
     broker: Broker, caplog: pytest.LogCaptureFixture, bad: tuple[bytes | None, bytes]
 ) -> None:
-    """A consumer reads again from the offset before, rather than from where it never was."""
+    """A consumer reads again from the previous offset, rather than from one it never reached."""
     broker.commit(5)
     for _ in range(20):
         broker.log.append_internal(batch_of([(*bad, ())], 0))
@@ -393,7 +393,7 @@ def test_a_partition_that_cannot_serve_now_is_not_left_out_of_a_list(broker: Bro
 def test_a_partition_whose_disk_has_failed_is_left_out_of_lists_and_still_missed(
     broker: Broker,
 ) -> None:
-    """Its log stays offline: until a restart there would be no list at all."""
+    """Its log stays offline: without this, no list would succeed until a restart."""
     broker.commit(5)
     assert broker.coordinator.is_complete
 
@@ -612,7 +612,7 @@ def test_a_topic_deleted_while_the_log_of_its_offsets_is_recovered_is_forgotten(
 def test_what_is_committed_after_a_topics_deletion_is_not_forgotten_with_it(
     broker: Broker,
 ) -> None:
-    """A topic of that name can be made again before all groups have forgotten the first."""
+    """A topic of that name can be recreated before all groups have forgotten the first."""
     broker.commit(5)
     broker.coordinator.topic_deleted("t")
     broker.clock.advance(1)

@@ -97,7 +97,7 @@ def test_pending_offsets_of_a_group_at_the_limit_can_still_be_moved() -> None:
 
 
 def test_a_partition_named_twice_in_a_commit_is_written_once_with_the_last_offset() -> None:
-    """One frame may name a partition as often as it has room for."""
+    """One frame may name a partition many times."""
     request = CommitRequest(
         "g",
         "",

@@ -1,4 +1,4 @@
-"""Offsets committed in a transaction: when they count, through the driver and over a reload."""
+"""Offsets committed in a transaction: when they count, also across a reload."""
 
 import asyncio
 from collections.abc import Iterator
@@ -128,7 +128,7 @@ def test_of_two_transactions_the_later_commit_wins_whichever_ends_first(
     expected: int,
     reloads: bool,
 ) -> None:
-    """Kafka compares where the offsets stand in the log, as compaction does."""
+    """Kafka compares the positions of the offsets in the log, as compaction does."""
     for offset, producer_id in enumerate(said, 1):
         groups.commit(offset, producer_id)
 

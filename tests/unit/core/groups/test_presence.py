@@ -1,4 +1,4 @@
-"""What a group counts of its members as they come and go."""
+"""The counts that a group keeps of its members as they join and leave."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,6 +1,6 @@
-"""What holds for a group whatever its clients do, whenever the coordinator loads again.
+"""Invariants of a group in random histories with reloads of the coordinator.
 
-Clients join, sync, commit, leave, forget who they are and answer late. After every step:
+Clients join, sync, commit, leave, forget their member ids and respond late. After every step:
 
 - a shard loaded from the log is in the same state as the one that wrote it;
 - no partition has two owners in one generation;
@@ -115,7 +115,7 @@ class Run(LoggedShard[GroupShard]):
         self.apply(self.shard.classic_group_join(request, client.name, self.now()))
 
     def sync(self, client: Client, choice: int) -> None:
-        # A different split each time: only one of them may ever count in a generation.
+        # A different assignment each time: only one of them may ever count in a generation.
         shares: dict[str, bytes] = dict.fromkeys(client.leads, b"")
         for partition in range(PARTITIONS if client.leads else 0):
             member_id = client.leads[(partition + choice) % len(client.leads)]
@@ -166,7 +166,7 @@ class Run(LoggedShard[GroupShard]):
             self.apply(decision)
 
     def agree(self, _client: Client, choice: int) -> None:
-        """All do as they should, in some order, so that the rest has a whole group to disturb."""
+        """Let all clients act correctly, in some order: a stable group for what follows."""
         order = self.clients[choice % 4 :] + self.clients[: choice % 4]
         for client in order + order:
             self.join(client, choice)
@@ -186,7 +186,7 @@ ACTIONS = (
 def state(
     shard: GroupShard,
 ) -> dict[str, tuple[GroupImage, list[str], dict[str, dict[int, CommittedOffset]]]]:
-    """What a shard knows that it must also know after a load."""
+    """Return the state that a shard must have again after a load."""
     return {
         name: (
             group.image,
@@ -200,7 +200,7 @@ def state(
 
 
 def weight(shard: GroupShard) -> int:
-    """What it has to say that its groups take."""
+    """Return the load that it reports for its groups."""
     committed = [
         offset
         for name in shard.offsets.groups()

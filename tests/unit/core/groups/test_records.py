@@ -65,7 +65,7 @@ def test_members_keep_their_order() -> None:
 
 
 def test_a_group_of_version_0_uses_its_session_timeout_for_both() -> None:
-    """Version 0 knew neither the rebalance timeout nor when the state began."""
+    """Version 0 had neither the rebalance timeout nor the time of the state."""
     head = pack(">h", 0) + text("consumer") + pack(">i", 3) + text("range") + text("m")
     member = text("m") + text("c") + text("/h") + pack(">i", 10_000) + pack(">ii", 0, 0)
 
@@ -110,6 +110,6 @@ def test_a_value_of_an_unknown_version_is_refused() -> None:
     ],
 )
 def test_a_group_record_with_impossible_values_is_refused(image: GroupImage) -> None:
-    """A session that ends before it begins would end for ever."""
+    """A session that ends before it begins would end again and again."""
     with pytest.raises(CodecError):
         decode(*encode(GroupRecord("g", image)))

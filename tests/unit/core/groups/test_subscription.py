@@ -1,4 +1,4 @@
-"""What the members of a classic group read, as far as the broker can tell."""
+"""The topics of a classic group's members, as far as the broker can decode them."""
 
 from broker.codec.coordinator_records import encode_subscription
 from broker.core.groups.records import GroupImage, Member

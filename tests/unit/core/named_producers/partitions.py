@@ -1,4 +1,4 @@
-"""A partition's log of named producers' records, and whom a test expects to be known."""
+"""A partition's log of named producers' records, and the producers expected to be known."""
 
 import asyncio
 from pathlib import Path
@@ -56,7 +56,7 @@ class Partition:
             self.end_turn()
 
     def end_turn(self) -> None:
-        """What was appended can be read."""
+        """End the turn, so that appended records can be read."""
         self._logs.turn.end()
 
     @property
@@ -64,11 +64,11 @@ class Partition:
         return [(self.topic, self.log)]
 
     def alter_topic(self) -> None:
-        """Its configuration is another one now, whatever it says."""
+        """Change its configuration."""
         self.topic.config = TopicConfig({}, load())
 
     def damage(self, old: bytes, new: bytes) -> None:
-        """Let the disk have other bytes."""
+        """Change bytes on the disk."""
         [file] = self._logs.folder().glob("*.log")
         file.write_bytes(file.read_bytes().replace(old, new))
 
@@ -77,7 +77,7 @@ class Partition:
         return self._logs.folder() / FILE_NAME
 
     def fresh(self) -> NamedProducers:
-        """Return what a start makes."""
+        """Return the state after a start."""
         return NamedProducers(
             self.clock,
             self.io_thread,

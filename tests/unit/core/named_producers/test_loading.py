@@ -1,4 +1,4 @@
-"""What a log says of its named producers, where it is whole and where it is not."""
+"""Named producers loaded from a log, where it is whole and where it is not."""
 
 import asyncio
 import logging

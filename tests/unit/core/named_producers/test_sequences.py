@@ -1,4 +1,4 @@
-"""Which sequences of a named producer are new: windows, epochs, gaps, and the same after a load."""
+"""The sequences of a named producer: windows, epochs, gaps, and the same after a load."""
 
 import pytest
 from hypothesis import given
@@ -20,7 +20,7 @@ def run(first: int, last: int, epoch: int = 1, name: bytes = b"p") -> Run:
 
 
 def sent(sequences: Sequences, *runs: Run, batch_assumed: int = 1) -> list[int]:
-    """Send a batch; the sequences that are stored of it, by place."""
+    """Send a batch; return the indices of the records that are stored."""
     plan = sequences.plan(runs, batch_assumed=batch_assumed)
     sequences.replay(plan.arrivals, NOW_MS)
     return [place for places in plan.kept for place in places]
@@ -172,7 +172,7 @@ def test_an_idle_producer_expires(sequences: Sequences) -> None:
     assert [each.producer_id for each in sequences.image()] == [b"q"]
 
 
-# Batches of ten, each sent at least once, in any order within a window, repeated at will.
+# Batches of ten, each sent at least once, in any order within a window, with any repeats.
 ORDERS = st.permutations(range(6)).flatmap(
     lambda order: st.lists(st.sampled_from(order), max_size=6).map(lambda again: [*order, *again])
 )
@@ -190,7 +190,7 @@ def test_everything_is_stored_once_and_a_load_knows_the_same(
         log += [first + place for place in sent(sequences, run(first, first + 9))]
         if number == begin_gap:
             loaded = Sequences(3)
-            for sequence in log:  # one by one, as the records of a log say it
+            for sequence in log:  # one by one, as the records in the log have them
                 loaded.replay([run(sequence, sequence)], NOW_MS)
             (image,), (expected,) = loaded.image(), sequences.image()
             assert (image.done, image.ahead) == (expected.done, expected.ahead)

@@ -1,4 +1,4 @@
-"""Named producers over a restart: from the log, from a checkpoint, and from both."""
+"""Named producers across a restart: from the log, from a checkpoint, and from both."""
 
 import asyncio
 import logging
@@ -120,7 +120,7 @@ def test_a_deleted_topic_is_forgotten(partition: Partition) -> None:
     assert len(named._tables) == 0
 
 
-# ---- what came while nobody asked ----------------------------------------------------------------
+# ---- records of a topic that was not idempotent ------------------------------------------------
 
 
 def test_records_appended_while_the_topic_was_not_idempotent_are_known_when_it_is_again(

@@ -27,7 +27,7 @@ NONE = ErrorCode.NONE
 
 
 class Broker:
-    """Both coordinators, the logs of a topic, a clock that stands."""
+    """Both coordinators, the logs of a topic, a stopped clock."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -39,7 +39,7 @@ class Broker:
         self.restart()
 
     def restart(self) -> None:
-        """A broker that finds the logs as they are."""
+        """Return coordinators that find the logs as they are."""
         for log in self.logs.values():
             log.admitted.clear()
         self.groups = GroupCoordinator(self.environment(self.offsets), partition_count=1)
@@ -49,12 +49,12 @@ class Broker:
         self.transactions.expect([0])
 
     def recover(self) -> None:
-        """The logs have recovered, and what is to be done for them is done."""
+        """Recover the logs and finish the work that follows."""
         self.recover_logs()
         self.tick()
 
     def recover_logs(self) -> None:
-        """The logs have recovered."""
+        """Recover the logs."""
         for place, log in self.logs.items():
             if log.open_transactions:
                 self.transactions.suspect(place)

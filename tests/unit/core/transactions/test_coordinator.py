@@ -1,6 +1,6 @@
-"""The transaction coordinator over its log and the logs of clients: what comes before what.
+"""The transaction coordinator over its log and the logs of clients: the order of events.
 
-Every log is in memory; what is appended is durable at once, or when a test has it synced.
+Every log is in memory; appended batches are durable at once, or when a test syncs them.
 """
 
 import asyncio
@@ -138,7 +138,7 @@ def test_a_write_after_an_end_that_is_already_complete_does_not_wait(broker: Bro
     broker.logs[FIRST].syncs = False
     ended = broker.transactions.end(EndRequest(producer, is_commit=True, bumps_epoch=True))
     broker.state.syncs = False
-    broker.transactions.init(InitRequest("y", 60_000, next(broker.ids)))  # Answers wait for it.
+    broker.transactions.init(InitRequest("y", 60_000, next(broker.ids)))  # Responses wait for it.
     admission = broker.transactions.admit("x", *ended.result()[1:], [SECOND], adds_implicitly=True)
     task = broker.loop.create_task(admission)
     broker.loop.run_until_complete(asyncio.sleep(0))
@@ -342,7 +342,7 @@ def test_many_small_transactions_share_a_turns_budget(
 def test_a_producer_continues_where_its_end_was_lost_before_it_was_dismissed(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its coordinator's log took nothing for a moment, and what it knows was loaded again."""
+    """Its coordinator's log was full for a moment, and its state was loaded again."""
     producer = broker.begin(FIRST, SECOND)
     monkeypatch.setattr(limits, "MARKERS_PER_TURN", 1)
     broker.tick()
@@ -391,7 +391,7 @@ def test_a_transaction_decides_the_pending_offsets_of_a_group(
 
 
 def committing_offsets(broker: Broker, name: str = "x") -> Producer:
-    """A transaction with offsets of a group, whose commit waits for a disk."""
+    """Run a transaction with offsets of a group, whose commit waits for a disk."""
     producer = broker.begin(OFFSETS, name=name)
     broker.state.syncs = False
     broker.end(producer)
@@ -576,7 +576,7 @@ def test_after_a_failed_append_the_coordinator_recovers_by_itself(
     with monkeypatch.context() as broken:
         broken.setattr(broker.state, "append_internal", full)
         assert broker.end(producer).result().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    broker.tick(60_000)  # Nobody asks, and the transaction runs into its timeout.
+    broker.tick(60_000)  # No request arrives, and the transaction exceeds its timeout.
 
     assert broker.logs[FIRST].open_transactions == {}
     assert broker.state_of() is TransactionState.COMPLETE_ABORT

@@ -16,7 +16,7 @@ REQUEST = WriteMarkers(Producer("x", 7, 3), True, frozenset((FIRST, SECOND)))
 
 
 class Coordinator:
-    """Remembers what it is told."""
+    """Records what it is told."""
 
     def __init__(self) -> None:
         self.decided = True
@@ -39,7 +39,7 @@ class Coordinator:
         return self.awaited
 
     def wake(self) -> None:
-        """A test ticks by itself."""
+        """Do nothing: a test ticks by itself."""
 
     def coordinator_epoch(self, transactional_id: str) -> int:
         return len(transactional_id)
@@ -122,7 +122,7 @@ def test_an_earlier_sync_of_a_coordinator_that_was_loaded_again_proves_nothing()
 def test_a_producer_whose_end_was_lost_is_not_dismissed_further(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its coordinator was loaded again: the transaction is open, and its producer writes on."""
+    """Its coordinator was loaded again: the transaction is open, and its producer continues."""
     monkeypatch.setattr(limits, "MARKERS_PER_TURN", 1)
     fakes = Fakes()
     for log in fakes.logs.values():

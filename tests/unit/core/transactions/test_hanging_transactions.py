@@ -1,4 +1,4 @@
-"""Open transactions that no coordinator knows, and records that no coordinator can read."""
+"""Open transactions unknown to every coordinator, and records that cannot be decoded."""
 
 import pytest
 
@@ -114,7 +114,7 @@ def test_an_orphan_of_an_evicted_producer_is_aborted(
 def test_undecided_transactions_are_collected_per_producer(
     broker: Broker,
 ) -> None:
-    """It is gathered in each turn that looks for what nobody knows."""
+    """They are collected in each turn that looks for orphans."""
     producer = broker.begin(FIRST, SECOND)
 
     [shard] = broker.transactions._partitions.shards()
@@ -136,14 +136,14 @@ def test_nothing_is_treated_as_an_orphan_before_all_partitions_are_loaded(broker
 
 
 def spoilt(name: str) -> bytes:
-    """A record of an id whose value is of a version of the future."""
+    """Return a record of an id whose value is of a future version."""
     key, _ = encode(TransactionRecord(name, None))
     return batch_of([(key, b"\0\x63", ())], 0)
 
 
 UNREADABLE = [
     spoilt("z"),
-    batch_of([(b"\0\0\0\x20z", b"", ())], 0),  # the key ends too early
+    batch_of([(b"\0\0\0\x20z", b"", ())], 0),  # the key is truncated
     batch_of([(b"\0", b"", ())], 0),
     batch_of([(None, b"", ())], 0),
 ]
@@ -182,7 +182,7 @@ def test_a_transactional_id_with_an_undecodable_last_record_gets_a_new_producer_
 def test_a_transaction_possibly_decided_by_an_undecodable_record_is_not_aborted(
     broker: Broker, record: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It may have been committed, and its producer told so."""
+    """It may have been committed, and acknowledged to its producer."""
     log = broker.logs[FIRST]
     log.admit_transaction(99, 4)
     log.send(99, 4)

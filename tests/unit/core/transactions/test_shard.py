@@ -1,4 +1,4 @@
-"""The transactional ids of one partition: what all of the broker's have to be counted for."""
+"""The transactional ids of one partition: when those of the whole broker must be counted."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ NOW = Moment(0, 0)
 
 
 class Shard(TransactionShard):
-    """The only one of a broker; knows how often what all have open was counted."""
+    """The only shard of a broker; counts how often all open transactions were counted."""
 
     def __init__(self, settings: TransactionSettings) -> None:
         self.counted = 0
@@ -67,14 +67,14 @@ def test_at_the_limit_of_open_transactions_existing_ones_continue() -> None:
 
 
 def init(shard: Shard, producer_id: int = -1, epoch: int = -1) -> tuple[ErrorCode, int, int]:
-    """Take the id "x", as who was that producer before; error, producer id and epoch."""
+    """Initialise the id "x", as that previous producer; return error, producer id and epoch."""
     response = shard.obey(shard.init(InitRequest("x", 60_000, 7, producer_id, epoch), "init", NOW))
     assert isinstance(response, InitResponse)
     return response
 
 
 def test_a_producer_that_reinitialises_gets_the_next_epoch_and_fences_older_instances() -> None:
-    """KIP-360: it says who it was after an error that it may recover from."""
+    """KIP-360: it names its former id and epoch after an error that it can recover from."""
     shard = Shard(TransactionSettings())
     assert init(shard) == (ErrorCode.NONE, 7, 0)
 

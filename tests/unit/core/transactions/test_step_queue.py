@@ -1,4 +1,4 @@
-"""Work on many partitions, so many of them in a turn of the loop."""
+"""Work on many partitions, a limited number of them per turn of the loop."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from broker.model import limits
 
 
 class Work:
-    """Turns that take three steps each, and what they have done."""
+    """Turns of three steps each, and what they have done."""
 
     def __init__(self) -> None:
         self.done: list[str] = []

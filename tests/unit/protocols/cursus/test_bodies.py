@@ -1,4 +1,4 @@
-"""What a frame's body is: each row, and those that look like another."""
+"""The kinds of frame bodies, and those that resemble another kind."""
 
 import asyncio
 import gzip

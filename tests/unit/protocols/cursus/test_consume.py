@@ -1,4 +1,4 @@
-"""CONSUME where records cannot be read, and where it waits for them."""
+"""CONSUME with unreadable records, and waiting for records."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -22,7 +22,7 @@ WAIT_S = 20
 
 
 class Broker:
-    """One whose topics have real logs, of a partition each."""
+    """A broker whose topics have real logs, of a partition each."""
 
     def __init__(self, folder: Path) -> None:
         self.fakes = FakeBroker()
@@ -54,7 +54,7 @@ async def ask(broker: Broker, command: str) -> Answer:
 
 
 def read(answer: Answer) -> Batch | str:
-    """The batch of an answer, or the text of an error."""
+    """Return the batch of a response, or the text of an error."""
     assert isinstance(answer, bytes)
     return answer.decode() if answer.startswith(b"E") else read_batch(answer, is_original=True)
 
@@ -183,7 +183,7 @@ def test_the_latest_records_are_those_appended_after_the_request(broker: Broker)
 
 def test_records_appended_during_a_read_end_its_wait(broker: Broker) -> None:
     log = broker.create("t")
-    log.append_internal(encode_marker(Marker(7, 0, False, 0), timestamp_ms=0))  # nobody sees it
+    log.append_internal(encode_marker(Marker(7, 0, False, 0), timestamp_ms=0))  # it is not visible
     broker.append(log)
 
     async def found() -> Batch | str:

@@ -1,4 +1,4 @@
-"""Errors in Cursus's words: classes, retryable ones, texts."""
+"""Cursus's errors: classes, retriable ones, texts."""
 
 import pytest
 

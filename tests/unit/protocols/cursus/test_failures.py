@@ -1,4 +1,4 @@
-"""What clients are told when the broker cannot: logs that load, disks that fail, no coordinator."""
+"""Errors of a broker that cannot serve: loading logs, failed disks, no coordinator."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The grammar of Cursus's commands: both forms, messages, and what is neither."""
+"""The grammar of Cursus's commands: both forms, messages, and invalid text."""
 
 import pytest
 from hypothesis import given

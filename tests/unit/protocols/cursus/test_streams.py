@@ -22,7 +22,7 @@ DECOMPRESSED_BYTES = len(encode(VALUES, timestamp_ms=0, compression="none")[0]) 
 
 
 class Log:
-    """One batch, until compaction takes it away."""
+    """One batch, until compaction removes it."""
 
     def __init__(self) -> None:
         self.data = BATCH
@@ -33,7 +33,7 @@ class Log:
 
 
 class Stream:
-    """Notes what is done to it."""
+    """Records what is done to it."""
 
     def __init__(self) -> None:
         self.log = Log()
@@ -55,7 +55,7 @@ class Stream:
 
 
 class Recompression:
-    """The thread beside the loop."""
+    """The thread of the recompression."""
 
     async def run(self, work: Callable[[], bytes]) -> bytes:
         return work()

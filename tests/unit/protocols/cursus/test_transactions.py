@@ -1,4 +1,4 @@
-"""Transactions when the broker cannot: coordinators that load, disks that fail, ends that wait."""
+"""Transactions of a broker that cannot serve: loading coordinators, failed disks, waits."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -26,8 +26,8 @@ WHO = "transactional_id=x producerId=txn-00000000000003e8 epoch=0"  # the first 
 PRODUCER = Producer("polylog-cursus:x", 1, 0)
 
 
-class Conversation:
-    """One broker, and all that is said to it."""
+class CursusClient:
+    """One broker, and the commands sent to it."""
 
     def __init__(self) -> None:
         self.broker = FakeBroker()
@@ -62,18 +62,18 @@ class Conversation:
         return asyncio.run(answered())
 
     def say(self, command: str) -> str:
-        """Send one; its answer."""
+        """Send one; return its response."""
         [answer] = self.ask(command)
         return answer
 
 
 @pytest.fixture
-def talk() -> Conversation:
-    """An id that was taken, whose transaction has begun."""
-    talk = Conversation()
-    assert talk.say("INIT_PRODUCER_ID transactional_id=x") == f"OK {WHO}"
-    assert talk.say(f"BEGIN_TXN {WHO}").startswith("OK ")
-    return talk
+def client() -> CursusClient:
+    """Return the arguments of an initialised id whose transaction has begun."""
+    client = CursusClient()
+    assert client.say("INIT_PRODUCER_ID transactional_id=x") == f"OK {WHO}"
+    assert client.say(f"BEGIN_TXN {WHO}").startswith("OK ")
+    return client
 
 
 @pytest.mark.parametrize(
@@ -102,13 +102,13 @@ def test_without_the_transaction_topic_there_is_no_coordinator() -> None:
     talk = Conversation()
     talk.broker.broken_partition = 0
 
-    assert talk.say("INIT_PRODUCER_ID transactional_id=x") == "ERROR: coordinator_not_available"
+    assert client.say("INIT_PRODUCER_ID transactional_id=x") == "ERROR: coordinator_not_available"
 
 
 def test_a_request_does_not_create_the_transaction_topic() -> None:
-    talk = Conversation()
+    client = CursusClient()
 
-    assert talk.say("TXN_STATUS transactional_id=x") == (
+    assert client.say("TXN_STATUS transactional_id=x") == (
         'ERROR: transaction_not_found reason="transaction x not found"'
     )
     assert talk.say(f"END_TXN {WHO}").startswith("ERROR: transaction_not_found ")
@@ -119,7 +119,7 @@ def test_producer_ids_that_cannot_be_reserved_are_a_storage_error() -> None:
     talk = Conversation()
     talk.broker.producer_ids.is_broken = True
 
-    assert talk.say("INIT_PRODUCER_ID transactional_id=x") == (
+    assert client.say("INIT_PRODUCER_ID transactional_id=x") == (
         'ERROR: command_failed reason="kafka storage error"'
     )
 
@@ -127,7 +127,7 @@ def test_producer_ids_that_cannot_be_reserved_are_a_storage_error() -> None:
 def test_a_partition_that_loads_has_its_leader_here(talk: Conversation) -> None:
     talk.broker.log("t").is_loading = True
 
-    assert talk.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m") == (
+    assert client.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m") == (
         "ERROR: NOT_LEADER LEADER_IS broker.example:9092"
     )
 
@@ -135,7 +135,7 @@ def test_a_partition_that_loads_has_its_leader_here(talk: Conversation) -> None:
 def test_a_partition_whose_disk_failed_takes_nothing(talk: Conversation) -> None:
     talk.broker.log("t").is_offline = True
 
-    assert talk.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m") == (
+    assert client.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m") == (
         'ERROR: transaction_publish_failed reason="kafka storage error"'
     )
 
@@ -144,15 +144,15 @@ def test_a_commit_whose_data_cannot_be_synced_is_refused(talk: Conversation) -> 
     talk.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m")
     talk.broker.log("t").is_loading = True
 
-    assert talk.say(f"END_TXN {WHO}") == "ERROR: coordinator_not_available"
-    assert talk.say("TXN_STATUS transactional_id=x").endswith(" state=open messages=1 offsets=0")
+    assert client.say(f"END_TXN {WHO}") == "ERROR: coordinator_not_available"
+    assert client.say("TXN_STATUS transactional_id=x").endswith(" state=open messages=1 offsets=0")
 
 
-def test_a_command_repeated_on_another_connection_waits_for_the_first(talk: Conversation) -> None:
+def test_a_command_repeated_on_another_connection_waits_for_the_first(client: CursusClient) -> None:
     publish = f"TXN_PUBLISH {WHO} topic=t seqNum=1 message=m"
 
-    published = set(talk.ask(publish, publish, publish))
-    ended = talk.ask(f"END_TXN {WHO}", f"END_TXN {WHO}")
+    published = set(client.ask(publish, publish, publish))
+    ended = client.ask(f"END_TXN {WHO}", f"END_TXN {WHO}")
 
     assert len(published) == 1
     assert ended == ["OK transactional_id=x state=committed messages=1 offsets=0"] * 2
@@ -161,7 +161,7 @@ def test_a_command_repeated_on_another_connection_waits_for_the_first(talk: Conv
 
 @pytest.fixture
 def slow_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record takes a few turns on its way into its log, as when it is compressed anew."""
+    """Let a record take a few turns to be appended, as when it is recompressed."""
 
     async def slowly(*arguments: Any) -> Written:
         for _ in range(10):
@@ -173,11 +173,11 @@ def slow_writes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("slow_writes")
 def test_a_message_being_written_is_not_written_twice_and_is_in_its_transaction(
-    talk: Conversation,
+    client: CursusClient,
 ) -> None:
     publish = f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m"
 
-    *published, ended = talk.ask(publish, publish, f"END_TXN {WHO}")
+    *published, ended = client.ask(publish, publish, f"END_TXN {WHO}")
 
     assert published == ["OK transactional_id=x staged_messages=1 topic=t partition=0"] * 2
     assert ended == "OK transactional_id=x state=committed messages=1 offsets=0"
@@ -185,17 +185,17 @@ def test_a_message_being_written_is_not_written_twice_and_is_in_its_transaction(
 
 
 def test_an_end_repeated_while_the_first_is_in_progress_waits_for_it(
-    talk: Conversation,
+    client: CursusClient,
 ) -> None:
     log = talk.broker.log("t")
     log.is_held = True
-    talk.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m")
+    client.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m")
 
     async def ended() -> str:
-        first, second = (asyncio.create_task(talk.answer(f"END_TXN {WHO}")) for _ in range(2))
+        first, second = (asyncio.create_task(client.answer(f"END_TXN {WHO}")) for _ in range(2))
         for _ in range(10):
             await asyncio.sleep(0)
-        first.cancel()  # its client has gone
+        first.cancel()  # its client has disconnected
         for _ in range(10):
             await asyncio.sleep(0)
         assert not second.done()
@@ -207,33 +207,33 @@ def test_an_end_repeated_while_the_first_is_in_progress_waits_for_it(
     assert asyncio.run(ended()) == "OK transactional_id=x state=committed messages=1 offsets=0"
 
 
-def test_two_concurrent_initialisations_get_an_epoch_each(talk: Conversation) -> None:
+def test_two_concurrent_initialisations_get_an_epoch_each(client: CursusClient) -> None:
     command = "INIT_PRODUCER_ID transactional_id=x"
 
-    answers = talk.ask(command, command)
+    answers = client.ask(command, command)
 
     assert [each.rpartition("=")[2] for each in answers] == ["2", "3"], (
         "one of them fenced what was"
     )
 
 
-def test_a_transaction_begun_before_a_restart_is_ended(talk: Conversation) -> None:
-    talk.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m")
-    talk.restart()  # and its coordinator has not aborted it yet
+def test_a_transaction_begun_before_a_restart_is_ended(client: CursusClient) -> None:
+    client.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m")
+    client.restart()  # and its coordinator has not aborted it yet
 
     aborted = "ERROR: transaction_aborted transactional_id=x"
-    assert talk.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=2 message=m") == aborted
-    assert talk.say(f"END_TXN {WHO} result=commit") == aborted
-    assert talk.say("TXN_STATUS transactional_id=x") == (
+    assert client.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=2 message=m") == aborted
+    assert client.say(f"END_TXN {WHO} result=commit") == aborted
+    assert client.say("TXN_STATUS transactional_id=x") == (
         "OK transactional_id=x state=aborted messages=0 offsets=0"
     )
-    assert talk.say(f"BEGIN_TXN {WHO}") == (
+    assert client.say(f"BEGIN_TXN {WHO}") == (
         "ERROR: producer_reinitialization_required transactional_id=x epoch=0"
     )
-    assert talk.say(f"END_TXN {WHO} result=abort") == "OK transactional_id=x state=aborted"
+    assert client.say(f"END_TXN {WHO} result=abort") == "OK transactional_id=x state=aborted"
 
 
-def test_an_offset_fetch_waits_for_an_allowed_commit(talk: Conversation) -> None:
+def test_an_offset_fetch_waits_for_an_allowed_commit(client: CursusClient) -> None:
     async def is_fetched() -> list[bool]:
         fetch = talk.answer("FETCH_OFFSET topic=t partition=0 group=g")
         with talk.state.transactions.committing("g"):
@@ -259,7 +259,7 @@ def begin_to_commit_offsets(talk: Conversation) -> None:
         asked = asyncio.create_task(talk.answer(f"END_TXN {WHO}"))
         for _ in range(10):
             await asyncio.sleep(0)
-        asked.cancel()  # its client has gone
+        asked.cancel()  # its client has disconnected
 
     talk.broker.state_log.syncs = True
     asyncio.run(begin())
@@ -270,12 +270,12 @@ def begin_to_commit_offsets(talk: Conversation) -> None:
 
 
 def test_an_offset_fetch_waits_for_an_allowed_commit_of_a_disconnected_client(
-    talk: Conversation,
+    client: CursusClient,
 ) -> None:
-    begin_to_commit_offsets(talk)
+    begin_to_commit_offsets(client)
 
     async def fetched() -> str:
-        asked = asyncio.create_task(talk.answer("FETCH_OFFSET topic=t partition=0 group=g"))
+        asked = asyncio.create_task(client.answer("FETCH_OFFSET topic=t partition=0 group=g"))
         for _ in range(10):
             await asyncio.sleep(0)
         assert not asked.done()
@@ -295,47 +295,51 @@ def test_an_offset_fetch_waits_for_an_allowed_commit_of_a_disconnected_client(
     ],
 )
 def test_a_read_from_committed_offsets_does_not_begin_before_a_commit_in_progress_ends(
-    talk: Conversation, command: str, monkeypatch: pytest.MonkeyPatch
+    client: CursusClient, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offsets, "CURSUS_TRANSACTION_END_WAIT_MS", 0)
-    begin_to_commit_offsets(talk)
+    begin_to_commit_offsets(client)
 
-    assert asyncio.run(talk.answer(command)) == "ERROR: coordinator_not_available"
+    assert asyncio.run(client.answer(command)) == "ERROR: coordinator_not_available"
 
 
 def test_an_end_whose_markers_cannot_be_written_is_answered_and_completed_later(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+    client: CursusClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transactions, "CURSUS_TRANSACTION_END_WAIT_MS", 0)
-    talk.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m")
+    client.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m")
     monkeypatch.setattr(markers.Markers, "write", lambda *_: None)
 
     committed = "OK transactional_id=x state=committed messages=1 offsets=0"
-    assert talk.say(f"END_TXN {WHO}") == committed
-    assert talk.say("TXN_STATUS transactional_id=x") == committed.replace("committed", "committing")
-    assert talk.say(f"END_TXN {WHO}") == committed, "again"
-    assert talk.say(f"END_TXN {WHO} result=abort") == (
+    assert client.say(f"END_TXN {WHO}") == committed
+    assert client.say("TXN_STATUS transactional_id=x") == committed.replace(
+        "committed", "committing"
+    )
+    assert client.say(f"END_TXN {WHO}") == committed, "again"
+    assert client.say(f"END_TXN {WHO} result=abort") == (
         "ERROR: transaction_not_abortable transactional_id=x state=committing"
     )
     waits = 'ERROR: transaction_sync_failed reason="transaction x still ends, or too many are open"'
-    assert talk.say(f"BEGIN_TXN {WHO}") == waits
-    assert talk.say("INIT_PRODUCER_ID transactional_id=x") == waits
+    assert client.say(f"BEGIN_TXN {WHO}") == waits
+    assert client.say("INIT_PRODUCER_ID transactional_id=x") == waits
 
 
 def test_limits_on_transactional_ids_and_open_transactions_are_reported(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+    client: CursusClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = talk.say("INIT_PRODUCER_ID transactional_id=y").removeprefix("OK ")
+    other = client.say("INIT_PRODUCER_ID transactional_id=y").removeprefix("OK ")
     monkeypatch.setattr(shard.TransactionLimits, "has_ids", False)
     monkeypatch.setattr(shard.TransactionLimits, "has_open", False)
 
-    assert talk.say("INIT_PRODUCER_ID transactional_id=z") == (
+    assert client.say("INIT_PRODUCER_ID transactional_id=z") == (
         'ERROR: init_producer_failed reason="there are as many transactional ids as there may be"'
     )
-    assert talk.say(f"BEGIN_TXN {other}") == (
+    assert client.say(f"BEGIN_TXN {other}") == (
         'ERROR: transaction_sync_failed reason="transaction y still ends, or too many are open"'
     )
-    assert talk.say(f"TXN_PUBLISH {WHO} topic=t seqNum=1 message=m").startswith("OK "), "as it was"
+    assert client.say(f"TXN_PUBLISH {WHO} topic=t seqNum=1 message=m").startswith("OK "), (
+        "as it was"
+    )
 
 
 @pytest.mark.parametrize(
@@ -377,32 +381,32 @@ def test_the_next_owner_of_the_partitions_fetches_offsets_after_an_allowed_commi
     [(AssignedError.UNAVAILABLE, True), (AssignedError.NOT_ASSIGNED, False)],
 )
 def test_offsets_that_may_have_been_written_bind_the_commit_to_their_member(
-    talk: Conversation, answer: AssignedError, is_bound: bool
+    client: CursusClient, answer: AssignedError, is_bound: bool
 ) -> None:
     allowed, stale = map(AssignedResponse, (AssignedError.NONE, AssignedError.STALE_GENERATION))
     talk.broker.groups.answers = [allowed, AssignedResponse(answer, partition=0), stale]
     send = f"SEND_OFFSETS_TO_TXN {WHO} topic=t group=g member=m generation=1 P0:1"
     talk.broker.state_log.syncs = True
 
-    assert asyncio.run(talk.answer(send)).startswith("ERROR: ")
-    ended = asyncio.run(talk.answer(f"END_TXN {WHO}"))
+    assert asyncio.run(client.answer(send)).startswith("ERROR: ")
+    ended = asyncio.run(client.answer(f"END_TXN {WHO}"))
 
     assert ended.startswith("ERROR: GEN_MISMATCH " if is_bound else "OK ")
 
 
 def test_an_open_transaction_is_remembered_however_many_others_begin_and_end(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+    client: CursusClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(staged, "CURSUS_TRANSACTIONS_REMEMBERED", 2)
-    talk.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m")
+    client.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m")
 
     for name in "abc":
-        who = talk.say(f"INIT_PRODUCER_ID transactional_id={name}").removeprefix("OK ")
-        talk.say(f"BEGIN_TXN {who}")
-        talk.say(f"END_TXN {who}")
+        who = client.say(f"INIT_PRODUCER_ID transactional_id={name}").removeprefix("OK ")
+        client.say(f"BEGIN_TXN {who}")
+        client.say(f"END_TXN {who}")
 
     assert (
-        talk.say(f"END_TXN {WHO}") == "OK transactional_id=x state=committed messages=1 offsets=0"
+        client.say(f"END_TXN {WHO}") == "OK transactional_id=x state=committed messages=1 offsets=0"
     )
 
 

@@ -1,4 +1,4 @@
-"""The table of APIs: what it advertises, and that every version of it can be served."""
+"""The table of APIs: what it advertises, and that every version can be served."""
 
 import re
 import sys
@@ -20,7 +20,7 @@ KAFKA_4_3 = {
     60: (0, 2), 74: (0, 1), 75: (0, 0),
 }  # fmt: skip
 ALL_VERSIONS = [(key, version) for key, api in apis.APIS.items() for version in api.versions]
-# What a request made of one element everywhere needs beside the defaults.
+# Fields that a request with one element everywhere needs besides the defaults.
 SPECIAL: dict[int, dict[str, Any]] = {
     0: {"acks": 1},
     1: {"max_wait_ms": 0},
@@ -29,7 +29,7 @@ SPECIAL: dict[int, dict[str, Any]] = {
 
 
 def one_of_everything(definitions: list[Definition]) -> dict[str, Any]:
-    """A value with one element in each array, and the default everywhere else."""
+    """Return a value with one element in each array, and defaults everywhere else."""
     value: dict[str, Any] = {}
     for each in definitions:
         if each.type.startswith("[]"):

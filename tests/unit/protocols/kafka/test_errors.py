@@ -37,7 +37,7 @@ def test_a_response_without_an_error_has_no_message() -> None:
         (ErrorCode.UNSTABLE_OFFSET_COMMIT, 14),
         (ErrorCode.OFFSET_OUT_OF_RANGE, 1),
         (ErrorCode.NONE, 0),
-        (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, 76),  # of the time of zstd, as Kafka 3.9 says it
+        (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, 76),  # of the time of zstd, as named in Kafka 3.9
     ],
 )
 def test_old_clients_are_told_later_errors_in_words_of_their_time(

@@ -69,7 +69,7 @@ def broker() -> FakeBroker:
     return broker
 
 
-# ---- what a batch becomes ------------------------------------------------------------------------
+# ---- the conversion of a batch -------------------------------------------------------------------
 
 
 @old_versions
@@ -168,7 +168,8 @@ def test_a_damaged_batch_is_corrupt(broker: FakeBroker, version: int) -> None:
     assert only(fetch(broker, version, part()))["error_code"] == 2
 
 
-# ---- what has no messages ------------------------------------------------------------------------
+# ---- batches without messages
+# ------------------------------------------------------------------------
 
 
 @old_versions
@@ -293,7 +294,7 @@ def test_what_all_partitions_ask_for_is_bounded_and_ends_between_messages(versio
 
     parts = fetch(broker, version, *map(part, range(3)), max_wait_ms=60_000)
 
-    # Room for three messages, and for the third batch.
+    # Space for three messages, and for the third batch.
     assert [len(offsets_of(each["records"])) for each in parts] == [2, 1, 0]
     size = len(message(MAGIC_OF[version], 0, b"v" * 300))
     assert [len(each["records"]) for each in parts] == [2 * size, size, 0]

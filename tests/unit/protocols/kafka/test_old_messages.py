@@ -48,7 +48,7 @@ def rows(data: bytes) -> list[tuple[int, int, bytes | None, bytes | None]]:
 
 
 def wrapper(messages: list[Message], codec: int, **fields: Any) -> bytes:
-    """Return messages in a compressed one."""
+    """Return a compressed message around these."""
     magic = fields.pop("magic", 1)
     compressed = compress(codec, message_set(messages), magic=magic)
     fields = {"attributes": codec, "timestamp": NOW_MS, **fields}

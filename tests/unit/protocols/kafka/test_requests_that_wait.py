@@ -1,4 +1,4 @@
-"""Requests that wait for something hold up nobody, and what they keep meanwhile is bounded."""
+"""Waiting requests do not delay others, and the memory that they hold is limited."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,13 +16,13 @@ FETCH = 1
 METADATA = 3
 LONG_MS = 300_000
 SOON = 100  # turns of the loop
-LONG = 10_000  # partitions: a few such requests fill what all may take together
+LONG = 10_000  # partitions: a few such requests fill the whole budget
 ALL_TURNS = 10_000
 fetch_versions = pytest.mark.parametrize("version", [0, 2, 3, 4, 11, 12])
 
 
 class Asked:
-    """A broker, and requests to it that are under way."""
+    """A broker, and requests to it in progress."""
 
     def __init__(self, broker: FakeBroker) -> None:
         """Begin with none."""
@@ -31,7 +31,7 @@ class Asked:
         self.tasks: list[asyncio.Future[Any]] = []
 
     def ask(self, key: int, version: int, **fields: Any) -> asyncio.Future[Any]:
-        """Let one connection ask."""
+        """Let one connection send a request."""
         body = schema.request(key).encode(version, fields)
         session = Session(self.broker.broker, "127.0.0.1", "broker.example", 9092)
         reply = self.protocol.handle(key, version, "tester", body, session)
@@ -40,14 +40,14 @@ class Asked:
         return self.tasks[-1]
 
     def poll(self, version: int, count: int) -> asyncio.Future[Any]:
-        """Let one wait for the next record of a partition that it names so often."""
+        """Let a request wait for the next record of a partition that it names that often."""
         wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
         topics = [{"topic": "a", "partitions": [wanted] * count}]
         fields = {"max_wait_ms": LONG_MS, "min_bytes": 1, "max_bytes": 1 << 20, "topics": topics}
         return self.ask(FETCH, version, session_epoch=-1, **fields)
 
     async def end(self) -> None:
-        """Let all that are left go."""
+        """Cancel all remaining requests."""
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)

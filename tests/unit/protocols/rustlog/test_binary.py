@@ -40,7 +40,7 @@ U64 = (9).to_bytes(8)
 
 
 def parse(body: bytes) -> Any:
-    """Read a request."""
+    """Parse a request."""
     return asyncio.run(BINARY.parse(body))
 
 
@@ -52,7 +52,7 @@ def refused(body: bytes) -> str:
 
 
 def message(error: bytes) -> tuple[int, str]:
-    """Read an error: its code and message."""
+    """Parse an error: its code and message."""
     kind, code, size = struct.unpack_from(">BHH", error)
     assert kind == 0xFE
     assert len(error) == 5 + size

@@ -42,7 +42,7 @@ BAD = b'{"Error":{"message":"failed to parse request"}}'
 
 
 def parse(body: bytes) -> Any:
-    """Read a request."""
+    """Parse a request."""
     return asyncio.run(JSON.parse(body))
 
 

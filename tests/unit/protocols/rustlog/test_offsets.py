@@ -1,4 +1,4 @@
-"""Commits that have to wait for their coordinator, and what is remembered of them."""
+"""Commits that have to wait for their coordinator, and the lags kept of them."""
 
 import asyncio
 from collections import deque
@@ -25,7 +25,7 @@ COMMIT = OffsetCommit("g", "topic", 0, 7)
 
 
 class Clock:
-    """A clock that goes on by itself, a second each time it is looked at."""
+    """A clock that advances a second each time it is read."""
 
     def __init__(self) -> None:
         self.now_ms = 0
@@ -36,7 +36,7 @@ class Clock:
 
 
 class Groups:
-    """A coordinator that answers with one error after the other, the last one for ever."""
+    """A coordinator that returns one error after another, the last one forever."""
 
     def __init__(self, *errors: ErrorCode) -> None:
         self.errors = deque(errors)
@@ -54,7 +54,7 @@ class Groups:
 
 
 def log(last_stable_offset: int, **flags: bool) -> Any:
-    """Return a log as far as lags look at it."""
+    """Return a log with the attributes that lags use."""
     facts = {"is_loading": False, "is_offline": False, **flags}
     return SimpleNamespace(last_stable_offset=last_stable_offset, **facts)
 
@@ -74,7 +74,7 @@ def topics(**logs: Any) -> Topics:
 
 
 def call(groups: Groups, *, is_json: bool = False) -> Call:
-    """Return a request's surroundings."""
+    """Return the context of a request."""
     known = topics(topic=log(10), __consumer_offsets=log(0))
     broker: Any = SimpleNamespace(groups=groups, clock=Clock(), topics=known)
     return Call(broker, Json() if is_json else Binary(), RustLogCounters(), Lags())

@@ -1,4 +1,4 @@
-"""The brokers that V1's clients have heard of."""
+"""The brokers that are registered with V1."""
 
 import pytest
 

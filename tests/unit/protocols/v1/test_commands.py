@@ -1,4 +1,4 @@
-"""V1's lines as Go reads them: envelopes, fields, numbers."""
+"""V1's lines as Go parses them: envelopes, fields, numbers."""
 
 from contextlib import suppress
 

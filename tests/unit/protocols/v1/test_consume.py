@@ -1,4 +1,4 @@
-"""Values that a line carries, also where one is large."""
+"""Values in a CONSUME line, also large ones."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What V1's clients are told when something is wrong on the broker's side."""
+"""V1's errors for failures on the broker's side."""
 
 import asyncio
 

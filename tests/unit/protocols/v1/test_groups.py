@@ -1,4 +1,4 @@
-"""What V1's group commands ask of the coordinator."""
+"""The commands that V1's group commands send to the coordinator."""
 
 import pytest
 

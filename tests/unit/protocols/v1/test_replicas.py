@@ -1,4 +1,4 @@
-"""What V1 remembers of followers and roles."""
+"""V1's state of followers and roles."""
 
 import pytest
 

@@ -13,7 +13,7 @@ from tests.fakes import FakeBroker, FakeGroups
 
 
 class FakeAssignedGroups(FakeGroups):
-    """Remembers the commands, answers what it is told to."""
+    """Records the commands and returns the answers set by the test."""
 
     def _answer(self, command: Any) -> asyncio.Future[AssignedResponse]:
         return self._serve(command, AssignedResponse(AssignedError.NONE, "c", 2, (0, 2)))
@@ -25,16 +25,16 @@ class FakeAssignedGroups(FakeGroups):
     assigned_commit = _answer
 
     def refuse(self, error: AssignedError) -> None:
-        """Answer the next command so."""
+        """Answer the next command with this error."""
         self.answers.append(AssignedResponse(error, "c", 7))
 
     def refuse_offsets(self, error: ErrorCode) -> None:
-        """Answer the next question for offsets so."""
+        """Answer the next offset fetch with this error."""
         self.answers.append(FetchOffsetsResponse(error))
 
 
 class V1Client:
-    """One client of a broker of fakes."""
+    """One client of a fake broker."""
 
     def __init__(self, **settings: str) -> None:
         """Make the broker; a setting's dots are underscores here."""
@@ -45,11 +45,11 @@ class V1Client:
         self.session = Session(broker, "192.0.2.7", "broker.example", 9092)
 
     def say(self, command: str) -> str:
-        """Send COMMAND args and return what is answered behind `V1|1|`."""
+        """Send COMMAND args and return the response after `V1|1|`."""
         return asyncio.run(self.say_soon(command))
 
     async def say_soon(self, command: str) -> str:
-        """The same inside of a running loop."""
+        """Send a command inside a running loop."""
         word, _, args = command.partition(" ")
         line = f"V1|1|{word}|{args}".encode()
         answer = self.protocol.handle(0, 0, None, line, self.session)

@@ -28,7 +28,7 @@ def test_the_examples_of_the_specification_are_assigned_as_specified(
 
 
 def test_members_are_ordered_by_their_bytes() -> None:
-    # As UTF-16, and so as Java compares them, the second would come before the first.
+    # In UTF-16, and so in Java, the second would sort before the first.
     members = ["\U0001f99c", "\ufb01", "c10", "c2", "C"]
 
     assert [each for each, _ in sorted(assign(RANGE, members, 5).items(), key=lambda m: m[1])] == [

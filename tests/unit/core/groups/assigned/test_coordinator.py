@@ -1,4 +1,4 @@
-"""Assigned groups behind the coordinator's face, over its log."""
+"""Assigned groups through the group coordinator, over its log."""
 
 import asyncio
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ KAFKA_JOIN = JoinRequest("g", "", None, "c", "", 10_000, 60_000, "consumer", PRO
 
 
 class Broker:
-    """A coordinator with one log, a clock that stands, and a loop that nobody runs."""
+    """A coordinator with one log, a stopped clock, and a loop that does not run."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -51,7 +51,7 @@ class Broker:
         self.groups = self.start()
 
     def start(self) -> GroupCoordinator:
-        """A broker that finds the log as it is."""
+        """Return a coordinator that finds the log as it is."""
         return GroupCoordinator(
             Environment(lambda _: self.log, self.loop.create_future, self.clock, lambda _: None),
             settings=GroupSettings(initial_rebalance_delay_ms=0),
@@ -188,7 +188,7 @@ def test_who_only_asks_for_a_member_id_ends_no_group(broker: Broker) -> None:
     answer = broker.groups.join_group(asked).result()
 
     assert answer.error is ErrorCode.MEMBER_ID_REQUIRED
-    assert broker.join("b").result().generation == 4  # it goes on
+    assert broker.join("b").result().generation == 4  # it continues
 
 
 def test_a_member_id_that_was_asked_for_lets_its_member_in(broker: Broker) -> None:

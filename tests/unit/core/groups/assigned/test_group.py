@@ -1,4 +1,4 @@
-"""What of an assigned group the conversations do not reach."""
+"""Rules of an assigned group that the scenarios do not reach."""
 
 from broker.core.groups.assigned.commands import (
     AssignedCall,
@@ -42,7 +42,7 @@ def test_a_commit_that_causes_a_rebalance_is_checked_against_the_new_assignment(
     group = group_of("a", "b")
     later = Moment(9_000, 9_000)
     apply(group, group.sync(AssignedCall(AssignedProtocol.V1, "g", "t", "b", 3, 4), later))
-    # Whoever knows the generation that the end of a session brings, and is in it.
+    # A caller that knows the generation which the end of the session brings, and is in it.
     call = AssignedCall(AssignedProtocol.V1, "g", "t", "b", 4, 4)
 
     response = apply(group, group.check_commit(AssignedCommit(call, 0, 1), Moment(11_000, 0)))

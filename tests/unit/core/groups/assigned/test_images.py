@@ -1,4 +1,4 @@
-"""What the log says of an assigned group."""
+"""The log record of an assigned group."""
 
 import pytest
 

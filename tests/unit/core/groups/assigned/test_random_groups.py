@@ -1,4 +1,4 @@
-"""What holds for an assigned group whatever its members do, whenever the coordinator loads again.
+"""Invariants of an assigned group in random histories with reloads of the coordinator.
 
 A model with the rules of V1's original server over plain dictionaries runs beside the shard. After
 every step their answers are the same, and a shard loaded from the log has the same group.

@@ -1,8 +1,8 @@
 """Clients of both protocols, a shard that serves them, and who believes to own which partition.
 
-The clients do what the Java client does: an eager one gives everything back before it joins, a
-cooperative one only what it is not assigned any more, one of the consumer protocol what the broker
-takes from it. Whoever leads a classic group assigns evenly, and withholds what has yet to move.
+The clients do what the Java client does: an eager one revokes everything before it joins, a
+cooperative one only what it is no longer assigned, one of the consumer protocol what the broker
+takes from it. The leader of a classic group assigns evenly, and withholds what has yet to move.
 """
 
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ class LoggedGroups(LoggedShard[GroupShard]):
         )
         self.ids = 0
         self.clients: list[Client] = []
-        self.refuses = False  # whether the group is no consumer group, and stays so
+        self.refuses = False  # whether the group is classic, and stays so
 
     def apply(self, decision: GroupDecision) -> None:
         self.write(decision)
@@ -77,8 +77,8 @@ class LoggedGroups(LoggedShard[GroupShard]):
     def check(self) -> None:
         owners: dict[Place, Client] = {}
         for client in self.clients:
-            # A client that was not answered for a session timeout, or has not done for a rebalance
-            # timeout what it was told, has given up by itself.
+            # A client without a response for a session timeout, or that has not done for a
+            # rebalance timeout what it was told, has given up by itself.
             is_late = client.told_ms is not None and self.now_ms - client.told_ms >= REBALANCE_MS
             has_given_up = is_late or self.now_ms - client.heard_ms >= SESSION_MS
             for place in () if has_given_up else client.owned:
@@ -92,7 +92,7 @@ class LoggedGroups(LoggedShard[GroupShard]):
                 self.apply(decision)
 
     def lose(self) -> None:
-        """Lose everything but the log; who waits is told so."""
+        """Lose everything but the log; waiters are notified."""
         waiting = self.shard.waiting()
         for decision in self.reload():
             self.apply(decision)
@@ -109,7 +109,7 @@ class LoggedGroups(LoggedShard[GroupShard]):
             self.pass_by(self.random.choice((1, 10, 500)))
 
     def settle(self) -> None:
-        """Everybody in turn, until all has come to rest."""
+        """Let every client take steps in turn until nothing changes."""
         for _ in range(40):
             for client in self.clients:
                 client.step()
@@ -122,7 +122,7 @@ class LoggedGroups(LoggedShard[GroupShard]):
         assert max(counts) - min(counts) <= 1
 
     def settle_after_sessions(self) -> None:
-        """Let sessions of those who died end, everybody else be heard of, and all come to rest."""
+        """Let the sessions of dead clients end, and the others heartbeat, until nothing changes."""
         for _ in range(12):
             for client in self.clients:
                 client.step()
@@ -134,13 +134,13 @@ class LoggedGroups(LoggedShard[GroupShard]):
         found = {}
         for topic_id, numbers in partitions.items():
             topic = self.topics.by_id(topic_id)
-            if topic is not None:  # A topic that is gone is nobody's.
+            if topic is not None:  # A deleted topic has no owner.
                 found[topic.name] = numbers
         return {(name, number) for name, numbers in found.items() for number in numbers}
 
 
 class Token:
-    """Who asked, and what."""
+    """A request and its sender."""
 
     def __init__(self, client: "Client") -> None:
         self.client = client
@@ -174,14 +174,14 @@ class Client:
 
 
 class ConsumerClient(Client):
-    """One of the consumer protocol."""
+    """A client of the consumer protocol."""
 
     def __init__(self, logged: LoggedGroups, name: str, *, instance_id: str | None = None) -> None:
         super().__init__(logged, name, instance_id)
         self.epoch = 0
         self.assigned: set[Place] | None = None
         self.is_deaf = False  # whether answers are lost
-        self.must_say_all = False  # as clients do after an answer that did not come
+        self.must_say_all = False  # as clients do after a missing response
 
     def step(self) -> None:
         """Now and then it is slow to do what it was told."""
@@ -199,7 +199,7 @@ class ConsumerClient(Client):
             self._beat(-1)
 
     def leave_for_a_while(self) -> None:
-        """A static member stops; who comes back under its instance id is another client."""
+        """Stop a static member; its successor under the instance id is another client."""
         self.owned = set()
         self._beat(-2)
 
@@ -243,7 +243,7 @@ class ConsumerClient(Client):
 
 
 class ClassicClient(Client):
-    """One of the classic protocol."""
+    """A client of the classic protocol."""
 
     def __init__(
         self,
@@ -352,7 +352,7 @@ class ClassicClient(Client):
         logged.apply(logged.shard.sync(request, self.waiting, logged.now()))
 
     def _assign(self, response: JoinResponse) -> Iterator[tuple[str, bytes]]:
-        """Evenly, sticky, and nothing to anybody that another one says it owns."""
+        """Assign evenly and stickily, and nothing that another member reports as owned."""
         owned = {
             each.member_id: set(heard(decode_subscription(each.metadata).body["owned_partitions"]))
             for each in response.members
@@ -381,6 +381,6 @@ class ClassicClient(Client):
             return
         embedded = decode_assignment(response.assignment)
         assigned = set(heard(embedded.body["assigned_partitions"]) if embedded else ())
-        # What was taken from a cooperative member is free once it has joined again without it.
+        # A partition taken from a cooperative member is free once it has joined again without it.
         self.must_join = bool(self.owned - assigned)
         self.owned = assigned

@@ -1,4 +1,4 @@
-"""What every assignment is, whoever made it and whatever was before (KIP-848)."""
+"""Properties of every assignment, of any assignor and from any previous one (KIP-848)."""
 
 from collections.abc import Mapping
 from itertools import pairwise

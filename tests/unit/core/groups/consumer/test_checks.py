@@ -1,4 +1,4 @@
-"""What a heartbeat may say, whatever the group."""
+"""Checks of a heartbeat that do not depend on the group."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def heartbeat(epoch: int, owned: Partitions | None) -> ConsumerHeartbeat:
 
 
 def is_fenced(epoch: int, owned: Partitions | None, previous_epoch: int = 4) -> bool:
-    """Whether a member at an epoch is fenced where the group has given it ASSIGNED at epoch 5."""
+    """Return whether a member at an epoch is fenced, given ASSIGNED at epoch 5."""
     current = CurrentAssignment(5, previous_epoch, assigned=ASSIGNED)
     try:
         check_epoch(current, heartbeat(epoch, owned))
@@ -49,7 +49,7 @@ def test_a_member_at_the_epoch_of_the_group_is_not_fenced(owned: Partitions | No
 def test_a_member_that_missed_one_response_owns_no_more_than_it_was_assigned(
     owned: Partitions,
 ) -> None:
-    """KIP-848: it is at the epoch before, and sends its request again."""
+    """KIP-848: it is at the previous epoch, and sends its request again."""
     assert not is_fenced(4, owned)
 
 

@@ -1,4 +1,4 @@
-"""What classic members say and hear, in bytes."""
+"""The bytes that classic members send and receive."""
 
 from collections.abc import Iterable
 
@@ -63,7 +63,7 @@ def joining(names: Iterable[str], member_id: str = "m") -> JoinRequest:
 
 
 class Members:
-    """One group, and what its classic members are answered."""
+    """One group, and the responses to its classic members."""
 
     def __init__(self, topics: FakeTopics) -> None:
         self.group = ConsumerGroup("g", ConsumerSettings(), topics)

@@ -1,4 +1,4 @@
-"""Patterns that the log knows and the engine does not, and searches that take many turns."""
+"""Stored patterns that the engine cannot compile, and searches that take many turns."""
 
 import pytest
 

@@ -10,7 +10,7 @@ SEEDS = range(60)
 
 
 class Story:
-    """What happens to one group, by the throws of one seed."""
+    """The random history of one group for one seed."""
 
     def __init__(self, seed: int) -> None:
         self.logged = LoggedGroups(seed)
@@ -64,7 +64,7 @@ class Story:
 
     def lose_an_answer(self) -> None:
         client = self.client()
-        if client.epoch > 0:  # Else it is not a member that could know its own id.
+        if client.epoch > 0:  # Otherwise it is not a member that could know its own id.
             client.is_deaf = True
             client.step()
             client.is_deaf = False

@@ -14,7 +14,7 @@ from tests.fakes import FakeBroker, only
 DESCRIBE, ALTER, INCREMENTAL = 32, 33, 44
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND = 0, 1, 2
-OWN, ALL, STATIC, DEFAULT = 2, 3, 4, 5  # sources of values
+OWN, ALL, STATIC, DEFAULT = 2, 3, 4, 5  # config sources
 FOREVER = (1 << 63) - 1
 
 

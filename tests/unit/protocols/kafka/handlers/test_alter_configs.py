@@ -20,7 +20,7 @@ def key(name: str, value: str | None, op: int = SET) -> dict[str, Any]:
 
 
 def fields_of(api: int, *configs: dict[str, Any]) -> list[dict[str, Any]]:
-    """The keys as an API's request has them."""
+    """Return the keys as in an API's request."""
     known = ("name", "value", "config_operation") if api == INCREMENTAL else ("name", "value")
     return [{name: config[name] for name in known} for config in configs]
 

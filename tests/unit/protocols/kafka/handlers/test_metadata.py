@@ -202,7 +202,8 @@ def test_a_partition_that_is_still_recovered_has_its_leader_and_no_epoch_yet() -
     assert (ready["error_code"], ready["leader_id"], ready["leader_epoch"]) == (0, 1, 7)
 
 
-# ---- the answer of all topics is made once -------------------------------------------------------
+# ---- the response for all topics is built once
+# -----------------------------------------------------
 
 
 def add_partition(broker: FakeBroker) -> None:

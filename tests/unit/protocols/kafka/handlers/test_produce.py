@@ -24,7 +24,7 @@ def one(topic: str, records: bytes | None, *, index: int = 0) -> list[dict[str, 
 
 
 def old_message(magic: int) -> bytes:
-    """A message of 22 or 30 bytes and more: shorter than a batch's header."""
+    """Return a message of 22 or 30 bytes and more: shorter than a batch's header."""
     rest = struct.pack(">bb", magic, 0) + (bytes(8) if magic else b"") + struct.pack(">ii", -1, 0)
     body = struct.pack(">I", zlib.crc32(rest)) + rest
     return struct.pack(">qi", 0, len(body)) + body
@@ -214,7 +214,7 @@ def test_a_transaction_cannot_be_written_to_an_internal_topic(broker: FakeBroker
 
 
 class Admissions:
-    """A transaction coordinator of which only admission is asked."""
+    """A transaction coordinator that only admits."""
 
     def __init__(self, broker: FakeBroker, error: ErrorCode = ErrorCode.NONE) -> None:
         """Admit everything, or refuse it with an error."""

@@ -1,6 +1,6 @@
 """The APIs of transactions: from fields to commands and back, and what a version changes.
 
-What a transactional id decides is told by its scenarios; a real coordinator answers here.
+The decisions of a transactional id are in its scenarios; a real coordinator answers here.
 """
 
 from typing import Any

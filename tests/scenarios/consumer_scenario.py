@@ -1,4 +1,4 @@
-"""The words of conversations with consumer groups, and how their records and answers are shown."""
+"""The commands of scenarios with consumer groups, and the text of their records and responses."""
 
 from broker.codec.coordinator_records import (
     decode_assignment,
@@ -17,17 +17,17 @@ from broker.core.groups.consumer.commands import (
 from broker.core.groups.shard import GroupShard
 from broker.model.errors import CodecError
 from tests.fakes import FakeTopics
-from tests.scenarios.conversation import Arguments, Conversation
+from tests.scenarios.scenario import Arguments, Scenario
 from tests.subscriptions import by_topic, heard, place, said
 
 
-class ConsumerConversation(Conversation[GroupShard]):
-    """What a conversation says to consumer groups; the rest of it is test_scenarios.py's."""
+class ConsumerScenario(Scenario[GroupShard]):
+    """The commands of consumer groups; the others are those of test_scenarios.py."""
 
     topics: FakeTopics
 
     def do_topics(self, words: Arguments) -> None:
-        """`topics t=3 u=0`: t has three partitions now, u is gone."""
+        """`topics t=3 u=0`: t has three partitions now, u is deleted."""
         for name, count in words.named.items():
             self.topics.put(name, int(count))
 
@@ -50,7 +50,7 @@ class ConsumerConversation(Conversation[GroupShard]):
         self.apply(self.shard.consumer_heartbeat(request, words.token, self.now()))
 
     def do_enter(self, words: Arguments) -> None:
-        """A first heartbeat that says all that it must."""
+        """Send a first heartbeat with all required fields."""
         defaults = {"epoch": "0", "rebalance": "60000", "owned": ""}
         words.named = {**defaults, **words.named}
         if "regex" not in words.named:
@@ -98,7 +98,7 @@ def offers(words: Arguments) -> tuple[GroupProtocol, ...]:
 
 
 def gifts(words: Arguments) -> dict[str, bytes]:
-    """`gives=a-1:t-0/t-1,b-2:t-2`: what a leader assigns, as clients write it."""
+    """`gives=a-1:t-0/t-1,b-2:t-2`: a leader's assignment, as clients write it."""
     return {
         member: encode_assignment(1, {"assigned_partitions": said(map(place, given.split("/")))})
         for member, given in words.pairs("gives")
@@ -106,7 +106,7 @@ def gifts(words: Arguments) -> dict[str, bytes]:
 
 
 def assigned(assignment: bytes) -> str:
-    """What a leader has assigned, where it is more than a word of the conversation."""
+    """Return a leader's assignment, if it is more than a word of the scenario."""
     try:
         embedded = decode_assignment(assignment)
     except CodecError:

@@ -1,4 +1,4 @@
-"""The words of conversations with assigned groups: V1's commands, and what is answered.
+"""The commands of scenarios with assigned groups: V1's commands, and the text of responses.
 
     partitions t=3
     JOIN g t c1 assignor=range
@@ -24,18 +24,18 @@ from broker.core.groups.assigned.commands import (
 )
 from broker.core.groups.shard import GroupShard
 from broker.model import limits
-from tests.scenarios.conversation import Arguments, Conversation
+from tests.scenarios.scenario import Arguments, Scenario
 
 _DEFAULT_PARTITIONS = 3
 
 
-class AssignedConversation(Conversation[GroupShard]):
-    """What a conversation says to assigned groups; the rest of it is test_scenarios.py's."""
+class AssignedScenario(Scenario[GroupShard]):
+    """The commands of assigned groups; the others are those of test_scenarios.py."""
 
     partition_counts: Mapping[str, int] = MappingProxyType({})
 
     def do_partitions(self, words: Arguments) -> None:
-        """`partitions t=5`: as many has t, others have 3."""
+        """`partitions t=5`: t has that many, other topics have 3."""
         self.partition_counts = {name: int(count) for name, count in words.named.items()}
 
     def do_JOIN(self, words: Arguments) -> None:  # noqa: N802 (as V1 writes it)
@@ -96,7 +96,7 @@ def _protocol(words: Words) -> AssignedProtocol:
 
 
 def _long(name: str) -> str:
-    """`huge` is a name that no record takes, `empty` is none."""
+    """`huge` is a name above the limit of a record, `empty` is none."""
     return {"huge": "x" * (limits.GROUP_ID_BYTES_MAX + 1), "empty": ""}.get(name, name)
 
 

@@ -1,7 +1,7 @@
-"""What conversations of all kinds share: their files, their words, their log and their clock.
+"""What all scenarios share: the file format, arguments, a log and a clock.
 
-A file has blocks of commands, `----`, and what must come of them (as etcd does). To write the
-expected parts anew, read them, and only then commit them:
+A file has blocks of commands, `----`, and their expected output (as etcd does). To regenerate the
+expected output, which must be reviewed before it is committed:
 
     REWRITE_SCENARIOS=1 python -m pytest tests/scenarios
 """
@@ -22,7 +22,7 @@ START_MS = 1_000_000
 
 
 class Arguments:
-    """The words of a command: some in order, the rest `name=value`."""
+    """The arguments of a command: some positional, the rest `name=value`."""
 
     def __init__(self, line: str) -> None:
         words = line.split()
@@ -53,9 +53,10 @@ class Arguments:
 
     @property
     def group(self) -> str:
-        """The first word; `huge` is a name of a byte more than may be, `large` of as many.
+        """Return the first word, with stand-ins for special names.
 
-        `untext` is what bytes become that are no text.
+        `huge` is a name one byte above the limit, `large` one at the limit, and `untext` stands for
+        bytes that are not UTF-8.
         """
         name = self.bare[0] if self.bare else ""
         sizes = {"huge": GROUP_ID_BYTES_MAX + 1, "large": GROUP_ID_BYTES_MAX}
@@ -66,8 +67,8 @@ class Arguments:
         return self.text("as", self.text("client", self.text("member", self.verb)))
 
 
-class Conversation(ABC, Generic[ShardT]):
-    """One shard, its log, a clock, and what has been said since last asked."""
+class Scenario(ABC, Generic[ShardT]):
+    """One shard, its log, a clock, and the output since it was last taken."""
 
     def __init__(self, record_format: RecordFormat[Any]) -> None:
         self.ids = 0
@@ -76,15 +77,15 @@ class Conversation(ABC, Generic[ShardT]):
 
     @abstractmethod
     def make_shard(self) -> ShardT:
-        """A shard that knows nothing."""
+        """Return a new shard without state."""
 
     @abstractmethod
     def shown_record(self, record: Any) -> str:
-        """A record in words."""
+        """Return the text of a record."""
 
     @abstractmethod
     def shown_response(self, response: Any) -> str:
-        """A response in words."""
+        """Return the text of a response."""
 
     @property
     def shard(self) -> ShardT:
@@ -94,7 +95,7 @@ class Conversation(ABC, Generic[ShardT]):
         return self.logged.now()
 
     def run(self, line: str) -> list[str]:
-        """Do what a line says; what came of it."""
+        """Execute a line; return its output."""
         words = Arguments(line)
         verb: Callable[[Arguments], None] = getattr(self, f"do_{words.verb.replace('-', '_')}")
         verb(words)
@@ -114,11 +115,11 @@ class Conversation(ABC, Generic[ShardT]):
             self.apply(decision)
 
     def begin_again(self) -> None:
-        """Make the shard anew: the settings are others."""
+        """Replace the shard: the settings have changed."""
         self.logged.shard = self.make_shard()
 
     def do_advance(self, words: Arguments) -> None:
-        """Let time pass; what comes of it is told with the time."""
+        """Let time pass; what happens is printed with the time."""
         start_ms = self.logged.now_ms
         for decisions in self.logged.advance(int(words.bare[0])):
             before = len(self.lines)
@@ -127,7 +128,7 @@ class Conversation(ABC, Generic[ShardT]):
                 self.lines.insert(before, f"+{self.logged.now_ms - start_ms} ms")
 
     def do_spoil(self, _words: Arguments) -> None:
-        """The last record can be read no more, which shows after a reload."""
+        """Make the last record undecodable, which shows after a reload."""
         self.logged.spoil_last()
 
     def do_reload(self, _words: Arguments) -> None:
@@ -136,8 +137,8 @@ class Conversation(ABC, Generic[ShardT]):
         self.apply_all(self.logged.reload())
 
 
-def check_file(path: Path, conversation: Conversation[Any]) -> None:
-    """Have a conversation as a file says."""
+def check_file(path: Path, conversation: Scenario[Any]) -> None:
+    """Run a scenario file."""
     expected = path.read_text()
 
     actual = _run_file(expected, conversation)
@@ -147,8 +148,8 @@ def check_file(path: Path, conversation: Conversation[Any]) -> None:
     assert actual == expected
 
 
-def _run_file(text: str, conversation: Conversation[Any]) -> str:
-    """The file again, with what really came of each command."""
+def _run_file(text: str, conversation: Scenario[Any]) -> str:
+    """Return the file again, with the actual output of each command."""
     blocks = []
     for block in text.strip().split("\n\n"):
         asked = block.partition("----")[0].rstrip("\n").split("\n")
