@@ -48,7 +48,7 @@ class Case(NamedTuple):
 
 
 def record(body: bytes, length: int | None = None) -> bytes:
-    """Return a record of any body behind a length, its own if none is given."""
+    """Return a record of any body with a length, by default its own."""
     return varint(len(body) if length is None else length) + body
 
 

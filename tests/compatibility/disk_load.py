@@ -55,7 +55,7 @@ class Load:
         self.refused: dict[str, int] = {}  # topic → its last error
 
     def rounds(self, count: int) -> None:
-        """Do everything so many times."""
+        """Run that many rounds."""
         for _ in range(count):
             for topic in TOPICS:
                 self.write(topic, 10)

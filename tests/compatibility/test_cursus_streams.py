@@ -248,7 +248,7 @@ def test_a_batch_that_cannot_be_decompressed_is_skipped_and_logged(
     assert "stream skipped records that it cannot send" in broker.stderr()
 
 
-# ---- signs of life -------------------------------------------------------------------------------
+# ---- keepalives ----------------------------------------------------------------------------------
 
 
 def test_an_idle_stream_sends_keepalives(cursus: CursusClient, topic: str) -> None:

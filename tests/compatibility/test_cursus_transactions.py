@@ -212,7 +212,7 @@ def test_errors_carry_their_class_where_it_was_negotiated(
     )
 
 
-# ---- who holds it --------------------------------------------------------------------------------
+# ---- fencing -------------------------------------------------------------------------------------
 
 
 def test_a_second_instance_fences_the_first_and_aborts_its_open_transaction(

@@ -112,7 +112,7 @@ def read_old_kafka(address: str, topic: str) -> int | None:
 
 
 def fetched(client: WireClient, topic: str, version: int, bytes_max: int = 1000) -> bytes:
-    """Return the records at offset 0, of which a client asks for so many bytes."""
+    """Return the records at offset 0 of a fetch with that limit of bytes."""
     wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": bytes_max}
     body = {
         "replica_id": -1,

@@ -22,7 +22,7 @@ COMMIT_RECORDS = 400
 
 
 def dying_on_call(number: int, before: bool, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, that is the last thing its program does, on its so-manieth call."""
+    """Return the function replaced so that its n-th call is the last action of the program."""
     calls = 0
 
     def call(*arguments: Any) -> Any:
@@ -47,11 +47,11 @@ def main(address: str, topic: str, folder: str, table_format: str, place: str) -
     if place in {"before commit", "after commit"}:
         table.commit = dying_on_call(2, place == "before commit", table.commit)
     if place == "link":
-        # A table that is there already is finished when it is opened, and then by each commit.
+        # An existing table is finished when it is opened, and then by each commit.
         table._finish = dying_on_call(3 if Path(folder).exists() else 2, True, table._finish)
     spark = start_spark()
     if place == "write":
-        # Tasks are pickled with the function that they run, so that is what has to be another one.
+        # Tasks are pickled with the function that they run, so that function must be replaced.
         import broker.pipeline.jobs.archive as job  # noqa: PLC0415
 
         vars(job)["FileWriter"] = DyingWriter
@@ -62,7 +62,7 @@ def main(address: str, topic: str, folder: str, table_format: str, place: str) -
 
 
 class DyingWriter(archive_files.FileWriter):
-    """Writes its files, and that is all."""
+    """Write the files, and end the process."""
 
     def write(self, *arguments: Any) -> Any:
         super().write(*arguments)

@@ -40,10 +40,10 @@ _PIECE_ROWS = 50
 
 
 class DyingSource(PolylogDataSource):
-    """format("dying"): topics, whose option `folder` says where executors are counted."""
+    """format("dying"): topics; the option `folder` says where killed executors are recorded."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        """Keep the options, ours not among them."""
+        """Keep the options, except our own."""
         given = dict(options)
         self._folder = Path(given.pop(_OPTION))
         super().__init__(given)
@@ -83,7 +83,7 @@ class _Writer(PolylogWriter):
 
 
 def _dying(batch: Any, death: Path) -> Iterator[Any]:
-    """The rows of a batch, some at a time; behind half of them, the first who comes dies."""
+    """Yield the rows of a batch in parts; after half of them, the first executor there dies."""
     half = batch.num_rows // 2
     for start in range(0, half, _PIECE_ROWS):
         yield batch.slice(start, min(_PIECE_ROWS, half - start))
@@ -126,7 +126,7 @@ def main(address: str, source: str, target: str, folder: str) -> None:
         .write.format("dying")
         .mode("append")
         .options(**options, topic=target, delivery="exactly-once", writeId=target)
-        .option("maxRowsPerSecondPerTask", "2000")  # so that the half is sent that comes first
+        .option("maxRowsPerSecondPerTask", "2000")  # so that the first half is sent
         .save()
     )
     spark.stop()

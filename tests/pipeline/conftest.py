@@ -45,7 +45,7 @@ def spark(
 
 
 def start_spark(**options: str) -> "SparkSession":
-    """A local session for tests, with more settings; skips where there is none to be had."""
+    """A local session for tests, with more settings; skips if none is available."""
     pytest.importorskip("pyspark")
     try:
         find_java()
@@ -73,14 +73,14 @@ def local_session(java: Sequence[str], **options: str) -> "SparkSession":
 
 @pytest.fixture
 def kills(request: pytest.FixtureRequest) -> Callable[[Sequence[str], int], list[str]]:
-    """Say where the runs of a drill die: so many in the suite, others by `--job-kills`."""
+    """Select where the runs of a drill die: some in the suite, more by `--job-kills`."""
     asked: int | None = request.config.getoption("--job-kills")
     return lambda places, in_suite: list(islice(cycle(places), asked or in_suite))
 
 
 @pytest.fixture
 def fill(broker: Broker) -> Callable[..., None]:
-    """Make a topic, if it is not there, and produce rows to it."""
+    """Create a topic, if it does not exist, and produce rows to it."""
     admin = AdminClient({"bootstrap.servers": broker.address})
 
     def fill(
@@ -108,5 +108,5 @@ def delete(broker: Broker) -> Callable[[str], None]:
 
 @pytest.fixture
 def options(broker: Broker, topic: str) -> dict[str, str]:
-    """The options of a read of the test's topic."""
+    """Return the options of a read of the test's topic."""
     return {"kafka.bootstrap.servers": broker.address, "subscribe": topic}

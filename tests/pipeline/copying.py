@@ -57,7 +57,7 @@ def main(master: str, address: str, source: str, target: str, folder: str) -> No
     rows = spark.read.format("polylog").options(**here, subscribe=source, includeHeaders="true")
     _tell("read", rows.load().count())
     once = {"topic": target, "delivery": "exactly-once", "writeId": target}
-    for _ in range(2):  # the second finds everything written
+    for _ in range(2):  # the second run finds everything written
         content = rows.load().select(*_CONTENT)
         content.write.format("polylog").mode("append").options(**here, **once).save()
     _tell("filter", _tried(lambda: _filtered(spark, address, source)))
@@ -95,13 +95,13 @@ def _filtered(spark: "SparkSession", address: str, source: str) -> int:
 
 
 def _rows_of(query: "StreamingQuery") -> int:
-    """How many rows a query has read; a client of Connect's knows it by source only."""
+    """Return how many rows a query has read; a Connect client knows it by source only."""
     sources = [source for each in query.recentProgress for source in each["sources"]]
     return sum(each["numInputRows"] for each in sources)
 
 
 def _write_stream(spark: "SparkSession", address: str, target: str, folder: str) -> int:
-    """Write three rows more."""
+    """Write three more rows."""
     spark.range(3).selectExpr("concat('streamed ', id) AS value").write.text(f"{folder}/rows")
     stream = spark.readStream.text(f"{folder}/rows").writeStream.format("polylog")
     query = (

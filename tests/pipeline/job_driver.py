@@ -38,14 +38,14 @@ _PLACE = "polylog.test.place"  # a local property: tasks of the second slice or 
 
 
 class DyingWriter(PolylogWriter):
-    """The sink, until it is time."""
+    """The unchanged sink, before the time to die."""
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         context = TaskContext.get()
         assert context is not None
         place = context.getLocalProperty(_PLACE)
         if place == "sending":
-            vars(task)["SINK_CHUNK_BYTES"] = 1  # every batch is sent by itself
+            vars(task)["SINK_CHUNK_BYTES"] = 1  # every batch is sent separately
             iterator = dying(iterator)
         if place in {"before the end", "after the end"}:
             die_at_the_end(before=place == "before the end")
@@ -53,7 +53,7 @@ class DyingWriter(PolylogWriter):
 
 
 def dying(batches: Iterator[Any]) -> Iterator[Any]:
-    """Half of the rows of a task that has any."""
+    """Yield half of the rows of a task that has any."""
     for batch in batches:
         for start in range(0, max(batch.num_rows // 2, 1), 20):
             yield batch.slice(start, 20)
@@ -61,7 +61,7 @@ def dying(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def die_at_the_end(before: bool) -> None:
-    """Let the first transaction that is committed here be the last thing that happens."""
+    """Make the first commit of a transaction the last action."""
     end = Transactions.end
 
     def ending(transactions: Transactions, *, is_committed: bool) -> None:
@@ -74,7 +74,7 @@ def die_at_the_end(before: bool) -> None:
 
 
 class DyingSource(PolylogDataSource):
-    """The format, with that sink."""
+    """The format with that sink."""
 
     def writer(self, schema: StructType, overwrite: bool) -> DyingWriter:
         return DyingWriter(dict(self.options), schema, overwrite)
@@ -91,7 +91,7 @@ def dedupe_options(address: str, folder: Path, target: str, source: str) -> dedu
 
 
 def die_in_a_replay(place: str) -> None:
-    """Let the second slice be the last."""
+    """Make the second slice the last."""
     write, numbers = replay._write, count(1)
 
     def writing(spark: "SparkSession", *arguments: Any) -> None:

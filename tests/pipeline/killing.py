@@ -1,7 +1,7 @@
 """Programs around a job that kill themselves -9, and how a drill runs them.
 
-A drill starts the same job again and again; each time the whole group of processes dies at once,
-driver, JVM and workers, in one of the places that the job has. At last it runs to its end.
+A drill starts the same job repeatedly; each time the whole process group dies at once, driver, JVM
+and workers, at one of the job's places. Finally it runs to its end.
 """
 
 import os
@@ -15,18 +15,18 @@ _DRIVER = "KILLED_DRIVER_PID"
 
 
 def remember_driver() -> None:
-    """Let workers know whom they belong to: they inherit it."""
+    """Mark the workers as belonging to this program: they inherit the environment."""
     os.environ[_DRIVER] = str(os.getpid())
 
 
 def die() -> None:
-    """Kill the driver and its JVM, then the workers: their daemon has made a group of its own."""
+    """Kill the driver and its JVM, then the workers, whose daemon has its own process group."""
     os.killpg(os.getpgid(int(os.environ[_DRIVER])), signal.SIGKILL)
     os.killpg(0, signal.SIGKILL)
 
 
 def run_until_killed(program: ModuleType, *arguments: object) -> None:
-    """Run a program that kills itself; that it ends in another way is an error."""
+    """Run a program that kills itself; any other end is an error."""
     ended = subprocess.run(
         [sys.executable, "-m", program.__name__, *map(str, arguments)],
         check=False,

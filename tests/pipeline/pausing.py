@@ -1,4 +1,4 @@
-"""A source whose tasks stop behind their first batch of rows until the test lets them go on."""
+"""A source whose tasks stop after their first batch of rows until the test releases them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +22,7 @@ class PausingSource(PolylogDataSource):
     """format("pausing"), option `pause` names a folder."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        """Keep the options, ours not among them."""
+        """Keep the options, except our own."""
         given = dict(options)
         self._folder = Path(given.pop(_OPTION))
         super().__init__(given)
@@ -65,7 +65,7 @@ def _paused(batches: Iterator[Any], folder: Path) -> Iterator[Any]:
 
 
 def restart_meanwhile(broker: BrokerProcess, folder: Path) -> None:
-    """Kill the broker -9 when a task has stopped, start it again, and let the task go on."""
+    """Kill the broker -9 when a task has stopped, start it again, and release the task."""
     wait_until((folder / "reached").exists, "a task has read some rows")
     broker.kill()
     broker.start()

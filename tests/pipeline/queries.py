@@ -1,4 +1,4 @@
-"""A streaming query with a checkpoint, which can be run again and again."""
+"""A streaming query with a checkpoint, which can be run repeatedly."""
 
 import json
 from pathlib import Path
@@ -38,22 +38,22 @@ class Query:
         return stream.trigger(processingTime="50 milliseconds").start()
 
     def run(self, *, source: str = "polylog", **more: str) -> list[int]:
-        """Read what there is; return how many rows each trigger had."""
+        """Read everything available; return how many rows each trigger had."""
         query = self.start(available_now=True, source=source, **more)
         assert query.awaitTermination(60)
         return [each["numInputRows"] for each in query.recentProgress]
 
     def rows(self) -> "DataFrame":
-        """Everything that was read."""
+        """Return everything that was read."""
         schema = "topic string, partition int, offset bigint"
         return self.spark.read.schema(schema).json(str(self.folder / "rows"))
 
     def places(self) -> list[tuple[int, int]]:
-        """Partition and offset of every row, sorted; a row that was read twice is there twice."""
+        """Return partition and offset of every row, sorted, with duplicates."""
         return sorted((row["partition"], row["offset"]) for row in self.rows().collect())
 
     def offsets(self) -> Any:
-        """The last offsets in the checkpoint."""
+        """Return the last offsets in the checkpoint."""
         files = (each for each in (self.checkpoint / "offsets").iterdir() if each.name.isdigit())
         newest = max(files, key=lambda file: int(file.name))
         return json.loads(newest.read_text().splitlines()[-1])

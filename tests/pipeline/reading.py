@@ -1,4 +1,4 @@
-"""What librdkafka reads of a topic: the judge of what our sink has written."""
+"""librdkafka's view of a topic, which verifies what the sink has written."""
 
 from contextlib import closing
 from typing import Any, NamedTuple
@@ -22,10 +22,11 @@ class Read(NamedTuple):
 
 
 def read_committed(address: str, topic: str, *, is_settled: bool = True) -> list[Read]:
-    """All committed records of a topic, by partition and offset.
+    """Return all committed records of a topic, by partition and offset.
 
-    A transaction that is committed is seen a moment later: markers are written behind the answer.
-    So when all have ended (`is_settled`), this waits until committed records go up to the end.
+    A committed transaction becomes visible a moment later, because markers are written after the
+    response. So when all have ended (`is_settled`), this waits until committed records reach the
+    end.
     """
     if is_settled:
         wait_until(lambda: _is_settled(address, topic), "all markers are written", _TIMEOUT_S)
@@ -49,7 +50,7 @@ def read_committed(address: str, topic: str, *, is_settled: bool = True) -> list
             while first < end:
                 message = consumer.poll(0.2)
                 if message is None:
-                    # What is left are markers, which are not handed over.
+                    # The rest are markers, which are not returned.
                     [place] = consumer.position([here])
                     first = max(first, place.offset)
                     continue

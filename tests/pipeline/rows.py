@@ -1,4 +1,4 @@
-"""Rows to fill topics with, and what librdkafka and Spark read of them."""
+"""Rows to fill topics with, and how librdkafka and Spark read them."""
 
 from contextlib import closing
 from datetime import UTC
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 FIRST_MS = 1_700_000_000_000
-# What is produced: its partition, key, value and headers, and its time in ms.
+# The produced record: its partition, key, value and headers, and its timestamp in ms.
 Row = tuple[int, bytes | None, bytes | None, list[tuple[str, str | bytes | None]], int]
 
 
@@ -55,7 +55,7 @@ def commit_and_abort_in_turns(address: str, topic: str, transactions: int, recor
 
 
 def consumed(address: str, topic: str, isolation: str = "read_uncommitted") -> list[Any]:
-    """What librdkafka reads of a topic, in the order of partitions and offsets."""
+    """Return what librdkafka reads of a topic, in the order of partitions and offsets."""
     consumer = Consumer(
         {
             "bootstrap.servers": address,
@@ -69,7 +69,7 @@ def consumed(address: str, topic: str, isolation: str = "read_uncommitted") -> l
     rows, left = [], set(partitions)
 
     def is_at_the_end() -> bool:
-        # It waits for so many, however few there are.
+        # It waits for that many, however few there are.
         for message in consumer.consume(1000, 0.1):
             error = message.error()
             if error is not None:
@@ -97,7 +97,7 @@ def consumed(address: str, topic: str, isolation: str = "read_uncommitted") -> l
 
 
 def collected(frame: "DataFrame") -> list[Any]:
-    """The rows of a frame with all columns, as `consumed` has them."""
+    """Return the rows of a frame with all columns, in the form of `consumed`."""
     return sorted(
         (
             (
@@ -119,7 +119,7 @@ def collected(frame: "DataFrame") -> list[Any]:
 
 
 def places(frame: "DataFrame") -> dict[int, list[int]]:
-    """The offsets of a frame by partition, ascending."""
+    """Return the offsets of a frame by partition, ascending."""
     found: dict[int, list[int]] = {}
     for row in frame.select("partition", "offset").collect():
         found.setdefault(row["partition"], []).append(row["offset"])

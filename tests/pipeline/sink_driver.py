@@ -28,7 +28,7 @@ BATCH_OFFSETS = 2_000
 
 
 class KillingWriter(PolylogStreamWriter):
-    """The sink, until it is time."""
+    """The unchanged sink, before the time to die."""
 
     place = ""
     batch = -1
@@ -48,7 +48,7 @@ class KillingWriter(PolylogStreamWriter):
 
 
 def dying(batches: Iterator[Any]) -> Iterator[Any]:
-    """Half of the rows, and the time that it takes to send them."""
+    """Yield half of the rows, and wait until they are sent."""
     first = next(batches)
     for start in range(0, first.num_rows // 2, 50):
         yield first.slice(start, 50)
@@ -56,7 +56,7 @@ def dying(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 class KillingSource(PolylogDataSource):
-    """The format, with that sink."""
+    """The format with that sink."""
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> KillingWriter:  # noqa: N802
         given = dict(self.options)
@@ -69,7 +69,7 @@ class KillingSource(PolylogDataSource):
 def start(
     spark: "SparkSession", address: str, source: str, target: str, checkpoint: str, **more: str
 ) -> "StreamingQuery":
-    """Start the stream, from its checkpoint if there is one; it ends with what there is now."""
+    """Start the stream, from its checkpoint if there is one; it ends with the available records."""
     return (
         spark.readStream.format("polylog")
         .option("kafka.bootstrap.servers", address)

@@ -1,4 +1,4 @@
-"""`broker pipeline audit` of what a real broker has written, in threads and by Spark."""
+"""`broker pipeline audit` of a real broker's data, in threads and by Spark."""
 
 import json
 import subprocess
@@ -57,7 +57,7 @@ def test_the_command_reports_damage_and_returns_1(folder: Path) -> None:
     file = min(folder.glob("*-0/*.log"))
     content = bytearray(file.read_bytes())
     content[5_000] ^= 1
-    file.unlink()  # a link: what the broker has must stay as it is
+    file.unlink()  # a link: the broker's file must not change
     file.write_bytes(content)
 
     ended = subprocess.run(

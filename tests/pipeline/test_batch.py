@@ -38,7 +38,7 @@ Read = Callable[..., "DataFrame"]
 
 @pytest.fixture
 def read(spark: "SparkSession", options: dict[str, str]) -> Read:
-    """A frame of the test's topic, with more options."""
+    """Return a frame of the test's topic, with more options."""
 
     def read(schema: str | None = None, **more: str | None) -> "DataFrame":
         reader = spark.read.format("polylog")

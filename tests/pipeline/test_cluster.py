@@ -1,4 +1,4 @@
-"""A cluster of Spark's, with executors of their own, of which some are killed -9."""
+"""A Spark cluster with separate executors, some of which are killed -9."""
 
 import json
 import os
@@ -56,4 +56,4 @@ def test_an_executor_that_is_killed_costs_no_record_and_doubles_none(
     written = Counter((each.key, each.value) for each in read_committed(broker.address, target))
     rows = cluster_driver.ROWS
     assert written == Counter((b"k%d" % each, b"v%d" % each) for each in range(rows))
-    assert len(consumed(broker.address, target)) > rows  # with what the dead one had sent
+    assert len(consumed(broker.address, target)) > rows  # with what the killed one had sent

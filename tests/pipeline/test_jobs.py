@@ -29,7 +29,7 @@ pytestmark = pytest.mark.client
 
 FIRST_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
-DRILL_TIMEOUT_S = 20 * TIMEOUT_S  # of as many kills as anybody asks for
+DRILL_TIMEOUT_S = 20 * TIMEOUT_S  # of any number of kills
 FORMATS = ("delta", "parquet")
 Fill = Callable[..., None]
 Kills = Callable[[Sequence[str], int], list[str]]
@@ -50,7 +50,7 @@ def some(count: int, partitions: int = 2) -> list[Row]:
 
 
 def archived(folder: Path, table_format: str) -> list[Any]:
-    """The records of a table by partition and offset, as read_committed has them."""
+    """Return the records of a table by partition and offset, as read_committed returns them."""
     if table_format == "delta":
         deltalake = pytest.importorskip("deltalake")
         files = deltalake.DeltaTable(str(folder)).file_uris()
@@ -71,7 +71,7 @@ def archived(folder: Path, table_format: str) -> list[Any]:
 
 
 def content(broker: Broker, topic: str) -> list[Any]:
-    """The records of a topic by partition and in their order, wherever they stand."""
+    """Return the records of a topic by partition and in order, whatever their offsets."""
     return [each._replace(offset=0) for each in read_committed(broker.address, topic)]
 
 
@@ -187,7 +187,7 @@ def test_a_killed_replay_writes_every_record_once_and_in_order(
 ) -> None:
     places = kills(job_driver.REPLAY_PLACES, 2)
     target = f"{topic}-again"
-    # A run begins with the slice that the one before died in, and dies in the next.
+    # A run begins with the slice in which the previous one died, and dies in the next.
     fill(topic, some(2 * job_driver.SLICE_RECORDS * (len(places) + 1)), partitions=2)
     fill(target, partitions=2)
     folder = tmp_path / "table"
@@ -212,7 +212,7 @@ def test_a_killed_dedupe_writes_one_of_each_record(
     keys: set[bytes] = set()
 
     def fill_batch(turn: int) -> None:
-        """Each key twice, but some come from the batch before."""
+        """Each key twice, with some from the previous batch."""
         numbers = [turn * count + each // 2 - each % 8 // 7 * count for each in range(count)]
         keys.update(b"k%d" % each for each in numbers)
         fill(
@@ -222,7 +222,7 @@ def test_a_killed_dedupe_writes_one_of_each_record(
 
     fill_batch(0)
     for turn, place in enumerate(places, start=1):
-        # A run begins with the batch that the one before died in, and dies in the next.
+        # A run begins with the batch in which the previous one died, and dies in the next.
         fill_batch(turn)
         where = broker.address, "dedupe", tmp_path / "seen", target, place, topic
         run_until_killed(job_driver, *where)
@@ -231,7 +231,7 @@ def test_a_killed_dedupe_writes_one_of_each_record(
 
     found = Counter(each.key for each in read_committed(broker.address, target))
     assert found == Counter(keys)
-    [_] = (tmp_path / "seen" / "kept").iterdir()  # nothing stays of the batches before
+    [_] = (tmp_path / "seen" / "kept").iterdir()  # nothing remains of earlier batches
 
 
 def test_a_replay_restores_records_in_order_and_once(
@@ -291,7 +291,7 @@ def test_a_dedupe_keeps_one_of_each_record_and_the_next_run_continues(
     target = f"{topic}-clean"
     rows: list[Row] = [(0, b"timeless", b"v", [], -1)]
     rows += [(each % 2, b"k%d" % (each % 50), b"v", [], FIRST_MS + each) for each in range(200)]
-    rows += [(0, None, b"v", [], FIRST_MS)] * 3  # without a key none is another's copy
+    rows += [(0, None, b"v", [], FIRST_MS)] * 3  # a record without a key is no duplicate
     fill(topic, rows, partitions=2)
     fill(target, partitions=2)
     options = DedupeOptions(broker.address, topic, target, "key", "1 hour", tmp_path / "seen")

@@ -1,4 +1,4 @@
-"""`broker pipeline lag` beside a real broker."""
+"""`broker pipeline lag` on a real broker."""
 
 import json
 import subprocess
@@ -30,7 +30,7 @@ def broker(start_broker: StartBroker) -> BrokerProcess:
 
 
 def fill(broker: BrokerProcess, topic: str, *counts: int) -> None:
-    """Make a topic with so many records in each partition: one per second, the last one now."""
+    """Create a topic with that many records in each partition: one per second, the last one now."""
     with WireClient(broker.address) as client:
         wire_requests.create_topic(client, topic, len(counts))
         for partition, count in enumerate(counts):

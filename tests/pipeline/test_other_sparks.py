@@ -42,7 +42,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def copied(broker: Broker, topic: str, fill: Callable[..., None], tmp_path: Path) -> Copy:
-    """Copy a topic by a Python and a master; all that is the same everywhere is looked at."""
+    """Copy a topic by a Python and a master; check everything that is the same everywhere."""
     try:
         find_java()
     except Unsupported as error:

@@ -1,4 +1,4 @@
-"""format("polylog") with the option segments: files beside what librdkafka reads of the broker."""
+"""format("polylog") with the option segments, compared with what librdkafka reads."""
 
 import random
 from collections.abc import Callable
@@ -188,7 +188,7 @@ def harm(folder: Path) -> None:
     file = max(folder.glob("*-0/*.log"), key=lambda each: each.stat().st_size)
     content = bytearray(file.read_bytes())
     content[30_000] ^= 0xFF
-    file.unlink()  # a link: what the broker has must stay as it is
+    file.unlink()  # a link: the broker's file must not change
     file.write_bytes(content)
 
 

@@ -1,4 +1,4 @@
-"""A session as a program gets it: each in a process of its own, with a JVM."""
+"""A session as a program gets it: each in its own process, with a JVM."""
 
 import subprocess
 import sys

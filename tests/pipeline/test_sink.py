@@ -1,4 +1,4 @@
-"""Rows of Spark into topics, as librdkafka reads them."""
+"""Rows written by Spark, read by librdkafka."""
 
 import threading
 from collections import Counter
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.client
 
 FIRST_MS = 1_700_000_000_000
-DRILL_TIMEOUT_S = 20 * TIMEOUT_S  # of as many kills as anybody asks for
+DRILL_TIMEOUT_S = 20 * TIMEOUT_S  # of any number of kills
 Write = Callable[..., None]
 
 
@@ -39,7 +39,7 @@ def write(broker: Broker, topic: str) -> Write:
 
 
 def numbered(spark: "SparkSession", count: int, tasks: int) -> "DataFrame":
-    """Rows with a key and a value of their own each."""
+    """Return rows with different keys and values."""
     return spark.range(0, count, 1, tasks).selectExpr(
         "binary(concat('k', id)) AS key", "binary(concat('v', id)) AS value"
     )
@@ -117,7 +117,7 @@ def test_a_job_repeated_with_its_write_id_writes_only_what_is_missing(
     once = {"delivery": "exactly-once", "writeId": topic}
     frame = numbered(spark, 10_000, 2)
 
-    # Task 1 fails behind its first rows: it is aborted, task 0 stays.
+    # Task 1 fails after its first rows: it is aborted, task 0 stays.
     broken = frame.selectExpr(
         "key", "if(key = binary('k9999'), binary(raise_error('broken')), value) AS value"
     )
@@ -198,7 +198,7 @@ def test_a_killed_stream_writes_every_record_once(
     tmp_path: Path,
 ) -> None:
     places = kills(sink_driver.PLACES, 2)
-    # A run begins with the batch that the one before died in, and dies in the next.
+    # A run begins with the batch in which the previous one died, and dies in the next.
     count = (len(places) + 2) * sink_driver.BATCH_OFFSETS
     source, target = f"{topic}-from", f"{topic}-to"
     fill(

@@ -1,4 +1,4 @@
-"""`broker snapshot create` beside a real broker that goes on working."""
+"""`broker snapshot create` on a real broker that keeps working."""
 
 import json
 import os
@@ -27,7 +27,7 @@ from tests.wire_client import WireClient
 StartBroker = Callable[..., BrokerProcess]
 Pairs = list[tuple[bytes, bytes]]
 TINY = {"segment_bytes": "16384"}
-NOW_MS = time.time_ns() // 1_000_000  # retention leaves it alone
+NOW_MS = time.time_ns() // 1_000_000  # retention does not delete it
 
 
 def produce(client: WireClient, topic: str, pairs: Pairs) -> int:
@@ -38,7 +38,7 @@ def produce(client: WireClient, topic: str, pairs: Pairs) -> int:
 
 
 def filled(broker: BrokerProcess, topic: str, count: int, **configs: str) -> Pairs:
-    """Make a topic with so many records, in batches of ten."""
+    """Create a topic with that many records, in batches of ten."""
     pairs = [(b"k%d" % (each % 7), b"v%d" % each + bytes(90)) for each in range(count)]
     with WireClient(broker.address) as client:
         wire_requests.create_topic(client, topic, 1, **(TINY | configs))
@@ -70,7 +70,7 @@ def test_a_snapshot_has_every_record_and_outlives_the_topic(
     report = snapshot.create(tmp_path / "snapshot", broker.data_dir, broker.address)
 
     assert report.is_well
-    with WireClient(broker.address) as client:  # what follows is not in it
+    with WireClient(broker.address) as client:  # later records are not in it
         produce(client, topic, [(b"later", b"later")] * 400)
         answer = client.request("DeleteTopics", 5, {"topic_names": [topic], "timeout_ms": 10_000})
         assert answer["responses"][0]["error_code"] == 0
@@ -118,7 +118,7 @@ def test_snapshots_of_a_log_during_compaction_lose_and_duplicate_nothing(
                 ]
                 written.extend(some)
                 assert produce(client, topic, some) == count
-                time.sleep(0.002)  # not as fast as it can: the folder would only grow
+                time.sleep(0.002)  # not at full speed: the folder would only grow
 
     writer = threading.Thread(target=write)
     writer.start()

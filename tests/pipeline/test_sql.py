@@ -22,7 +22,7 @@ Fill = Callable[..., None]
 def table(
     spark: "SparkSession", broker: Broker, topic: str, tmp_path: Path
 ) -> Iterator[Callable[..., str]]:
-    """Make tables of the test's topic, with more options; of a name each."""
+    """Return a function that creates tables of the test's topic, each with its own name."""
     made: list[str] = []
 
     def make(listed: str = "", properties: str = "", **more: str) -> str:

@@ -1,4 +1,4 @@
-"""Spark's own Kafka connector on our broker, unchanged, and our source beside it.
+"""Spark's own Kafka connector on this broker, unchanged, compared with our source.
 
 Its jars come through Maven: see tests/compatibility/spark_connector.py.
 """
@@ -43,7 +43,7 @@ def spark(spark: "SparkSession") -> "SparkSession":
 
 @pytest.fixture
 def frame(spark: "SparkSession", options: dict[str, str]) -> Frame:
-    """A frame of the test's topic in one of the formats, with more options."""
+    """Return a frame of the test's topic in one of the formats, with more options."""
 
     def frame(source: str, **more: str) -> "DataFrame":
         given = options | {name.replace("__", "."): value for name, value in more.items()}

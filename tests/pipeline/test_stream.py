@@ -1,4 +1,4 @@
-"""A stream over topics: limits, restarts, and topics that change under it."""
+"""A stream over topics: limits, restarts, and topics that change meanwhile."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -32,7 +32,7 @@ Fill = Callable[..., None]
 
 
 def grow(fill: Fill, topic: str, count: int, partitions: int | None = None) -> None:
-    """Produce so many records to each of three partitions."""
+    """Produce that many records to each of three partitions."""
     rows: list[Row] = [(each % 3, None, bytes(100), [], 1) for each in range(3 * count)]
     fill(topic, rows, partitions=partitions)
 
@@ -138,7 +138,7 @@ def test_a_query_resumes_from_the_checkpoint_of_sparks_own_source(
 ) -> None:
     grow(fill, topic, 10, partitions=3)
     query.run()
-    # What Spark's own source has written where ours did.
+    # The offsets that Spark's own source has written in place of ours.
     offsets = query.checkpoint / "offsets"
     [file] = [each for each in offsets.iterdir() if each.name == "0"]
     head = file.read_text().splitlines()[:-1]
@@ -203,7 +203,7 @@ def test_a_batch_planned_before_its_topic_was_deleted_is_skipped(
     query.run(failOnDataLoss="false")
     grow(fill, topic, 2, partitions=3)
     query.run(failOnDataLoss="false")
-    assert len(query.places()) == 36  # what the first run had written is there
+    assert len(query.places()) == 36  # what the first run had written still exists
 
 
 def test_a_checkpoint_of_another_topic_is_an_error(topic: str, fill: Fill, query: Query) -> None:

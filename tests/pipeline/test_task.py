@@ -1,4 +1,4 @@
-"""Tasks of the sink against a real broker, without a Spark around them."""
+"""Tasks of the sink against a real broker, without Spark."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -148,12 +148,12 @@ def test_where_tasks_are_not_counted_changed_rows_are_detected(
 def test_a_row_that_cannot_be_written_aborts_its_task(
     broker: Broker, options: Options, topic: str, bad: pa.RecordBatch, error: type[Exception]
 ) -> None:
-    slow = options(maxRowsPerSecondPerTask="1000")  # so the first rows are sent by themselves
+    slow = options(maxRowsPerSecondPerTask="1000")  # so the first rows are sent separately
 
     with pytest.raises(error):
         write_exactly_once(slow, batch_of(topic), 0, iter([*[placed(b"a", 1)] * 300, bad]))
 
-    assert values(broker, topic) == Counter()  # at once: it was aborted, not left to time out
+    assert values(broker, topic) == Counter()  # at once: it was aborted and did not time out
 
 
 def test_an_abandoned_attempt_can_write_nothing_more(

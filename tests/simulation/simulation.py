@@ -51,7 +51,8 @@ class Simulation:
         loads_ms = max(self.audit.ages.started_ms, self.disk.last_fault_ms)
         lease.check_over(name, self.time.now_ms, loads_ms + LOAD_MS)
 
-    # ---- the broker's life -----------------------------------------------------------------------
+    # ---- faults of the broker
+    # -----------------------------------------------------------------------
 
     async def trouble(self) -> None:
         """Kill and restart the broker, cut its power and break its disks, until faults end."""

@@ -19,7 +19,7 @@ from tests.vectors import vector_files
 
 SIZE_MAX = 1 << 20
 FIRST_MAGICS = {0, 1}
-LEGACY_HEAD = struct.Struct(">qiIb")  # offset, size behind it, CRC-32 of what follows, magic
+LEGACY_HEAD = struct.Struct(">qiIb")  # offset, size of the rest, CRC-32 of what follows, magic
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 CODEC_BITS, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20
 DELETE_HORIZON = 0x40

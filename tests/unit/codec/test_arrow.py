@@ -1,4 +1,4 @@
-"""Columns as Arrow: the schema of Spark's Kafka source, and every value where it belongs."""
+"""Columns as Arrow: the schema of Spark's Kafka source, and every value in its place."""
 
 import subprocess
 import sys
@@ -51,7 +51,7 @@ def arrow(data: bytes, **options: Any) -> pa.RecordBatch:
 
 
 def as_lists(expected: list[Row]) -> dict[str, list[Any]]:
-    """Return what Arrow makes of its columns for such rows."""
+    """Return Arrow's columns for such rows."""
     return {
         "key": [row.key for row in expected],
         "value": [row.value for row in expected],
@@ -174,7 +174,7 @@ def test_a_timestamp_is_an_instant_in_utc() -> None:
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 64, 65])
 def test_a_record_without_a_timestamp_is_null(count: int) -> None:
-    times = [(-1, -2, 0)[i % 3] for i in range(count)]  # only the first of them is no time
+    times = [(-1, -2, 0)[i % 3] for i in range(count)]  # only the first of them means no time
     records = [Record(each, i, None, None, []) for i, each in enumerate(times)]
 
     found = arrow(batch(records, base_timestamp=0))

@@ -1,4 +1,4 @@
-"""Records of Arrow tables, against the oracle."""
+"""Records of Arrow tables, compared with the oracle."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Columns hold what the records of batches and message sets say."""
+"""Decoded columns of batches and message sets."""
 
 import itertools
 import mmap
@@ -428,7 +428,7 @@ def test_the_representation_names_what_is_present() -> None:
 
 
 def mapped(data: bytes, folder: Path) -> mmap.mmap:
-    """Return a file of the data, mapped."""
+    """Return a mapped file of the data."""
     (folder / "data").write_bytes(data)
     with (folder / "data").open("rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

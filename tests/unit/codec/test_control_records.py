@@ -8,7 +8,7 @@ from broker.model.errors import Truncated
 
 
 def expected(kind: int) -> str:
-    """The batch behind its CRC, by hand from the protocol guide (Record Batch, Control Batches)."""
+    """Return the batch after its CRC, by hand from Kafka's protocol guide (Control Batches)."""
     return (
         "0030"
         "00000000" + "0000000000000064" * 2 + "0000000000000007"

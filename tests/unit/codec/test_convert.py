@@ -1,4 +1,4 @@
-"""Batches to message sets and back, against the readers and writers of other clients."""
+"""Batches to message sets and back, compared with readers and writers of other clients."""
 
 import struct
 import zlib
@@ -32,7 +32,7 @@ pairs = st.lists(
 
 
 def entries_of(data: bytes) -> list[Entry]:
-    """Return offset, time, key and value of all records, of whatever magic."""
+    """Return offset, timestamp, key and value of all records, of any magic."""
     columns = decode_columns(data)
     lists = [memoryview(columns.column(name)).tolist() for name in columns.names]
     whole = memoryview(columns.data)
@@ -56,7 +56,7 @@ def message(
     timestamp: int = NOW_MS,
     key: bytes | None = None,
 ) -> bytes:
-    """Return a message as the protocol guide says."""
+    """Return a message as in the protocol guide."""
     body = struct.pack(">bb", magic, attributes)
     body += struct.pack(">q", timestamp) if magic else b""
     for content in (key, value):
@@ -178,7 +178,7 @@ def test_conversion_stops_before_a_batch_above_the_limit() -> None:
 
     for limit, count in [(0, 1), (each - 1, 1), (2 * each - 1, 1), (2 * each, 2), (9 * each, 3)]:
         assert len(down_convert(whole, 1, output_bytes_max=limit)) == count * each
-    # What stands behind is not looked at.
+    # The bytes after it are not checked.
     [zstd] = encode([b"v"], compression="zstd")
     assert len(down_convert(batches[0] + batches[1] + zstd, 1, output_bytes_max=each)) == each
 
@@ -212,7 +212,7 @@ def test_messages_written_by_kafka_python_are_converted_to_batches_of_the_same_r
     for place, (key, value, _, timestamp) in enumerate(given_rows):
         builder.append(place, timestamp=timestamp, key=key, value=value)
 
-    # A producer's own offsets mean nothing.
+    # A producer's own offsets are ignored.
     [batch] = up_convert(bytes(builder.build()), base_offset=0)
 
     assert entries_of(batch) == [
@@ -366,7 +366,7 @@ LEGACY = st.sampled_from(["none", "gzip", "snappy", "lz4"])
 
 
 def with_crc(data: bytearray) -> bytes:
-    """Return a message or batch with the CRC that it should have, so that more of it is read."""
+    """Return a message or batch with a correct CRC, so that more of it is parsed."""
     if data[16] in {0, 1}:
         return bytes(data[:12] + zlib.crc32(data[16:]).to_bytes(4) + data[16:])
     return bytes(data)

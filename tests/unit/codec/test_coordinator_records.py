@@ -39,7 +39,7 @@ OFFSET_VALUE = pack(">hqi", 3, 42, 7) + b"\0\4note" + pack(">q", 1_700_000_000_0
 
 
 def sample(message: Message, version: int) -> tuple[bytes, dict[str, Any]]:
-    """Return the bytes of a message with its type or version before them, and its fields."""
+    """Return the bytes of a message with its type or version, and its fields."""
     fields = oracle.sample(message, version)
     before = message.api_key if message.kind == "key" else version
     whole = oracle.complete(message.fields, version, fields)

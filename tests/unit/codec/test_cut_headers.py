@@ -1,4 +1,4 @@
-"""Headers of a run of batches whose last one is cut short."""
+"""Headers of batches of which the last one is incomplete."""
 
 import pytest
 from kafka.record.legacy_records import LegacyRecordBatchBuilder

@@ -1,4 +1,4 @@
-"""Records encoded from objects and spans, against the oracle and other clients' readers."""
+"""Records encoded from objects and spans, compared with the oracle and other clients' readers."""
 
 from typing import Any
 
@@ -391,7 +391,7 @@ def test_a_batch_that_compression_enlarges_beyond_the_limit_is_stored_uncompress
     assert header(larger).attributes == 1
 
 
-# ---- sources that are not what they say ----------------------------------------------------------
+# ---- invalid sources -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The table of errors against the numbers of Kafka's protocol guide, kio's and kafka-python's."""
+"""The table of errors compared with Kafka's protocol guide, kio and kafka-python."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def test_kio_has_the_same_names_and_retriable_errors() -> None:
         assert (error_of(code).name, error_of(code).is_retriable) == fact
 
 
-# kafka-python calls these as older Kafkas did, and does not retry a corrupt message.
+# kafka-python uses the names of older Kafka releases, and does not retry a corrupt message.
 FORMER_NAMES = {
     -1: "UNKNOWN",
     0: "NO_ERROR",

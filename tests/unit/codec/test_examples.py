@@ -1,4 +1,4 @@
-"""The examples in the documentation of broker.codec do what they say."""
+"""The examples in the documentation of broker.codec run as shown."""
 
 import doctest
 import importlib
@@ -9,7 +9,7 @@ import pytest
 from broker import codec
 
 MODULES = [each.name for each in pkgutil.iter_modules(codec.__path__, "broker.codec.")]
-# Those that a user calls; the others are theirs.
+# The modules that a user calls; the others are internal.
 PUBLIC = (
     "columns compression convert coordinator_records encoding errors hashes headers messages schema"
 )

@@ -1,4 +1,4 @@
-"""Which records decode_columns keeps: offsets, timestamps, keys, and what was committed."""
+"""Which records decode_columns keeps: by offset, timestamp, key, and transaction."""
 
 import random
 from typing import Any, NamedTuple
@@ -37,13 +37,13 @@ def decode(data: bytes, **options: Any) -> list[Row]:
 
 
 def offsets(data: bytes, **options: Any) -> list[int]:
-    """Return the offsets that are kept."""
+    """Return the kept offsets."""
     return numbers(decode_columns(data, **options), "offset")
 
 
 # ---- offsets and timestamps ----------------------------------------------------------------------
 
-# Offsets 0 to 29, a millisecond apart, but for the gap that compaction left.
+# Offsets 0 to 29, a millisecond apart, except for a gap left by compaction.
 LOG = b"".join(
     batch([record(i, b"k%d" % (first + i), b"x") for i in range(5) if i != 2], first, codec=codec)
     for first, codec in zip(range(0, 30, 5), [0, 1, 0, 3, 0, 4], strict=True)
@@ -188,14 +188,14 @@ def test_a_prefix_beyond_2_gib_is_a_value_error() -> None:
 
 
 class Step(NamedTuple):
-    """What a producer did, in the order of the log: records, or the end of a transaction."""
+    """The actions of a producer in log order: records, or the end of a transaction."""
 
     producer: int
     kind: str
 
 
 def log_of(steps: list[Step]) -> tuple[bytes, list[int], list[tuple[int, int]]]:
-    """Return the log, the offsets of what was committed, and the aborted transactions."""
+    """Return the log, the offsets of committed records, and the aborted transactions."""
     offset = 0
     parts = []
     open_since: dict[int, list[int]] = {}
@@ -217,7 +217,7 @@ def log_of(steps: list[Step]) -> tuple[bytes, list[int], list[tuple[int, int]]]:
             elif mine:
                 aborted.append((producer, mine[0]))
             offset += 1
-    for mine in open_since.values():  # open ones lie behind the last stable offset
+    for mine in open_since.values():  # open ones are above the last stable offset
         committed += mine
     return b"".join(parts), sorted(committed), aborted
 

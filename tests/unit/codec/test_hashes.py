@@ -1,4 +1,4 @@
-"""Checksums and hashes of a column, whatever it is made of."""
+"""Checksums and hashes of a column of any type."""
 
 import doctest
 import random
@@ -40,7 +40,7 @@ def ints(column: Column) -> list[int]:
 
 
 def spans_of(rows: Iterable[bytes | None], gap: bytes = b"") -> Spans:
-    """Return values in one buffer; the start of a null is nonsense, as it may be."""
+    """Return values in one buffer; the start of a null is arbitrary, as is allowed."""
     data, start, length = bytearray(), array("i"), array("i")
     for row in rows:
         data += gap
@@ -51,7 +51,7 @@ def spans_of(rows: Iterable[bytes | None], gap: bytes = b"") -> Spans:
 
 
 def xxh3_of(rows: Iterable[bytes | None]) -> list[int]:
-    """Return what the package of that name says."""
+    """Return the result of the package of that name."""
     return [0 if row is None else xxhash.xxh3_64_intdigest(row) for row in rows]
 
 
@@ -238,7 +238,7 @@ def test_spans_are_hashed_or_refused(spans: list[tuple[int, int]], data: bytes) 
 
 
 def hostile_array(kind: Any, ends: Sequence[int], data: bytes) -> Any:
-    """Return an array that changes its mind after pyarrow has looked at it."""
+    """Return an array that changes after pyarrow has checked it."""
     memory = array("q" if "large" in str(kind) else "i", [0] * len(ends))
     buffers = [None, pa.py_buffer(memory), pa.py_buffer(data)]
     hostile = pa.Array.from_buffers(kind, len(ends) - 1, buffers)
@@ -261,7 +261,7 @@ def test_the_largest_offsets_do_not_overflow(extreme: int) -> None:
 
 
 class Unvalidated:
-    """An Arrow array as one from a file may be, which pyarrow itself would not make."""
+    """Return an Arrow array as one from a file may be, which pyarrow itself would not make."""
 
     type = pa.binary()
     offset = 0

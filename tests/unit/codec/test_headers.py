@@ -1,4 +1,4 @@
-"""Headers of batches as rows, and what an audit counts over any number of bytes."""
+"""Headers of batches as rows, and the counts of an audit over any number of bytes."""
 
 import struct
 from typing import Any
@@ -220,7 +220,7 @@ def counts(found: Audit) -> dict[str, int]:
 
 
 def of_batches(*parts: bytes) -> dict[str, int]:
-    """Return what an audit counts that differs from what it says of nothing."""
+    """Return the counts that differ from those of no bytes."""
     nothing = counts(Audit())
     return {
         name: value

@@ -1,4 +1,4 @@
-"""Bytes that lie: records, or a CodecError, soon and with little memory."""
+"""Malicious bytes: records, or a CodecError, fast and in little memory."""
 
 import contextlib
 import random
@@ -86,7 +86,7 @@ def read_plainly(data: bytes, *, with_headers: bool = True) -> list[Row] | None:
 
 
 def read_all(data: bytes) -> None:
-    """Read in every other way; nothing but a CodecError may come of it."""
+    """Read by every other function; only a CodecError may be raised."""
     faults = []
     for call in (objects, scan_headers, audit, validate):
         try:
@@ -97,7 +97,7 @@ def read_all(data: bytes) -> None:
 
 
 def position(fault: CodecError) -> int | None:
-    """Return where a fault is."""
+    """Return the position of an error."""
     return fault.position
 
 
@@ -183,7 +183,7 @@ def test_random_bytes_are_rows_or_an_error(size: int) -> None:
 
 
 def has_codec(data: bytearray) -> bool:
-    """Whether any entry says that it is compressed: the oracle knows of none."""
+    """Return whether an entry claims to be compressed, which the oracle does not support."""
     return any(entry.attributes & 7 for entry in scan_headers(data))
 
 
@@ -202,7 +202,7 @@ def test_random_records_in_a_valid_batch_are_rows_or_an_error(codec: int) -> Non
 
 
 def seconds(call: Callable[[], object]) -> float:
-    """Return the processor time of a call, whatever it raises."""
+    """Return the CPU time of a call, whatever it raises."""
     start = time.process_time()
     with contextlib.suppress(CodecError):
         call()
@@ -210,7 +210,7 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 def ways(data: bytes) -> list[Callable[[], object]]:
-    """Return all the ways of reading the bytes."""
+    """Return all functions that read the bytes."""
     return [
         lambda: decode_columns(data, columns=COLUMNS),
         lambda: decode_columns(data, aborted=[(i, i) for i in range(1000)]),
@@ -226,7 +226,7 @@ NOTHING = compression.compress(GZIP, b"")
 
 
 def of_headers(count: int) -> bytes:
-    """Return a batch of one record, of nothing but the smallest headers."""
+    """Return a batch of one record with only the smallest headers."""
     body = b"\0\0\0\1\1" + varint(count) + b"\0\1" * count
     return Header().encode(varint(len(body)) + body)
 
@@ -252,7 +252,7 @@ MANY = {
 def test_time_grows_at_most_linearly_with_the_bytes(name: str) -> None:
     data = MANY[name]
 
-    # A megabyte of the smallest things takes a second at most, twenty times less as a rule.
+    # A megabyte of the smallest items takes a second at most, usually a twentieth.
     for call in ways(data):
         assert seconds(call) < 0.5 + len(data) / 2e6 * 3
 
@@ -295,7 +295,7 @@ MIB = 1 << 20
 
 
 def within(size: int, data: bytes, call: str) -> str:
-    """Return what comes of a call that may map so many bytes of memory."""
+    """Return the result of a call that may map that many bytes of memory."""
     found = subprocess.run(
         [sys.executable, "-c", MEASURED.format(call=call), str(size)],
         input=data,
@@ -343,7 +343,7 @@ def test_a_batch_that_decompresses_above_the_limit_takes_no_more_memory(
     content = record(0, None, bytes(64 * MIB)).encode()
     data = Header(attributes=codec).encode(compression.compress(codec, content))
 
-    # Twice the limit while it grows, and zstd's window.
+    # Twice the limit while the buffer grows, and zstd's window.
     assert within(32 * MIB, data, call) == "LimitExceeded"
 
 
@@ -378,7 +378,7 @@ def test_empty_headers_take_a_known_number_of_bytes() -> None:
     count = 500_000
     data = of_headers(count)
 
-    # 16 bytes of arrays for the 2 bytes of a header; while they double, the old ones too.
+    # 16 bytes of arrays for the 2 bytes of a header; while they grow, the old ones too.
     assert within(3 * 16 * count + 4 * MIB, data, COLUMNS_CALL) == "read"
 
 

@@ -1,4 +1,4 @@
-"""A package that only some functions need is missed by its name."""
+"""A missing package that only some functions need is reported by its name."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""Records as objects: one after the other, their fields made when they are asked for."""
+"""Records as objects, one after another, whose fields are created on access."""
 
 import copy
 import gc

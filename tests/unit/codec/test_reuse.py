@@ -1,4 +1,4 @@
-"""Memory of an older result is taken over, but never from somebody who still looks at it."""
+"""Memory of an older result is reused, but never while it is still referenced."""
 
 import gc
 from typing import Any
@@ -17,12 +17,12 @@ LARGE, SMALL = some(500), some(20, 1000)
 
 
 def with_headers(count: int, each: int) -> bytes:
-    """Return a batch of records with so many headers each."""
+    """Return a batch of records with that many headers each."""
     return batch([Record(i, i, b"k", None, [(b"h", b"%d" % i)] * each) for i in range(count)])
 
 
 def address(columns: Columns, name: str) -> int:
-    """Return where the memory of an array is."""
+    """Return the address of the memory of an array."""
     start: int = np.asarray(columns.column(name)).__array_interface__["data"][0]
     return start
 
@@ -34,7 +34,7 @@ datas = st.one_of(
 steps = st.tuples(
     st.lists(datas, max_size=3).map(b"".join),
     st.sets(st.sampled_from(COLUMNS), min_size=1),
-    st.sets(st.integers(0, 11)),  # which arrays stay in somebody's hands
+    st.sets(st.integers(0, 11)),  # which arrays stay referenced
 )
 
 

@@ -1,4 +1,4 @@
-"""What the table of messages says, read by its notation, and what is derived from it."""
+"""The table of messages, parsed from its notation, and what is derived from it."""
 
 import subprocess
 import sys

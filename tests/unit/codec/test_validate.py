@@ -1,4 +1,4 @@
-"""Batches and message sets are valid when all that they say of themselves is true."""
+"""Batches and message sets are valid when all of their fields are true."""
 
 import pytest
 from hypothesis import given, settings

@@ -23,7 +23,7 @@ def joined(rows: Iterable[Any], base_offset: int = 0, **options: Any) -> memoryv
 def offsets(
     data: memoryview, start: int = 0, end: int = END, aborted: Any = None, **selection: Any
 ) -> list[int]:
-    """The offsets that are decoded."""
+    """Return the decoded offsets."""
     decoder = Decoder("t", 3, Selection(("offset",), **selection))
     batches = decoder.batches(data, start, end, aborted)
     return [each for batch in batches for each in batch.column("offset").to_pylist()]
@@ -138,7 +138,7 @@ def test_damage_is_reported_with_its_position() -> None:
 def test_an_aborted_transaction_is_omitted_and_later_records_are_not() -> None:
     of_7 = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
     for compression in ("none", "zstd"):
-        # Each of its own size of a piece, so that the list must shrink between them.
+        # Each of a different size, so that the list must shrink between them.
         large = [bytes([each % 251]) * 100 for each in range(10)]
         parts: list[Any] = [
             joined(large, 0, compression=compression, **of_7),
@@ -169,13 +169,13 @@ def test_a_decoder_remains_usable_after_unreadable_bytes() -> None:
     whole = joined([(b"k", b"v")] * 50)
     damaged, empty = bytearray(whole), memoryview(marker(7, 10, is_commit=False))
     damaged[-10] ^= 1
-    for _ in range(2):  # so that there are two results to take memory over from
+    for _ in range(2):  # so that there are two results whose memory can be reused
         [batch] = decoder.batches(whole, 0, END)
         del batch
     with pytest.raises(Corrupt):
         list(decoder.batches(memoryview(damaged), 0, END))
 
     for _ in range(3):
-        assert list(decoder.batches(empty, 0, END)) == []  # without a row, nor memory for any
+        assert list(decoder.batches(empty, 0, END)) == []  # neither rows nor memory for them
     [batch] = decoder.batches(whole, 0, END)
     assert batch.column("value").to_pylist() == [b"v"] * 50

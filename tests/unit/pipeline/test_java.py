@@ -1,4 +1,4 @@
-"""Which Java Spark runs on, with programs that say the versions of others."""
+"""Which Java Spark runs on, with programs that print other versions."""
 
 import subprocess
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from broker.pipeline.java import find_java
 
 
 def java_home(folder: Path, version: str) -> Path:
-    """Make a Java of that version, which prints its arguments when it is not asked for it."""
+    """Make a Java of that version, which prints its arguments unless asked for the version."""
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(

@@ -1,4 +1,4 @@
-"""Patterns of topics as they were written for Spark's Kafka source, which is Java's."""
+"""Topic patterns written for Spark's Kafka source, which have Java's syntax."""
 
 import string
 

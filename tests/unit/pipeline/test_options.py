@@ -1,4 +1,4 @@
-"""Options: names, values, and what is said of those that are none."""
+"""Options: names, values, and the errors for invalid ones."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `broker.pipeline` offers, and what it costs to import it."""
+"""The public names of `broker.pipeline`, and the cost of importing it."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The columns, as Spark's own Kafka source has them."""
+"""The columns of Spark's own Kafka source."""
 
 from typing import NamedTuple
 

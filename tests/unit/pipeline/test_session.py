@@ -1,4 +1,4 @@
-"""The settings of a session, without making one."""
+"""The settings of a session, without a JVM."""
 
 import os
 

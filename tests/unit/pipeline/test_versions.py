@@ -1,4 +1,4 @@
-"""What older versions of PySpark are refused, and what they are not asked to import."""
+"""What is refused with older versions of PySpark, and what they need not import."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ import pyspark
 from broker.model.errors import Unsupported
 from broker.pipeline.versions import require_pyspark
 
-# As PySpark 4.0 is: no filters, no Arrow rows for streams, no limits of triggers.
+# As in PySpark 4.0: no filters, no Arrow rows for streams, no limits of triggers.
 _OLD = """
 import sys
 import pyspark

@@ -1,4 +1,4 @@
-"""What tasks do for the worker that runs them."""
+"""How tasks tune the Spark worker that runs them."""
 
 import gc
 import socket
@@ -29,11 +29,11 @@ from broker.pipeline.source.table import with_options
 from tests.segment_files import write_ascending
 
 _PIECE = bytes(9000)
-_UNACKED = struct.Struct("=24xI")  # of Linux's struct tcp_info: segments that nobody acknowledged
+_UNACKED = struct.Struct("=24xI")  # of Linux's struct tcp_info: unacknowledged segments
 
 
 class InTask:
-    """What Spark's tasks have."""
+    """The interface of Spark's tasks."""
 
     @classmethod
     def get(cls) -> "InTask":
@@ -46,11 +46,11 @@ class InTask:
 
 @pytest.fixture
 def frozen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A new worker; how often it was told to leave alone what is there."""
+    """A new worker; returns how often existing objects were frozen."""
     calls: list[int] = []
     monkeypatch.setattr(worker, "_TASKS", count())
     monkeypatch.setattr(gc, "freeze", lambda: calls.append(1))
-    monkeypatch.setattr(worker, "keep_memory", lambda: None)  # it is for the whole process
+    monkeypatch.setattr(worker, "keep_memory", lambda: None)  # it applies to the whole process
     return calls
 
 
@@ -91,20 +91,20 @@ def test_memory_freed_by_a_worker_is_kept_for_reuse() -> None:
     found = subprocess.run([sys.executable, "-c", _FREES], check=True, capture_output=True)
     first, *others = map(int, found.stdout.split())
 
-    assert max(others) < first / 2  # pages of 2 MiB make few of both
+    assert max(others) < first / 2  # with pages of 2 MiB there are few of both
 
 
 class Code(worker.TaskCode):
     """What a task is made of."""
 
     def __init__(self) -> None:
-        """Have something that must arrive."""
+        """Keep something that must arrive."""
         self.what = "to do"
 
 
 @pytest.fixture
 def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """A connection on which each side has answered the other, as Spark's and its workers' have."""
+    """Return a connection on which each side has answered the other, as Spark's have."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         spark = socket.create_connection(listening.getsockname())
         ours, _ = listening.accept()
@@ -165,7 +165,7 @@ def sink_of(given: Given) -> Sink:
 
 
 def source_of_a_table(given: Given) -> PolylogDataSource:
-    """A source whose options come with the columns: before, it does not know of them."""
+    """A source whose options arrive with the columns."""
     source = PolylogDataSource({})
     assert not source.tunes_worker
     source.reader(with_options("value binary", READ | given))

@@ -156,7 +156,7 @@ def test_a_partition_with_an_unreadable_file_is_offline_and_the_others_work(
     again.kill()
 
 
-# ---- damage behind the last checkpoint -----------------------------------------------------------
+# ---- damage after the last checkpoint -----------------------------------------------------------
 
 
 def rolled(life: BrokerRun, count: int = 8) -> list[bytes]:

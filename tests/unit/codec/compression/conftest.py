@@ -1,4 +1,4 @@
-"""The optional packages, there or not."""
+"""The optional packages, installed or not."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ _FOUND = (
 
 @pytest.fixture
 def without(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Return what makes packages be not installed until the end of the test."""
+    """Return a function that hides packages until the end of the test."""
 
     def hide(*packages: str) -> None:
         for package in packages:

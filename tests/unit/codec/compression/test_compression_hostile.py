@@ -1,4 +1,4 @@
-"""Input that lies: it is refused within the limit, in time, and by no other error than ours."""
+"""Malicious input: refused within the limit, in time, and only by the codec's own errors."""
 
 import subprocess
 import sys
@@ -87,7 +87,7 @@ def test_any_bytes_are_no_other_error(codec: int, start: bytes, rest: bytes, siz
     decompress_both_ways(codec, start + rest, size_max)
 
 
-# Headers that ask for more than their content: (codec, hex, name).
+# Headers that claim more than their content: (codec, hex, name).
 GREEDY = {
     "a zstd window of 128 MiB": (4, "28b52ffd0088 230300 78"),
     "a zstd window of 2 GiB": (4, "28b52ffd00a8 230300 78"),
@@ -131,7 +131,7 @@ for codec, path in zip(inputs[::2], inputs[1::2]):
 def in_little_memory(
     folder: Path, choice: str, size_max: int, inputs: list[tuple[int, bytes]]
 ) -> list[str]:
-    """Unfold each both ways in a process that may take 32 MiB more; what became of them."""
+    """Return the result of each by both functions in a process that may use 32 MiB more."""
     arguments = []
     for number, (codec, data) in enumerate(inputs):
         path = folder / str(number)

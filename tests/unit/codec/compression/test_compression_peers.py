@@ -1,4 +1,4 @@
-"""What is written here is read by others; what others write is read in test_compression.py."""
+"""Written data is read by other libraries; theirs is read in test_compression.py."""
 
 import gzip
 import random

@@ -1,4 +1,4 @@
-"""gzip: members, and what each library makes of a level."""
+"""gzip: members, and the level of each library."""
 
 import gzip
 import time

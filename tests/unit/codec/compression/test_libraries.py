@@ -6,7 +6,7 @@ from broker.codec.compression.libraries import input_error
 
 
 class PanicException(BaseException):
-    """What a panic of Rust code arrives as."""
+    """The exception that a panic of Rust code becomes."""
 
 
 def test_an_error_and_a_panic_are_errors_of_the_input() -> None:

@@ -27,7 +27,7 @@ SKIPPED = b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc"
 
 
 def header(flags: int, block_max: int, rest: bytes = b"") -> bytes:
-    """Return a header with a right checksum."""
+    """Return a header with a correct checksum."""
     descriptor = bytes([flags, block_max]) + rest
     return MAGIC + descriptor + bytes([xxhash.xxh32_intdigest(descriptor) >> 8 & 0xFF])
 
@@ -225,7 +225,7 @@ def test_strict_mode_reads_no_frame_that_javas_clients_cannot_read(name: str) ->
     case = CASES[name]
     output = bytearray(1_000)
 
-    if case.code == UNKNOWN_SERVER_ERROR:  # a stream that is broken, or none of Java's
+    if case.code == UNKNOWN_SERVER_ERROR:  # a broken stream, or one that Java never writes
         with pytest.raises(CodecError):
             decompress(LZ4.number, case.payload, len(output), strict=True)
         with pytest.raises(CodecError):

@@ -1,4 +1,4 @@
-"""Snappy: raw blocks, and the frame of Java's library around them."""
+"""Snappy: raw blocks, and the framing of Java's library."""
 
 import pytest
 

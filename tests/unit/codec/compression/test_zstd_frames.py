@@ -1,4 +1,4 @@
-"""zstd: headers, windows, blocks, and what the libraries are shown of them."""
+"""zstd: headers, windows, blocks, and what of them is passed to the libraries."""
 
 import struct
 
@@ -98,7 +98,7 @@ def test_a_checksum_is_verified() -> None:
 
 @pytest.mark.parametrize("exponent", [24, 27, 31, 41])
 def test_a_window_larger_than_its_content_is_reduced(exponent: int) -> None:
-    """A frame refers to nothing but its own content, so one as large as that is enough."""
+    """A frame refers only to its own content, so a window of that size is enough."""
     content = text(300_000)
     data = bytearray(zstd_stream(content))
     data[5] = window(exponent)
@@ -148,7 +148,7 @@ def test_a_back_reference_over_more_than_8_mib_is_followed() -> None:
         (header(0, WINDOW_1_MIB) + b"\x07\x00\x00", Corrupt, "block of type 3"),
         (header(0, WINDOW_1_MIB) + raw(bytes(131_073)), Corrupt, "block of type 0 and 131073"),
         (header(0, window(10)) + raw(bytes(1_025)), Corrupt, "block of type 0 and 1025"),
-        (header(0, WINDOW_1_MIB) + b"\x15\x00\x00ab", Corrupt, "zstd: "),  # compressed nonsense
+        (header(0, WINDOW_1_MIB) + b"\x15\x00\x00ab", Corrupt, "zstd: "),  # invalid compressed data
         (header(0x20, 4) + raw(b"hello"), Corrupt, "zstd: "),
         (header(0x20, 6) + raw(b"hello"), Corrupt, "6 bytes in blocks of at most"),
         (header(0x20, 0) + raw(b"hello"), Corrupt, "zstd: "),

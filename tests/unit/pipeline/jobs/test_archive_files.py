@@ -19,7 +19,7 @@ PART = Range("t", "", 3, 0, 100)
 def write(
     folder: Path, monkeypatch: pytest.MonkeyPatch, times: list[int], file_bytes: int = 1 << 20
 ) -> list[ArchivedFile]:
-    """Archive a chunk per ten records, which have these times (ms)."""
+    """Archive a chunk per ten records, which have these timestamps (ms)."""
 
     def fetch(_cluster: Cluster, _part: Range, *, is_committed: bool) -> list[Chunk]:
         assert is_committed

@@ -1,4 +1,4 @@
-"""What belongs to an archive's table, and where it goes on, whatever was killed whenever."""
+"""The files of an archive's table, and where it continues, after a kill at any moment."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ DAY = 86_400_000
 
 @pytest.fixture(autouse=True)
 def log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A partition whose record at every offset has it for its value."""
+    """A partition whose records have their offsets as values."""
 
     def fetch(_cluster: Cluster, part: Range, *, is_committed: bool) -> list[Chunk]:
         assert is_committed
@@ -36,14 +36,14 @@ def log(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def written(table: Table, start: int, end: int, partition: int = 0) -> list[ArchivedFile]:
-    """The files of a range, as a task of the archive writes them."""
+    """Return the files of a range, as a task of the archive writes them."""
     writer = FileWriter(table.staging("run"), 1 << 20)
     batch = writer.write(Cluster([]), Range(TOPIC.name, ID, partition, start, end))
     return [ArchivedFile(**row) for row in batch.to_pylist()]
 
 
 def records(table: Table) -> list[tuple[int, int]]:
-    """What a reader of the table sees: partition and offset of every record, sorted."""
+    """Return what a reader of the table sees: partition and offset of every record, sorted."""
     if isinstance(table, ParquetTable):
         files = sorted(table.folder.glob("date=*/*.parquet"))
     else:
@@ -57,7 +57,7 @@ def records(table: Table) -> list[tuple[int, int]]:
 
 
 def synced() -> list[tuple[str, str]]:
-    """What was made durable since the recording began, in order."""
+    """Return what was made durable since the recording began, in order."""
     file_ops.stop_recording()
     return [(op, path) for op, path, *_ in file_ops.recorded() if op.startswith("sync")]
 
@@ -265,7 +265,7 @@ def test_files_are_merged_up_to_the_size_limit(tmp_path: Path) -> None:
     size = max(each.stat().st_size for each in tmp_path.glob("date=*/*.parquet"))
 
     assert table.compact(2 * size + 10, NOON) == (4, 2)
-    assert table.compact(size, NOON) == (0, 0)  # none is less than half of it
+    assert table.compact(size, NOON) == (0, 0)  # none is smaller than half of it
 
 
 def test_a_commit_of_another_version_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What an audit says of sound and of harmed segments."""
+"""The audit of intact and of damaged segments."""
 
 import random
 import struct
@@ -55,7 +55,7 @@ def change(file: Path, position: int, mask: int = 0xFF) -> None:
 
 
 def segment_of(path: Path, batches: list[bytes], *offsets: int) -> None:
-    """Write one segment of batches, one behind the other unless offsets are given."""
+    """Write one segment of batches, consecutive unless offsets are given."""
     folder = path / "topic-0"
     folder.mkdir()
     content, offset = b"", 0
@@ -189,7 +189,7 @@ def test_every_flipped_bit_of_a_segment_is_reported(tmp_path: Path) -> None:
         for number, file in enumerate(files)
         for each in stored(folder)
         if each.segment == int(file.stem)
-        for byte in range(12, 16)  # the leader epoch, which nothing covers
+        for byte in range(12, 16)  # the leader epoch, which no checksum covers
     }
     for _ in range(150):
         number = some.randrange(len(files))

@@ -1,4 +1,4 @@
-"""What two records have in common that are taken for the same."""
+"""The identity by which two records count as duplicates."""
 
 import pytest
 

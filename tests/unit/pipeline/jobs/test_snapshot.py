@@ -1,4 +1,4 @@
-"""What a snapshot does when the files change under its hands, at the very moment that is worst."""
+"""A snapshot while the files change at the worst possible moment."""
 
 import os
 from collections.abc import Callable
@@ -51,7 +51,7 @@ def take(data_dir: Path) -> PartitionEntry:
 
 
 def offsets(data_dir: Path) -> list[int]:
-    """Return the offsets that the snapshot has."""
+    """Return the offsets in the snapshot."""
     with segments.open(data_dir.parent / "snapshot" / "topic-0") as log:
         found = [decode_columns(bytes(each.data)) for each in log.chunks(end_offset=RECORDS)]
     return [offset for each in found for offset in memoryview(each.column("offset"))]
@@ -60,7 +60,7 @@ def offsets(data_dir: Path) -> list[int]:
 def once_linked(
     monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[], None]
 ) -> list[str]:
-    """Let something happen right after a file was linked for the first time; list all links."""
+    """Run something right after a file was linked for the first time; list all links."""
     linked: list[str] = []
     link = os.link
 
@@ -75,7 +75,7 @@ def once_linked(
 
 
 def install(data_dir: Path) -> None:
-    """Put the records of the first two segments into one file, as a compaction does at first."""
+    """Merge the records of the first two segments into one file, as a compaction does first."""
     first, second, *_ = segment_files(data_dir / "topic-0")
     merged = first.with_suffix(".log.cleaned")
     merged.write_bytes(first.read_bytes() + second.read_bytes())
@@ -83,14 +83,14 @@ def install(data_dir: Path) -> None:
 
 
 def finish(data_dir: Path) -> None:
-    """Remove the second segment, as it does then."""
+    """Remove the second segment, as a compaction does then."""
     second = segment_files(data_dir / "topic-0")[1]
     for suffix in (".log", ".index", ".timeindex"):
         second.with_suffix(suffix).unlink()
 
 
 def merge(data_dir: Path) -> None:
-    """Both at once."""
+    """Do both at once."""
     install(data_dir)
     finish(data_dir)
 
@@ -122,8 +122,8 @@ def test_a_compaction_between_two_links_leaves_neither_gaps_nor_duplicates(
 def test_a_compaction_around_all_links_leaves_no_duplicates(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The folder is listed before it, the first segment is linked when it is new, the second while
-    # it is still there, and the folder is listed again when nothing tells of it any more.
+    # The folder is listed before the compaction, the first segment is linked when it is new, the
+    # second while it still exists, and the folder is listed again when no trace is left.
     second = segment_files(data_dir / "topic-0")[1]
     list_folder = file_ops.list_folder
     listings: list[Path] = []

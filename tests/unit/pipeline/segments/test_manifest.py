@@ -1,4 +1,4 @@
-"""The manifest of a snapshot: what was written comes back, what is damaged is refused."""
+"""The manifest of a snapshot: it is read as it was written, and refused when it is damaged."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What of a folder is read, and how it is cut."""
+"""Which files of a folder are read, and how they are split."""
 
 import shutil
 import struct

@@ -1,4 +1,4 @@
-"""A log's files as rows, whatever has become of their bytes."""
+"""A log's files as rows, whatever damage they have."""
 
 import random
 from itertools import pairwise
@@ -29,7 +29,7 @@ def read(
     *,
     may_have_gaps: bool = False,
 ) -> tuple[Rows, list[Damage]]:
-    """Return the values by offset, each of which comes once and in order, and the damages."""
+    """Return the values by offset, each once and in order, and the damage."""
     rows: list[tuple[int, bytes | None]] = []
     damages: list[Damage] = []
     decoder = Decoder("topic", 0, Selection(COLUMNS))
@@ -104,7 +104,7 @@ def test_a_flipped_length_loses_the_records_up_to_the_next_indexed_batch(
     assert set(rows) | lost(damages) == set(range(RECORDS))
     assert set(rows) & lost(damages) == set()
     assert 40 in lost(damages)
-    assert len(lost(damages)) <= 40  # an index entry stands for 2,000 bytes here
+    assert len(lost(damages)) <= 40  # an index entry covers 2,000 bytes here
 
 
 def test_a_truncated_segment_loses_its_end(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_every_flipped_bit_is_reported_also_where_gaps_are_allowed(tmp_path: Pat
 
 
 def compact(folder: Path) -> set[int]:
-    """Take batches out of the first two segments: in the middle, and at the end; what is left."""
+    """Remove batches of the first two segments, in the middle and at the end; return the rest."""
     left = set(range(RECORDS))
     for file in segment_files(folder)[:2]:
         found = batches_of(file)
@@ -227,7 +227,7 @@ def test_every_flipped_bit_is_reported(tmp_path: Path) -> None:
 
 
 def _is_in_offset(file: Path, content: bytes, position: int) -> bool:
-    """Whether a byte is one of a base offset, which no checksum covers."""
+    """Return whether a byte is in a base offset, which no checksum covers."""
     file.write_bytes(content)
     return any(each.position <= position < each.position + 8 for each in batches_of(file))
 
@@ -300,7 +300,7 @@ def marker(producer_id: int, *, is_committed: bool) -> bytes:
 
 
 def write_transactions(path: Path, *, is_last_open: bool = False) -> Path:
-    """Two transactions of producer 7, the first aborted, between plain records and those of 8."""
+    """Write transactions of producers 7 and 8, of which the first one is aborted, and plain records."""
     batches = [
         transactional([b"a0", b"a1"], 7),  # 0, 1
         batch_of([(None, b"p2", [])], 1),  # 2

@@ -1,4 +1,4 @@
-"""What the sink accepts for rows."""
+"""The columns that the sink accepts."""
 
 import pytest
 

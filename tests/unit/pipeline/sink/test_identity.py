@@ -1,4 +1,4 @@
-"""Which task of which batch of which query."""
+"""The identity of a query, a batch and a task."""
 
 import pytest
 
@@ -56,7 +56,7 @@ def test_another_setting_or_column_makes_another_plan() -> None:
         stream_batch(PROPERTIES, COLUMNS | {"key": "binary"}).plan,
     }
 
-    assert len(plans) == 3  # neither the batch nor the name of the program is part of it
+    assert len(plans) == 3  # neither the batch nor the name of the program counts
 
 
 def test_a_query_may_move_to_another_cluster_but_not_to_another_number_of_local_cores() -> None:

@@ -1,4 +1,4 @@
-"""What the records of the marker topic say of one query."""
+"""The state of one query, from the records of the marker topic."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the user of the sink asks for."""
+"""The options of the sink."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Rows as Spark hands them over → record batches of partitions."""
+"""Rows from Spark → record batches of partitions."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How fast a task may write."""
+"""The rate limit of a task's writes."""
 
 from broker.model.clock import ManualClock
 from broker.pipeline.sink.task import RateLimiter

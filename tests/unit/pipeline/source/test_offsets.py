@@ -43,7 +43,7 @@ def test_equal_offsets_have_equal_text(offsets: dict[str, TopicOffsets]) -> None
     )
 )
 def test_the_offsets_of_sparks_own_source_are_read(found: dict[str, dict[str, int]]) -> None:
-    """Topics named as our own keys are, too: a topic's value is never a number there."""
+    """Topics may have the names of our own keys: a topic's value is never a number there."""
     for name in ("version", "topics"):
         assert from_json({name: {"0": 3}}) == {name: TopicOffsets("", {0: 3})}
     assert from_json(found) == {

@@ -1,4 +1,4 @@
-"""Ranges of offsets to tasks, and what a trigger may read."""
+"""Ranges of offsets to tasks, and the limits of a trigger."""
 
 import pytest
 from hypothesis import assume, given
@@ -74,7 +74,7 @@ def test_no_task_has_more_records_than_the_limit(sizes: list[int], records_max: 
         ([100, 100, 100], None, 3),
         ([100, 100, 100], 2, 3),
         ([100, 100, 100], 6, 6),
-        ([100, 100, 100], 7, 6),  # two each, by rounding: as Spark's source has it
+        ([100, 100, 100], 7, 6),  # two each, by rounding: as in Spark's source
         ([1000, 10], 10, 11),
         ([1, 1], 10, 2),
         ([0, 0], 10, 0),

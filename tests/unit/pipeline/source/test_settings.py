@@ -1,4 +1,4 @@
-"""Options as a whole."""
+"""All options together."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a stream's reader says to Spark, against a broker that says what a test tells it to."""
+"""The interface of a stream's reader to Spark, against a scripted broker."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -31,7 +31,7 @@ ALL = ReadAllAvailable()
 
 
 class Topic:
-    """Topic t of a broker: what it is, and where its two partitions begin and end."""
+    """Topic t of a broker: its id, and the ends of its two partitions."""
 
     def __init__(self) -> None:
         self.topic_id = ID
@@ -79,13 +79,13 @@ def topic() -> Iterator[Topic]:
 
 
 def at(topic_id: str = ID, **offsets: int) -> dict[str, Any]:
-    """The JSON of offsets of partitions p0, p1, ..."""
+    """Return the JSON of offsets of partitions p0, p1, ..."""
     numbers = {each[1:]: offset for each, offset in offsets.items()}
     return {"version": 1, "topics": {"t": {"id": topic_id, "partitions": numbers}}}
 
 
 def ranges(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[Any]:
-    """Partition, start and end of what the tasks read."""
+    """Return partition, start and end of the tasks' ranges."""
     return [
         (each.partition, each.start, each.end)
         for task in reader.partitions(start, end)

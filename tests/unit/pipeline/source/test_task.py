@@ -1,4 +1,4 @@
-"""What a task does when its range is not, or is no longer, as it was planned."""
+"""A task whose range is not, or is no longer, as it was planned."""
 
 import threading
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ ALL = Range("t", ID, 0, 0, 30)
 
 
 class Log:
-    """One partition of batches of ten, from `begin` to `end`; what becomes of it, a test says."""
+    """One partition of batches of ten, from `begin` to `end`, which a test changes."""
 
     def __init__(self) -> None:
         self.begin, self.end = 0, 30

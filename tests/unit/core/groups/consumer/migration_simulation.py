@@ -77,8 +77,8 @@ class LoggedGroups(LoggedShard[GroupShard]):
     def check(self) -> None:
         owners: dict[Place, Client] = {}
         for client in self.clients:
-            # A client without a response for a session timeout, or that has not done for a
-            # rebalance timeout what it was told, has given up by itself.
+            # A client without a response for a session timeout, or that has not revoked or rejoined
+            # for a rebalance timeout, has given up by itself.
             is_late = client.told_ms is not None and self.now_ms - client.told_ms >= REBALANCE_MS
             has_given_up = is_late or self.now_ms - client.heard_ms >= SESSION_MS
             for place in () if has_given_up else client.owned:

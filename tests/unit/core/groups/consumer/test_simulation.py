@@ -1,4 +1,4 @@
-"""Members that crash, pause, lose answers and come back; topics that change; a lost coordinator."""
+"""Members that crash, pause, lose responses and return; changing topics; a lost coordinator."""
 
 import pytest
 
