@@ -233,7 +233,7 @@ def paths() -> list[str]:
 
 
 @pytest.mark.parametrize("name", paths())
-def test_the_ways_of_a_produce_and_of_a_fetch_name_what_exists(name: str) -> None:
+def test_the_documented_produce_and_fetch_paths_name_existing_functions(name: str) -> None:
     owner, _, member = name.rpartition(".")
     code = "\n".join(code_of(file) for file in NATIVE_SOURCES)
     if owner:

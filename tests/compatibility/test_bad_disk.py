@@ -149,7 +149,7 @@ def transacts(client: WireClient, topic: str) -> bool:
 
 @pytest.mark.slow("a life of a broker for each call that fails")
 @pytest.mark.timeout(0)
-def test_a_disk_that_fails_once_costs_one_partition_at_most(
+def test_a_single_disk_failure_takes_at_most_one_partition_offline(
     prepared: Prepared, tmp_path: Path, choices: Random, request: pytest.FixtureRequest
 ) -> None:
     sites = choices.sample(prepared.sites, len(prepared.sites))

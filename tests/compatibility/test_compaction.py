@@ -150,7 +150,7 @@ def few_records(broker: BrokerProcess, topic: str, at_most: int) -> Callable[[],
 
 @pytest.mark.slow("kills and restarts a broker under load, --kill-cycles times")
 @pytest.mark.timeout(0)
-def test_keys_equal_the_models_last_values_under_kill_dash_nine(
+def test_keys_equal_the_models_last_values_under_kill_9(
     start_broker: StartBroker, topic: str, choices: random.Random, request: pytest.FixtureRequest
 ) -> None:
     cycles: int = request.config.getoption("--kill-cycles")
@@ -177,7 +177,7 @@ def test_keys_equal_the_models_last_values_under_kill_dash_nine(
 
 
 @pytest.mark.slow("goes on until the log has been compacted under its readers")
-def test_readers_find_the_newest_record_of_each_key_while_files_change_under_them(
+def test_readers_find_the_newest_record_of_each_key_while_compaction_replaces_files(
     start_broker: StartBroker, topic: str
 ) -> None:
     broker = start_broker(*CLEANER)

@@ -65,7 +65,7 @@ def write_file(worker: ConnectWorker, files: Files, topic: str) -> None:
 
 
 @pytest.mark.slow("starts workers of Kafka Connect, one after the other")
-def test_lines_go_through_a_topic_and_a_worker_that_starts_again_repeats_none(
+def test_lines_pass_through_a_topic_and_a_restarted_connect_worker_repeats_none(
     java: JavaTools, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     files = Files(tmp_path)
@@ -103,7 +103,7 @@ def test_a_connect_worker_keeps_its_state_in_compacted_topics_and_is_a_group_of_
 
 
 @pytest.mark.slow("starts workers of Kafka Connect, one after the other")
-def test_an_exactly_once_source_that_is_killed_writes_each_line_once(
+def test_a_killed_exactly_once_source_connector_writes_each_line_once(
     java: JavaTools, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     files = Files(tmp_path)

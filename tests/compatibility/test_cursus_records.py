@@ -160,7 +160,7 @@ def test_a_batch_may_be_compressed(cursus: CursusClient, topic: str, codec: str)
 
 
 @pytest.mark.parametrize("codec", COMPRESSORS)
-def test_a_compressed_batch_may_be_the_first_thing_that_a_connection_says(
+def test_the_first_frame_of_a_connection_may_be_a_compressed_batch(
     broker: Broker, topic: str, codec: str
 ) -> None:
     with CursusClient(broker.address) as first:

@@ -18,7 +18,7 @@ from broker.codec import schema
 from tests.broker_process import BrokerProcess, wait_until
 from tests.compatibility import garbage_probe
 from tests.compatibility.confluent_client import ConfluentClient
-from tests.compatibility.dialects import DIALECTS
+from tests.compatibility.protocol_clients import PROTOCOL_CLIENTS
 from tests.compatibility.test_every_api import SPECIAL
 from tests.wire_client import WireClient
 from tests.wire_requests import create_topic, fetch_body, init_producer_id
@@ -58,7 +58,7 @@ def ask_every_api(address: str) -> None:
 
 
 def use_every_protocol(address: str) -> None:
-    for connect in DIALECTS.values():
+    for connect in PROTOCOL_CLIENTS.values():
         topic = f"topic-{uuid.uuid4().hex}"
         with WireClient(address) as client:
             create_topic(client, topic)

@@ -73,7 +73,7 @@ def test_a_client_that_produces_during_recovery_loses_nothing(
     }
 
 
-def test_a_second_kill_during_the_recovery_loses_nothing(
+def test_a_second_kill_during_recovery_loses_nothing(
     start_broker: StartBroker, choices: Random
 ) -> None:
     broker = start_broker()
@@ -120,7 +120,7 @@ def folders(data_dir: Path) -> set[str]:
 
 
 @pytest.mark.slow("kills and restarts a broker under load, --kill-cycles times")
-def test_kill_dash_nine_at_any_moment_of_a_delete_leaves_all_or_nothing(
+def test_kill_9_at_any_moment_of_a_delete_leaves_all_or_nothing(
     start_broker: StartBroker, choices: Random, request: pytest.FixtureRequest
 ) -> None:
     cycles: int = request.config.getoption("--kill-cycles")

@@ -133,7 +133,7 @@ def test_records_written_by_kafka_are_read_through_every_protocol(
     expected: dict[int, bytes | None] = {}
     client = confluent_client.connect(broker.address)
     # Kafka 0.8 does not have zstd: its readers get an error (KIP-110).
-    for codec in CODECS[: -1 if dialect == "Kafka 0.8" else None]:
+    for codec in CODECS[: -1 if protocol == "Kafka 0.8" else None]:
         records = [
             Record(value, b"key", headers=(("name", b"a,b"), ("none", None)))
             for value in ODD_VALUES

@@ -165,7 +165,7 @@ def test_readers_at_every_offset_see_no_gap_while_segments_are_deleted(
 @pytest.mark.slow("kills and restarts a broker under load, --kill-cycles times")
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("durability", ["os", "group-commit"])
-def test_kill_dash_nine_while_segments_roll_and_vanish(
+def test_kill_9_while_segments_roll_and_are_deleted_leaves_no_gap(
     start_broker: StartBroker,
     topic: str,
     durability: str,

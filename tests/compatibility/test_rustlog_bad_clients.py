@@ -72,7 +72,7 @@ def test_every_request_may_be_cut_anywhere(broker: Broker, topic: str) -> None:
         client.ping()
 
 
-def test_any_bytes_in_a_frame_have_an_answer(broker: Broker, choices: Random) -> None:
+def test_arbitrary_bytes_in_a_frame_are_answered(broker: Broker, choices: Random) -> None:
     with RustLogClient(broker.address) as client:
         client.ping()
         for _ in range(3_000):

@@ -123,7 +123,7 @@ def test_word_count_is_exact_without_failures(
 
 
 @pytest.mark.slow("starts Kafka Streams again, whose members wait for sessions")
-def test_words_are_counted_exactly_once_across_a_kill_of_the_broker_and_of_the_application(
+def test_word_count_is_exactly_once_across_kills_of_the_broker_and_of_the_application(
     java: JavaTools, start_broker: Callable[..., BrokerProcess], topic: str, tmp_path: Path
 ) -> None:
     broker = start_broker()

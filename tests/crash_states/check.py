@@ -329,7 +329,7 @@ def _end_of(base: int, batch: bytes, damaged: tuple[int, int]) -> int:
     return damaged[1] if base == damaged[0] else header(batch).last_offset + 1
 
 
-def _go_on(log: PartitionLog, known: LogTruth, end: int, others: set[int]) -> Any:
+def _go_on(log: PartitionLog, known: ExpectedLog, end: int, others: set[int]) -> Any:
     """Each producer but for these repeats its last batch, and sends the next one."""
     last: dict[int, Sent] = {}
     for sent in known.sent:

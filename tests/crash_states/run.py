@@ -18,6 +18,8 @@ from unittest.mock import patch
 
 from broker._native.kernel import file_ops
 from broker.core import cleaner, topics
+from tests.crash_states.bit_flips import SHARE, flipped
+from tests.crash_states.broker_run import BrokerRun, compacting_here
 from tests.crash_states.check import committed, start_and_check
 from tests.crash_states.choices import Sampled, each
 from tests.crash_states.disk import Disk, Operation, State, put

@@ -47,7 +47,7 @@ def test_every_start_finds_everything_acknowledged(part: int, pytestconfig: pyte
 
 
 @pytest.mark.control
-def test_without_waiting_for_the_disk_a_power_cut_does_lose_records() -> None:
+def test_durability_os_loses_records_at_a_power_cut() -> None:
     """The control: what `os` states to lose, the simulated disk loses and the check sees."""
     seeds = range(SEEDS_PER_BUG)
     assert any(state.lost_as_stated for seed in seeds for state in crash_states(seed))

@@ -53,7 +53,7 @@ def test_inputs_that_once_failed_and_inputs_from_kafka_are_read(target: str) -> 
 
 
 @every_target
-def test_changed_bytes_are_read_or_refused(
+def test_mutated_inputs_are_read_or_refused(
     target: str, choices: Random, pytestconfig: pytest.Config
 ) -> None:
     inputs = seeds(target)

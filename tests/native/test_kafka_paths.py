@@ -394,9 +394,7 @@ def error_of(answer: bytes | None) -> int:
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_short_compressed_batches_are_looked_into_without_python(
-    tmp_path: Path, codec: str
-) -> None:
+def test_short_compressed_batches_are_inspected_natively(tmp_path: Path, codec: str) -> None:
     weight = PRODUCE_DECOMPRESSED_GZIP_WEIGHT if codec == "gzip" else 1
     share = PRODUCE_DECOMPRESSED_BYTES_MAX // weight // PARTITIONS
     config = TopicConfig(OWN | {"max.message.bytes": "2000000"}, load())
@@ -414,7 +412,7 @@ def test_short_compressed_batches_are_looked_into_without_python(
 
 
 @pytest.mark.parametrize("codec", ["gzip", "xerial", "lz4", "zstd"])
-def test_a_batch_of_many_pieces_is_not_unfolded_on_the_loop(tmp_path: Path, codec: str) -> None:
+def test_a_batch_of_many_blocks_is_not_decompressed_on_the_loop(tmp_path: Path, codec: str) -> None:
     [plain] = encode([bytes(PRODUCE_DECOMPRESSED_PIECES_MAX)], timestamp_ms=NOW_MS)
     content = plain[BATCH_HEADER_BYTES:]
     pieces = [content[place : place + 1] for place in range(len(content))]

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.client, pytest.mark.jvm, pytest.mark.timeout(2 * TIMEO
 
 
 @pytest.mark.slow("a cluster is a JVM for its driver and one for each executor")
-def test_an_executor_that_is_killed_costs_no_record_and_doubles_none(
+def test_a_killed_executor_loses_and_duplicates_no_record(
     broker: Broker, topic: str, fill: Callable[..., None], tmp_path: Path
 ) -> None:
     try:

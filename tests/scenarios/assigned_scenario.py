@@ -91,7 +91,7 @@ class AssignedScenario(Scenario[GroupShard]):
         return self.partition_counts.get(topic, _DEFAULT_PARTITIONS)
 
 
-def _protocol(words: Words) -> AssignedProtocol:
+def _protocol(words: Arguments) -> AssignedProtocol:
     return AssignedProtocol[words.text("protocol", "V1")]
 
 

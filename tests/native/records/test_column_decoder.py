@@ -65,7 +65,7 @@ def test_an_impossible_size_returned_by_decompress_is_an_internal_error(count: i
         decode(compressed([record(0)]), lambda *_: count)
 
 
-def test_what_unfold_raises_has_the_position_of_the_batch() -> None:
+def test_an_error_raised_by_decompress_carries_the_position_of_the_batch() -> None:
     def decompress(*_: object) -> int:
         raise Unsupported("not today", 5)
 
@@ -75,7 +75,7 @@ def test_what_unfold_raises_has_the_position_of_the_batch() -> None:
     assert caught.value.position == len(some(2))
 
 
-def test_what_is_no_codec_error_goes_through() -> None:
+def test_an_exception_of_decompress_that_is_not_a_codec_error_propagates() -> None:
     def decompress(*_: object) -> int:
         raise ZeroDivisionError
 
@@ -155,7 +155,7 @@ def test_bytes_that_change_after_validation_are_rows_or_corrupt(
 
 
 @pytest.mark.parametrize("length", [-1, 0, 49, 100, 2**30])
-def test_a_length_that_changes_after_the_first_look_is_corrupt(length: int) -> None:
+def test_a_length_that_changes_after_validation_is_corrupt(length: int) -> None:
     first = compressed([record(0)])
     data = bytearray(first + some(3, 1) + some(3, 4))
 
@@ -167,7 +167,7 @@ def test_a_length_that_changes_after_the_first_look_is_corrupt(length: int) -> N
         decode(data, decompress)
 
 
-def test_a_count_that_changes_after_the_first_look_takes_no_memory() -> None:
+def test_a_count_that_changes_after_validation_allocates_no_memory() -> None:
     first = compressed([record(0)])
     data = bytearray(first + some(3, 1))
 

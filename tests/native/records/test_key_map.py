@@ -80,6 +80,6 @@ def test_a_map_stays_within_its_memory_and_three_quarters_full() -> None:
     assert all(key_map.get(key) == i for i, key in enumerate(keys[:3_000]))
 
 
-def test_memory_for_no_key_at_all_is_refused() -> None:
+def test_memory_too_small_for_any_key_is_refused() -> None:
     with pytest.raises(ValueError, match="bytes, expected at least"):
         KeyMap(4 * PLACE_BYTES - 1)

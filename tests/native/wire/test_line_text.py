@@ -21,7 +21,7 @@ VALUES = st.lists(PIECES, max_size=12).map(b"".join)
 @pytest.mark.parametrize(
     "value", [b"", b"a", b"a:b|c=d", b"hw", b"h|w=", b"100%", b"%2C", "grün€😀".encode()]
 )
-def test_what_a_line_carries_stands_as_it_is(value: bytes) -> None:
+def test_characters_allowed_in_a_line_are_unchanged(value: bytes) -> None:
     assert escape_value(value) == (value, False)
 
 
@@ -50,22 +50,22 @@ def test_what_a_line_carries_stands_as_it_is(value: bytes) -> None:
         (b"\xf0\xe2\x80\x80", b"%F0%E2%80%80"),
     ],
 )
-def test_what_it_does_not_carry_is_encoded_in_place(value: bytes, text: bytes) -> None:
+def test_characters_not_allowed_in_a_line_are_percent_encoded(value: bytes, text: bytes) -> None:
     assert escape_value(value) == (text, True)
 
 
 @pytest.mark.parametrize("space", [each.encode() for each in WHITE_SPACE])
-def test_white_space_of_every_kind_is_encoded(space: bytes) -> None:
+def test_all_kinds_of_white_space_are_encoded(space: bytes) -> None:
     assert escape_value(space) == (b"".join(b"%%%02X" % byte for byte in space), True)
 
 
 @given(VALUES)
-def test_it_is_what_python_makes_of_it(value: bytes) -> None:
+def test_the_encoding_equals_the_python_oracles(value: bytes) -> None:
     assert escape_value(value) == carried_oracle.carried(value)
 
 
 @given(VALUES)
-def test_nothing_is_lost_and_nothing_breaks_the_line(value: bytes) -> None:
+def test_any_value_can_be_restored_and_none_breaks_the_line(value: bytes) -> None:
     text, is_encoded = escape_value(value)
 
     assert (unquote_to_bytes(text) if is_encoded else text) == value

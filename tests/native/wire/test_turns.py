@@ -128,7 +128,7 @@ def test_a_client_that_sends_continuously_does_not_delay_the_others(
     assert all(received(client).count(b"|OK|") < 2000 for client in flooding)
 
 
-def test_all_clients_that_send_without_end_get_their_turns(lines: Wire) -> None:
+def test_all_clients_that_send_continuously_get_turns(lines: Wire) -> None:
     lines.poller.budget_us = 0
     clients = [lines.connect() for _ in range(5)]
     for client in clients:
@@ -143,7 +143,7 @@ def test_all_clients_that_send_without_end_get_their_turns(lines: Wire) -> None:
     assert max(answered) < 2 * min(answered)
 
 
-def test_no_client_is_served_again_before_all_that_were_ready_have_been(lines: Wire) -> None:
+def test_no_client_is_served_again_before_all_ready_clients_were(lines: Wire) -> None:
     lines.poller.budget_us = 0
     clients = [lines.connect() for _ in range(40)]
     answers = [0] * len(clients)
@@ -161,7 +161,9 @@ def test_no_client_is_served_again_before_all_that_were_ready_have_been(lines: W
         assert max(answers) < 2 or min(answers) > 0
 
 
-def test_what_is_read_of_a_log_counts_as_many_lines(lines: Wire, log: PartitionLog) -> None:
+def test_bytes_read_from_a_log_count_against_the_turns_share(
+    lines: Wire, log: PartitionLog
+) -> None:
     lines.poller.budget_us = 0
     appended(log, records(1, size=100_000))
     lines.run()
@@ -178,7 +180,7 @@ def test_what_is_read_of_a_log_counts_as_many_lines(lines: Wire, log: PartitionL
     assert lines.slow == []
 
 
-def test_a_client_that_reads_nothing_has_few_answers_held_in_memory(
+def test_few_responses_are_buffered_for_a_client_that_does_not_read(
     lines: Wire, protocol: v1.V1, log: PartitionLog
 ) -> None:
     appended(log, records(1, size=200_000))
@@ -197,7 +199,7 @@ def test_a_client_that_reads_nothing_has_few_answers_held_in_memory(
     assert answers.count(b"|OK|") == 100
 
 
-def test_short_answers_that_wait_count_with_all_that_they_take(
+def test_short_unread_responses_count_with_their_whole_buffers(
     logs: Logs, lines: Wire, protocol: v1.V1
 ) -> None:
     lines.table.remove("topic")
@@ -217,7 +219,7 @@ def test_short_answers_that_wait_count_with_all_that_they_take(
     assert 3000 < protocol.requests < WAITING_REPLY_BYTES_PER_CONNECTION // SLOT_BYTES_MIN
 
 
-def test_python_gets_no_request_of_a_connection_that_has_closed(lines: Wire) -> None:
+def test_no_request_of_a_closed_connection_is_handed_to_python(lines: Wire) -> None:
     lines.poller.budget_us = 0
     for count in range(100, 150):
         client = lines.connect()
@@ -249,7 +251,7 @@ def test_a_long_frame_completed_at_the_end_of_a_turn_is_served_in_the_next(
     wire.close()
 
 
-def test_the_loop_is_asked_once_for_a_turn_whatever_comes_before_it(lines: Wire) -> None:
+def test_the_loop_is_asked_once_for_the_next_turn(lines: Wire) -> None:
     lines.poller.budget_us = 0
     asked: list[None] = []
     lines.logs.turn.schedule = lambda: asked.append(None)
@@ -302,7 +304,7 @@ class Python:
         return bool(self.waiting)
 
 
-def test_native_answers_leave_before_python_begins_anything(
+def test_native_responses_are_sent_before_python_handlers_start(
     lines: Wire, protocol: v1.V1, log: PartitionLog
 ) -> None:
     other = lines.connect()
@@ -322,7 +324,7 @@ def test_native_answers_leave_before_python_begins_anything(
     assert log.log_end_offset == 1
 
 
-def test_sockets_are_looked_at_between_the_requests_of_python(lines: Wire, protocol: v1.V1) -> None:
+def test_sockets_are_polled_between_the_requests_of_python(lines: Wire, protocol: v1.V1) -> None:
     python = Python(lines, protocol)
     for client in [lines.connect() for _ in range(50)]:
         client.socket.send(b"V1|1|LIST|\n")
@@ -340,7 +342,7 @@ def test_sockets_are_looked_at_between_the_requests_of_python(lines: Wire, proto
     assert answers >= 5
 
 
-def test_what_python_has_not_begun_asks_the_loop_for_a_turn(lines: Wire, protocol: v1.V1) -> None:
+def test_requests_that_python_has_not_begun_schedule_a_turn(lines: Wire, protocol: v1.V1) -> None:
     python = Python(lines, protocol)
     for client in [lines.connect() for _ in range(50)]:
         client.socket.send(b"V1|1|LIST|\n")
@@ -351,7 +353,7 @@ def test_what_python_has_not_begun_asks_the_loop_for_a_turn(lines: Wire, protoco
     assert python.waiting == []
 
 
-def test_python_begins_requests_although_native_ones_take_every_turn_s_share(
+def test_python_begins_requests_even_if_native_ones_use_every_turns_share(
     lines: Wire, protocol: v1.V1
 ) -> None:
     python = Python(lines, protocol)

@@ -36,6 +36,6 @@ def test_the_banners_snippet_names_a_usable_address_for_a_wildcard() -> None:
     assert '"[::1]:1"' in banner([Address("::", 1)], insecure)
 
 
-def test_it_warns_only_when_everybody_may_do_everything() -> None:
+def test_the_banner_warns_only_without_access_control() -> None:
     assert "every client that can connect" not in banner(LOCAL, load())
     assert "every client that can connect" in banner(LOCAL, load(["polylog.insecure=true"]))

@@ -407,7 +407,7 @@ def test_an_array_that_was_not_requested_is_a_key_error() -> None:
 
 
 @pytest.mark.parametrize("names", [["keys"], "offset", ["offset", ""], ["decompressed"]])
-def test_a_column_that_does_not_exist_is_a_value_error(names: Any) -> None:
+def test_an_unknown_column_is_a_value_error(names: Any) -> None:
     with pytest.raises(ValueError, match="no column"):
         decode_columns(MIXED, columns=names)
 

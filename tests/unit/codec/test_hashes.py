@@ -330,7 +330,7 @@ NOT_ALIGNED = memoryview(bytearray(9))[1:].cast("i")
     ],
     ids=["more starts", "more lengths", "in pieces", "not aligned"],
 )
-def test_spans_are_two_whole_arrays_of_one_length(wrong: Spans) -> None:
+def test_spans_are_two_arrays_of_the_same_length(wrong: Spans) -> None:
     with pytest.raises(ValueError, match=r"key: expected|not contiguous|aligned"):
         murmur2_column(wrong)
 

@@ -90,7 +90,7 @@ def test_control_batches_are_omitted() -> None:
 @pytest.mark.parametrize(
     "field", ["offset", "timestamp", "timestamp_type", "key", "value", "headers"]
 )
-def test_a_record_that_was_not_read_has_no_fields(field: str) -> None:
+def test_a_record_that_was_not_read_from_a_batch_has_no_fields(field: str) -> None:
     with pytest.raises(TypeError, match="created by reading"):
         getattr(Record(), field)
 

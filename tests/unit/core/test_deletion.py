@@ -52,7 +52,7 @@ class Clocked:
             await asyncio.sleep(0.001)
 
 
-def test_the_record_goes_once_the_folders_are_gone() -> None:
+def test_the_deletion_record_is_removed_once_the_folders_are_gone() -> None:
     fakes = Clocked()
 
     async def scenario() -> None:
@@ -77,7 +77,7 @@ def test_many_folders_are_renamed_in_steps(monkeypatch: pytest.MonkeyPatch) -> N
     ]
 
 
-def test_files_wait_for_the_delay_and_a_shorter_one_is_not_held_up() -> None:
+def test_files_are_removed_after_their_own_delay() -> None:
     fakes = Clocked()
 
     async def scenario() -> None:
@@ -93,7 +93,7 @@ def test_files_wait_for_the_delay_and_a_shorter_one_is_not_held_up() -> None:
 
 
 @pytest.mark.parametrize("is_before", [True, False])
-def test_while_the_disk_is_short_of_room_no_delay_is_waited_for(is_before: bool) -> None:
+def test_with_little_disk_space_files_are_removed_without_the_delay(is_before: bool) -> None:
     fakes = Clocked()
 
     async def scenario() -> None:
@@ -123,7 +123,7 @@ def test_beyond_the_limit_of_waiting_topics_the_delay_is_skipped(
     assert len(fakes.store.values) == 2
 
 
-def test_a_start_renames_what_is_recorded_and_removes_it_without_delay() -> None:
+def test_a_start_renames_recorded_folders_and_removes_them_without_delay() -> None:
     fakes = Clocked()
     fakes.topic("a", 2)
 

@@ -147,7 +147,7 @@ def test_a_disk_without_inodes_counts_as_full(free: int, level: Level) -> None:
     frees=st.lists(st.floats(0, 0.3), min_size=1, max_size=30),
     has_failed=st.lists(st.booleans(), min_size=30, max_size=30),
 )
-def test_whatever_comes_the_reserve_fits_and_the_level_settles(
+def test_for_any_usage_the_reserve_fits_and_the_level_settles(
     total: int, frees: list[float], has_failed: list[bool]
 ) -> None:
     disk, held = DiskSpace(), 0

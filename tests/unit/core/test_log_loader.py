@@ -83,7 +83,7 @@ def test_a_log_is_settled_after_its_load_and_before_it_is_ready() -> None:
     assert sorted(log.name for log in settled) == sorted(log.name for log in logs)
 
 
-def test_many_logs_share_a_settling(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_logs_are_settled_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_loader, "RECOVERED_WAIT_MS", 60_000)
     monkeypatch.setattr(log_loader, "RECOVERED_LOGS_MAX", 20)
     sizes: list[int] = []

@@ -93,7 +93,7 @@ def fetch(broker: FakeBroker, offset: int, **more: Any) -> dict[str, Any]:
     return only(only(broker.ask(1, 12, **fields)["responses"])["partitions"])
 
 
-def test_what_is_produced_is_fetched(broker: NativeBroker) -> None:
+def test_produced_records_are_fetched(broker: NativeBroker) -> None:
     assert isinstance(broker.log("a"), PartitionLog)
 
     assert produce(broker, records(3))["base_offset"] == 0
@@ -116,7 +116,7 @@ def test_what_is_produced_is_fetched(broker: NativeBroker) -> None:
     ],
     ids=["null", "two batches", "magic 1", "truncated", "bad crc", "control"],
 )
-def test_bad_batches_have_the_same_errors_as_with_the_fake(
+def test_bad_batches_give_the_same_errors_as_the_fake_log(
     broker: NativeBroker, data: bytes | None, error: int
 ) -> None:
     assert produce(broker, data)["error_code"] == error
@@ -135,7 +135,7 @@ def test_sequences_are_checked_and_repeats_answered_with_the_original(broker: Na
     assert send(4) == (47, -1)
 
 
-def test_a_fetch_waits_for_the_native_log_to_grow(broker: NativeBroker) -> None:
+def test_a_waiting_fetch_is_answered_when_the_native_log_grows(broker: NativeBroker) -> None:
     async def scenario() -> Any:
         part = {"partition": 0, "partition_max_bytes": 1 << 20, "current_leader_epoch": -1}
         topics = [{"topic": "a", "partitions": [part]}]
@@ -167,7 +167,7 @@ def test_log_append_time_survives_the_native_checks(tmp_path: Path) -> None:
     broker.close()
 
 
-def test_topics_come_back_with_their_records(tmp_path: Path) -> None:
+def test_topics_are_reopened_with_their_records(tmp_path: Path) -> None:
     before = NativeBroker(tmp_path)
     topic_id = before.create("a").topic_id
     produce(before, records(3))
@@ -182,7 +182,7 @@ def test_topics_come_back_with_their_records(tmp_path: Path) -> None:
     after.close()
 
 
-def test_a_deleted_topic_takes_its_folder_along(broker: NativeBroker, tmp_path: Path) -> None:
+def test_deleting_a_topic_removes_its_folder(broker: NativeBroker, tmp_path: Path) -> None:
     produce(broker, records())
 
     broker.ask(20, 5, topic_names=["a"])
@@ -191,7 +191,9 @@ def test_a_deleted_topic_takes_its_folder_along(broker: NativeBroker, tmp_path: 
     assert produce(broker, records())["error_code"] == 3
 
 
-def test_new_partitions_have_folders_and_take_records(broker: NativeBroker, tmp_path: Path) -> None:
+def test_new_partitions_get_folders_and_accept_records(
+    broker: NativeBroker, tmp_path: Path
+) -> None:
     produce(broker, records(3))
     topic = broker.topics.get("a")
     assert topic is not None
@@ -203,7 +205,9 @@ def test_new_partitions_have_folders_and_take_records(broker: NativeBroker, tmp_
     assert broker.log("a", 0).log_end_offset == 3
 
 
-def test_a_crash_between_commit_and_folders_of_new_partitions_is_made_good(tmp_path: Path) -> None:
+def test_a_crash_between_the_commit_and_the_folders_of_new_partitions_is_repaired(
+    tmp_path: Path,
+) -> None:
     before = NativeBroker(tmp_path)
     topic_id = before.create("a").topic_id
     topic_records.put_partitions(before.native_store, "a", topic_id, 3)
@@ -223,7 +227,7 @@ def alter(broker: FakeBroker, **own: str) -> None:
     asyncio.run(broker.topics.alter_config(topic, lambda _: named))
 
 
-def test_an_altered_size_holds_for_the_next_batch(broker: NativeBroker) -> None:
+def test_an_altered_size_limit_applies_to_the_next_batch(broker: NativeBroker) -> None:
     big = records(100)
 
     alter(broker, max_message_bytes=str(len(big) - 1))
@@ -234,7 +238,7 @@ def test_an_altered_size_holds_for_the_next_batch(broker: NativeBroker) -> None:
     assert (refused["error_code"], accepted["error_code"]) == (10, 0)
 
 
-def test_an_altered_durability_holds_for_the_next_batch(broker: NativeBroker) -> None:
+def test_an_altered_durability_applies_to_the_next_batch(broker: NativeBroker) -> None:
     log = broker.log("a")
     assert isinstance(log, PartitionLog)
     assert not log.is_group_commit
@@ -268,7 +272,7 @@ def crash(broker: NativeBroker) -> None:
     broker.native_store.close()
 
 
-def test_an_offset_outside_of_the_log_is_out_of_range(broker: NativeBroker) -> None:
+def test_an_offset_outside_the_log_is_out_of_range(broker: NativeBroker) -> None:
     produce(broker, records(3))
 
     assert [fetch(broker, offset)["error_code"] for offset in (-1, 0, 3, 4)] == [1, 0, 0, 1]

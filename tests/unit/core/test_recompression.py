@@ -262,7 +262,7 @@ def test_the_bytes_of_waiting_batches_are_limited(monkeypatch: pytest.MonkeyPatc
     recompression.stop()
 
 
-def test_a_batch_that_is_refused_makes_room_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_batch_releases_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     bad = forged(records(b"k"), 1, b"nothing that decompresses")
     preparation = prepare(topic(compression_type="zstd"), bad)
     assert preparation is not None

@@ -168,7 +168,7 @@ def test_segments_without_timestamps_age_by_the_change_of_their_file(tmp_path: P
 
 
 @pytest.mark.parametrize("count", [limits.RETENTION_SEGMENTS_PER_STEP * 2 + 3])
-def test_many_segments_go_in_small_steps(tmp_path: Path, count: int) -> None:
+def test_many_segments_are_removed_in_small_steps(tmp_path: Path, count: int) -> None:
     bench = Bench(tmp_path, count, retention_bytes="1")
 
     bench.check()

@@ -42,7 +42,7 @@ def test_an_automatically_created_topic_is_logged(
     assert line.startswith("topic created: topic=a ")
 
 
-def test_added_partitions_are_a_line(lines: pytest.LogCaptureFixture) -> None:
+def test_added_partitions_are_logged(lines: pytest.LogCaptureFixture) -> None:
     broker = FakeBroker()
     topic = broker.create("a", 2)
     lines.clear()
@@ -70,7 +70,7 @@ def test_an_altered_configuration_is_logged_with_its_changes(
     ]
 
 
-def test_a_deleted_topic_is_a_line(lines: pytest.LogCaptureFixture) -> None:
+def test_a_deleted_topic_is_logged(lines: pytest.LogCaptureFixture) -> None:
     broker = FakeBroker()
     topic = broker.create("a", 2)
     lines.clear()

@@ -29,7 +29,7 @@ def test_a_topic_is_found_by_name_and_by_id() -> None:
     assert broker.topics.get("a") is topic
 
 
-def test_a_version_tells_that_a_topic_has_come_grown_or_gone() -> None:
+def test_the_version_changes_when_a_topic_is_created_extended_or_deleted() -> None:
     broker = FakeBroker()
     versions = [broker.topics.version]
 
@@ -44,7 +44,7 @@ def test_a_version_tells_that_a_topic_has_come_grown_or_gone() -> None:
     assert sorted(set(versions)) == versions
 
 
-def test_a_created_topic_stands_in_the_store() -> None:
+def test_a_created_topic_is_in_the_store() -> None:
     broker = FakeBroker()
 
     topic = broker.create("a", 3, {"retention.ms": "5"})
@@ -58,7 +58,7 @@ def test_a_created_topic_stands_in_the_store() -> None:
     }
 
 
-def test_a_topic_is_not_seen_before_all_its_logs_are_open() -> None:
+def test_a_topic_is_not_visible_before_all_its_logs_are_open() -> None:
     broker = FakeBroker()
 
     async def scenario() -> None:
@@ -122,7 +122,7 @@ def test_a_topic_that_another_broker_created_exists() -> None:
     assert refusal(broker, NewTopic("a")) is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
-def test_a_topic_of_the_broker_is_created_durable_or_not_at_all() -> None:
+def test_an_internal_topic_is_always_created_with_group_commit() -> None:
     broker = FakeBroker({"polylog.durability": "os"})
 
     refused = NewTopic(OFFSETS_TOPIC, 1, config={"polylog.durability": "os"})
@@ -137,7 +137,7 @@ def test_a_topic_of_the_broker_is_created_durable_or_not_at_all() -> None:
         (TRANSACTIONS_TOPIC, "transaction.state.log.num.partitions"),
     ],
 )
-def test_a_topic_of_the_broker_is_the_same_whoever_creates_it(name: str, setting: str) -> None:
+def test_an_internal_topic_is_the_same_whoever_creates_it(name: str, setting: str) -> None:
     broker = FakeBroker({setting: "7", "log.cleanup.policy": "delete"})
 
     topic = asyncio.run(broker.topics.create(NewTopic(name, config={"cleanup.policy": "delete"})))
@@ -153,7 +153,7 @@ def test_an_internal_topic_has_as_many_partitions_as_configured() -> None:
     assert topic.partition_count == 3
 
 
-def test_creating_the_same_topic_at_once_makes_one() -> None:
+def test_concurrent_creations_of_one_topic_create_it_once() -> None:
     broker = FakeBroker()
 
     async def scenario() -> bool:
@@ -165,7 +165,7 @@ def test_creating_the_same_topic_at_once_makes_one() -> None:
     assert asyncio.run(scenario())
 
 
-def test_a_create_ends_even_if_nobody_waits_for_it() -> None:
+def test_a_create_is_finished_even_if_nobody_waits_for_it() -> None:
     broker = FakeBroker()
 
     async def scenario() -> None:
@@ -178,7 +178,7 @@ def test_a_create_ends_even_if_nobody_waits_for_it() -> None:
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
-def test_deleting_forgets_the_topic_everywhere() -> None:
+def test_a_deleted_topic_is_forgotten_everywhere() -> None:
     broker = FakeBroker()
     topic = broker.create("a.b", 2, {"retention.ms": "5"})
 
@@ -197,7 +197,7 @@ def test_deleting_forgets_the_topic_everywhere() -> None:
     broker.create("a_b")  # no collision any more
 
 
-def test_deleting_twice_is_an_unknown_topic() -> None:
+def test_deleting_a_deleted_topic_is_an_unknown_topic() -> None:
     broker = FakeBroker()
     topic = broker.create("a")
     asyncio.run(broker.topics.delete(topic))
@@ -289,7 +289,7 @@ def test_invalid_names(name: str) -> None:
     assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_logs_that_inherit_nothing_new_are_left_alone() -> None:
+def test_logs_that_inherit_no_change_are_not_configured_again() -> None:
     broker = FakeBroker()
     own = broker.create("a", config={"retention.ms": "9"})
     broker.create("b")
@@ -308,7 +308,7 @@ async def commit() -> None:
     """Do nothing: nothing is to be made durable."""
 
 
-def test_topics_are_not_made_while_all_are_altered() -> None:
+def test_no_topic_is_created_while_all_are_altered() -> None:
     broker = FakeBroker()
     broker.create("a")
     config = broker.config.altered({"log.retention.ms": "5"}, {})
@@ -330,7 +330,7 @@ def test_topics_are_not_made_while_all_are_altered() -> None:
     assert broker.log("b").config.integer("retention.ms") == 5
 
 
-def test_a_topic_that_still_loads_is_waited_for() -> None:
+def test_an_operation_on_a_loading_topic_waits() -> None:
     broker = FakeBroker()
     broker.create("a")
     config = broker.config.altered({"log.retention.ms": "5"}, {})
@@ -346,7 +346,7 @@ def test_a_topic_that_still_loads_is_waited_for() -> None:
     assert waited == [broker.topics.get("a").logs]  # type: ignore[union-attr]
 
 
-def test_topics_stand_in_order_whatever_comes_and_goes() -> None:
+def test_topics_stay_in_name_order() -> None:
     broker = FakeBroker()
     random = Random(1)
     expected: set[str] = set()
@@ -364,7 +364,7 @@ def test_topics_stand_in_order_whatever_comes_and_goes() -> None:
     assert after == [name for name in sorted(expected) if name >= "t2"]
 
 
-def test_a_topic_that_goes_while_all_are_looked_at_is_left_out_and_a_new_one_is_not_in_it() -> None:
+def test_a_topic_deleted_during_an_iteration_is_omitted_and_a_new_one_not_included() -> None:
     broker = FakeBroker()
     for name in ("a", "b", "c"):
         broker.create(name)

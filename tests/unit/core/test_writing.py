@@ -42,7 +42,7 @@ def test_records_get_the_next_offsets(broker: FakeBroker) -> None:
     assert stored(broker) == [(0, b"k", b"a"), (1, None, b"b"), (2, b"", b"c")]
 
 
-def test_what_one_batch_cannot_hold_becomes_several_without_a_gap(broker: FakeBroker) -> None:
+def test_records_above_one_batch_become_several_batches_without_a_gap(broker: FakeBroker) -> None:
     topic = broker.create("topic", config={"max.message.bytes": "200"})
 
     result = written(broker, topic, [bytes(100)] * 5)
@@ -52,7 +52,7 @@ def test_what_one_batch_cannot_hold_becomes_several_without_a_gap(broker: FakeBr
     assert len(broker.log("topic").batches) == 5
 
 
-def test_the_topic_decides_about_the_compression(broker: FakeBroker) -> None:
+def test_the_topics_compression_is_used(broker: FakeBroker) -> None:
     topic = broker.create("topic", config={"compression.type": "gzip"})
 
     written(broker, topic, [b"a" * 1000])
@@ -69,7 +69,7 @@ def test_the_topic_decides_about_the_compression(broker: FakeBroker) -> None:
         ({"cleanup.policy": "compact"}, (None, b"v"), ErrorCode.INVALID_RECORD),
     ],
 )
-def test_what_the_topic_refuses_is_not_written(
+def test_records_that_the_topic_refuses_are_not_written(
     broker: FakeBroker, config: dict[str, str], row: Any, code: ErrorCode
 ) -> None:
     topic = broker.create("topic", config=config)
@@ -81,7 +81,7 @@ def test_what_the_topic_refuses_is_not_written(
     assert broker.log("topic").batches == []
 
 
-def test_nothing_is_written_when_a_later_batch_is_too_large_once_it_is_compressed(
+def test_nothing_is_written_if_a_later_batch_is_too_large_once_compressed(
     broker: FakeBroker,
 ) -> None:
     limits = {"compression.type": "gzip", "max.message.bytes": "400"}
@@ -95,7 +95,7 @@ def test_nothing_is_written_when_a_later_batch_is_too_large_once_it_is_compresse
     assert broker.log("topic").batches == []
 
 
-def test_nothing_is_written_when_a_later_batch_is_too_old(broker: FakeBroker) -> None:
+def test_nothing_is_written_if_a_later_batch_is_too_old(broker: FakeBroker) -> None:
     topic = broker.create("topic", config={"message.timestamp.before.max.ms": "1000"})
 
     async def batches() -> AsyncIterator[bytes]:
@@ -119,7 +119,7 @@ def test_an_unknown_partition_is_refused(broker: FakeBroker) -> None:
     assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_the_time_is_the_brokers(broker: FakeBroker) -> None:
+def test_the_timestamp_is_the_brokers_time(broker: FakeBroker) -> None:
     topic = broker.create("topic")
 
     written(broker, topic, [b"v"])

@@ -140,7 +140,7 @@ def test_arrived_code_is_acknowledged_at_once_so_that_its_input_may_follow(
     assert arrived.what == "to do"
 
 
-def test_tasks_of_every_read_and_write_are_made_of_such_code() -> None:
+def test_tasks_of_every_read_and_write_acknowledge_their_code() -> None:
     assert issubclass(PolylogDataSource, worker.TaskCode)
     assert issubclass(Sink, worker.TaskCode)
 

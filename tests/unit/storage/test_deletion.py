@@ -122,5 +122,5 @@ def test_a_file_that_cannot_be_removed_is_an_error_and_can_be_retried(tmp_path: 
     assert names(tmp_path) == []
 
 
-def test_the_name_of_a_doomed_folder_is_not_a_partitions(tmp_path: Path) -> None:
+def test_the_name_of_a_deleted_folder_is_not_a_partitions(tmp_path: Path) -> None:
     assert not deleted_folder(tmp_path / "t-0", ID).name.rpartition("-")[2].isdigit()

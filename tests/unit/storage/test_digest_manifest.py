@@ -16,7 +16,7 @@ def test_a_manifest_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert digest_manifest.read(tmp_path / "sums") == digests
 
 
-def test_a_manifest_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_manifest_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="sums: no such file"):
         digest_manifest.read(tmp_path / "sums")
 

@@ -237,7 +237,7 @@ def test_a_store_locked_by_another_program_is_refused_with_the_remedy(
         ("database or disk is full", sqlite3.SQLITE_FULL, DiskFull),
     ],
 )
-def test_a_disk_that_cannot_read_the_file_is_no_damage_of_it(
+def test_a_read_error_of_the_disk_is_not_reported_as_damage(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     text: str,

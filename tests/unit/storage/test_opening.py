@@ -7,17 +7,17 @@ import pytest
 
 from broker._native.kernel import file_ops
 from tests.batches import batch_of
-from tests.unit.storage.life import BATCH, Life
+from tests.unit.storage.broker_run import BATCH, BrokerRun
 
 
 @pytest.fixture
-def life(tmp_path: Path) -> Iterator[Life]:
-    yield (first := Life(tmp_path))
+def life(tmp_path: Path) -> Iterator[BrokerRun]:
+    yield (first := BrokerRun(tmp_path))
     first.store.close()
     first.commit.stop()
 
 
-def synced_folders(life: Life) -> list[str]:
+def synced_folders(life: BrokerRun) -> list[str]:
     """The folders that the opening of a topic syncs."""
     file_ops.start_recording()
     life.open()
@@ -26,32 +26,34 @@ def synced_folders(life: Life) -> list[str]:
     return synced
 
 
-def test_a_clean_start_syncs_no_names(life: Life) -> None:
+def test_a_clean_start_syncs_no_names(life: BrokerRun) -> None:
     life.open()[0].append(BATCH)
     life.stop()
 
-    again = Life(life.path)
+    again = BrokerRun(life.path)
 
     assert synced_folders(again) == []
     again.kill()
 
 
 def test_an_unclean_start_syncs_no_names_of_a_log_whose_last_segment_has_synced_records(
-    life: Life,
+    life: BrokerRun,
 ) -> None:
     life.open()[0].append(BATCH)
     life.stop()
-    second = Life(life.path)
+    second = BrokerRun(life.path)
     second.open()[0].append(BATCH)
     second.kill()
 
-    again = Life(life.path)
+    again = BrokerRun(life.path)
 
     assert synced_folders(again) == []
     again.kill()
 
 
-def test_a_recovery_without_a_snapshot_knows_the_producers_of_the_first_record(life: Life) -> None:
+def test_a_recovery_without_a_snapshot_knows_the_producers_of_the_first_record(
+    life: BrokerRun,
+) -> None:
     batch = batch_of(
         [(b"key", b"value", ())],
         1_700_000_000_000,
@@ -62,7 +64,7 @@ def test_a_recovery_without_a_snapshot_knows_the_producers_of_the_first_record(l
     life.open()[0].append(batch)
     life.kill()
 
-    again = Life(life.path)
+    again = BrokerRun(life.path)
     (log,) = again.open()
     log.append(batch)
 

@@ -18,7 +18,7 @@ from broker.storage.deletion import DeletedFolders
 from broker.storage.metadata import Put
 from broker.storage.segment_files import ABORTED, DAMAGE, DIGEST, LOG, file_name
 from tests.batches import batch_of
-from tests.unit.storage.life import BATCH, CONFIG, TOPIC_ID, Life
+from tests.unit.storage.broker_run import BATCH, CONFIG, TOPIC_ID, BrokerRun
 
 HEADER_BYTES = 61
 

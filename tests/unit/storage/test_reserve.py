@@ -80,7 +80,7 @@ def test_a_start_takes_missing_disk_space_from_the_reserve(
     assert reserve.size() == left
 
 
-def test_a_reserve_that_is_not_there_gives_nothing(tmp_path: Path) -> None:
+def test_a_missing_reserve_yields_nothing(tmp_path: Path) -> None:
     Reserve(tmp_path).free_disk_space(MIB)
 
     assert list(tmp_path.iterdir()) == []

@@ -26,7 +26,7 @@ def compressed(name: str, content: bytes = CONTENT) -> tuple[int, bytes]:
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("size", [1, 100, 32_768, 65_536, 65_537, 300_000])
 @pytest.mark.parametrize("name", COMPRESSORS)
-def test_what_was_folded_is_unfolded(name: str, size: int) -> None:
+def test_compressed_content_decompresses_to_the_same(name: str, size: int) -> None:
     content = text(size)
     codec, data = compressed(name, content)
     output = bytearray(size)
@@ -38,7 +38,7 @@ def test_what_was_folded_is_unfolded(name: str, size: int) -> None:
 
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("name", COMPRESSORS)
-def test_an_empty_content_is_unfolded_even_where_nothing_is_allowed(name: str) -> None:
+def test_empty_content_is_decompressed_even_with_a_limit_of_zero(name: str) -> None:
     codec, data = compressed(name, b"")
 
     assert compression.decompress(codec, data, 0) == b""
@@ -48,7 +48,7 @@ def test_an_empty_content_is_unfolded_even_where_nothing_is_allowed(name: str) -
 
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("name", COMPRESSORS)
-def test_an_output_may_be_longer_than_the_content(name: str) -> None:
+def test_an_output_buffer_may_be_longer_than_the_content(name: str) -> None:
     codec, data = compressed(name)
     output = bytearray(1 << 20)
 
@@ -61,7 +61,7 @@ def test_an_output_may_be_longer_than_the_content(name: str) -> None:
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("size", [0, 1, 2_500, 4_999])
 @pytest.mark.parametrize("name", COMPRESSORS)
-def test_a_content_that_is_longer_than_allowed_is_refused_as_such(name: str, size: int) -> None:
+def test_content_above_the_limit_is_a_limit_error(name: str, size: int) -> None:
     codec, data = compressed(name)
     output = bytearray(b"\xee" * 6_000)
 
@@ -74,7 +74,7 @@ def test_a_content_that_is_longer_than_allowed_is_refused_as_such(name: str, siz
 
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("name", [name for name in COMPRESSORS if name != "none"])
-def test_data_cut_at_any_length_is_refused(name: str) -> None:
+def test_data_truncated_at_any_length_is_refused(name: str) -> None:
     codec, data = compressed(name, text(1_000) + bytes(1_000))
 
     for size in range(len(data)):
@@ -89,7 +89,7 @@ def test_data_cut_at_any_length_is_refused(name: str) -> None:
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("garbage", [b"\x00", b"garbage behind a frame"])
 @pytest.mark.parametrize("name", [name for name in COMPRESSORS if name != "none"])
-def test_garbage_behind_the_end_is_refused(name: str, garbage: bytes) -> None:
+def test_garbage_after_the_end_is_refused(name: str, garbage: bytes) -> None:
     codec, data = compressed(name)
 
     with pytest.raises(CodecError):

@@ -48,7 +48,7 @@ def test_concatenated_streams_are_one_content() -> None:
     assert compression.decompress_into(2, data, bytearray(13)) == 13
 
 
-def test_a_second_header_must_be_whole() -> None:
+def test_a_second_header_must_be_complete() -> None:
     with pytest.raises(Corrupt, match="a header that is not of xerial at byte 25"):
         compression.decompress(2, HEADER + block(b"one") + b"\x82SNAPSHOT" * 2, 100)
     with pytest.raises(Truncated, match="cut short at byte 25"):

@@ -165,7 +165,7 @@ def test_the_reason_for_a_corrupt_frame_is_given(
         compression.decompress_into(4, data, bytearray(1_000))
 
 
-def test_a_dictionary_id_of_zero_is_none() -> None:
+def test_a_dictionary_id_of_zero_means_none() -> None:
     assert decompress_zstd(header(3, WINDOW_1_MIB, 0, 0, 0, 0) + raw(b"hello")) == b"hello"
 
 

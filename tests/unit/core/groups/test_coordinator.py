@@ -113,13 +113,15 @@ def broker() -> Iterator[Broker]:
         ("🦜", 30),
     ],
 )
-def test_a_group_lives_where_kafka_looks_for_it(
+def test_a_group_is_stored_in_the_partition_that_kafka_computes(
     broker: Broker, group_id: str, partition: int
 ) -> None:
     assert broker.coordinator.partition_for(group_id) == partition
 
 
-def test_a_group_lives_where_the_topic_that_there_is_has_it(broker: Broker) -> None:
+def test_the_partition_of_a_group_follows_the_existing_topics_partition_count(
+    broker: Broker,
+) -> None:
     """The setting may have changed since the topic was made."""
     count: int | None = None
     coordinator = GroupCoordinator(
@@ -136,7 +138,7 @@ def test_a_group_lives_where_the_topic_that_there_is_has_it(broker: Broker) -> N
     assert coordinator.partition_for("hello") == 99162322 % 7
 
 
-def test_a_name_that_nothing_can_have_is_not_hashed(broker: Broker) -> None:
+def test_an_impossible_group_name_is_not_hashed(broker: Broker) -> None:
     longest = "hello" + "\0" * (limits.COORDINATOR_KEY_CHARS_MAX - 5)
 
     assert broker.coordinator.partition_for(longest) != 0
@@ -156,7 +158,7 @@ def test_a_commit_is_answered_when_it_is_durable(broker: Broker) -> None:
     assert answer.result().errors == (ErrorCode.NONE,)
 
 
-def test_a_read_waits_for_what_it_has_seen(broker: Broker) -> None:
+def test_a_read_waits_until_what_it_saw_is_durable(broker: Broker) -> None:
     """Nobody is told of an offset that a power cut can take back."""
     broker.log.syncs = False
     broker.commit(5)
@@ -170,7 +172,7 @@ def test_a_read_waits_for_what_it_has_seen(broker: Broker) -> None:
     assert found.offset == 5
 
 
-def test_only_what_is_durable_is_answered(broker: Broker) -> None:
+def test_only_durable_state_is_returned(broker: Broker) -> None:
     broker.log.syncs = False
     first, second = broker.commit(5), broker.commit(6)
 
@@ -182,7 +184,7 @@ def test_only_what_is_durable_is_answered(broker: Broker) -> None:
     assert second.done()
 
 
-def test_a_reader_behind_a_change_that_nobody_waits_for_is_answered(broker: Broker) -> None:
+def test_a_read_after_an_unawaited_change_is_answered_once_it_is_durable(broker: Broker) -> None:
     broker.log.syncs = False
     first = broker.commit(6)
     broker.coordinator.topic_deleted("t")
@@ -197,7 +199,7 @@ def test_a_reader_behind_a_change_that_nobody_waits_for_is_answered(broker: Brok
     assert answer.result().topics == {}
 
 
-def test_commands_see_what_is_not_durable_yet_and_are_answered_in_order(broker: Broker) -> None:
+def test_commands_see_undurable_state_and_are_answered_in_order(broker: Broker) -> None:
     broker.log.syncs = False
     order: list[str] = []
     joining = broker.join()
@@ -212,7 +214,7 @@ def test_commands_see_what_is_not_durable_yet_and_are_answered_in_order(broker: 
     assert order == ["join", "leave"]
 
 
-def test_a_command_is_one_batch(broker: Broker) -> None:
+def test_the_records_of_a_command_are_one_batch(broker: Broker) -> None:
     offsets = tuple(OffsetToCommit("t", partition, 1) for partition in range(100))
 
     broker.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
@@ -221,7 +223,7 @@ def test_a_command_is_one_batch(broker: Broker) -> None:
     assert header(batch).record_count == 100
 
 
-def test_an_answer_for_somebody_who_has_gone_is_dropped(broker: Broker) -> None:
+def test_a_response_to_a_disconnected_client_is_dropped(broker: Broker) -> None:
     broker.log.syncs = False
     broker.commit(5).cancel()
 
@@ -233,7 +235,7 @@ def test_an_answer_for_somebody_who_has_gone_is_dropped(broker: Broker) -> None:
 # ---- failure -------------------------------------------------------------------------------------
 
 
-def test_a_log_that_goes_offline_refuses_who_waits_for_it(broker: Broker) -> None:
+def test_a_log_that_goes_offline_fails_pending_responses(broker: Broker) -> None:
     broker.log.syncs = False
     waiting = broker.commit(5)
 
@@ -242,7 +244,7 @@ def test_a_log_that_goes_offline_refuses_who_waits_for_it(broker: Broker) -> Non
     assert waiting.result().errors == (ErrorCode.COORDINATOR_NOT_AVAILABLE,)
 
 
-def test_a_log_that_goes_offline_refuses_who_is_parked_in_a_group(broker: Broker) -> None:
+def test_a_log_that_goes_offline_fails_members_waiting_in_a_join(broker: Broker) -> None:
     broker.join().result()
     parked = broker.join(client_id="d")
 
@@ -261,7 +263,7 @@ def test_nothing_is_served_over_an_offline_log(broker: Broker) -> None:
     assert broker.commit(5).result().errors == (ErrorCode.COORDINATOR_NOT_AVAILABLE,)
 
 
-def test_after_a_failed_append_the_groups_are_loaded_again_from_the_log(
+def test_after_a_failed_append_the_groups_are_reloaded_from_the_log(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker.commit(5)
@@ -275,7 +277,7 @@ def test_after_a_failed_append_the_groups_are_loaded_again_from_the_log(
     assert broker.opened == 2
 
 
-def test_a_partition_that_cannot_be_opened_is_not_tried_for_every_request(broker: Broker) -> None:
+def test_a_partition_that_cannot_be_opened_is_not_retried_for_every_request(broker: Broker) -> None:
     broker.has_topic = False
 
     for _ in range(5):
@@ -295,7 +297,7 @@ NO_KEY = (None, b"anything")
 
 
 @pytest.mark.parametrize("bad", [CUT_KEY, CUT_COMMIT, FUTURE_COMMIT, NO_KEY])
-def test_a_record_that_cannot_be_read_is_set_aside_and_told_once_for_each_load(
+def test_a_record_that_cannot_be_decoded_is_set_aside_and_logged_once_per_load(
     broker: Broker, caplog: pytest.LogCaptureFixture, bad: tuple[bytes | None, bytes]
 ) -> None:
     """A consumer reads again from the previous offset, rather than from one it never reached."""
@@ -315,7 +317,7 @@ def test_a_record_that_cannot_be_read_is_set_aside_and_told_once_for_each_load(
     assert line.startswith(f"{start} offsets=1,2,3,")
 
 
-def test_a_record_of_a_kind_of_the_future_is_passed_over(
+def test_a_record_of_an_unknown_kind_is_skipped(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker.commit(5)
@@ -326,7 +328,7 @@ def test_a_record_of_a_kind_of_the_future_is_passed_over(
     assert "set records aside" not in caplog.text
 
 
-def test_a_failed_read_makes_its_groups_unavailable_not_empty(
+def test_a_failed_read_makes_its_groups_unavailable_rather_than_empty(
     broker: Broker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker.commit(5)
@@ -339,7 +341,7 @@ def test_a_failed_read_makes_its_groups_unavailable_not_empty(
     assert "coordinator load failed partition=__consumer_offsets-" in caplog.text
 
 
-def test_a_load_that_fails_is_tried_again_later_however_long_it_took(
+def test_a_failed_load_is_retried_later_however_long_it_took(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker.commit(5)
@@ -357,7 +359,7 @@ def test_a_load_that_fails_is_tried_again_later_however_long_it_took(
     assert next_ms == broker.clock.monotonic_ms() + limits.LOAD_RETRY_MS
 
 
-def test_a_partition_that_holds_something_is_opened_as_soon_as_it_can_be(broker: Broker) -> None:
+def test_a_partition_with_records_is_loaded_as_soon_as_possible(broker: Broker) -> None:
     """Nobody may ask, and its groups have members whose sessions end."""
     broker.commit(5)
     broker.coordinator = broker.start()
@@ -375,7 +377,7 @@ def test_a_partition_that_holds_something_is_opened_as_soon_as_it_can_be(broker:
     assert broker.committed() == 5
 
 
-def test_a_partition_that_cannot_serve_now_is_not_left_out_of_a_list(broker: Broker) -> None:
+def test_a_list_fails_while_a_partition_is_temporarily_unavailable(broker: Broker) -> None:
     broker.commit(5)
     number = broker.coordinator.partition_for("g")
     broker.coordinator = broker.start()
@@ -390,7 +392,7 @@ def test_a_partition_that_cannot_serve_now_is_not_left_out_of_a_list(broker: Bro
     assert listed.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_a_partition_whose_disk_has_failed_is_left_out_of_lists_and_still_missed(
+def test_a_partition_with_a_failed_disk_is_omitted_from_lists_and_reported(
     broker: Broker,
 ) -> None:
     """Its log stays offline: without this, no list would succeed until a restart."""
@@ -406,7 +408,7 @@ def test_a_partition_whose_disk_has_failed_is_left_out_of_lists_and_still_missed
     assert not broker.coordinator.is_complete
 
 
-def test_a_topic_deleted_while_the_log_takes_nothing_is_forgotten_once_it_does(
+def test_a_topic_deleted_while_the_log_is_full_is_forgotten_later(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker.commit(5)
@@ -442,7 +444,7 @@ def test_a_topic_deleted_while_its_offsets_cannot_be_opened_is_forgotten(
     assert broker.committed() is None
 
 
-def test_a_marker_that_cannot_be_written_has_the_partition_loaded_again(
+def test_a_marker_that_cannot_be_written_causes_a_reload(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker.commit(5)
@@ -459,7 +461,7 @@ def test_a_marker_that_cannot_be_written_has_the_partition_loaded_again(
     assert broker.wakes == [broker.clock.monotonic_ms()]
 
 
-def test_a_command_in_steps_is_refused_when_its_groups_cannot_be_loaded(
+def test_a_stepwise_command_is_refused_when_its_groups_cannot_be_loaded(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker.log.append_internal(batch_of([(*CUT_KEY, ())], 0))
@@ -474,7 +476,7 @@ def test_a_command_in_steps_is_refused_when_its_groups_cannot_be_loaded(
     assert deleted.result() is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_after_close_members_look_for_another_coordinator(broker: Broker) -> None:
+def test_after_close_members_are_sent_to_another_coordinator(broker: Broker) -> None:
     broker.join().result()
     parked = broker.join(client_id="d")
 
@@ -484,7 +486,7 @@ def test_after_close_members_look_for_another_coordinator(broker: Broker) -> Non
     assert broker.heartbeat("c-1", 1) is ErrorCode.NOT_COORDINATOR
 
 
-def test_a_log_without_room_for_a_producer_refuses_its_offsets_and_nothing_else(
+def test_a_log_with_all_its_producers_refuses_only_transactional_offsets(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker.commit(5)
@@ -505,7 +507,7 @@ def test_a_log_without_room_for_a_producer_refuses_its_offsets_and_nothing_else(
     assert (broker.committed(), broker.opened) == (7, opened)
 
 
-def test_a_disk_without_room_refuses_a_commit_for_now_and_the_group_stays_loaded(
+def test_a_full_disk_refuses_a_commit_with_a_retriable_error_and_keeps_the_group_loaded(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker.commit(5)
@@ -539,7 +541,7 @@ def test_groups_and_offsets_survive_a_restart(broker: Broker) -> None:
     assert broker.heartbeat("c-1", 1) is ErrorCode.NONE
 
 
-def test_what_was_not_durable_is_gone_after_a_crash(broker: Broker) -> None:
+def test_undurable_state_is_lost_in_a_crash(broker: Broker) -> None:
     broker.commit(5)
     broker.log.syncs = False
     lost = broker.commit(6)
@@ -551,7 +553,7 @@ def test_what_was_not_durable_is_gone_after_a_crash(broker: Broker) -> None:
     assert broker.committed() == 5
 
 
-def test_while_a_partition_loads_requests_are_answered_as_kafka_does(
+def test_requests_to_a_loading_partition_are_answered_as_kafka_answers(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coordinator_load, "LOAD_BYTES_PER_STEP", 1)  # one batch a step
@@ -578,7 +580,7 @@ def test_while_a_partition_loads_requests_are_answered_as_kafka_does(
     assert broker.committed() == 6
 
 
-def test_while_its_log_is_recovered_a_partition_is_loading(broker: Broker) -> None:
+def test_a_partition_is_loading_while_its_log_is_recovered(broker: Broker) -> None:
     broker.commit(5)
     broker.coordinator = broker.start()
     number = broker.coordinator.partition_for("g")
@@ -609,7 +611,7 @@ def test_a_topic_deleted_while_the_log_of_its_offsets_is_recovered_is_forgotten(
     assert broker.committed() is None
 
 
-def test_what_is_committed_after_a_topics_deletion_is_not_forgotten_with_it(
+def test_an_offset_committed_after_a_topics_deletion_is_kept(
     broker: Broker,
 ) -> None:
     """A topic of that name can be recreated before all groups have forgotten the first."""
@@ -623,7 +625,7 @@ def test_what_is_committed_after_a_topics_deletion_is_not_forgotten_with_it(
     assert broker.committed() == 7
 
 
-def test_what_is_committed_after_a_topics_deletion_outlives_a_reload_that_forgets_the_rest(
+def test_an_offset_committed_after_a_topics_deletion_survives_a_reload(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker.commit(5)
@@ -642,7 +644,7 @@ def test_what_is_committed_after_a_topics_deletion_outlives_a_reload_that_forget
     assert broker.committed() == 7
 
 
-def test_loading_waits_for_what_may_still_become_durable(broker: Broker) -> None:
+def test_a_load_waits_for_records_that_may_still_become_durable(broker: Broker) -> None:
     """A coordinator that loads too early would not know a commit that then comes true."""
     broker.commit(5)
     broker.log.syncs = False
@@ -674,7 +676,7 @@ def test_a_topic_deleted_while_its_offsets_load_is_forgotten(
     assert broker.committed() is None
 
 
-def test_a_step_of_a_load_replays_few_records_however_large_their_batch_is(
+def test_a_load_step_replays_few_records_however_large_their_batch_is(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coordinator_load, "LOAD_RECORDS_PER_STEP", 40)
@@ -707,7 +709,7 @@ def test_a_turn_loads_one_partition(broker: Broker) -> None:
     assert broker.committed() == 5
 
 
-def test_a_turn_gives_so_many_replies_and_asks_for_the_next(
+def test_a_turn_sends_a_limited_number_of_replies_and_schedules_the_next(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "REPLIES_PER_TURN", 2)
@@ -725,7 +727,7 @@ def test_a_turn_gives_so_many_replies_and_asks_for_the_next(
     assert broker.wakes[0] == broker.clock.monotonic_ms()
 
 
-def test_replies_that_wait_for_their_turn_are_refused_by_an_end(
+def test_replies_queued_for_later_turns_are_refused_by_close(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "REPLIES_PER_TURN", 1)
@@ -741,7 +743,7 @@ def test_replies_that_wait_for_their_turn_are_refused_by_an_end(
     ]
 
 
-def test_large_decisions_leave_others_their_turn(broker: Broker) -> None:
+def test_large_decisions_are_interleaved_with_other_work(broker: Broker) -> None:
     partitions = limits.REMOVALS_PER_STEP * 4
     offsets = tuple(OffsetToCommit("t", partition, 1) for partition in range(partitions))
     broker.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
@@ -758,7 +760,7 @@ def test_large_decisions_leave_others_their_turn(broker: Broker) -> None:
     assert sizes == [limits.REMOVALS_PER_STEP] * 4
 
 
-def test_a_deadline_does_not_wait_for_the_end_of_a_long_deletion(broker: Broker) -> None:
+def test_a_deadline_is_not_delayed_by_a_long_deletion(broker: Broker) -> None:
     partitions = limits.REMOVALS_PER_STEP * 20
     offsets = tuple(OffsetToCommit("t", partition, 1) for partition in range(partitions))
     broker.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
@@ -773,7 +775,7 @@ def test_a_deadline_does_not_wait_for_the_end_of_a_long_deletion(broker: Broker)
     assert broker.coordinator.describe_group("g").result().state is GroupState.EMPTY
 
 
-def test_what_is_done_everywhere_takes_no_more_of_a_turn_than_anything_else(
+def test_work_over_all_groups_takes_no_more_of_a_turn_than_other_work(
     broker: Broker,
 ) -> None:
     partitions = limits.REMOVALS_PER_STEP * 4
@@ -791,7 +793,7 @@ def test_what_is_done_everywhere_takes_no_more_of_a_turn_than_anything_else(
     assert broker.committed() is None
 
 
-def test_a_deletion_that_comes_to_no_end_is_refused(broker: Broker) -> None:
+def test_a_deletion_that_cannot_be_finished_is_refused(broker: Broker) -> None:
     partitions = limits.REMOVALS_PER_STEP * 8
     offsets = tuple(OffsetToCommit("t", partition, 1) for partition in range(partitions))
     broker.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
@@ -818,7 +820,7 @@ def test_groups_are_listed_by_partition_and_not_while_one_loads(broker: Broker) 
     assert (loading.error, loading.groups) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ())
 
 
-def test_control_batches_and_records_of_other_kinds_are_passed_over(broker: Broker) -> None:
+def test_control_batches_and_records_of_other_kinds_are_skipped(broker: Broker) -> None:
     broker.commit(5)
     broker.log.append_internal(
         batch_of(
@@ -839,7 +841,7 @@ def test_control_batches_and_records_of_other_kinds_are_passed_over(broker: Brok
 # ---- time ----------------------------------------------------------------------------------------
 
 
-def test_the_loop_is_asked_to_wake_for_a_deadline_and_told_of_the_next(broker: Broker) -> None:
+def test_the_loop_is_woken_for_a_deadline_and_given_the_next(broker: Broker) -> None:
     broker.join().result()
     asked_ms = min(broker.wakes)
 
@@ -851,7 +853,7 @@ def test_the_loop_is_asked_to_wake_for_a_deadline_and_told_of_the_next(broker: B
     assert next_ms == 600_000
 
 
-def test_a_group_that_could_not_go_on_after_a_load_does_when_it_is_asked_for(
+def test_a_group_whose_sessions_failed_to_start_after_a_load_starts_them_on_request(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker.join().result()
@@ -873,7 +875,7 @@ def test_a_group_that_could_not_go_on_after_a_load_does_when_it_is_asked_for(
     assert broker.coordinator.describe_group("g").result().state is GroupState.EMPTY
 
 
-def test_offsets_expire_at_the_check_after_their_retention(broker: Broker) -> None:
+def test_offsets_expire_at_the_first_check_after_their_retention(broker: Broker) -> None:
     broker.commit(5)
     broker.clock.advance(7 * 24 * 3_600_000)
 

@@ -23,7 +23,7 @@ def protocols(names: list[str], weight: int) -> tuple[GroupProtocol, ...]:
 
 
 @given(changes=CHANGES, asked=st.sampled_from(NAMES), excluded=st.sampled_from([None, *"abcd"]))
-def test_the_counts_are_those_of_the_members_that_are_here(
+def test_the_counts_equal_those_of_the_present_members(
     changes: list[tuple[str, str, list[str], int]], asked: str, excluded: str | None
 ) -> None:
     presence = GroupPresence()
@@ -58,7 +58,7 @@ def test_the_counts_are_those_of_the_members_that_are_here(
         assert presence.earliest_ms <= min(deadlines)
 
 
-def test_no_session_ends_before_the_earliest_that_was_looked_up() -> None:
+def test_no_session_ends_before_the_earliest_deadline_found() -> None:
     presence = GroupPresence()
     presence.add("a", Presence(None, (), 5))
     presence.add("b", Presence(None, (), 7))
@@ -69,7 +69,7 @@ def test_no_session_ends_before_the_earliest_that_was_looked_up() -> None:
     assert presence.earliest_ms == 7
 
 
-def test_an_id_that_was_handed_out_and_not_used_becomes_too_old() -> None:
+def test_an_unused_member_id_expires() -> None:
     ids = PendingMembers()
     ids.add("late", 300)
     ids.add("soon", 200)
@@ -82,7 +82,7 @@ def test_an_id_that_was_handed_out_and_not_used_becomes_too_old() -> None:
     assert ("soon" in ids, "late" in ids, len(ids)) == (False, True, 1)
 
 
-def test_an_id_is_used_once() -> None:
+def test_a_member_id_is_used_once() -> None:
     ids = PendingMembers()
     ids.add("a", 300)
 

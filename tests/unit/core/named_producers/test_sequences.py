@@ -179,7 +179,7 @@ ORDERS = st.permutations(range(6)).flatmap(
 
 
 @given(orders=st.lists(ORDERS, min_size=1, max_size=3), begin_gap=st.integers(0, 20))
-def test_everything_is_stored_once_and_a_load_knows_the_same(
+def test_every_record_is_stored_once_and_a_load_restores_the_same_state(
     orders: list[list[int]], begin_gap: int
 ) -> None:
     sequences = Sequences(3)

@@ -78,7 +78,7 @@ def test_a_partition_whose_transaction_ends_before_it_is_added_is_not_admitted(
 @pytest.mark.parametrize(
     ("place", "expected"), [(FIRST, NONE), (SECOND, ErrorCode.INVALID_TXN_STATE)]
 )
-def test_an_old_producer_writes_only_where_it_has_said_so(
+def test_an_old_producer_writes_only_to_partitions_it_has_added(
     broker: Broker, place: TopicPartition, expected: ErrorCode
 ) -> None:
     producer = broker.begin(FIRST)

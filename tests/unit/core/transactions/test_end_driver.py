@@ -66,7 +66,7 @@ class Fakes:
         raise AssertionError("no group is part of the transaction")
 
 
-def test_who_is_not_to_write_any_more_writes_nothing() -> None:
+def test_an_undecided_producers_markers_are_not_written() -> None:
     fakes = Fakes()
     fakes.logs[SECOND].is_loading = True
     fakes.end_driver.write(REQUEST)
@@ -80,7 +80,7 @@ def test_who_is_not_to_write_any_more_writes_nothing() -> None:
     assert not fakes.end_driver._writing  # nothing of it stays in memory
 
 
-def test_only_the_last_who_was_asked_says_that_it_is_done() -> None:
+def test_only_the_latest_request_for_markers_reports_completion() -> None:
     fakes = Fakes()
     fakes.end_driver.write(REQUEST)
     fakes.logs[FIRST].is_loading = True
@@ -94,7 +94,7 @@ def test_only_the_last_who_was_asked_says_that_it_is_done() -> None:
     assert fakes.coordinator.ended == [REQUEST.producer]
 
 
-def test_a_marker_carries_the_epoch_of_its_coordinator() -> None:
+def test_a_marker_carries_the_coordinator_epoch() -> None:
     fakes = Fakes()
     fakes.end_driver.write(REQUEST)
 
@@ -103,7 +103,7 @@ def test_a_marker_carries_the_epoch_of_its_coordinator() -> None:
     assert marker == (7, 3, True, 1)
 
 
-def test_an_earlier_sync_of_a_coordinator_that_was_loaded_again_proves_nothing() -> None:
+def test_a_sync_requested_by_a_previous_load_of_the_coordinator_does_not_count() -> None:
     fakes = Fakes()
     for place in (FIRST, SECOND):
         fakes.logs[place].syncs = False

@@ -300,7 +300,7 @@ def marker(producer_id: int, *, is_committed: bool) -> bytes:
 
 
 def write_transactions(path: Path, *, is_last_open: bool = False) -> Path:
-    """Write transactions of producers 7 and 8, of which the first one is aborted, and plain records."""
+    """Write transactions of producers 7 and 8, the first one aborted, and plain records."""
     batches = [
         transactional([b"a0", b"a1"], 7),  # 0, 1
         batch_of([(None, b"p2", [])], 1),  # 2
@@ -358,7 +358,7 @@ def test_headers_count_the_records_read(
     assert sum(each or 0 for each in counts) == count
 
 
-def test_headers_do_not_tell_where_a_range_ends_inside_of_a_batch(tmp_path: Path) -> None:
+def test_headers_alone_do_not_show_the_end_of_a_range_within_a_batch(tmp_path: Path) -> None:
     wanted = ScanRange(1, 9)
     with segments.open(write_transactions(tmp_path)) as log:
         first = next(scan.chunks(log, wanted, 10_000))

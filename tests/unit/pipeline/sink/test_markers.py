@@ -56,7 +56,7 @@ def test_a_batch_is_begun_once_its_plan_is_written() -> None:
 @pytest.mark.parametrize(
     "other", [BATCH._replace(tasks=3), BATCH._replace(plan="bb"), BATCH._replace(tasks=None)]
 )
-def test_a_batch_that_is_planned_otherwise_than_it_was_begun_is_refused(other: Batch) -> None:
+def test_a_batch_planned_differently_than_it_was_begun_is_refused(other: Batch) -> None:
     with pytest.raises(MarkerMismatch, match=r"was started with .*local\[N\], spark.master"):
         log_of(planned(other)).is_begun(BATCH)
 

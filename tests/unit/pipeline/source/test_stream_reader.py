@@ -219,7 +219,7 @@ def test_a_log_that_ends_before_the_read_offset_is_data_loss(
     assert ranges(reader, start, end) == [(1, 20, 300)]
 
 
-def test_what_retention_took_is_a_loss_or_is_passed_over(topic: Topic) -> None:
+def test_records_deleted_by_retention_are_data_loss_or_skipped(topic: Topic) -> None:
     topic.log_offsets[0] = (50, 100)
     start, end = at(p0=10, p1=300), at(p0=100, p1=300)
 
@@ -228,7 +228,7 @@ def test_what_retention_took_is_a_loss_or_is_passed_over(topic: Topic) -> None:
     assert ranges(topic.reader(failOnDataLoss="false"), start, end) == [(0, 50, 100)]
 
 
-def test_a_partition_that_is_gone_is_a_loss_or_is_forgotten(topic: Topic) -> None:
+def test_a_missing_partition_is_data_loss_or_forgotten(topic: Topic) -> None:
     del topic.log_offsets[1]
     start = at(p0=10, p1=300)
 

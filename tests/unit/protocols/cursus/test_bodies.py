@@ -44,7 +44,7 @@ def refusal(body: bytes) -> str:
 
 
 @pytest.mark.parametrize("codec", ["plain", *COMPRESSORS])
-def test_a_batch_is_found_however_it_is_compressed(codec: str) -> None:
+def test_a_batch_is_recognized_with_any_compression(codec: str) -> None:
     found = read_now(BATCH if codec == "plain" else COMPRESSORS[codec](BATCH))
 
     assert isinstance(found, CursusBatch)
@@ -52,7 +52,7 @@ def test_a_batch_is_found_however_it_is_compressed(codec: str) -> None:
 
 
 @pytest.mark.parametrize("codec", ["plain", "gzip", "xerial", "lz4", "zstd"])
-def test_so_is_one_in_an_envelope(codec: str) -> None:
+def test_a_batch_is_recognized_in_an_envelope(codec: str) -> None:
     inner = BATCH if codec == "plain" else COMPRESSORS[codec](BATCH)
 
     assert isinstance(read_now(envelope(inner, "t")), CursusBatch)
@@ -98,7 +98,7 @@ def test_an_unrecognizable_body_is_refused(body: bytes, reason: str) -> None:
 
 
 @pytest.mark.parametrize("codec", ["gzip", "xerial", "lz4", "zstd"])
-def test_what_cannot_be_unfolded_is_told_so(codec: str) -> None:
+def test_a_body_that_cannot_be_decompressed_is_refused(codec: str) -> None:
     compressed = COMPRESSORS[codec](BATCH)
 
     assert refusal(compressed[: len(compressed) // 2]).startswith("ERROR: decode_failed reason=")

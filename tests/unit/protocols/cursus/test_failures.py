@@ -49,13 +49,15 @@ def ask(broker: FakeBroker, body: str | bytes) -> str:
         "LIST_OFFSETS topic=t",
     ],
 )
-def test_a_partition_that_loads_has_its_leader_here(broker: FakeBroker, body: str | bytes) -> None:
+def test_a_loading_partition_names_this_broker_as_leader(
+    broker: FakeBroker, body: str | bytes
+) -> None:
     broker.log("t").is_loading = True
 
     assert ask(broker, body) == f"ERROR: NOT_LEADER LEADER_IS {HERE}"
 
 
-def test_a_topic_that_loads_is_described(broker: FakeBroker) -> None:
+def test_a_loading_topic_can_be_described(broker: FakeBroker) -> None:
     broker.log("t").is_loading = True
 
     described = json.loads(ask(broker, "DESCRIBE topic=t"))
@@ -66,7 +68,7 @@ def test_a_topic_that_loads_is_described(broker: FakeBroker) -> None:
     )
 
 
-def test_a_partition_whose_disk_failed_says_so(broker: FakeBroker) -> None:
+def test_a_partition_with_a_failed_disk_is_reported(broker: FakeBroker) -> None:
     broker.log("t").is_offline = True
 
     answer = json.loads(ask(broker, batch("t", 0, SENT)))
@@ -78,7 +80,7 @@ def test_a_partition_whose_disk_failed_says_so(broker: FakeBroker) -> None:
     )
 
 
-def test_a_coordinator_that_loads_says_so(broker: FakeBroker) -> None:
+def test_a_loading_coordinator_is_reported(broker: FakeBroker) -> None:
     answer = FetchOffsetsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     broker.groups.answers = [answer] * 2
 
@@ -88,13 +90,17 @@ def test_a_coordinator_that_loads_says_so(broker: FakeBroker) -> None:
     assert ask(broker, "CONSUME topic=t partition=0 offset=0") == "ERROR: coordinator_not_available"
 
 
-def test_an_ipv6_address_is_one_that_clients_can_cut_at_its_colon(broker: FakeBroker) -> None:
+def test_an_ipv6_address_is_reported_as_a_host_name_that_clients_can_parse(
+    broker: FakeBroker,
+) -> None:
     broker.session.listener_host = "::1"
 
     assert ask(broker, "FIND_COORDINATOR group=g").endswith(" host=localhost port=9092")
 
 
-def test_a_committed_group_with_members_is_not_changed(broker: FakeBroker) -> None:
+def test_a_commit_to_a_group_of_another_protocol_with_members_is_refused(
+    broker: FakeBroker,
+) -> None:
     broker.groups.answers = [AssignedResponse(AssignedError.OTHER_PROTOCOL)]
 
     assert ask(broker, "COMMIT t g 0 1") == (

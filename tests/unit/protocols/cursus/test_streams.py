@@ -120,7 +120,7 @@ def test_an_exception_during_decompression_ends_the_stream(
     asyncio.run(play())
 
 
-def test_nothing_is_unfolded_for_a_stream_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_decompressed_for_an_ended_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "READ_DECOMPRESSED_BYTES_PER_TURN", 0)
     monkeypatch.setattr(reading, "READ_DECOMPRESSED_BYTES_MAX", 1 << 20)
 

@@ -87,20 +87,20 @@ def client() -> CursusClient:
         "TXN_STATUS transactional_id=x",
     ],
 )
-def test_a_coordinator_that_loads_or_has_failed_is_not_available(
-    talk: Conversation, command: str
+def test_a_loading_or_failed_coordinator_is_not_available(
+    client: CursusClient, command: str
 ) -> None:
-    talk.broker.transactions.expect([0])
-    loading = talk.say(command)
-    talk.broker.transactions.close()
-    closed = talk.say(command)
+    client.broker.transactions.expect([0])
+    loading = client.say(command)
+    client.broker.transactions.close()
+    closed = client.say(command)
 
     assert loading == closed == "ERROR: coordinator_not_available"
 
 
 def test_without_the_transaction_topic_there_is_no_coordinator() -> None:
-    talk = Conversation()
-    talk.broker.broken_partition = 0
+    client = CursusClient()
+    client.broker.broken_partition = 0
 
     assert client.say("INIT_PRODUCER_ID transactional_id=x") == "ERROR: coordinator_not_available"
 
@@ -111,38 +111,38 @@ def test_a_request_does_not_create_the_transaction_topic() -> None:
     assert client.say("TXN_STATUS transactional_id=x") == (
         'ERROR: transaction_not_found reason="transaction x not found"'
     )
-    assert talk.say(f"END_TXN {WHO}").startswith("ERROR: transaction_not_found ")
-    assert talk.broker.topics.get(TRANSACTIONS_TOPIC) is None
+    assert client.say(f"END_TXN {WHO}").startswith("ERROR: transaction_not_found ")
+    assert client.broker.topics.get(TRANSACTIONS_TOPIC) is None
 
 
 def test_producer_ids_that_cannot_be_reserved_are_a_storage_error() -> None:
-    talk = Conversation()
-    talk.broker.producer_ids.is_broken = True
+    client = CursusClient()
+    client.broker.producer_ids.is_broken = True
 
     assert client.say("INIT_PRODUCER_ID transactional_id=x") == (
         'ERROR: command_failed reason="kafka storage error"'
     )
 
 
-def test_a_partition_that_loads_has_its_leader_here(talk: Conversation) -> None:
-    talk.broker.log("t").is_loading = True
+def test_a_loading_partition_names_this_broker_as_leader(client: CursusClient) -> None:
+    client.broker.log("t").is_loading = True
 
     assert client.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m") == (
         "ERROR: NOT_LEADER LEADER_IS broker.example:9092"
     )
 
 
-def test_a_partition_whose_disk_failed_takes_nothing(talk: Conversation) -> None:
-    talk.broker.log("t").is_offline = True
+def test_a_partition_with_a_failed_disk_refuses_messages(client: CursusClient) -> None:
+    client.broker.log("t").is_offline = True
 
     assert client.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m") == (
         'ERROR: transaction_publish_failed reason="kafka storage error"'
     )
 
 
-def test_a_commit_whose_data_cannot_be_synced_is_refused(talk: Conversation) -> None:
-    talk.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m")
-    talk.broker.log("t").is_loading = True
+def test_a_commit_whose_data_cannot_be_synced_is_refused(client: CursusClient) -> None:
+    client.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m")
+    client.broker.log("t").is_loading = True
 
     assert client.say(f"END_TXN {WHO}") == "ERROR: coordinator_not_available"
     assert client.say("TXN_STATUS transactional_id=x").endswith(" state=open messages=1 offsets=0")
@@ -156,7 +156,7 @@ def test_a_command_repeated_on_another_connection_waits_for_the_first(client: Cu
 
     assert len(published) == 1
     assert ended == ["OK transactional_id=x state=committed messages=1 offsets=0"] * 2
-    assert sum(len(talk.broker.log("t", partition).batches) for partition in (0, 1)) == 1
+    assert sum(len(client.broker.log("t", partition).batches) for partition in (0, 1)) == 1
 
 
 @pytest.fixture
@@ -181,13 +181,13 @@ def test_a_message_being_written_is_not_written_twice_and_is_in_its_transaction(
 
     assert published == ["OK transactional_id=x staged_messages=1 topic=t partition=0"] * 2
     assert ended == "OK transactional_id=x state=committed messages=1 offsets=0"
-    assert len(talk.broker.log("t").batches) == 1
+    assert len(client.broker.log("t").batches) == 1
 
 
 def test_an_end_repeated_while_the_first_is_in_progress_waits_for_it(
     client: CursusClient,
 ) -> None:
-    log = talk.broker.log("t")
+    log = client.broker.log("t")
     log.is_held = True
     client.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m")
 
@@ -200,8 +200,8 @@ def test_an_end_repeated_while_the_first_is_in_progress_waits_for_it(
             await asyncio.sleep(0)
         assert not second.done()
         log.sync()
-        talk.broker.state_log.syncs = True
-        talk.broker.state_log.sync()
+        client.broker.state_log.syncs = True
+        client.broker.state_log.sync()
         return await second
 
     assert asyncio.run(ended()) == "OK transactional_id=x state=committed messages=1 offsets=0"
@@ -235,8 +235,8 @@ def test_a_transaction_begun_before_a_restart_is_ended(client: CursusClient) -> 
 
 def test_an_offset_fetch_waits_for_an_allowed_commit(client: CursusClient) -> None:
     async def is_fetched() -> list[bool]:
-        fetch = talk.answer("FETCH_OFFSET topic=t partition=0 group=g")
-        with talk.state.transactions.committing("g"):
+        fetch = client.answer("FETCH_OFFSET topic=t partition=0 group=g")
+        with client.state.transactions.committing("g"):
             asked = asyncio.create_task(fetch)
             for _ in range(10):
                 await asyncio.sleep(0)
@@ -247,26 +247,26 @@ def test_an_offset_fetch_waits_for_an_allowed_commit(client: CursusClient) -> No
     assert asyncio.run(is_fetched()) == [False, True]
 
 
-def begin_to_commit_offsets(talk: Conversation) -> None:
+def begin_to_commit_offsets(client: CursusClient) -> None:
     """Have offsets of a group in the transaction, and its commit on a disk that is slow."""
-    transactions = talk.broker.transactions
+    transactions = client.broker.transactions
     producer = Producer("polylog-cursus:x", 1000, 0)
     place = transactions.offsets_partition("g")
 
     async def begin() -> None:
         assert await transactions.add(AddRequest(producer, (place,))) is ErrorCode.NONE
-        talk.broker.state_log.syncs = False
-        asked = asyncio.create_task(talk.answer(f"END_TXN {WHO}"))
+        client.broker.state_log.syncs = False
+        asked = asyncio.create_task(client.answer(f"END_TXN {WHO}"))
         for _ in range(10):
             await asyncio.sleep(0)
         asked.cancel()  # its client has disconnected
 
-    talk.broker.state_log.syncs = True
+    client.broker.state_log.syncs = True
     asyncio.run(begin())
     before, after = ({"t": {0: CommittedOffset(offset, -1, "", 0)}} for offset in (0, 5))
     unstable = FetchOffsetsResponse(ErrorCode.NONE, before, frozenset({("t", 0)}))
     committed = FetchOffsetsResponse(ErrorCode.NONE, after)
-    talk.broker.groups.answers = [unstable, committed]
+    client.broker.groups.answers = [unstable, committed]
 
 
 def test_an_offset_fetch_waits_for_an_allowed_commit_of_a_disconnected_client(
@@ -279,8 +279,8 @@ def test_an_offset_fetch_waits_for_an_allowed_commit_of_a_disconnected_client(
         for _ in range(10):
             await asyncio.sleep(0)
         assert not asked.done()
-        talk.broker.state_log.syncs = True
-        talk.broker.state_log.sync()
+        client.broker.state_log.syncs = True
+        client.broker.state_log.sync()
         return await asked
 
     assert asyncio.run(fetched()) == "OK offset=5"
@@ -384,9 +384,9 @@ def test_offsets_that_may_have_been_written_bind_the_commit_to_their_member(
     client: CursusClient, answer: AssignedError, is_bound: bool
 ) -> None:
     allowed, stale = map(AssignedResponse, (AssignedError.NONE, AssignedError.STALE_GENERATION))
-    talk.broker.groups.answers = [allowed, AssignedResponse(answer, partition=0), stale]
+    client.broker.groups.answers = [allowed, AssignedResponse(answer, partition=0), stale]
     send = f"SEND_OFFSETS_TO_TXN {WHO} topic=t group=g member=m generation=1 P0:1"
-    talk.broker.state_log.syncs = True
+    client.broker.state_log.syncs = True
 
     assert asyncio.run(client.answer(send)).startswith("ERROR: ")
     ended = asyncio.run(client.answer(f"END_TXN {WHO}"))

@@ -58,7 +58,7 @@ def test_a_health_check_is_answered(head: str, answer: str) -> None:
     assert ask(FakeBroker(), head) == answer
 
 
-def test_a_broker_whose_logs_load_is_alive_and_not_ready() -> None:
+def test_a_broker_whose_logs_are_loading_is_alive_and_not_ready() -> None:
     broker = FakeBroker()
     broker.create("t")
     broker.log("t").is_loading = True

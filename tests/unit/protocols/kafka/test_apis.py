@@ -54,7 +54,7 @@ def test_every_version_of_kafka_4_3_is_advertised(key: int) -> None:
 
 
 @pytest.mark.parametrize("key", range(19))
-def test_what_clients_of_the_08_to_010_era_ask_is_advertised_from_version_0_on(key: int) -> None:
+def test_apis_used_by_clients_from_0_8_to_0_10_are_advertised_from_version_0(key: int) -> None:
     """Old librdkafka requires single old versions; 4-7 and 17 are not served."""
     if key in {4, 5, 6, 7, 17}:
         assert key not in apis.APIS
@@ -89,7 +89,7 @@ def test_an_empty_request_of_any_version_is_answered(key: int, version: int) -> 
 
 
 @pytest.mark.parametrize(("key", "version"), ALL_VERSIONS)
-def test_a_request_with_one_of_everything_is_answered(key: int, version: int) -> None:
+def test_a_request_with_one_element_in_every_array_is_answered(key: int, version: int) -> None:
     broker = FakeBroker()
     broker.create("x")
     fields = one_of_everything(schema.request(key).fields)

@@ -27,7 +27,9 @@ def test_an_unadvertised_version_closes_the_connection(key: int, version: int) -
 
 
 @pytest.mark.parametrize("version", [5, 99, 32767])
-def test_api_versions_above_ours_are_answered_in_version_0_with_error_35(version: int) -> None:
+def test_api_versions_above_the_supported_ones_is_answered_in_version_0_with_error_35(
+    version: int,
+) -> None:
     """KIP-511: librdkafka and kafka-python repeat the request with a version of this response."""
     answer = PROTOCOL.handle(18, version, "tester", b"\x01\x02", FakeBroker().session)
 
@@ -60,7 +62,7 @@ def test_a_request_error_becomes_the_error_of_the_response(
     assert broker.ask(11, 9)["error_code"] == 16
 
 
-def test_what_may_not_be_is_refused_before_its_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_authorization_is_checked_before_the_handler(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = FakeBroker()
     asked: list[tuple[str, str | None]] = []
 

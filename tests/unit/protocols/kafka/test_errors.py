@@ -40,7 +40,5 @@ def test_a_response_without_an_error_has_no_message() -> None:
         (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, 76),  # of the time of zstd, as named in Kafka 3.9
     ],
 )
-def test_old_clients_are_told_later_errors_in_words_of_their_time(
-    code: ErrorCode, told: int
-) -> None:
+def test_later_errors_are_translated_for_old_clients(code: ErrorCode, told: int) -> None:
     assert errors.old_number(code) == told

@@ -73,7 +73,7 @@ def broker() -> FakeBroker:
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("magic", [0, 1])
-def test_produce(broker: FakeBroker, version: int, magic: int) -> None:
+def test_produce_is_answered_byte_for_byte(broker: FakeBroker, version: int, magic: int) -> None:
     messages = data(message(magic, 0, b"one") + message(magic, 1, b"two"))
     topics = [
         text("a") + array([i32(0) + messages, i32(7) + messages]),
@@ -93,7 +93,7 @@ def test_produce(broker: FakeBroker, version: int, magic: int) -> None:
     assert broker.log("a").log_end_offset == 2
 
 
-def test_produce_tells_the_time_of_the_append_from_version_2_on() -> None:
+def test_produce_returns_log_append_time_since_version_2() -> None:
     broker = FakeBroker()
     broker.create("a", config={"message.timestamp.type": "LogAppendTime"})
     topics = [text("a") + array([i32(0) + data(message(1, 0, b"v"))])]
@@ -105,7 +105,7 @@ def test_produce_tells_the_time_of_the_append_from_version_2_on() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_fetch(broker: FakeBroker, version: int) -> None:
+def test_fetch_is_answered_byte_for_byte(broker: FakeBroker, version: int) -> None:
     ask(
         broker,
         PRODUCE,
@@ -130,7 +130,7 @@ def test_fetch(broker: FakeBroker, version: int) -> None:
     assert answer == throttle + array([text("a") + array(parts)])
 
 
-def test_list_offsets_0(broker: FakeBroker) -> None:
+def test_list_offsets_0_is_answered_byte_for_byte(broker: FakeBroker) -> None:
     broker.log("a").append(batch(5))
     broker.log("a").segment_entries = [(0, 50, 100), (3, 50, 200)]
     wanted = [i32(0) + i64(-1) + i32(10), i32(0) + i64(-2) + i32(1), i32(7) + i64(-1) + i32(1)]
@@ -145,7 +145,7 @@ def test_list_offsets_0(broker: FakeBroker) -> None:
     assert answer == array([text("a") + array(parts)])
 
 
-def test_list_offsets_1(broker: FakeBroker) -> None:
+def test_list_offsets_1_is_answered_byte_for_byte(broker: FakeBroker) -> None:
     broker.log("a").append(batch(5, timestamp=70))
 
     answer = ask(
@@ -164,13 +164,13 @@ BROKERS = array([i32(1) + text("broker.example") + i32(9092)])
 PARTITION = i16(0) + i32(0) + i32(1) + array([i32(1)]) + array([i32(1)])
 
 
-def test_metadata_0_of_a_topic(broker: FakeBroker) -> None:
+def test_metadata_0_of_a_topic_is_answered_byte_for_byte(broker: FakeBroker) -> None:
     answer = ask(broker, METADATA, 0, array([text("a")]))
 
     assert answer == BROKERS + array([i16(0) + text("a") + array([PARTITION])])
 
 
-def test_metadata_0_of_nothing_is_that_of_all_topics(broker: FakeBroker) -> None:
+def test_metadata_0_without_topics_describes_all_topics(broker: FakeBroker) -> None:
     broker.create("b")
 
     answer = ask(broker, METADATA, 0, array([]))
@@ -179,13 +179,13 @@ def test_metadata_0_of_nothing_is_that_of_all_topics(broker: FakeBroker) -> None
     assert answer == BROKERS + array(topics)
 
 
-def test_metadata_0_creates_what_it_is_asked_for(broker: FakeBroker) -> None:
+def test_metadata_0_creates_unknown_topics(broker: FakeBroker) -> None:
     answer = ask(broker, METADATA, 0, array([text("new")]))
 
     assert answer == BROKERS + array([i16(0) + text("new") + array([PARTITION])])
 
 
-def test_metadata_0_of_topics_that_cannot_be() -> None:
+def test_metadata_0_reports_invalid_topics() -> None:
     broker = FakeBroker({"auto.create.topics.enable": "false"})
 
     answer = ask(broker, METADATA, 0, array([text("no/name"), text("unknown")]))
@@ -194,7 +194,7 @@ def test_metadata_0_of_topics_that_cannot_be() -> None:
     assert answer == BROKERS + array(topics)
 
 
-def test_metadata_1(broker: FakeBroker) -> None:
+def test_metadata_1_is_answered_byte_for_byte(broker: FakeBroker) -> None:
     answer = ask(broker, METADATA, 1, i32(-1))
 
     brokers = array([i32(1) + text("broker.example") + i32(9092) + text(None)])
@@ -204,7 +204,7 @@ def test_metadata_1(broker: FakeBroker) -> None:
 # ---- groups --------------------------------------------------------------------------------------
 
 
-def test_group_coordinator_0(broker: FakeBroker) -> None:
+def test_group_coordinator_0_is_answered_byte_for_byte(broker: FakeBroker) -> None:
     answer = ask(broker, COORDINATOR, 0, text("g"))
 
     assert answer == i16(0) + i32(1) + text("broker.example") + i32(9092)
@@ -212,7 +212,7 @@ def test_group_coordinator_0(broker: FakeBroker) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_offset_commit(broker: FakeBroker, version: int) -> None:
+def test_offset_commit_is_answered_byte_for_byte(broker: FakeBroker, version: int) -> None:
     member = i32(4) + text("m") if version else b""
     time = i64(NOW_MS) if version else b""
     wanted = [i32(0) + i64(9) + time + text("note"), i32(7) + i64(9) + time + text(None)]
@@ -227,7 +227,7 @@ def test_offset_commit(broker: FakeBroker, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_offset_fetch(broker: FakeBroker, version: int) -> None:
+def test_offset_fetch_is_answered_byte_for_byte(broker: FakeBroker, version: int) -> None:
     found = {"a": {0: CommittedOffset(9, -1, "note", NOW_MS, None), 1: None}}
     broker.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.NONE, found)]
 
@@ -238,7 +238,7 @@ def test_offset_fetch(broker: FakeBroker, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_join_group(broker: FakeBroker, version: int) -> None:
+def test_join_group_is_answered_byte_for_byte(broker: FakeBroker, version: int) -> None:
     joined = commands.JoinedMember("m", None, b"topics")
     broker.groups.answers = [
         commands.JoinResponse(ErrorCode.NONE, "m", 3, "consumer", "range", "m", (joined,))
@@ -265,7 +265,7 @@ def test_join_group(broker: FakeBroker, version: int) -> None:
     assert [each.name for each in command.protocols] == ["range", "roundrobin"]
 
 
-def test_join_group_refused(broker: FakeBroker) -> None:
+def test_a_refused_join_group_is_answered_byte_for_byte(broker: FakeBroker) -> None:
     broker.groups.answers = [commands.JoinResponse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)]
 
     body = text("g") + i32(30_000) + text("") + text("consumer") + array([])
@@ -274,7 +274,7 @@ def test_join_group_refused(broker: FakeBroker) -> None:
     assert ask(broker, JOIN, 0, body) == expected
 
 
-def test_sync_group_0(broker: FakeBroker) -> None:
+def test_sync_group_0_is_answered_byte_for_byte(broker: FakeBroker) -> None:
     broker.groups.answers = [commands.SyncResponse(ErrorCode.NONE, b"assigned")]
 
     body = text("g") + i32(3) + text("m") + array([text("m") + data(b"assigned")])
@@ -283,33 +283,33 @@ def test_sync_group_0(broker: FakeBroker) -> None:
     assert broker.groups.commands[0].assignments == {"m": b"assigned"}
 
 
-def test_sync_group_0_without_an_assignment_is_empty_bytes(broker: FakeBroker) -> None:
+def test_sync_group_0_without_an_assignment_returns_empty_bytes(broker: FakeBroker) -> None:
     broker.groups.answers = [commands.SyncResponse(ErrorCode.REBALANCE_IN_PROGRESS)]
 
     assert ask(broker, SYNC, 0, text("g") + i32(3) + text("m") + array([])) == i16(27) + data(b"")
 
 
-def test_heartbeat_0(broker: FakeBroker) -> None:
+def test_heartbeat_0_is_answered_byte_for_byte(broker: FakeBroker) -> None:
     broker.groups.answers = [ErrorCode.REBALANCE_IN_PROGRESS]
 
     assert ask(broker, HEARTBEAT, 0, text("g") + i32(3) + text("m")) == i16(27)
 
 
-def test_leave_group_0(broker: FakeBroker) -> None:
+def test_leave_group_0_is_answered_byte_for_byte(broker: FakeBroker) -> None:
     assert ask(broker, LEAVE, 0, text("g") + text("m")) == i16(0)
     assert broker.groups.commands == [
         commands.LeaveRequest("g", (commands.LeavingMember("m", None, ""),))
     ]
 
 
-def test_list_groups_0(broker: FakeBroker) -> None:
+def test_list_groups_0_is_answered_byte_for_byte(broker: FakeBroker) -> None:
     listed = commands.GroupListing("g", "consumer", "Stable", "classic")
     broker.groups.answers = [commands.ListGroupsResponse(ErrorCode.NONE, (listed,))]
 
     assert ask(broker, LIST, 0, b"") == i16(0) + array([text("g") + text("consumer")])
 
 
-def test_describe_groups_0(broker: FakeBroker) -> None:
+def test_describe_groups_0_is_answered_byte_for_byte(broker: FakeBroker) -> None:
     member = commands.DescribedMember("m", None, "client", "/10.0.0.1", b"topics", b"assigned")
     broker.groups.answers = [
         commands.GroupDescription(
@@ -327,7 +327,7 @@ def test_describe_groups_0(broker: FakeBroker) -> None:
     assert answer == array(groups)
 
 
-def test_api_versions_0(broker: FakeBroker) -> None:
+def test_api_versions_0_is_answered_byte_for_byte(broker: FakeBroker) -> None:
     answer = ask(broker, API_VERSIONS, 0, b"")
 
     assert answer[:6] == i16(0) + answer[2:6]

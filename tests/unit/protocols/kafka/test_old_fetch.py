@@ -73,7 +73,7 @@ def broker() -> FakeBroker:
 
 
 @old_versions
-def test_records_are_messages_of_the_magic_that_the_version_knows(
+def test_records_are_returned_as_messages_of_the_versions_magic(
     broker: FakeBroker, version: int
 ) -> None:
     put(broker, b"one", b"two")
@@ -90,7 +90,7 @@ def test_records_are_messages_of_the_magic_that_the_version_knows(
 
 @old_versions
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4"])
-def test_a_compressed_batch_is_a_wrapper_with_its_codec(
+def test_a_compressed_batch_is_returned_as_a_wrapper_with_its_codec(
     broker: FakeBroker, version: int, codec: str
 ) -> None:
     put(broker, b"before")
@@ -108,7 +108,7 @@ def test_a_compressed_batch_is_a_wrapper_with_its_codec(
     assert records == wrapper.encode()
 
 
-def test_headers_and_producers_are_not_told(broker: FakeBroker) -> None:
+def test_headers_and_producer_ids_are_dropped(broker: FakeBroker) -> None:
     rows = [(b"k", b"v", [("name", b"value")])]
     [data] = encode(rows, timestamp_ms=NOW_MS, producer_id=7, producer_epoch=0, base_sequence=0)
     broker.log("a").append(data)
@@ -117,9 +117,7 @@ def test_headers_and_producers_are_not_told(broker: FakeBroker) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_the_time_of_an_append_is_told_to_those_who_know_times(
-    broker: FakeBroker, version: int
-) -> None:
+def test_log_append_time_is_returned_in_magic_1(broker: FakeBroker, version: int) -> None:
     put(broker, b"v", timestamp_type="LogAppendTime")
 
     expected = Message(0, b"k", b"v", MAGIC_OF[version], timestamp=NOW_MS)
@@ -128,7 +126,7 @@ def test_the_time_of_an_append_is_told_to_those_who_know_times(
 
 
 @old_versions
-def test_records_of_open_and_aborted_transactions_are_there(
+def test_records_of_open_and_aborted_transactions_are_returned(
     broker: FakeBroker, version: int
 ) -> None:
     data = batch_of(
@@ -142,7 +140,7 @@ def test_records_of_open_and_aborted_transactions_are_there(
 
 
 @old_versions
-def test_zstd_cannot_be_told(broker: FakeBroker, version: int) -> None:
+def test_a_zstd_batch_is_an_unsupported_compression(broker: FakeBroker, version: int) -> None:
     put(broker, b"before")
     put(broker, b"v", compression="zstd")
 
@@ -153,7 +151,9 @@ def test_zstd_cannot_be_told(broker: FakeBroker, version: int) -> None:
 
 
 @old_versions
-def test_a_batch_that_unfolds_too_far_is_too_large(broker: FakeBroker, version: int) -> None:
+def test_a_batch_that_decompresses_above_the_limit_is_too_large(
+    broker: FakeBroker, version: int
+) -> None:
     put(broker, b"\0" * (17 << 20), compression="gzip", batch_bytes_max=1 << 30)
 
     assert only(fetch(broker, version, part()))["error_code"] == 10
@@ -173,9 +173,7 @@ def test_a_damaged_batch_is_corrupt(broker: FakeBroker, version: int) -> None:
 
 
 @old_versions
-def test_markers_are_passed_over_however_little_is_asked_for(
-    broker: FakeBroker, version: int
-) -> None:
+def test_markers_are_skipped_however_small_the_limit(broker: FakeBroker, version: int) -> None:
     for _ in range(100):
         broker.log("a").append(MARKER)
     put(broker, b"v")
@@ -186,7 +184,9 @@ def test_markers_are_passed_over_however_little_is_asked_for(
 
 
 @old_versions
-def test_a_fetch_waits_behind_a_marker_at_the_end(broker: FakeBroker, version: int) -> None:
+def test_a_fetch_waits_after_a_marker_at_the_end_of_the_log(
+    broker: FakeBroker, version: int
+) -> None:
     """Its reader cannot pass it: answered at once, it would ask again without a pause."""
     broker.log("a").append(MARKER)
 
@@ -222,7 +222,9 @@ def compacted(last_offset: int, codec: str) -> bytes:
 
 @old_versions
 @pytest.mark.parametrize("codec", ["none", "gzip"])
-def test_the_gaps_of_compaction_stay(broker: FakeBroker, version: int, codec: str) -> None:
+def test_offset_gaps_left_by_compaction_are_kept(
+    broker: FakeBroker, version: int, codec: str
+) -> None:
     broker.log("a").append(compacted(5, codec))
     put(broker, b"v")
 
@@ -233,7 +235,9 @@ def test_the_gaps_of_compaction_stay(broker: FakeBroker, version: int, codec: st
 
 @old_versions
 @pytest.mark.parametrize("codec", ["none", "gzip"])
-def test_a_reader_in_a_gap_gets_what_follows(broker: FakeBroker, version: int, codec: str) -> None:
+def test_a_fetch_within_a_gap_returns_the_records_after_it(
+    broker: FakeBroker, version: int, codec: str
+) -> None:
     broker.log("a").append(compacted(5, codec))
     put(broker, b"v")
 
@@ -241,7 +245,7 @@ def test_a_reader_in_a_gap_gets_what_follows(broker: FakeBroker, version: int, c
 
 
 @old_versions
-def test_batches_that_compaction_emptied_are_passed_over(broker: FakeBroker, version: int) -> None:
+def test_batches_emptied_by_compaction_are_skipped(broker: FakeBroker, version: int) -> None:
     broker.log("a").append(EMPTY)
     put(broker, b"v")
 
@@ -253,7 +257,9 @@ def test_batches_that_compaction_emptied_are_passed_over(broker: FakeBroker, ver
 
 
 @cutting_versions
-def test_a_partition_ends_at_its_limit_within_a_message(broker: FakeBroker, version: int) -> None:
+def test_a_partition_is_truncated_at_its_limit_within_a_message(
+    broker: FakeBroker, version: int
+) -> None:
     put(broker, b"first", b"second", b"third")
     whole = only(fetch(broker, version, part()))["records"]
 
@@ -263,7 +269,7 @@ def test_a_partition_ends_at_its_limit_within_a_message(broker: FakeBroker, vers
 
 
 @cutting_versions
-def test_every_partition_has_a_limit_of_its_own(broker: FakeBroker, version: int) -> None:
+def test_every_partition_has_its_own_limit(broker: FakeBroker, version: int) -> None:
     for partition in range(3):
         put(broker, b"v" * 100, b"v" * 100, partition=partition)
 
@@ -273,7 +279,7 @@ def test_every_partition_has_a_limit_of_its_own(broker: FakeBroker, version: int
 
 
 @cutting_versions
-def test_a_wrapper_above_the_limit_comes_as_a_piece_that_says_so(
+def test_a_wrapper_above_the_limit_is_returned_truncated_with_its_size(
     broker: FakeBroker, version: int
 ) -> None:
     put(broker, *(b"%d" % place for place in range(200)), compression="gzip")
@@ -285,7 +291,7 @@ def test_a_wrapper_above_the_limit_comes_as_a_piece_that_says_so(
 
 
 @cutting_versions
-def test_what_all_partitions_ask_for_is_bounded_and_ends_between_messages(version: int) -> None:
+def test_the_limit_over_all_partitions_ends_between_messages(version: int) -> None:
     broker = FakeBroker({"fetch.max.bytes": "1100"})
     broker.create("a", 3)
     for partition in range(3):
@@ -301,7 +307,7 @@ def test_what_all_partitions_ask_for_is_bounded_and_ends_between_messages(versio
 
 
 @old_versions
-def test_what_one_fetch_returns_is_bounded_by_what_a_turn_of_the_loop_can_copy(
+def test_one_fetch_returns_no_more_than_a_turn_of_the_loop_can_copy(
     broker: FakeBroker, version: int
 ) -> None:
     for _ in range(5):
@@ -314,7 +320,7 @@ def test_what_one_fetch_returns_is_bounded_by_what_a_turn_of_the_loop_can_copy(
 
 
 @cutting_versions
-def test_each_fetch_begins_with_another_partition(version: int) -> None:
+def test_successive_fetches_begin_with_different_partitions(version: int) -> None:
     broker = FakeBroker({"fetch.max.bytes": "1100"})
     broker.create("a", 3)
     for partition in range(3):
@@ -333,7 +339,7 @@ def test_each_fetch_begins_with_another_partition(version: int) -> None:
 
 
 @old_versions
-def test_many_partitions_leave_the_loop_to_others(broker: FakeBroker, version: int) -> None:
+def test_other_tasks_run_while_many_partitions_are_read(broker: FakeBroker, version: int) -> None:
     turns = 0
 
     async def others() -> None:
@@ -367,7 +373,7 @@ def test_version_3_returns_whole_messages_and_at_least_one(broker: FakeBroker) -
     assert [offsets_of(each["records"]) for each in parts] == [[0, 1], [0]]
 
 
-def test_version_3_returns_a_first_batch_whole_that_grows_above_the_limit(
+def test_version_3_returns_a_whole_first_batch_that_exceeds_the_limit_once_converted(
     broker: FakeBroker,
 ) -> None:
     put(broker, *[b""] * 50)
@@ -380,9 +386,7 @@ def test_version_3_returns_a_first_batch_whole_that_grows_above_the_limit(
 
 
 @old_versions
-def test_a_batch_that_takes_long_is_converted_beside_the_loop(
-    broker: FakeBroker, version: int
-) -> None:
+def test_a_batch_that_takes_long_is_converted_in_a_thread(broker: FakeBroker, version: int) -> None:
     values = [b"v" * 1000] * (OLD_FETCH_BYTES_PER_TURN // 1000 + 1)
     put(broker, *values, batch_bytes_max=1 << 20)
 
@@ -402,7 +406,7 @@ def test_many_small_batches_are_read_in_pieces(broker: FakeBroker, version: int)
 
 
 @old_versions
-def test_an_offset_inside_of_a_plain_batch_begins_with_its_message(
+def test_an_offset_within_a_plain_batch_begins_with_its_message(
     broker: FakeBroker, version: int
 ) -> None:
     put(broker, *[b"v"] * 10)
@@ -411,7 +415,7 @@ def test_an_offset_inside_of_a_plain_batch_begins_with_its_message(
 
 
 @old_versions
-def test_an_offset_inside_of_a_compressed_batch_returns_the_whole_wrapper(
+def test_an_offset_within_a_compressed_batch_returns_the_whole_wrapper(
     broker: FakeBroker, version: int
 ) -> None:
     put(broker, *[b"v"] * 10, compression="gzip")
@@ -423,7 +427,7 @@ def test_an_offset_inside_of_a_compressed_batch_returns_the_whole_wrapper(
 
 
 @old_versions
-def test_errors_of_a_partition_are_of_that_time(broker: FakeBroker, version: int) -> None:
+def test_errors_of_a_partition_are_known_to_old_clients(broker: FakeBroker, version: int) -> None:
     put(broker, b"v")
     broker.log("a", 1).fail()
     broker.log("a", 2).is_loading = True
@@ -436,7 +440,7 @@ def test_errors_of_a_partition_are_of_that_time(broker: FakeBroker, version: int
 
 
 @old_versions
-def test_a_replica_that_nobody_knows_may_not_follow(broker: FakeBroker, version: int) -> None:
+def test_an_unknown_replica_id_is_refused(broker: FakeBroker, version: int) -> None:
     assert only(fetch(broker, version, part(), replica_id=2))["error_code"] == 6
 
 
@@ -476,16 +480,14 @@ def test_a_fetch_waits_for_min_bytes_of_messages_and_converts_nothing_twice(
 
 
 @old_versions
-def test_a_fetch_answers_with_all_partitions_when_its_time_is_over(
-    broker: FakeBroker, version: int
-) -> None:
+def test_a_fetch_returns_all_partitions_at_its_deadline(broker: FakeBroker, version: int) -> None:
     parts = fetch(broker, version, part(0), part(1), max_wait_ms=5)
 
     assert [each["records"] for each in parts] == [b"", b""]
 
 
 @old_versions
-def test_an_error_and_a_log_that_fails_end_the_wait(broker: FakeBroker, version: int) -> None:
+def test_an_error_and_a_failing_log_end_the_wait(broker: FakeBroker, version: int) -> None:
     async def scenario() -> Any:
         fetched = asyncio.create_task(
             broker.ask_soon(1, version, **fields(part(0), part(1), max_wait_ms=60_000))
@@ -501,13 +503,17 @@ def test_an_error_and_a_log_that_fails_end_the_wait(broker: FakeBroker, version:
 
 
 @old_versions
-def test_min_bytes_0_and_a_fetch_of_nothing_do_not_wait(broker: FakeBroker, version: int) -> None:
+def test_min_bytes_0_and_a_fetch_of_no_partitions_do_not_wait(
+    broker: FakeBroker, version: int
+) -> None:
     assert fetch(broker, version, part(), min_bytes=0, max_wait_ms=60_000)
     assert broker.ask(1, version, **fields(topics=[], max_wait_ms=60_000))["responses"] == []
 
 
 @old_versions
-def test_what_is_above_the_high_watermark_is_not_returned(broker: FakeBroker, version: int) -> None:
+def test_records_above_the_high_watermark_are_not_returned(
+    broker: FakeBroker, version: int
+) -> None:
     put(broker, b"v")
     broker.log("a").is_held = True
     put(broker, b"v")

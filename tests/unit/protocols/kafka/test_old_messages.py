@@ -140,7 +140,7 @@ def test_message_sets_written_by_kafka_python_are_stored_and_read_back_unchanged
 
 
 @pytest.mark.parametrize("offsets", [(0, 1, 2), (0, 0, 0), (7, 8, 9), (3, 1, 2)])
-def test_the_offsets_of_a_producer_mean_nothing(
+def test_offsets_given_by_a_producer_are_ignored(
     broker: FakeBroker, offsets: tuple[int, ...]
 ) -> None:
     messages = [Message(offset, None, b"v", timestamp=NOW_MS) for offset in offsets]
@@ -150,7 +150,7 @@ def test_the_offsets_of_a_producer_mean_nothing(
     assert [row[0] for row in rows(stored(broker))] == [0, 1, 2, 3, 4, 5]
 
 
-def test_raw_snappy_is_read_as_the_framed_one_is(broker: FakeBroker) -> None:
+def test_raw_snappy_is_read_like_framed_snappy(broker: FakeBroker) -> None:
     inner = message_set([Message(value=b"v", timestamp=NOW_MS)])
     raw = bytes([len(inner), (len(inner) - 1) << 2]) + inner  # one literal of up to 60 bytes
     assert len(inner) <= 60
@@ -173,7 +173,7 @@ def test_lz4_is_read_with_the_right_and_with_the_broken_header_checksum(
         assert produce(broker, 1, message.encode())["error_code"] == 0
 
 
-def test_a_producer_cannot_say_when_its_messages_were_appended(broker: FakeBroker) -> None:
+def test_log_append_time_set_by_a_producer_is_refused(broker: FakeBroker) -> None:
     plain = [Message(value=b"v", timestamp=NOW_MS + place) for place in (0, 1)]
     compressed = wrapper(plain, GZIP, attributes=GZIP | LOG_APPEND_TIME)
     plain[1].attributes = LOG_APPEND_TIME
@@ -182,7 +182,7 @@ def test_a_producer_cannot_say_when_its_messages_were_appended(broker: FakeBroke
         assert produce(broker, 2, data)["error_code"] == INVALID_TIMESTAMP
 
 
-def test_a_topic_of_log_append_time_gives_old_messages_the_time_of_their_append() -> None:
+def test_a_topic_with_log_append_time_stamps_old_messages() -> None:
     broker = FakeBroker()
     broker.create("a", config={"message.timestamp.type": "LogAppendTime"})
 
@@ -193,7 +193,9 @@ def test_a_topic_of_log_append_time_gives_old_messages_the_time_of_their_append(
 
 
 @old_versions
-def test_a_batch_in_an_old_request_is_stored_as_it_is(broker: FakeBroker, version: int) -> None:
+def test_a_record_batch_in_an_old_request_is_stored_unchanged(
+    broker: FakeBroker, version: int
+) -> None:
     sent = encode([(b"k", b"v", [("header", b"1")])], timestamp_ms=NOW_MS, compression="gzip")[0]
 
     assert produce(broker, version, sent)["error_code"] == 0
@@ -220,7 +222,7 @@ def test_old_messages_are_stored_with_the_topics_codec(came: int, kept: str, cod
     assert len(rows(stored(broker))) == 3
 
 
-def test_what_takes_long_is_converted_and_stored_in_the_order_of_the_requests(
+def test_slow_conversions_are_stored_in_the_order_of_the_requests(
     broker: FakeBroker,
 ) -> None:
     # In many messages, so that the batch is not too large.
@@ -276,7 +278,7 @@ COMPRESSED = wrapper([PLAIN], GZIP)
         "batch first", "two batches", "batch cut short", "unknown magic",
     ],
 )  # fmt: skip
-def test_what_is_no_sound_set_is_corrupt_and_nothing_of_it_is_stored(
+def test_an_invalid_set_is_corrupt_and_nothing_of_it_is_stored(
     broker: FakeBroker, version: int, records: bytes | None
 ) -> None:
     answer = produce(broker, version, records)
@@ -287,14 +289,18 @@ def test_what_is_no_sound_set_is_corrupt_and_nothing_of_it_is_stored(
 
 @magics
 @pytest.mark.parametrize("codec", [ZSTD, 5, 7])
-def test_no_old_message_is_compressed_with_zstd(broker: FakeBroker, magic: int, codec: int) -> None:
+def test_an_old_message_compressed_with_zstd_is_refused(
+    broker: FakeBroker, magic: int, codec: int
+) -> None:
     message = Message(value=b"compressed", magic=magic, attributes=codec)
 
     assert produce(broker, 2, message.encode())["error_code"] == 76
 
 
 @codecs
-def test_a_message_that_unfolds_too_far_is_too_large(broker: FakeBroker, codec: int) -> None:
+def test_a_message_that_decompresses_above_the_limit_is_too_large(
+    broker: FakeBroker, codec: int
+) -> None:
     bomb = Message(value=compress(codec, b"\0" * (17 << 20), magic=1), attributes=codec)
 
     assert produce(broker, 2, bomb.encode())["error_code"] == 10
@@ -309,7 +315,7 @@ def test_a_batch_above_max_message_bytes_is_too_large() -> None:
     assert produce(broker, 2, message_set([Message(value=b"v" * 50)] * 2))["error_code"] == 0
 
 
-def test_a_set_above_the_limit_that_is_no_more_when_compressed_is_taken() -> None:
+def test_a_set_above_the_limit_that_is_below_it_when_compressed_is_accepted() -> None:
     broker = FakeBroker()
     broker.create("a", config={"max.message.bytes": "200"})
 
@@ -319,7 +325,7 @@ def test_a_set_above_the_limit_that_is_no_more_when_compressed_is_taken() -> Non
 
 
 @pytest.mark.parametrize("codec", [0, GZIP])
-def test_a_compacted_topic_takes_no_message_without_a_key(codec: int) -> None:
+def test_a_compacted_topic_refuses_a_message_without_a_key(codec: int) -> None:
     broker = FakeBroker()
     broker.create("a", config={"cleanup.policy": "compact"})
     for key, error in ((None, 2), (b"key", 0)):
@@ -329,7 +335,7 @@ def test_a_compacted_topic_takes_no_message_without_a_key(codec: int) -> None:
         assert produce(broker, 2, sent)["error_code"] == error
 
 
-def test_storage_errors_are_told_as_a_leader_that_has_moved(broker: FakeBroker) -> None:
+def test_storage_errors_are_returned_as_not_leader_or_follower(broker: FakeBroker) -> None:
     broker.log("a").fail()
 
     assert produce(broker, 2, PLAIN.encode())["error_code"] == 6
@@ -352,7 +358,7 @@ def test_an_error_with_acks_0_closes_the_connection(
         broker.ask(0, version, acks=0, topic_data=data_of(records))
 
 
-def test_one_refused_partition_does_not_hold_up_others(broker: FakeBroker) -> None:
+def test_a_refused_partition_does_not_delay_others(broker: FakeBroker) -> None:
     topic_data = (
         data_of(cut(COMPRESSED)) + data_of(COMPRESSED, index=1) + data_of(PLAIN.encode(), index=2)
     )

@@ -53,14 +53,14 @@ def offsets(broker: FakeBroker, timestamp: int, count: int = 100) -> list[int]:
         (-3, []),
     ],
 )
-def test_segments_as_old_as_the_time_are_listed_newest_first(
+def test_segments_up_to_the_timestamp_are_listed_newest_first(
     broker: FakeBroker, timestamp: int, found: list[int]
 ) -> None:
     assert offsets(broker, timestamp) == found
 
 
 @pytest.mark.parametrize(("count", "found"), [(1, [25]), (2, [25, 20]), (0, []), (-1, [])])
-def test_no_more_are_listed_than_asked_for(
+def test_no_more_offsets_are_listed_than_requested(
     broker: FakeBroker, count: int, found: list[int]
 ) -> None:
     assert offsets(broker, LATEST, count) == found
@@ -87,7 +87,9 @@ def test_an_empty_log_has_one_offset(broker: FakeBroker) -> None:
     assert offsets(broker, NOW_MS) == [0]
 
 
-def test_a_segment_without_times_is_as_old_as_its_file(broker: FakeBroker, tmp_path: Path) -> None:
+def test_a_segment_without_timestamps_has_the_age_of_its_file(
+    broker: FakeBroker, tmp_path: Path
+) -> None:
     log = broker.log("a")
     log.folder = str(tmp_path)
     log.segment_entries = [(0, 500, -1), (10, 500, -1), (20, 250, 300_000)]
@@ -101,7 +103,7 @@ def test_a_segment_without_times_is_as_old_as_its_file(broker: FakeBroker, tmp_p
     assert offsets(broker, 300_000) == [20, 10, 0]
 
 
-def test_a_segment_that_retention_has_just_removed_makes_the_client_ask_again(
+def test_a_segment_deleted_by_retention_meanwhile_makes_the_client_retry(
     broker: FakeBroker, tmp_path: Path
 ) -> None:
     broker.log("a").folder = str(tmp_path)
@@ -110,7 +112,7 @@ def test_a_segment_that_retention_has_just_removed_makes_the_client_ask_again(
     assert find(broker, 150_000)["error_code"] == 6
 
 
-def test_errors_are_of_that_time_and_have_no_offsets(broker: FakeBroker) -> None:
+def test_errors_are_known_to_old_clients_and_have_no_offsets(broker: FakeBroker) -> None:
     broker.log("a", 1).fail()
 
     for partition, code in ((1, 6), (2, 3)):

@@ -8,7 +8,7 @@ from tests.fakes import FakeBroker
 from tests.rustlog_client import create_topic, read_error
 
 
-def test_a_topic_that_cannot_be_stored_is_refused_and_the_connection_stays() -> None:
+def test_a_topic_that_cannot_be_stored_is_refused_and_the_connection_stays_open() -> None:
     broker = FakeBroker()
     broker.store.is_broken = True
 

@@ -24,14 +24,14 @@ def in_steps(value: bytes, piece_bytes: int) -> tuple[bytes, bool]:
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map(b"".join), st.integers(4, 9))
-def test_a_large_value_is_written_as_a_small_one(value: bytes, piece_bytes: int) -> None:
+def test_a_large_value_is_written_like_a_small_one(value: bytes, piece_bytes: int) -> None:
     assert in_steps(value, piece_bytes) == escape_value(value)
 
 
 def test_a_value_larger_than_a_line_is_returned_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consume, "V1_VALUE_BYTES_PER_TURN", 1_000)
-    speaker = Speaker(message_max_bytes="10000000")
-    log = speaker.fakes.create("t").logs[0]
+    client = V1Client(message_max_bytes="10000000")
+    log = client.fakes.create("t").logs[0]
     large = b"x" * 2_000_000 + b","
     for batch in encode([b"a", large, b"b"], timestamp_ms=0, batch_bytes_max=5_000_000):
         log.append(batch)
@@ -41,10 +41,10 @@ def test_a_value_larger_than_a_line_is_returned_alone(monkeypatch: pytest.Monkey
     assert alone == f"OK|messages=1:{'x' * 2_000_000}%2C hw=2 escaped=[1]"
 
 
-def test_what_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_records_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "READ_DECOMPRESSED_BYTES_MAX", 17 << 20)
-    speaker = Speaker()
-    log = speaker.fakes.create("t").logs[0]
+    client = V1Client()
+    log = client.fakes.create("t").logs[0]
     for values in ([b"a"], [bytes(20 << 20), b"lost"], [b"b,"]):
         for batch in encode(values, timestamp_ms=0, batch_bytes_max=1 << 30, compression="gzip"):
             log.append(batch)
@@ -66,8 +66,8 @@ def test_unreadable_batches_count_towards_the_record_limit_of_a_line(
     monkeypatch: pytest.MonkeyPatch, values: str, answer: str
 ) -> None:
     monkeypatch.setattr(consume, "V1_CONSUME_RECORDS_MAX", 3)
-    speaker = Speaker()
-    log = speaker.fakes.create("t").logs[0]
+    client = V1Client()
+    log = client.fakes.create("t").logs[0]
     for value in values:
         [batch] = encode([value.encode()], timestamp_ms=0, compression="gzip")
         log.append(batch)

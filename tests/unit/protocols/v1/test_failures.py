@@ -25,28 +25,30 @@ OF_PARTITION = (
 
 
 @pytest.fixture
-def speaker() -> Speaker:
-    speaker = Speaker()
-    speaker.fakes.create("t", 3)
-    return speaker
+def client() -> V1Client:
+    client = V1Client()
+    client.fakes.create("t", 3)
+    return client
 
 
 @pytest.mark.parametrize("command", OF_PARTITION)
-def test_a_partition_that_loads_is_to_be_asked_again(speaker: Speaker, command: str) -> None:
-    speaker.fakes.log("t", 2).is_loading = True
+def test_a_loading_partition_returns_a_retriable_error(client: V1Client, command: str) -> None:
+    client.fakes.log("t", 2).is_loading = True
 
     assert client.say(command) == LOADING
 
 
 @pytest.mark.parametrize("command", OF_PARTITION)
-def test_a_partition_whose_disk_failed_is_to_be_asked_again(speaker: Speaker, command: str) -> None:
-    speaker.fakes.log("t", 2).is_offline = True
+def test_a_partition_with_a_failed_disk_returns_a_retriable_error(
+    client: V1Client, command: str
+) -> None:
+    client.fakes.log("t", 2).is_offline = True
 
     assert client.say(command) == FAILED
 
 
-def test_a_disk_that_fails_before_the_acknowledgement_is_told(speaker: Speaker) -> None:
-    log = speaker.fakes.log("t", 2)
+def test_a_disk_that_fails_before_the_acknowledgement_is_reported(client: V1Client) -> None:
+    log = client.fakes.log("t", 2)
     log.is_held = True
 
     async def fail_meanwhile() -> str:
@@ -72,13 +74,13 @@ def test_a_read_that_fails_on_the_disk_returns_a_retriable_error(
     def fail(*_: object) -> bytes:
         raise error
 
-    monkeypatch.setattr(speaker.fakes.log("t", 2), "read", fail)
+    monkeypatch.setattr(client.fakes.log("t", 2), "read", fail)
 
     assert client.say("CONSUME t 2 0") == FAILED
 
 
-def test_a_topic_that_cannot_be_stored_is_not_created(speaker: Speaker) -> None:
-    speaker.fakes.store.is_broken = True
+def test_a_topic_that_cannot_be_stored_is_not_created(client: V1Client) -> None:
+    client.fakes.store.is_broken = True
 
     assert client.say("PRODUCE new user1:v") == f"{FAILED}: no space left on device"
 
@@ -87,7 +89,7 @@ def test_acks_all_waits_only_for_a_limited_time(
     client: V1Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(produce, "ACKS_ALL_TIMEOUT_SECONDS", 0.02)
-    speaker.fakes.log("t", 2).is_held = True
+    client.fakes.log("t", 2).is_held = True
 
     assert client.say("PRODUCE t user1:v acks=all") == "ERR|REPLICATION_TIMEOUT|acks=all timeout"
 
@@ -160,8 +162,8 @@ def test_an_invalid_group_has_no_committed_offset(client: V1Client) -> None:
     assert client.say("OFFSET g t 0") == "OK|offset=0"
 
 
-def test_without_a_topic_for_groups_there_is_no_coordinator(speaker: Speaker) -> None:
-    speaker.fakes.store.is_broken = True
+def test_without_the_offsets_topic_there_is_no_coordinator(client: V1Client) -> None:
+    client.fakes.store.is_broken = True
 
     assert client.say("JOIN g t c") == f"{NO_COORDINATOR}: no space left on device"
 
@@ -172,8 +174,8 @@ def test_an_unexpected_exception_closes_the_connection(
     def fail(*_: object) -> bytes:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(speaker.fakes.log("t", 2), "read", fail)
-    speaker.say("PRODUCE t user1:v")
+    monkeypatch.setattr(client.fakes.log("t", 2), "read", fail)
+    client.say("PRODUCE t user1:v")
 
     with pytest.raises(PeerError, match="CONSUME failed in the broker"):
         client.say("CONSUME t 2 0")
@@ -185,4 +187,4 @@ def test_an_internal_topic_is_not_created(client: V1Client, name: str) -> None:
     assert client.say(f"ADMIN_CREATE_TOPIC {name} 1 1") == (
         f"ERR|BAD_REQUEST|invalid topic: '{name}' belongs to the broker"
     )
-    assert speaker.fakes.topics.get(name) is None
+    assert client.fakes.topics.get(name) is None

@@ -15,10 +15,10 @@ CALL = AssignedCall(AssignedProtocol.V1, "g", "t", "c", 4, 5)
 
 
 @pytest.fixture
-def speaker() -> Speaker:
-    speaker = Speaker()
-    speaker.fakes.create("t", 5)
-    return speaker
+def client() -> V1Client:
+    client = V1Client()
+    client.fakes.create("t", 5)
+    return client
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_topic_that_does_not_exist_counts_with_the_default_partitions(client: 
 
     [command] = client.groups.commands
     assert command.partition_count == 3
-    assert speaker.fakes.topics.get("new") is None
+    assert client.fakes.topics.get("new") is None
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_heartbeats_write_nothing(broker: Broker) -> None:
     assert len(broker.log.batches) == written
 
 
-def test_a_committed_offset_is_everybodys(broker: Broker) -> None:
+def test_an_offset_committed_through_one_protocol_is_visible_to_all(broker: Broker) -> None:
     broker.join().result()
 
     committed = broker.groups.assigned_commit(AssignedCommit(CALL, 1, 42)).result()
@@ -102,7 +102,7 @@ def test_a_committed_offset_is_everybodys(broker: Broker) -> None:
     assert found.offset == 42
 
 
-def test_a_group_that_has_all_offsets_it_may_refuses_one_more(broker: Broker) -> None:
+def test_a_group_with_the_maximum_number_of_offsets_refuses_one_more(broker: Broker) -> None:
     broker.groups = GroupCoordinator(
         Environment(lambda _: broker.log, broker.loop.create_future, broker.clock, lambda _: None),
         settings=GroupSettings(offsets_max=1),
@@ -130,7 +130,7 @@ def test_a_group_survives_a_restart(broker: Broker) -> None:
     )
 
 
-def test_a_member_of_kafka_that_died_does_not_keep_others_out(broker: Broker) -> None:
+def test_an_expired_kafka_member_does_not_keep_other_protocols_out(broker: Broker) -> None:
     """Also when no timer has rung yet: the join itself ends the session."""
     broker.groups.join_group(KAFKA_JOIN).result()
     assert broker.join().result().error is AssignedError.OTHER_PROTOCOL
@@ -140,7 +140,7 @@ def test_a_member_of_kafka_that_died_does_not_keep_others_out(broker: Broker) ->
     assert broker.join().result().error is AssignedError.NONE
 
 
-def test_a_commit_without_membership_is_refused_while_members_live(broker: Broker) -> None:
+def test_a_commit_without_a_member_is_refused_while_the_group_has_members(broker: Broker) -> None:
     broker.join().result()
     request = CommitRequest("g", "", None, -1, (OffsetToCommit("t", 0, 1),))
 
@@ -152,7 +152,9 @@ def test_a_commit_without_membership_is_refused_while_members_live(broker: Broke
     assert allowed.errors == (ErrorCode.NONE,)
 
 
-def test_a_producer_commits_for_nobody_while_members_live(broker: Broker) -> None:
+def test_a_transactional_commit_without_a_member_is_refused_while_the_group_has_members(
+    broker: Broker,
+) -> None:
     """Not even in a transaction, which in a group of Kafka's needs no member."""
     broker.join().result()
     request = CommitRequest("g", "", None, -1, (OffsetToCommit("t", 0, 1),), (PRODUCER, 0))
@@ -165,7 +167,7 @@ def test_a_producer_commits_for_nobody_while_members_live(broker: Broker) -> Non
     assert allowed.errors == (ErrorCode.NONE,)
 
 
-def test_an_offset_that_comes_to_count_with_its_transaction_is_a_change(broker: Broker) -> None:
+def test_an_offset_committed_by_its_transaction_counts_as_a_change(broker: Broker) -> None:
     broker.join().result()
     broker.clock.advance(10_001)
     request = CommitRequest("g", "", None, -1, (OffsetToCommit("t", 0, 1),), (PRODUCER, 0))
@@ -180,7 +182,7 @@ def test_an_offset_that_comes_to_count_with_its_transaction_is_a_change(broker: 
     assert broker.groups.assigned_changes > before
 
 
-def test_who_only_asks_for_a_member_id_ends_no_group(broker: Broker) -> None:
+def test_asking_only_for_a_member_id_does_not_end_another_protocols_group(broker: Broker) -> None:
     broker.join().result()
     broker.groups.assigned_leave(CALL).result()
     asked = KAFKA_JOIN._replace(requires_member_id=True)
@@ -191,7 +193,7 @@ def test_who_only_asks_for_a_member_id_ends_no_group(broker: Broker) -> None:
     assert broker.join("b").result().generation == 4  # it continues
 
 
-def test_a_member_id_that_was_asked_for_lets_its_member_in(broker: Broker) -> None:
+def test_a_requested_member_id_lets_its_member_join(broker: Broker) -> None:
     broker.join().result()
     broker.groups.assigned_leave(CALL).result()
     asked = KAFKA_JOIN._replace(requires_member_id=True)
@@ -205,14 +207,14 @@ def test_a_member_id_that_was_asked_for_lets_its_member_in(broker: Broker) -> No
     assert broker.join().result().error is AssignedError.OTHER_PROTOCOL
 
 
-def test_a_member_id_that_nobody_has_joined_with_keeps_nobody_out(broker: Broker) -> None:
+def test_an_unused_member_id_does_not_keep_other_protocols_out(broker: Broker) -> None:
     asked = KAFKA_JOIN._replace(requires_member_id=True)
     assert broker.groups.join_group(asked).result().error is ErrorCode.MEMBER_ID_REQUIRED
 
     assert broker.join().result().error is AssignedError.NONE
 
 
-def test_a_group_that_was_restored_before_stays_as_it_is(broker: Broker) -> None:
+def test_a_group_that_was_already_restored_is_unchanged(broker: Broker) -> None:
     image = AssignedImage(
         AssignedProtocol.V1,
         "t",
@@ -233,7 +235,7 @@ def test_a_group_that_was_restored_before_stays_as_it_is(broker: Broker) -> None
     assert broker.join("c").result().partitions == (0, 1, 2)  # b has died
 
 
-def test_lists_show_it_with_its_family(broker: Broker) -> None:
+def test_listed_groups_have_their_protocol_type(broker: Broker) -> None:
     broker.join().result()
 
     number = broker.groups.partition_for("g")
@@ -242,7 +244,7 @@ def test_lists_show_it_with_its_family(broker: Broker) -> None:
     assert listed == ("g", "polylog-v1", "Stable", "classic")
 
 
-def test_while_its_partition_loads_every_command_is_told_so(
+def test_while_the_partition_loads_every_command_returns_loading(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coordinator_load, "LOAD_BYTES_PER_STEP", 1)  # one batch a step
@@ -260,7 +262,7 @@ def test_while_its_partition_loads_every_command_is_told_so(
     assert broker.groups.assigned_commit(AssignedCommit(CALL, 0, 1)).result() == loading
 
 
-def test_over_a_log_that_has_failed_every_command_is_told_so(broker: Broker) -> None:
+def test_with_an_offline_log_every_command_returns_unavailable(broker: Broker) -> None:
     broker.join().result()
 
     broker.log.fail()
@@ -270,7 +272,7 @@ def test_over_a_log_that_has_failed_every_command_is_told_so(broker: Broker) -> 
     assert broker.groups.assigned_sync(CALL).result() == unavailable
 
 
-def test_what_cursus_asks_while_its_partition_loads_is_told_so(
+def test_while_the_partition_loads_cursus_commands_return_loading(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coordinator_load, "LOAD_BYTES_PER_STEP", 1)  # one batch a step
@@ -286,7 +288,7 @@ def test_what_cursus_asks_while_its_partition_loads_is_told_so(
     assert broker.groups.assigned_status(CALL).result().error is AssignedError.LOADING
 
 
-def test_a_group_that_has_all_offsets_it_may_takes_nothing_of_several_commits(
+def test_several_commits_to_a_group_with_the_maximum_of_offsets_are_refused_together(
     broker: Broker,
 ) -> None:
     broker.groups = GroupCoordinator(
@@ -305,7 +307,7 @@ def test_a_group_that_has_all_offsets_it_may_takes_nothing_of_several_commits(
 
 
 @pytest.mark.parametrize("is_committed", [True, False])
-def test_offsets_in_a_transaction_count_when_it_is_committed(
+def test_offsets_in_a_transaction_become_visible_when_it_is_committed(
     broker: Broker, *, is_committed: bool
 ) -> None:
     join = AssignedJoin(AssignedProtocol.CURSUS, "g", "t", "a", 3, suffix="1111")
@@ -336,7 +338,7 @@ def test_offsets_in_a_transaction_count_when_it_is_committed(
     assert committed.offset == (5 if is_committed else 4)
 
 
-def test_a_group_is_shown_to_its_own_dialect_without_the_silent(broker: Broker) -> None:
+def test_a_group_is_described_to_its_own_protocol_without_expired_members(broker: Broker) -> None:
     join = AssignedJoin(AssignedProtocol.CURSUS, "g", "t", "a", 3, suffix="1111")
     broker.groups.assigned_join(join).result()
     call = CALL._replace(protocol=AssignedProtocol.CURSUS)

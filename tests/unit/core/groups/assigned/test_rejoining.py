@@ -22,26 +22,26 @@ from broker.core.groups.assigned.rejoining import (
         ("", ""),
     ],
 )
-def test_a_suffix_is_four_digits_behind_a_hyphen(member_id: str, base: str) -> None:
+def test_a_member_id_suffix_is_four_digits_after_a_hyphen(member_id: str, base: str) -> None:
     assert name_without_suffix(member_id) == base
 
 
-def test_a_suffix_that_is_taken_is_counted_up_and_begins_again() -> None:
+def test_a_taken_suffix_is_incremented_and_wraps() -> None:
     assert unique_member_id("c", "9998", ()) == "c-9998"
     assert unique_member_id("c", "9998", {"c-9998", "c-9999", "c-0000"}) == "c-0001"
 
 
-def test_without_a_suffix_a_member_has_its_name() -> None:
+def test_without_a_suffix_the_member_id_is_the_name() -> None:
     assert unique_member_id("c", "", {"c"}) == "c"
 
 
-def test_a_name_is_a_member_where_only_one_has_it() -> None:
+def test_a_name_identifies_a_member_if_only_one_has_it() -> None:
     assert only_member_named("c", ["c-1111", "d-2222"]) == "c-1111"
     assert only_member_named("c", ["c-1111", "c-2222"]) == "c"
     assert only_member_named("c", []) == "c"
 
 
-def test_the_first_that_was_told_and_is_not_back_is_taken() -> None:
+def test_the_first_member_notified_that_has_not_rejoined_is_chosen() -> None:
     pending = PendingRejoin()
     for each in ("c-2", "c-2222", "d-3333", "c-1111", "c-2222"):
         pending.add(each)

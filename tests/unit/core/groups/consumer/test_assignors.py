@@ -66,7 +66,7 @@ def mixed_specs(draw: st.DrawFn) -> AssignmentSpec:
 
 @pytest.mark.parametrize("name", sorted(ASSIGNORS))
 @given(spec=mixed_specs())
-def test_every_partition_of_a_subscribed_topic_is_given_once_to_a_subscriber(
+def test_every_partition_of_a_subscribed_topic_is_assigned_once_to_a_subscriber(
     name: str, spec: AssignmentSpec
 ) -> None:
     given_out = [
@@ -84,7 +84,7 @@ def test_every_partition_of_a_subscribed_topic_is_given_once_to_a_subscriber(
 
 
 @given(names=members, partitions=sizes, before=mixed_specs())
-def test_uniform_gives_nobody_two_more_than_another_with_the_same_topics(
+def test_uniform_shares_of_members_with_the_same_topics_differ_by_at_most_one(
     names: list[str], partitions: dict[bytes, int], before: AssignmentSpec
 ) -> None:
     spec = alike(names, partitions)._replace(previous=before.previous)
@@ -126,7 +126,7 @@ def test_uniform_changes_nothing_when_nothing_has_changed(spec: AssignmentSpec) 
 
 
 @given(spec=mixed_specs())
-def test_uniform_leaves_no_single_move_that_would_even_out(spec: AssignmentSpec) -> None:
+def test_uniform_leaves_no_single_move_that_would_balance_further(spec: AssignmentSpec) -> None:
     result = assigned("uniform", spec)
 
     counts = {member: len(each) for member, each in places(result).items()}
@@ -151,7 +151,7 @@ def test_range_assigns_consecutive_partitions_in_member_order_and_copartitions_e
                 assert parts == [result[name].get(other, []) for name in sorted(names)]
 
 
-def test_range_puts_static_members_in_the_order_of_their_instances() -> None:
+def test_range_orders_static_members_by_instance_id() -> None:
     spec = AssignmentSpec(
         {"b": (TOPICS[0],), "a": (TOPICS[0],)}, {TOPICS[0]: 2}, {}, {"a": "y", "b": "x"}
     )

@@ -4,7 +4,12 @@ import pytest
 
 from broker.core.groups.consumer import planning, targets
 from broker.core.groups.consumer.group import ConsumerGroup
-from tests.unit.core.groups.consumer.rolling import GROUP, SESSION_MS, ConsumerClient, LoggedGroups
+from tests.unit.core.groups.consumer.migration_simulation import (
+    GROUP,
+    SESSION_MS,
+    ConsumerClient,
+    LoggedGroups,
+)
 
 SEEDS = range(60)
 

@@ -55,7 +55,7 @@ def places(entry: dict[str, Any]) -> list[tuple[str, str, int]]:
     return [(each["name"], each["value"], each["source"]) for each in entry["synonyms"]]
 
 
-def test_a_topic_that_inherits_goes_by_the_altered_value_at_once() -> None:
+def test_a_topic_that_inherits_uses_the_altered_value_at_once() -> None:
     fake_broker = FakeBroker()
     fake_broker.create("a", 2)
 
@@ -66,7 +66,7 @@ def test_a_topic_that_inherits_goes_by_the_altered_value_at_once() -> None:
     assert (entry["value"], entry["config_source"]) == ("5", ALL)
 
 
-def test_a_topic_created_later_goes_by_the_altered_value() -> None:
+def test_a_topic_created_later_uses_the_altered_value() -> None:
     fake_broker = FakeBroker()
     alter(fake_broker, "1", "message.max.bytes", "7777")
 
@@ -75,7 +75,7 @@ def test_a_topic_created_later_goes_by_the_altered_value() -> None:
     assert fake_broker.log("a").config.integer("max.message.bytes") == 7777
 
 
-def test_a_topics_own_value_stands_over_the_altered_one() -> None:
+def test_a_topics_own_value_takes_precedence_over_the_altered_one() -> None:
     fake_broker = FakeBroker()
     fake_broker.create("a", config={"retention.ms": "9"})
 
@@ -86,7 +86,7 @@ def test_a_topics_own_value_stands_over_the_altered_one() -> None:
     assert places(entry)[:2] == [("retention.ms", "9", 1), ("log.retention.ms", "5", OWN)]
 
 
-def test_a_brokers_own_value_stands_over_all_brokers_over_the_start_over_the_default() -> None:
+def test_precedence_is_this_broker_then_all_brokers_then_the_start_then_the_default() -> None:
     fake_broker = FakeBroker({"message.max.bytes": "1000"})
     alter(fake_broker, "", "message.max.bytes", "2000")
     alter(fake_broker, "1", "message.max.bytes", "3000")
@@ -102,7 +102,7 @@ def test_a_brokers_own_value_stands_over_all_brokers_over_the_start_over_the_def
     ]
 
 
-def test_a_deleted_value_gives_way_to_the_next() -> None:
+def test_after_a_deletion_the_next_value_in_precedence_applies() -> None:
     fake_broker = FakeBroker()
     alter(fake_broker, "", "log.retention.ms", "2000")
     alter(fake_broker, "1", "log.retention.ms", "3000")
@@ -117,7 +117,7 @@ def test_a_deleted_value_gives_way_to_the_next() -> None:
     assert fake_broker.store.values == {}
 
 
-def test_all_brokers_show_only_what_was_altered_for_them() -> None:
+def test_the_cluster_default_resource_shows_only_its_altered_values() -> None:
     fake_broker = FakeBroker()
     alter(fake_broker, "1", "message.max.bytes", "1000")
     alter(fake_broker, "", "max.connections", "7")
@@ -128,7 +128,7 @@ def test_all_brokers_show_only_what_was_altered_for_them() -> None:
     assert (entry["name"], entry["value"], entry["config_source"]) == ("max.connections", "7", ALL)
 
 
-def test_an_altered_broker_comes_back_altered_after_a_restart() -> None:
+def test_alterations_survive_a_restart() -> None:
     fake_broker = FakeBroker()
     fake_broker.create("a")
     alter(fake_broker, "1", "log.retention.ms", "5")
@@ -142,7 +142,7 @@ def test_an_altered_broker_comes_back_altered_after_a_restart() -> None:
     assert after.log("a").config.integer("segment.bytes") == 4096
 
 
-def test_what_was_altered_is_stored_under_its_broker() -> None:
+def test_alterations_are_stored_under_their_broker() -> None:
     fake_broker = FakeBroker()
     alter(fake_broker, "1", "log.retention.ms", "5")
     alter(fake_broker, "", "log.retention.ms", "6")
@@ -171,7 +171,7 @@ def test_only_an_invalid_stored_value_is_skipped(
     assert "log.retention.ms" in caplog.text
 
 
-def test_a_value_that_contradicts_what_the_next_start_is_given_is_passed_over() -> None:
+def test_a_stored_value_that_contradicts_the_next_starts_settings_is_skipped() -> None:
     fake_broker = FakeBroker()
     alter(fake_broker, "1", "log.cleaner.min.compaction.lag.ms", "6")
     alter(fake_broker, "1", "max.connections", "7")
@@ -183,7 +183,7 @@ def test_a_value_that_contradicts_what_the_next_start_is_given_is_passed_over() 
 
 
 @pytest.mark.parametrize("name", sorted(DYNAMIC_SETTINGS))
-def test_every_setting_that_can_be_altered_is_and_refuses_nonsense(name: str) -> None:
+def test_every_dynamic_setting_can_be_altered_and_refuses_invalid_values(name: str) -> None:
     fake_broker = FakeBroker()
     fake_broker.create("a")
     setting = DYNAMIC_SETTINGS[name]
@@ -195,7 +195,7 @@ def test_every_setting_that_can_be_altered_is_and_refuses_nonsense(name: str) ->
     assert fake_broker.config.is_given(name)
 
 
-def test_alter_configs_replaces_all_that_was_altered_for_the_broker() -> None:
+def test_alter_configs_replaces_all_altered_values_of_the_broker() -> None:
     fake_broker = FakeBroker()
     set_all(fake_broker, "1", max_connections="7", message_max_bytes="1000")
 
@@ -231,7 +231,7 @@ def test_settings_that_are_not_dynamic_are_refused_and_nothing_changes(
     assert (describe(fake_broker, BROKER, "1") == before) == bool(error)
 
 
-def test_only_lists_are_appended_to() -> None:
+def test_only_lists_can_be_appended_to() -> None:
     fake_broker = FakeBroker()
 
     refused = alter(fake_broker, "1", "log.retention.ms", "5", APPEND)
@@ -241,7 +241,7 @@ def test_only_lists_are_appended_to() -> None:
     assert fake_broker.config.words("log.cleanup.policy") == ("delete", "compact")
 
 
-def test_defaults_that_contradict_each_other_are_refused() -> None:
+def test_contradicting_defaults_are_refused() -> None:
     fake_broker = FakeBroker()
     alter(fake_broker, "1", "log.cleaner.max.compaction.lag.ms", "5")
 
@@ -251,7 +251,7 @@ def test_defaults_that_contradict_each_other_are_refused() -> None:
     assert fake_broker.config.integer("log.cleaner.min.compaction.lag.ms") == 0
 
 
-def test_a_default_that_a_topic_cannot_inherit_is_refused_with_its_name() -> None:
+def test_a_default_that_a_topic_cannot_inherit_is_refused_with_the_topics_name() -> None:
     fake_broker = FakeBroker()
     fake_broker.create("a", config={"max.compaction.lag.ms": "5"})
 
@@ -263,7 +263,7 @@ def test_a_default_that_a_topic_cannot_inherit_is_refused_with_its_name() -> Non
     assert fake_broker.log("a").config.integer("min.compaction.lag.ms") == 0
 
 
-def test_groups_stay_durable_whatever_the_default_becomes() -> None:
+def test_internal_topics_keep_group_commit_whatever_the_default() -> None:
     fake_broker = FakeBroker()
     asyncio.run(fake_broker.topics.offsets_topic())
     fake_broker.create("a")
@@ -314,7 +314,7 @@ def test_followers_of_the_configuration_are_called_and_the_change_is_logged(
     assert "broker setting altered: name=max.connections old=10000 new=7" in caplog.text
 
 
-def test_alterations_at_once_both_stay() -> None:
+def test_concurrent_alterations_both_take_effect() -> None:
     fake_broker = FakeBroker()
 
     async def both() -> None:
@@ -343,7 +343,7 @@ def test_alterations_at_once_both_stay() -> None:
 @pytest.mark.parametrize(
     "name", ["background.threads", "ssl.keystore.location", "listener.name.internal.ssl.protocol"]
 )
-def test_a_setting_that_only_kafka_has_is_accepted_and_has_no_effect(name: str, op: int) -> None:
+def test_a_setting_known_only_to_kafka_is_accepted_and_has_no_effect(name: str, op: int) -> None:
     fake_broker = FakeBroker()
     before = describe(fake_broker, BROKER, "1")
 
@@ -351,7 +351,7 @@ def test_a_setting_that_only_kafka_has_is_accepted_and_has_no_effect(name: str, 
     assert describe(fake_broker, BROKER, "1") == before
 
 
-def test_a_whole_set_of_kafkas_settings_is_accepted_and_the_known_ones_are_in_force() -> None:
+def test_a_set_with_kafka_only_settings_is_accepted_and_the_known_ones_apply() -> None:
     fake_broker = FakeBroker()
 
     answer = set_all(fake_broker, "1", background_threads="5", message_max_bytes="2000000")

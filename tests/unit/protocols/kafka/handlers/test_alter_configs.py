@@ -55,7 +55,7 @@ def stored(broker: FakeBroker, topic: str = "a") -> Any:
 
 
 @pytest.mark.parametrize(("api", "version"), [(ALTER, 0), (ALTER, 2), (INCREMENTAL, 0)])
-def test_a_set_key_is_in_force_in_the_logs_and_in_the_store(api: int, version: int) -> None:
+def test_a_set_key_applies_to_the_logs_and_is_stored(api: int, version: int) -> None:
     broker = FakeBroker()
     broker.create("a", 2)
 
@@ -67,7 +67,7 @@ def test_a_set_key_is_in_force_in_the_logs_and_in_the_store(api: int, version: i
     assert stored(broker) == {"retention.ms": "5"}
 
 
-def test_an_altered_topic_comes_back_altered_after_a_restart() -> None:
+def test_an_altered_topic_survives_a_restart() -> None:
     broker = FakeBroker()
     broker.create("a", config={"segment.ms": "7"})
     alter(broker, INCREMENTAL, key("retention.ms", "5"))
@@ -87,7 +87,7 @@ def test_alter_configs_replaces_the_whole_configuration() -> None:
     assert own(broker) == stored(broker) == {"retention.ms": "5"}
 
 
-def test_alter_configs_without_keys_goes_back_to_the_brokers_values() -> None:
+def test_alter_configs_without_keys_restores_the_brokers_values() -> None:
     broker = FakeBroker({"log.retention.ms": "9"})
     topic = broker.create("a", config={"retention.ms": "7"})
 
@@ -98,7 +98,7 @@ def test_alter_configs_without_keys_goes_back_to_the_brokers_values() -> None:
     assert topic.config.source("retention.ms") is Source.STATIC_BROKER
 
 
-def test_incremental_alterations_leave_other_keys_alone() -> None:
+def test_incremental_alterations_keep_other_keys() -> None:
     broker = FakeBroker()
     broker.create("a", config={"segment.ms": "7", "retention.ms": "5"})
 
@@ -107,7 +107,7 @@ def test_incremental_alterations_leave_other_keys_alone() -> None:
     assert own(broker) == {"retention.ms": "5", "flush.ms": "3"}
 
 
-def test_a_deletion_of_what_the_topic_does_not_have_changes_nothing() -> None:
+def test_deleting_a_key_that_is_not_set_changes_nothing() -> None:
     broker = FakeBroker()
     broker.create("a")
 
@@ -127,9 +127,7 @@ def test_a_deletion_of_what_the_topic_does_not_have_changes_nothing() -> None:
         (SUBTRACT, "compact", "delete"),
     ],
 )
-def test_a_list_is_appended_to_and_subtracted_from_as_it_is_in_force(
-    op: int, text: str, result: str
-) -> None:
+def test_append_and_subtract_apply_to_the_list_in_force(op: int, text: str, result: str) -> None:
     broker = FakeBroker()
     broker.create("a")
 
@@ -139,7 +137,7 @@ def test_a_list_is_appended_to_and_subtracted_from_as_it_is_in_force(
 
 
 @pytest.mark.parametrize("op", [APPEND, SUBTRACT])
-def test_only_lists_are_appended_to(op: int) -> None:
+def test_only_lists_can_be_appended_to(op: int) -> None:
     broker = FakeBroker()
     broker.create("a")
 
@@ -182,7 +180,7 @@ def test_an_invalid_key_or_value_is_refused_with_the_allowed_values(
     ],
     ids=["key", "value", "list"],
 )
-def test_however_long_the_mistake_the_answer_is_short(config: dict[str, Any]) -> None:
+def test_a_long_invalid_value_has_a_short_error_message(config: dict[str, Any]) -> None:
     broker = FakeBroker()
     broker.create("a")
 
@@ -192,7 +190,7 @@ def test_however_long_the_mistake_the_answer_is_short(config: dict[str, Any]) ->
     assert 20 < len(answer["error_message"]) <= 1_000
 
 
-def test_many_mistakes_have_a_short_answer_too() -> None:
+def test_many_invalid_values_have_a_short_error_message() -> None:
     broker = FakeBroker()
     broker.create("a")
 
@@ -201,7 +199,7 @@ def test_many_mistakes_have_a_short_answer_too() -> None:
     assert (answer["error_code"], len(answer["error_message"])) == (42, 1_000)
 
 
-def test_a_list_does_not_grow_beyond_what_an_answer_can_show() -> None:
+def test_a_list_cannot_grow_beyond_what_a_response_can_show() -> None:
     broker = FakeBroker()
     broker.create("a")
     name = "leader.replication.throttled.replicas"
@@ -215,7 +213,7 @@ def test_a_list_does_not_grow_beyond_what_an_answer_can_show() -> None:
     assert own(broker)[name].count(",") == 2_999
 
 
-def test_keys_that_contradict_each_other_are_refused() -> None:
+def test_contradicting_keys_are_refused() -> None:
     broker = FakeBroker()
     broker.create("a", config={"max.compaction.lag.ms": "5"})
 
@@ -312,7 +310,7 @@ def test_a_resource_named_twice_is_refused_and_answered_once(api: int) -> None:
     assert (own(broker, "a"), own(broker, "b")) == ({}, {"flush.ms": "1"})
 
 
-def test_alterations_at_once_both_stay() -> None:
+def test_concurrent_alterations_both_take_effect() -> None:
     broker = FakeBroker()
     broker.create("a")
 
@@ -334,7 +332,7 @@ def test_alterations_at_once_both_stay() -> None:
     assert own(broker) == stored(broker) == {"flush.ms": "1", "segment.ms": "2"}
 
 
-def test_a_topic_that_was_deleted_meanwhile_is_unknown() -> None:
+def test_a_topic_deleted_during_the_request_is_unknown() -> None:
     broker = FakeBroker()
     topic = broker.create("a")
     broker.store.values.clear()
@@ -352,7 +350,7 @@ def test_a_failing_disk_is_a_storage_error_and_changes_nothing() -> None:
     assert own(broker) == {}
 
 
-def test_groups_stay_durable_whatever_is_asked_for() -> None:
+def test_internal_topics_keep_group_commit_whatever_is_requested() -> None:
     broker = FakeBroker()
     broker.create(OFFSETS_TOPIC)
 

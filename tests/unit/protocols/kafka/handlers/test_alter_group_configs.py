@@ -49,7 +49,7 @@ def test_an_unknown_group_shows_the_brokers_defaults() -> None:
     }
 
 
-def test_a_groups_own_value_stands_over_the_brokers_and_over_a_restart() -> None:
+def test_a_groups_own_value_takes_precedence_and_survives_a_restart() -> None:
     broker = FakeBroker()
 
     assert alter(broker, "g", SESSION, "50000")["error_code"] == 0
@@ -76,7 +76,7 @@ def test_an_alteration_is_logged_in_one_line_whatever_the_groups_name(
     assert line.endswith(r"group='a\nb' own={'consumer.session.timeout.ms': '50000'}")
 
 
-def test_a_group_without_own_values_is_forgotten() -> None:
+def test_a_group_without_own_values_is_removed_from_the_store() -> None:
     broker = FakeBroker()
     alter(broker, "g", SESSION, "50000")
 
@@ -96,7 +96,7 @@ def test_a_group_without_own_values_is_forgotten() -> None:
         ("consumer.session.timeout", "50000", "did you mean consumer.session.timeout.ms?"),
     ],
 )
-def test_what_is_out_of_bounds_or_unknown_is_refused(name: str, value: str, said: str) -> None:
+def test_values_out_of_range_and_unknown_keys_are_refused(name: str, value: str, said: str) -> None:
     broker = FakeBroker()
 
     answer = alter(broker, "g", name, value)

@@ -27,7 +27,7 @@ def test_only_brokers_are_endpoints(endpoint_type: int, error: int) -> None:
     assert bool(answer["error_message"]) == bool(error)
 
 
-def test_cluster_operations_are_told_only_when_asked_for() -> None:
+def test_cluster_operations_are_returned_only_on_request() -> None:
     fake_broker = FakeBroker()
 
     silent = fake_broker.ask(60, 0)
@@ -54,7 +54,7 @@ def describe(
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_a_topic_shows_all_its_keys_with_their_defaults(version: int) -> None:
+def test_a_topic_is_described_with_all_its_keys_and_their_defaults(version: int) -> None:
     fake_broker = FakeBroker()
     fake_broker.create("a", config={"cleanup.policy": "compact"})
 
@@ -65,7 +65,7 @@ def test_a_topic_shows_all_its_keys_with_their_defaults(version: int) -> None:
     assert not any(each["read_only"] or each["is_sensitive"] for each in configs.values())
 
 
-def test_version_0_tells_defaults_apart() -> None:
+def test_version_0_marks_defaults() -> None:
     fake_broker = FakeBroker()
     fake_broker.create("a", config={"cleanup.policy": "compact"})
 
@@ -75,7 +75,7 @@ def test_version_0_tells_defaults_apart() -> None:
     assert configs["retention.ms"]["is_default"]
 
 
-def test_a_key_inherited_from_the_broker_has_its_static_source() -> None:
+def test_a_key_inherited_from_the_broker_has_the_static_broker_source() -> None:
     fake_broker = FakeBroker({"log.retention.ms": "77"})
     fake_broker.create("a")
 
@@ -84,7 +84,7 @@ def test_a_key_inherited_from_the_broker_has_its_static_source() -> None:
     assert (config["value"], config["config_source"]) == ("77", 4)
 
 
-def test_synonyms_go_from_the_most_specific_on_and_only_when_asked_for() -> None:
+def test_synonyms_are_returned_on_request_from_the_most_specific_on() -> None:
     fake_broker = FakeBroker({"log.retention.ms": "77"})
     fake_broker.create("a", config={"retention.ms": "5"})
 
@@ -98,7 +98,7 @@ def test_synonyms_go_from_the_most_specific_on_and_only_when_asked_for() -> None
     assert sources[:2] == [("retention.ms", 1), ("log.retention.ms", 4)]
 
 
-def test_types_and_documentation_come_with_version_3() -> None:
+def test_types_and_documentation_are_returned_since_version_3() -> None:
     fake_broker = FakeBroker()
     fake_broker.create("a")
 
@@ -112,7 +112,7 @@ def test_types_and_documentation_come_with_version_3() -> None:
     assert config["documentation"]
 
 
-def test_unknown_keys_are_left_out_and_an_empty_list_means_all() -> None:
+def test_unknown_keys_are_omitted_and_an_empty_list_means_all() -> None:
     fake_broker = FakeBroker()
     fake_broker.create("a")
 
@@ -161,7 +161,7 @@ def test_an_unknown_resource_has_an_error_and_a_message(
     assert answer["error_message"]
 
 
-def test_others_have_their_turn_while_many_resources_are_described() -> None:
+def test_other_tasks_run_while_many_resources_are_described() -> None:
     fake_broker = FakeBroker()
     resources = [
         {"resource_type": 32, "resource_name": f"g{number}", "configuration_keys": None}

@@ -36,7 +36,7 @@ JOIN: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_a_heartbeat_says_all_that_its_fields_say(version: int) -> None:
+def test_every_field_of_a_heartbeat_is_passed_to_the_group(version: int) -> None:
     broker = FakeBroker()
     more = {"subscribed_topic_regex": "t.*"} if version else {}
 
@@ -60,7 +60,7 @@ def test_a_heartbeat_says_all_that_its_fields_say(version: int) -> None:
     )
 
 
-def test_a_field_that_is_null_has_not_changed() -> None:
+def test_a_null_field_of_a_heartbeat_means_unchanged() -> None:
     broker = FakeBroker()
 
     broker.ask(68, 1, group_id="g", member_id="m", member_epoch=3)
@@ -70,7 +70,7 @@ def test_a_field_that_is_null_has_not_changed() -> None:
     assert (command.rebalance_timeout_ms, command.assignor) == (-1, None)
 
 
-def test_a_member_is_told_its_epoch_and_what_it_has() -> None:
+def test_a_member_gets_its_epoch_and_its_assignment() -> None:
     broker = FakeBroker()
     broker.groups.answers = [
         ConsumerHeartbeatResponse(ErrorCode.NONE, "", "m", 4, 100, {TOPIC_ID: (0, 1)}),
@@ -86,7 +86,7 @@ def test_a_member_is_told_its_epoch_and_what_it_has() -> None:
     assert unchanged["assignment"] is None
 
 
-def test_a_refused_member_is_told_why() -> None:
+def test_a_refused_member_gets_an_error_message() -> None:
     broker = FakeBroker()
     broker.groups.answers = [
         ConsumerHeartbeatResponse(ErrorCode.FENCED_MEMBER_EPOCH, "join again"),
@@ -100,7 +100,7 @@ def test_a_refused_member_is_told_why() -> None:
     assert unknown["error_message"]
 
 
-def test_a_group_is_described_without_topics_that_are_gone() -> None:
+def test_a_group_description_omits_deleted_topics() -> None:
     broker = FakeBroker()
     current = CurrentAssignment(3, 2, MemberState.STABLE, {TOPIC_ID: (0,), GONE_ID: (1,)})
     consumer = ConsumerMember("m", "i", "r", "c", "h", ("t",), "t.*")
@@ -151,7 +151,7 @@ def test_each_group_is_described_once_with_its_own_error() -> None:
 
 
 @pytest.mark.parametrize(("is_asked", "bits"), [(False, -(1 << 31)), (True, 0b110101001000)])
-def test_authorized_operations_are_told_when_they_are_asked_for(is_asked: bool, bits: int) -> None:
+def test_authorized_operations_are_returned_on_request(is_asked: bool, bits: int) -> None:
     broker = FakeBroker()
 
     answer = broker.ask(69, 0, group_ids=["g"], include_authorized_operations=is_asked)

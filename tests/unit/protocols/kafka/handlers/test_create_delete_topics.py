@@ -23,7 +23,7 @@ def code(answer: list[dict[str, Any]]) -> int:
 
 
 @pytest.mark.parametrize("version", range(8))
-def test_a_topic_is_created_with_the_partitions_asked_for(version: int) -> None:
+def test_a_topic_is_created_with_the_requested_partitions(version: int) -> None:
     broker = FakeBroker()
 
     answer = create(broker, version, new("a", num_partitions=3, replication_factor=1))
@@ -40,7 +40,7 @@ def test_minus_1_means_the_brokers_default() -> None:
     assert (answer["num_partitions"], answer["replication_factor"]) == (4, 1)
 
 
-def test_the_answer_shows_the_topic_id_and_every_configuration_key() -> None:
+def test_the_response_shows_the_topic_id_and_every_configuration_key() -> None:
     broker = FakeBroker()
 
     answer = only(create(broker, 7, new("a", configs=[{"name": "retention.ms", "value": "5"}])))
@@ -84,7 +84,7 @@ def test_each_invalid_creation_has_its_own_error(
     assert [each.name for each in broker.topics] == ["a_b"]
 
 
-def test_a_topic_asked_for_twice_is_refused_and_answered_once() -> None:
+def test_a_topic_named_twice_is_refused_and_answered_once() -> None:
     broker = FakeBroker()
 
     answer = create(broker, 7, new("b"), new("a"), new("b"))
@@ -107,7 +107,7 @@ def assigned(*replicas: list[int]) -> list[dict[str, Any]]:
     return [{"partition_index": i, "broker_ids": each} for i, each in enumerate(replicas)]
 
 
-def test_a_manual_assignment_to_this_broker_is_taken() -> None:
+def test_a_manual_assignment_to_this_broker_is_accepted() -> None:
     broker = FakeBroker()
 
     answer = only(create(broker, 7, new("a", assignments=assigned([1], [1]))))
@@ -177,7 +177,7 @@ def test_name_and_id_together_are_an_invalid_request() -> None:
     assert code(answer) == 42
 
 
-def test_a_topic_to_be_deleted_twice_is_refused_and_answered_once() -> None:
+def test_a_topic_named_twice_for_deletion_is_refused_and_answered_once() -> None:
     broker = FakeBroker()
     broker.create("a")
 
@@ -201,7 +201,7 @@ def test_deletion_can_be_disabled(version: int, error: int) -> None:
     assert code(broker.ask(20, version, topic_names=["a"])["responses"]) == error
 
 
-def test_a_topic_created_again_has_another_id_and_starts_at_0() -> None:
+def test_a_recreated_topic_has_another_id_and_starts_at_0() -> None:
     broker = FakeBroker()
     old = broker.create("a").topic_id
 

@@ -32,7 +32,7 @@ def stored_count(broker: FakeBroker) -> int:
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_a_topic_grows_to_the_count(version: int) -> None:
+def test_a_topic_is_extended_to_the_requested_count(version: int) -> None:
     broker = FakeBroker()
     topic = broker.create("a", 2)
     old = list(topic.logs)
@@ -45,7 +45,7 @@ def test_a_topic_grows_to_the_count(version: int) -> None:
     assert stored_count(broker) == 5
 
 
-def test_everybody_sees_the_new_partitions() -> None:
+def test_new_partitions_are_visible_everywhere() -> None:
     broker = FakeBroker()
     topic = broker.create("a", 2)
 
@@ -65,7 +65,7 @@ def test_new_partitions_obey_the_topics_configuration() -> None:
     assert broker.log("a", 1).config.integer("retention.ms") == 5
 
 
-def test_a_grown_topic_comes_back_grown_after_a_restart() -> None:
+def test_an_extended_topic_survives_a_restart() -> None:
     broker = FakeBroker()
     broker.create("a")
     grow(broker, 3)
@@ -79,7 +79,7 @@ def test_a_grown_topic_comes_back_grown_after_a_restart() -> None:
 
 
 @pytest.mark.parametrize("count", [-1, 0, 1, 2, PARTITIONS_PER_TOPIC_MAX + 1])
-def test_a_count_that_is_no_increase_or_too_large_is_refused(count: int) -> None:
+def test_a_count_that_is_not_an_increase_or_too_large_is_refused(count: int) -> None:
     broker = FakeBroker()
     broker.create("a", 2)
 
@@ -101,7 +101,7 @@ def test_the_number_of_partitions_of_a_broker_is_limited(monkeypatch: pytest.Mon
     assert grow(broker, 5)["error_code"] == 37
 
 
-def test_an_assignment_to_this_broker_is_taken() -> None:
+def test_an_assignment_to_this_broker_is_accepted() -> None:
     broker = FakeBroker()
     topic = broker.create("a")
 
@@ -110,7 +110,7 @@ def test_an_assignment_to_this_broker_is_taken() -> None:
 
 
 @pytest.mark.parametrize("assignments", [[], [[1]], [[1], [2]], [[1], [1, 2]], [[1], []]])
-def test_a_wrong_assignment_is_refused(assignments: list[list[int]]) -> None:
+def test_any_other_assignment_is_refused(assignments: list[list[int]]) -> None:
     broker = FakeBroker()
     topic = broker.create("a")
 
@@ -130,7 +130,7 @@ def test_validate_only_checks_and_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(("topic", "error"), [("b", 3), ("a b", 17), (OFFSETS_TOPIC, 42)])
-def test_what_cannot_grow_has_an_error_and_a_text(topic: str, error: int) -> None:
+def test_a_topic_that_cannot_be_extended_has_an_error_and_a_message(topic: str, error: int) -> None:
     broker = FakeBroker()
     broker.create(OFFSETS_TOPIC)
 
@@ -151,7 +151,7 @@ def test_a_topic_named_twice_is_refused_and_answered_once() -> None:
     assert [(each["name"], each["error_code"]) for each in results] == [("a", 42), ("b", 0)]
 
 
-def test_a_failing_disk_leaves_the_topic_as_it_was() -> None:
+def test_a_failing_disk_leaves_the_topic_unchanged() -> None:
     broker = FakeBroker()
     topic = broker.create("a", 2)
     broker.broken_partition = 3
@@ -163,7 +163,7 @@ def test_a_failing_disk_leaves_the_topic_as_it_was() -> None:
     assert grow(broker, 3)["error_code"] == 0
 
 
-def test_a_topic_that_was_deleted_meanwhile_is_unknown() -> None:
+def test_a_topic_deleted_during_the_request_is_unknown() -> None:
     broker = FakeBroker()
     broker.create("a")
     broker.store.values.clear()

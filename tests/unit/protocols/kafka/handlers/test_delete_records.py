@@ -34,7 +34,7 @@ def delete(
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_records_below_an_offset_are_gone_and_the_start_is_durable(
+def test_records_below_an_offset_are_deleted_and_the_log_start_is_durable(
     broker: FakeBroker, version: int
 ) -> None:
     assert delete(broker, 2, version=version) == (0, 2)
@@ -50,7 +50,7 @@ def test_minus_1_deletes_up_to_the_high_watermark(broker: FakeBroker) -> None:
     assert delete(broker, -1) == (0, END)
 
 
-def test_an_offset_below_the_start_answers_the_start(broker: FakeBroker) -> None:
+def test_an_offset_below_the_log_start_returns_the_log_start(broker: FakeBroker) -> None:
     delete(broker, 3)
 
     assert delete(broker, 1) == (0, 3)
@@ -58,7 +58,9 @@ def test_an_offset_below_the_start_answers_the_start(broker: FakeBroker) -> None
 
 
 @pytest.mark.parametrize("offset", [END + 1, -2, 1 << 62])
-def test_an_offset_that_nobody_can_read_is_out_of_range(broker: FakeBroker, offset: int) -> None:
+def test_an_offset_above_the_high_watermark_is_out_of_range(
+    broker: FakeBroker, offset: int
+) -> None:
     broker.log("a").is_held = True
     broker.log("a").append(batch(4))
 
@@ -70,9 +72,7 @@ def test_an_offset_that_nobody_can_read_is_out_of_range(broker: FakeBroker, offs
 @pytest.mark.parametrize(
     ("policy", "error"), [("compact", 44), ("compact,delete", 0), ("delete", 0), ("", 0)]
 )
-def test_only_compaction_deletes_from_a_topic_that_is_only_compacted(
-    policy: str, error: int
-) -> None:
+def test_delete_records_is_refused_for_a_compacted_topic(policy: str, error: int) -> None:
     broker = FakeBroker()
     broker.create("c", config={"cleanup.policy": policy})
     broker.log("c").append(batch(4))
@@ -83,13 +83,13 @@ def test_only_compaction_deletes_from_a_topic_that_is_only_compacted(
 @pytest.mark.parametrize(
     ("topic", "partition", "error"), [("b", 0, 3), ("a", 2, 3), ("a b", 0, 17), ("a", -1, 3)]
 )
-def test_what_does_not_exist_has_an_error(
+def test_an_unknown_topic_or_partition_has_an_error(
     broker: FakeBroker, topic: str, partition: int, error: int
 ) -> None:
     assert delete(broker, 1, topic=topic, partition=partition) == (error, -1)
 
 
-def test_records_of_the_broker_are_not_deleted(broker: FakeBroker) -> None:
+def test_records_of_internal_topics_cannot_be_deleted(broker: FakeBroker) -> None:
     broker.create(OFFSETS_TOPIC)
 
     assert delete(broker, 0, topic=OFFSETS_TOPIC) == (17, -1)
@@ -101,7 +101,7 @@ def test_a_log_that_is_offline_is_a_storage_error(broker: FakeBroker) -> None:
     assert delete(broker, 1) == (56, -1)
 
 
-def test_partitions_are_answered_by_themselves_and_the_last_offset_counts(
+def test_partitions_are_answered_separately_and_the_last_of_repeated_ones_counts(
     broker: FakeBroker,
 ) -> None:
     def parts(*offsets: tuple[int, int]) -> list[dict[str, Any]]:
@@ -123,7 +123,7 @@ def test_partitions_are_answered_by_themselves_and_the_last_offset_counts(
     ] == [("a", [(4, 0), (-1, 1)]), ("b", [(-1, 3)])]
 
 
-def test_a_start_that_cannot_be_made_durable_is_a_storage_error(broker: FakeBroker) -> None:
+def test_a_log_start_that_cannot_be_made_durable_is_a_storage_error(broker: FakeBroker) -> None:
     broker.store.is_broken = True
 
     assert delete(broker, 1) == (56, -1)

@@ -43,7 +43,7 @@ def test_null_describes_every_partition(broker: FakeBroker, tmp_path: Path, vers
     assert {(each["offset_lag"], each["is_future_key"]) for each in partitions} == {(0, False)}
 
 
-def test_only_what_was_asked_for_and_exists_is_described(broker: FakeBroker) -> None:
+def test_only_requested_and_existing_partitions_are_described(broker: FakeBroker) -> None:
     topics = [
         {"topic": "a", "partitions": [1, 7]},
         {"topic": "nowhere", "partitions": [0]},
@@ -54,18 +54,18 @@ def test_only_what_was_asked_for_and_exists_is_described(broker: FakeBroker) -> 
     assert sizes(describe(broker, topics)) == {"a": [(0, 0), (1, len(batch()))]}
 
 
-def test_version_4_tells_the_space_of_the_disk(broker: FakeBroker) -> None:
+def test_version_4_returns_the_space_of_the_disk(broker: FakeBroker) -> None:
     directory = describe(broker, [])
 
     assert 0 < directory["usable_bytes"] <= directory["total_bytes"]
     assert directory["topics"] == []
 
 
-def test_version_5_tells_that_the_directory_takes_partitions(broker: FakeBroker) -> None:
+def test_version_5_returns_that_the_directory_is_not_cordoned(broker: FakeBroker) -> None:
     assert describe(broker, [], 5)["is_cordoned"] is False
 
 
-def test_a_directory_that_is_gone_is_a_storage_error(tmp_path: Path) -> None:
+def test_a_missing_directory_is_a_storage_error(tmp_path: Path) -> None:
     broker = FakeBroker({"log.dirs": str(tmp_path / "gone")})
 
     directory = describe(broker, None)

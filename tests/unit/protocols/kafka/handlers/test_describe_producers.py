@@ -52,13 +52,15 @@ def test_each_producer_of_a_partition_is_described(broker: FakeBroker) -> None:
 
 
 @pytest.mark.parametrize(("topic", "partition"), [("a", 2), ("unknown", 0)])
-def test_what_does_not_exist_is_unknown(broker: FakeBroker, topic: str, partition: int) -> None:
+def test_an_unknown_topic_or_partition_is_reported(
+    broker: FakeBroker, topic: str, partition: int
+) -> None:
     [answer] = describe(broker, topic, partition)
 
     assert (answer["error_code"], answer["active_producers"]) == (3, [])
 
 
-def test_each_partition_is_described_once_and_each_topic(broker: FakeBroker) -> None:
+def test_each_topic_and_partition_is_described_once(broker: FakeBroker) -> None:
     wanted = [{"name": "a", "partition_indexes": each} for each in ([1, 1, 0], [1])]
 
     topic = only(broker.ask(KEY, 0, topics=wanted)["topics"])
@@ -67,7 +69,7 @@ def test_each_partition_is_described_once_and_each_topic(broker: FakeBroker) -> 
     assert [each["partition_index"] for each in topic["partitions"]] == [1, 0]
 
 
-def test_others_have_their_turn_after_each_partition(broker: FakeBroker) -> None:
+def test_other_tasks_run_after_each_partition(broker: FakeBroker) -> None:
     wanted = [{"name": "a", "partition_indexes": list(range(100))}]
 
     assert broker.turns(KEY, 0, topics=wanted) >= 100

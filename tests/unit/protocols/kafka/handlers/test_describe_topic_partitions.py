@@ -42,7 +42,7 @@ def broker() -> FakeBroker:
     return broker
 
 
-def test_a_topic_is_described_as_metadata_does(broker: FakeBroker) -> None:
+def test_a_topic_is_described_as_in_a_metadata_response(broker: FakeBroker) -> None:
     [topic] = broker.ask(DESCRIBE, 0, topics=[{"name": "a"}])["topics"]
 
     known = broker.topics.get("a")
@@ -62,7 +62,7 @@ def test_a_topic_is_described_as_metadata_does(broker: FakeBroker) -> None:
     }
 
 
-def test_topics_stand_in_the_order_of_their_names_each_once(broker: FakeBroker) -> None:
+def test_topics_are_in_name_order_each_once(broker: FakeBroker) -> None:
     topics, cursor = page(broker, ["b", "a", "b"])
 
     assert topics == [("a", 0, [0, 1]), ("b", 0, [0, 1, 2])]
@@ -73,7 +73,7 @@ def test_no_topics_mean_all(broker: FakeBroker) -> None:
     assert page(broker, []) == page(broker, ["a", "b"])
 
 
-def test_an_answer_ends_at_the_limit_and_the_next_goes_on_there(broker: FakeBroker) -> None:
+def test_a_response_ends_at_the_limit_and_the_next_continues_there(broker: FakeBroker) -> None:
     first, cursor = page(broker, [], 3)
     rest, end = page(broker, [], 3, cursor)
 
@@ -81,11 +81,11 @@ def test_an_answer_ends_at_the_limit_and_the_next_goes_on_there(broker: FakeBrok
     assert (rest, end) == ([("b", 0, [1, 2])], None)
 
 
-def test_a_limit_between_topics_names_the_next(broker: FakeBroker) -> None:
+def test_a_limit_reached_between_topics_names_the_next_topic(broker: FakeBroker) -> None:
     assert page(broker, [], 2) == ([("a", 0, [0, 1])], ("b", 0))
 
 
-def test_the_brokers_limit_is_never_passed(
+def test_the_brokers_limit_is_never_exceeded(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(describe_topic_partitions, "DESCRIBED_PARTITIONS_MAX", 1)
@@ -94,11 +94,11 @@ def test_the_brokers_limit_is_never_passed(
         assert page(broker, [], limit) == ([("a", 0, [0])], ("a", 1))
 
 
-def test_a_cursor_at_a_topic_that_was_deleted_goes_on_with_the_next(broker: FakeBroker) -> None:
+def test_a_cursor_at_a_deleted_topic_continues_with_the_next(broker: FakeBroker) -> None:
     assert page(broker, [], cursor=("aa", 2)) == ([("b", 0, [0, 1, 2])], None)
 
 
-def test_unknown_and_impossible_topics_are_told_with_their_names(broker: FakeBroker) -> None:
+def test_unknown_and_invalid_topics_are_returned_with_their_names(broker: FakeBroker) -> None:
     topics, _ = page(broker, ["c", "a b", "a"])
 
     assert topics == [("a", 0, [0, 1]), ("a b", 17, []), ("c", 3, [])]
@@ -117,13 +117,13 @@ def resources(broker: FakeBroker, version: int, *types: int) -> list[tuple[int, 
     return [(each["resource_type"], each["resource_name"]) for each in answer["config_resources"]]
 
 
-def test_what_has_a_configuration_is_listed(broker: FakeBroker) -> None:
+def test_resources_with_a_configuration_are_listed(broker: FakeBroker) -> None:
     assert resources(broker, 1) == [(TOPIC, "a"), (TOPIC, "b"), (BROKER, "1"), (LOGGER, "1")]
     assert resources(broker, 1, TOPIC) == [(TOPIC, "a"), (TOPIC, "b")]
     assert resources(broker, 1, METRICS) == []
 
 
-def test_groups_are_listed_that_were_given_a_configuration(broker: FakeBroker) -> None:
+def test_groups_with_a_configuration_are_listed(broker: FakeBroker) -> None:
     configs = [{"name": "consumer.session.timeout.ms", "value": "50000"}]
     group = {"resource_type": GROUP, "resource_name": "g", "configs": configs}
     broker.ask(33, 2, resources=[group], validate_only=False)
@@ -131,9 +131,9 @@ def test_groups_are_listed_that_were_given_a_configuration(broker: FakeBroker) -
     assert resources(broker, 1, GROUP) == [(GROUP, "g")]
 
 
-def test_version_0_lists_the_metrics_of_clients_of_which_there_are_none(broker: FakeBroker) -> None:
+def test_version_0_lists_client_metrics_of_which_there_are_none(broker: FakeBroker) -> None:
     assert resources(broker, 0) == []
 
 
-def test_a_type_that_is_none_is_refused(broker: FakeBroker) -> None:
+def test_an_unknown_resource_type_is_refused(broker: FakeBroker) -> None:
     assert broker.ask(LIST, 1, resource_types=[TOPIC, 3])["error_code"] == 35

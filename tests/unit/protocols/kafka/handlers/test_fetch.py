@@ -62,7 +62,7 @@ def test_whole_batches_are_returned_up_to_the_high_watermark(
     assert (answer["high_watermark"], answer["last_stable_offset"]) == (5, 5)
 
 
-def test_an_offset_inside_of_a_batch_returns_the_whole_batch(broker: FakeBroker) -> None:
+def test_an_offset_within_a_batch_returns_the_whole_batch(broker: FakeBroker) -> None:
     fill(broker, 0, 5, 5)
 
     records = only(fetch(broker, 11, part(0, 7)))["records"]
@@ -71,7 +71,7 @@ def test_an_offset_inside_of_a_batch_returns_the_whole_batch(broker: FakeBroker)
 
 
 @pytest.mark.parametrize("version", [13, 18])
-def test_topics_are_named_by_id_from_version_13_on(broker: FakeBroker, version: int) -> None:
+def test_topics_are_named_by_id_since_version_13(broker: FakeBroker, version: int) -> None:
     fill(broker, 0, 1)
     topic = broker.topics.get("a")
     assert topic is not None
@@ -96,7 +96,7 @@ def test_an_unknown_partition_is_error_3(broker: FakeBroker) -> None:
 
 
 @pytest.mark.parametrize("offset", [-1, 6])
-def test_an_offset_outside_of_the_log_is_out_of_range(broker: FakeBroker, offset: int) -> None:
+def test_an_offset_outside_the_log_is_out_of_range(broker: FakeBroker, offset: int) -> None:
     fill(broker, 0, 5)
 
     answer = only(fetch(broker, 12, part(0, offset)))
@@ -121,13 +121,13 @@ def test_an_offset_between_high_watermark_and_log_end_is_empty(broker: FakeBroke
     assert (answer["error_code"], answer["records"]) == (0, b"")
 
 
-def test_the_first_batch_comes_even_if_it_is_above_both_limits(broker: FakeBroker) -> None:
+def test_the_first_batch_is_returned_even_above_both_limits(broker: FakeBroker) -> None:
     fill(broker, 0, 1)
 
     assert len(only(fetch(broker, 12, part(size_max=1), max_bytes=1))["records"]) == SIZE
 
 
-def test_later_partitions_get_what_the_limit_leaves(broker: FakeBroker) -> None:
+def test_later_partitions_get_the_rest_of_the_limit(broker: FakeBroker) -> None:
     for partition in range(3):
         fill(broker, partition, 1, 1)
 
@@ -136,7 +136,7 @@ def test_later_partitions_get_what_the_limit_leaves(broker: FakeBroker) -> None:
     assert [len(each["records"]) for each in parts] == [2 * SIZE, SIZE, 0]
 
 
-def test_an_empty_first_partition_leaves_the_guarantee_to_the_next(broker: FakeBroker) -> None:
+def test_an_empty_first_partition_passes_the_guarantee_to_the_next(broker: FakeBroker) -> None:
     fill(broker, 1, 1)
 
     parts = fetch(broker, 12, part(0), part(1, size_max=1), max_bytes=1)
@@ -144,7 +144,7 @@ def test_an_empty_first_partition_leaves_the_guarantee_to_the_next(broker: FakeB
     assert [len(each["records"]) for each in parts] == [0, SIZE]
 
 
-def test_the_brokers_own_limit_caps_the_clients() -> None:
+def test_the_brokers_limit_caps_the_clients_limit() -> None:
     broker = FakeBroker({"fetch.max.bytes": "1024"})
     broker.create("a", 2)
     broker.log("a", 0).append(batch(body=b"x" * 1000))
@@ -155,14 +155,14 @@ def test_the_brokers_own_limit_caps_the_clients() -> None:
     assert [bool(each["records"]) for each in parts] == [True, False]
 
 
-def test_read_committed_gets_a_list_of_aborted_transactions_and_read_uncommitted_null(
+def test_read_committed_gets_a_list_of_aborted_transactions_and_read_uncommitted_gets_null(
     broker: FakeBroker,
 ) -> None:
     assert only(fetch(broker, 12, part()))["aborted_transactions"] is None
     assert only(fetch(broker, 12, part(), isolation_level=1))["aborted_transactions"] == []
 
 
-def test_leader_epochs_are_compared_with_ours(broker: FakeBroker) -> None:
+def test_leader_epochs_are_checked(broker: FakeBroker) -> None:
     broker.log("a").leader_epoch = 4
 
     codes = [
@@ -173,7 +173,7 @@ def test_leader_epochs_are_compared_with_ours(broker: FakeBroker) -> None:
     assert codes == [0, 74, 0, 75]
 
 
-def test_a_reader_of_a_diverged_log_is_told_where_it_parted(broker: FakeBroker) -> None:
+def test_a_reader_of_a_diverged_log_gets_the_end_of_its_epoch(broker: FakeBroker) -> None:
     """KIP-595: the reader's epoch ended before the offset it asks for."""
     fill(broker, 0, 5, 5)
     broker.log("a").epochs = [(0, 5)]
@@ -206,14 +206,14 @@ def test_a_full_fetch_is_answered_without_a_session(broker: FakeBroker, epoch: i
     assert (answer["error_code"], answer["session_id"]) == (0, 0)
 
 
-def test_an_incremental_fetch_finds_no_session(broker: FakeBroker) -> None:
+def test_an_incremental_fetch_of_an_unknown_session_is_refused(broker: FakeBroker) -> None:
     answer = broker.ask(1, 12, **fields(part(), session_id=5, session_epoch=1))
 
     assert (answer["error_code"], answer["responses"]) == (70, [])
 
 
 @pytest.mark.parametrize("version", [4, 14, 15, 18])
-def test_a_replica_that_nobody_knows_may_not_follow(broker: FakeBroker, version: int) -> None:
+def test_an_unknown_replica_id_is_refused(broker: FakeBroker, version: int) -> None:
     topic = broker.topics.get("a")
     assert topic is not None
     topics = [{"topic": "a", "topic_id": topic.topic_id, "partitions": [part()]}]
@@ -263,7 +263,7 @@ def test_a_fetch_waits_for_min_bytes_of_all_partitions_together(broker: FakeBrok
     assert sizes == [SIZE, SIZE]
 
 
-def test_a_fetch_answers_with_all_partitions_when_its_time_is_over(broker: FakeBroker) -> None:
+def test_a_fetch_returns_all_partitions_at_its_deadline(broker: FakeBroker) -> None:
     parts = fetch(broker, 12, part(0), part(1), max_wait_ms=5)
 
     assert [each["records"] for each in parts] == [b"", b""]
@@ -287,19 +287,19 @@ def test_a_log_that_fails_ends_the_wait(broker: FakeBroker) -> None:
     assert codes == [0, 56]
 
 
-def test_min_bytes_0_and_a_fetch_of_nothing_do_not_wait(broker: FakeBroker) -> None:
+def test_min_bytes_0_and_a_fetch_of_no_partitions_do_not_wait(broker: FakeBroker) -> None:
     assert fetch(broker, 12, part(), min_bytes=0, max_wait_ms=60_000)
     assert broker.ask(1, 12, **fields(topics=[], max_wait_ms=60_000))["responses"] == []
 
 
-def test_fetches_that_wait_in_vain_leave_one_callback_on_a_log(broker: FakeBroker) -> None:
+def test_fetches_that_time_out_leave_one_callback_on_a_log(broker: FakeBroker) -> None:
     for _ in range(5):
         fetch(broker, 12, part(), max_wait_ms=1)
 
     assert broker.log("a").callback_count == 1
 
 
-def test_a_partition_that_is_still_recovered_is_refused_without_waiting(broker: FakeBroker) -> None:
+def test_a_loading_partition_is_refused_without_waiting(broker: FakeBroker) -> None:
     fill(broker, 0, 2)
     broker.log("a").is_loading = True
 
@@ -323,7 +323,9 @@ def test_a_fetch_of_too_many_partitions_is_an_invalid_request(
 
 
 @pytest.mark.parametrize("version", [0, 3, 4, 6])
-def test_versions_that_cannot_say_so_are_closed(broker: FakeBroker, version: int) -> None:
+def test_too_many_partitions_in_versions_without_an_error_field_close_the_connection(
+    broker: FakeBroker, version: int
+) -> None:
     with pytest.raises(PeerError):
         broker.ask(1, version, **fields(*[part()] * MANY))
 

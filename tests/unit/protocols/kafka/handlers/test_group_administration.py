@@ -74,7 +74,7 @@ def test_authorized_operations_of_a_known_group_are_returned_on_request(
     assert only(answer["groups"])["authorized_operations"] == operations
 
 
-def test_a_group_that_is_being_loaded_has_no_state() -> None:
+def test_a_loading_group_has_no_state() -> None:
     broker = FakeBroker()
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     broker.groups.answers = [commands.GroupDescription(loading, "g")]
@@ -120,7 +120,7 @@ def test_filters_ignore_case() -> None:
     assert request.types == {"classic"}
 
 
-def test_half_a_list_is_no_list() -> None:
+def test_an_incomplete_list_is_an_error() -> None:
     broker = FakeBroker()
     broker.groups.answers = [
         commands.ListGroupsResponse(
@@ -138,7 +138,7 @@ def test_half_a_list_is_no_list() -> None:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_each_group_is_deleted_by_itself_and_answered_once(version: int) -> None:
+def test_each_group_is_deleted_separately_and_answered_once(version: int) -> None:
     broker = FakeBroker()
     broker.groups.answers = [ErrorCode.NONE, ErrorCode.NON_EMPTY_GROUP]
 
@@ -159,7 +159,7 @@ def delete_offsets(broker: FakeBroker, *topics: tuple[str, list[int]]) -> Any:
     return broker.ask(DELETE_OFFSETS, 0, group_id="g", topics=wanted)
 
 
-def test_offsets_of_unknown_partitions_are_not_asked_for() -> None:
+def test_offsets_of_unknown_partitions_are_not_deleted() -> None:
     broker = FakeBroker()
     broker.create("t", 2)
 
@@ -176,7 +176,7 @@ def test_offsets_of_unknown_partitions_are_not_asked_for() -> None:
     assert [topic["name"] for topic in answer["topics"]] == ["t", "u", "../bad"]
 
 
-def test_a_topic_that_a_member_reads_keeps_its_offsets() -> None:
+def test_a_topic_with_a_subscribed_member_keeps_its_offsets() -> None:
     broker = FakeBroker()
     broker.create("t", 1)
     subscribed = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC

@@ -29,7 +29,7 @@ def test_several_coordinators_are_returned_in_the_order_of_the_request(version: 
     assert [each["node_id"] for each in answer["coordinators"]] == [1, 1]
 
 
-def test_finding_a_coordinator_creates_the_topic_of_groups() -> None:
+def test_finding_a_coordinator_creates_the_offsets_topic() -> None:
     broker = FakeBroker({"offsets.topic.num.partitions": "7", "polylog.durability": "os"})
 
     broker.ask(10, 0, key="g")
@@ -41,7 +41,7 @@ def test_finding_a_coordinator_creates_the_topic_of_groups() -> None:
     assert topic.config.words("cleanup.policy") == ("compact",)
 
 
-def test_a_topic_of_groups_that_cannot_be_created_is_a_coordinator_not_available() -> None:
+def test_an_offsets_topic_that_cannot_be_created_is_coordinator_not_available() -> None:
     broker = FakeBroker()
     broker.broken_partition = 0
 
@@ -77,7 +77,7 @@ JOIN: dict[str, Any] = {
 }
 
 
-def test_a_join_before_version_1_takes_the_session_timeout_for_the_rebalance_timeout() -> None:
+def test_a_join_before_version_1_uses_the_session_timeout_as_rebalance_timeout() -> None:
     broker = FakeBroker()
 
     broker.ask(11, 0, **JOIN)
@@ -87,7 +87,7 @@ def test_a_join_before_version_1_takes_the_session_timeout_for_the_rebalance_tim
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_a_join_says_what_its_version_can_do(version: int) -> None:
+def test_a_join_passes_on_the_capabilities_of_its_version(version: int) -> None:
     broker = FakeBroker()
 
     broker.ask(11, version, **JOIN, client_id="c")
@@ -108,7 +108,7 @@ def test_a_join_carries_the_static_members_instance_id() -> None:
     assert only(broker.groups.commands).client_id == ""
 
 
-def test_the_leader_is_answered_with_the_members() -> None:
+def test_the_leader_gets_the_members() -> None:
     broker = FakeBroker()
     joined = commands.JoinResponse(
         ErrorCode.NONE,
@@ -161,7 +161,7 @@ def test_a_sync_carries_the_leaders_assignments() -> None:
     assert (answer["assignment"], answer["protocol_name"]) == (b"\x02", "range")
 
 
-def test_a_sync_from_version_5_on_must_name_its_protocol() -> None:
+def test_a_sync_since_version_5_must_name_its_protocol() -> None:
     broker = FakeBroker()
 
     assert broker.ask(14, 5, group_id="g", protocol_type="consumer")["error_code"] == 23
@@ -169,7 +169,7 @@ def test_a_sync_from_version_5_on_must_name_its_protocol() -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_a_heartbeat_answers_what_the_group_says(version: int) -> None:
+def test_a_heartbeat_returns_the_error_of_the_group(version: int) -> None:
     broker = FakeBroker()
     broker.groups.answers = [ErrorCode.REBALANCE_IN_PROGRESS]
 
@@ -180,7 +180,7 @@ def test_a_heartbeat_answers_what_the_group_says(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_one_member_that_leaves_gives_the_response_its_error(version: int) -> None:
+def test_the_error_of_a_single_leaving_member_is_the_error_of_the_response(version: int) -> None:
     broker = FakeBroker()
     left = commands.LeaveResponse(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,))
     broker.groups.answers = [left]
@@ -192,7 +192,7 @@ def test_one_member_that_leaves_gives_the_response_its_error(version: int) -> No
 
 
 @pytest.mark.parametrize("version", [3, 5])
-def test_members_that_leave_together_have_their_own_errors(version: int) -> None:
+def test_members_that_leave_together_have_separate_errors(version: int) -> None:
     broker = FakeBroker()
     left = commands.LeaveResponse(ErrorCode.NONE, (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID))
     broker.groups.answers = [left]
@@ -205,7 +205,7 @@ def test_members_that_leave_together_have_their_own_errors(version: int) -> None
     assert [each["group_instance_id"] for each in answer["members"]] == [None, "i"]
 
 
-def test_a_group_that_cannot_be_left_gives_the_response_its_error() -> None:
+def test_a_group_error_of_a_leave_is_the_error_of_the_response() -> None:
     broker = FakeBroker()
     broker.groups.answers = [commands.LeaveResponse(ErrorCode.NOT_COORDINATOR)]
 

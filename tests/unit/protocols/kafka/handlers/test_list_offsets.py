@@ -33,7 +33,7 @@ def place(answer: dict[str, Any]) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("version", range(1, 12))
-def test_latest_and_earliest_answer_an_offset_without_a_timestamp(
+def test_latest_and_earliest_return_an_offset_without_a_timestamp(
     broker: FakeBroker, version: int
 ) -> None:
     assert place(find(broker, version, LATEST)) == (4, -1)
@@ -48,13 +48,15 @@ def test_latest_is_the_high_watermark_not_the_log_end(broker: FakeBroker) -> Non
 
 
 @pytest.mark.parametrize(("timestamp", "found"), [(0, (0, 100)), (101, (2, 300)), (300, (2, 300))])
-def test_a_time_answers_the_first_record_at_or_after_it(
+def test_a_timestamp_returns_the_first_record_at_or_after_it(
     broker: FakeBroker, timestamp: int, found: tuple[int, int]
 ) -> None:
     assert place(find(broker, 1, timestamp)) == found
 
 
-def test_a_time_after_every_record_finds_nothing_and_is_no_error(broker: FakeBroker) -> None:
+def test_a_timestamp_after_every_record_finds_nothing_and_is_not_an_error(
+    broker: FakeBroker,
+) -> None:
     assert place(find(broker, 1, 301)) == (-1, -1)
 
 
@@ -69,7 +71,7 @@ def test_minus_3_is_the_record_with_the_largest_timestamp(broker: FakeBroker) ->
     assert place(find(broker, 7, MAX_TIMESTAMP)) == (2, 300)
 
 
-def test_without_tiered_storage_everything_is_local_and_nothing_tiered(broker: FakeBroker) -> None:
+def test_without_tiered_storage_every_record_is_local(broker: FakeBroker) -> None:
     assert place(find(broker, 8, LOCAL)) == (0, -1)
     assert place(find(broker, 9, TIERED)) == (-1, -1)
     assert place(find(broker, 11, PENDING)) == (-1, -1)
@@ -85,7 +87,7 @@ def test_a_special_timestamp_above_the_requests_version_is_unsupported(
     assert find(broker, version, timestamp)["error_code"] == 35
 
 
-def test_the_leader_epoch_is_that_of_the_record(broker: FakeBroker) -> None:
+def test_the_returned_leader_epoch_is_that_of_the_record(broker: FakeBroker) -> None:
     broker.log("a").epochs = [(0, 2), (3, 3)]
     broker.log("a").leader_epoch = 5
 
@@ -94,7 +96,7 @@ def test_the_leader_epoch_is_that_of_the_record(broker: FakeBroker) -> None:
     assert epochs == [0, 0, 3, 5]
 
 
-def test_leader_epochs_are_compared_with_ours(broker: FakeBroker) -> None:
+def test_leader_epochs_are_checked(broker: FakeBroker) -> None:
     broker.log("a").leader_epoch = 4
 
     codes = [
@@ -126,7 +128,7 @@ def test_a_partition_named_twice_is_an_invalid_request_answered_once(broker: Fak
     assert codes == [(0, 42), (1, 0)]
 
 
-def test_a_partition_that_is_still_recovered_has_no_offsets_to_tell() -> None:
+def test_a_loading_partition_has_no_offsets_to_return() -> None:
     broker = FakeBroker()
     broker.create("a")
     broker.log("a").is_loading = True
@@ -137,7 +139,7 @@ def test_a_partition_that_is_still_recovered_has_no_offsets_to_tell() -> None:
     assert only(only(answer["topics"])["partitions"])["error_code"] == 6
 
 
-def test_others_have_their_turn_while_many_partitions_are_looked_up(broker: FakeBroker) -> None:
+def test_other_tasks_run_while_many_partitions_are_looked_up(broker: FakeBroker) -> None:
     count = 3 * OFFSETS_FOUND_PER_STEP
     parts = [{"partition_index": number, "timestamp": 150} for number in range(count)]
 

@@ -38,7 +38,7 @@ def test_null_lists_all_topics_and_an_empty_array_none(version: int) -> None:
     assert names(broker.ask(3, version, topics=[])) == []
 
 
-def test_listing_all_topics_creates_none() -> None:
+def test_listing_all_topics_creates_no_topic() -> None:
     broker = FakeBroker()
 
     broker.ask(3, 13, topics=None)
@@ -46,7 +46,7 @@ def test_listing_all_topics_creates_none() -> None:
     assert list(broker.topics) == []
 
 
-def test_an_unknown_topic_is_created_and_led_in_the_same_answer() -> None:
+def test_an_unknown_topic_is_created_and_led_in_the_same_response() -> None:
     broker = FakeBroker({"num.partitions": "3"})
 
     topic = only(broker.ask(3, 12, topics=[{"name": "new"}])["topics"])
@@ -80,7 +80,7 @@ def test_the_broker_can_forbid_creation() -> None:
     assert only(broker.ask(3, 13, topics=[{"name": "new"}])["topics"])["error_code"] == 3
 
 
-def test_an_internal_topic_is_not_created_by_asking() -> None:
+def test_an_internal_topic_is_not_created_by_a_metadata_request() -> None:
     broker = FakeBroker()
 
     assert only(broker.ask(3, 13, topics=[{"name": OFFSETS_TOPIC}])["topics"])["error_code"] == 3
@@ -107,7 +107,7 @@ def test_a_colliding_name_is_an_invalid_topic() -> None:
     assert only(broker.ask(3, 13, topics=[{"name": "a_b"}])["topics"])["error_code"] == 17
 
 
-def test_topics_are_answered_once_in_the_order_asked() -> None:
+def test_topics_are_returned_once_in_the_order_of_the_request() -> None:
     broker = FakeBroker()
 
     answer = broker.ask(3, 13, topics=[{"name": name} for name in ("c", "a", "c", "b")])
@@ -142,7 +142,7 @@ def test_null_names_before_version_12_are_an_invalid_request(version: int) -> No
     assert (answer["error_code"], answer["name"]) == (42, "")
 
 
-def test_the_broker_is_told_under_the_address_of_the_listener_the_request_came_to() -> None:
+def test_the_broker_address_is_that_of_the_listener_that_got_the_request() -> None:
     broker = FakeBroker({"broker.rack": "r1", "node.id": "7"})
 
     answer = broker.ask(3, 13, topics=[])
@@ -169,7 +169,7 @@ def test_an_offline_partition_has_no_leader() -> None:
     assert partition["isr_nodes"] == []
 
 
-def test_authorized_operations_are_told_only_when_asked_for() -> None:
+def test_authorized_operations_are_returned_only_on_request() -> None:
     broker = FakeBroker()
     broker.create("a")
 
@@ -188,7 +188,7 @@ def test_authorized_operations_are_told_only_when_asked_for() -> None:
     assert only(asked["topics"])["topic_authorized_operations"] == 3576
 
 
-def test_a_partition_that_is_still_recovered_has_its_leader_and_no_epoch_yet() -> None:
+def test_a_loading_partition_has_its_leader_and_no_epoch_yet() -> None:
     broker = FakeBroker()
     broker.create("a")
     broker.log("a").leader_epoch = 7
@@ -264,7 +264,7 @@ def test_the_response_for_all_topics_is_rebuilt_only_after_a_change(
     assert names(broker.ask(3, 13, topics=None)) == ["a"]
 
 
-def test_who_comes_to_another_listener_is_told_its_address() -> None:
+def test_a_request_to_another_listener_gets_that_listeners_address() -> None:
     broker = FakeBroker()
     broker.create("a")
     first = only(broker.ask(3, 13, topics=None)["brokers"])
@@ -285,7 +285,7 @@ def test_a_topic_named_by_its_id_is_returned_once() -> None:
     assert names(broker.ask(3, 13, topics=wanted)) == ["a"]
 
 
-def test_a_topic_that_is_deleted_while_all_are_described_is_left_out() -> None:
+def test_a_topic_deleted_while_all_are_described_is_omitted() -> None:
     broker = FakeBroker()
     broker.create("a", PARTITIONS_ANSWERED_PER_STEP + 1)
     last = broker.create("b")

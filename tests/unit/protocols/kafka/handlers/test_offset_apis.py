@@ -60,7 +60,7 @@ def test_a_members_commit_names_it_and_its_generation(broker: FakeBroker) -> Non
     assert only(command.offsets).leader_epoch == 3
 
 
-def test_unknown_partitions_have_their_own_error_and_the_others_are_committed(
+def test_unknown_partitions_have_separate_errors_and_the_others_are_committed(
     broker: FakeBroker,
 ) -> None:
     broker.groups.answers = [commands.CommitResponse((ErrorCode.OFFSET_METADATA_TOO_LARGE,))]
@@ -76,14 +76,14 @@ def test_unknown_partitions_have_their_own_error_and_the_others_are_committed(
     assert [each.partition for each in only(broker.groups.commands).offsets] == [1]
 
 
-def test_a_commit_of_unknown_partitions_only_asks_no_group(broker: FakeBroker) -> None:
+def test_a_commit_of_unknown_partitions_only_is_not_passed_to_the_group(broker: FakeBroker) -> None:
     topics = [{"name": "b", "partitions": [at(0)]}]
 
     assert codes(broker.ask(8, 8, group_id="g", topics=topics)) == [3]
     assert broker.groups.commands == []
 
 
-def test_many_offsets_are_committed_in_parts_and_each_has_its_own_error() -> None:
+def test_many_offsets_are_committed_in_parts_with_separate_errors() -> None:
     broker = FakeBroker()
     count = 2 * OFFSETS_COMMITTED_PER_STEP + PARTITIONS_ANSWERED_PER_STEP
     broker.create("many", count)
@@ -141,7 +141,7 @@ def test_a_partition_without_a_commit_has_offset_minus_1_and_no_error(broker: Fa
 
 
 @pytest.mark.parametrize("version", range(8))
-def test_topics_are_asked_for_by_name(broker: FakeBroker, version: int) -> None:
+def test_topics_are_requested_by_name(broker: FakeBroker, version: int) -> None:
     topics = [{"name": "a", "partition_indexes": [0]}, {"name": "b", "partition_indexes": [3]}]
 
     answer = broker.ask(9, version, group_id="g", topics=topics)
@@ -152,7 +152,7 @@ def test_topics_are_asked_for_by_name(broker: FakeBroker, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 7])
-def test_null_topics_mean_all_that_the_group_has(broker: FakeBroker, version: int) -> None:
+def test_null_topics_mean_all_of_the_group(broker: FakeBroker, version: int) -> None:
     broker.groups.answers = [
         commands.FetchOffsetsResponse(ErrorCode.NONE, {"a": {0: committed(5)}})
     ]
@@ -164,7 +164,9 @@ def test_null_topics_mean_all_that_the_group_has(broker: FakeBroker, version: in
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_several_groups_are_answered_in_the_order_asked(broker: FakeBroker, version: int) -> None:
+def test_several_groups_are_returned_in_the_order_of_the_request(
+    broker: FakeBroker, version: int
+) -> None:
     topics = [{"name": "a", "partition_indexes": [0]}]
     groups = [{"group_id": "h", "topics": topics}, {"group_id": "g", "topics": None}]
 
@@ -197,7 +199,7 @@ def test_one_of_several_groups_with_an_error_has_no_topics(
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_an_error_of_the_group_stands_at_each_partition_before_version_2(
+def test_an_error_of_the_group_is_repeated_per_partition_before_version_2(
     broker: FakeBroker, version: int
 ) -> None:
     broker.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
@@ -208,7 +210,7 @@ def test_an_error_of_the_group_stands_at_each_partition_before_version_2(
     assert codes(answer) == [14]
 
 
-def test_version_10_asks_by_topic_id(broker: FakeBroker) -> None:
+def test_version_10_fetches_by_topic_id(broker: FakeBroker) -> None:
     topic = broker.topics.get("a")
     assert topic is not None
     broker.groups.answers = [
@@ -226,7 +228,7 @@ def test_version_10_asks_by_topic_id(broker: FakeBroker) -> None:
     assert only(broker.groups.commands).topics == {"a": (0,)}
 
 
-def test_an_offset_is_committed_whatever_the_log_of_its_partition_does() -> None:
+def test_an_offset_is_committed_even_while_the_partition_is_loading() -> None:
     broker = FakeBroker()
     broker.create("a")
     broker.log("a").is_loading = True
@@ -241,7 +243,7 @@ def test_an_offset_is_committed_whatever_the_log_of_its_partition_does() -> None
     ("version", "asked", "retention_ms"),
     [(2, 1_000, 1_000), (4, -2, -2), (4, -1, None), (1, None, None), (5, None, None)],
 )
-def test_a_retention_time_is_the_commits_where_its_version_can_say_one(
+def test_a_retention_time_is_applied_in_versions_that_have_one(
     broker: FakeBroker, version: int, asked: int | None, retention_ms: int | None
 ) -> None:
     more: dict[str, Any] = {} if asked is None else {"retention_time_ms": asked}
@@ -252,7 +254,7 @@ def test_a_retention_time_is_the_commits_where_its_version_can_say_one(
 
 
 @pytest.mark.parametrize("version", range(7, 10))
-def test_a_partition_that_an_open_transaction_decides_about_is_unstable(
+def test_a_partition_with_a_pending_transactional_offset_is_unstable(
     broker: FakeBroker, version: int
 ) -> None:
     """KIP-447."""
@@ -276,7 +278,7 @@ def test_a_partition_that_an_open_transaction_decides_about_is_unstable(
     assert only(broker.groups.commands).requires_stable
 
 
-def test_who_does_not_ask_for_stable_offsets_gets_those_that_are(broker: FakeBroker) -> None:
+def test_without_require_stable_the_committed_offsets_are_returned(broker: FakeBroker) -> None:
     broker.ask(9, 7, group_id="g", topics=None)
 
     assert not only(broker.groups.commands).requires_stable

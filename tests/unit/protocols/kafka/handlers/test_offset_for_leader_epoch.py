@@ -41,14 +41,14 @@ def ask(
     ("epoch", "found"),
     [(0, (0, 2)), (1, (0, 2)), (2, (0, 2)), (3, (3, 5)), (4, (4, 7)), (-1, (-1, -1))],
 )
-def test_an_epoch_is_answered_with_the_largest_up_to_it_and_its_end(
+def test_an_epoch_returns_the_largest_one_up_to_it_and_its_end_offset(
     broker: FakeBroker, epoch: int, found: tuple[int, int]
 ) -> None:
     assert ask(broker, epoch) == (0, *found)
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_every_version_tells_the_end(broker: FakeBroker, version: int) -> None:
+def test_every_version_returns_the_end_offset(broker: FakeBroker, version: int) -> None:
     error, epoch, end = ask(broker, 3, version=version)
 
     assert (error, end) == (0, 5)
@@ -56,9 +56,7 @@ def test_every_version_tells_the_end(broker: FakeBroker, version: int) -> None:
 
 
 @pytest.mark.parametrize(("current", "error"), [(3, 74), (4, 0), (5, 75), (-1, 0)])
-def test_the_clients_leader_epoch_is_compared_with_ours(
-    broker: FakeBroker, current: int, error: int
-) -> None:
+def test_the_clients_leader_epoch_is_checked(broker: FakeBroker, current: int, error: int) -> None:
     assert ask(broker, 0, current_leader_epoch=current)[0] == error
 
 
@@ -69,7 +67,7 @@ def test_unknown_topics_and_partitions_are_error_3(
     assert ask(broker, 0, topic=topic, partition=partition) == (3, -1, -1)
 
 
-def test_others_have_their_turn_while_many_partitions_are_looked_up(broker: FakeBroker) -> None:
+def test_other_tasks_run_while_many_partitions_are_looked_up(broker: FakeBroker) -> None:
     parts = [{"partition": 0, "leader_epoch": 0}]
     topics = [{"topic": "a", "partitions": parts}] * (3 * PARTITIONS_ANSWERED_PER_STEP)
 

@@ -47,7 +47,7 @@ def broker() -> FakeBroker:
 
 
 @pytest.mark.parametrize("version", range(3, 13))
-def test_a_batch_is_appended_and_answered_with_its_offset(broker: FakeBroker, version: int) -> None:
+def test_a_batch_is_appended_and_its_offset_returned(broker: FakeBroker, version: int) -> None:
     produce(broker, version, batch(5))
     answer = produce(broker, version, batch(3))
 
@@ -103,7 +103,7 @@ def test_acks_other_than_minus_1_0_and_1_are_refused_per_partition(
     ],
     ids=["null", "empty", "two batches", "magic 1", "truncated", "bad crc"],
 )
-def test_a_bad_batch_is_refused_and_nothing_stored(
+def test_a_bad_batch_is_refused_and_nothing_is_stored(
     broker: FakeBroker, records: bytes | None, error: int
 ) -> None:
     answer = produce(broker, 9, records)
@@ -119,7 +119,7 @@ def test_zstd_before_version_7_is_an_unsupported_compression(broker: FakeBroker)
     assert produce(broker, 7, sent)["error_code"] == 0
 
 
-def test_a_batch_that_does_not_unfold_is_an_error_of_the_server_as_kafka_has_it(
+def test_a_batch_that_cannot_be_decompressed_is_an_unknown_server_error_as_in_kafka(
     broker: FakeBroker,
 ) -> None:
     answer = produce(broker, 9, batch(attributes=ZSTD))
@@ -139,14 +139,14 @@ def test_a_batch_above_max_message_bytes_is_too_large() -> None:
     assert "max.message.bytes is 100" in answer["error_message"]
 
 
-def test_a_batch_above_the_size_of_a_segment_is_too_large_for_the_log() -> None:
+def test_a_batch_above_the_segment_size_is_record_list_too_large() -> None:
     broker = FakeBroker()
     broker.create("a", config={"segment.bytes": "1024"})
 
     assert produce(broker, 9, batch(body=b"x" * 1024))["error_code"] == 18
 
 
-def test_unknown_topics_and_partitions_are_told_apart_from_invalid_names(
+def test_unknown_partitions_and_invalid_topic_names_have_different_errors(
     broker: FakeBroker,
 ) -> None:
     data = one("b", batch()) + one("a", batch(), index=2) + one("a b", batch())
@@ -269,7 +269,7 @@ def test_the_first_batch_of_a_transaction_is_admitted_by_the_coordinator(
     assert admissions.asked == [("t", 7, 2, [("a", 0)], adds_implicitly)]
 
 
-def test_the_next_batches_are_appended_without_asking(
+def test_later_batches_of_a_transaction_are_appended_without_the_coordinator(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admissions = admitting(broker, monkeypatch)
@@ -293,7 +293,7 @@ def test_the_next_batches_are_appended_without_asking(
         (11, ErrorCode.NOT_COORDINATOR, 19),
     ],
 )
-def test_what_the_coordinator_refuses_is_not_appended(
+def test_a_batch_refused_by_the_coordinator_is_not_appended(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, version: int, found: ErrorCode, said: int
 ) -> None:
     admitting(broker, monkeypatch, found)
@@ -304,7 +304,7 @@ def test_what_the_coordinator_refuses_is_not_appended(
     assert broker.log("a").log_end_offset == 0
 
 
-def test_what_is_refused_in_one_partition_is_appended_in_another(
+def test_a_transactional_refusal_in_one_partition_does_not_affect_another(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admitting(broker, monkeypatch, ErrorCode.INVALID_TXN_STATE)
@@ -332,7 +332,7 @@ def test_a_timestamp_too_far_ahead_is_refused(broker: FakeBroker) -> None:
     assert produce(broker, 9, batch(timestamp=NOW_MS + hour_ms + 1))["error_code"] == 32
 
 
-def test_log_append_time_is_written_into_the_batch_and_answered() -> None:
+def test_log_append_time_is_written_into_the_batch_and_returned() -> None:
     broker = FakeBroker()
     broker.create("a", config={"message.timestamp.type": "LogAppendTime"})
 
@@ -343,7 +343,7 @@ def test_log_append_time_is_written_into_the_batch_and_answered() -> None:
     assert broker.log("a").timestamps == [NOW_MS, NOW_MS]
 
 
-def test_log_append_time_does_not_heal_a_bad_crc() -> None:
+def test_log_append_time_does_not_repair_a_bad_crc() -> None:
     broker = FakeBroker()
     broker.create("a", config={"message.timestamp.type": "LogAppendTime"})
 
@@ -361,7 +361,7 @@ def test_an_error_with_acks_0_closes_the_connection(broker: FakeBroker) -> None:
 
 
 @pytest.mark.parametrize("acks", [-1, 1])
-def test_the_answer_waits_until_the_batch_is_durable(broker: FakeBroker, acks: int) -> None:
+def test_the_response_waits_until_the_batch_is_durable(broker: FakeBroker, acks: int) -> None:
     log = broker.log("a")
     log.is_held = True
 
@@ -402,7 +402,7 @@ def test_an_offline_partition_is_a_storage_error(broker: FakeBroker) -> None:
     assert produce(broker, 9, batch())["error_code"] == 56
 
 
-def test_one_refused_partition_does_not_hold_up_another(broker: FakeBroker) -> None:
+def test_a_refused_partition_does_not_delay_another(broker: FakeBroker) -> None:
     data = [
         {
             "name": "a",
@@ -419,7 +419,7 @@ def test_one_refused_partition_does_not_hold_up_another(broker: FakeBroker) -> N
     assert codes == [(1, 2), (0, 0)]
 
 
-def test_a_partition_that_is_still_recovered_takes_nothing(broker: FakeBroker) -> None:
+def test_a_loading_partition_refuses_batches(broker: FakeBroker) -> None:
     broker.log("a").is_loading = True
 
     assert produce(broker, 9, batch())["error_code"] == 6
@@ -440,7 +440,7 @@ def test_acks_all_requires_no_more_replicas_than_a_partition_has() -> None:
 
 @pytest.mark.parametrize("version", [7, 8, 12])
 @pytest.mark.parametrize("compression", ["none", "gzip"])
-def test_records_without_a_key_are_named_by_their_index(version: int, compression: str) -> None:
+def test_records_without_a_key_are_reported_by_their_index(version: int, compression: str) -> None:
     broker = FakeBroker()
     broker.create("a", config={"cleanup.policy": "compact"})
     [data] = encode([(b"k", b"1"), (None, b"2"), (None, b"3")], compression=compression)
@@ -455,7 +455,7 @@ def test_records_without_a_key_are_named_by_their_index(version: int, compressio
     assert broker.log("a").log_end_offset == 0
 
 
-def test_a_compacted_topic_takes_records_with_keys() -> None:
+def test_a_compacted_topic_accepts_records_with_keys() -> None:
     broker = FakeBroker()
     broker.create("a", config={"cleanup.policy": "compact"})
 
@@ -475,7 +475,7 @@ def test_a_batch_is_stored_with_the_topics_codec() -> None:
 
 
 @pytest.mark.parametrize("codec", ["gzip", "uncompressed"])
-def test_the_time_of_the_append_goes_with_the_topics_codec(codec: str) -> None:
+def test_log_append_time_is_kept_with_the_topics_codec(codec: str) -> None:
     broker = FakeBroker()
     broker.create(
         "a", config={"compression.type": codec, "message.timestamp.type": "LogAppendTime"}
@@ -490,7 +490,7 @@ def test_the_time_of_the_append_goes_with_the_topics_codec(codec: str) -> None:
     assert only(scan_headers(stored)).max_timestamp == NOW_MS
 
 
-def test_without_acks_a_batch_is_recompressed_and_not_answered() -> None:
+def test_with_acks_0_a_batch_is_recompressed_and_not_answered() -> None:
     broker = FakeBroker()
     broker.create("a", config={"compression.type": "lz4"})
 
@@ -498,7 +498,7 @@ def test_without_acks_a_batch_is_recompressed_and_not_answered() -> None:
     assert broker.log("a").log_end_offset == 1
 
 
-def test_without_acks_a_refused_recompression_closes_the_connection() -> None:
+def test_with_acks_0_a_refused_recompression_closes_the_connection() -> None:
     broker = FakeBroker()
     broker.create("a", config={"cleanup.policy": "compact"})
     [data] = encode([b"no key"], compression="gzip")
@@ -507,7 +507,7 @@ def test_without_acks_a_refused_recompression_closes_the_connection() -> None:
         broker.ask(0, 9, acks=0, topic_data=one("a", data))
 
 
-def test_a_partition_that_has_to_wait_is_answered_beside_others() -> None:
+def test_a_partition_that_waits_for_recompression_is_answered_with_the_others() -> None:
     broker = FakeBroker()
     broker.create("a", 2)
     broker.create("b", config={"compression.type": "gzip"})

@@ -38,7 +38,7 @@ def test_no_partition_needs_an_election(kind: int) -> None:
 
 
 @pytest.mark.parametrize(("kind", "error"), [(PREFERRED, 80), (UNCLEAN, 83)])
-def test_a_partition_whose_disk_has_failed_has_nobody_to_elect(kind: int, error: int) -> None:
+def test_a_partition_with_a_failed_disk_has_no_eligible_leader(kind: int, error: int) -> None:
     broker = FakeBroker()
     broker.create("a", 2)
     broker.log("a", 1).fail()
@@ -49,7 +49,7 @@ def test_a_partition_whose_disk_has_failed_has_nobody_to_elect(kind: int, error:
 MANY = 3 * PARTITIONS_ANSWERED_PER_STEP
 
 
-def test_a_partition_is_elected_once_however_often_it_is_named() -> None:
+def test_a_partition_named_several_times_is_elected_once() -> None:
     broker = FakeBroker()
     broker.create("a")
     wanted = [{"topic": "a", "partitions": each} for each in ([0, 0], [0])]
@@ -105,7 +105,7 @@ def test_a_partition_can_be_reassigned_only_to_this_broker(
     assert bool(result["error_message"]) == bool(error)
 
 
-def test_nothing_moves() -> None:
+def test_no_reassignment_is_listed() -> None:
     broker = FakeBroker()
     broker.create("a")
 
@@ -121,7 +121,7 @@ def quorum(broker: FakeBroker, topic: str, partition: int) -> Any:
     return answer, only(only(answer["topics"])["partitions"])
 
 
-def test_the_quorum_is_this_broker_and_its_log_the_changes_of_metadata() -> None:
+def test_the_quorum_is_this_broker_and_its_log_the_metadata_changes() -> None:
     broker = FakeBroker({"node.id": "3"})
     _, before = quorum(broker, "__cluster_metadata", 0)
 
@@ -174,7 +174,7 @@ def test_a_feature_named_twice_is_an_invalid_request() -> None:
     assert FakeBroker().ask(UPDATE, 2, feature_updates=wanted)["error_code"] == 42
 
 
-def test_without_an_authorizer_there_are_no_rules() -> None:
+def test_without_an_authorizer_there_are_no_acls() -> None:
     broker = FakeBroker()
 
     described = broker.ask(DESCRIBE_ACLS, 3, resource_type_filter=1, operation=1, permission_type=1)
@@ -252,7 +252,7 @@ def test_an_invalid_quota_filter_is_refused_as_kafka_refuses_it(components: Any,
     assert answer["error_message"]
 
 
-def test_a_partition_stays_in_the_directory_where_it_is() -> None:
+def test_a_partition_can_be_moved_only_to_its_own_directory() -> None:
     broker = FakeBroker()
     broker.create("a", 2)
     own = str(broker.broker.config.data_dir)

@@ -89,7 +89,7 @@ def end(broker: FakeBroker, version: int, *, epoch: int = 0, committed: bool = T
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_a_transactional_id_gives_its_producer_the_next_epoch(
+def test_initialising_a_transactional_id_returns_the_next_epoch(
     broker: FakeBroker, version: int
 ) -> None:
     answers = [init(broker, version) for _ in range(2)]
@@ -103,19 +103,21 @@ def test_a_transactional_id_gives_its_producer_the_next_epoch(
 
 @pytest.mark.parametrize(("transactional_id", "error"), [("", 42), ("polylog-cursus:x", 53)])
 @pytest.mark.parametrize("version", [0, 5])
-def test_no_transactional_id_or_another_dialects_is_refused(
+def test_a_missing_transactional_id_or_one_of_another_protocol_is_refused(
     broker: FakeBroker, transactional_id: str, error: int, version: int
 ) -> None:
     assert init(broker, version, transactional_id=transactional_id)["error_code"] == error
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
-def test_a_timeout_that_is_none_or_too_long_is_refused(broker: FakeBroker, timeout_ms: int) -> None:
+def test_a_timeout_that_is_not_positive_or_above_the_limit_is_refused(
+    broker: FakeBroker, timeout_ms: int
+) -> None:
     assert init(broker, transaction_timeout_ms=timeout_ms)["error_code"] == 50
 
 
 @pytest.mark.parametrize(("version", "error"), [(3, OLD_EPOCH), (4, FENCED), (5, FENCED)])
-def test_a_fenced_producer_hears_it_in_the_words_of_its_version(
+def test_a_fenced_producer_gets_the_error_of_its_version(
     broker: FakeBroker, version: int, error: int
 ) -> None:
     init(broker)
@@ -128,7 +130,7 @@ def test_a_fenced_producer_hears_it_in_the_words_of_its_version(
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_partitions_are_added_and_their_logs_take_the_producers_batches(
+def test_partitions_are_added_and_their_logs_accept_the_producers_batches(
     broker: FakeBroker, version: int
 ) -> None:
     init(broker)
@@ -138,28 +140,30 @@ def test_partitions_are_added_and_their_logs_take_the_producers_batches(
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_one_unknown_partition_keeps_all_from_being_added(broker: FakeBroker, version: int) -> None:
+def test_one_unknown_partition_prevents_adding_all(broker: FakeBroker, version: int) -> None:
     init(broker)
 
     assert add(broker, version, t=[0, 7], u=[0]) == {("t", 0): 55, ("t", 7): 3, ("u", 0): 3}
     assert not broker.log("t").admits_transaction(1000, 0)
 
 
-def test_the_topic_of_transactions_is_nobodys_to_write(broker: FakeBroker) -> None:
+def test_the_transaction_topic_cannot_be_added(broker: FakeBroker) -> None:
     init(broker)
 
     assert add(broker, **{TRANSACTIONS_TOPIC: [0]}) == {(TRANSACTIONS_TOPIC, 0): 17}
 
 
 @pytest.mark.parametrize(("version", "error"), [(1, OLD_EPOCH), (2, FENCED), (3, FENCED)])
-def test_a_fenced_producer_adds_nothing(broker: FakeBroker, version: int, error: int) -> None:
+def test_a_fenced_producer_cannot_add_partitions(
+    broker: FakeBroker, version: int, error: int
+) -> None:
     init(broker)
 
     assert add(broker, version, 7, t=[0]) == {("t", 0): error}
 
 
 @pytest.mark.parametrize(("version", "error"), [(4, WRONG_STATE), (5, ABORTABLE)])
-def test_a_broker_is_told_which_partitions_are_part_of_a_transaction(
+def test_a_broker_can_verify_which_partitions_are_part_of_a_transaction(
     broker: FakeBroker, version: int, error: int
 ) -> None:
     init(broker)
@@ -169,7 +173,7 @@ def test_a_broker_is_told_which_partitions_are_part_of_a_transaction(
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_a_groups_offsets_are_added_as_the_partition_that_keeps_them(
+def test_adding_a_groups_offsets_adds_the_partition_that_stores_them(
     broker: FakeBroker, version: int
 ) -> None:
     init(broker)
@@ -193,7 +197,7 @@ def test_a_group_without_a_name_is_refused(broker: FakeBroker) -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_a_group_whose_topic_cannot_be_had_has_no_coordinator(
+def test_a_group_whose_offsets_topic_is_missing_has_no_coordinator(
     broker: FakeBroker, version: int
 ) -> None:
     init(broker)
@@ -217,7 +221,7 @@ def test_an_old_producer_keeps_its_epoch_at_the_end(broker: FakeBroker, version:
     assert end(broker, version, epoch=3)["error_code"] == (OLD_EPOCH if version < 2 else FENCED)
 
 
-def test_a_new_producer_has_another_epoch_after_the_end(broker: FakeBroker) -> None:
+def test_a_new_producer_gets_another_epoch_at_the_end(broker: FakeBroker) -> None:
     init(broker)
     add_batched(broker, 5, [0], verify_only=False)
 
@@ -265,7 +269,7 @@ def commit_offsets(
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_an_old_producer_commits_offsets_of_a_group_that_it_has_added(
+def test_an_old_producer_commits_offsets_of_a_group_it_has_added(
     broker: FakeBroker, version: int
 ) -> None:
     init(broker)
@@ -281,13 +285,13 @@ def test_an_old_producer_commits_offsets_of_a_group_that_it_has_added(
     assert (command.generation, command.member_id) == ((4, "m") if version >= 3 else (-1, ""))
 
 
-def test_a_new_producer_adds_the_group_by_committing(broker: FakeBroker) -> None:
+def test_a_new_producer_adds_a_group_by_committing_its_offsets(broker: FakeBroker) -> None:
     init(broker)
 
     assert commit_offsets(broker, 5) == [0, 3]
 
 
-def test_a_fenced_producer_commits_no_offsets(broker: FakeBroker) -> None:
+def test_a_fenced_producer_cannot_commit_offsets(broker: FakeBroker) -> None:
     init(broker)
 
     assert commit_offsets(broker, 5, epoch=7) == [OLD_EPOCH, 3]
@@ -296,7 +300,7 @@ def test_a_fenced_producer_commits_no_offsets(broker: FakeBroker) -> None:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_offsets_whose_topic_cannot_be_had_have_no_coordinator(
+def test_offsets_whose_topic_is_missing_have_no_coordinator(
     broker: FakeBroker, version: int
 ) -> None:
     init(broker)
@@ -305,7 +309,7 @@ def test_offsets_whose_topic_cannot_be_had_have_no_coordinator(
     assert commit_offsets(broker, version) == [UNAVAILABLE, 3]
 
 
-def test_of_many_offsets_those_that_come_after_the_end_of_their_transaction_are_refused(
+def test_offsets_written_after_the_end_of_their_transaction_are_refused(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A transaction may end between two parts: what came then would never be decided."""
@@ -335,7 +339,7 @@ def test_of_many_offsets_those_that_come_after_the_end_of_their_transaction_are_
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_markers_are_written_into_logs_and_into_groups(broker: FakeBroker, version: int) -> None:
+def test_markers_are_written_to_logs_and_groups(broker: FakeBroker, version: int) -> None:
     broker.create(OFFSETS_TOPIC)
     answer = broker.ask(
         27,
@@ -384,7 +388,7 @@ def test_a_transaction_is_described_with_its_partitions(broker: FakeBroker) -> N
     assert (unknown["error_code"], empty["error_code"]) == (105, 42)
 
 
-def test_a_transaction_is_described_once_and_others_have_a_turn_after_it(
+def test_a_transaction_is_described_once_and_other_tasks_run_after_it(
     broker: FakeBroker,
 ) -> None:
     ids = [f"x{number % 50}" for number in range(100)]
@@ -395,7 +399,7 @@ def test_a_transaction_is_described_once_and_others_have_a_turn_after_it(
     assert broker.turns(65, 0, transactional_ids=ids) >= 50
 
 
-def test_others_have_their_turn_while_many_markers_are_written(broker: FakeBroker) -> None:
+def test_other_tasks_run_while_many_markers_are_written(broker: FakeBroker) -> None:
     count = 10 * MARKERS_PER_TURN
     marker = {"producer_id": 7, "producer_epoch": 2, "transaction_result": False}
     topics = [{"name": "u", "partition_indexes": list(range(count))}]
@@ -403,7 +407,7 @@ def test_others_have_their_turn_while_many_markers_are_written(broker: FakeBroke
     assert broker.turns(27, 1, markers=[{**marker, "coordinator_epoch": 3, "topics": topics}]) >= 10
 
 
-def test_markers_are_written_together_whosever_they_are(broker: FakeBroker) -> None:
+def test_markers_of_several_producers_are_written_together(broker: FakeBroker) -> None:
     marker = {"producer_epoch": 2, "transaction_result": False, "coordinator_epoch": 3}
     topics = [{"name": "u", "partition_indexes": [0]}]
     wanted = [{**marker, "producer_id": each, "topics": topics} for each in range(MARKERS_PER_TURN)]
@@ -411,7 +415,7 @@ def test_markers_are_written_together_whosever_they_are(broker: FakeBroker) -> N
     assert broker.turns(27, 1, markers=wanted) < 10
 
 
-def test_others_have_their_turn_while_many_partitions_are_added(broker: FakeBroker) -> None:
+def test_other_tasks_run_while_many_partitions_are_added(broker: FakeBroker) -> None:
     init(broker)
     parts = list(range(3 * NAMES_READ_PER_STEP))
     one: dict[str, Any] = {"transactional_id": "x", "producer_id": 1000, "producer_epoch": 0}
@@ -433,7 +437,7 @@ def test_others_have_their_turn_while_many_partitions_are_added(broker: FakeBrok
         ({"duration_filter": 0}, []),
     ],
 )
-def test_transactions_are_listed_through_filters(
+def test_transactions_are_listed_by_filters(
     broker: FakeBroker, filters: dict[str, Any], expected: list[str]
 ) -> None:
     init(broker)
@@ -451,7 +455,7 @@ def test_transactions_are_listed_through_filters(
     ("pattern", "expected"),
     [(None, ["x", "y"]), ("", ["x", "y"]), ("[a-x]", ["x"]), ("x|y", ["x", "y"]), ("xy?z", [])],
 )
-def test_transactions_are_listed_by_a_pattern_of_their_whole_ids(
+def test_transactions_are_listed_by_a_pattern_that_matches_the_whole_id(
     broker: FakeBroker, pattern: str | None, expected: list[str]
 ) -> None:
     init(broker)
@@ -462,7 +466,7 @@ def test_transactions_are_listed_by_a_pattern_of_their_whole_ids(
     assert sorted(each["transactional_id"] for each in answer["transaction_states"]) == expected
 
 
-def test_what_is_no_pattern_is_an_invalid_regular_expression(broker: FakeBroker) -> None:
+def test_an_invalid_pattern_is_an_invalid_regular_expression(broker: FakeBroker) -> None:
     init(broker)
 
     answer = broker.ask(66, 2, transactional_id_pattern="(")

@@ -19,7 +19,7 @@ CONFIG = TopicConfig({}, load())
 BATCH = batch_of([(b"key", b"value", ())], 1_700_000_000_000)
 
 
-class Life:
+class BrokerRun:
     """One run of a broker on a data directory."""
 
     def __init__(self, path: Path) -> None:
