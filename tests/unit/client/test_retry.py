@@ -82,6 +82,6 @@ def test_an_error_code_is_raised_with_its_meaning_and_origin() -> None:
 
 
 def test_an_unknown_error_code_is_not_retried() -> None:
-    with pytest.raises(RequestError, match="error 999") as raised:
+    with pytest.raises(RequestError, match="unknown error code 999") as raised:
         check(999, "host:1")
     assert not is_retriable(raised.value)
