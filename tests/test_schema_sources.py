@@ -28,6 +28,8 @@ from broker.codec import schema
 from broker.codec.schema import Definition, Message
 from tests.oracles import schema_oracle as oracle
 
+pytestmark = pytest.mark.exhaustive
+
 FACTS = Path(__file__).parents[2] / "shared" / "protocols" / "kafka-messages.txt"
 KAFKA_PYTHON = Path(kafka.__file__).parent / "protocol/schemas/resources"
 ALWAYS = range(1000)

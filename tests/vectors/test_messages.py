@@ -10,6 +10,8 @@ from broker.codec.schema import Definition, Message
 from tests.vectors import vector_files
 from tests.vectors.message_json import fields_of, scalar_of, snake
 
+pytestmark = pytest.mark.exhaustive
+
 MESSAGES = list(schema.messages())
 FILLINGS = {"set", "null", "default"}
 # Versions that no jar has, each with the reason why: there are none.
