@@ -271,7 +271,7 @@ class Wire:
         deadline = time.monotonic() + WAIT_MS / 1000
         self.run()
         while not is_reached():
-            assert time.monotonic() < deadline, "it did not come in time"
+            assert time.monotonic() < deadline, "it did not arrive in time"
             self._poll.poll(WAIT_MS)
             self.run()
 

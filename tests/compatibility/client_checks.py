@@ -190,13 +190,13 @@ class ClientChecks:
 
         client.delete_topic(topic)
 
-        wait_until(lambda: topic not in client.topics(), "topic is gone")
+        wait_until(lambda: topic not in client.topics(), "topic is deleted")
 
     def test_a_topic_created_again_is_empty(self, client: Client, topic: str) -> None:
         client.create_topic(topic)
         client.produce(topic, numbered(20))
         client.delete_topic(topic)
-        wait_until(lambda: topic not in client.topics(), "topic is gone")
+        wait_until(lambda: topic not in client.topics(), "topic is deleted")
 
         client.create_topic(topic)
         offsets = client.produce(topic, [Record(b"new life")])

@@ -114,7 +114,7 @@ def still_well(broker: Broker) -> Iterator[None]:
     wire_requests.assert_serves(broker.address)
     if isinstance(broker, BrokerProcess):
         limit = before + GROWTH_BYTES_MAX
-        wait_until(lambda: broker.private_memory() < limit, "memory is given back")
+        wait_until(lambda: broker.private_memory() < limit, "memory is released")
 
 
 @pytest.fixture

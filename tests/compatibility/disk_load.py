@@ -225,7 +225,7 @@ def check_all_is_there(client: WireClient, kept: Kept) -> None:
     """Fail unless a broker on a healthy disk has everything that was acknowledged."""
     for topic in TOPICS:
         wait_until(lambda: wire_requests.is_led(client, topic, 1), f"{topic} is served")  # noqa: B023
-        wait_until(lambda: init_transaction(client, topic) is not None, f"{topic} can go on")  # noqa: B023
+        wait_until(lambda: init_transaction(client, topic) is not None, f"{topic} can continue")  # noqa: B023
         found = read_all(client, topic)
         start = kept.starts.get(topic, 0)
         for (name, offset), value in kept.values.items():

@@ -167,10 +167,10 @@ def kill_again_and_again(
             )
 
         try:
-            wait_until(has_gone_on, f"load goes on in life {life}", LIFE_TIMEOUT_S)
+            wait_until(has_gone_on, f"load continues in run {life}", LIFE_TIMEOUT_S)
         except AssertionError as error:
             waiting = idle(workers, before, history.done())
-            raise AssertionError(f"{waiting} have nothing done in life {life}") from error
+            raise AssertionError(f"{waiting} made no progress in run {life}") from error
         assert not any(worker.failure for worker in workers), [w.failure for w in workers]
         if life < cycles:
             history.write("nemesis", "crash", "info", kind="kill")

@@ -70,4 +70,4 @@ def test_two_thousand_idle_connections_do_not_block_others(broker: Broker, topic
             with spends_at_most(broker, 1):
                 assert wire_requests.produce(client, topic, batch) == (NONE, 0)
     if isinstance(broker, BrokerProcess):
-        wait_until(lambda: broker.open_files() < IDLE_CONNECTIONS, "connections are let go")
+        wait_until(lambda: broker.open_files() < IDLE_CONNECTIONS, "connections are closed")

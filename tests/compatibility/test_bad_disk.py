@@ -240,7 +240,7 @@ def has_started(broker: FaultyBroker) -> bool:
     try:
         broker.start()
     except AssertionError:
-        assert not broker.is_running, "it neither starts nor ends"
+        assert not broker.is_running, "the broker neither starts nor exits"
         assert broker.process.returncode in (EXIT_STORAGE, EXIT_DATA_DIR), broker.stderr()
         assert broker.stderr().splitlines()[-1].startswith("broker: "), broker.stderr()
         return False
@@ -267,7 +267,7 @@ def use(broker: FaultyBroker, site: Site, kept: Kept, word: str, *, is_hidden: b
 def wait_for_fault(broker: FaultyBroker, load: Load) -> None:
     """Wait for background work."""
     try:
-        wait_until(lambda: bool(broker.recorded()), "the fault is met", MET_TIMEOUT_S)
+        wait_until(lambda: bool(broker.recorded()), "the fault has occurred", MET_TIMEOUT_S)
     except AssertionError:
         load.rounds(1)
 

@@ -130,8 +130,10 @@ def test_a_consumer_group_obeys_its_own_configuration(start_broker: StartBroker)
     with WireClient(broker.address) as client:
         assert alter(client, OF_GROUP, "quick", consumer_heartbeat_interval_ms="123") == 0
 
-        wait_until(lambda: interval_ms(client, "quick") == 123, "the group goes by its own")
-        wait_until(lambda: interval_ms(client, "other") == 5_000, "others by the broker's")
+        wait_until(lambda: interval_ms(client, "quick") == 123, "the group uses its own value")
+        wait_until(
+            lambda: interval_ms(client, "other") == 5_000, "other groups use the broker's value"
+        )
 
 
 def test_an_altered_log_level_applies_at_once(start_broker: StartBroker) -> None:
@@ -143,6 +145,8 @@ def test_an_altered_log_level_applies_at_once(start_broker: StartBroker) -> None
         assert alter(client, OF_LOGGERS, "1", broker_server_requests="DEBUG") == 0
 
         wire_requests.assert_serves(broker.address)
-        wait_until(lambda: "connection closed" in broker.stderr(), "the end of one is logged")
+        wait_until(
+            lambda: "connection closed" in broker.stderr(), "the end of a connection is logged"
+        )
         entry = described(client, OF_LOGGERS, "1", "broker.server.requests")
         assert (entry["value"], entry["config_source"]) == ("DEBUG", 6)

@@ -82,7 +82,7 @@ def test_a_clock_step_of_a_day_and_back_deletes_nothing_early_and_expires_nobody
     with WireClient(broker.address) as client:
         keep_for_half_a_day(client, "kept")
         keep_for_half_a_day(client, "old", age_ms=DAY_MS)
-        wait_until(lambda: earliest(client, "old") == RECORDS, "what is old is deleted")
+        wait_until(lambda: earliest(client, "old") == RECORDS, "old records are deleted")
         member.subscribe(["kept"], on_assign=lambda _, places: assignments.append(len(places)))
         read = member.consume(RECORDS, TIMEOUT_S)
         assert len(read) == RECORDS
@@ -92,7 +92,7 @@ def test_a_clock_step_of_a_day_and_back_deletes_nothing_early_and_expires_nobody
         assert producer.flush(TIMEOUT_S) == 0
 
         clock.set(days * DAY_MS)
-        wait_until(lambda: has_said(broker, STEPPED, 1), "the step is told")
+        wait_until(lambda: has_said(broker, STEPPED, 1), "the step is logged")
         fill(client, "old", RECORDS, 2 * RECORDS, time.time_ns() // 1_000_000 - DAY_MS)
         wait_for_retention(client, "small")
 
@@ -106,7 +106,7 @@ def test_a_clock_step_of_a_day_and_back_deletes_nothing_early_and_expires_nobody
         assert values == [b"in a transaction", b"and another"]
 
         clock.set(0)
-        wait_until(lambda: earliest(client, "old") == 2 * RECORDS, "what is old is deleted again")
+        wait_until(lambda: earliest(client, "old") == 2 * RECORDS, "old records are deleted again")
         wait_for_retention(client, "small-too")
 
         assert earliest(client, "kept") == 0
@@ -120,12 +120,12 @@ def test_a_clock_step_while_the_broker_was_down_waits_for_an_operator_across_res
 ) -> None:
     with WireClient(broker.address) as client:
         keep_for_half_a_day(client, "kept")
-    wait_until((broker.data_dir / "clock.properties").exists, "the clock is written down")
+    wait_until((broker.data_dir / "clock.properties").exists, "the clock state is stored")
     broker.kill()
     clock.set(DAY_MS)
     broker.start()
     broker.restart()
-    wait_until(lambda: has_said(broker, STEPPED, 2), "the step is told at each start")
+    wait_until(lambda: has_said(broker, STEPPED, 2), "the step is logged at each start")
     with WireClient(broker.address) as client:
         wait_for_retention(client, "small")
         assert earliest(client, "kept") == 0
@@ -135,9 +135,9 @@ def test_a_clock_step_while_the_broker_was_down_waits_for_an_operator_across_res
         assert earliest(client, "kept") == 0
         confirm(client, clock.wall_ms())
 
-        wait_until(lambda: earliest(client, "kept") == RECORDS, "the clock is believed")
+        wait_until(lambda: earliest(client, "kept") == RECORDS, "the clock is trusted")
         written = broker.data_dir / "clock.properties"
-        wait_until(lambda: "is.held=0" in written.read_text(), "that is written down")
+        wait_until(lambda: "is.held=0" in written.read_text(), "the clock state is stored")
         broker.kill()
     broker.start()
     assert has_said(broker, f"{BELIEVED}, what is old is deleted again: confirmed", 1)

@@ -391,7 +391,7 @@ def settle(members: Sequence[Member]) -> None:
         answers = [each.beat() for each in members]
         if all(answers):
             return
-    raise AssertionError("the storm goes on")
+    raise AssertionError("the storm continues")
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])

@@ -120,7 +120,7 @@ def test_the_go_producer_sends_acks_0_and_never_reads(broker: Broker, topic: str
 
     with CursusClient(broker.address) as deaf:
         go_without_reading(deaf, [batch(topic, 0, [Message(b"m")], acks=b"0")] * 500)
-        wait_until(lambda: len(stored(broker.address, topic)) == 500, "all of it can be read")
+        wait_until(lambda: len(stored(broker.address, topic)) == 500, "all records can be read")
 
 
 @pytest.mark.parametrize("compress", [None, GZIP])

@@ -51,7 +51,7 @@ def next_frame(client: CursusClient) -> bytes:
         assert frame is not None, "the broker has closed the connection"
         if frame:
             return frame
-    raise AssertionError("nothing but signs of life")
+    raise AssertionError("only keepalives")
 
 
 def next_batch(client: CursusClient, *, is_original: bool = False) -> list[Message]:
@@ -444,7 +444,7 @@ def test_the_stream_of_a_disconnected_peer_is_removed(
     for client in clients:
         client.close()
 
-    wait_until(lambda: open_sockets(broker) <= before, "the connections are gone")
+    wait_until(lambda: open_sockets(broker) <= before, "the connections are closed")
 
 
 def open_sockets(broker: Broker) -> int:

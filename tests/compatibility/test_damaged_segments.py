@@ -109,7 +109,7 @@ def test_damage_found_by_a_scrub_is_refused_and_all_other_offsets_are_served(
 
     flip(file, 200)
 
-    wait_until(lambda: TOLD in broker.stderr(), "the scrub tells of it", WAIT_TIMEOUT_S)
+    wait_until(lambda: TOLD in broker.stderr(), "the scrub has logged the damage", WAIT_TIMEOUT_S)
     with WireClient(broker.address) as client:
         assert fetch_error(client, damaged) == STORAGE_ERROR
         for offset in (offset for offset in range(BATCHES) if offset != damaged):
@@ -124,7 +124,9 @@ def test_damage_found_by_a_scrub_is_refused_after_a_restart_before_any_scrub(
     broker.expected_complaints += [TOLD, STILL]
     file = written(broker)[1]
     flip(file, 200)
-    wait_until(file.with_suffix(".damage").exists, "the scrub remembers it", WAIT_TIMEOUT_S)
+    wait_until(
+        file.with_suffix(".damage").exists, "the scrub has stored the damage", WAIT_TIMEOUT_S
+    )
     broker.settings = (*broker.settings, NEVER)
     damaged = int(file.stem)
 
@@ -179,7 +181,7 @@ def test_a_bit_flip_that_no_crc_covers_is_found_by_the_segments_digest(
 
     broker.restart()
 
-    wait_until(lambda: TOLD in broker.stderr(), "the scrub tells of it", WAIT_TIMEOUT_S)
+    wait_until(lambda: TOLD in broker.stderr(), "the scrub has logged the damage", WAIT_TIMEOUT_S)
     with WireClient(broker.address) as client:
         assert fetch_error(client, batches - 1) == STORAGE_ERROR
         assert wire_requests.fetch(client, "topic", 0, batches)

@@ -128,7 +128,7 @@ def test_connections_beyond_the_limit_are_refused_and_the_others_served(
         assert broker.open_files() < descriptors
         refused = [line for line in broker.log_lines() if "connections refused" in line]
         assert len(refused) == 1
-    wait_until(lambda: broker.open_files() < descriptors // 2, "connections are let go")
+    wait_until(lambda: broker.open_files() < descriptors // 2, "connections are closed")
     wire_requests.assert_serves(broker.address)
 
 

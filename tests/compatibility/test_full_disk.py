@@ -109,7 +109,7 @@ def written_again(client: WireClient, topic: str, number: int) -> int:
         assert answers[-1][0] in (0, NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         return answers[-1][0] == 0
 
-    wait_until(is_taken, "there is room again")
+    wait_until(is_taken, "there is free space again")
     return answers[-1][1]
 
 
@@ -119,7 +119,7 @@ def commit(client: WireClient, offset: int) -> None:
     def is_done() -> bool:
         return wire_requests.commit_offset(client, GROUP, KEPT, offset) == 0
 
-    wait_until(is_done, "a commit is taken")
+    wait_until(is_done, "a commit is accepted")
     wait_until(
         lambda: wire_requests.committed_offset(client, GROUP, KEPT) == (0, offset), "it is there"
     )
@@ -250,7 +250,7 @@ def test_a_start_on_a_disk_filled_by_others_serves_reads_and_waits_for_space(
         for _ in range(2):
             broker.start()
             with WireClient(broker.address) as client:
-                wait_until(lambda: wire_requests.is_led(client, KEPT, 1), "it is recovered")
+                wait_until(lambda: wire_requests.is_led(client, KEPT, 1), "the log is recovered")
                 read_back(client, KEPT, acknowledged)
                 refused = wire_requests.produce(client, KEPT, Batch([value(99)]).encode())
                 assert refused[0] in (NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND)

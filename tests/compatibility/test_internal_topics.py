@@ -35,7 +35,7 @@ def begin(client: WireClient) -> None:
     """Give both coordinators some state."""
     wire_requests.create_topic(client, "t")
     wait_until(lambda: wire_requests.commit_offset(client, "g", "t", 5) == 0, "a group commits")
-    wait_until(lambda: init(client, "x")[0] == 0, "an id is given out")
+    wait_until(lambda: init(client, "x")[0] == 0, "a producer id is returned")
 
 
 def test_groups_and_transactions_work_despite_unreadable_internal_records(

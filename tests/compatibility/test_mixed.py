@@ -95,7 +95,7 @@ def test_clients_of_all_protocols_write_and_read_one_topic_at_once(
         for each in writing:
             told |= each.result()
 
-    assert sorted(told) == list(range(last + 1)), "each offset was given once"
+    assert sorted(told) == list(range(last + 1)), "each offset was assigned once"
     for protocol, read in reading.items():
         assert read.result() == told, protocol
 

@@ -98,11 +98,11 @@ def test_retention_deletes_old_records_of_a_new_topic(
 
         fill(client, topic, 0, 20, timestamp=now_ms - 2 * HOUR_MS)
 
-        wait_until(lambda: earliest(client, topic) == 20, "old records vanish", TIMEOUT_S)
+        wait_until(lambda: earliest(client, topic) == 20, "old records are deleted", TIMEOUT_S)
         fill(client, topic, 20, 30, timestamp=now_ms)
         assert read_from(client, topic, 20) == (30, None)
         assert read_from(client, topic, 0) == (0, 20)
-        wait_until(lambda: len(log_files(broker, topic)) == 1, "so do their files", TIMEOUT_S)
+        wait_until(lambda: len(log_files(broker, topic)) == 1, "their files are deleted", TIMEOUT_S)
     broker.kill()
     broker.restart()
     with WireClient(broker.address) as client:
@@ -159,7 +159,7 @@ def test_readers_at_every_offset_see_no_gap_while_segments_are_deleted(
         for reader in readers:
             reader.join()
         assert not failures, failures[0]
-        wait_until(lambda: len(log_files(broker, topic)) < 25, "files go", TIMEOUT_S)
+        wait_until(lambda: len(log_files(broker, topic)) < 25, "files are deleted", TIMEOUT_S)
 
 
 @pytest.mark.slow("kills and restarts a broker under load, --kill-cycles times")

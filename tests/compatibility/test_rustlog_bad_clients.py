@@ -136,7 +136,9 @@ def test_memory_of_large_frames_is_released(broker: Broker) -> None:
         before = broker.private_memory()
         for size in (1, 9, 10, 4, 2, 10):
             client.ask(b"{" + b"[" * (size * 1_000_000))
-        wait_until(lambda: broker.private_memory() < before + 6 * MIB, "frames are given back")
+        wait_until(
+            lambda: broker.private_memory() < before + 6 * MIB, "memory of frames is released"
+        )
 
 
 def test_a_peer_that_never_reads_its_responses_is_served_only_up_to_a_limit(

@@ -244,7 +244,7 @@ def test_a_group_passes_from_v1_to_kafka_and_back(
         read.extend(each.value() for each in consumer.consume(10, 0.1))
         return bool(read)
 
-    wait_until(has_read, "it goes on where V1 was", TIMEOUT_S)
+    wait_until(has_read, "it continues at V1's offset", TIMEOUT_S)
     assert read == [b"b"]
     with pytest.raises(SdkError, match="group has live members of another protocol") as refused:
         sdk.join(group, topic, "c1")

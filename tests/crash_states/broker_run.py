@@ -187,7 +187,7 @@ class BrokerRun:
             idle_turns = idle_turns + 1 if is_idle else 0
             if idle_turns == IDLE_TURNS:
                 return
-        raise AssertionError("transactions go on for ever")
+        raise AssertionError("transactions do not end")
 
     def take_turn(self) -> None:
         """Sync everything and let both coordinators continue."""

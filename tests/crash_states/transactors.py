@@ -76,7 +76,7 @@ class Transactor:
                 return Producer(self._id, answer.producer_id, answer.producer_epoch)
             assert answer.error is ErrorCode.CONCURRENT_TRANSACTIONS, answer
             self._driver.finish_all()
-        raise AssertionError(f"{self._id} cannot be had")
+        raise AssertionError(f"{self._id} cannot be initialised")
 
     def _add(self, producer: Producer, place: tuple[str, int]) -> None:
         request = AddRequest(producer, (place,), IMPLICIT_VERSION if self._is_v2 else 0)
@@ -149,4 +149,4 @@ class Transactor:
             if answer.done():
                 return answer.result()
             self._driver.finish_all()
-        raise AssertionError(f"{self._id} waits for ever")
+        raise AssertionError(f"{self._id} waits forever")

@@ -61,7 +61,7 @@ def _paused(batches: Iterator[Any], folder: Path) -> Iterator[Any]:
         yield batch
         if number == 0:
             (folder / "reached").touch()
-            wait_until((folder / "go on").exists, "the test lets the task go on")
+            wait_until((folder / "go on").exists, "the test releases the task")
 
 
 def restart_meanwhile(broker: BrokerProcess, folder: Path) -> None:

@@ -25,7 +25,7 @@ def read(body: bytes, step: int = 1 << 20, envelope_max: int = ENVELOPE_MAX) -> 
     for _ in range(len(body) + 2):
         if records.step(step):
             return records
-    raise AssertionError("it does not come to an end")
+    raise AssertionError("it does not end")
 
 
 def produce(records: str) -> bytes:

@@ -216,7 +216,7 @@ def test_many_large_frames_that_arrive_at_once_are_all_served(narrow: Wire, fram
         for client, start in taken.items():
             taken[client] += offer(client, frame[start : start + 100_000])
         most_waiting = max(most_waiting, narrow.poller.waiting_for_memory)
-        assert sum(taken.values()) > before, "nobody gets on"
+        assert sum(taken.values()) > before, "no frame makes progress"
 
     for client in taken:
         assert client.frame()

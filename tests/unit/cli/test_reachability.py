@@ -121,7 +121,7 @@ def test_no_command_waits_longer_than_two_seconds_for_the_broker() -> None:
 
 def test_one_broker_of_several_is_enough(nobody: str, silent: str) -> None:
     def answer(_api: str, _version: int, _body: Any) -> dict[str, Any]:
-        raise AssertionError("nothing but ApiVersions is asked")
+        raise AssertionError("only ApiVersions is requested")
 
     with scripted_broker(answer) as broker:
         check_reachable(f"{nobody},{silent},{broker.address}")

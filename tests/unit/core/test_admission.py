@@ -154,7 +154,7 @@ def test_long_requests_are_served_however_many_short_ones_arrive() -> None:
             await turns.end(f"short {place}")
             if turns.under_way == ["long"]:
                 return
-        raise AssertionError("the long one waits for all of them")
+        raise AssertionError("the long request waits for all others")
 
     played(scenario)
 

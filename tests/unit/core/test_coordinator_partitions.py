@@ -87,7 +87,7 @@ class Broker:
         )
 
     def create_future(self) -> Any:
-        raise AssertionError("nobody asks")
+        raise AssertionError("no requests arrive")
 
     def make(self, number: int) -> Shard:
         shard = Shard()

@@ -25,7 +25,7 @@ class SlowLog:
 
     def take_offline(self, reason: str) -> None:
         assert current_thread() is main_thread()
-        assert self.is_loading, "nobody sees it before it is known to be offline"
+        assert self.is_loading, "not visible before the log is known to be offline"
         self.offline = reason
 
 

@@ -419,7 +419,7 @@ def test_only_the_latest_messages_are_checked_for_repeats() -> None:
     assert staged.partition_of("t", 1, (b"", b"m"), None) is None
     assert staged.partition_of("t", 2, (b"", b"m"), None) == 1
     assert staged.partition_of("t", count, (b"", b"m"), 1) == 1
-    assert staged.partition_of("t", count, (b"", b"m"), 0) is None, "it goes elsewhere"
+    assert staged.partition_of("t", count, (b"", b"m"), 0) is None, "it goes to another partition"
     assert staged.partition_of("t", count, (b"", b"n"), None) is None
     assert staged.partition_of("u", count, (b"", b"m"), None) is None
     assert staged.messages == count

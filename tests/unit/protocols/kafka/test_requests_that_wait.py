@@ -117,7 +117,7 @@ def test_polls_above_the_memory_limit_are_answered_with_the_available_records(
         await turns(ALL_TURNS, lambda: sum(each.done() for each in polls) >= 7)
 
         assert sum(each.done() for each in polls) in range(5, 10)
-        assert not small.done(), "it keeps little"
+        assert not small.done(), "it keeps little memory"
         answered = next(each for each in polls if each.done())
         value, _ = schema.response(FETCH).decode(version, answered.result())
         parts = value["responses"][0]["partitions"]
