@@ -6,7 +6,6 @@ other file.
 
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +17,6 @@ StartBroker = Callable[..., BrokerProcess]
 RECORDS = 100
 CONNECTIONS = 1_000
 WAIT_S = 30.0
-HERE = Path(__file__).parent
 
 
 @pytest.fixture
