@@ -22,7 +22,7 @@ of the broker can, and so can a disk.
 Nothing is lost where a later record of the same key can be read: each record is complete. What a
 lost record of __transaction_state means for transactions that are still open in other logs is in
 transactions/hanging_transactions.py. How Kafka differs, and why, is in
-docs/decisions/0016-unreadable-coordinator-records-are-skipped.md.
+docs/decisions/0011-unreadable-coordinator-records-are-skipped.md.
 """
 
 from collections.abc import Callable, Iterator

@@ -9,7 +9,7 @@ long as
 
 Never past the high watermark. The active segment is deleted only when all of it is old, and is
 rolled first, so that old records of a topic without producers are deleted, too. It is also deleted
-when DeleteRecords has left nothing of it (docs/decisions/0013-deleted-records-leave-the-disk.md).
+when DeleteRecords has left nothing of it (docs/decisions/0010-deleted-records-leave-the-disk.md).
 """
 
 from collections.abc import Sequence

@@ -27,7 +27,7 @@ def compress(data: memoryview, level: int) -> bytes:
 
     isal is used for levels -1, 1 and 2: it is nine times as fast as zlib's default of 6, and its
     output is 2 (words) to 28 % (JSON) larger. Higher levels are compressed by zlib-ng or zlib,
-    which compress better (docs/decisions/0025-gzip-by-isa-l.md).
+    which compress better (docs/decisions/0017-gzip-by-isa-l.md).
     """
     library = _library()
     if library.__name__ == "isal.isal_zlib":
