@@ -382,6 +382,7 @@ def run_until_stdin_ends(run: Callable[[], None]) -> None:
                 sys.stderr.write(f"background: {error!r}\n")
                 os._exit(1)
 
+    os.sync()  # thousands of new files are one journal commit, which stalls whoever writes
     threading.Thread(target=work, daemon=True).start()
     sys.stdout.write(f"{READY}\n")
     sys.stdout.flush()
