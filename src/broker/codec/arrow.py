@@ -3,18 +3,30 @@
 This module imports pyarrow, so others import it only inside of the functions that need Arrow.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Sized
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from broker._native.records import binary_column
+from broker._native.records.column import Column
 from broker.model.errors import Corrupt
 
 if TYPE_CHECKING:
-    from broker.codec.columns import Columns
+    from typing_extensions import Buffer
 
 
-def record_batch(columns: "Columns", topic: str | None, partition: int | None) -> pa.RecordBatch:
+class DecodedColumns(Sized, Protocol):
+    """The columns of decoded batches, see broker.codec.columns.Columns."""
+
+    data: "Buffer"
+    arrays: dict[str, Column]
+    arrow_memory: dict[str, dict[str, Column]]
+
+
+def record_batch(
+    columns: DecodedColumns, topic: str | None, partition: int | None
+) -> pa.RecordBatch:
     """Return the decoded columns as Arrow, with topic and partition columns if they are given."""
     count = len(columns)
     fields: list[tuple[str, pa.Array]] = []
@@ -38,12 +50,12 @@ def record_batch(columns: "Columns", topic: str | None, partition: int | None) -
     return pa.record_batch([array for _, array in fields], [name for name, _ in fields])
 
 
-def _numbers(columns: "Columns", name: str, kind: pa.DataType) -> pa.Array:
+def _numbers(columns: DecodedColumns, name: str, kind: pa.DataType) -> pa.Array:
     column = columns.arrays[name]
     return pa.Array.from_buffers(kind, len(column), [None, pa.py_buffer(column)])
 
 
-def _timestamps(columns: "Columns") -> pa.Array:
+def _timestamps(columns: DecodedColumns) -> pa.Array:
     memory = columns.arrow_memory.setdefault("timestamp", {})
     scaled, validity, nulls = binary_column.microseconds(columns.arrays["timestamp"], memory)
     memory["values"] = scaled
@@ -54,7 +66,7 @@ def _timestamps(columns: "Columns") -> pa.Array:
     return pa.Array.from_buffers(pa.timestamp("us", "UTC"), len(scaled), buffers, nulls)
 
 
-def _binary(columns: "Columns", name: str, kind: pa.DataType) -> pa.Array:
+def _binary(columns: DecodedColumns, name: str, kind: pa.DataType) -> pa.Array:
     """Copy the values that spans point to into one contiguous Arrow buffer."""
     start, length = columns.arrays[f"{name}_start"], columns.arrays[f"{name}_length"]
     memory = columns.arrow_memory.setdefault(name, {})
@@ -67,7 +79,7 @@ def _binary(columns: "Columns", name: str, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(start), buffers, nulls)
 
 
-def _headers(columns: "Columns") -> pa.Array:
+def _headers(columns: DecodedColumns) -> pa.Array:
     names = _binary(columns, "header_key", pa.string())
     try:
         names.validate(full=True)

@@ -45,7 +45,7 @@ class CreateFuture(Protocol):
 
 
 class Shard(Machine[RecordT], Protocol[RecordT, ResponseT]):
-    """The machine of one partition: what every coordinator's machine has beside its commands."""
+    """The machine of one partition: what a coordinator's machine has in addition to commands."""
 
     def resume(self, now: Moment) -> Iterable[Decision[RecordT, ResponseT]]:
         """Return what has to be done after a load, before time passes for the machine."""

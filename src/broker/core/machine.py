@@ -96,7 +96,7 @@ class PendingRecords(Protocol[RecordT_contra]):
 
 
 class Machine(Protocol[RecordT_contra]):
-    """What a driver needs of a machine, beside its commands."""
+    """What a driver needs of a machine in addition to its commands."""
 
     @property
     def pending(self) -> PendingRecords[RecordT_contra] | None:

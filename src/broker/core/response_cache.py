@@ -50,7 +50,7 @@ class ResponseCache:
         """Return the response for a key; raises what `make` raises.
 
         Args:
-            key: everything that the response depends on beside the state.
+            key: everything that the response depends on in addition to the state.
             make: makes the response, unless it is cached or in the making.
         """
         revision = self._revision()

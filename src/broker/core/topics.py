@@ -202,7 +202,7 @@ class Topics:
     def plan(self, new: NewTopic) -> Plan:
         """Check a new topic without creating it; raises RequestError.
 
-        Internal topics get the broker's own settings, whoever creates them.
+        Internal topics get the broker's own settings, whichever request creates them.
         """
         check_name(new.name)
         if new.name in self._by_name:

@@ -33,7 +33,7 @@ class Address(NamedTuple):
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether this stands for every address of the machine."""
+        """Whether this is the wildcard address."""
         return self.host in _WILDCARDS
 
     @property

@@ -57,7 +57,7 @@ def _from_environment(environment: Mapping[str, str], faults: list[str]) -> Iter
             yield Given(names[variable], text, f"environment {variable}")
         else:
             hint = nearest_name(variable, names)
-            faults.append(f"environment: {variable} stands for no setting{hint}")
+            faults.append(f"environment: {variable} is not a setting{hint}")
 
 
 def _environment_name(name: str) -> str:

@@ -15,7 +15,7 @@ MIB = 1 << 20
 # Largest request frame. Kafka allows 100 MiB; here a frame is held whole, and one may come in
 # addition to UNFINISHED_FRAMES_BYTES_MAX. At least MESSAGE_BYTES_MAX + FRAME_SLACK_BYTES.
 FRAME_BYTES_MAX = 16 * MIB
-# What a frame may have beside its largest batch: header, topic names, other small batches.
+# Bytes of a frame in addition to its largest batch: header, topic names, other small batches.
 FRAME_SLACK_BYTES = 1 * MIB
 # The codec's default for the largest frame: Kafka's socket.request.max.bytes.
 CODEC_FRAME_BYTES_MAX = 100 * MIB
@@ -175,10 +175,10 @@ OLD_MESSAGES_BYTES_MAX = 1 * MIB
 # one step: 0.5 ms. Larger batches are converted in a thread.
 OLD_FETCH_BYTES_PER_TURN = 256 * KIB
 OLD_FETCH_BATCHES_PER_TURN = 32
-# What such a fetch returns beside its first batch, however much is asked for: a reply made by
-# Python is copied a few times in one turn of the loop, 1.5 ms per MiB (measured).
+# Bytes that such a fetch returns in addition to its first batch, however much is asked for: a
+# reply made by Python is copied a few times in one turn of the loop, 1.5 ms per MiB (measured).
 OLD_FETCH_BYTES_MAX = 2 * MIB
-# Largest possible batch, whoever makes it: sums of a few sizes fit into 32 bits.
+# Largest possible batch: sums of a few sizes fit into 32 bits.
 BATCH_BYTES_MAX = 1 << 30
 # What the codec decompresses in one call when the caller gives no limit.
 CODEC_BYTES_MAX = 256 * MIB
@@ -242,7 +242,7 @@ RUSTLOG_RECORD_BYTES_MAX = RUSTLOG_FRAME_BYTES_MAX - 17
 # Largest batch of a topic that its clients create: a record that fills a frame, and the batch's
 # overhead.
 RUSTLOG_MESSAGE_BYTES_MAX = RUSTLOG_FRAME_BYTES_MAX + 1 * KIB
-# What a JSON request may have beside its records: it is decoded to Python objects.
+# Bytes of a JSON request in addition to its records: it is decoded to Python objects.
 RUSTLOG_ENVELOPE_BYTES_MAX = 64 * KIB
 # Bytes of JSON that are decoded or encoded in one step: 2 ms.
 RUSTLOG_BYTES_PER_STEP = 1 * MIB

@@ -254,7 +254,7 @@ _COORDINATORS = (
             maximum=limits.OFFSET_METADATA_BYTES_MAX, unit="bytes",
             doc="Longest text stored with a committed offset."),
     # Kafka waits 3 s for more first members, which saves a rebalance when a fleet starts at once
-    # and costs everybody else 3 s at each first join: tests, notebooks, single services.
+    # and costs all others 3 s at each first join: tests, notebooks, single services.
     Setting("group.initial.rebalance.delay.ms", Kind.INT, 0, minimum=0, maximum=300_000, unit="ms",
             doc="How long an empty group waits for more members after its first."),
     # Kafka's default floor is 6 s. Users ask for 1 to 6 s to have partitions taken over sooner,

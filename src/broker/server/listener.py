@@ -54,7 +54,7 @@ class _Refusals:
 
 
 class Listener:
-    """One configured address, on all hosts that it stands for."""
+    """One configured address, on all hosts that it resolves to."""
 
     def __init__(self, address: Address, advertised: Address | None) -> None:
         """Bind and listen; ConfigError when the address cannot be bound."""

@@ -166,9 +166,9 @@ class V1Import:
             return (await self._groups.restore_assigned(group_id, image)).error
 
         error = await _until_served(restore)
-        # Here already: it was brought before, and this start goes on after one that ended.
-        was_brought = self._is_second and error is AssignedError.OTHER_PROTOCOL
-        if error is not AssignedError.NONE and not was_brought:
+        # The group exists: an earlier import has written it.
+        was_imported = self._is_second and error is AssignedError.OTHER_PROTOCOL
+        if error is not AssignedError.NONE and not was_imported:
             self._left_out.append(f"group {group_id}: {error.value}")
 
     def _legal(self, group_id: str, topics: Offsets) -> Iterator[OffsetToCommit]:

@@ -240,11 +240,11 @@ class GroupCoordinator:
         Errors: LOADING, UNAVAILABLE, INVALID_NAME, OTHER_PROTOCOL, FULL.
         """
         number = self.partition_for(request.group_id)
-        nobody: Callback[AssignedResponse] = Callback(lambda _: None)
+        ignored: Callback[AssignedResponse] = Callback(lambda _: None)
         self._partitions.serve_to(  # Sessions that are over must end before the join is decided.
             number,
             lambda shard, _, now: shard.end_sessions(request.group_id, now),
-            nobody,
+            ignored,
             lambda error: _refused(error, request.member_id),
         )
         return self._serve(

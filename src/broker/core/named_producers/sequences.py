@@ -183,7 +183,7 @@ class Sequences:
         """Note, while a log is read, that records are missing or unreadable here.
 
         A gap in a producer's sequences at this place is not one: the missing records had arrived.
-        Nobody will send them again, and waiting for them would refuse the producer for good.
+        They will not be sent again, and waiting for them would refuse the producer for good.
         """
         self._gaps += 1
 

@@ -44,13 +44,13 @@ class V1:
 
     def native_protocol(self, config: Config) -> native.V1:  # noqa: ARG002 (it has no settings)
         """Make its native path; it leaves PRODUCE to `handle` while any partition is a follower."""
-        dialect = native.V1(self, STORAGE_FAILURE)
+        native_protocol = native.V1(self, STORAGE_FAILURE)
 
         def set_has_followers(follower_count: int) -> None:
-            dialect.has_followers = follower_count > 0
+            native_protocol.has_followers = follower_count > 0
 
         self.replicas.on_roles_changed = set_has_followers
-        return dialect
+        return native_protocol
 
     def handle(
         self,

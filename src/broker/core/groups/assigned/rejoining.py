@@ -52,7 +52,7 @@ class PendingRejoin:
         self._members: dict[str, None] = {}
 
     def add(self, member_id: str) -> None:
-        """Add a member that has been told to join again."""
+        """Add a member that was asked to join again."""
         self._members.setdefault(member_id)
 
     def remove(self, member_id: str) -> None:

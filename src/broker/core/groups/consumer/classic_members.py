@@ -147,7 +147,7 @@ class ClassicMembers:
             raise RequestError(ErrorCode.FENCED_INSTANCE_ID)
         elif member_id not in self._state.members and subscription.owned:
             # Its session has ended, and another member may own its partitions now. Kafka adds it as
-            # a new member, which is not told to revoke them.
+            # a new member, which is not asked to revoke them.
             raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
         update = ConsumerGroupUpdate(self._state)
         if static_id is not None and static_id != member_id:
