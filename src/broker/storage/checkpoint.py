@@ -54,11 +54,6 @@ def read_leader_epochs(folder: Path) -> list[tuple[int, int]] | None:
     return _read(folder / LEADER_EPOCHS, _parse_epochs)
 
 
-def write_leader_epochs(folder: Path, epochs: Iterable[tuple[int, int]]) -> None:
-    """Write a partition's epochs."""
-    _write(folder / LEADER_EPOCHS, leader_epochs(epochs))
-
-
 def leader_epochs(epochs: Iterable[tuple[int, int]]) -> str:
     """Return the text of a leader-epoch-checkpoint file."""
     return _table(f"{epoch} {start}" for epoch, start in epochs)

@@ -104,11 +104,6 @@ def topic_id_key(topic_id: bytes) -> bytes:
     return b"topicid/" + id_to_text(topic_id).encode()
 
 
-def partition_key(topic_id: bytes, partition: int) -> bytes:
-    """Return the key of a partition: its leader and replicas."""
-    return b"part/" + id_to_text(topic_id).encode() + b"/%d" % partition
-
-
 def topic_config_key(name: str) -> bytes:
     """Return the key of a topic's own configuration."""
     return TOPIC_CONFIGS + name.encode()

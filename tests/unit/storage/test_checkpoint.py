@@ -30,9 +30,10 @@ def test_a_file_without_offsets_is_valid(tmp_path: Path) -> None:
 
 
 def test_leader_epochs_are_written_as_kafka_writes_them(tmp_path: Path) -> None:
-    checkpoint.write_leader_epochs(tmp_path, [(0, 0), (3, 0), (4, 120)])
+    written = checkpoint.leader_epochs([(0, 0), (3, 0), (4, 120)])
+    (tmp_path / "leader-epoch-checkpoint").write_text(written)
 
-    assert (tmp_path / "leader-epoch-checkpoint").read_bytes() == b"0\n3\n0 0\n3 0\n4 120\n"
+    assert written == "0\n3\n0 0\n3 0\n4 120\n"
     assert checkpoint.read_leader_epochs(tmp_path) == [(0, 0), (3, 0), (4, 120)]
 
 
@@ -141,20 +142,21 @@ def test_the_clean_shutdown_marker_is_seen_once(tmp_path: Path) -> None:
 
 
 def test_a_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
-    checkpoint.write_leader_epochs(tmp_path, [(0, 0)])
+    file = tmp_path / "recovery-point-offset-checkpoint"
+    checkpoint.write_offsets(file, {("t", 0): 1})
     file_ops.start_recording()
-    file_ops.fail("sync", "leader-epoch-checkpoint", errno.EIO)
+    file_ops.fail("sync", file.name, errno.EIO)
     try:
-        with pytest.raises(StorageError, match="leader-epoch-checkpoint"):
-            checkpoint.write_leader_epochs(tmp_path, [(0, 0), (1, 5)])
+        with pytest.raises(StorageError, match=file.name):
+            checkpoint.write_offsets(file, {("t", 0): 2})
     finally:
         file_ops.stop_recording()
 
-    assert checkpoint.read_leader_epochs(tmp_path) == [(0, 0)]
+    assert checkpoint.read_offsets(file) == {("t", 0): 1}
 
 
 def test_a_read_error_is_not_taken_for_a_missing_file(tmp_path: Path) -> None:
-    checkpoint.write_leader_epochs(tmp_path, [(0, 0)])
+    (tmp_path / "leader-epoch-checkpoint").write_text(checkpoint.leader_epochs([(0, 0)]))
     file_ops.start_recording()
     file_ops.fail("open", "leader-epoch-checkpoint", errno.EIO)
     try:

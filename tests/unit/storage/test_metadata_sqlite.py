@@ -353,4 +353,3 @@ def test_keys_are_the_cluster_stores() -> None:
     assert metadata.topic_key("orders") == b"topic/orders"
     assert metadata.topic_config_key("orders") == b"conf/topic/orders"
     assert metadata.topic_id_key(topic_id) == b"topicid/AAECAwQFBgcICQoLDA0ODw"
-    assert metadata.partition_key(topic_id, 3) == b"part/AAECAwQFBgcICQoLDA0ODw/3"

@@ -15,7 +15,6 @@ Bytes that are not UTF-8 are kept as surrogates.
 import re
 from typing import Final, NamedTuple
 
-from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import CURSUS_COMMAND_BYTES_MAX
 from broker.protocols.cursus.errors import quoted, refused
 
@@ -258,8 +257,3 @@ def partition_of(command: Command) -> int:
     if number is None or number < 0:
         raise refused("invalid_partition", command=command.keyword)
     return number
-
-
-def no_such_partition(error: RequestError) -> bool:
-    """Return whether the error is that a topic or partition does not exist."""
-    return error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
