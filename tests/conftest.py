@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.broker_process import Broker, BrokerProcess, ExternalBroker
+from tests.support.broker_process import Broker, BrokerProcess, ExternalBroker
 
-pytest_plugins = ["tests.examples", "tests.run_seed", "tests.slow_tests"]
+pytest_plugins = ["tests.support.examples", "tests.support.run_seed", "tests.support.slow_tests"]
 pytest.register_assert_rewrite("tests.compatibility.client_checks")
 # No test depends on how busy the machine is.
 settings.register_profile("polylog", deadline=None)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker_process import BrokerProcess, ExternalBroker
-from tests.line_client import LineClient
 from tests.pipeline import java_classes
-from tests.segment_files import write_ascending
+from tests.support.broker_process import BrokerProcess, ExternalBroker
+from tests.support.line_client import LineClient
+from tests.support.segment_files import write_ascending
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(

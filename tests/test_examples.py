@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.examples import apply
+from tests.support.examples import apply
 
 
 def test_a_share_of_the_examples_is_tried() -> None:

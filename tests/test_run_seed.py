@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from tests.run_seed import in_any_order, seeds_of_run
+from tests.support.run_seed import in_any_order, seeds_of_run
 
 
 def test_any_order_keeps_each_module_in_one_piece(request: pytest.FixtureRequest) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.slow_tests import reason_of
+from tests.support.slow_tests import reason_of
 
 
 @pytest.mark.parametrize("mark", [pytest.mark.slow, pytest.mark.slow(reason="it waits")])

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker_process import BrokerProcess, printed_address, wait_until
-from tests.wire_client import WireClient
+from tests.support.broker_process import BrokerProcess, printed_address, wait_until
+from tests.support.wire_client import WireClient
 
 EXIT_OK = 0
 EXIT_USAGE = 2

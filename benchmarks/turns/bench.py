@@ -13,7 +13,14 @@ import gc
 import sys
 from typing import NamedTuple
 
-from tests.large_broker import LargeBroker, LongRequest, Size, TurnLoop, processor_ns, requests
+from tests.support.large_broker import (
+    LargeBroker,
+    LongRequest,
+    Size,
+    TurnLoop,
+    processor_ns,
+    requests,
+)
 
 SIZE = Size(
     topics=1_000,

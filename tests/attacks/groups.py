@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from typing import Any
 
-from tests import wire_requests
 from tests.attacks.topics import PARTITIONS, wide_topics
-from tests.wire_client import ConnectionClosedError, WireClient
+from tests.support import wire_requests
+from tests.support.wire_client import ConnectionClosedError, WireClient
 
 MEMBERS = 1_200
 GROUPS = 2_000

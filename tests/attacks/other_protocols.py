@@ -6,10 +6,10 @@ import struct
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 
-from tests import cursus_client, rustlog_client
-from tests.cursus_client import CursusClient, Message
-from tests.line_client import LineClient
-from tests.rustlog_client import ConnectionEndedError, RustLogClient
+from tests.support import cursus_client, rustlog_client
+from tests.support.cursus_client import CursusClient, Message
+from tests.support.line_client import LineClient
+from tests.support.rustlog_client import ConnectionEndedError, RustLogClient
 
 MIB = 1 << 20
 DEAF = 100

@@ -3,7 +3,7 @@
 from contextlib import ExitStack, suppress
 from typing import Any
 
-from tests.wire_client import ConnectionClosedError, WireClient
+from tests.support.wire_client import ConnectionClosedError, WireClient
 
 WIDE_PARTITIONS = 300
 TOPICS = 100

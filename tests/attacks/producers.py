@@ -2,10 +2,10 @@
 
 from contextlib import ExitStack, suppress
 
-from tests import wire_requests
 from tests.attacks.topics import PARTITIONS, wide_topics
-from tests.wire_client import ConnectionClosedError, WireClient
-from tests.wire_records import Batch
+from tests.support import wire_requests
+from tests.support.wire_client import ConnectionClosedError, WireClient
+from tests.support.wire_records import Batch
 
 TRANSACTIONAL_IDS = 500
 IDEMPOTENT_IDS = 40_000

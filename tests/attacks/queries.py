@@ -5,7 +5,7 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 from tests.attacks.topics import PARTITIONS, wide_topics
-from tests.wire_client import ConnectionClosedError, WireClient
+from tests.support.wire_client import ConnectionClosedError, WireClient
 
 MIB = 1 << 20
 ASKERS = 100

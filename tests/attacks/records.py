@@ -12,11 +12,11 @@ from contextlib import ExitStack, suppress
 import cramjam
 import xxhash
 
-from tests import cursus_client, rustlog_client, wire_requests
-from tests.cursus_client import CursusClient
-from tests.rustlog_client import ConnectionEndedError, RustLogClient
-from tests.wire_client import ConnectionClosedError, WireClient
-from tests.wire_records import CODECS, TIMESTAMP, Batch, encode_records, varint
+from tests.support import cursus_client, rustlog_client, wire_requests
+from tests.support.cursus_client import CursusClient
+from tests.support.rustlog_client import ConnectionEndedError, RustLogClient
+from tests.support.wire_client import ConnectionClosedError, WireClient
+from tests.support.wire_records import CODECS, TIMESTAMP, Batch, encode_records, varint
 
 MIB = 1 << 20
 INT32_MAX = 0x7FFFFFFF

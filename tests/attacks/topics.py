@@ -1,6 +1,6 @@
 """The topics that attacks are about."""
 
-from tests.wire_client import WireClient
+from tests.support.wire_client import WireClient
 
 TOPICS = 2
 PARTITIONS = 300

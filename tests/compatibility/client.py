@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from tests.broker_process import wait_until
+from tests.support.broker_process import wait_until
 
 EARLIEST = "earliest"
 LATEST = "latest"

@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 import pytest
 
-from tests import wire_requests
-from tests.broker_process import Broker, wait_until
 from tests.compatibility.client import EARLIEST, LATEST, Client, Member, Record
 from tests.compatibility.group_member import GroupMember
-from tests.wire_client import WireClient
-from tests.wire_records import CODECS, codec_numbers
+from tests.support import wire_requests
+from tests.support.broker_process import Broker, wait_until
+from tests.support.wire_client import WireClient
+from tests.support.wire_records import CODECS, codec_numbers
 
 YEAR_2020_MS = 1_577_836_800_000
 GROUP_TIMEOUT_S = 120

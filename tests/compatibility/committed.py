@@ -4,7 +4,7 @@ from contextlib import closing
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
-from tests.broker_process import wait_until
+from tests.support.broker_process import wait_until
 
 ARRIVAL_TIMEOUT_S = 120.0
 

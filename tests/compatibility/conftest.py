@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests import wire_requests
-from tests.broker_process import Broker, BrokerProcess, wait_until
 from tests.compatibility.group_member import GroupMember
 from tests.compatibility.java_tools import NEWEST, OLDER, JavaTools, Release, find
 from tests.compatibility.programs import UnavailableError
-from tests.cursus_client import CursusClient
-from tests.line_client import LineClient
-from tests.wire_client import WireClient
+from tests.support import wire_requests
+from tests.support.broker_process import Broker, BrokerProcess, wait_until
+from tests.support.cursus_client import CursusClient
+from tests.support.line_client import LineClient
+from tests.support.wire_client import WireClient
 
 HERE = Path(__file__).parent
 GROWTH_BYTES_MAX = 24 << 20  # Private memory that bad input may leave allocated.

@@ -12,8 +12,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Self
 
-from tests.broker_process import Broker, wait_until
 from tests.compatibility.java_tools import JavaTools
+from tests.support.broker_process import Broker, wait_until
 
 WORKER = "org.apache.kafka.connect.cli.ConnectDistributed"
 # The worker serves once it has read its three topics to the end.

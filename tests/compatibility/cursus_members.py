@@ -7,7 +7,7 @@ in an empty envelope; Java and Python have a connection for each.
 import re
 
 from tests.compatibility.cursus_sdks import go_ok
-from tests.cursus_client import CursusClient, envelope
+from tests.support.cursus_client import CursusClient, envelope
 
 _JAVA_JOINED = re.compile(r"OK generation=(\d+) member=(\S+)(?: assignments=\[([\d\s]*)\])?")
 _JAVA_REJOINS = (

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tests.compressed import raw_snappy
-from tests.cursus_client import CursusClient, Message, batch, envelope, read_batch
+from tests.support.compressed import raw_snappy
+from tests.support.cursus_client import CursusClient, Message, batch, envelope, read_batch
 
 Compress = Callable[[bytes], bytes]
 JAVA_RETRIES = 3

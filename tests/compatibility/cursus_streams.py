@@ -11,7 +11,7 @@ import struct
 from typing import NamedTuple
 
 from tests.compatibility.cursus_members import JavaMember, Member, PythonMember
-from tests.cursus_client import CursusClient, Message, envelope, read_batch
+from tests.support.cursus_client import CursusClient, Message, envelope, read_batch
 
 _LENGTH = struct.Struct(">I")
 _JAVA_REJOINS = (

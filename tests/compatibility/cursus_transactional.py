@@ -8,7 +8,7 @@ response they read, and which errors they take for being fenced.
 from collections.abc import Mapping
 
 from tests.compatibility.cursus_sdks import go_ok
-from tests.cursus_client import CursusClient, envelope
+from tests.support.cursus_client import CursusClient, envelope
 
 
 class RefusedError(Exception):

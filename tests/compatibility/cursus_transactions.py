@@ -2,7 +2,7 @@
 
 import re
 
-from tests.cursus_client import CursusClient
+from tests.support.cursus_client import CursusClient
 
 INITIALISED = re.compile(r"OK transactional_id=(\S+) producerId=(txn-[0-9a-f]{16}) epoch=(\d+)")
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests import wire_requests
-from tests.broker_process import wait_until
-from tests.wire_client import ConnectionClosedError, WireClient
-from tests.wire_records import Batch, read_batches
+from tests.support import wire_requests
+from tests.support.broker_process import wait_until
+from tests.support.wire_client import ConnectionClosedError, WireClient
+from tests.support.wire_records import Batch, read_batches
 
 VICTIM, OTHER = "victim", "other"
 TOPICS = (VICTIM, OTHER)

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from tests.broker_process import POLL_INTERVAL_S, BrokerProcess, wait_until
 from tests.histories.facts import Place
 from tests.histories.history import Recorder
+from tests.support.broker_process import POLL_INTERVAL_S, BrokerProcess, wait_until
 
 TAIL_BYTES_MAX = 400
 LIFE_TIMEOUT_S = 120.0

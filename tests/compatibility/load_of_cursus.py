@@ -11,8 +11,8 @@ from typing import ClassVar
 from tests.compatibility.cursus_members import JavaMember
 from tests.compatibility.load import ConnectedWorker, Exceptions, name_of, value_of
 from tests.compatibility.protocol_clients import NotReadyError
-from tests.cursus_client import CursusClient, Message, batch, read_batch
 from tests.histories.history import Recorder
+from tests.support.cursus_client import CursusClient, Message, batch, read_batch
 
 BATCHES, TEXTS = 0, 1  # partitions: one for batches, one for PUBLISH
 GROUP = "cursus-readers"

@@ -4,12 +4,12 @@ from collections import deque
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tests import wire_requests
 from tests.compatibility.load import ConnectedWorker, Exceptions, value_of
 from tests.histories.facts import Place
 from tests.histories.history import Recorder
-from tests.wire_client import ConnectionClosedError, WireClient
-from tests.wire_records import Batch, encode_records
+from tests.support import wire_requests
+from tests.support.wire_client import ConnectionClosedError, WireClient
+from tests.support.wire_records import Batch, encode_records
 
 IN_FLIGHT = 5
 BATCH_RECORDS_MAX = 12

@@ -18,9 +18,9 @@ from tests.compatibility.protocol_clients import (
 )
 from tests.histories.facts import Place
 from tests.histories.history import Recorder
-from tests.line_client import LineClient
-from tests.rustlog_client import ConnectionEndedError
-from tests.wire_client import ConnectionClosedError
+from tests.support.line_client import LineClient
+from tests.support.rustlog_client import ConnectionEndedError
+from tests.support.wire_client import ConnectionClosedError
 
 PIPELINED = 8  # requests in flight
 # Who writes, and how many records at most in one request.

@@ -9,15 +9,15 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from tests import cursus_client, wire_requests
-from tests.broker_process import wait_until
 from tests.compatibility import confluent_client
 from tests.compatibility.client import EARLIEST, Record
 from tests.compatibility.v1_sdks import PythonSdk, SdkError, restored
-from tests.cursus_client import CursusClient
 from tests.oracles import message_set_oracle as message_set
-from tests.rustlog_client import RefusedError, RustLogClient
-from tests.wire_client import WireClient
+from tests.support import cursus_client, wire_requests
+from tests.support.broker_process import wait_until
+from tests.support.cursus_client import CursusClient
+from tests.support.rustlog_client import RefusedError, RustLogClient
+from tests.support.wire_client import WireClient
 
 WAIT_S = 20.0
 FETCH_BYTES = 64 << 10

@@ -26,10 +26,10 @@ from kafka.admin import ConfigResource as PythonConfigResource
 from kafka.admin import ConfigResourceType as PythonConfigResourceType
 from kafka.admin import KafkaAdminClient
 
-from tests import wire_requests
-from tests.broker_process import Broker
-from tests.wire_client import WireClient
-from tests.wire_records import Batch
+from tests.support import wire_requests
+from tests.support.broker_process import Broker
+from tests.support.wire_client import WireClient
+from tests.support.wire_records import Batch
 
 TIMEOUT_S = 60
 T = TypeVar("T")

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.broker_process import Broker
 from tests.compatibility.aiokafka_client import connect
 from tests.compatibility.client import Client
 from tests.compatibility.client_checks import ClientChecks
+from tests.support.broker_process import Broker
 
 
 @pytest.fixture

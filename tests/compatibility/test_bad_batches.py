@@ -10,10 +10,10 @@ from collections.abc import Callable
 import cramjam
 import pytest
 
-from tests import broken_batches, wire_requests
-from tests.broker_process import Broker, BrokerProcess
-from tests.wire_client import ConnectionClosedError, WireClient
-from tests.wire_records import CODECS, TIMESTAMP, Batch, read_batches, varint
+from tests.support import broken_batches, wire_requests
+from tests.support.broker_process import Broker, BrokerProcess
+from tests.support.wire_client import ConnectionClosedError, WireClient
+from tests.support.wire_records import CODECS, TIMESTAMP, Batch, read_batches, varint
 
 pytestmark = pytest.mark.usefixtures("still_well")
 

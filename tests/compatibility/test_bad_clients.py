@@ -6,10 +6,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests import wire_requests
-from tests.broker_process import Broker, BrokerProcess, spends_at_most, wait_until
-from tests.wire_client import ConnectionClosedError, WireClient
-from tests.wire_records import Batch
+from tests.support import wire_requests
+from tests.support.broker_process import Broker, BrokerProcess, spends_at_most, wait_until
+from tests.support.wire_client import ConnectionClosedError, WireClient
+from tests.support.wire_records import Batch
 
 pytestmark = pytest.mark.usefixtures("still_well")
 

@@ -17,8 +17,6 @@ from typing import NamedTuple
 
 import pytest
 
-from tests import wire_requests
-from tests.broker_process import BrokerProcess, wait_until
 from tests.compatibility.disk_load import (
     OTHER,
     TOPICS,
@@ -28,8 +26,10 @@ from tests.compatibility.disk_load import (
     check_all_is_there,
     init_transaction,
 )
-from tests.faulty_broker import FaultyBroker, Recorded
-from tests.wire_client import ConnectionClosedError, WireClient
+from tests.support import wire_requests
+from tests.support.broker_process import BrokerProcess, wait_until
+from tests.support.faulty_broker import FaultyBroker, Recorded
+from tests.support.wire_client import ConnectionClosedError, WireClient
 
 SETTINGS = (
     "log.segment.bytes=1048576",

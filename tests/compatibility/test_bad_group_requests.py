@@ -8,8 +8,8 @@ import pytest
 
 from broker.codec import schema
 from broker.model.limits import GROUP_ID_BYTES_MAX, OFFSET_METADATA_BYTES_MAX
-from tests import wire_requests
-from tests.wire_client import API_KEY_BY_NAME, WireClient
+from tests.support import wire_requests
+from tests.support.wire_client import API_KEY_BY_NAME, WireClient
 
 HUGE = "g" * (GROUP_ID_BYTES_MAX + 1)
 

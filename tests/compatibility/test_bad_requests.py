@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from broker.codec import schema
-from tests import wire_requests
-from tests.broker_process import Broker, BrokerProcess
-from tests.wire_client import API_KEY_BY_NAME, ConnectionClosedError, WireClient
-from tests.wire_records import Batch
+from tests.support import wire_requests
+from tests.support.broker_process import Broker, BrokerProcess
+from tests.support.wire_client import API_KEY_BY_NAME, ConnectionClosedError, WireClient
+from tests.support.wire_records import Batch
 
 pytestmark = pytest.mark.usefixtures("still_well")
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from broker.codec import encode
-from tests import wire_requests
-from tests.broker_process import BrokerProcess, wait_until
-from tests.wire_client import WireClient
-from tests.wire_records import Batch
+from tests.support import wire_requests
+from tests.support.broker_process import BrokerProcess, wait_until
+from tests.support.wire_client import WireClient
+from tests.support.wire_records import Batch
 
 StartBroker = Callable[..., BrokerProcess]
 TOPIC = "inheriting"

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from tests import wire_requests
-from tests.broker_process import BrokerProcess, wait_until
 from tests.compatibility.test_retention import earliest, fill
-from tests.stepping_clock import SteppingClock
-from tests.wire_client import WireClient
+from tests.support import wire_requests
+from tests.support.broker_process import BrokerProcess, wait_until
+from tests.support.stepping_clock import SteppingClock
+from tests.support.wire_client import WireClient
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

@@ -7,9 +7,9 @@ from confluent_kafka import ElectionType, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from kafka.admin import KafkaAdminClient
 
-from tests import wire_requests
-from tests.broker_process import Broker, BrokerProcess
-from tests.wire_client import WireClient
+from tests.support import wire_requests
+from tests.support.broker_process import Broker, BrokerProcess
+from tests.support.wire_client import WireClient
 
 TIMEOUT_S = 60
 OWN, DEFAULT = 2, 5  # config sources

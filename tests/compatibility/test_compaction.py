@@ -24,10 +24,10 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from tests import wire_requests
-from tests.broker_process import BrokerProcess, wait_until
 from tests.compatibility.java_tools import JavaTools
-from tests.wire_client import WireClient
+from tests.support import wire_requests
+from tests.support.broker_process import BrokerProcess, wait_until
+from tests.support.wire_client import WireClient
 
 StartBroker = Callable[..., BrokerProcess]
 Contents = dict[bytes, bytes | None]

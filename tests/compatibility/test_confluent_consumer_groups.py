@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.broker_process import BrokerProcess, wait_until
 from tests.compatibility.confluent_client import read_record
+from tests.support.broker_process import BrokerProcess, wait_until
 
 StartBroker = Callable[..., BrokerProcess]
 GROUP = "assigned-by-the-broker"

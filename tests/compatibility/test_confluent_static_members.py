@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.broker_process import Broker, wait_until
+from tests.support.broker_process import Broker, wait_until
 
 POLL_SECONDS = 0.1
 

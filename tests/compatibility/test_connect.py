@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker_process import Broker, wait_until
 from tests.compatibility.committed import ARRIVAL_TIMEOUT_S, committed_values
 from tests.compatibility.connect_worker import ConnectWorker
 from tests.compatibility.java_tools import JavaTools
+from tests.support.broker_process import Broker, wait_until
 
 # The first run may fetch the jars.
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(900)]

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests import wire_requests
-from tests.broker_process import Broker, BrokerProcess
-from tests.cursus_client import CursusClient, envelope
-from tests.wire_client import WireClient
+from tests.support import wire_requests
+from tests.support.broker_process import Broker, BrokerProcess
+from tests.support.cursus_client import CursusClient, envelope
+from tests.support.wire_client import WireClient
 
 POLICY = (
     "cleanup_policy=delete partitioner=hash_key auth_policy=open read_acl= write_acl="

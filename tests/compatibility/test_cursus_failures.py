@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.broker_process import Broker, BrokerProcess, wait_until
 from tests.compatibility.cursus_members import GoMember, JavaMember, Member, PythonMember
-from tests.cursus_client import CursusClient, Message, batch, envelope, read_batch
+from tests.support.broker_process import Broker, BrokerProcess, wait_until
+from tests.support.cursus_client import CursusClient, Message, batch, envelope, read_batch
 
 StartBroker = Callable[..., BrokerProcess]
 RECORDS = 100

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tests.broker_process import Broker
 from tests.compatibility.cursus_members import GoMember, JavaMember, Member, PythonMember
-from tests.cursus_client import CursusClient, envelope, read_batch
+from tests.support.broker_process import Broker
+from tests.support.cursus_client import CursusClient, envelope, read_batch
 
 STALE = "ERROR: GEN_MISMATCH current={} requested={} group={} member={} reason=REBALANCE_REQUIRED"
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")

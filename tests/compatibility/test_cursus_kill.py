@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests import wire_requests
-from tests.broker_process import BrokerProcess, wait_until
-from tests.cursus_client import CursusClient, Message, batch
-from tests.wire_client import WireClient
+from tests.support import wire_requests
+from tests.support.broker_process import BrokerProcess, wait_until
+from tests.support.cursus_client import CursusClient, Message, batch
+from tests.support.wire_client import WireClient
 
 StartBroker = Callable[..., BrokerProcess]
 CYCLES = 4

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from broker.codec import records
-from tests import wire_requests
-from tests.cursus_client import CursusClient, Message, batch, envelope
-from tests.wire_client import WireClient
+from tests.support import wire_requests
+from tests.support.cursus_client import CursusClient, Message, batch, envelope
+from tests.support.wire_client import WireClient
 
 NUMBERS = st.sampled_from([0, 1, 9, 10, 255, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
 EPOCHS = st.sampled_from([0, 1, -1, 42, -(1 << 63), (1 << 63) - 1])

@@ -8,12 +8,20 @@ from collections.abc import Callable
 import pytest
 
 from broker.codec import records
-from tests import wire_requests
-from tests.broker_process import Broker
-from tests.cursus_client import Batch, CursusClient, Message, batch, envelope, read_batch, short
+from tests.support import wire_requests
+from tests.support.broker_process import Broker
+from tests.support.cursus_client import (
+    Batch,
+    CursusClient,
+    Message,
+    batch,
+    envelope,
+    read_batch,
+    short,
+)
+from tests.support.wire_client import WireClient
+from tests.support.wire_records import Batch as KafkaBatch
 from tests.unit.protocols.cursus.test_bodies import COMPRESSORS
-from tests.wire_client import WireClient
-from tests.wire_records import Batch as KafkaBatch
 
 MIB = 1 << 20
 FULL = Message(b"\x00\xffpayload", 9, b"pid", b"key", -5, b"made", 3, 1 << 63, b"{}")

@@ -7,7 +7,6 @@ from itertools import islice
 
 import pytest
 
-from tests.broker_process import Broker, wait_until
 from tests.compatibility.cursus_sdks import (
     GZIP,
     SNAPPY,
@@ -22,7 +21,8 @@ from tests.compatibility.cursus_sdks import (
     go_without_reading,
     java_polls,
 )
-from tests.cursus_client import CursusClient, Message, batch, envelope, read_batch
+from tests.support.broker_process import Broker, wait_until
+from tests.support.cursus_client import CursusClient, Message, batch, envelope, read_batch
 
 COMPRESSORS = pytest.mark.parametrize("compress", [None, GZIP, SNAPPY])
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from broker.codec import encode
-from tests import wire_requests
-from tests.broker_process import Broker, BrokerProcess, wait_until
 from tests.compatibility.cursus_streams import JavaConsumer, PythonConsumer, StreamingConsumer
-from tests.cursus_client import CursusClient, Message, batch, envelope, read_batch
-from tests.segment_files import restore_batch
-from tests.wire_client import WireClient
+from tests.support import wire_requests
+from tests.support.broker_process import Broker, BrokerProcess, wait_until
+from tests.support.cursus_client import CursusClient, Message, batch, envelope, read_batch
+from tests.support.segment_files import restore_batch
+from tests.support.wire_client import WireClient
 
 StartBroker = Callable[..., BrokerProcess]
 KEEPALIVE_S_MAX = 2.0

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.compatibility.cursus_transactions import begun, initialised, joined, seen
-from tests.cursus_client import CursusClient, Message
+from tests.support.cursus_client import CursusClient, Message
 
 
 @pytest.fixture

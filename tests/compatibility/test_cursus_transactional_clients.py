@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from tests.broker_process import Broker
 from tests.compatibility.committed import committed, committed_values
 from tests.compatibility.cursus_transactional import (
     FencedError,
@@ -15,8 +14,9 @@ from tests.compatibility.cursus_transactional import (
     TransactionalProducer,
 )
 from tests.compatibility.cursus_transactions import begun, joined, seen
-from tests.cursus_client import CursusClient
-from tests.wire_client import WireClient
+from tests.support.broker_process import Broker
+from tests.support.cursus_client import CursusClient
+from tests.support.wire_client import WireClient
 
 TIMEOUT_S = 30.0
 TRANSACTIONAL_ID_NOT_FOUND = 105

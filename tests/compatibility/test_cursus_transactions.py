@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.compatibility.cursus_transactions import INITIALISED, begun, initialised, joined, seen
-from tests.cursus_client import CursusClient, envelope
+from tests.support.cursus_client import CursusClient, envelope
 
 
 @pytest.fixture

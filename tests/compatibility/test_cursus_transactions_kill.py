@@ -7,7 +7,6 @@ from threading import Thread
 
 import pytest
 
-from tests.broker_process import BrokerProcess, wait_until
 from tests.compatibility.committed import committed_values
 from tests.compatibility.cursus_transactional import (
     GoTransactions,
@@ -16,7 +15,8 @@ from tests.compatibility.cursus_transactional import (
     TransactionalProducer,
 )
 from tests.compatibility.cursus_transactions import begun, joined, seen
-from tests.cursus_client import CursusClient
+from tests.support.broker_process import BrokerProcess, wait_until
+from tests.support.cursus_client import CursusClient
 
 TIMEOUT_S = 30.0
 KILLS = 3

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from tests import wire_requests
-from tests.broker_process import BrokerProcess, wait_until
 from tests.compatibility.disk_load import TRANSACTIONAL, init_transaction
-from tests.wire_client import ConnectionClosedError, WireClient
-from tests.wire_records import TIMESTAMP, Batch, read_batches
+from tests.support import wire_requests
+from tests.support.broker_process import BrokerProcess, wait_until
+from tests.support.wire_client import ConnectionClosedError, WireClient
+from tests.support.wire_records import TIMESTAMP, Batch, read_batches
 
 TOPIC, OTHER, FLAT = "damaged", "other", "flat"
 BATCHES = 30

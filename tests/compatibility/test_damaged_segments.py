@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests import wire_requests
-from tests.batches import batch_of
-from tests.broker_process import WAIT_TIMEOUT_S, BrokerProcess, wait_until
-from tests.wire_client import WireClient
-from tests.wire_records import Batch
+from tests.support import wire_requests
+from tests.support.batches import batch_of
+from tests.support.broker_process import WAIT_TIMEOUT_S, BrokerProcess, wait_until
+from tests.support.wire_client import WireClient
+from tests.support.wire_records import Batch
 
 StartBroker = Callable[..., BrokerProcess]
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests import wire_requests
-from tests.broker_process import BrokerProcess, spends_at_most, wait_until
-from tests.wire_client import WireClient
-from tests.wire_records import Batch, read_batches
+from tests.support import wire_requests
+from tests.support.broker_process import BrokerProcess, spends_at_most, wait_until
+from tests.support.wire_client import WireClient
+from tests.support.wire_records import Batch, read_batches
 
 KAFKA_STORAGE_ERROR = 56
 PARTITIONS_PER_DESCRIPTOR = 1.5

@@ -3,8 +3,8 @@
 from typing import Any
 
 from broker.codec import schema
-from tests.broker_process import Broker
-from tests.wire_client import WireClient
+from tests.support.broker_process import Broker
+from tests.support.wire_client import WireClient
 
 # What a request of defaults lacks: an acknowledgement to wait for, no records to wait for, a name.
 SPECIAL: dict[str, dict[str, Any]] = {

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests import wire_requests
-from tests.broker_process import BrokerProcess
-from tests.wire_client import WireClient
-from tests.wire_records import Batch
+from tests.support import wire_requests
+from tests.support.broker_process import BrokerProcess
+from tests.support.wire_client import WireClient
+from tests.support.wire_records import Batch
 
 CLIENTS = 20
 RETRIABLE = {3, 5, 15}  # Unknown topic, no leader yet, no coordinator yet.

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
-from tests import wire_requests
-from tests.broker_process import BrokerProcess, wait_until
 from tests.conftest import TEST_SETTINGS
-from tests.cursus_client import CursusClient
-from tests.line_client import LineClient
-from tests.rustlog_client import RefusedError, RustLogClient
-from tests.small_disk import small_disk
-from tests.wire_client import WireClient
-from tests.wire_records import Batch, read_batches
+from tests.support import wire_requests
+from tests.support.broker_process import BrokerProcess, wait_until
+from tests.support.cursus_client import CursusClient
+from tests.support.line_client import LineClient
+from tests.support.rustlog_client import RefusedError, RustLogClient
+from tests.support.small_disk import small_disk
+from tests.support.wire_client import WireClient
+from tests.support.wire_records import Batch, read_batches
 
 MIB = 1 << 20
 DISK_BYTES = 64 * MIB

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from broker.codec import schema
-from tests.broker_process import BrokerProcess, wait_until
 from tests.compatibility import garbage_probe
 from tests.compatibility.confluent_client import ConfluentClient
 from tests.compatibility.protocol_clients import PROTOCOL_CLIENTS
 from tests.compatibility.test_every_api import SPECIAL
-from tests.wire_client import WireClient
-from tests.wire_requests import create_topic, fetch_body, init_producer_id
+from tests.support.broker_process import BrokerProcess, wait_until
+from tests.support.wire_client import WireClient
+from tests.support.wire_requests import create_topic, fetch_body, init_producer_id
 
 ROUNDS = 3
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from broker.codec import records
-from tests import wire_requests
-from tests.broker_process import BrokerProcess
-from tests.v1_directories import TIME_MS, line, segment
-from tests.wire_client import WireClient
-from tests.wire_records import Batch
+from tests.support import wire_requests
+from tests.support.broker_process import BrokerProcess
+from tests.support.v1_directories import TIME_MS, line, segment
+from tests.support.wire_client import WireClient
+from tests.support.wire_records import Batch
 
 StartBroker = Callable[..., BrokerProcess]
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests import wire_requests
-from tests.batches import batch_of
-from tests.broker_process import BrokerProcess, wait_until
-from tests.wire_client import WireClient
+from tests.support import wire_requests
+from tests.support.batches import batch_of
+from tests.support.broker_process import BrokerProcess, wait_until
+from tests.support.wire_client import WireClient
 
 pytestmark = pytest.mark.client
 

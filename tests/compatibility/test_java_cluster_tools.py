@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests import wire_requests
-from tests.broker_process import Broker, BrokerProcess
 from tests.compatibility.java_tools import JavaTools
-from tests.wire_client import WireClient
+from tests.support import wire_requests
+from tests.support.broker_process import Broker, BrokerProcess
+from tests.support.wire_client import WireClient
 
 # The first run may fetch the jars.
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(900)]

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests import wire_requests
-from tests.broker_process import Broker, wait_until
 from tests.compatibility.group_member import GroupMember
 from tests.compatibility.java_tools import JavaTools
-from tests.wire_client import WireClient
-from tests.wire_records import Batch
+from tests.support import wire_requests
+from tests.support.broker_process import Broker, wait_until
+from tests.support.wire_client import WireClient
+from tests.support.wire_records import Batch
 
 # The first run may fetch the jars.
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(900)]

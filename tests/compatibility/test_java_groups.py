@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.broker_process import Broker, BrokerProcess
 from tests.compatibility.java_tools import NEWEST, OLDER, JavaTools, Release
+from tests.support.broker_process import Broker, BrokerProcess
 
 # The first run may fetch the jars.
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(900)]

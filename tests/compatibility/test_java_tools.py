@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from broker._native.log import recovery
-from tests import wire_requests
-from tests.batches import batch_of
-from tests.broker_process import Broker, BrokerProcess
 from tests.compatibility.java_tools import JavaTools
-from tests.native_log import NOW_MS, Logs
-from tests.wire_client import WireClient
-from tests.wire_records import Batch
+from tests.support import wire_requests
+from tests.support.batches import batch_of
+from tests.support.broker_process import Broker, BrokerProcess
+from tests.support.native_log import NOW_MS, Logs
+from tests.support.wire_client import WireClient
+from tests.support.wire_records import Batch
 
 # The first run may fetch the jars.
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(900)]

@@ -6,8 +6,8 @@ its epoch does not change at the end of a transaction (KIP-890).
 
 import pytest
 
-from tests.broker_process import Broker
 from tests.compatibility.java_tools import JavaTools
+from tests.support.broker_process import Broker
 
 # The first run may fetch the jars.
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(900)]

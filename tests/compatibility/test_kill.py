@@ -15,8 +15,6 @@ from random import Random
 
 import pytest
 
-from tests import wire_requests
-from tests.broker_process import BrokerProcess, wait_until
 from tests.compatibility.committed import committed
 from tests.compatibility.load import Worker, kill_again_and_again, name_of, value_of
 from tests.compatibility.load_of_cursus import (
@@ -36,10 +34,12 @@ from tests.compatibility.load_of_kafka import (
 from tests.compatibility.load_of_transactions import PARTITIONS, Copier, Reader, Writer, original
 from tests.compatibility.load_sent_once import WRITERS, LineProducer, OnceWorker
 from tests.compatibility.protocol_clients import PROTOCOL_CLIENTS
-from tests.cursus_client import CursusClient
 from tests.histories.checker import check
 from tests.histories.history import Recorder
-from tests.wire_client import WireClient
+from tests.support import wire_requests
+from tests.support.broker_process import BrokerProcess, wait_until
+from tests.support.cursus_client import CursusClient
+from tests.support.wire_client import WireClient
 
 SETTINGS = (
     "log.segment.bytes=262144",  # segments roll under load too

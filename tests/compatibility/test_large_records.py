@@ -20,14 +20,14 @@ from broker.model.limits import (
     RUSTLOG_FRAME_BYTES_MAX,
     RUSTLOG_RECORD_BYTES_MAX,
 )
-from tests import rustlog_client, wire_requests
-from tests.batches import batch_of, records_of
-from tests.broker_process import BrokerProcess
-from tests.cursus_client import CursusClient, Message, batch, read_batch
-from tests.line_client import LineClient
-from tests.native_log import NOW_MS
-from tests.rustlog_client import RefusedError, RustLogClient
-from tests.wire_client import WireClient
+from tests.support import rustlog_client, wire_requests
+from tests.support.batches import batch_of, records_of
+from tests.support.broker_process import BrokerProcess
+from tests.support.cursus_client import CursusClient, Message, batch, read_batch
+from tests.support.line_client import LineClient
+from tests.support.native_log import NOW_MS
+from tests.support.rustlog_client import RefusedError, RustLogClient
+from tests.support.wire_client import WireClient
 
 MIB = 1 << 20
 CURSUS_OVERHEAD = 48

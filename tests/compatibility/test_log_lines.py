@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 
 from broker.model.limits import LOG_LINES_PER_SECOND_MAX
-from tests import rustlog_client, wire_requests
 from tests.attacks.groups import join_body
-from tests.broker_process import BrokerProcess, wait_until
 from tests.conftest import TEST_SETTINGS
-from tests.cursus_client import CursusClient
-from tests.faulty_broker import ALWAYS, FaultyBroker
-from tests.line_client import LineClient
-from tests.wire_client import WireClient
-from tests.wire_records import Batch
+from tests.support import rustlog_client, wire_requests
+from tests.support.broker_process import BrokerProcess, wait_until
+from tests.support.cursus_client import CursusClient
+from tests.support.faulty_broker import ALWAYS, FaultyBroker
+from tests.support.line_client import LineClient
+from tests.support.wire_client import WireClient
+from tests.support.wire_records import Batch
 
 TIMES = 500
 # A second of the wall clock may overlap two seconds of the limit.

@@ -14,7 +14,6 @@ import pytest
 
 from broker.codec import schema
 from broker.model.limits import CURSUS_FRAME_BYTES_MAX
-from tests import wire_requests
 from tests.attacks import (
     connections,
     groups,
@@ -24,10 +23,11 @@ from tests.attacks import (
     queries,
     records,
 )
-from tests.broker_process import BrokerProcess
-from tests.memory_group import MemoryGroup
-from tests.wire_client import ConnectionClosedError, WireClient
-from tests.wire_records import CODECS, TIMESTAMP, Batch, varint
+from tests.support import wire_requests
+from tests.support.broker_process import BrokerProcess
+from tests.support.memory_group import MemoryGroup
+from tests.support.wire_client import ConnectionClosedError, WireClient
+from tests.support.wire_records import CODECS, TIMESTAMP, Batch, varint
 
 FETCH = 1
 CURSUS_MAGIC = b"\xba\x7c"

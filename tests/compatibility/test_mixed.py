@@ -8,7 +8,6 @@ from contextlib import closing
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from tests.broker_process import Broker, wait_until
 from tests.compatibility import confluent_client
 from tests.compatibility.client import Record
 from tests.compatibility.cursus_members import JavaMember
@@ -19,8 +18,9 @@ from tests.compatibility.protocol_clients import (
     ProtocolClient,
 )
 from tests.compatibility.v1_sdks import PythonSdk, SdkError, python_sdk
-from tests.cursus_client import CursusClient
-from tests.rustlog_client import RefusedError, RustLogClient
+from tests.support.broker_process import Broker, wait_until
+from tests.support.cursus_client import CursusClient
+from tests.support.rustlog_client import RefusedError, RustLogClient
 
 BATCHES = 8
 RECORDS = 50

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.broker_process import Broker
 from tests.compatibility.client import EARLIEST, Client, Record
 from tests.compatibility.confluent_client import connect
 from tests.compatibility.conftest import found
 from tests.compatibility.java_tools import JavaTools, Release
+from tests.support.broker_process import Broker
 
 # The first run may fetch the jars.
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(900)]

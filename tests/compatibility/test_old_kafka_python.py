@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.broker_process import Broker
 from tests.compatibility import old_kafka_python
 from tests.compatibility.client import EARLIEST, Client, Record
 from tests.compatibility.kafka_python_client import connect
 from tests.compatibility.old_kafka_python import CODECS, EACH
 from tests.compatibility.programs import BUILD, UnavailableError, fetch_with, one_at_a_time
+from tests.support.broker_process import Broker
 
 # The first run may fetch the releases.
 pytestmark = [

@@ -5,9 +5,9 @@ from contextlib import closing
 
 import pytest
 
-from tests.broker_process import Broker
 from tests.compatibility import confluent_client
 from tests.compatibility.client import EARLIEST, Client, Record, collect
+from tests.support.broker_process import Broker
 
 # It supports groups since 0.9 and timestamps in messages since 0.10.
 RELEASES = ["0.8.0", "0.8.2.2", "0.9.0.1", "0.10.0.0"]

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker_process import Broker
 from tests.compatibility.programs import (
     BUILD,
     FETCH_TIMEOUT_S,
@@ -17,6 +16,7 @@ from tests.compatibility.programs import (
     one_at_a_time,
     run,
 )
+from tests.support.broker_process import Broker
 
 # The first run may fetch the libraries and compile them.
 pytestmark = [

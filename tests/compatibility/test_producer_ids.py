@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from broker.model.limits import PRODUCER_IDS_PER_PARTITION_MAX
-from tests import wire_requests
-from tests.broker_process import BrokerProcess
-from tests.wire_client import WireClient
-from tests.wire_records import Batch
+from tests.support import wire_requests
+from tests.support.broker_process import BrokerProcess
+from tests.support.wire_client import WireClient
+from tests.support.wire_records import Batch
 
 NONE = 0
 BATCHES_PER_SEND = 500

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from tests import wire_requests
-from tests.broker_process import Broker
-from tests.cursus_client import CursusClient, Message, batch, read_batch
-from tests.line_client import LineClient
-from tests.native_log import records
-from tests.rustlog_client import RustLogClient, fetch, frame, produce, read_fetched
-from tests.wire_client import WireClient
+from tests.support import wire_requests
+from tests.support.broker_process import Broker
+from tests.support.cursus_client import CursusClient, Message, batch, read_batch
+from tests.support.line_client import LineClient
+from tests.support.native_log import records
+from tests.support.rustlog_client import RustLogClient, fetch, frame, produce, read_fetched
+from tests.support.wire_client import WireClient
 
 TIMES = 20
 WAYS = pytest.mark.parametrize("compression", ["producer", "gzip"])

@@ -12,10 +12,10 @@ from random import Random
 
 import pytest
 
-from tests import wire_requests
-from tests.broker_process import BrokerProcess, wait_until
-from tests.wire_client import WireClient
-from tests.wire_records import TIMESTAMP, Batch, read_batches
+from tests.support import wire_requests
+from tests.support.broker_process import BrokerProcess, wait_until
+from tests.support.wire_client import WireClient
+from tests.support.wire_records import TIMESTAMP, Batch, read_batches
 
 StartBroker = Callable[..., BrokerProcess]
 

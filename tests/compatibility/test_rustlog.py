@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.broker_process import Broker, BrokerProcess
-from tests.rustlog_client import (
+from tests.support.broker_process import Broker, BrokerProcess
+from tests.support.rustlog_client import (
     LIST_TOPICS,
     METRICS,
     PING,

@@ -8,11 +8,11 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient
 
 from broker.codec import encode
-from tests import wire_requests
-from tests.broker_process import Broker, BrokerProcess, wait_until
-from tests.rustlog_client import Fetched, RefusedError, RustLogClient
-from tests.segment_files import restore_batch
-from tests.wire_client import WireClient
+from tests.support import wire_requests
+from tests.support.broker_process import Broker, BrokerProcess, wait_until
+from tests.support.rustlog_client import Fetched, RefusedError, RustLogClient
+from tests.support.segment_files import restore_batch
+from tests.support.wire_client import WireClient
 
 WAIT_S = 20
 WRITERS = 3

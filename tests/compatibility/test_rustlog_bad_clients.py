@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from tests.broker_process import Broker, BrokerProcess, spends_at_most, wait_until
-from tests.rustlog_client import (
+from tests.support.broker_process import Broker, BrokerProcess, spends_at_most, wait_until
+from tests.support.rustlog_client import (
     LIST_TOPICS,
     METRICS,
     PING,

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from tests import wire_requests
-from tests.broker_process import Broker, BrokerProcess, wait_until
 from tests.compatibility.committed import committed
 from tests.compatibility.java_tools import JavaTools
-from tests.wire_client import WireClient
+from tests.support import wire_requests
+from tests.support.broker_process import Broker, BrokerProcess, wait_until
+from tests.support.wire_client import WireClient
 
 # The first run may fetch the jars.
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(900)]

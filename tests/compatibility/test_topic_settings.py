@@ -8,10 +8,10 @@ import pytest
 
 from broker.codec import encode, records, scan_headers
 from broker.model.clock import SystemClock
-from tests import wire_requests
-from tests.broker_process import BrokerProcess, wait_until
-from tests.wire_client import WireClient
-from tests.wire_records import Batch
+from tests.support import wire_requests
+from tests.support.broker_process import BrokerProcess, wait_until
+from tests.support.wire_client import WireClient
+from tests.support.wire_records import Batch
 
 StartBroker = Callable[..., BrokerProcess]
 TOPIC = "settled"

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaProducer
 
-from tests.broker_process import Broker
+from tests.support.broker_process import Broker
 
 TIMEOUT_S = 60
 PARTITIONS = 2

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests import wire_requests
-from tests.broker_process import wait_until
-from tests.faulty_broker import ALWAYS, FaultyBroker
-from tests.wire_client import WireClient
-from tests.wire_records import Batch
+from tests.support import wire_requests
+from tests.support.broker_process import wait_until
+from tests.support.faulty_broker import ALWAYS, FaultyBroker
+from tests.support.wire_client import WireClient
+from tests.support.wire_records import Batch
 
 OTHER = "other"
 STORAGE_ERROR = 56

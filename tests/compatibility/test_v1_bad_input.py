@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.broker_process import Broker, wait_until
-from tests.line_client import LineClient
+from tests.support.broker_process import Broker, wait_until
+from tests.support.line_client import LineClient
 
 pytestmark = pytest.mark.usefixtures("still_well")
 

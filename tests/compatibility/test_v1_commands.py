@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.broker_process import Broker, BrokerProcess
-from tests.line_client import LineClient
-from tests.wire_client import WireClient
+from tests.support.broker_process import Broker, BrokerProcess
+from tests.support.line_client import LineClient
+from tests.support.wire_client import WireClient
 
 BAD = "ERR|BAD_REQUEST|"
 MISMATCH = "ERR|GENERATION_MISMATCH|"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests import wire_requests
-from tests.broker_process import BrokerProcess, wait_until
-from tests.line_client import LineClient
-from tests.wire_client import WireClient
+from tests.support import wire_requests
+from tests.support.broker_process import BrokerProcess, wait_until
+from tests.support.line_client import LineClient
+from tests.support.wire_client import WireClient
 
 # Bytes of the original server.
 GROUPS = (

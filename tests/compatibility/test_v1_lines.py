@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from tests.broker_process import Broker
-from tests.line_client import LineClient
+from tests.support.broker_process import Broker
+from tests.support.line_client import LineClient
 
 LINE_BYTES_MAX = 65_535
 BAD_FORMAT = b"V1|0|ERR|BAD_REQUEST|expected format V1|<correlation_id>|<command>|<args>"

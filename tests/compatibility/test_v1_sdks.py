@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from tests.broker_process import Broker, BrokerProcess, wait_until
 from tests.compatibility.v1_sdks import (
     PythonSdk,
     SdkError,
@@ -15,6 +14,7 @@ from tests.compatibility.v1_sdks import (
     restored,
     typescript_sdk,
 )
+from tests.support.broker_process import Broker, BrokerProcess, wait_until
 
 TIMEOUT_S = 60.0
 ODD_VALUES = [

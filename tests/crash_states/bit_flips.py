@@ -9,9 +9,9 @@ from random import Random
 from typing import NamedTuple
 
 from broker._native.log import seal
-from tests.batches import header
 from tests.crash_states.disk import State
 from tests.crash_states.expected_state import ExpectedState
+from tests.support.batches import header
 
 SHARE = 0.1  # of the checked states
 FIRST_COVERED = 21  # bytes of a batch from here on are under its CRC

@@ -38,8 +38,8 @@ from broker.storage.metadata_sqlite import FILE_NAME, SqliteMetaStore
 from broker.storage.recovery import Partitions
 from tests.crash_states.expected_state import Place
 from tests.crash_states.record import Record
-from tests.fakes import FakeTable
-from tests.native_log import NOW_MS
+from tests.support.fakes import FakeTable
+from tests.support.native_log import NOW_MS
 
 _T = TypeVar("_T")
 SYNCS_MAX = 1_000  # of one log at once: more than any has segments

@@ -12,7 +12,6 @@ from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.model.errors import ErrorCode, PolylogError, StorageError
 from broker.storage.checkpoint import read_partition_metadata
 from broker.storage.deletion import STRAY_SUFFIX
-from tests.batches import batch_of, header
 from tests.crash_states.bit_flips import Flip
 from tests.crash_states.broker_run import BrokerRun, place_of
 from tests.crash_states.expected_state import (
@@ -26,6 +25,7 @@ from tests.crash_states.expected_state import (
 )
 from tests.crash_states.finding import TRANSACTION, Finding
 from tests.crash_states.transaction_checks import check_transactions
+from tests.support.batches import batch_of, header
 
 NOT_STARTED = "the start has failed"
 OFFLINE = "a log cannot be used"

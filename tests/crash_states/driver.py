@@ -14,7 +14,6 @@ from broker.core.groups.commands import CommitRequest, OffsetToCommit
 from broker.core.topic import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.core.topic_rules import NewPartitions, NewTopic
 from broker.model.errors import ErrorCode
-from tests.batches import batch_of, header
 from tests.crash_states.broker_run import BrokerRun, place_of
 from tests.crash_states.expected_state import (
     ABORT,
@@ -29,7 +28,8 @@ from tests.crash_states.expected_state import (
 from tests.crash_states.producers import Producer, producers_of
 from tests.crash_states.record import Record
 from tests.crash_states.transactors import Transactor
-from tests.native_log import NOW_MS
+from tests.support.batches import batch_of, header
+from tests.support.native_log import NOW_MS
 
 TRANSACTIONAL_IDS = ("tx 1", "tx 2")
 OWN_GROUPS = ("group 1", "group 2")

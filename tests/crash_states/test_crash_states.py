@@ -1,6 +1,6 @@
 """What the disk keeps through a kill or a power cut at any moment of a broker's runs.
 
-Each run looks at other states (tests/run_seed.py).
+Each run looks at other states (tests/support/run_seed.py).
 
 pytest tests/crash_states --crash-states 1000000     more states than usual
 pytest tests/crash_states --crash-seed 4711          one of them again
@@ -10,7 +10,7 @@ import pytest
 
 from tests.crash_states.planted_bugs import PLANTED
 from tests.crash_states.run import STATES_PER_SEED, crash_states
-from tests.run_seed import seeds_of_run
+from tests.support.run_seed import seeds_of_run
 
 STATES_PER_TEST = 1_000
 SEEDS_PER_TEST = 100  # more than a test needs

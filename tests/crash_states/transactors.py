@@ -14,10 +14,10 @@ from broker.core.topic import OFFSETS_TOPIC, Topic
 from broker.core.transactions.commands import AddRequest, EndRequest, InitRequest, Producer
 from broker.core.transactions.records import NO_ID
 from broker.model.errors import ErrorCode
-from tests.batches import header
 from tests.crash_states.broker_run import place_of
 from tests.crash_states.expected_state import TRANSACTIONAL, Place, group_of
-from tests.native_log import NOW_MS
+from tests.support.batches import header
+from tests.support.native_log import NOW_MS
 
 if TYPE_CHECKING:
     from asyncio import Future

@@ -9,12 +9,12 @@ from pathlib import Path
 from broker._native.log.commit import CommitThread
 from broker._native.wire.cursus import Cursus
 from broker._native.wire.v1 import V1
-from tests.broken_batches import CASES
-from tests.cursus_client import Message, batch, envelope
 from tests.fuzz.inputs import OPTIONS_SIZE, Options
 from tests.fuzz.segment_targets import memory_folder
-from tests.native_log import NOW_MS, Logs, records
-from tests.native_wire import API_VERSIONS, Wire, fetch, produce, request
+from tests.support.broken_batches import CASES
+from tests.support.cursus_client import Message, batch, envelope
+from tests.support.native_log import NOW_MS, Logs, records
+from tests.support.native_wire import API_VERSIONS, Wire, fetch, produce, request
 
 INPUTS_MAX = 1000  # with the same logs, which grow
 PIECE_SIZE = 64

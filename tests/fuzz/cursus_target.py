@@ -7,8 +7,8 @@ from broker._native.wire.cursus_frames import CursusFrame
 from broker.codec import encode
 from broker.model.errors import CodecError, LimitExceeded
 from broker.model.limits import PARTITIONS_PER_TOPIC_MAX
-from tests.cursus_client import Message, batch, read_batch
 from tests.fuzz.inputs import outcome
+from tests.support.cursus_client import Message, batch, read_batch
 
 ROWS_AT_ONCE = 3
 RUNS_MAX = 10

@@ -14,7 +14,7 @@ from broker.model.limits import RUSTLOG_FRAME_BYTES_MAX
 from tests.fuzz.batch_targets import fit_crcs
 from tests.fuzz.connection_target import PIECE_SIZE, broker
 from tests.fuzz.inputs import OPTIONS_SIZE, Options, outcome
-from tests.rustlog_client import PING, fetch, frame, produce
+from tests.support.rustlog_client import PING, fetch, frame, produce
 
 BATCH_BYTES_MAX = 300
 KINDS = 4

@@ -13,7 +13,6 @@ from broker.codec import encode, messages, schema
 from broker.codec.compression import compress
 from broker.codec.schema import Message
 from broker.model.compressions import GZIP, LZ4, SNAPPY, ZSTD
-from tests.broken_batches import CASES
 from tests.fuzz import (
     compression_targets,
     connection_target,
@@ -23,6 +22,7 @@ from tests.fuzz import (
 )
 from tests.fuzz.inputs import OPTIONS_SIZE
 from tests.fuzz.message_targets import KEYS, RECORDS
+from tests.support.broken_batches import CASES
 from tests.vectors import vector_files
 
 OWN_SEEDS = {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker._native.kernel import file_ops
-from tests.native_log import Logs
+from tests.support.native_log import Logs
 
 
 @pytest.fixture

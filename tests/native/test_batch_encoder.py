@@ -9,7 +9,7 @@ import pytest
 from broker._native.records.batch_encoder import BatchEncoder
 from broker._native.records.column_source import ColumnSource
 from broker.model.errors import LimitExceeded
-from tests.batches import header, records_of
+from tests.support.batches import header, records_of
 
 GZIP = 1
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from broker._native.records.batch_encoder import BatchEncoder
 from broker._native.records.column_source import ColumnSource
 from broker.model.errors import Corrupt, LimitExceeded
-from tests.batches import records_of
+from tests.support.batches import records_of
 
 DATA = bytes(range(16))
 EDGES = [-(2**31), -2, -1, 0, 1, 15, 16, 17, 2**31 - 1]

@@ -12,7 +12,7 @@ from broker._native.log.partition_log import PartitionLog
 from broker.model import limits
 from broker.model.errors import DiskFull
 from tests.native.test_transactions import ABORT, end, send
-from tests.native_log import Logs, appended, bases_of, batches, placed, records
+from tests.support.native_log import Logs, appended, bases_of, batches, placed, records
 
 FULL = (("log", 4), -1)
 BATCH = records(1)

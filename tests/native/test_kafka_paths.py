@@ -26,10 +26,12 @@ from broker.model.limits import (
 )
 from broker.model.topic_config import TopicConfig
 from broker.protocols.kafka import PROTOCOL
-from tests.batches import EMPTY, batch_of
-from tests.broken_batches import CASES, COMPRESS, NONE, Case, lz4_frame
-from tests.native_log import TOPIC_ID, records
-from tests.native_wire import (
+from tests.oracles import message_set_oracle as message_sets
+from tests.oracles.message_set_oracle import LOG_APPEND_TIME, Message
+from tests.support.batches import EMPTY, batch_of
+from tests.support.broken_batches import CASES, COMPRESS, NONE, Case, lz4_frame
+from tests.support.native_log import TOPIC_ID, records
+from tests.support.native_wire import (
     FETCH,
     FETCH_VERSIONS,
     HEAD,
@@ -41,10 +43,8 @@ from tests.native_wire import (
     request,
     response,
 )
-from tests.native_wire import produce as produce_request
-from tests.oracles import message_set_oracle as message_sets
-from tests.oracles.message_set_oracle import LOG_APPEND_TIME, Message
-from tests.served_topic import ServedTopic, fast_and_slow
+from tests.support.native_wire import produce as produce_request
+from tests.support.served_topic import ServedTopic, fast_and_slow
 
 PARTITIONS = 2  # a request may name a third
 EPOCH = 2  # of partition 1

@@ -9,7 +9,7 @@ import pytest
 
 from broker._native.kernel import file_ops
 from broker._native.log.partition_log import PartitionLog
-from tests.native_log import NOW_MS, Logs, appended, placed, records
+from tests.support.native_log import NOW_MS, Logs, appended, placed, records
 
 COUNT = 10_000
 BATCH = records()

@@ -15,9 +15,9 @@ from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import OFFLINE, ROLLED
 from broker.model import limits
 from broker.model.errors import StorageError
-from tests.batches import EMPTY
-from tests.native_log import NOW_MS, Logs, appended, bases_of, batches, placed, records
 from tests.oracles.record_batch_oracle import Header, Record
+from tests.support.batches import EMPTY
+from tests.support.native_log import NOW_MS, Logs, appended, bases_of, batches, placed, records
 
 BATCH = records(1)  # of one record: 76 bytes
 LOG_OFFLINE = 1

@@ -12,8 +12,8 @@ from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.producer_state import producers_total, set_producers_max
 from broker.model import limits
-from tests.native_log import NOW_MS, Logs, placed, records
 from tests.oracles.producer_oracle import Producers
+from tests.support.native_log import NOW_MS, Logs, placed, records
 
 DUPLICATE = "duplicate"
 OUT_OF_ORDER = ("sequence", 2)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from broker._native.records.record_batch import validate
 from broker.model.errors import CodecError
-from tests.batches import batch_of, header, records_of
-from tests.broken_batches import CASES as ALL_CASES
-from tests.broken_batches import NONE
 from tests.oracles import record_batch_oracle as oracle
 from tests.oracles.record_batch_oracle import HEADER, Header, Record
+from tests.support.batches import batch_of, header, records_of
+from tests.support.broken_batches import CASES as ALL_CASES
+from tests.support.broken_batches import NONE
 
 TIMESTAMP = 1_700_000_000_000
 RECORDS = [Record(0, 0, b"key", b"value", [(b"name", b"content")]), Record(5, 1, None, None, [])]

@@ -16,8 +16,8 @@ from broker.model.config import load
 from broker.model.topic_config import TopicConfig
 from broker.storage import checkpoint, syncing
 from broker.storage.recovery import Partitions
-from tests.fakes import FakeStore
-from tests.native_log import (
+from tests.support.fakes import FakeStore
+from tests.support.native_log import (
     NOW_MS,
     TOPIC_ID,
     WAIT_MS,

@@ -7,7 +7,7 @@ import pytest
 from broker._native.kernel import file_ops
 from broker._native.log.partition_log import PartitionLog
 from broker.model.errors import StorageError
-from tests.native_log import NOW_MS, Logs, appended, bases_of, placed, records
+from tests.support.native_log import NOW_MS, Logs, appended, bases_of, placed, records
 
 BATCH = records(2)
 

@@ -23,7 +23,7 @@ from broker.model.clock import SystemClock
 from broker.model.config import load
 from broker.model.topic_config import TopicConfig
 from broker.protocols.rustlog.dispatch import RustLog
-from tests.rustlog_client import (
+from tests.support.rustlog_client import (
     Fetched,
     describe_partition,
     fetch,
@@ -33,7 +33,7 @@ from tests.rustlog_client import (
     read_fetched,
     read_produced,
 )
-from tests.served_topic import ServedTopic, fast_and_slow
+from tests.support.served_topic import ServedTopic, fast_and_slow
 
 PARTITIONS = 2  # a request may name a third
 PRODUCER = 7

@@ -10,9 +10,9 @@ from broker._native.log.segment_check import Damage, SegmentCheck, digest_of
 from broker.codec import encode
 from broker.model.errors import StorageError, Truncated
 from broker.model.limits import SEGMENT_CHECK_PIECE_BYTES
-from tests.batches import header
-from tests.native_log import records
-from tests.segment_files import segment_files, stored, write, write_ascending
+from tests.support.batches import header
+from tests.support.native_log import records
+from tests.support.segment_files import segment_files, stored, write, write_ascending
 
 
 def checked(file: Path, *, step: int = 1 << 30, is_active: bool = False) -> SegmentCheck:

@@ -13,7 +13,7 @@ from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import BROKEN
 from broker.model import limits
 from broker.model.errors import StorageError
-from tests.native_log import NOW_MS, Logs, appended, bases_of, batches, placed, records
+from tests.support.native_log import NOW_MS, Logs, appended, bases_of, batches, placed, records
 
 BATCH = records()
 PATIENCE_US = 60_000_000

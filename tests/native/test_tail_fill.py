@@ -8,7 +8,7 @@ import pytest
 from broker._native.kernel import file_ops
 from broker._native.log.partition_log import PartitionLog
 from broker.model import limits
-from tests.native_log import Logs, appended, placed, records
+from tests.support.native_log import Logs, appended, placed, records
 
 BATCH = records(1, size=7_000)  # staged, and a short write at the turn's end
 ENOUGH = limits.TAIL_FILL_AFTER_BYTES // len(BATCH) + 3

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from broker._native.log.commit import CommitThread
 from broker._native.log.topic_table import TopicTable
-from tests.native_log import TOPIC_ID, Logs
+from tests.support.native_log import TOPIC_ID, Logs
 
 COMMIT = CommitThread(1)  # never used
 OTHER_ID = bytes(reversed(TOPIC_ID))

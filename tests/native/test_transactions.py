@@ -9,8 +9,8 @@ from broker._native.kernel import file_ops
 from broker._native.log import recovery
 from broker._native.log.partition_log import PartitionLog
 from broker.model.errors import TooManyProducers
-from tests.batches import batch_of
-from tests.native_log import NOW_MS, Logs, appended, batches, records
+from tests.support.batches import batch_of
+from tests.support.native_log import NOW_MS, Logs, appended, batches, records
 
 ABORT, COMMIT = 0, 1
 EPOCH = 3

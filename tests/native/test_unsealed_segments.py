@@ -9,7 +9,7 @@ from broker._native.kernel import file_ops
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker.model.limits import OPEN_SEGMENTS_MIN, UNSEALED_SEGMENTS_MAX
-from tests.native_log import NOW_MS, Logs, appended, placed, records
+from tests.support.native_log import NOW_MS, Logs, appended, placed, records
 
 BATCH = records()
 OPEN_MAX = 448  # with 1,024 descriptors

@@ -19,8 +19,8 @@ from broker.model.limits import V1_CONSUME_BYTES_MAX, V1_CONSUME_RECORDS_MAX
 from broker.model.topic_config import TopicConfig
 from broker.protocols.v1 import STORAGE_FAILURE
 from broker.protocols.v1.dispatch import V1
-from tests.batches import batch_of
-from tests.served_topic import ServedTopic, fast_and_slow
+from tests.support.batches import batch_of
+from tests.support.served_topic import ServedTopic, fast_and_slow
 
 PARTITIONS = 3
 PRODUCER = 7

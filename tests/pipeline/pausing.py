@@ -13,7 +13,7 @@ from broker.pipeline.source.batch import BatchReader
 from broker.pipeline.source.polylog import PolylogDataSource
 from broker.pipeline.source.settings import settings_of
 from broker.pipeline.source.stream import StreamReader
-from tests.broker_process import BrokerProcess, wait_until
+from tests.support.broker_process import BrokerProcess, wait_until
 
 _OPTION = "pause"
 

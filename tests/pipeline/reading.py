@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from tests.broker_process import wait_until
+from tests.support.broker_process import wait_until
 
 _TIMEOUT_S = 20.0
 

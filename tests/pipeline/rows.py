@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-from tests.broker_process import wait_until
+from tests.support.broker_process import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,9 +12,9 @@ from confluent_kafka import Producer
 
 from broker.pipeline.jobs import snapshot
 from broker.pipeline.jobs.audit import audit
-from tests import wire_requests
-from tests.broker_process import BrokerProcess
-from tests.wire_client import WireClient
+from tests.support import wire_requests
+from tests.support.broker_process import BrokerProcess
+from tests.support.wire_client import WireClient
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,8 +14,6 @@ from confluent_kafka.admin import AdminClient
 
 from broker.codec import encode
 from broker.pipeline.schema import COLUMNS, HEADERS
-from tests import wire_requests
-from tests.broker_process import Broker, BrokerProcess
 from tests.pipeline.pausing import PausingSource, restart_meanwhile
 from tests.pipeline.rows import (
     FIRST_MS,
@@ -26,7 +24,9 @@ from tests.pipeline.rows import (
     produce_small_batches,
     some,
 )
-from tests.wire_client import WireClient
+from tests.support import wire_requests
+from tests.support.broker_process import Broker, BrokerProcess
+from tests.support.wire_client import WireClient
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,9 +12,9 @@ import pytest
 
 from broker.model.errors import Unsupported
 from broker.pipeline.java import find_java
-from tests.broker_process import Broker
 from tests.pipeline.reading import read_committed
 from tests.pipeline.rows import consumed, some
+from tests.support.broker_process import Broker
 
 pytest.importorskip("pyspark")
 

@@ -16,11 +16,11 @@ from broker.pipeline.jobs.archive import ArchiveOptions, archive, compact
 from broker.pipeline.jobs.dedupe import DedupeOptions, dedupe
 from broker.pipeline.jobs.replay import ReplayOptions, replay
 from broker.pipeline.source.topics import DataLoss
-from tests.broker_process import Broker
 from tests.pipeline import archive_driver, java_classes, job_driver
 from tests.pipeline.killing import TIMEOUT_S, run_until_killed
 from tests.pipeline.reading import read_committed
 from tests.pipeline.rows import Row
+from tests.support.broker_process import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

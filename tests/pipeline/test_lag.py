@@ -15,9 +15,9 @@ from broker.model.clock import ManualClock
 from broker.model.errors import ConfigError
 from broker.model.report import Report
 from broker.pipeline.jobs.lag import lag, plot
-from tests import wire_requests
-from tests.broker_process import BrokerProcess
-from tests.wire_client import WireClient
+from tests.support import wire_requests
+from tests.support.broker_process import BrokerProcess
+from tests.support.wire_client import WireClient
 
 StartBroker = Callable[..., BrokerProcess]
 NOW_MS = 1_700_000_000_000

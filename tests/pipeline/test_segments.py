@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from broker.pipeline.jobs import snapshot
-from tests import wire_requests
-from tests.broker_process import BrokerProcess
-from tests.wire_client import WireClient
+from tests.support import wire_requests
+from tests.support.broker_process import BrokerProcess
+from tests.support.wire_client import WireClient
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -238,7 +238,7 @@ def test_damage_is_returned_as_a_row_on_request(
 def test_invalid_options_are_refused_before_a_task_runs(
     spark: "SparkSession", tmp_path: Path, options: dict[str, str], words: str
 ) -> None:
-    from tests.segment_files import write_ascending  # noqa: PLC0415
+    from tests.support.segment_files import write_ascending  # noqa: PLC0415
 
     write_ascending(tmp_path)
 

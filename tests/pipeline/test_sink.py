@@ -12,10 +12,10 @@ from broker import codec
 from broker.client.admin import create_topic
 from broker.client.metadata import Cluster
 from broker.model.address import parse_address
-from tests.broker_process import Broker, BrokerProcess, wait_until
 from tests.pipeline import sink_driver
 from tests.pipeline.killing import TIMEOUT_S, run_until_killed
 from tests.pipeline.reading import read_committed
+from tests.support.broker_process import Broker, BrokerProcess, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -20,9 +20,9 @@ from broker.model.errors import ConfigError, RequestError, SnapshotFailed, Unrea
 from broker.pipeline.jobs import snapshot
 from broker.pipeline.segments import manifest
 from broker.pipeline.segments.manifest import PartitionEntry
-from tests import wire_requests
-from tests.broker_process import BrokerProcess
-from tests.wire_client import WireClient
+from tests.support import wire_requests
+from tests.support.broker_process import BrokerProcess
+from tests.support.wire_client import WireClient
 
 StartBroker = Callable[..., BrokerProcess]
 Pairs = list[tuple[bytes, bytes]]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.broker_process import Broker
 from tests.pipeline.rows import some
+from tests.support.broker_process import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.broker_process import Broker
 from tests.compatibility import spark_connector
 from tests.compatibility.programs import UnavailableError
 from tests.pipeline.queries import Query
@@ -22,6 +21,7 @@ from tests.pipeline.rows import (
     places,
     some,
 )
+from tests.support.broker_process import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

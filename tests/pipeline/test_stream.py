@@ -10,10 +10,10 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
-from tests.broker_process import BrokerProcess, wait_until
 from tests.pipeline.pausing import PausingSource, restart_meanwhile
 from tests.pipeline.queries import Query
 from tests.pipeline.rows import produce_small_batches
+from tests.support.broker_process import BrokerProcess, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

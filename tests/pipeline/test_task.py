@@ -30,8 +30,8 @@ from broker.pipeline.sink.task import (
     write_at_least_once,
     write_exactly_once,
 )
-from tests.broker_process import Broker
 from tests.pipeline.reading import read_committed
+from tests.support.broker_process import Broker
 
 pytestmark = pytest.mark.client
 

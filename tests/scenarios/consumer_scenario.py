@@ -16,9 +16,9 @@ from broker.core.groups.consumer.commands import (
 )
 from broker.core.groups.shard import GroupShard
 from broker.model.errors import CodecError
-from tests.fakes import FakeTopics
 from tests.scenarios.scenario import Arguments, Scenario
-from tests.subscriptions import by_topic, heard, place, said
+from tests.support.fakes import FakeTopics
+from tests.support.subscriptions import by_topic, heard, place, said
 
 
 class ConsumerScenario(Scenario[GroupShard]):

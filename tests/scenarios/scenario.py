@@ -15,8 +15,8 @@ from typing import Any, Generic
 
 from broker.core.machine import Decision, Moment, RecordFormat
 from broker.model.limits import GROUP_ID_BYTES_MAX
-from tests.logged_shard import LoggedShard, ShardT
-from tests.subscriptions import Place, by_topic, place
+from tests.support.logged_shard import LoggedShard, ShardT
+from tests.support.subscriptions import Place, by_topic, place
 
 START_MS = 1_000_000
 

@@ -49,12 +49,12 @@ from broker.core.groups.coordinator import RECORD_FORMAT
 from broker.core.groups.group_sizes import GroupMemoryBudget
 from broker.core.groups.shard import GroupShard
 from broker.model.errors import ErrorCode
-from tests.fakes import FakeTopics
 from tests.scenarios import assigned_scenario, consumer_scenario
 from tests.scenarios.assigned_scenario import AssignedScenario
 from tests.scenarios.consumer_scenario import ConsumerScenario
 from tests.scenarios.scenario import Arguments, check_file
-from tests.subscriptions import place
+from tests.support.fakes import FakeTopics
+from tests.support.subscriptions import place
 
 FOLDER = Path(__file__).parent
 

@@ -17,10 +17,10 @@ from broker.core.transactions.records import TopicPartition
 from broker.model import limits
 from broker.model.clock import Clock
 from broker.model.errors import ErrorCode
-from tests.fakes import FakeTopics
 from tests.simulation.clock import ClockKeeper, MachineClock
 from tests.simulation.logs import Disk, SimulatedLog
 from tests.simulation.virtual_time import Answer, Task, VirtualTime
+from tests.support.fakes import FakeTopics
 
 COORDINATOR_PARTITIONS = 2
 SESSION_MS = 12_000

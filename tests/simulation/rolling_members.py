@@ -18,7 +18,7 @@ from broker.core.groups.commands import GroupProtocol
 from tests.simulation.consumer_members import TOPICS, Claims, ConsumerMember, Owned
 from tests.simulation.members import ClassicMember
 from tests.simulation.simulation import Simulation
-from tests.subscriptions import heard, said
+from tests.support.subscriptions import heard, said
 
 _PER_TOPIC = 100  # numbers of partitions: of the first topic from 0 on, of the second from here on
 _ALL = (0, 1, _PER_TOPIC, _PER_TOPIC + 1)

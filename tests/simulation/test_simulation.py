@@ -1,6 +1,6 @@
 """Groups and transactions under everything that can go wrong, thousands of times over.
 
-Each run takes other histories (tests/run_seed.py).
+Each run takes other histories (tests/support/run_seed.py).
 
 pytest tests/simulation --simulation-seeds 100000     more histories than usual
 pytest tests/simulation --simulation-seed 4711        one of them again
@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.run_seed import seeds_of_run
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.run import run
 from tests.simulation.violation import Violation
+from tests.support.run_seed import seeds_of_run
 
 ROOT = Path(__file__).parents[2]
 SEEDS_PER_MUTATION = 40

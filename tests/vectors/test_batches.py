@@ -13,8 +13,8 @@ import crc32c
 import pytest
 
 from broker.codec import audit, decode_columns, validate
-from tests import record_bytes
-from tests.batches import header, records_of
+from tests.support import record_bytes
+from tests.support.batches import header, records_of
 from tests.vectors import vector_files
 
 SIZE_MAX = 1 << 20

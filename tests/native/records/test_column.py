@@ -8,8 +8,8 @@ import pytest
 from broker._native.records.binary_column import gather, microseconds
 from broker._native.records.column import Column
 from broker.codec import decode_columns, scan_headers
-from tests.record_bytes import COLUMNS, record, some
-from tests.record_bytes import batch as batch_of
+from tests.support.record_bytes import COLUMNS, record, some
+from tests.support.record_bytes import batch as batch_of
 
 
 def column(name: str, data: bytes = some(5)) -> Column:

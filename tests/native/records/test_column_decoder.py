@@ -11,7 +11,7 @@ from broker._native.records.column_decoder import COLUMN_NAMES, decode_columns
 from broker.codec import Columns, Corrupt, LimitExceeded, Unsupported
 from tests.oracles.message_set_oracle import Message
 from tests.oracles.record_batch_oracle import Header, Record, varint
-from tests.record_bytes import contents_of, numbers, record, rows, some
+from tests.support.record_bytes import contents_of, numbers, record, rows, some
 
 GIB = 1 << 30
 Decompress = Callable[[int, memoryview, memoryview], int]

@@ -16,7 +16,7 @@ from broker.codec import compression, records, scan_headers
 from broker.model.errors import CodecError, Corrupt, LimitExceeded
 from tests.oracles.compaction_oracle import DELETE_HORIZON, TRANSACTIONAL, Batch, Pass
 from tests.oracles.record_batch_oracle import CONTROL, Header, Headers, Record
-from tests.record_bytes import record
+from tests.support.record_bytes import record
 
 NOW = 1_700_000_000_000
 RETENTION = 86_400_000

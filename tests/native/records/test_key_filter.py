@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from broker._native.records.key_filter import KeyFilter
 from broker.codec import decode_columns
-from tests.record_bytes import batch, contents_of, record
+from tests.support.record_bytes import batch, contents_of, record
 
 
 @given(st.lists(st.binary(max_size=4), max_size=40), st.lists(st.binary(max_size=4), max_size=40))

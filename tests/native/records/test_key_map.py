@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from broker._native.records.compaction import KeyCollector
 from broker._native.records.key_map import PLACE_BYTES, KeyMap, key_hash
 from tests.oracles.siphash_oracle import siphash128
-from tests.record_bytes import batch, record
+from tests.support.record_bytes import batch, record
 
 SECRET = bytes(range(16))
 

@@ -7,8 +7,8 @@ import pytest
 
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
-from tests.native_log import Logs
-from tests.native_wire import (
+from tests.support.native_log import Logs
+from tests.support.native_wire import (
     Client,
     Wire,
 )

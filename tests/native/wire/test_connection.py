@@ -10,8 +10,8 @@ from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.wire.connection import Connection, PendingReply
 from broker.model.limits import WAITING_REPLY_BYTES_PER_CONNECTION
-from tests.native_log import Logs, appended, batches, records
-from tests.native_wire import (
+from tests.support.native_log import Logs, appended, batches, records
+from tests.support.native_wire import (
     API_VERSIONS,
     FETCH,
     FRAME_BYTES_MAX,

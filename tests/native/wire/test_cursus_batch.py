@@ -11,7 +11,7 @@ from broker._native.wire.cursus_batch import CursusBatch, sequence_of
 from broker._native.wire.cursus_frames import CursusFrame
 from broker.codec import encode
 from broker.model.errors import CodecError, LimitExceeded
-from tests.cursus_client import Message, batch, read_batch
+from tests.support.cursus_client import Message, batch, read_batch
 
 FULL = Message(b"hi", 1, b"p", b"k", -5, b"made", 3, 1 << 63, b"{}")
 UINT64 = st.integers(0, (1 << 64) - 1)

@@ -16,9 +16,9 @@ from broker._native.wire.cursus_frames import CursusFrame
 from broker.codec import records as decoded
 from broker.codec.compression import compress
 from broker.model.compressions import GZIP
-from tests.batches import batch_of
-from tests.cursus_client import Message, batch, read_batch
-from tests.native_log import NOW_MS, Logs, appended, records
+from tests.support.batches import batch_of
+from tests.support.cursus_client import Message, batch, read_batch
+from tests.support.native_log import NOW_MS, Logs, appended, records
 
 MANY = 1000
 BYTES_MAX = 1 << 20

@@ -10,9 +10,9 @@ from broker._native.kernel import file_ops
 from broker._native.wire.cursus import Cursus
 from broker.codec import records
 from broker.model.limits import CURSUS_FAST_BATCH_BYTES_MAX
-from tests.cursus_client import Message, batch
-from tests.native_log import Logs
-from tests.native_wire import Client, Wire
+from tests.support.cursus_client import Message, batch
+from tests.support.native_log import Logs
+from tests.support.native_wire import Client, Wire
 
 SENT = [Message(b"v%d" % n, n, b"p", b"k", 7) for n in (1, 2, 3)]
 OK = (

@@ -11,8 +11,8 @@ from broker._native.wire.cursus import Cursus
 from broker._native.wire.cursus_publish import RoundRobin
 from broker.codec import records
 from broker.model.limits import CURSUS_FAST_BATCH_BYTES_MAX
-from tests.native_log import Logs
-from tests.native_wire import Client, Wire
+from tests.support.native_log import Logs
+from tests.support.native_wire import Client, Wire
 
 PUBLISH = (
     b"PUBLISH topic=topic producerId=p partition=0 key=k seqNum=3 epoch=-7 acks=1 message=a b\n"

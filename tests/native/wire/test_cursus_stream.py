@@ -9,9 +9,9 @@ import pytest
 from broker._native.log.partition_log import PartitionLog
 from broker._native.wire.cursus import Cursus
 from broker._native.wire.cursus_stream import CursusStream
-from tests.cursus_client import Message, batch, read_batch
-from tests.native_log import Logs, appended, records
-from tests.native_wire import Client, Wire
+from tests.support.cursus_client import Message, batch, read_batch
+from tests.support.native_log import Logs, appended, records
+from tests.support.native_wire import Client, Wire
 
 UNSENT_MAX = 256 << 10
 READ_BYTES = 128 << 10

@@ -6,8 +6,8 @@ import pytest
 
 from broker._native.wire.detection import detect
 from broker.model.protocol_names import PROTOCOL_NAMES
-from tests.compressed import raw_snappy
-from tests.cursus_client import Message, batch
+from tests.support.compressed import raw_snappy
+from tests.support.cursus_client import Message, batch
 
 
 def frame(*payload: bytes, size: int | None = None) -> bytes:

@@ -10,9 +10,9 @@ from broker._native.kernel import file_ops
 from broker._native.log import recovery
 from broker._native.log.partition_log import PartitionLog
 from broker.codec import encode
-from tests.batches import batch_of
-from tests.native_log import NOW_MS, Logs, appended, placed, records
-from tests.native_wire import (
+from tests.support.batches import batch_of
+from tests.support.native_log import NOW_MS, Logs, appended, placed, records
+from tests.support.native_wire import (
     FETCH,
     FETCH_VERSIONS,
     PRODUCE,

@@ -3,8 +3,8 @@
 import pytest
 
 from broker._native.log.partition_log import PartitionLog
-from tests.native_log import Logs, placed, records
-from tests.native_wire import (
+from tests.support.native_log import Logs, placed, records
+from tests.support.native_wire import (
     FETCH,
     Client,
     Wire,

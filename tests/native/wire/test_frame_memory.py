@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from broker._native.log.commit import CommitThread
 from broker.model.limits import ORDINARY_FRAME_BYTES_MAX, RECEIVE_BYTES_PER_TURN
-from tests.native_log import Logs, records
-from tests.native_wire import API_VERSIONS, HEAD, Client, Wire, fetch, produce
+from tests.support.native_log import Logs, records
+from tests.support.native_wire import API_VERSIONS, HEAD, Client, Wire, fetch, produce
 
 KIB = 1 << 10
 MIB = 1 << 20

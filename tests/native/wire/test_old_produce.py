@@ -8,9 +8,9 @@ from broker._native.kernel import file_ops
 from broker._native.log.partition_log import PartitionLog
 from broker.codec import records, schema, up_convert
 from broker.model.limits import OLD_MESSAGES_BYTES_MAX
-from tests.native_log import NOW_MS, Logs, batches, placed
-from tests.native_wire import PRODUCE, Client, Wire, partition, produce, response
 from tests.oracles.message_set_oracle import Message, encode
+from tests.support.native_log import NOW_MS, Logs, batches, placed
+from tests.support.native_wire import PRODUCE, Client, Wire, partition, produce, response
 
 SET = encode([Message(7, b"k", b"v", magic=magic, timestamp=NOW_MS) for magic in (0, 1)])
 pytestmark = pytest.mark.parametrize("version", [0, 1, 2])

@@ -8,8 +8,8 @@ from broker._native.kernel import file_ops
 from broker._native.log.partition_log import PartitionLog
 from broker.codec import schema
 from broker.model import limits
-from tests.native_log import Logs, placed, records
-from tests.native_wire import (
+from tests.support.native_log import Logs, placed, records
+from tests.support.native_wire import (
     PRODUCE,
     PRODUCE_VERSIONS,
     Client,

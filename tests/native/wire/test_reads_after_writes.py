@@ -18,12 +18,12 @@ from broker._native.wire.rustlog import RustLog
 from broker._native.wire.rustlog_counters import RustLogCounters
 from broker._native.wire.v1 import V1
 from broker.model.limits import UNSEEN_PARTITIONS_PER_CONNECTION_MAX
-from tests import native_wire, rustlog_client
-from tests.cursus_client import Message, batch
-from tests.native_log import Logs, records
-from tests.native_wire import Client, Wire, partition, response
 from tests.oracles.message_set_oracle import Message as OldMessage
 from tests.oracles.message_set_oracle import encode
+from tests.support import native_wire, rustlog_client
+from tests.support.cursus_client import Message, batch
+from tests.support.native_log import Logs, records
+from tests.support.native_wire import Client, Wire, partition, response
 
 if TYPE_CHECKING:
     from broker._native.wire.connection import PendingReply

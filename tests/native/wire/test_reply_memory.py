@@ -1,7 +1,7 @@
 """Unread responses: the memory for them over all connections is limited."""
 
 from broker.model.limits import REPLY_MEMORY_BYTES_MAX, REPLY_MEMORY_SCARCE_BYTES
-from tests.native_wire import API_VERSIONS, Client, Wire, request
+from tests.support.native_wire import API_VERSIONS, Client, Wire, request
 
 REPLY_BYTES = 2_000_000
 FRAME_BYTES = 4 + 4 + REPLY_BYTES  # after its size and the correlation id

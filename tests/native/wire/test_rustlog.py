@@ -11,9 +11,9 @@ import pytest
 from broker._native.kernel import file_ops
 from broker._native.wire.rustlog import RustLog
 from broker._native.wire.rustlog_counters import RustLogCounters
-from tests.native_log import Logs, records
-from tests.native_wire import Client, Wire
-from tests.rustlog_client import (
+from tests.support.native_log import Logs, records
+from tests.support.native_wire import Client, Wire
+from tests.support.rustlog_client import (
     LIST_TOPICS,
     METRICS,
     PING,

@@ -13,8 +13,8 @@ from broker.model.limits import (
     REPLY_MEMORY_BYTES_PER_CONNECTION,
     WAITING_REPLY_BYTES_PER_CONNECTION,
 )
-from tests.native_log import Logs, appended, records
-from tests.native_wire import Client, Wire, produce
+from tests.support.native_log import Logs, appended, records
+from tests.support.native_wire import Client, Wire, produce
 
 if TYPE_CHECKING:
     from broker._native.wire.connection import PendingReply

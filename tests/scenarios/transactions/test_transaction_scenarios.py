@@ -39,7 +39,7 @@ from broker.core.transactions.records import TopicPartition
 from broker.core.transactions.shard import TransactionLimits, TransactionShard
 from broker.model.errors import ErrorCode
 from tests.scenarios.scenario import Arguments, Scenario, check_file
-from tests.subscriptions import place
+from tests.support.subscriptions import place
 
 FOLDER = Path(__file__).parent
 VERSION_2 = 2

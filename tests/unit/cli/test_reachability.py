@@ -16,7 +16,7 @@ from broker.cli.reachability import check_reachable
 from broker.client.metadata import Cluster
 from broker.model.errors import ConfigError, Unreachable
 from broker.model.limits import CLIENT_REACH_SECONDS
-from tests.scripted_broker import scripted_broker
+from tests.support.scripted_broker import scripted_broker
 
 
 def commands(folder: Path) -> dict[str, list[str]]:

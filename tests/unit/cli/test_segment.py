@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from broker.cli import main
-from tests.batches import batch_of
-from tests.segment_files import segment_files, write, write_ascending
+from tests.support.batches import batch_of
+from tests.support.segment_files import segment_files, write, write_ascending
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from broker.cli import v1_directory
 from broker.cli.v1_directory import Damage, Partition, StoredRecord, find_segments, read_records
-from tests.v1_directories import TIME_MS, line, segment
+from tests.support.v1_directories import TIME_MS, line, segment
 
 
 def test_segments_are_ordered_by_their_numbers(tmp_path: Path) -> None:

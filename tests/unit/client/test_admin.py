@@ -12,7 +12,7 @@ from broker.client.pool import Pool
 from broker.codec import Fields
 from broker.model.clock import ManualClock
 from broker.model.errors import RequestError
-from tests.scripted_broker import ScriptedBroker, scripted_broker
+from tests.support.scripted_broker import ScriptedBroker, scripted_broker
 
 
 @contextmanager

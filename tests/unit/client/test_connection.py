@@ -12,7 +12,7 @@ from broker.client import connection as module
 from broker.client.connection import Client
 from broker.model.address import Address
 from broker.model.errors import PeerError, Unreachable
-from tests.scripted_broker import scripted_broker
+from tests.support.scripted_broker import scripted_broker
 
 ANSWER = codec.response_frame("ApiVersions", 0, {"error_code": 0, "api_keys": []}, correlation_id=1)
 

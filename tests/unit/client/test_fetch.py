@@ -13,7 +13,7 @@ from broker.codec import Fields
 from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode, PeerError, RequestError
 from broker.model.limits import CLIENT_FETCH_BYTES_MIN
-from tests.scripted_broker import ScriptedBroker, metadata_of, scripted_broker
+from tests.support.scripted_broker import ScriptedBroker, metadata_of, scripted_broker
 
 ID = "0123456789abcdef" * 2
 OTHER_ID = "fedcba9876543210" * 2

@@ -13,7 +13,7 @@ from broker.codec import Fields
 from broker.model.address import Address
 from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode, RequestError, Unreachable
-from tests.scripted_broker import ScriptedBroker, metadata_of, scripted_broker
+from tests.support.scripted_broker import ScriptedBroker, metadata_of, scripted_broker
 
 ID = "0123456789abcdef" * 2
 

@@ -9,7 +9,7 @@ from broker.client.pool import Pool
 from broker.model.clock import ManualClock
 from broker.model.errors import Unreachable
 from broker.model.limits import CLIENT_IDLE_CONNECTIONS_MAX, CLIENT_IDLE_SECONDS
-from tests.scripted_broker import ScriptedBroker, scripted_broker
+from tests.support.scripted_broker import ScriptedBroker, scripted_broker
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from broker.codec import Fields
 from broker.model import limits
 from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode, RequestError
-from tests.scripted_broker import ScriptedBroker, metadata_of, scripted_broker
+from tests.support.scripted_broker import ScriptedBroker, metadata_of, scripted_broker
 
 ID = "0123456789abcdef" * 2
 FIRST, SECOND, THIRD = (codec.encode([value])[0] for value in (b"1", b"2", b"3"))

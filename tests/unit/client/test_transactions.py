@@ -12,7 +12,7 @@ from broker.client.transactions import ProducerId, Transactions, new_producer_id
 from broker.codec import Fields
 from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode, RequestError
-from tests.scripted_broker import ScriptedBroker, scripted_broker
+from tests.support.scripted_broker import ScriptedBroker, scripted_broker
 
 APIS = ("InitProducerId", "AddPartitionsToTxn", "EndTxn")
 

@@ -14,7 +14,17 @@ from broker.codec import Columns, Corrupt, decode_columns
 from tests.oracles.message_set_oracle import Message
 from tests.oracles.record_batch_oracle import Record
 from tests.oracles.records_oracle import Row, wrap
-from tests.record_bytes import CODECS, COLUMNS, GZIP, TIMESTAMP, batch, contents, record, rows, some
+from tests.support.record_bytes import (
+    CODECS,
+    COLUMNS,
+    GZIP,
+    TIMESTAMP,
+    batch,
+    contents,
+    record,
+    rows,
+    some,
+)
 
 HEADERS = pa.list_(
     pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))

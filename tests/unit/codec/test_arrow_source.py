@@ -8,7 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.codec.encoding import encode
-from tests.row_sources import HEADERS, NOW_MS, Fields, contents_of, expected, limits, rows, table_of
+from tests.support.row_sources import (
+    HEADERS,
+    NOW_MS,
+    Fields,
+    contents_of,
+    expected,
+    limits,
+    rows,
+    table_of,
+)
 
 
 @given(rows, limits, st.sampled_from([pa.binary(), pa.large_binary(), pa.binary_view()]))

@@ -14,7 +14,7 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from broker.codec import decode_columns, down_convert, encode, scan_headers, up_convert
 from broker.codec.compression import compress
 from broker.model.errors import CodecError, Corrupt, LimitExceeded, Unsupported
-from tests.batches import batch_of
+from tests.support.batches import batch_of
 
 NOW_MS = 1_700_000_000_000
 MESSAGE = struct.Struct(">qiIbb")  # offset, size, CRC-32, magic, attributes

@@ -5,7 +5,7 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from broker.codec import scan_headers
 from broker.model.errors import Corrupt
-from tests.native_log import records
+from tests.support.native_log import records
 
 HEADER_SIZE = 61
 MESSAGE_HEAD_SIZE = 26  # up to the end of a timestamp

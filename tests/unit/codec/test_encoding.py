@@ -16,9 +16,9 @@ from broker.codec.encoding import encode
 from broker.model.compressions import BY_NAME
 from broker.model.errors import Corrupt, LimitExceeded
 from broker.model.limits import BATCH_BYTES_MAX
-from tests.batches import header
 from tests.oracles.record_batch_oracle import HEADER
-from tests.row_sources import (
+from tests.support.batches import header
+from tests.support.row_sources import (
     NOW_MS,
     Fields,
     contents,

@@ -12,7 +12,7 @@ from tests.oracles import message_set_oracle as message_set
 from tests.oracles.message_set_oracle import Message
 from tests.oracles.record_batch_oracle import Record
 from tests.oracles.records_oracle import Row
-from tests.record_bytes import (
+from tests.support.record_bytes import (
     CODECS,
     COLUMNS,
     CONTROL,

@@ -25,7 +25,7 @@ from broker.codec.hashes import (
     partition_column,
     xxh3_64_column,
 )
-from tests.batches import batch_of
+from tests.support.batches import batch_of
 
 PARTITIONS = 12
 ROWS: list[bytes | None] = [b"one", None, b"", b"three", b"\xc3\xa9" * 200, None, b"seven"]

@@ -12,7 +12,7 @@ from broker.codec import Audit, BatchHeader, Corrupt, audit, scan_headers
 from tests.oracles.message_set_oracle import Message
 from tests.oracles.record_batch_oracle import Header
 from tests.oracles.records_oracle import wrap
-from tests.record_bytes import (
+from tests.support.record_bytes import (
     CODECS,
     GZIP,
     INT32,

@@ -27,7 +27,7 @@ from tests.oracles import records_oracle
 from tests.oracles.message_set_oracle import Message
 from tests.oracles.record_batch_oracle import Header, Record, varint
 from tests.oracles.records_oracle import Row, WrongBytesError
-from tests.record_bytes import (
+from tests.support.record_bytes import (
     CODECS,
     COLUMNS,
     GZIP,

@@ -10,7 +10,7 @@ import pytest
 
 from broker.codec import Unsupported, decode_columns, scan_headers
 from broker.codec.packages import EXTRAS, import_optional
-from tests.record_bytes import some
+from tests.support.record_bytes import some
 
 if TYPE_CHECKING:
     from collections.abc import Callable

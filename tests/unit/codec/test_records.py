@@ -17,7 +17,7 @@ from broker.model.limits import RECORDS_CHUNK_BYTES
 from tests.oracles.message_set_oracle import Message
 from tests.oracles.record_batch_oracle import Record as WireRecord
 from tests.oracles.records_oracle import Row
-from tests.record_bytes import (
+from tests.support.record_bytes import (
     CODECS,
     COLUMNS,
     GZIP,

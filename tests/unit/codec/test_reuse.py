@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from broker.codec import Columns, Corrupt, decode_columns
 from broker.codec.control_records import Marker, encode_marker
 from tests.oracles.record_batch_oracle import Record
-from tests.record_bytes import COLUMNS, GZIP, batch, numbers, rows, some
+from tests.support.record_bytes import COLUMNS, GZIP, batch, numbers, rows, some
 
 LARGE, SMALL = some(500), some(20, 1000)
 

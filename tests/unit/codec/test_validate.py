@@ -8,7 +8,7 @@ from broker.codec import CodecError, Corrupt, LimitExceeded, Truncated, Unsuppor
 from tests.oracles import message_set_oracle as message_set
 from tests.oracles.message_set_oracle import Message
 from tests.oracles.record_batch_oracle import Record
-from tests.record_bytes import (
+from tests.support.record_bytes import (
     CODECS,
     GZIP,
     TRANSACTIONAL,

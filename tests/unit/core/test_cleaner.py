@@ -26,11 +26,11 @@ from broker.model.config import load
 from broker.model.errors import StorageError
 from broker.model.topic_config import TopicConfig
 from broker.storage import checkpoint, digests, swap
-from tests import faulty_compactor
-from tests.batches import batch_of
-from tests.broker_process import wait_until
-from tests.compacting import Writes, contents, newest, write, written
-from tests.native_log import NOW_MS, Logs, appended, bases_of, records
+from tests.support import faulty_compactor
+from tests.support.batches import batch_of
+from tests.support.broker_process import wait_until
+from tests.support.compacting import Writes, contents, newest, write, written
+from tests.support.native_log import NOW_MS, Logs, appended, bases_of, records
 
 WRITES = [(b"key %d" % (i % 3), b"value %d" % i) for i in range(20)]
 BACKOFF_MS = 1_000

@@ -10,8 +10,8 @@ from broker.core.coordinator_load import CoordinatorLoad
 from broker.core.machine import RecordFormat
 from broker.model import limits
 from broker.model.errors import Corrupt, StorageError
-from tests.batches import batch_of
-from tests.memory_log import MemoryLog
+from tests.support.batches import batch_of
+from tests.support.memory_log import MemoryLog
 
 RECORDS_START = 61  # of a batch
 

@@ -12,8 +12,8 @@ from broker.core.machine import Decision, Moment, RecordFormat, Token
 from broker.model import limits
 from broker.model.clock import ManualClock
 from broker.model.errors import DiskFull, ErrorCode
-from tests.batches import batch_of
-from tests.memory_log import MemoryLog
+from tests.support.batches import batch_of
+from tests.support.memory_log import MemoryLog
 
 EXPIRY_MS = 1_000
 DAY_MS = 86_400_000

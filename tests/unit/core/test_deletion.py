@@ -14,7 +14,7 @@ from broker.core.deletion import Deletions
 from broker.core.io_thread import IoThread
 from broker.core.topic_records import DeletedTopic
 from broker.storage import metadata
-from tests.fakes import FakeFolders, FakeStore
+from tests.support.fakes import FakeFolders, FakeStore
 from tests.unit.core.test_native_log import NativeBroker, produce, records
 
 PARTITIONS = 3

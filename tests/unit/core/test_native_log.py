@@ -17,8 +17,8 @@ from broker.storage.deletion import DeletedFolders
 from broker.storage.log_settings import configure_log
 from broker.storage.metadata_sqlite import SqliteMetaStore
 from broker.storage.recovery import Partitions
-from tests.batches import batch_of, records_of
-from tests.fakes import NOW_MS, FakeBroker, only
+from tests.support.batches import batch_of, records_of
+from tests.support.fakes import NOW_MS, FakeBroker, only
 
 
 def records(count: int = 1, **more: Any) -> bytes:

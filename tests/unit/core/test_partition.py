@@ -16,7 +16,7 @@ from broker.core.partition import (
     wait_durable,
 )
 from broker.model.errors import ErrorCode, RequestError
-from tests.fakes import NOW_MS, FakeBroker, FakeLog, batch
+from tests.support.fakes import NOW_MS, FakeBroker, FakeLog, batch
 
 
 def make_log(config: dict[str, str] | None = None) -> FakeLog:

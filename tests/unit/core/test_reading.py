@@ -10,7 +10,7 @@ from broker.codec.encoding import Row, encode
 from broker.core import reading
 from broker.core.reading import StoredValue, Unreadable, committed_values
 from broker.core.recompression import Recompression
-from tests.native_log import NOW_MS, Logs
+from tests.support.native_log import NOW_MS, Logs
 
 PRODUCER = 7
 

@@ -21,10 +21,10 @@ from broker.model.config import load
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.topic_config import TopicConfig
 from broker.protocols.kafka.errors import number
-from tests.batches import header, records_of
-from tests.broken_batches import CASES as ALL_CASES
-from tests.broken_batches import NONE
-from tests.fakes import NOW_MS
+from tests.support.batches import header, records_of
+from tests.support.broken_batches import CASES as ALL_CASES
+from tests.support.broken_batches import NONE
+from tests.support.fakes import NOW_MS
 
 VALUE = b"words that fold well " * 20
 CODECS = list(BY_NAME)

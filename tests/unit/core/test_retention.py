@@ -12,7 +12,7 @@ from broker.model import limits
 from broker.model.clock import ManualClock
 from broker.model.config import Config, load
 from broker.model.topic_config import TopicConfig
-from tests.native_log import NOW_MS, Logs, appended, bases_of, records
+from tests.support.native_log import NOW_MS, Logs, appended, bases_of, records
 
 BROKER: Config = load()
 

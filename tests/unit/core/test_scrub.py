@@ -17,8 +17,8 @@ from broker.model.clock import ManualClock
 from broker.model.errors import StorageError
 from broker.model.limits import SCRUB_LOOK_SECONDS
 from broker.storage import damages, digests
-from tests.batches import batch_of
-from tests.native_log import NOW_MS, Logs, appended, records
+from tests.support.batches import batch_of
+from tests.support.native_log import NOW_MS, Logs, appended, records
 
 HOUR_MS = 3_600_000
 BATCH = len(records(1, size=200))

@@ -9,7 +9,7 @@ from broker.core.topic_rules import NewPartitions, NewTopic
 from broker.model.errors import RequestError
 from broker.model.identifiers import id_to_text
 from broker.model.own_config import ConfigChange
-from tests.fakes import FakeBroker
+from tests.support.fakes import FakeBroker
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.core.topic_rules import NewPartitions, NewTopic, check_name
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.identifiers import id_to_text
-from tests.fakes import FakeBroker, FakeStore
+from tests.support.fakes import FakeBroker, FakeStore
 
 
 def refusal(broker: FakeBroker, new: NewTopic) -> ErrorCode:

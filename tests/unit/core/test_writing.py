@@ -10,8 +10,8 @@ import pytest
 from broker.codec.encoding import encode
 from broker.core.writing import Written, write, write_batches
 from broker.model.errors import ErrorCode, RequestError
-from tests.batches import records_of
-from tests.fakes import NOW_MS, FakeBroker
+from tests.support.batches import records_of
+from tests.support.fakes import NOW_MS, FakeBroker
 
 
 @pytest.fixture

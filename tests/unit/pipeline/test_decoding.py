@@ -9,7 +9,7 @@ from broker import codec
 from broker.model.errors import Corrupt, LimitExceeded
 from broker.model.limits import PIPELINE_BATCH_ROWS, PIPELINE_COMPRESSED_BYTES
 from broker.pipeline.decoding import Decoder, Selection, still_aborted
-from tests.record_bytes import marker
+from tests.support.record_bytes import marker
 
 END = 1 << 40
 

@@ -26,7 +26,7 @@ from broker.pipeline.sink.writer import Sink
 from broker.pipeline.source import batch, stream
 from broker.pipeline.source.polylog import PolylogDataSource
 from broker.pipeline.source.table import with_options
-from tests.segment_files import write_ascending
+from tests.support.segment_files import write_ascending
 
 _PIECE = bytes(9000)
 _UNACKED = struct.Struct("=24xI")  # of Linux's struct tcp_info: unacknowledged segments

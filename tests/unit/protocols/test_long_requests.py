@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.large_broker import LargeBroker, Lines, LongRequest, Size, TurnLoop, requests
+from tests.support.large_broker import LargeBroker, Lines, LongRequest, Size, TurnLoop, requests
 
 SIZE = Size(
     topics=500,

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from broker import segments
-from tests.segment_files import write_ascending
+from tests.support.segment_files import write_ascending
 
 WITHOUT_NUMPY = """
 import sys

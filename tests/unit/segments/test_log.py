@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from broker import segments
 from broker.model.errors import Corrupt, SegmentGone, Truncated
 from broker.segments import End, Log
-from tests.native_log import appended, batches, records
-from tests.segment_files import (
+from tests.support.native_log import appended, batches, records
+from tests.support.segment_files import (
     Stored,
     batches_of,
     first_as_new,
@@ -437,7 +437,7 @@ def test_a_dropped_iteration_closes_its_segment(folder: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from tests.native_log import Logs, records
+from tests.support.native_log import Logs, records
 
 logs = Logs(Path(sys.argv[1]))
 log = logs.create(is_group_commit=False, segment_bytes_max=300_000)

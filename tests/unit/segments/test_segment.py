@@ -17,8 +17,8 @@ from broker._native.log import recovery
 from broker.model import limits
 from broker.model.errors import Corrupt, Truncated
 from broker.segments import Batch, End, Segment
-from tests.native_log import appended, records
-from tests.segment_files import (
+from tests.support.native_log import appended, records
+from tests.support.segment_files import (
     batches_of,
     first_as_new,
     first_at,

@@ -19,7 +19,7 @@ from broker.core.groups.commands import (
 from broker.server.v1_copies import V1Copies
 from broker.storage import v1_files
 from broker.storage.v1_files import V1Group
-from tests.v1_groups import V1Groups
+from tests.support.v1_groups import V1Groups
 
 CALL = AssignedCall(AssignedProtocol.V1, "g", "t", "a", 2, 3)
 

@@ -17,7 +17,7 @@ from broker.model.errors import StorageError
 from broker.server.v1_import import V1Import
 from broker.storage import v1_files
 from broker.storage.v1_files import V1Group
-from tests.v1_groups import V1Groups
+from tests.support.v1_groups import V1Groups
 
 GROUP = V1Group("orders", 7, "round_robin", {"b": 5, "a": 6}, {"a": (0, 2), "b": (1,)})
 CALL = AssignedCall(AssignedProtocol.V1, "g", "orders", "a", 7, 3)

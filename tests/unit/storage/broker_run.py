@@ -11,8 +11,8 @@ from broker.model.identifiers import random_id
 from broker.model.topic_config import TopicConfig
 from broker.storage.metadata_sqlite import SqliteMetaStore
 from broker.storage.recovery import Partitions
-from tests.batches import batch_of
-from tests.native_log import WAIT_MS
+from tests.support.batches import batch_of
+from tests.support.native_log import WAIT_MS
 
 TOPIC_ID = random_id()
 CONFIG = TopicConfig({}, load())

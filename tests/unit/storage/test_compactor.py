@@ -21,9 +21,9 @@ from broker.model.errors import Corrupt, StorageError
 from broker.storage import compactor, digests
 from broker.storage.digests import Digest
 from broker.storage.segment_files import LOG, file_name
-from tests.compacting import compacted, contents, job_of, newest, swap_in, write, written
-from tests.native_log import NOW_MS, Logs
-from tests.segment_files import batches_of
+from tests.support.compacting import compacted, contents, job_of, newest, swap_in, write, written
+from tests.support.native_log import NOW_MS, Logs
+from tests.support.segment_files import batches_of
 
 EPOCH_END = 15  # the last byte of a batch's leader epoch
 SUFFIXES = (".digest", ".index", ".log", ".timeindex")

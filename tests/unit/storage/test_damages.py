@@ -9,7 +9,7 @@ from broker._native.kernel import file_ops
 from broker.storage import damages, segment_files
 from broker.storage.damages import Range
 from broker.storage.segment_files import DAMAGE, LOG, file_name
-from tests.native_log import Logs, appended, records
+from tests.support.native_log import Logs, appended, records
 
 SIZE = 100
 SOME = [Range(7, 9, 10, 30), Range(12, 13, 50, 60)]

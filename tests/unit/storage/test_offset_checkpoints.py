@@ -8,7 +8,7 @@ import pytest
 from broker._native.kernel import file_ops
 from broker.storage import checkpoint
 from broker.storage.offset_checkpoints import OffsetCheckpoints, Offsets
-from tests.native_log import Logs
+from tests.support.native_log import Logs
 
 KEY = ("topic", 0)
 

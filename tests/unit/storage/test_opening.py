@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker._native.kernel import file_ops
-from tests.batches import batch_of
+from tests.support.batches import batch_of
 from tests.unit.storage.broker_run import BATCH, BrokerRun
 
 

@@ -17,7 +17,7 @@ from broker.storage import checkpoint, clean_segments, syncing
 from broker.storage.deletion import DeletedFolders
 from broker.storage.metadata import Put
 from broker.storage.segment_files import ABORTED, DAMAGE, DIGEST, LOG, file_name
-from tests.batches import batch_of
+from tests.support.batches import batch_of
 from tests.unit.storage.broker_run import BATCH, CONFIG, TOPIC_ID, BrokerRun
 
 HEADER_BYTES = 61

@@ -16,8 +16,8 @@ from broker.storage import digests, swap
 from broker.storage.digests import Digest
 from broker.storage.segment_files import DAMAGE, LOG, file_name
 from broker.storage.swap import Swap
-from tests.compacting import compacted, contents, job_of, newest, swap_in, written
-from tests.native_log import NOW_MS, Logs, appended, records
+from tests.support.compacting import compacted, contents, job_of, newest, swap_in, written
+from tests.support.native_log import NOW_MS, Logs, appended, records
 
 CHANGES = {"rename", "remove", "write", "sync", "sync_folder", "open"}
 WRITES = [(b"key %d" % (i % 3), b"value %d" % i) for i in range(20)]

@@ -12,7 +12,7 @@ from broker.storage.digests import Digest
 from broker.storage.segment_files import DIGEST
 from broker.storage.segment_integrity import Verdict
 from broker.storage.verification import LocatedSegment
-from tests.segment_files import segment_files, stored, write_ascending
+from tests.support.segment_files import segment_files, stored, write_ascending
 
 FLIPS = 1_000
 OUTSIDE_THE_CRC = 21  # bytes at the start of a batch: base offset, length, epoch, magic, CRC

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from broker.codec.compression import gzip_members, lz4_frames, snappy_blocks, zstd_frames
-from tests.compressed import CHOICES
+from tests.support.compressed import CHOICES
 
 _FOUND = (
     gzip_members._library,

@@ -11,7 +11,7 @@ import pytest
 
 from broker.codec import compression
 from broker.model.errors import CodecError, LimitExceeded, Unsupported
-from tests.compressed import COMPRESSORS, text
+from tests.support.compressed import COMPRESSORS, text
 
 CONTENT = text(5_000)
 CODECS = range(5)

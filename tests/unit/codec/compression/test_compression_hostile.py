@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from broker.codec import compression
 from broker.model.errors import CodecError
 from broker.model.limits import MIB
-from tests.compressed import CHOICES, COMPRESSORS, text
+from tests.support.compressed import CHOICES, COMPRESSORS, text
 
 NAMES = [name for name in COMPRESSORS if name != "none"]
 STARTS = (

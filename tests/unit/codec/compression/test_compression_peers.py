@@ -12,7 +12,7 @@ from aiokafka import codec as aiokafka_codec
 from kafka import codec as kafka_codec
 
 from broker.codec import compression
-from tests.compressed import text
+from tests.support.compressed import text
 
 
 def zstandard_stream(data: bytes) -> bytes:

@@ -14,8 +14,8 @@ from broker.codec.compression import decompress, decompress_into, lz4_frames
 from broker.model.compressions import LZ4
 from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated, Unsupported
 from broker.model.limits import COMPRESSED_PIECES_MIN
-from tests.broken_batches import CASES, UNKNOWN_SERVER_ERROR
-from tests.compressed import text
+from tests.support.broken_batches import CASES, UNKNOWN_SERVER_ERROR
+from tests.support.compressed import text
 
 MANY = 2 * COMPRESSED_PIECES_MIN
 

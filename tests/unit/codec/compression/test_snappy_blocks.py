@@ -5,7 +5,7 @@ import pytest
 from broker.codec import compression
 from broker.model.errors import Corrupt, LimitExceeded, Truncated
 from broker.model.limits import COMPRESSED_PIECES_MIN
-from tests.compressed import raw_snappy, text
+from tests.support.compressed import raw_snappy, text
 
 MANY = 2 * COMPRESSED_PIECES_MIN
 

@@ -8,7 +8,7 @@ import zstandard
 from broker.codec import compression
 from broker.model.errors import Corrupt, LimitExceeded, Truncated, Unsupported
 from broker.model.limits import COMPRESSED_PIECES_MIN, MIB
-from tests.compressed import text, zstd_stream
+from tests.support.compressed import text, zstd_stream
 
 MANY = 2 * COMPRESSED_PIECES_MIN
 

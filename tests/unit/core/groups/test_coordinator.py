@@ -32,8 +32,8 @@ from broker.core.groups.records import OffsetRecord, encode
 from broker.model import limits
 from broker.model.clock import ManualClock
 from broker.model.errors import DiskFull, ErrorCode, RequestError, StorageError, TooManyProducers
-from tests.batches import batch_of, header
-from tests.memory_log import MemoryLog
+from tests.support.batches import batch_of, header
+from tests.support.memory_log import MemoryLog
 
 
 class Broker:

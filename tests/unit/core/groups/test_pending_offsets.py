@@ -16,7 +16,7 @@ from broker.core.groups.coordinator import GroupCoordinator
 from broker.model import limits
 from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode
-from tests.memory_log import MemoryLog
+from tests.support.memory_log import MemoryLog
 
 PRODUCER, OTHER = 7, 8
 

@@ -34,7 +34,7 @@ from broker.core.groups.records import CommittedOffset, GroupImage
 from broker.core.groups.shard import GroupShard
 from broker.model import limits
 from broker.model.errors import ErrorCode
-from tests.logged_shard import LoggedShard
+from tests.support.logged_shard import LoggedShard
 
 START_MS = 1_000_000
 PARTITIONS = 6

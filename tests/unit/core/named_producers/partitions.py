@@ -16,7 +16,7 @@ from broker.model.clock import ManualClock
 from broker.model.config import load
 from broker.model.topic_config import TopicConfig
 from broker.storage.named_producers import FILE_NAME
-from tests.native_log import NOW_MS, TOPIC_ID, Logs
+from tests.support.native_log import NOW_MS, TOPIC_ID, Logs
 
 EXPIRATION_MS = 1_000
 

@@ -10,7 +10,7 @@ from broker.core import reading
 from broker.core.named_producers import loading
 from broker.core.named_producers.loading import SequenceHeaders
 from broker.core.named_producers.sequences import ProducerCheckpoint, Run, Sequences
-from tests.native_log import NOW_MS
+from tests.support.native_log import NOW_MS
 from tests.unit.core.named_producers.partitions import Partition, known
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from broker.codec.encoding import encode
 from broker.core.named_producers.sequences import ProducerCheckpoint
-from tests.native_log import NOW_MS
+from tests.support.native_log import NOW_MS
 from tests.unit.core.named_producers.partitions import EXPIRATION_MS, Partition, known
 
 

@@ -19,7 +19,7 @@ from broker.core.transactions.records import (
 )
 from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode
-from tests.memory_log import ClientLog, MemoryLog
+from tests.support.memory_log import ClientLog, MemoryLog
 
 FIRST, SECOND = ("t", 0), ("t", 1)
 OFFSETS = (OFFSETS_TOPIC, 0)

@@ -24,7 +24,7 @@ from broker.core.transactions.records import (
 from broker.core.transactions.transaction import Transaction
 from broker.model import limits
 from broker.model.errors import ErrorCode, StorageError
-from tests.memory_log import ClientLog
+from tests.support.memory_log import ClientLog
 from tests.unit.core.transactions.broker import FIRST, NONE, OFFSETS, SECOND, Broker
 
 # ---- ids -----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from broker.core.transactions.step_queue import StepQueue
 from broker.model import limits
 from broker.model.clock import ManualClock
 from broker.model.errors import LimitExceeded
-from tests.memory_log import ClientLog
+from tests.support.memory_log import ClientLog
 
 FIRST, SECOND = ("t", 0), ("t", 1)
 REQUEST = WriteMarkers(Producer("x", 7, 3), True, frozenset((FIRST, SECOND)))

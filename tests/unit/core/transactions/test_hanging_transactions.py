@@ -9,7 +9,7 @@ from broker.core.transactions.records import (
 )
 from broker.model import limits
 from broker.model.errors import ErrorCode, StorageError
-from tests.batches import batch_of
+from tests.support.batches import batch_of
 from tests.unit.core.transactions.broker import FIRST, NONE, SECOND, Broker
 
 

@@ -15,8 +15,8 @@ from broker.pipeline.jobs.audit import audit
 from broker.pipeline.segments import integrity
 from broker.pipeline.segments.integrity import SegmentFacts, SegmentIntegrity
 from broker.storage import checkpoint
-from tests.native_log import placed
-from tests.segment_files import segment_files, stored, write_ascending
+from tests.support.native_log import placed
+from tests.support.segment_files import segment_files, stored, write_ascending
 
 Row = dict[str, Any]
 

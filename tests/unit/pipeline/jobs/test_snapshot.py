@@ -16,7 +16,7 @@ from broker.pipeline.jobs import snapshot
 from broker.pipeline.segments import manifest
 from broker.pipeline.segments.manifest import PartitionEntry
 from broker.storage import checkpoint
-from tests.segment_files import segment_files, write_ascending
+from tests.support.segment_files import segment_files, write_ascending
 
 TOPIC_ID = b"0123456789abcdef"
 RECORDS = 500

@@ -13,7 +13,7 @@ from broker.pipeline.segments.manifest import Manifest, PartitionEntry, SegmentE
 from broker.pipeline.segments.planning import StoredPartition, pieces
 from broker.pipeline.segments.scan import Aborted
 from broker.storage import checkpoint
-from tests.segment_files import segment_files, write_ascending
+from tests.support.segment_files import segment_files, write_ascending
 
 PIECE = 64 << 10
 

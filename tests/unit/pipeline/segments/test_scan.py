@@ -11,9 +11,9 @@ from broker.codec import control_records
 from broker.pipeline.decoding import Decoder, Selection
 from broker.pipeline.segments import scan
 from broker.pipeline.segments.scan import Aborted, Damage, ScanRange
-from tests.batches import batch_of, header
-from tests.native_log import placed
-from tests.segment_files import batches_of, segment_files, stored, write, write_ascending
+from tests.support.batches import batch_of, header
+from tests.support.native_log import placed
+from tests.support.segment_files import batches_of, segment_files, stored, write, write_ascending
 
 RECORDS = 500
 COLUMNS = ("offset", "value")

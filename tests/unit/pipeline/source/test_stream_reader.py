@@ -24,7 +24,7 @@ from broker.pipeline.source.offsets import TopicOffsets, from_json
 from broker.pipeline.source.settings import settings_of
 from broker.pipeline.source.stream import StreamReader
 from broker.pipeline.source.topics import DataLoss
-from tests.scripted_broker import ScriptedBroker, metadata_of, scripted_broker
+from tests.support.scripted_broker import ScriptedBroker, metadata_of, scripted_broker
 
 ID, OTHER_ID = "0123456789abcdef" * 2, "fedcba9876543210" * 2
 ALL = ReadAllAvailable()

@@ -16,8 +16,8 @@ from broker.model.compressions import LZ4, SNAPPY, ZSTD
 from broker.model.limits import CURSUS_DECOMPRESSED_ON_LOOP_BYTES_MAX, CURSUS_FRAME_BYTES_MAX
 from broker.protocols.cursus.bodies import BadBatch, Body, Text, read
 from broker.protocols.cursus.errors import RefusedError
-from tests.compressed import raw_snappy
-from tests.cursus_client import Message, batch, envelope
+from tests.support.compressed import raw_snappy
+from tests.support.cursus_client import Message, batch, envelope
 
 BATCH = batch("t", 2, [Message(b"hi" * 50, 1, b"p", b"k", 5)] * 3)
 COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {

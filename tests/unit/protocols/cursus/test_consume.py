@@ -14,9 +14,9 @@ from broker.model.limits import CURSUS_READ_BYTES_PER_STEP
 from broker.protocols.base import Answer
 from broker.protocols.cursus import PROTOCOL
 from broker.protocols.cursus.handlers import consume as consume_handler
-from tests.cursus_client import Batch, read_batch
-from tests.fakes import FakeBroker
-from tests.native_log import Logs
+from tests.support.cursus_client import Batch, read_batch
+from tests.support.fakes import FakeBroker
+from tests.support.native_log import Logs
 
 WAIT_S = 20
 

@@ -12,8 +12,8 @@ from broker.core.groups.commands import FetchOffsetsResponse
 from broker.model.errors import ErrorCode
 from broker.protocols.base import DroppableAnswer, LastAnswer
 from broker.protocols.cursus import PROTOCOL
-from tests.cursus_client import Message, batch
-from tests.fakes import FakeBroker
+from tests.support.cursus_client import Message, batch
+from tests.support.fakes import FakeBroker
 
 HERE = "broker.example:9092"
 SENT = [Message(b"m", 1, b"p", epoch=7)]

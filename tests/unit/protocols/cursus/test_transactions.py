@@ -20,7 +20,7 @@ from broker.protocols.cursus.handlers import offsets, staging, transactions
 from broker.protocols.cursus.holders import refusal_of
 from broker.protocols.cursus.protocol_state import ProtocolState
 from broker.protocols.cursus.staged import Transactions
-from tests.fakes import FakeBroker
+from tests.support.fakes import FakeBroker
 
 WHO = "transactional_id=x producerId=txn-00000000000003e8 epoch=0"  # the first id of the fakes
 PRODUCER = Producer("polylog-cursus:x", 1, 0)

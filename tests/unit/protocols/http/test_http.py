@@ -4,7 +4,7 @@ import pytest
 
 from broker.protocols.base import LastAnswer
 from broker.protocols.http import PROTOCOL
-from tests.fakes import FakeBroker
+from tests.support.fakes import FakeBroker
 
 
 def ask(broker: FakeBroker, head: str) -> str:

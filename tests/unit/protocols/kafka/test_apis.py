@@ -9,7 +9,7 @@ import pytest
 from broker.codec import schema
 from broker.codec.schema import Definition
 from broker.protocols.kafka import apis
-from tests.fakes import FakeBroker
+from tests.support.fakes import FakeBroker
 
 # The versions that a Kafka 4.3.1 broker advertises; Produce 0-2 is served here.
 KAFKA_4_3 = {

@@ -12,7 +12,7 @@ from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError
 from broker.protocols.kafka import PROTOCOL, dispatch
 from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.apis import APIS
-from tests.fakes import FakeBroker
+from tests.support.fakes import FakeBroker
 
 
 def test_an_unknown_api_key_closes_the_connection() -> None:

@@ -14,7 +14,7 @@ from broker.core.groups import commands
 from broker.core.groups.records import CommittedOffset
 from broker.core.topic import OFFSETS_TOPIC
 from broker.model.errors import ErrorCode
-from tests.fakes import NOW_MS, FakeBroker, batch
+from tests.support.fakes import NOW_MS, FakeBroker, batch
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, COMMIT, OFFSETS, COORDINATOR = 0, 1, 2, 3, 8, 9, 10
 JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE, LIST, API_VERSIONS = 11, 12, 13, 14, 15, 16, 18

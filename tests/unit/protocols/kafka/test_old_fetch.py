@@ -19,9 +19,9 @@ from broker.model.limits import (
 )
 from broker.protocols.kafka import old_fetch
 from broker.protocols.kafka.old_messages import for_consumer
-from tests.batches import EMPTY, batch_of
-from tests.fakes import NOW_MS, FakeBroker, only
 from tests.oracles.message_set_oracle import LOG_APPEND_TIME, Message
+from tests.support.batches import EMPTY, batch_of
+from tests.support.fakes import NOW_MS, FakeBroker, only
 
 MAGIC_OF = {0: 0, 1: 0, 2: 1, 3: 1}
 GZIP = 1

@@ -12,10 +12,10 @@ from broker.codec.compression import compress
 from broker.model.errors import PeerError
 from broker.model.limits import OLD_MESSAGES_BYTES_MAX
 from broker.protocols.kafka.old_messages import for_consumer
-from tests.batches import records_of
-from tests.fakes import NOW_MS, FakeBroker, batch, only
 from tests.oracles.message_set_oracle import LOG_APPEND_TIME, Message
 from tests.oracles.message_set_oracle import encode as message_set
+from tests.support.batches import records_of
+from tests.support.fakes import NOW_MS, FakeBroker, batch, only
 
 INVALID_TIMESTAMP = 32
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes import NOW_MS, FakeBroker, batch, only
+from tests.support.fakes import NOW_MS, FakeBroker, batch, only
 
 LATEST, EARLIEST = -1, -2
 

@@ -10,7 +10,7 @@ from broker.codec import schema
 from broker.core.session import Session
 from broker.model import limits
 from broker.protocols.kafka.dispatch import Kafka
-from tests.fakes import FakeBroker, batch
+from tests.support.fakes import FakeBroker, batch
 
 FETCH = 1
 METADATA = 3

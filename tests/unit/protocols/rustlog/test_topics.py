@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable
 
 from broker.protocols.rustlog.dispatch import RustLog
-from tests.fakes import FakeBroker
-from tests.rustlog_client import create_topic, read_error
+from tests.support.fakes import FakeBroker
+from tests.support.rustlog_client import create_topic, read_error
 
 
 def test_a_topic_that_cannot_be_stored_is_refused_and_the_connection_stays_open() -> None:

@@ -10,7 +10,7 @@ from broker._native.wire.line_text import escape_value
 from broker.codec.encoding import encode
 from broker.core import reading
 from broker.protocols.v1.handlers import consume
-from tests.fakes import FakeLog
+from tests.support.fakes import FakeLog
 from tests.unit.protocols.v1.v1_client import V1Client
 
 PIECES = (b"a", b"hw=", b"h", b"w", b"=", b"%", b",", "é".encode(), "😀".encode(), b"\xff", b"\x80")

@@ -9,7 +9,7 @@ from broker.core.groups.commands import FetchOffsetsResponse
 from broker.core.session import Session
 from broker.model.errors import ErrorCode
 from broker.protocols.v1.dispatch import V1
-from tests.fakes import FakeBroker, FakeGroups
+from tests.support.fakes import FakeBroker, FakeGroups
 
 
 class FakeAssignedGroups(FakeGroups):

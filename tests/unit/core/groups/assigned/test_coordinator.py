@@ -31,7 +31,7 @@ from broker.core.groups.commands import (
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode
-from tests.memory_log import MemoryLog
+from tests.support.memory_log import MemoryLog
 
 PRODUCER = 7
 CALL = AssignedCall(AssignedProtocol.V1, "g", "t", "a", 2, 3)

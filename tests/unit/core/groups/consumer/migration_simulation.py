@@ -36,9 +36,9 @@ from broker.core.groups.consumer.records import in_order
 from broker.core.groups.coordinator import RECORD_FORMAT
 from broker.core.groups.shard import GroupShard
 from broker.model.errors import ErrorCode
-from tests.fakes import FakeTopics
-from tests.logged_shard import LoggedShard
-from tests.subscriptions import Place, by_topic, heard, said
+from tests.support.fakes import FakeTopics
+from tests.support.logged_shard import LoggedShard
+from tests.support.subscriptions import Place, by_topic, heard, said
 
 GROUP = "g"
 TOPICS = {"t": 5, "u": 2}

@@ -16,7 +16,7 @@ from broker.core.groups.records import GroupRecord, OffsetRecord
 from broker.core.machine import Moment
 from broker.model import limits
 from broker.model.errors import ErrorCode
-from tests.fakes import FakeTopics
+from tests.support.fakes import FakeTopics
 
 SUBSCRIPTION = encode_subscription(3, {"topics": ["t"], "user_data": None})
 

@@ -23,7 +23,7 @@ from broker.core.groups.consumer.records import (
 from broker.core.groups.records import GroupImage, GroupRecord, Member
 from broker.core.machine import Decision, Moment
 from broker.model.errors import RequestError
-from tests.fakes import FakeTopics
+from tests.support.fakes import FakeTopics
 from tests.unit.core.groups.consumer.migration_simulation import (
     GROUP,
     ClassicClient,

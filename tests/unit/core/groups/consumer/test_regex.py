@@ -13,7 +13,7 @@ from broker.core.groups.consumer.records import (
 from broker.core.groups.consumer.regex import RegexJob
 from broker.core.machine import Moment
 from broker.model.limits import COORDINATOR_SLICE_DECISIONS
-from tests.fakes import FakeTopics
+from tests.support.fakes import FakeTopics
 
 UNREADABLE = "(a"
 

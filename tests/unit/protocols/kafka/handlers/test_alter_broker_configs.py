@@ -9,7 +9,7 @@ import pytest
 from broker.core.topic import OFFSETS_TOPIC
 from broker.model.config import value_to_text
 from broker.model.settings import DYNAMIC_SETTINGS
-from tests.fakes import FakeBroker, only
+from tests.support.fakes import FakeBroker, only
 
 DESCRIBE, ALTER, INCREMENTAL = 32, 33, 44
 TOPIC, BROKER = 2, 4

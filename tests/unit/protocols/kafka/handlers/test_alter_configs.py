@@ -8,7 +8,7 @@ import pytest
 
 from broker.core.topic import OFFSETS_TOPIC
 from broker.model.config import Source
-from tests.fakes import FakeBroker, only
+from tests.support.fakes import FakeBroker, only
 
 ALTER, INCREMENTAL = 33, 44
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32

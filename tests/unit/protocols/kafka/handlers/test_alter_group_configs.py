@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from broker.core import group_configs
-from tests.fakes import FakeBroker, only
+from tests.support.fakes import FakeBroker, only
 
 DESCRIBE, INCREMENTAL = 32, 44
 GROUP = 32

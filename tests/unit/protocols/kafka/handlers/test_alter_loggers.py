@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes import FakeBroker, only
+from tests.support.fakes import FakeBroker, only
 
 DESCRIBE, ALTER, INCREMENTAL = 32, 33, 44
 LOGGER = 8

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.protocols.kafka import features
-from tests.fakes import FakeBroker
+from tests.support.fakes import FakeBroker
 
 
 @pytest.mark.parametrize("version", range(5))

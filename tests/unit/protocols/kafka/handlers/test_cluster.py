@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP
-from tests.fakes import FakeBroker, only
+from tests.support.fakes import FakeBroker, only
 
 TOPIC, BROKER = 2, 4
 

@@ -18,7 +18,7 @@ from broker.core.groups.consumer.records import (
 )
 from broker.model.errors import ErrorCode
 from broker.model.limits import GROUPS_ASKED_PER_TURN
-from tests.fakes import FakeBroker, only
+from tests.support.fakes import FakeBroker, only
 
 TOPIC_ID = b"0123456789abcdef"
 GONE_ID = b"fedcba9876543210"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from broker.core.topic import OFFSETS_TOPIC
-from tests.fakes import FakeBroker, only
+from tests.support.fakes import FakeBroker, only
 
 
 def new(name: str, **more: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 
 from broker.core.topic import OFFSETS_TOPIC
 from broker.model.limits import PARTITIONS_PER_TOPIC_MAX
-from tests.fakes import FakeBroker, only
+from tests.support.fakes import FakeBroker, only
 
 
 def grow(

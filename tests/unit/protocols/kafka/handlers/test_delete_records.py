@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from broker.core.topic import OFFSETS_TOPIC
-from tests.fakes import FakeBroker, batch, only
+from tests.support.fakes import FakeBroker, batch, only
 
 END = 5
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes import FakeBroker, batch, only
+from tests.support.fakes import FakeBroker, batch, only
 
 
 @pytest.fixture

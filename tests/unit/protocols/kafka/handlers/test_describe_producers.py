@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes import FakeBroker, only
+from tests.support.fakes import FakeBroker, only
 
 KEY = 61
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from broker.protocols.kafka.handlers import describe_topic_partitions
-from tests.fakes import FakeBroker
+from tests.support.fakes import FakeBroker
 
 DESCRIBE, LIST = 75, 74
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32

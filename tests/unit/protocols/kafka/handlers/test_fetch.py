@@ -7,7 +7,7 @@ import pytest
 
 from broker.model.errors import PeerError
 from broker.model.limits import FETCH_PARTITIONS_PER_STEP, NATIVE_FETCH_PARTITIONS_MAX
-from tests.fakes import FakeBroker, batch, only
+from tests.support.fakes import FakeBroker, batch, only
 
 ZSTD = 4
 SIZE = len(batch())

@@ -10,7 +10,7 @@ import pytest
 from broker.core.groups import commands
 from broker.core.groups.commands import GroupListing, GroupState
 from broker.model.errors import ErrorCode
-from tests.fakes import FakeBroker, only
+from tests.support.fakes import FakeBroker, only
 
 DESCRIBE, LIST, DELETE, DELETE_OFFSETS = 15, 16, 42, 47
 MEMBER = commands.DescribedMember("m", "i", "client", "/127.0.0.1", b"\x01", b"\x02")

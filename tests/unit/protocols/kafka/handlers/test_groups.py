@@ -10,7 +10,7 @@ import pytest
 from broker.core.groups import commands
 from broker.core.topic import OFFSETS_TOPIC
 from broker.model.errors import ErrorCode
-from tests.fakes import FakeBroker, only
+from tests.support.fakes import FakeBroker, only
 
 
 @pytest.mark.parametrize("version", range(4))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from broker.model.limits import OFFSETS_FOUND_PER_STEP
-from tests.fakes import FakeBroker, batch, only
+from tests.support.fakes import FakeBroker, batch, only
 
 LATEST, EARLIEST, MAX_TIMESTAMP, LOCAL, TIERED, PENDING = -1, -2, -3, -4, -5, -6
 

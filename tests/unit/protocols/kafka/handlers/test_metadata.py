@@ -11,7 +11,7 @@ from broker.core.topic import OFFSETS_TOPIC
 from broker.core.topic_rules import NewPartitions
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka.handlers import metadata
-from tests.fakes import FakeBroker, only
+from tests.support.fakes import FakeBroker, only
 
 LEADER_EPOCH_SINCE = 7
 UNKNOWN_ID = bytes(range(16))

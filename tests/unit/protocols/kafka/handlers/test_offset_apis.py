@@ -8,7 +8,7 @@ from broker.core.groups import commands
 from broker.core.groups.records import CommittedOffset
 from broker.model.errors import ErrorCode
 from broker.model.limits import OFFSETS_COMMITTED_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
-from tests.fakes import FakeBroker, only
+from tests.support.fakes import FakeBroker, only
 
 
 @pytest.fixture

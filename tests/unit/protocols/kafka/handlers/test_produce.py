@@ -11,8 +11,8 @@ from broker.codec import encode, scan_headers
 from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.transactions.records import TopicPartition
 from broker.model.errors import ErrorCode, PeerError
-from tests.batches import batch_of, records_of
-from tests.fakes import NOW_MS, FakeBroker, batch, only
+from tests.support.batches import batch_of, records_of
+from tests.support.fakes import NOW_MS, FakeBroker, batch, only
 
 ZSTD = 4
 TRANSACTIONAL = 0x10

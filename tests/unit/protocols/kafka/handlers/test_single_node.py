@@ -6,7 +6,7 @@ import pytest
 
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import features
-from tests.fakes import FakeBroker, only
+from tests.support.fakes import FakeBroker, only
 
 DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS = 29, 30, 31
 ELECT, ALTER_MOVES, LIST_MOVES, QUORUM, UPDATE = 43, 45, 46, 55, 57

@@ -14,7 +14,7 @@ from broker.model.limits import (
     OFFSETS_COMMITTED_PER_STEP,
     TRANSACTIONS_PER_STEP,
 )
-from tests.fakes import NOW_MS, FakeBroker, only
+from tests.support.fakes import NOW_MS, FakeBroker, only
 
 FENCED, OLD_EPOCH, WRONG_STATE, WRONG_PRODUCER, ABORTABLE = 90, 47, 48, 49, 120
 UNAVAILABLE = 15

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import cramjam
 import xxhash
 
-from tests.wire_records import CODECS, TIMESTAMP, Batch, encode_records, field, varint
+from tests.support.wire_records import CODECS, TIMESTAMP, Batch, encode_records, field, varint
 
 NONE = 0
 UNKNOWN_SERVER_ERROR = -1

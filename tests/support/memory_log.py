@@ -5,7 +5,7 @@ from typing import Any
 
 from broker.codec.control_records import Marker, decode_marker
 from broker.model.errors import StorageError
-from tests.batches import batch_of, header
+from tests.support.batches import batch_of, header
 
 
 class MemoryLog:

@@ -27,8 +27,8 @@ from broker.core.topic_rules import NewTopic
 from broker.model.errors import ErrorCode
 from broker.protocols import PROTOCOLS
 from broker.protocols.base import Deferred, DroppableAnswer
-from tests.fakes import FakeBroker
-from tests.memory_log import MemoryLog
+from tests.support.fakes import FakeBroker
+from tests.support.memory_log import MemoryLog
 
 _PACKAGE = str(Path(broker.__file__).parent)
 _SUBSCRIPTION = encode_subscription(

@@ -10,8 +10,8 @@ from broker.codec import records
 from broker.storage import compactor, swap
 from broker.storage.compactor import Job
 from broker.storage.swap import Swap
-from tests.batches import batch_of
-from tests.native_log import NOW_MS, Logs, appended
+from tests.support.batches import batch_of
+from tests.support.native_log import NOW_MS, Logs, appended
 
 Writes: TypeAlias = Sequence[tuple[bytes, bytes | None]]
 SEGMENT_BYTES = 400

@@ -1,7 +1,7 @@
 """The compactor process on a failing disk: the faults are in an environment variable.
 
-`python -m tests.faulty_compactor` in the place of `broker.storage.compactor`; POLYLOG_TEST_FAULTS
-is a list of the arguments of `file_ops.fail`, in JSON.
+`python -m tests.support.faulty_compactor` in the place of `broker.storage.compactor`;
+POLYLOG_TEST_FAULTS is a list of the arguments of `file_ops.fail`, in JSON.
 """
 
 import json
@@ -10,7 +10,7 @@ import os
 from broker._native.kernel import file_ops
 from broker.storage import compactor
 
-NAME = "tests.faulty_compactor"
+NAME = "tests.support.faulty_compactor"
 FAULTS = "POLYLOG_TEST_FAULTS"
 
 if __name__ == "__main__":

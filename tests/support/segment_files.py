@@ -9,8 +9,8 @@ from typing import NamedTuple
 from broker._native.log import recovery
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
-from tests.batches import header
-from tests.native_log import Logs, appended, records
+from tests.support.batches import header
+from tests.support.native_log import Logs, appended, records
 
 
 class Stored(NamedTuple):

@@ -56,7 +56,7 @@ from broker.protocols.base import (
 )
 from broker.protocols.kafka import PROTOCOL
 from broker.storage import metadata
-from tests.memory_log import MemoryLog
+from tests.support.memory_log import MemoryLog
 
 NOW_MS = 1_700_000_000_000
 _HEADER = struct.Struct(">qiibIhiqqqhii")  # record batch v2 up to the record count

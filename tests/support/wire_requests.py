@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tests.broker_process import wait_until
-from tests.wire_client import WireClient
+from tests.support.broker_process import wait_until
+from tests.support.wire_client import WireClient
 
 PRODUCE_VERSION = 9
 ALL = -1

@@ -17,7 +17,7 @@ from broker._native.wire.kafka import Kafka
 from broker._native.wire.poller import Poller
 from broker.codec import schema
 from broker.model.limits import FETCH_PARTITIONS_HELD_MAX
-from tests.native_log import TOPIC_ID, WAIT_MS, Logs
+from tests.support.native_log import TOPIC_ID, WAIT_MS, Logs
 
 if TYPE_CHECKING:
     from broker._native.wire.connection import Connection, PendingReply

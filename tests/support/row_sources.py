@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from tests.batches import records_of
 from tests.oracles import record_batch_oracle as oracle
 from tests.oracles.record_batch_oracle import HEADER, Header, Record
+from tests.support.batches import records_of
 
 NOW_MS = 1_700_000_000_000
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

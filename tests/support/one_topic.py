@@ -12,7 +12,7 @@ from broker.core.response_cache import ResponseCache
 from broker.core.topic import Topic
 from broker.model.clock import SystemClock
 from broker.model.config import load
-from tests.fakes import FakeStore
+from tests.support.fakes import FakeStore
 
 
 class OneTopic:

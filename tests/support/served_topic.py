@@ -16,9 +16,9 @@ from broker.core.topic import Topic
 from broker.model.topic_config import TopicConfig
 from broker.server.requests import Requests
 from broker.storage.log_settings import log_settings
-from tests.native_log import TOPIC_ID, Logs
-from tests.native_wire import Client, Wire
-from tests.one_topic import broker_of
+from tests.support.native_log import TOPIC_ID, Logs
+from tests.support.native_wire import Client, Wire
+from tests.support.one_topic import broker_of
 
 COMMIT = CommitThread(1)  # for logs that never sync
 

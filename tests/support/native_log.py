@@ -10,7 +10,7 @@ from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
 from broker.codec.compression import decompress_into, decompress_sent_into
-from tests.batches import batch_of, header
+from tests.support.batches import batch_of, header
 
 TOPIC_ID = b"topic id of 16 b"
 WAIT_MS = 30_000  # how long a test waits for something that must happen

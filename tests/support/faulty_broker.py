@@ -1,6 +1,6 @@
 """`broker start` on a disk that fails where and when a test requests it.
 
-    python -m tests.faulty_broker CONTROL [FAULT …] -- start …
+    python -m tests.support.faulty_broker CONTROL [FAULT …] -- start …
 
 It installs the recording table of `file_ops`, plans the faults of the command line, and runs the
 command in this process: everything else is the broker's own code. A client of the Unix socket
@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 from broker._native.kernel import file_ops
 from broker.cli import main as broker_command
 from broker.model import limits
-from tests.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess
 
 Recorded: TypeAlias = list[tuple[str, str, int]]
 TIMEOUT_S = 60.0
@@ -49,7 +49,7 @@ class FaultyBroker(BrokerProcess):
         start = super().command()[3:]  # without the interpreter and its module
         own = [str(self._control), *(["--all"] if self.records_all else [])]
         planned = [json.dumps(fault) for fault in self.faults]
-        return [sys.executable, "-m", "tests.faulty_broker", *own, *planned, "--", *start]
+        return [sys.executable, "-m", "tests.support.faulty_broker", *own, *planned, "--", *start]
 
     def fail(
         self,

@@ -11,7 +11,7 @@ from broker.core.io_thread import IoThread
 from broker.core.topic import OFFSETS_TOPIC
 from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode, RequestError
-from tests.memory_log import MemoryLog
+from tests.support.memory_log import MemoryLog
 
 
 class V1Groups:
