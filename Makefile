@@ -22,9 +22,10 @@ requirements = $(shell $(PYTHON) -c 'import re, tomllib; \
 	exact = {each.split("==")[0]: each for each in of["dependency-groups"]["exact"]}; \
 	print(*(exact.get(re.match("[a-zA-Z0-9_-]+", each)[0], each) for each in $(1)))')
 
-.PHONY: run build test test-quick check bench bench-codec bench-compaction bench-coordinators bench-groups bench-growth bench-turns \
-	bench-guard bench-programs \
-	bench-spark bench-storage sanitize fuzz mutants clean
+SUITE ?= broker
+SUITES := broker codec compaction coordinators groups growth guard spark storage turns
+
+.PHONY: run build test test-quick check bench bench-programs $(SUITES:%=bench-%) sanitize fuzz mutants clean
 .DELETE_ON_ERROR:
 
 run: build
@@ -100,8 +101,11 @@ bench-programs: $(VENV)/.built
 		>build/bench.log
 	$(BIN)/cmake --build build/bench --target load floor storage_loops >>build/bench.log
 
-# Measures a real broker process. BENCH='--help' lists the options.
-bench: bench-programs
+# One suite of benchmarks: make bench SUITE=codec. BENCH has its options; '--help' lists them.
+bench: $(if $(filter $(SUITE),$(SUITES)),bench-$(SUITE),$(error SUITE is one of: $(SUITES)))
+
+# A real broker process, compared with a program that does the least a broker must do.
+bench-broker: bench-programs
 	$(BIN)/python -m benchmarks.end_to_end.bench $(BENCH)
 
 # The growth of costs from 10 to 10,000 partitions; BENCH='10 100' measures other sizes.
@@ -139,9 +143,9 @@ bench-storage: bench-programs
 bench-spark: $(VENV)/.test $(VENV)/.built
 	$(BIN)/python -m benchmarks.spark.bench $(BENCH)
 
-# Instruction counts of a few kernels by callgrind, compared with a table; GUARD=--update writes it.
+# Instruction counts of a few kernels by callgrind, compared with a table; BENCH=--update writes it.
 bench-guard: $(VENV)/.bench $(VENV)/.built
-	$(BIN)/python -m benchmarks.guard.guard $(GUARD)
+	$(BIN)/python -m benchmarks.guard.guard $(BENCH)
 
 # The native tests on a build that stops at the first invalid access or undefined operation. Reports
 # of the sanitizers must go to the terminal, because pytest's captured output is lost with the process.

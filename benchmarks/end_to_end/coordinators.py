@@ -1,4 +1,4 @@
-"""The cost of groups and transactions: `make bench-coordinators`.
+"""The cost of groups and transactions: `make bench SUITE=coordinators`.
 
 One connection sends one request at a time, as with heartbeats and commits. The main figure is the
 processor time of the broker's event loop per request. Others are that of the whole process (which
@@ -321,7 +321,7 @@ SETTINGS = (
 
 def main(arguments: Sequence[str]) -> int:
     """Measure and print; return 1 if a goal is missed."""
-    parser = argparse.ArgumentParser(prog="make bench-coordinators", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make bench SUITE=coordinators", description=__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--members", type=int, default=MEMBERS)
     parser.add_argument("--groups", type=int, default=GROUPS)

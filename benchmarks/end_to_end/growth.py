@@ -1,4 +1,4 @@
-"""The growth of costs with the number of partitions: `make bench-growth`.
+"""The growth of costs with the number of partitions: `make bench SUITE=growth`.
 
 The same steps run with 10, 100, 1,000 and 10,000 partitions, ten per topic, one record in each. The
 goal of a cost is constant or linear growth. The exponent is fitted over the three largest sizes, in
@@ -212,7 +212,7 @@ def table(sizes: Sequence[int], found: Sequence[Measured]) -> tuple[str, bool]:
 
 def main(arguments: Sequence[str]) -> int:
     """Measure and print the table; return 1 if a cost grows too fast."""
-    parser = argparse.ArgumentParser(prog="make bench-growth", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make bench SUITE=growth", description=__doc__)
     parser.add_argument("sizes", nargs="*", type=int, default=list(SIZES), help="partitions")
     sizes = sorted(parser.parse_args(arguments).sizes)
     (ROOT / "build").mkdir(exist_ok=True)

@@ -1,7 +1,7 @@
 """Compares the instruction counts of a few kernels with those in the checked-in table.
 
-make bench-guard                       fails if a kernel takes 5 % more than in the table
-make bench-guard GUARD=--update        writes the table again
+make bench SUITE=guard                       fails if a kernel takes 5 % more than in the table
+make bench SUITE=guard BENCH=--update        writes the table again
 
 Callgrind runs a kernel a few times and many times; the difference is the cost of the kernel without
 the start of Python. Counts depend on the compiler, so the table has its name.

@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> int:
 
 def _arguments(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="make bench-spark",
+        prog="make bench SUITE=spark",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

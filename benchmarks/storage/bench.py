@@ -1,4 +1,4 @@
-"""Measure the log and compare it with lower bounds: `make bench-storage`.
+"""Measure the log and compare it with lower bounds: `make bench SUITE=storage`.
 
 Costs are processor time. Compared values are measured alternately in one run, because the speed of
 a shared machine changes from minute to minute.
@@ -35,7 +35,7 @@ def say(text: str) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """Measure and print; return 1 if a goal was missed."""
-    parser = argparse.ArgumentParser(prog="make bench-storage", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make bench SUITE=storage", description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="the parts to run")
     parser.add_argument("--rounds", type=int, help=f"rounds of each row ({ROUNDS})")
     parser.add_argument("--quick", action="store_true", help="fewer rounds and less data")

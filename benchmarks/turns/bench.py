@@ -1,4 +1,4 @@
-"""Measures the longest turn of the event loop for each long request: `make bench-turns`.
+"""Measures the longest turn of the event loop for each long request: `make bench SUITE=turns`.
 
 The broker consists of fakes and runs in this process without sockets, so only Python and the codec
 are measured. Times are processor time, the minimum of several runs because the machine is shared.
