@@ -80,25 +80,30 @@ class _Queue:
 
     def __init__(self) -> None:
         self._waiting: deque[NextStep] = deque()
-        self._is_taken = False  # the next turn of the loop belongs to a step already
+        self._is_taken = False  # one of the works makes a step in this turn or in the next one
 
     async def wait(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._is_taken:
-            waiter = NextStep(loop=loop)
-            self._waiting.append(waiter)
-            await waiter
-        else:
+        if not self._is_taken:
             self._is_taken = True
-            loop.call_soon(self._admit, loop)
-            await asyncio.sleep(0)
+            try:
+                await asyncio.sleep(0)
+            finally:
+                self._admit_next()
+            return
+        waiter = NextStep(loop=loop)
+        self._waiting.append(waiter)
+        try:
+            await waiter
+        finally:
+            if waiter.done() and not waiter.cancelled():  # else it was not its turn
+                self._admit_next()
 
-    def _admit(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let the first waiter make its step in the next turn, after the one of this turn."""
+    def _admit_next(self) -> None:
+        """Call when a work makes its step: the first of the others makes one in the next turn."""
         while self._waiting:
             waiter = self._waiting.popleft()
             if not waiter.done():  # else its request was cancelled
                 waiter.set_result(None)
-                loop.call_soon(self._admit, loop)
                 return
         self._is_taken = False
 

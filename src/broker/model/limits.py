@@ -269,8 +269,8 @@ CURSUS_RECORD_BYTES_MAX = CURSUS_CONSUME_BYTES_MAX
 # its headers, with 65,535 bytes of each text in them.
 CURSUS_MESSAGE_BYTES_MAX = CURSUS_RECORD_BYTES_MAX + 1 * KIB
 CURSUS_CONSUME_RECORDS_MAX = 8_192
-# Read of a log at once, or one batch, where frames are made of stored batches: 0.1 ms.
-CURSUS_READ_BYTES_PER_STEP = 128 * KIB
+# Read of a log at once, or one batch, where frames are made of stored batches: 0.15 ms.
+CURSUS_READ_BYTES_PER_STEP = 256 * KIB
 # Size of a stream's frame; none is made while more than the second waits for the socket.
 CURSUS_STREAM_FRAME_BYTES_MAX = 1 * MIB
 CURSUS_STREAM_UNSENT_BYTES_MAX = 256 * KIB

@@ -16,6 +16,7 @@ from broker._native.wire.cursus_frames import CursusFrame
 from broker.codec import records as decoded
 from broker.codec.compression import compress
 from broker.model.compressions import GZIP
+from broker.model.limits import CURSUS_READ_BYTES_PER_STEP
 from tests.support.batches import batch_of
 from tests.support.cursus_client import Message, batch, read_batch
 from tests.support.native_log import NOW_MS, Logs, appended, records
@@ -23,7 +24,7 @@ from tests.support.native_log import NOW_MS, Logs, appended, records
 MANY = 1000
 BYTES_MAX = 1 << 20
 FRAME_MAX = 15 << 20
-READ_BYTES = 128 << 10
+READ_BYTES = CURSUS_READ_BYTES_PER_STEP
 HEADER = 61
 ABORT, COMMIT = 0, 1
 UINT64_MAX = (1 << 64) - 1

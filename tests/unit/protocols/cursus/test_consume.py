@@ -152,7 +152,7 @@ def test_a_failing_disk_is_reported(broker: Broker, monkeypatch: pytest.MonkeyPa
 def test_records_deleted_during_a_read_are_reported_by_the_next(broker: Broker) -> None:
     log = broker.create("t")
     broker.append(log, b"a", codec="none")
-    broker.append(log, b"large" * CURSUS_READ_BYTES_PER_STEP, codec="none")
+    broker.append(log, b"v" * CURSUS_READ_BYTES_PER_STEP, codec="none")
     broker.append(log, b"c", codec="none")
 
     async def found() -> Batch | str:
