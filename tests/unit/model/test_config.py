@@ -122,7 +122,7 @@ def test_all_errors_are_reported_at_once_each_with_its_source(tmp_path: Path) ->
     first, *lines = str(refused.value).splitlines()
     assert first == "7 errors in the configuration:"
     assert [line.strip() for line in lines] == [
-        "environment: BROKER_NODE stands for no setting; did you mean BROKER_NODE_ID?",
+        "environment: BROKER_NODE is not a setting; did you mean BROKER_NODE_ID?",
         "--set polylog.durability: expected NAME=VALUE",
         f"{file}: unknown setting 'num.partition'; did you mean num.partitions?",
         "environment BROKER_NODE_ID: node.id='-5': allowed is 0 .. 2147483647",
