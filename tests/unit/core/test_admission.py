@@ -256,3 +256,29 @@ def test_a_request_cancelled_as_it_is_admitted_passes_its_place_on() -> None:
         assert turns.under_way == ["c"]
 
     played(scenario)
+
+
+def test_a_long_poll_knows_that_its_memory_is_needed() -> None:
+    parking = Parking(bytes_max=10)
+    share = Share(8, parking)
+    woken: list[bool] = []
+
+    with share.polling(lambda: woken.append(True)):
+        before = share.is_needed
+        parking.enter(8)  # another request begins to wait for its sync
+
+    assert (before, share.is_needed, woken) == (False, True, [True])
+
+
+def test_a_long_poll_that_is_the_largest_ends_itself_and_no_smaller_one() -> None:
+    parking = Parking(bytes_max=10)
+    small, large = Share(4, parking), Share(8, parking)
+    woken: list[str] = []
+
+    with (
+        small.polling(lambda: woken.append("small")),
+        large.polling(lambda: woken.append("large")),
+    ):
+        pass
+
+    assert woken == ["large"]
