@@ -352,4 +352,5 @@ def test_keys_are_the_cluster_stores() -> None:
 
     assert metadata.topic_key("orders") == b"topic/orders"
     assert metadata.topic_config_key("orders") == b"conf/topic/orders"
+    assert metadata.broker_config_key("1") == metadata.BROKER_CONFIGS + b"1"
     assert metadata.topic_id_key(topic_id) == b"topicid/AAECAwQFBgcICQoLDA0ODw"

@@ -80,6 +80,19 @@ def test_a_start_takes_missing_disk_space_from_the_reserve(
     assert reserve.size() == left
 
 
+def test_a_start_that_lacks_more_than_the_reserve_takes_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reserve = Reserve(tmp_path)
+    reserve.resize(MIB)
+    monkeypatch.setattr(file_ops, "space", lambda _: (100 * MIB, 0, 0, 0))
+
+    reserve.free_disk_space(4 * MIB)
+
+    assert reserve.size() == 0
+    assert not (tmp_path / FILE_NAME).exists()
+
+
 def test_a_missing_reserve_yields_nothing(tmp_path: Path) -> None:
     Reserve(tmp_path).free_disk_space(MIB)
 
