@@ -5,7 +5,7 @@ from functools import partial
 
 from broker.codec.compression import compress, decompress, decompress_into, lz4_frames
 from broker.model.compressions import COMPRESSIONS, GZIP, LZ4, SNAPPY, ZSTD
-from broker.model.errors import CodecError
+from broker.model.errors import CodecError, LimitExceeded
 from tests.fuzz.inputs import Options, exact, outcome
 
 SIZE_MAX = 1 << 16
@@ -34,8 +34,13 @@ def check_both_ways(codec: int, content: bytes, options: Options) -> None:
             less = outcome(len(data), partial(decompress, codec, data, len(whole) - 1))
             assert isinstance(less, CodecError)
         again = exact(bytes(len(whole)))
-        assert decompress_into(codec, data, again) == len(whole)
-        assert again.tobytes() == whole
+        try:
+            assert decompress_into(codec, data, again) == len(whole)
+        except LimitExceeded:
+            # liblz4 accepts matches at the invalid offset 0 if the output is longer than they are.
+            assert codec == LZ4.number
+        else:
+            assert again.tobytes() == whole
     if options.flag(2, 0):
         round_trip(codec, content, options)
 
@@ -48,6 +53,9 @@ def round_trip(codec: int, content: bytes, options: Options) -> None:
         level = max(known.level_min, min(options.byte(3) - 128, known.level_max, LEVEL_MAX))
     compressed = compress(codec, exact(content), level, magic=options.byte(2) >> 2 & 1)
     assert decompress(codec, compressed, len(content)) == content
+    output = exact(bytes(len(content)))
+    assert decompress_into(codec, exact(compressed), output) == len(content)
+    assert output.tobytes() == content
 
 
 def gzip(data: bytes) -> None:

@@ -53,9 +53,10 @@ def test_inputs_that_once_failed_and_inputs_from_kafka_are_read(target: str) -> 
 
 
 @every_target
-def test_mutated_inputs_are_read_or_refused(target: str, pytestconfig: pytest.Config) -> None:
-    """The same inputs in each run; more of them by `--fuzz-inputs`, others by `make fuzz`."""
-    inputs, choices = seeds(target), Random(target)
+def test_mutated_inputs_are_read_or_refused(
+    target: str, choices: Random, pytestconfig: pytest.Config
+) -> None:
+    inputs = seeds(target)
 
     for _ in range(pytestconfig.getoption("--fuzz-inputs")):
         feed(target, mutated(choices, inputs))
