@@ -304,3 +304,37 @@ def test_every_page_that_is_cited_exists() -> None:
     ]
 
     assert not found, "\n".join(found)
+
+
+# A source file that a page or a comment names: a path from the root, from src, or from a package.
+NAMED_SOURCE = re.compile(r"(?<![\w./<>-])((?:[\w-]+/)+[\w-]+\.(?:pyx|pxd|py|java)\b)")
+SOURCES = [
+    file.relative_to(ROOT).as_posix()
+    for folder in ("src", "tests", "benchmarks")
+    for ending in ("py", "pyx", "pxd", "java")
+    for file in (ROOT / folder).rglob(f"*.{ending}")
+]
+
+
+def missing_sources(text: str) -> list[str]:
+    """Return the source files that a text names and that do not exist."""
+    named = set(NAMED_SOURCE.findall(text))
+    return sorted(
+        each for each in named if not any(f"/{file}".endswith(f"/{each}") for file in SOURCES)
+    )
+
+
+def test_a_source_file_that_does_not_exist_is_found() -> None:
+    text = "see core/steps.py, src/broker/core/none.py and storage/steps.py"
+
+    assert missing_sources(text) == ["src/broker/core/none.py", "storage/steps.py"]
+
+
+def test_every_source_file_that_is_named_exists() -> None:
+    found = {
+        f"{file.relative_to(ROOT)}: {each}"
+        for file in CITING
+        for each in missing_sources(file.read_text())
+    }
+
+    assert not found, "\n".join(sorted(found))

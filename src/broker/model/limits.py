@@ -49,8 +49,8 @@ TURN_SHARE_US = 1_500
 # How long Python starts requests, and how long callbacks and tasks run, before the sockets are
 # polled again. The last step of one of them may take 2 ms more.
 PYTHON_SHARE_US = 500
-# Containers that Python's garbage collector visits at once are about 3 times as many as the first
-# times the second: 1 ms (server/garbage_collection).
+# Objects of generation 0, and its collections before one of generation 1. So a collection visits at
+# most about 20,000 objects, 0.5 to 2 ms (server/garbage_collection).
 GC_YOUNG_OBJECTS = 5_000
 GC_YOUNG_COLLECTIONS = 2
 

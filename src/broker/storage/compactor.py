@@ -1,6 +1,6 @@
 """The process that compacts one log: it reads sealed segments and writes only `.cleaned` files.
 
-Started by `core/cleaning.py` as `python -m broker.storage.compactor`, never forked, so that it has
+Started by `core/cleaner.py` as `python -m broker.storage.compactor`, never forked, so that it has
 neither the broker's lock nor its memory. It reads a job as one line of JSON from stdin and reports
 by lines of JSON on stdout:
 
