@@ -14,14 +14,17 @@ SPECIAL: dict[str, dict[str, Any]] = {
 }
 
 
-def test_every_advertised_version_answers_a_default_request(broker: Broker) -> None:
-    with WireClient(broker.address) as client:
-        advertised = client.request("ApiVersions", 0, {})["api_keys"]
-        for each in advertised:
+def ask_every_api(address: str) -> set[str]:
+    """Send a default request in each advertised version, decode the responses; return the names."""
+    names = set()
+    with WireClient(address) as client:
+        for each in client.request("ApiVersions", 0, {})["api_keys"]:
             name = schema.API_KEYS[each["api_key"]]
             for version in range(each["min_version"], each["max_version"] + 1):
-                answer = client.request(name, version, SPECIAL.get(name, {}))
+                client.request(name, version, SPECIAL.get(name, {}))  # raises if it is no response
+            names.add(name)
+    return names
 
-                assert isinstance(answer, dict), (name, version)
 
-    assert len(advertised) > 30
+def test_every_advertised_version_answers_a_default_request(broker: Broker) -> None:
+    assert len(ask_every_api(broker.address)) > 30

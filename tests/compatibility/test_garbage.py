@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.codec import schema
 from tests.compatibility import garbage_probe
 from tests.compatibility.confluent_client import ConfluentClient
 from tests.compatibility.protocol_clients import PROTOCOL_CLIENTS
-from tests.compatibility.test_every_api import SPECIAL
+from tests.compatibility.test_every_api import ask_every_api
 from tests.support.broker_process import BrokerProcess, wait_until
 from tests.support.wire_client import WireClient
 from tests.support.wire_requests import create_topic, fetch_body, init_producer_id
@@ -29,7 +28,7 @@ ROUNDS = 3
 @pytest.fixture
 def probed(tmp_path: Path) -> Iterator[BrokerProcess]:
     broker = BrokerProcess(tmp_path)
-    # From `python -m broker start …`, what comes behind the module's name.
+    # In place of `python -m broker start …`.
     broker.wrap = lambda words: [
         sys.executable, garbage_probe.__file__, str(tmp_path), *words[words.index("start") :]
     ]  # fmt: skip
@@ -47,14 +46,6 @@ def garbage(folder: Path) -> dict[str, int]:
     wait_until(counted.exists, "the broker's garbage is counted")
     found: dict[str, int] = json.loads(counted.read_text())
     return found
-
-
-def ask_every_api(address: str) -> None:
-    with WireClient(address) as client:
-        for each in client.request("ApiVersions", 0, {})["api_keys"]:
-            name = schema.API_KEYS[each["api_key"]]
-            for version in range(each["min_version"], each["max_version"] + 1):
-                client.request(name, version, SPECIAL.get(name, {}))
 
 
 def use_every_protocol(address: str) -> None:
@@ -109,7 +100,7 @@ def split(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
-WORK: list[Callable[[str], None]] = [
+WORK: list[Callable[[str], object]] = [
     ask_every_api,
     use_every_protocol,
     join_and_leave_a_group,
@@ -119,7 +110,7 @@ WORK: list[Callable[[str], None]] = [
 
 @pytest.mark.parametrize("work", WORK)
 def test_what_clients_leave_behind_is_in_no_cycle(
-    probed: BrokerProcess, tmp_path: Path, work: Callable[[str], None]
+    probed: BrokerProcess, tmp_path: Path, work: Callable[[str], object]
 ) -> None:
     work(probed.address)  # what is imported or made once
     garbage(tmp_path)
