@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from broker._native.wire.byte_arrays import JsonRecords, byte_array
+from broker._native.protocols.rustlog.byte_arrays import JsonRecords, byte_array
 from broker.model.limits import RUSTLOG_BYTES_PER_STEP, RUSTLOG_ENVELOPE_BYTES_MAX
 
 RECORD_BYTES, RECORDS = 1_000, 1_000  # about 3.6 MB of text

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from broker._native.log.commit import CommitThread
-from broker._native.wire.cursus import Cursus
-from broker._native.wire.v1 import V1
+from broker._native.protocols.cursus.protocol import Cursus
+from broker._native.protocols.v1.protocol import V1
 from tests.fuzz.inputs import OPTIONS_SIZE, Options
 from tests.fuzz.segment_targets import memory_folder
 from tests.support.broken_batches import CASES

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from broker._native.wire.cursus_batch import CursusBatch
-from broker._native.wire.cursus_frames import CursusFrame
+from broker._native.protocols.cursus.batch import CursusBatch
+from broker._native.protocols.cursus.frames import CursusFrame
 from broker.codec import encode
 from broker.model.errors import CodecError, LimitExceeded
 from broker.model.limits import PARTITIONS_PER_TOPIC_MAX

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Iterator
 
-from broker._native.wire.byte_arrays import JsonRecords, byte_array
-from broker._native.wire.record_run import RunBatches, check_run
-from broker._native.wire.rustlog import RustLog
-from broker._native.wire.rustlog_answer import FetchAnswerWriter
-from broker._native.wire.rustlog_counters import RustLogCounters
+from broker._native.protocols.rustlog.answer import FetchAnswerWriter
+from broker._native.protocols.rustlog.byte_arrays import JsonRecords, byte_array
+from broker._native.protocols.rustlog.counters import RustLogCounters
+from broker._native.protocols.rustlog.protocol import RustLog
+from broker._native.protocols.rustlog.record_run import RunBatches, check_run
 from broker.codec import encode, records
 from broker.model.errors import CodecError, LimitExceeded
 from broker.model.limits import RUSTLOG_FRAME_BYTES_MAX

@@ -40,11 +40,12 @@ def _of_python(path: Path) -> list[tuple[str, ...]]:
 
 
 def _of_native(path: Path) -> list[tuple[str, ...]]:
-    folder, name = path.parent.name, path.stem
+    inside = path.relative_to("src/_native").parent
+    folder, name = ".".join(inside.parts), path.stem
     module = f"broker._native.{folder}.{name}"
     tests = [*(TESTS / "native").rglob("test_*.py"), *(TESTS / "unit").rglob("test_*.py")]
     importing = [each for each in tests if module in each.read_text() or _says(each, folder, name)]
-    around = TESTS / "native" / folder
+    around = TESTS / "native" / inside
     found = [
         _named(TESTS / "native", name),
         tuple(sorted(map(_relative, importing))),

@@ -38,11 +38,12 @@ class Overlay:
         if not self._source.exists():
             self._configure()
         (self._source / file).write_bytes(changed)
-        built = self._compiled(file.parent.name, file.stem)
+        module = file.relative_to("src/_native").with_suffix("")
+        built = self._compiled(module)
         (self._source / file).write_bytes(original)
         if built is None:
             return None
-        target = Path("broker/_native") / file.parent.name / built.name
+        target = Path("broker/_native") / module.parent / built.name
         shutil.copyfile(built, self.folder / target)
         return target
 
@@ -61,11 +62,11 @@ class Overlay:
         command = [_program("cmake"), *folders, *options]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
-    def _compiled(self, folder: str, name: str) -> Path | None:
-        command = [_program("ninja"), "-C", str(self._native), f"{folder}_{name}"]
+    def _compiled(self, module: Path) -> Path | None:
+        command = [_program("ninja"), "-C", str(self._native), "_".join(module.parts)]
         if subprocess.run(command, check=False, capture_output=True).returncode:
             return None
-        return next((self._native / "modules" / folder).glob(f"{name}.*.so"))
+        return next((self._native / "modules" / module.parent).glob(f"{module.name}.*.so"))
 
 
 def _program(name: str) -> str:

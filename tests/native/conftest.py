@@ -1,4 +1,4 @@
-"""A data directory of native logs, and the file operations of a test."""
+"""A data directory of native logs, a poller over socket pairs, recorded file operations."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from broker._native.kernel import file_ops
+from broker._native.log.partition_log import PartitionLog
 from tests.support.native_log import Logs
+from tests.support.native_wire import Client, Wire
 
 
 @pytest.fixture
@@ -24,3 +26,33 @@ def recording() -> Iterator[None]:
     file_ops.start_recording()
     yield
     file_ops.stop_recording()
+
+
+@pytest.fixture
+def log(logs: Logs) -> PartitionLog:
+    """Partition 0; written records are visible without a sync."""
+    return logs.create(is_group_commit=False)
+
+
+@pytest.fixture
+def wire(logs: Logs, log: PartitionLog) -> Iterator[Wire]:
+    """A poller that serves that partition and two like it."""
+    wire = Wire(logs)
+    wire.serve(log, *(logs.create(number, is_group_commit=False) for number in (1, 2)))
+    yield wire
+    wire.close()
+
+
+@pytest.fixture
+def client(wire: Wire) -> Client:
+    """One connection."""
+    return wire.connect()
+
+
+@pytest.fixture
+def durable(logs: Logs) -> Iterator[Wire]:
+    """A poller whose partition acknowledges only synced records."""
+    wire = Wire(logs)
+    wire.serve(logs.create(3))
+    yield wire
+    wire.close()

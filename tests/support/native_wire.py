@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.topic_table import TopicTable
-from broker._native.wire.fetch import FetchSessions
-from broker._native.wire.kafka import Kafka
+from broker._native.protocols.kafka.fetch import FetchSessions
+from broker._native.protocols.kafka.protocol import Kafka
 from broker._native.wire.poller import Poller
 from broker.codec import schema
 from broker.model.limits import FETCH_PARTITIONS_HELD_MAX

@@ -3,11 +3,19 @@
 Header only, like the cursor.
 """
 
-from libc.stdlib cimport realloc
+from libc.stdint cimport uint8_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
 
 cdef enum:
     CAPACITY_MIN = 1024
     CAPACITY_MAX = 0x7FFFFFFF      # more than any frame, batch or response may have
+
+# Bytes that grow. Their owner zeroes it at first; the memory is reused for the next text.
+cdef struct Text:
+    uint8_t* data
+    size_t size
+    size_t capacity
 
 
 cdef inline bint make_capacity(void** data, size_t* capacity, size_t needed) noexcept nogil:
@@ -30,3 +38,26 @@ cdef inline bint make_capacity(void** data, size_t* capacity, size_t needed) noe
     data[0] = grown
     capacity[0] = grown_capacity
     return True
+
+
+cdef inline bint text_reserve(Text* text, size_t more) noexcept nogil:
+    """Reserve memory for `more` bytes after the text; return False without memory."""
+    return make_capacity(<void**>&text.data, &text.capacity, text.size + more)
+
+
+cdef inline bint text_put(Text* text, const void* data, size_t size) noexcept nogil:
+    """Append bytes; return False without memory."""
+    if not text_reserve(text, size):
+        return False
+    if size > 0:              # `data` may still be NULL
+        memcpy(text.data + text.size, data, size)
+        text.size += size
+    return True
+
+
+cdef inline void text_trim(Text* text, size_t capacity_max) noexcept nogil:
+    """Free the memory of a text that has grown beyond a capacity."""
+    if text.capacity > capacity_max:
+        free(text.data)
+        text.data = NULL
+        text.size = text.capacity = 0

@@ -4,7 +4,7 @@ from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport Turn
-from broker._native.wire.fetch cimport FetchSession, FetchSessions
+from broker._native.protocols.kafka.fetch cimport FetchSession, FetchSessions
 from broker._native.wire.frame_memory cimport FrameMemory, InputBuffer
 from broker._native.wire.output_queue cimport OutputQueue
 from broker._native.wire.reply_slot cimport ReplySlot
@@ -63,7 +63,7 @@ cdef class NativeProtocol:
 
 
 cdef class ResponseStream:
-    """A response of frames that continues until it is ended; see wire/cursus_stream."""
+    """A response of frames that continues until it is ended; see protocols/cursus/stream."""
 
     cdef Connection connection            # None before it begins and after it has ended
 

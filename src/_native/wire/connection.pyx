@@ -35,6 +35,7 @@ from broker._native.kernel.big_endian cimport store_uint32
 from broker._native.kernel.clock cimport clock_ms, monotonic_us
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.partition_log cimport PartitionLog
+from broker._native.protocols.kafka.fetch cimport FetchSession
 from broker._native.wire.buffer_pool cimport pool_trim
 from broker._native.wire.detection cimport PROTOCOL_UNDECIDED, PROTOCOLS, Protocol, protocol_of
 from broker._native.wire.epoll cimport (
@@ -47,7 +48,6 @@ from broker._native.wire.epoll cimport (
     epoll_ctl,
     epoll_event,
 )
-from broker._native.wire.fetch cimport FetchSession
 from broker._native.wire.frame_memory cimport (
     HEAD_ONLY,
     INPUT_WAITING,

@@ -25,6 +25,7 @@ from broker._native.kernel.big_endian cimport store_uint16, store_uint64
 from broker._native.kernel.clock cimport clock_ms, monotonic_us
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport LOG_FULL, LOG_OK, AckWaiter, LogStatus, Turn, WatchOwner
+from broker._native.protocols.kafka.fetch cimport FetchSessions
 from broker._native.wire.buffer_pool cimport pool_trim
 from broker._native.wire.connection cimport Connection, NativeProtocol, PendingReply, PollerState
 from broker._native.wire.detection cimport protocol_named
@@ -37,7 +38,6 @@ from broker._native.wire.epoll cimport (
     epoll_event,
     epoll_wait,
 )
-from broker._native.wire.fetch cimport FetchSessions
 from broker._native.wire.frame_memory cimport (
     HEAD_ONLY,
     INPUT_ADMITTED,

@@ -3,7 +3,7 @@
 messages.txt has the definitions; its first lines explain the notation. Importing this module only
 splits that text into blocks (a third of a millisecond). A message is parsed when it is first used,
 and compiled for a version when that version is first used. The compiled form is executed by native
-code (broker._native.wire.schema*).
+code (broker._native.messages.schema*).
 
     >>> request(3).versions
     range(0, 14)
@@ -22,9 +22,9 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from broker._native.wire.schema import Field, Program, Struct
-from broker._native.wire.schema_decoder import Decoding, decode
-from broker._native.wire.schema_encoder import Encoding, encode
+from broker._native.messages.decoder import Decoding, decode
+from broker._native.messages.encoder import Encoding, encode
+from broker._native.messages.schema import Field, Program, Struct
 from broker.model import limits
 from broker.model.errors import Unsupported
 

@@ -13,8 +13,8 @@ from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import BROKEN, OFFLINE, ROLLED, Turn
-from broker._native.wire.cursus_batch import SEQUENCE, sequence_of
-from broker._native.wire.fetch import FetchSessions
+from broker._native.protocols.cursus.batch import SEQUENCE, sequence_of
+from broker._native.protocols.kafka.fetch import FetchSessions
 from broker._native.wire.poller import Poller
 from broker.codec import compression
 from broker.core.admission import Admission

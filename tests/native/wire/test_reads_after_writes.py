@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from broker._native.kernel import file_ops
-from broker._native.wire.cursus import Cursus
-from broker._native.wire.kafka import Kafka
-from broker._native.wire.rustlog import RustLog
-from broker._native.wire.rustlog_counters import RustLogCounters
-from broker._native.wire.v1 import V1
+from broker._native.protocols.cursus.protocol import Cursus
+from broker._native.protocols.kafka.protocol import Kafka
+from broker._native.protocols.rustlog.counters import RustLogCounters
+from broker._native.protocols.rustlog.protocol import RustLog
+from broker._native.protocols.v1.protocol import V1
 from broker.model.limits import UNSEEN_PARTITIONS_PER_CONNECTION_MAX
 from tests.oracles.message_set_oracle import Message as OldMessage
 from tests.oracles.message_set_oracle import encode

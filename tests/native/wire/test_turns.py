@@ -8,7 +8,7 @@ import pytest
 
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
-from broker._native.wire import v1
+from broker._native.protocols.v1 import protocol as v1
 from broker.model.limits import (
     REPLY_MEMORY_BYTES_PER_CONNECTION,
     WAITING_REPLY_BYTES_PER_CONNECTION,

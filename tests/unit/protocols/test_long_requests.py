@@ -18,7 +18,7 @@ SIZE = Size(
     named=4_000,
 )
 # 1 to 2 ms. How many lines of Python a request executes does not depend on the machine; native work
-# has its own limits (tests/native/test_schema_steps.py).
+# has its own limits (tests/native/messages/test_schema_steps.py).
 LINES_PER_TURN_MAX = 20_000
 
 

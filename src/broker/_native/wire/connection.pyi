@@ -6,7 +6,7 @@ from typing_extensions import disjoint_base
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import Turn
-from broker._native.wire.fetch import FetchSessions
+from broker._native.protocols.kafka.fetch import FetchSessions
 
 @disjoint_base
 class PollerState:

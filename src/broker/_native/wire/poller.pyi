@@ -3,8 +3,8 @@ from typing import Self, final
 
 from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import Turn
+from broker._native.protocols.kafka.fetch import FetchSessions
 from broker._native.wire.connection import Connection, NativeProtocol, PendingReply, PollerState
-from broker._native.wire.fetch import FetchSessions
 
 @final
 class Poller(PollerState):

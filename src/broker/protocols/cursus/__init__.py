@@ -2,7 +2,7 @@
 
 `bodies` detects what a frame contains, `grammar` parses texts in both of their forms, `table` lists
 the commands, `handlers` serve them, and `errors` maps errors to Cursus's codes. Batches are encoded
-and decoded by src/_native/wire/cursus_batch.pyx. Its originals are a document, clients and a
+and decoded by src/_native/protocols/cursus/batch.pyx. Its originals are a document, clients and a
 broker, which differ; what this package does where they do is in docs/protocols/cursus.md.
 """
 

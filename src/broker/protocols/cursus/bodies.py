@@ -17,7 +17,7 @@ frame.
 from contextlib import suppress
 from typing import Final, NamedTuple, TypeAlias
 
-from broker._native.wire.cursus_batch import CursusBatch
+from broker._native.protocols.cursus.batch import CursusBatch
 from broker.codec.compression import decompress
 from broker.core.recompression import Recompression
 from broker.model.compressions import GZIP, LZ4, SNAPPY, ZSTD

@@ -4,8 +4,8 @@ import json
 import logging
 from typing import Final
 
-from broker._native.wire import cursus as native
-from broker._native.wire.cursus_batch import CursusBatch
+from broker._native.protocols.cursus import protocol as native
+from broker._native.protocols.cursus.batch import CursusBatch
 from broker.core.session import Session
 from broker.model.config import Config
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, StorageError

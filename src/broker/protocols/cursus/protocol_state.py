@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from broker._native.wire.cursus_publish import RoundRobin
+from broker._native.protocols.cursus.publish import RoundRobin
 from broker.model.identifiers import random_below
 from broker.protocols.cursus.staged import Transactions
 from broker.protocols.cursus.streams import Streams

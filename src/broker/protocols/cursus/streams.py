@@ -18,7 +18,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from broker._native.wire.cursus_stream import CursusStream
+from broker._native.protocols.cursus.stream import CursusStream
 from broker.codec.headers import BatchHeader, scan_headers
 from broker.core.broker import Broker
 from broker.core.groups.assigned.commands import AssignedCall

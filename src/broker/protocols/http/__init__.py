@@ -6,7 +6,7 @@ its logs are loaded.
 
 from typing import Final
 
-from broker._native.wire import http as native
+from broker._native.protocols.http import protocol as native
 from broker.core.broker import Broker
 from broker.core.session import Session
 from broker.model.config import Config

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable
 from typing import Final
 
-from broker._native.wire import kafka as native
+from broker._native.protocols.kafka import protocol as native
 from broker.codec import schema
 from broker.core.admission import Admission, Parked, Share
 from broker.core.parking import Parking

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
-from broker._native.wire.record_run import check_run
+from broker._native.protocols.rustlog.record_run import check_run
 from broker.core.steps import in_steps
 from broker.model.limits import NAMES_READ_PER_STEP, RUSTLOG_FRAME_BYTES_MAX
 from broker.protocols.rustlog.errors import Failure, RefusalError

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from broker._native.wire.rustlog_counters import RustLogCounters
+from broker._native.protocols.rustlog.counters import RustLogCounters
 from broker.core.broker import Broker
 from broker.protocols.rustlog.form import Form
 from broker.protocols.rustlog.lags import Lags

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from broker._native.wire import rustlog as native
-from broker._native.wire.rustlog_counters import RustLogCounters
+from broker._native.protocols.rustlog import protocol as native
+from broker._native.protocols.rustlog.counters import RustLogCounters
 from broker.model.config import Config
 from broker.model.errors import ErrorCode
 from broker.model.limits import RUSTLOG_FRAME_BYTES_MAX

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from broker._native.wire.byte_arrays import JsonRecords, ascending
+from broker._native.protocols.rustlog.byte_arrays import JsonRecords, ascending
 from broker.core.steps import next_step
 from broker.model.errors import CodecError
 from broker.model.limits import (

@@ -3,7 +3,7 @@
 import logging
 from typing import Final
 
-from broker._native.wire import v1 as native
+from broker._native.protocols.v1 import protocol as native
 from broker.core.session import Session
 from broker.model.config import Config
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, StorageError

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from broker._native.wire.cursus_batch import SEQUENCE, sequence_of
+from broker._native.protocols.cursus.batch import SEQUENCE, sequence_of
 from broker.codec.encoding import encode
 from broker.core.io_thread import IoThread
 from broker.core.named_producers.loading import SequenceHeaders

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from broker._native.wire.cursus_batch import SEQUENCE, sequence_of
+from broker._native.protocols.cursus.batch import SEQUENCE, sequence_of
 from broker.core import reading
 from broker.core.named_producers import loading
 from broker.core.named_producers.loading import SequenceHeaders

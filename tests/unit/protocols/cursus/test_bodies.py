@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker._native.wire.cursus_batch import CursusBatch
+from broker._native.protocols.cursus.batch import CursusBatch
 from broker.codec.compression import compress
 from broker.core.recompression import Recompression
 from broker.model.compressions import LZ4, SNAPPY, ZSTD

@@ -13,7 +13,7 @@ from broker.protocols.cursus.connections import ConnectionState
 from broker.protocols.cursus.streams import Reader, Streams
 
 if TYPE_CHECKING:
-    from broker._native.wire.cursus_stream import CursusStream
+    from broker._native.protocols.cursus.stream import CursusStream
     from broker.core.broker import Broker
 
 VALUES = (b"a" * 1000, b"b" * 1000)

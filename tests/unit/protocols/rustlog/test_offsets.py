@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker._native.wire.rustlog_counters import RustLogCounters
+from broker._native.protocols.rustlog.counters import RustLogCounters
 from broker.core.groups.commands import CommitResponse, FetchOffsetsResponse
 from broker.model.errors import ErrorCode
 from broker.model.limits import RUSTLOG_LAGS_MAX

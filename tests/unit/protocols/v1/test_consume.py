@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker._native.wire.line_text import escape_value
+from broker._native.protocols.v1.line_text import escape_value
 from broker.codec.encoding import encode
 from broker.core import reading
 from broker.protocols.v1.handlers import consume

@@ -13,7 +13,7 @@ from fnmatch import translate
 from re import compile as compile_pattern
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from broker._native.wire.cursus_frames import CursusFrame
+from broker._native.protocols.cursus.frames import CursusFrame
 from broker.codec.headers import scan_headers
 from broker.core.log import Log
 from broker.core.lookup import log_of

@@ -9,7 +9,7 @@ ignored, as in the original.
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from broker._native.wire.cursus_batch import (
+from broker._native.protocols.cursus.batch import (
     EPOCH,
     EVENT_TYPE,
     METADATA,

@@ -8,7 +8,7 @@ no group and do not replace each other.
 
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from broker._native.wire.cursus_stream import CursusStream
+from broker._native.protocols.cursus.stream import CursusStream
 from broker.core.groups.assigned.commands import AssignedCall
 from broker.core.log import Log
 from broker.core.lookup import log_of

@@ -11,7 +11,7 @@ The two forms differ, as the original's document and clients do:
 
 from contextlib import aclosing
 
-from broker._native.wire.rustlog_answer import FetchAnswerWriter
+from broker._native.protocols.rustlog.answer import FetchAnswerWriter
 from broker.codec.headers import BatchHeader
 from broker.core.log import Log
 from broker.core.reading import (

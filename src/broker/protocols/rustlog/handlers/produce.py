@@ -6,7 +6,7 @@ nothing, unless the disk fails between two of its batches.
 
 from collections.abc import AsyncIterator
 
-from broker._native.wire.record_run import RunBatches
+from broker._native.protocols.rustlog.record_run import RunBatches
 from broker.core.partition import wait_durable
 from broker.core.steps import next_step
 from broker.core.topic import Topic

@@ -3,7 +3,7 @@
 import logging
 from contextlib import aclosing
 
-from broker._native.wire.line_text import escape_value
+from broker._native.protocols.v1.line_text import escape_value
 from broker.core.broker import Broker
 from broker.core.log import Log
 from broker.core.lookup import log_of

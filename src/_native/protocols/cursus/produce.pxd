@@ -1,0 +1,33 @@
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+
+from broker._native.kernel.cursor cimport Cursor
+from broker._native.log.partition_log cimport PartitionLog
+from broker._native.log.topic_table cimport TopicTable
+from broker._native.log.turn cimport Turn
+from broker._native.protocols.cursus.batch cimport CursusHead, CursusRecord, Text
+from broker._native.wire.reply_slot cimport ReplySlot
+from broker._native.wire.unseen_writes cimport UnseenWrites
+
+cdef enum:
+    BATCH_MAGIC = 0xBA            # the first byte of a batch
+    TEXT_MAX = 255                # bytes of a producer id, event type or metadata, natively
+    HEADERS_MAX = 1 + 3 * (10 + 24 + TEXT_MAX) + 4 * (10 + 24 + 20)
+    ANSWER_MAX = 512 + TEXT_MAX   # 120 of fixed text, 80 of numbers, 60 of an error
+
+# When a batch is acknowledged.
+cdef enum Acks:
+    ACKS_UNKNOWN
+    ACKS_NONE
+    ACKS_DURABLE
+
+
+cdef Acks acks_of(Text acks) noexcept nogil
+cdef bint is_plain_text(Text text) noexcept nogil
+cdef size_t put_headers(uint8_t* into, CursusRecord* record) noexcept nogil
+cdef uint32_t put_answer(
+    uint8_t* at, const char* status, int64_t last_offset, CursusHead* head,
+    CursusRecord* last, const char* error) noexcept nogil
+cdef void put_unacknowledged(
+    ReplySlot* slot, UnseenWrites* unseen, PartitionLog log, int64_t end_offset) noexcept
+cdef ReplySlot* cursus_produce(
+    TopicTable topics, Turn turn, UnseenWrites* unseen, Cursor body) noexcept

@@ -1,0 +1,61 @@
+"""Cursus: length-prefixed frames in both directions. Plain batches and PUBLISH are served natively.
+
+Requests are answered one by one, in order; a frame may be empty. An idle connection is not closed:
+the clients would not open another one.
+"""
+
+cimport cython
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+
+from broker._native.kernel.cursor cimport Cursor
+from broker._native.protocols.cursus.produce cimport BATCH_MAGIC, cursus_produce
+from broker._native.protocols.cursus.publish cimport RoundRobin, cursus_publish, publish_take
+from broker._native.wire.connection cimport Connection, NativeProtocol, PendingReply
+from broker._native.wire.frame cimport FRAME_HEAD_SIZE, frame_announced, frame_cut
+from broker._native.wire.reply_slot cimport ReplySlot
+
+from broker.model import limits
+
+cdef uint32_t FRAME_BYTES_MAX = limits.CURSUS_FRAME_BYTES_MAX
+
+
+@cython.final
+cdef class Cursus(NativeProtocol):
+    """The Cursus protocol."""
+
+    def __cinit__(self, fallback, RoundRobin round_robin=None):
+        """Leave all other requests to `fallback`, which shares the round-robin over partitions."""
+        self.fallback = fallback
+        self.round_robin = RoundRobin() if round_robin is None else round_robin
+        self.serves_half_closed = True
+
+    cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept:
+        return frame_cut(data, size, 0, FRAME_BYTES_MAX, frame)
+
+    cdef int64_t announced(self, const uint8_t* data, size_t size) noexcept:
+        return frame_announced(data, size, FRAME_BYTES_MAX)
+
+    cdef void refuse(self, Connection connection, int64_t cut):
+        connection.close(f"frame of more than {FRAME_BYTES_MAX} bytes")
+
+    cdef bint is_write(self, Cursor frame) noexcept:
+        return (frame.left > 0 and frame.next[0] == BATCH_MAGIC) or publish_take(&frame)
+
+    cdef bint serve(self, Connection connection, Cursor frame):
+        cdef ReplySlot* slot = cursus_produce(
+            connection.poller.topics, connection.poller.turn, &connection.unseen, frame)
+        if slot == NULL:
+            slot = cursus_publish(
+                connection.poller.topics, connection.poller.turn, self.round_robin,
+                &connection.unseen, connection.session, frame)
+        if slot != NULL:
+            connection.enqueue(slot)
+            return True
+        return self.serve_in_python(connection, frame)
+
+    cdef bint serve_in_python(self, Connection connection, Cursor frame):
+        cdef PendingReply pending = connection.hand_over(frame)
+        if pending is None:
+            return False
+        pending.head.size = FRAME_HEAD_SIZE
+        return True

@@ -1,0 +1,282 @@
+"""Cursus's PUBLISH, natively: one message to a topic that exists and has no named producers.
+
+    PUBLISH topic=t producerId=p [partition=n] [key=k] [acks=a] [seqNum=n] [epoch=n]
+            [isIdempotent=b] message=...        with or without an envelope; arguments in any order
+
+Everything is checked before anything is changed. What is unusual is left to the Python handler,
+which is the specification of this code. The answer waits for the log, unless acks is 0.
+"""
+
+cimport cython
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy, memset
+
+from broker._native.kernel.big_endian cimport store_uint32
+from broker._native.kernel.cursor cimport Cursor, cursor_take
+from broker._native.log.partition_log cimport PartitionLog
+from broker._native.log.topic_table cimport TopicEntry, TopicTable
+from broker._native.log.turn cimport Turn
+from broker._native.protocols.cursus.batch cimport CursusHead, CursusRecord, Text, cursus_hash
+from broker._native.protocols.cursus.produce cimport (
+    ACKS_NONE,
+    ACKS_UNKNOWN,
+    ANSWER_MAX,
+    HEADERS_MAX,
+    Acks,
+    acks_of,
+    is_plain_text,
+    put_answer,
+    put_headers,
+    put_unacknowledged,
+)
+from broker._native.records.plain_batch cimport (
+    PlainBatch,
+    plain_add_headed,
+    plain_begin,
+    plain_finish,
+    plain_trim,
+)
+from broker._native.wire.frame cimport FRAME_HEAD_SIZE
+from broker._native.wire.plain_append cimport PLAIN_DONE, plain_append, plain_takes, plain_wait
+from broker._native.wire.reply_slot cimport ReplySlot, slot_free, slot_new
+from broker._native.wire.unseen_writes cimport UnseenWrites
+
+from broker.model import limits
+
+cdef extern from "string.h" nogil:
+    void* memmem(const void* data, size_t size, const void* wanted, size_t wanted_size)
+
+cdef enum:
+    ANY_PARTITION = -1
+    DIGITS_MAX = 18               # of numbers that always fit into an int64
+    EQUALS = 0x3D
+    ENVELOPE_HEAD = 2
+    HEAD_MAX = 2048               # bytes before `message=`, natively
+    MESSAGE_SIZE = 8              # message=
+    MINUS = 0x2D
+    WORD_SIZE = 8                 # the keyword and the blank after it
+
+cdef size_t BODY_BYTES_MAX = limits.CURSUS_FAST_BATCH_BYTES_MAX
+cdef PlainBatch batch             # used within one call only
+
+cdef const char* FAILED = b'ERROR: command_failed reason="the log of the partition has failed"'
+
+# A parsed PUBLISH.
+cdef struct Message:
+    Text topic
+    int64_t partition
+    Acks acks
+    CursusRecord record
+
+
+@cython.final
+cdef class RoundRobin:
+    """Distributes messages without a partition or a key over a topic's partitions."""
+
+    def next(self, int32_t partition_count):
+        """Return the partition of the next message."""
+        cdef int32_t partition = self.peek(partition_count)
+        self.assigned += 1
+        return partition
+
+    cdef int32_t peek(self, int32_t partition_count) noexcept:
+        return <int32_t>(self.assigned % <uint64_t>partition_count)
+
+
+# ---- parsing -----------------------------------------------------------------------------------
+
+cdef inline bint is_white(uint8_t byte) noexcept nogil:
+    return byte == 0x20 or 0x09 <= byte <= 0x0D
+
+
+cdef inline bint is_word(Text text, const char* word, size_t size) noexcept nogil:
+    return text.size == size and memcmp(text.data, word, size) == 0
+
+
+cdef bint read_number(Text text, bint may_be_negative, int64_t* number) noexcept nogil:
+    """Parse digits, none being 0; return False for a number in any other notation."""
+    cdef bint is_negative = may_be_negative and text.size > 1 and text.data[0] == MINUS
+    cdef size_t i
+    number[0] = 0
+    if text.size > DIGITS_MAX:
+        return False
+    for i in range(<size_t>is_negative, text.size):
+        if not c"0" <= text.data[i] <= c"9":
+            return False
+        number[0] = 10 * number[0] + (text.data[i] - c"0")
+    if is_negative:
+        number[0] = -number[0]
+    return True
+
+
+cdef bint read_argument(Text name, Text value, Message* message) noexcept nogil:
+    cdef int64_t number = 0
+    if is_word(name, b"topic", 5):
+        message.topic = value
+    elif is_word(name, b"producerId", 10):
+        message.record.producer_id = value
+    elif is_word(name, b"key", 3):
+        message.record.key = value
+    elif is_word(name, b"acks", 4):
+        message.acks = acks_of(value)
+    elif is_word(name, b"seqNum", 6):
+        if not read_number(value, False, &number):
+            return False
+        message.record.sequence = <uint64_t>number
+    elif is_word(name, b"epoch", 5):
+        return read_number(value, True, &message.record.epoch)
+    elif is_word(name, b"partition", 9):
+        if value.size == 0 or is_word(value, b"-1", 2):
+            message.partition = ANY_PARTITION
+            return True
+        return read_number(value, False, &message.partition)
+    elif is_word(name, b"isIdempotent", 12):
+        return value.size == 0 or is_word(value, b"true", 4) or is_word(value, b"false", 5)
+    else:
+        return False
+    return True
+
+
+cdef bint read_arguments(Cursor head, Message* message) noexcept nogil:
+    cdef Text name, value
+    while True:
+        while head.left > 0 and is_white(head.next[0]):
+            cursor_take(&head, 1)
+        if head.left == 0:
+            return True
+        name.data = head.next
+        while head.left > 0 and not is_white(head.next[0]) and head.next[0] != EQUALS:
+            cursor_take(&head, 1)
+        if head.left == 0 or head.next[0] != EQUALS:
+            return False
+        name.size = <size_t>(head.next - name.data)
+        cursor_take(&head, 1)
+        value.data = head.next
+        while head.left > 0 and not is_white(head.next[0]):
+            cursor_take(&head, 1)
+        value.size = <size_t>(head.next - value.data)
+        if not read_argument(name, value, message):
+            return False
+
+
+cdef bint publish_take(Cursor* body) noexcept nogil:
+    """Step over the envelope, if any, and the keyword; return False for other commands."""
+    cdef const uint8_t* word
+    if body.left > ENVELOPE_HEAD and body.next[0] == 0:
+        if cursor_take(body, ENVELOPE_HEAD + <size_t>body.next[1]) == NULL:
+            return False
+    word = cursor_take(body, WORD_SIZE)
+    return word != NULL and memcmp(word, b"PUBLISH ", WORD_SIZE) == 0
+
+
+cdef bint read_publish(Cursor body, Message* message) noexcept nogil:
+    """Parse a PUBLISH; return False for one that is left to Python, and for anything else."""
+    cdef const uint8_t* message_at
+    cdef Cursor head
+    if not publish_take(&body):
+        return False
+    while body.left > 0 and (is_white(body.next[body.left - 1]) or body.next[body.left - 1] == 0):
+        body.left -= 1
+    message_at = <const uint8_t*>memmem(body.next, min(body.left, <size_t>HEAD_MAX), b"message=",
+                                        MESSAGE_SIZE)
+    if message_at == NULL:
+        return False
+    head.next = body.next
+    head.left = <size_t>(message_at - body.next)
+    cursor_take(&body, head.left + MESSAGE_SIZE)
+    while body.left > 0 and is_white(body.next[0]):
+        cursor_take(&body, 1)
+    memset(message, 0, sizeof(Message))
+    message.partition = ANY_PARTITION
+    message.acks = acks_of(message.topic)     # of an empty text: the default
+    message.record.payload.data = body.next
+    message.record.payload.size = body.left
+    return (body.left > 0 and read_arguments(head, message) and message.topic.size > 0
+            and message.acks != ACKS_UNKNOWN and message.record.producer_id.size > 0
+            and is_plain_text(message.record.producer_id))
+
+
+# ---- appending ---------------------------------------------------------------------------------
+
+cdef PartitionLog log_for(TopicEntry entry, RoundRobin round_robin, Message* message):
+    """Return the message's log; its partition stays ANY_PARTITION if round-robin chose it."""
+    cdef int32_t count = <int32_t>len(entry.logs)
+    cdef PartitionLog log
+    if count == 0 or message.partition >= count:
+        return None
+    if message.partition != ANY_PARTITION:
+        return entry.log_of(<int32_t>message.partition)
+    if message.record.key.size > 0:
+        log = entry.log_of(<int32_t>(cursus_hash(message.record.key) % <uint64_t>count))
+        if log is None:
+            return None
+        if not log.spreads_keys:
+            message.partition = log.partition
+            return log
+    return entry.log_of(round_robin.peek(count))
+
+
+cdef bint fill(CursusRecord* record, Turn turn) noexcept:
+    cdef uint8_t headers[HEADERS_MAX]
+    if not plain_begin(&batch, turn.now_ms, record.key.size + record.payload.size):
+        return False
+    if not plain_add_headed(
+            &batch, record.key.data, <int32_t>record.key.size if record.key.size > 0 else -1,
+            record.payload.data, <int32_t>record.payload.size,
+            headers, put_headers(headers, record)):
+        return False
+    plain_finish(&batch)
+    return True
+
+
+cdef void put_answers(ReplySlot* slot, CursusRecord* record, int64_t offset) noexcept nogil:
+    cdef uint32_t failed_size = 66
+    cdef CursusHead head
+    head.seq_start = head.seq_end = record.sequence
+    slot.size = put_answer(slot.data, b"OK", offset, &head, record, b"")
+    store_uint32(slot.data + slot.size, failed_size)
+    memcpy(slot.data + slot.size + FRAME_HEAD_SIZE, FAILED, failed_size)
+    slot.failed_size = FRAME_HEAD_SIZE + failed_size
+
+
+cdef bint has_structured_errors(session):
+    """Return whether the client asked for structured errors, which only Python writes."""
+    cdef object state = getattr(session, "state", None)
+    return state is not None and getattr(state, "has_structured_errors", False)
+
+
+cdef ReplySlot* cursus_publish(
+        TopicTable topics, Turn turn, RoundRobin round_robin, UnseenWrites* unseen, session,
+        Cursor body):
+    """Append a message; return the slot of its answer, or NULL if nothing was changed."""
+    cdef Message message
+    cdef TopicEntry entry
+    cdef PartitionLog log
+    cdef ReplySlot* slot
+    cdef bint is_done
+    cdef int64_t offset = -1
+    if body.left > BODY_BYTES_MAX or not read_publish(body, &message):
+        return NULL
+    entry = topics.find_name(message.topic.data, message.topic.size)
+    if entry is None or has_structured_errors(session):
+        return NULL
+    log = log_for(entry, round_robin, &message)
+    if not plain_takes(log, message.record.key.size > 0) or log.knows_names:
+        return NULL
+    slot = slot_new(2 * (FRAME_HEAD_SIZE + ANSWER_MAX), 1)
+    if slot == NULL:
+        return NULL
+    is_done = fill(&message.record, turn) and plain_append(
+        log, &batch, message.record.key.size > 0, &offset) == PLAIN_DONE
+    plain_trim(&batch)
+    if not is_done:               # nothing was changed, except that the log may be offline now
+        slot_free(slot)
+        return NULL
+    if message.partition == ANY_PARTITION:
+        round_robin.assigned += 1
+    if message.acks == ACKS_NONE:
+        put_unacknowledged(slot, unseen, log, offset + 1)
+        return slot
+    put_answers(slot, &message.record, offset)
+    plain_wait(log, slot, offset + 1)
+    return slot

@@ -1,0 +1,104 @@
+from cpython.object cimport PyObject
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
+
+from broker._native.log.partition_log cimport PartitionLog
+from broker._native.log.segmented_log cimport LogSlice
+from broker._native.log.topic_table cimport TopicEntry, TopicTable
+from broker._native.log.transaction_index cimport AbortedList
+from broker._native.log.turn cimport Turn, Watch, WatchOwner
+from broker._native.protocols.kafka.envelope cimport RequestHead
+from broker._native.protocols.kafka.fetch_request cimport FetchRequest
+from broker._native.wire.output_queue cimport OutputQueue
+
+# One partition that a fetch, or a fetch session, asks for.
+cdef struct FetchNode:
+    Watch watch               # first: a Watch* of the log is a FetchNode*
+    FetchNode* next           # in the order of the request
+    FetchNode* previous
+    FetchNode* next_in_slot   # in the session's map by log
+    PyObject* topic           # TopicEntry, owned
+    PyObject* log             # PartitionLog, owned
+    int32_t partition
+    int32_t leader_epoch      # the client's current leader epoch; -1: not given
+    int64_t offset
+    int32_t bytes_max
+    int64_t sent_high_watermark
+    int64_t sent_log_start
+    bint is_sent              # at least once in this session
+
+cdef enum FetchStatus:
+    FETCH_READY               # call fetch_reply now
+    FETCH_PARKED              # too few bytes yet: wait for the logs, until the deadline
+    FETCH_NOT_SERVED          # nothing was changed: the Python handler serves the request
+
+
+cdef class FetchSession:
+    cdef WatchOwner owner
+    cdef FetchSessions sessions
+    cdef Turn turn
+    cdef FetchNode* first
+    cdef FetchNode* last
+    cdef FetchNode** slots     # by log pointer; NULL for a fetch without a session
+    cdef uint32_t slot_count
+    cdef int32_t count
+    cdef int32_t session_id    # 0: no session, this lives for one fetch
+    cdef int32_t epoch         # that the next request must have
+    cdef int64_t used_ms
+    cdef bint by_id
+    cdef bint is_outdated      # has a partition that has been deleted
+    # The request that is being served:
+    cdef bint is_full
+    cdef int16_t version
+    cdef bint is_flexible
+    cdef int32_t correlation_id
+    cdef int16_t error
+    cdef bint is_committed
+    cdef int32_t bytes_min
+    cdef int32_t bytes_max
+    cdef public int32_t wait_ms
+
+    cdef FetchNode* node_of(self, void* log) noexcept
+    cdef FetchNode* add(self, PyObject* topic, PyObject* log) noexcept
+    cdef void drop(self, FetchNode* node) noexcept
+    cdef void clear(self) noexcept
+    cdef void mark(self, FetchNode* node) noexcept
+    cdef void park(self) noexcept
+    cdef void unpark(self) noexcept
+    cdef bint has_enough(self) noexcept
+    cdef uint32_t slot_of(self, void* log) noexcept
+    cdef void unready(self, FetchNode* node) noexcept
+    cdef void apply(self, FetchRequest* request) noexcept
+    cdef void reply(self, OutputQueue* queue) noexcept
+    cdef int32_t put_topics(self, OutputQueue* queue) noexcept
+    cdef int64_t end_for(self, PartitionLog log) noexcept
+    cdef bint has_changes(self, FetchNode* node) noexcept
+    cdef uint8_t* put_topic(self, OutputQueue* queue, TopicEntry topic) noexcept
+    cdef void end_topic(self, OutputQueue* queue, uint8_t* count_at, uint32_t parts) noexcept
+    cdef void put_partition(self, OutputQueue* queue, FetchNode* node, int64_t* left,
+                            bint* is_first) noexcept
+    cdef int16_t find(self, FetchNode* node, int64_t size_max, bint at_least_one, LogSlice* found,
+                      PyObject** file, AbortedList* aborted) noexcept
+    cdef uint8_t* put_head_of(self, FetchNode* node, uint8_t* at, int16_t error,
+                              AbortedList* aborted, int64_t records) noexcept
+
+
+cdef class FetchSessions:
+    cdef dict by_id
+    cdef readonly int64_t partitions      # held by all fetches, in a session or parked
+    cdef int64_t partitions_max
+    cdef int32_t sessions_max
+    cdef int64_t idle_ms_max
+    cdef int32_t bytes_max
+    cdef int32_t wait_ms_max
+    cdef int32_t next_id
+
+    cdef FetchSession begin(self, TopicTable topics, Turn turn, RequestHead* head,
+                            FetchStatus* status)
+    cdef FetchSession session_for(self, Turn turn, RequestHead* head, FetchRequest* request)
+    cdef FetchSession continue_session(self, Turn turn, RequestHead* head, FetchRequest* request,
+                                       FetchSession session)
+    cdef bint can_register(self, int64_t now_ms)
+    cdef bint is_over_limit(self) noexcept
+    cdef void register(self, FetchSession session, RequestHead* head, FetchRequest* request,
+                       int64_t now_ms)
+    cdef void end(self, FetchSession session)

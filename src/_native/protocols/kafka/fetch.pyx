@@ -1,0 +1,598 @@
+"""Fetch, versions 4-18, with the incremental sessions of KIP-227, for known partitions.
+
+A fetch has a node per partition. Without a session nodes live for one request. In a session they
+stay, linked to their logs, and a log that changes puts its node on the session's ready list. So an
+incremental fetch costs O(partitions named in the request + partitions that changed), and a parked
+one costs nothing until a log wakes it.
+
+What a request does to a session:
+
+    session id 0, epoch -1   no session
+    any id,       epoch 0    a full fetch that asks for a new session (the old one ends)
+    id,           epoch n    incremental: n must be the expected epoch; names changed partitions
+    id,           epoch -1   a full fetch that ends the session
+
+A request that names a topic or partition that is not known here is left to the Python handler.
+"""
+
+cimport cython
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+
+from broker._native.kernel.big_endian cimport store_uint16, store_uint32
+from broker._native.log.open_files cimport OpenFile
+from broker._native.log.partition_log cimport PartitionLog
+from broker._native.log.segment cimport uses_codec
+from broker._native.log.segmented_log cimport LogSlice
+from broker._native.log.topic_table cimport TopicEntry, TopicTable
+from broker._native.log.transaction_index cimport AbortedList, aborted_list_free
+from broker._native.log.turn cimport (
+    LOG_LOADING,
+    LOG_OK,
+    LOG_OUT_OF_RANGE,
+    LogStatus,
+    Turn,
+    Watch,
+)
+from broker._native.protocols.kafka.envelope cimport RequestHead, put_compact
+from broker._native.protocols.kafka.fetch_reply cimport (
+    ABORTED_SIZE,
+    COPIED_MAX,
+    PART_HEAD_SIZE_MAX,
+    PartitionHead,
+    put_head,
+    put_padded,
+    put_records,
+)
+from broker._native.protocols.kafka.fetch_request cimport FetchRequest, read_request
+from broker._native.wire.output_queue cimport (
+    OutputQueue,
+    queue_commit,
+    queue_reserve,
+)
+
+import os
+
+from broker.model import limits
+
+_PARTITIONS_MAX = limits.FETCH_PARTITIONS_HELD_MAX
+
+cdef enum:
+    VERSION_MIN = 4
+    VERSION_SESSION = 7
+    VERSION_ZSTD = 10
+    VERSION_TOPIC_ID = 13
+    TOPIC_ID_SIZE = 16
+    CODEC_ZSTD = 4
+    HEAD_SIZE_MAX = 4 + 4 + 1 + 4 + 2 + 4 + 5
+
+    ERROR_OFFSET_OUT_OF_RANGE = 1
+    ERROR_UNKNOWN_TOPIC = 3
+    ERROR_NOT_LEADER = 6
+    ERROR_KAFKA_STORAGE = 56
+    ERROR_SESSION_NOT_FOUND = 70
+    ERROR_SESSION_EPOCH = 71
+    ERROR_FENCED_EPOCH = 74
+    ERROR_UNKNOWN_EPOCH = 75
+    ERROR_COMPRESSION = 76
+    ERROR_UNKNOWN_TOPIC_ID = 100
+    ERROR_SESSION_TOPIC_ID = 106
+
+
+# ---- sessions ------------------------------------------------------------------------------------
+
+
+@cython.final
+cdef class FetchSession:
+    """The partitions that one consumer fetches, and its current request."""
+
+    def __cinit__(self, FetchSessions sessions, Turn turn):
+        self.sessions = sessions
+        self.turn = turn
+        self.owner.object = <void*>self
+
+    def __dealloc__(self):
+        self.clear()
+
+    cdef void clear(self) noexcept:
+        cdef Watch* watch = self.owner.ready_head
+        while watch != NULL:
+            watch.is_ready = False      # all at once: removing each one would be a walk
+            watch = watch.ready_next
+        self.owner.ready_head = self.owner.ready_tail = NULL
+        while self.first != NULL:
+            self.drop(self.first)
+        free(self.slots)
+        self.slots = NULL
+        self.slot_count = 0
+
+    cdef uint32_t slot_of(self, void* log) noexcept:
+        return <uint32_t>((<uint64_t>log * <uint64_t>0x9E3779B97F4A7C15) >> 32) % self.slot_count
+
+    cdef FetchNode* node_of(self, void* log) noexcept:
+        cdef FetchNode* node
+        if self.slots == NULL:
+            return NULL
+        node = self.slots[self.slot_of(log)]
+        while node != NULL and node.log != <PyObject*>log:
+            node = node.next_in_slot
+        return node
+
+    cdef FetchNode* add(self, PyObject* topic, PyObject* log) noexcept:
+        """Append a node; return NULL without memory."""
+        cdef FetchNode* node = <FetchNode*>calloc(1, sizeof(FetchNode))
+        cdef uint32_t slot
+        if node == NULL:
+            return NULL
+        node.watch.owner = &self.owner
+        node.topic = topic
+        node.log = log
+        Py_INCREF(<object>topic)
+        Py_INCREF(<object>log)
+        node.sent_high_watermark = node.sent_log_start = -1
+        node.previous = self.last
+        if self.last == NULL:
+            self.first = node
+        else:
+            self.last.next = node
+        self.last = node
+        self.count += 1
+        self.sessions.partitions += 1
+        if self.slots != NULL:
+            slot = self.slot_of(log)
+            node.next_in_slot = self.slots[slot]
+            self.slots[slot] = node
+        return node
+
+    cdef void drop(self, FetchNode* node) noexcept:
+        """Remove a partition."""
+        cdef FetchNode** link
+        (<PartitionLog>node.log).unwatch(&node.watch)
+        if self.slots != NULL:
+            link = &self.slots[self.slot_of(node.log)]
+            while link[0] != node:
+                link = &link[0].next_in_slot
+            link[0] = node.next_in_slot
+        if node.previous == NULL:
+            self.first = node.next
+        else:
+            node.previous.next = node.next
+        if node.next == NULL:
+            self.last = node.previous
+        else:
+            node.next.previous = node.previous
+        self.count -= 1
+        self.sessions.partitions -= 1
+        self.unready(node)
+        Py_DECREF(<object>node.topic)
+        Py_DECREF(<object>node.log)
+        free(node)
+
+    cdef void unready(self, FetchNode* node) noexcept:
+        # Takes a node off the ready list by a walk, since it is rare (a partition is forgotten).
+        cdef Watch* before = NULL
+        cdef Watch* watch = self.owner.ready_head
+        if not node.watch.is_ready:
+            return
+        while watch != &node.watch:
+            before = watch
+            watch = watch.ready_next
+        if before == NULL:
+            self.owner.ready_head = watch.ready_next
+        else:
+            before.ready_next = watch.ready_next
+        if self.owner.ready_tail == watch:
+            self.owner.ready_tail = before
+        node.watch.is_ready = False
+
+    cdef void mark(self, FetchNode* node) noexcept:
+        """Append a node to the ready list, after those that have waited longer."""
+        if node.watch.is_ready:
+            return
+        node.watch.is_ready = True
+        node.watch.ready_next = NULL
+        if self.owner.ready_head == NULL:
+            self.owner.ready_head = &node.watch
+        else:
+            self.owner.ready_tail.ready_next = &node.watch
+        self.owner.ready_tail = &node.watch
+
+    cdef void apply(self, FetchRequest* request) noexcept:
+        # Applies the partitions that the request names.
+        cdef FetchNode* node
+        cdef int32_t i
+        for i in range(request.wanted):
+            node = self.node_of(request.named[i].log)
+            if node == NULL:
+                node = self.add(request.named[i].topic, request.named[i].log)
+                if node == NULL:
+                    return
+                node.partition = request.named[i].partition
+                if self.session_id != 0:
+                    (<PartitionLog>node.log).watch(&node.watch)
+            node.offset = request.named[i].offset
+            node.leader_epoch = request.named[i].leader_epoch
+            node.bytes_max = request.named[i].bytes_max
+            self.mark(node)
+        for i in range(request.wanted, request.wanted + request.forgotten):
+            node = self.node_of(request.named[i].log)
+            if node != NULL:
+                self.drop(node)
+
+    cdef void park(self) noexcept:
+        """Have the logs wake this fetch."""
+        cdef FetchNode* node
+        self.owner.is_parked = True
+        node = self.first
+        while node != NULL:
+            (<PartitionLog>node.log).watch(&node.watch)
+            node = node.next if self.session_id == 0 else NULL
+
+    cdef void unpark(self) noexcept:
+        self.owner.is_parked = False
+        self.turn.forget(&self.owner)
+
+    cdef bint has_enough(self) noexcept:
+        """Return whether there is enough to answer before the deadline (fetch.min.bytes)."""
+        cdef Watch* watch = self.owner.ready_head
+        cdef FetchNode* node
+        cdef PartitionLog log
+        cdef int64_t total = 0, available
+        if self.error != 0 or self.count == 0 or self.wait_ms <= 0 or self.bytes_min <= 0:
+            return True
+        while watch != NULL:
+            node = <FetchNode*>watch
+            if node_error(self, node) != 0:
+                return True
+            log = <PartitionLog>node.log
+            available = log.visible_bytes(node.offset, self.end_for(log))
+            total += available if available < node.bytes_max else node.bytes_max
+            if total >= self.bytes_min:
+                return True
+            watch = watch.ready_next
+        return False
+
+    # ---- the reply ----------------------------------------------------------------------------
+
+    cdef void reply(self, OutputQueue* queue) noexcept:
+        """Queue the whole response: one frame."""
+        cdef uint8_t* start = queue_reserve(queue, HEAD_SIZE_MAX)
+        cdef uint8_t* count_at
+        cdef uint8_t* at
+        cdef int64_t queued_before = queue.bytes
+        cdef int32_t topics
+        if start == NULL:
+            return
+        at = start + 8
+        store_uint32(start + 4, self.correlation_id)
+        if self.is_flexible:
+            at[0] = 0
+            at += 1
+        store_uint32(at, 0)                                # throttle time
+        at += 4
+        if self.version >= VERSION_SESSION:
+            store_uint16(at, self.error)
+            store_uint32(at + 2, self.session_id if self.error == 0 else 0)
+            at += 6
+        count_at = at
+        at += 5 if self.is_flexible else 4
+        queue_commit(queue, at - start)
+        topics = 0 if self.error != 0 else self.put_topics(queue)
+        if self.is_flexible:
+            put_padded(count_at, <uint32_t>topics + 1)
+            at = queue_reserve(queue, 1)
+            if at != NULL:
+                at[0] = 0
+                queue_commit(queue, 1)
+        else:
+            store_uint32(count_at, topics)
+        store_uint32(start, <uint32_t>(queue.bytes - queued_before - 4))
+        if self.is_outdated:
+            self.sessions.end(self)
+
+    cdef int32_t put_topics(self, OutputQueue* queue) noexcept:
+        # Adjacent partitions of one topic share an entry of the response.
+        cdef Watch* watch = self.owner.ready_head
+        cdef FetchNode* node
+        cdef PyObject* topic = NULL
+        cdef uint8_t* count_at = NULL
+        cdef int32_t topics = 0
+        cdef uint32_t parts = 0
+        cdef int64_t left = self.bytes_max
+        cdef bint is_first = True
+        cdef PartitionLog log
+        self.owner.ready_head = self.owner.ready_tail = NULL
+        while watch != NULL:
+            node = <FetchNode*>watch
+            watch = watch.ready_next
+            node.watch.is_ready = False
+            if self.is_full or self.has_changes(node):
+                if node.topic != topic:
+                    self.end_topic(queue, count_at, parts)
+                    topic = node.topic
+                    count_at = self.put_topic(queue, <TopicEntry>topic)
+                    if count_at == NULL:
+                        return topics
+                    topics += 1
+                    parts = 0
+                self.put_partition(queue, node, &left, &is_first)
+                parts += 1
+                log = <PartitionLog>node.log
+                # A topic of the same name may have been created: the client must begin a new
+                # session for it.
+                self.is_outdated = self.is_outdated or log.is_deleted
+                # A partition with unread records or an error is reported again even if its log does
+                # not change.
+                if self.session_id != 0 and (
+                        node.offset < self.end_for(log) or node_error(self, node) != 0):
+                    self.mark(node)
+        self.end_topic(queue, count_at, parts)
+        return topics
+
+    cdef int64_t end_for(self, PartitionLog log) noexcept:
+        # With read_committed a fetch stops at the last stable offset.
+        if not self.is_committed or log.transactions.first_undecided > log.high_watermark:
+            return log.high_watermark
+        return log.transactions.first_undecided
+
+    cdef bint has_changes(self, FetchNode* node) noexcept:
+        cdef PartitionLog log = <PartitionLog>node.log
+        return (node.offset < self.end_for(log)
+                or log.high_watermark != node.sent_high_watermark
+                or log.log_start_offset != node.sent_log_start
+                or node_error(self, node) != 0)
+
+    cdef uint8_t* put_topic(self, OutputQueue* queue, TopicEntry topic) noexcept:
+        # Returns where the count of its partitions is written; NULL without memory.
+        cdef const uint8_t* name
+        cdef Py_ssize_t size
+        cdef uint8_t* start
+        cdef uint8_t* at
+        if self.version >= VERSION_TOPIC_ID:
+            name = <const uint8_t*><const char*>topic.topic_id
+            size = TOPIC_ID_SIZE
+        else:
+            name = <const uint8_t*><const char*>topic.name_bytes
+            size = len(topic.name_bytes)
+        start = at = queue_reserve(queue, <size_t>size + 10)
+        if start == NULL:
+            return NULL
+        if self.version < VERSION_TOPIC_ID:
+            if self.is_flexible:
+                at = put_compact(at, <uint32_t>size + 1)
+            else:
+                store_uint16(at, <uint32_t>size)
+                at += 2
+        memcpy(at, name, size)
+        at += size
+        queue_commit(queue, at - start + (5 if self.is_flexible else 4))
+        return at
+
+    cdef void end_topic(self, OutputQueue* queue, uint8_t* count_at, uint32_t parts) noexcept:
+        cdef uint8_t* at
+        if count_at == NULL:
+            return
+        if not self.is_flexible:
+            store_uint32(count_at, parts)
+            return
+        put_padded(count_at, parts + 1)
+        at = queue_reserve(queue, 1)
+        if at != NULL:
+            at[0] = 0
+            queue_commit(queue, 1)
+
+    cdef int16_t find(self, FetchNode* node, int64_t size_max, bint at_least_one, LogSlice* found,
+                      PyObject** file, AbortedList* aborted) noexcept:
+        # Finds what a reader of a partition gets now; returns an error code, or 0.
+        cdef PartitionLog log = <PartitionLog>node.log
+        cdef int16_t error = node_error(self, node)
+        found.size = 0
+        if error == 0 and (size_max > 0 or at_least_one):
+            error = error_of(self, log.slice(
+                node.offset, self.end_for(log), size_max if size_max > 0 else 0, at_least_one,
+                found, file))
+        if found.size == 0:
+            return error
+        if self.version < VERSION_ZSTD and uses_codec(
+                (<OpenFile>file[0]).fd, found.position, found.position + found.size, CODEC_ZSTD):
+            error = ERROR_COMPRESSION
+        elif self.is_committed and log.find_aborted(node.offset, found.next_offset, aborted) < 0:
+            error = ERROR_KAFKA_STORAGE  # the list is needed to filter the records
+        if error != 0:
+            Py_DECREF(<object>file[0])
+            file[0] = NULL
+            found.size = 0
+        return error
+
+    cdef void put_partition(self, OutputQueue* queue, FetchNode* node, int64_t* left,
+                            bint* is_first) noexcept:
+        cdef LogSlice found
+        cdef PyObject* file = NULL
+        cdef AbortedList aborted = [NULL, 0, 0]
+        cdef int64_t size_max = node.bytes_max if node.bytes_max < left[0] else left[0]
+        cdef int16_t error = self.find(node, size_max, is_first[0], &found, &file, &aborted)
+        cdef size_t copied = <size_t>found.size if found.size <= COPIED_MAX else 0
+        cdef uint8_t* at = queue_reserve(
+            queue, PART_HEAD_SIZE_MAX + aborted.count * ABORTED_SIZE + copied)
+        if at == NULL:
+            aborted_list_free(&aborted)
+            Py_XDECREF(file)
+            return
+        queue_commit(queue, self.put_head_of(node, at, error, &aborted, found.size) - at)
+        aborted_list_free(&aborted)
+        if found.size > 0:
+            is_first[0] = False
+            left[0] -= found.size
+            put_records(queue, file, &found)
+        if self.is_flexible:
+            at = queue_reserve(queue, 1)
+            if at != NULL:
+                at[0] = 0
+                queue_commit(queue, 1)
+
+    cdef uint8_t* put_head_of(self, FetchNode* node, uint8_t* at, int16_t error,
+                              AbortedList* aborted, int64_t records) noexcept:
+        cdef PartitionLog log = <PartitionLog>node.log
+        cdef PartitionHead head
+        node.sent_high_watermark = log.high_watermark
+        node.sent_log_start = log.log_start_offset
+        head.version = self.version
+        head.partition = node.partition
+        head.error = error
+        head.records = records
+        head.aborted = NULL
+        head.high_watermark = head.last_stable_offset = head.log_start_offset = -1
+        if error == 0:
+            head.high_watermark = log.high_watermark
+            head.last_stable_offset = min(log.high_watermark, log.transactions.first_undecided)
+            head.log_start_offset = log.log_start_offset
+            if self.is_committed:
+                head.aborted = aborted
+        return put_head(at, &head, self.is_flexible)
+
+
+cdef int16_t node_error(FetchSession session, FetchNode* node) noexcept:
+    cdef PartitionLog log = <PartitionLog>node.log
+    if log.is_deleted:
+        return ERROR_UNKNOWN_TOPIC_ID if session.version >= VERSION_TOPIC_ID else (
+            ERROR_UNKNOWN_TOPIC)
+    if log.is_loading:
+        return ERROR_NOT_LEADER
+    if log.is_offline:
+        return ERROR_KAFKA_STORAGE
+    if node.leader_epoch >= 0 and node.leader_epoch < log.leader_epoch:
+        return ERROR_FENCED_EPOCH
+    if node.leader_epoch > log.leader_epoch:
+        return ERROR_UNKNOWN_EPOCH
+    if node.offset < log.log_start_offset or node.offset > log.log_end_offset:
+        return ERROR_OFFSET_OUT_OF_RANGE
+    return 0
+
+
+cdef int16_t error_of(FetchSession session, LogStatus status) noexcept:
+    if status == LOG_OUT_OF_RANGE:
+        return ERROR_OFFSET_OUT_OF_RANGE
+    if status == LOG_LOADING:
+        return ERROR_NOT_LEADER
+    return 0 if status == LOG_OK else ERROR_KAFKA_STORAGE
+
+
+@cython.final
+cdef class FetchSessions:
+    """The broker's fetch sessions, a bounded number (max.incremental.fetch.session.cache.slots)."""
+
+    def __cinit__(self, int32_t sessions_max, int64_t idle_ms_max, int32_t bytes_max,
+                  int64_t partitions_max=_PARTITIONS_MAX):
+        self.by_id = {}
+        self.partitions_max = partitions_max
+        self.sessions_max = sessions_max
+        self.idle_ms_max = idle_ms_max
+        self.bytes_max = bytes_max
+        self.wait_ms_max = limits.FETCH_WAIT_MS_MAX
+        # Random: a client may still have a session id from before a restart.
+        self.next_id = 1 + int.from_bytes(os.urandom(4), "big") % 0x7FFFFFFF
+
+    def __len__(self):
+        return len(self.by_id)
+
+    cdef FetchSession begin(self, TopicTable topics, Turn turn, RequestHead* head,
+                            FetchStatus* status):
+        """Read a request; return the session that will answer it, or None if Python serves it."""
+        cdef FetchRequest request
+        cdef FetchSession session
+        status[0] = FETCH_NOT_SERVED
+        if head.api_version < VERSION_MIN or not read_request(head, topics, &request):
+            return None
+        session = self.session_for(turn, head, &request)
+        session.correlation_id = head.correlation_id
+        session.version = head.api_version
+        session.is_flexible = head.is_flexible
+        session.is_committed = request.isolation == 1
+        session.wait_ms = min(request.wait_ms, self.wait_ms_max)
+        session.bytes_min = request.bytes_min
+        session.bytes_max = min(request.bytes_max, self.bytes_max)
+        if session.error == 0:
+            session.apply(&request)
+        # Above the limit of held partitions, a fetch without a session is answered at once.
+        if session.has_enough() or (session.session_id == 0 and self.is_over_limit()):
+            status[0] = FETCH_READY
+        else:
+            status[0] = FETCH_PARKED
+        return session
+
+    cdef FetchSession session_for(self, Turn turn, RequestHead* head, FetchRequest* request):
+        cdef FetchSession session = None
+        if request.session_id != 0:
+            session = <FetchSession>self.by_id.get(request.session_id)
+        if request.epoch != 0 and request.epoch != -1:
+            return self.continue_session(turn, head, request, session)
+        if session is not None:
+            self.end(session)
+        session = FetchSession(self, turn)
+        session.is_full = True
+        if request.epoch == 0 and request.wanted > 0 and self.can_register(turn.steady_ms):
+            self.register(session, head, request, turn.steady_ms)
+        return session
+
+    cdef FetchSession continue_session(self, Turn turn, RequestHead* head, FetchRequest* request,
+                                       FetchSession session):
+        cdef int16_t error = 0
+        if session is None or session.owner.is_parked:
+            error = ERROR_SESSION_NOT_FOUND
+        elif session.epoch != request.epoch:
+            error = ERROR_SESSION_EPOCH
+        elif request.wanted > 0 and self.is_over_limit():
+            self.end(session)    # it would grow: its client starts again without a session
+            error = ERROR_SESSION_NOT_FOUND
+        elif session.by_id != (head.api_version >= VERSION_TOPIC_ID):
+            error = ERROR_SESSION_TOPIC_ID
+        if error != 0:
+            session = FetchSession(self, turn)
+            session.error = error
+            return session
+        session.is_full = False
+        session.used_ms = turn.steady_ms
+        session.epoch = session.epoch + 1 if session.epoch < 0x7FFFFFFF else 1
+        return session
+
+    cdef bint is_over_limit(self) noexcept:
+        return self.partitions > self.partitions_max
+
+    cdef bint can_register(self, int64_t now_ms):
+        cdef FetchSession oldest
+        while len(self.by_id) >= self.sessions_max or self.is_over_limit():
+            if not self.by_id:
+                return False
+            oldest = min(self.by_id.values(), key=used_ms_of)
+            if oldest.used_ms + self.idle_ms_max > now_ms or oldest.owner.is_parked:
+                return False
+            self.end(oldest)
+        return True
+
+    cdef void register(self, FetchSession session, RequestHead* head, FetchRequest* request,
+                       int64_t now_ms):
+        # The hash table is sized for twice the partitions of the first request.
+        session.slot_count = <uint32_t>request.wanted * 2 + 1
+        session.slots = <FetchNode**>calloc(session.slot_count, sizeof(FetchNode*))
+        if session.slots == NULL:
+            return
+        while self.next_id in self.by_id:
+            self.next_id = self.next_id + 1 if self.next_id < 0x7FFFFFFF else 1
+        session.session_id = self.next_id
+        session.epoch = 1
+        session.by_id = head.api_version >= VERSION_TOPIC_ID
+        session.used_ms = now_ms
+        self.next_id = self.next_id + 1 if self.next_id < 0x7FFFFFFF else 1
+        self.by_id[session.session_id] = session
+
+    cdef void end(self, FetchSession session):
+        self.by_id.pop(session.session_id, None)
+        session.clear()
+
+
+def used_ms_of(FetchSession session):
+    """Return when a session was last used: the least recently used one is evicted."""
+    return session.used_ms

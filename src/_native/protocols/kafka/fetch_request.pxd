@@ -1,0 +1,28 @@
+from cpython.object cimport PyObject
+from libc.stdint cimport int8_t, int32_t, int64_t
+
+from broker._native.log.topic_table cimport TopicTable
+from broker._native.protocols.kafka.envelope cimport RequestHead
+
+# One partition as a request names it.
+cdef struct Wanted:
+    PyObject* topic            # TopicEntry, borrowed from the topic table
+    PyObject* log              # PartitionLog, borrowed
+    int32_t partition
+    int32_t leader_epoch       # the client's current leader epoch; -1: not given
+    int64_t offset
+    int32_t bytes_max
+
+cdef struct FetchRequest:
+    int32_t session_id
+    int32_t epoch
+    int32_t wait_ms
+    int32_t bytes_min
+    int32_t bytes_max
+    int8_t isolation
+    int32_t wanted             # partitions to fetch
+    int32_t forgotten          # partitions to forget, after those
+    Wanted* named              # both; valid until the next request is read
+
+
+cdef bint read_request(RequestHead* head, TopicTable topics, FetchRequest* request)

@@ -1,0 +1,134 @@
+"""Kafka: length-prefixed frames. Produce, Fetch and ListOffsets are served natively.
+
+All other requests are left to Python. The head of an answer is its length, the correlation id and,
+in flexible versions, empty tagged fields.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
+
+from broker._native.kernel.big_endian cimport store_uint32
+from broker._native.kernel.cursor cimport READ_DONE, Cursor, cursor_int16
+from broker._native.protocols.kafka.envelope cimport (
+    API_KEYS,
+    ENVELOPE_OK,
+    REQUEST_HEAD_MIN,
+    RequestHead,
+    envelope_read,
+)
+from broker._native.protocols.kafka.fetch cimport (
+    FETCH_NOT_SERVED,
+    FETCH_READY,
+    FetchSession,
+    FetchStatus,
+)
+from broker._native.protocols.kafka.list_offsets cimport list_offsets_serve
+from broker._native.protocols.kafka.produce cimport (
+    NOT_SERVED,
+    SERVED,
+    SERVED_CLOSE,
+    ServeStatus,
+    produce_serve,
+)
+from broker._native.wire.connection cimport Connection, NativeProtocol, PendingReply
+from broker._native.wire.frame cimport frame_announced, frame_cut
+from broker._native.wire.reply_slot cimport ReplySlot
+
+cdef enum:
+    KEY_PRODUCE = 0
+    KEY_FETCH = 1
+    KEY_LIST_OFFSETS = 2
+    KEY_API_VERSIONS = 18
+    FETCH_WORK = 64           # in ordinary requests: a fetch of many partitions, at worst
+    DECOMPRESSED_WORK_SHIFT = 12  # 4 KiB decompressed take as long as one
+
+
+@cython.final
+cdef class Kafka(NativeProtocol):
+    """Kafka's protocol, in all versions."""
+
+    def __cinit__(self, fallback, apis, *, int32_t frame_bytes_max):
+        """Serve these APIs (key, min, max, first flexible version); leave others to `fallback`."""
+        cdef int i
+        self.fallback = fallback
+        self.is_closed_idle = True
+        self.frame_bytes_max = frame_bytes_max
+        for i in range(API_KEYS):
+            self.apis.version_min[i] = -1
+        for key, version_min, version_max, flexible_from in apis:
+            if not 0 <= key < API_KEYS:
+                raise ValueError(f"api key {key}, expected 0 to {API_KEYS - 1}")
+            self.apis.version_min[key] = version_min
+            self.apis.version_max[key] = version_max
+            self.apis.flexible_from[key] = flexible_from
+
+    cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept:
+        return frame_cut(data, size, REQUEST_HEAD_MIN, <uint32_t>self.frame_bytes_max, frame)
+
+    cdef int64_t announced(self, const uint8_t* data, size_t size) noexcept:
+        return frame_announced(data, size, <uint32_t>self.frame_bytes_max)
+
+    cdef bint is_write(self, Cursor frame) noexcept:
+        cdef int16_t key = -1
+        return cursor_int16(&frame, &key) == READ_DONE and key == KEY_PRODUCE
+
+    cdef void refuse(self, Connection connection, int64_t cut):
+        connection.close(
+            f"frame of a length that is not {REQUEST_HEAD_MIN} to {self.frame_bytes_max}")
+
+    cdef bint serve(self, Connection connection, Cursor frame):
+        cdef ServeStatus status = NOT_SERVED
+        cdef ReplySlot* slot = NULL
+        cdef RequestHead head
+        cdef int64_t decompressed_bytes = 0
+        if envelope_read(frame, &self.apis, &head) != ENVELOPE_OK:
+            connection.close("request with a key, version or header that is not served")
+            return False
+        if head.api_key == KEY_PRODUCE:
+            status = produce_serve(connection.poller.topics, connection.poller.turn, &head,
+                                   &connection.unseen, &slot, &decompressed_bytes)
+            connection.poller.work += <int>(decompressed_bytes >> DECOMPRESSED_WORK_SHIFT)
+        elif head.api_key == KEY_FETCH:
+            self.serve_fetch(connection, &head)
+            return not connection.is_closed
+        elif head.api_key == KEY_LIST_OFFSETS:
+            slot = list_offsets_serve(connection.poller.topics, &head)
+            status = NOT_SERVED if slot == NULL else SERVED
+        if status == NOT_SERVED:
+            self.serve_in_python(connection, &head)
+        elif status == SERVED:
+            connection.enqueue(slot)
+        elif status == SERVED_CLOSE:
+            connection.close("acks=0 produce that failed")
+            return False
+        return not connection.is_closed
+
+    cdef void serve_fetch(self, Connection connection, RequestHead* head):
+        cdef FetchStatus status = FETCH_NOT_SERVED
+        cdef FetchSession session
+        connection.poller.work += FETCH_WORK
+        if connection.slots_head == NULL:
+            session = connection.poller.fetch_sessions.begin(
+                connection.poller.topics, connection.poller.turn, head, &status)
+        if status == FETCH_NOT_SERVED:
+            self.serve_in_python(connection, head)
+        elif status == FETCH_READY:
+            connection.parked = session
+            connection.answer_fetch()
+        else:
+            connection.park(session)
+
+    cdef void serve_in_python(self, Connection connection, RequestHead* head):
+        cdef PendingReply pending = connection.hand_over(head.body)
+        if pending is None:
+            return
+        pending.api_key = head.api_key
+        pending.api_version = head.api_version
+        if head.client_id != NULL:
+            pending.client_id = PyBytes_FromStringAndSize(
+                <const char*>head.client_id, head.client_id_size).decode("utf-8", "replace")
+        # ApiVersions is answered without tagged fields in all versions (KIP-511).
+        pending.head.size = 9 if head.is_flexible and head.api_key != KEY_API_VERSIONS else 8
+        store_uint32(pending.head.data + 4, head.correlation_id)
+        pending.head.data[8] = 0

@@ -1,0 +1,108 @@
+"""V1: a request is a line, and its answer is a line.
+
+PRODUCE and CONSUME are served natively in the form that programs send (v1_line, v1_produce,
+v1_consume), everything else by Python.
+
+A line may have 65,535 bytes before its newline, as many as the original's buffer of 64 KiB held. A
+longer one closes the connection without an answer, after the answers to the lines before it. The
+last line before EOF needs no newline.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.string cimport memchr
+
+from broker._native.kernel.cursor cimport Cursor
+from broker._native.kernel.growing cimport text_trim
+from broker._native.protocols.v1.consume cimport ConsumeReader
+from broker._native.protocols.v1.line cimport (
+    COMMAND_CONSUME,
+    COMMAND_PRODUCE,
+    Command,
+    Line,
+    line_read,
+)
+from broker._native.protocols.v1.produce cimport v1_produce
+from broker._native.wire.connection cimport Connection, NativeProtocol, PendingReply
+from broker._native.wire.epoll cimport EPOLLIN, EPOLLRDHUP
+from broker._native.wire.reply_slot cimport ReplySlot
+
+from broker.model import limits
+
+cdef enum:
+    NEWLINE = 10
+    CUT_TOO_LONG = -1
+    READ_BYTES_SHIFT = 10     # 1 KiB of a log counts as one request
+
+cdef size_t LINE_BYTES_MAX = limits.V1_REQUEST_BYTES_MAX
+cdef size_t REPLY_BYTES_KEPT = limits.V1_CONSUME_BYTES_MAX // 2
+
+
+@cython.final
+cdef class V1(NativeProtocol):
+    """The V1 line protocol."""
+
+    def __cinit__(self, fallback, bytes refusal not None):
+        """Leave all other requests to `fallback`.
+
+        `refusal` is the answer, after `V1|<id>|`, to a PRODUCE whose log fails before it is
+        acknowledged.
+        """
+        self.fallback = fallback
+        self.serves_half_closed = True
+        self.refusal_line = refusal
+        self.refusal.data = <const uint8_t*>PyBytes_AS_STRING(refusal)
+        self.refusal.size = <size_t>PyBytes_GET_SIZE(refusal)
+        self.consume_reader = ConsumeReader()
+
+    cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept:
+        cdef const uint8_t* newline = <const uint8_t*>memchr(
+            data, NEWLINE, min(size, LINE_BYTES_MAX + 1))
+        if newline == NULL:
+            return CUT_TOO_LONG if size > LINE_BYTES_MAX else 0
+        frame.next = data
+        frame.left = <size_t>(newline - data)
+        return <int64_t>frame.left + 1
+
+    cdef bint is_write(self, Cursor frame) noexcept:
+        cdef Line line
+        return line_read(frame, &line) == COMMAND_PRODUCE
+
+    cdef void refuse(self, Connection connection, int64_t cut):
+        # What follows is not a line. The answers to earlier lines are still sent.
+        connection.watch(connection.interest & ~<uint32_t>(EPOLLIN | EPOLLRDHUP))
+        connection.request_drain()
+
+    cdef bint serve(self, Connection connection, Cursor frame):
+        cdef Line line
+        cdef Command command = line_read(frame, &line)
+        cdef ReplySlot* slot = NULL
+        if command == COMMAND_PRODUCE and not self.has_followers:
+            slot = v1_produce(
+                connection.poller.topics, connection.poller.turn, &line, &self.refusal)
+            if slot != NULL:
+                connection.enqueue(slot)
+                return True
+        elif command == COMMAND_CONSUME and self.consume(connection, &line):
+            return not connection.is_closed
+        return self.serve_in_python(connection, frame)
+
+    cdef void serve_last(self, Connection connection, Cursor rest):
+        self.requests += 1
+        self.serve(connection, rest)
+
+    cdef bint consume(self, Connection connection, Line* line):
+        cdef bint is_served = self.consume_reader.serve(connection.poller.topics, line)
+        connection.poller.work += <int>(self.consume_reader.bytes_read >> READ_BYTES_SHIFT)
+        if is_served:
+            connection.reply(self.consume_reader.reply.data, self.consume_reader.reply.size)
+        text_trim(&self.consume_reader.reply, REPLY_BYTES_KEPT)
+        return is_served
+
+    cdef bint serve_in_python(self, Connection connection, Cursor line):
+        cdef PendingReply pending = connection.hand_over(line)
+        if pending is None:
+            return False
+        pending.head.size = 0
+        return True

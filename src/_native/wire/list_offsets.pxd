@@ -1,6 +1,0 @@
-from broker._native.log.topic_table cimport TopicTable
-from broker._native.wire.envelope cimport RequestHead
-from broker._native.wire.reply_slot cimport ReplySlot
-
-
-cdef ReplySlot* list_offsets_serve(TopicTable topics, RequestHead* head) noexcept

@@ -1,0 +1,8 @@
+from typing import Self, final
+
+from broker._native.protocols.cursus.publish import RoundRobin
+from broker._native.wire.connection import NativeProtocol
+
+@final
+class Cursus(NativeProtocol):
+    def __new__(cls, fallback: object, round_robin: RoundRobin | None = None) -> Self: ...
