@@ -325,7 +325,7 @@ def missing_sources(text: str) -> list[str]:
 
 
 def test_a_source_file_that_does_not_exist_is_found() -> None:
-    text = "see core/steps.py, src/broker/core/none.py and storage/steps.py"
+    text = "see core/scheduling/steps.py, src/broker/core/none.py and storage/steps.py"
 
     assert missing_sources(text) == ["src/broker/core/none.py", "storage/steps.py"]
 

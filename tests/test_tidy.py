@@ -38,7 +38,7 @@ MAY_USE_FILES = {
     "segments/index.py": {"open"},  # the same
     "server/memory.py": {"read_text"},  # what the kernel says of control groups
     "storage/log_dir.py": {"open"},  # the lock between processes
-    "storage/metadata_sqlite.py": {"unlink"},  # SQLite's own files
+    "storage/metadata/sqlite.py": {"unlink"},  # SQLite's own files
 }
 
 SOURCES = sorted(

@@ -19,7 +19,7 @@ from typing import TypeVar
 from benchmarks.groups.memory_log import MemoryLog
 from broker.codec import encode, records
 from broker.codec.coordinator_records import encode_assignment, encode_subscription
-from broker.core.coordinator_partitions import Environment
+from broker.core.coordination.partitions import Environment
 from broker.core.groups.commands import (
     CommitRequest,
     FetchOffsetsRequest,

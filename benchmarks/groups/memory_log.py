@@ -7,7 +7,7 @@ from broker.codec import scan_headers
 
 
 class MemoryLog:
-    """An implementation of broker.core.log.InternalLog."""
+    """An implementation of broker.core.logs.log.InternalLog."""
 
     log_start_offset = 0
     leader_epoch = 0

@@ -33,13 +33,13 @@ from broker.model.limits import (
     COMPACTION_MAP_BYTES,
     COMPACTION_READ_BYTES,
 )
-from broker.storage.compactor import Job
+from broker.storage.maintenance.compactor import Job
 
 BLOCK_BYTES = 16 << 20
 BATCH_BYTES = 16 << 10
 ROUNDS = 5
 NOW_MS = 1_700_000_000_000
-MODULE = "broker.storage.compactor"
+MODULE = "broker.storage.maintenance.compactor"
 
 
 class Row(NamedTuple):

@@ -25,12 +25,13 @@ from benchmarks.storage.folder import NOW_MS, Logs
 from broker import codec
 from broker._native.log import recovery
 from broker._native.log.partition_log import PartitionLog
-from broker.core.io_thread import IoThread
-from broker.core.retention import Retention
+from broker.core.maintenance.retention import Retention
+from broker.core.scheduling.io_thread import IoThread
 from broker.model.clock import ManualClock
 from broker.model.config import load
 from broker.model.topic_config import TopicConfig
-from broker.storage import checkpoint, segment_files
+from broker.storage.checkpoints import checkpoint
+from broker.storage.files import segment_files
 
 SEGMENTS = 10_000
 TICK_SECONDS = 0.001

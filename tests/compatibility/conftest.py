@@ -125,7 +125,9 @@ def logs_one_line(broker: Broker) -> Iterator[None]:
     """
 
     def lines() -> list[str]:
-        return [line for line in broker.log_lines() if " broker.core.notes: " not in line]
+        return [
+            line for line in broker.log_lines() if " broker.core.coordination.notes: " not in line
+        ]
 
     before = len(lines())
     yield

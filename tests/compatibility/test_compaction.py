@@ -306,7 +306,7 @@ def test_stopping_the_broker_ends_a_running_compaction(
 def is_alive(pid: int) -> bool:
     """Return whether a compactor process runs."""
     with suppress(FileNotFoundError, ProcessLookupError):
-        return b"storage.compactor" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b".compactor" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
 
 

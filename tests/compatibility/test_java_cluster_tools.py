@@ -100,7 +100,7 @@ def test_config_command_sets_and_resets_the_level_of_a_logger(
 ) -> None:
     broker = start_broker()
     of = (*at(broker), "--entity-type", "broker-loggers", "--entity-name", "1")
-    name = "broker.core.cleaner"
+    name = "broker.core.maintenance.cleaner"
 
     java.run(CONFIG, *of, "--alter", "--add-config", f"{name}=DEBUG")
     described = java.run(CONFIG, *of, "--describe")

@@ -201,8 +201,8 @@ def test_ordinary_client_mistakes_are_not_logged(flooded: BrokerProcess, flood: 
         (send_malformed_requests, "WARNING broker.server.requests: request refused: "),
         (send_frames_of_impossible_size, "WARNING broker.server.requests: connection closed: "),
         (send_frames_of_no_protocol, "WARNING broker.server.requests: connection closed: "),
-        (create_by_asking, "INFO broker.core.topics: topic created: "),
-        (alter_a_topic, "INFO broker.core.topics: topic configuration altered: "),
+        (create_by_asking, "INFO broker.core.topics.topics: topic created: "),
+        (alter_a_topic, "INFO broker.core.topics.topics: topic configuration altered: "),
     ],
 )
 def test_log_lines_per_second_are_limited_however_often_clients_cause_an_event(

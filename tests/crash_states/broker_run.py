@@ -16,26 +16,27 @@ from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import ROLLED, Turn
 from broker.codec.compression import decompress_into
-from broker.core import cleaner
-from broker.core.cleaner import Cleaner
-from broker.core.coordinator_partitions import Environment
-from broker.core.deletion import Deletions
+from broker.core.coordination.partitions import Environment
+from broker.core.coordination.producer_ids import ProducerIds
 from broker.core.groups.coordinator import GroupCoordinator
-from broker.core.producer_ids import ProducerIds
-from broker.core.retention import Retention
-from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
-from broker.core.topics import Topics
+from broker.core.maintenance import cleaner
+from broker.core.maintenance.cleaner import Cleaner
+from broker.core.maintenance.retention import Retention
+from broker.core.topics.deletion import Deletions
+from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
+from broker.core.topics.topics import Topics
 from broker.core.transactions.coordinator import TransactionCoordinator
 from broker.model.clock import ManualClock
 from broker.model.config import load
 from broker.model.errors import StorageError
 from broker.model.limits import TRANSACTION_RETRY_MS
-from broker.storage import compactor, metadata
-from broker.storage.compactor import Job
-from broker.storage.deletion import DeletedFolders
-from broker.storage.log_settings import configure_log
-from broker.storage.metadata_sqlite import FILE_NAME, SqliteMetaStore
-from broker.storage.recovery import Partitions
+from broker.storage import metadata
+from broker.storage.files.deletion import DeletedFolders
+from broker.storage.maintenance import compactor
+from broker.storage.maintenance.compactor import Job
+from broker.storage.metadata.sqlite import FILE_NAME, SqliteMetaStore
+from broker.storage.recovery.log_settings import configure_log
+from broker.storage.recovery.partitions import Partitions
 from tests.crash_states.expected_state import Place
 from tests.crash_states.record import Record
 from tests.support.fakes import FakeTable

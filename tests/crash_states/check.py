@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from broker._native.log.partition_log import PartitionLog
 from broker.codec import records
 from broker.core.groups.commands import FetchOffsetsRequest
-from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.model.errors import ErrorCode, PolylogError, StorageError
-from broker.storage.checkpoint import read_partition_metadata
-from broker.storage.deletion import STRAY_SUFFIX
+from broker.storage.checkpoints.checkpoint import read_partition_metadata
+from broker.storage.files.deletion import STRAY_SUFFIX
 from tests.crash_states.bit_flips import Flip
 from tests.crash_states.broker_run import BrokerRun, place_of
 from tests.crash_states.expected_state import (

@@ -9,10 +9,10 @@ from typing import Any
 
 from broker._native.log.partition_log import PartitionLog
 from broker.codec.control_records import Marker, decode_marker, encode_marker
-from broker.core import partition
 from broker.core.groups.commands import CommitRequest, OffsetToCommit
-from broker.core.topic import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
-from broker.core.topic_rules import NewPartitions, NewTopic
+from broker.core.logs import partition
+from broker.core.topics.rules import NewPartitions, NewTopic
+from broker.core.topics.topic import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.model.errors import ErrorCode
 from tests.crash_states.broker_run import BrokerRun, place_of
 from tests.crash_states.expected_state import (

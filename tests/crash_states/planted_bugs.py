@@ -11,11 +11,15 @@ import crc32c
 import pytest
 
 from broker._native.log import seal
-from broker.core import partition, topic_records, topics
-from broker.core.producer_ids import ProducerIds
+from broker.core.coordination.producer_ids import ProducerIds
+from broker.core.logs import partition
+from broker.core.topics import records as topic_records
+from broker.core.topics import topics
 from broker.model.identifiers import random_id
 from broker.model.limits import PRODUCER_ID_BLOCK
-from broker.storage import log_settings, metadata, recovery
+from broker.storage import metadata
+from broker.storage.recovery import log_settings
+from broker.storage.recovery import partitions as recovery
 from tests.crash_states import check
 from tests.crash_states.disk import Operation, State
 from tests.crash_states.finding import TRANSACTION
@@ -201,7 +205,7 @@ def _forgets_what_is_still_there() -> AbstractContextManager[object]:
 def _takes_any_folder() -> AbstractContextManager[object]:
     """A folder belongs to a topic by its name alone; leftovers of a delete are not set aside."""
     return patch.multiple(
-        "broker.storage.deletion.DeletedFolders",
+        "broker.storage.files.deletion.DeletedFolders",
         put_away=lambda *_, **__: None,
         sync=lambda _: None,
     )

@@ -17,7 +17,8 @@ from typing import NamedTuple
 from unittest.mock import patch
 
 from broker._native.kernel import file_ops
-from broker.core import cleaner, topics
+from broker.core.maintenance import cleaner
+from broker.core.topics import topics
 from tests.crash_states.bit_flips import SHARE, flipped
 from tests.crash_states.broker_run import BrokerRun, compacting_here
 from tests.crash_states.check import committed, start_and_check

@@ -8,9 +8,9 @@ Some ends are not awaited, some transactions are left open: the next init of the
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from broker.core import partition
 from broker.core.groups.commands import CommitRequest, OffsetToCommit
-from broker.core.topic import OFFSETS_TOPIC, Topic
+from broker.core.logs import partition
+from broker.core.topics.topic import OFFSETS_TOPIC, Topic
 from broker.core.transactions.commands import AddRequest, EndRequest, InitRequest, Producer
 from broker.core.transactions.records import NO_ID
 from broker.model.errors import ErrorCode

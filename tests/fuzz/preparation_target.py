@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from broker import codec
 from broker._native.records.record_batch import validate
-from broker.core.recompression import prepare
+from broker.core.logs.recompression import prepare
 from broker.model.config import load
 from broker.model.errors import RequestError
 from broker.model.topic_config import TopicConfig

@@ -135,8 +135,8 @@ def test_the_copy_holds_a_mutated_file_until_it_is_restored(
     tmp_path: Path,
 ) -> None:
     overlay = Overlay(run.ROOT, tmp_path)
-    mutant = run.mutants_of("core", "core/steps.py")[0]
-    copy = overlay.folder / "broker/core/steps.py"
+    mutant = run.mutants_of("core", "core/scheduling/steps.py")[0]
+    copy = overlay.folder / "broker/core/scheduling/steps.py"
     before = copy.read_bytes()
 
     target = overlay.change(mutant)

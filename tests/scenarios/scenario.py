@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Generic
 
-from broker.core.machine import Decision, Moment, RecordFormat
+from broker.core.coordination.machine import Decision, Moment, RecordFormat
 from broker.model.limits import GROUP_ID_BYTES_MAX
 from tests.support.logged_shard import LoggedShard, ShardT
 from tests.support.subscriptions import Place, by_topic, place

@@ -11,7 +11,7 @@ from broker.codec import records
 from broker.core.groups.consumer.records import CurrentRecord
 from broker.core.groups.coordinator import RECORD_FORMAT as GROUPS
 from broker.core.groups.records import CommittedOffset, GroupImage, GroupRecord, OffsetRecord
-from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.transactions.coordinator import RECORD_FORMAT as TRANSACTIONS
 from broker.core.transactions.records import (
     TopicPartition,

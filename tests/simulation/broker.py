@@ -5,12 +5,12 @@ from random import Random
 from typing import Any, cast
 from unittest.mock import patch
 
-from broker.core.coordinator_partitions import Environment
+from broker.core.coordination.partitions import Environment
 from broker.core.groups.commands import CommitRequest, CommitResponse, GroupSettings
 from broker.core.groups.consumer.commands import ConsumerSettings
 from broker.core.groups.coordinator import GroupCoordinator
-from broker.core.log import Log
-from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from broker.core.logs.log import Log
+from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.transactions.commands import Producer
 from broker.core.transactions.coordinator import TransactionCoordinator
 from broker.core.transactions.records import TopicPartition

@@ -73,7 +73,7 @@ class Disk:
 
 
 class SimulatedLog:
-    """An implementation of the interface in `broker.core.log`."""
+    """An implementation of the interface in `broker.core.logs.log`."""
 
     log_start_offset = 0
     is_loading = False

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from broker.core import coordinator
+from broker.core.coordination import coordinator
 from broker.core.groups.assigned.commands import AssignedError
 from broker.core.groups.assigned.group import AssignedGroup
 from broker.core.groups.assigned.group_update import AssignedGroupUpdate
@@ -16,7 +16,7 @@ from broker.core.groups.consumer.group_update import ConsumerGroupUpdate
 from broker.core.groups.consumer.records import NO_PARTITIONS
 from broker.core.groups.pending_offsets import PendingOffsets
 from broker.core.groups.shard import GroupShard
-from broker.core.guarded_clock import GuardedClock
+from broker.core.scheduling.guarded_clock import GuardedClock
 from broker.core.transactions import end_rules, markers, transaction
 from broker.core.transactions.commands import InitResponse, TransactionDecision
 from broker.core.transactions.end_driver import EndDriver

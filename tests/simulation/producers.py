@@ -6,7 +6,7 @@ from functools import partial
 from typing import NamedTuple
 
 from broker.core.groups.commands import CommitRequest, CommitResponse, OffsetToCommit
-from broker.core.topic import OFFSETS_TOPIC
+from broker.core.topics.topic import OFFSETS_TOPIC
 from broker.core.transactions.commands import (
     AddRequest,
     EndRequest,

@@ -7,9 +7,10 @@ from typing import Any, TypeAlias
 
 from broker._native.log.partition_log import PartitionLog
 from broker.codec import records
-from broker.storage import compactor, swap
-from broker.storage.compactor import Job
-from broker.storage.swap import Swap
+from broker.storage.files import swap
+from broker.storage.files.swap import Swap
+from broker.storage.maintenance import compactor
+from broker.storage.maintenance.compactor import Job
 from tests.support.batches import batch_of
 from tests.support.native_log import NOW_MS, Logs, appended
 

@@ -12,13 +12,11 @@ from broker._native.kernel.crc32c import crc32c
 from broker._native.protocols.cursus.batch import SEQUENCE, sequence_of
 from broker.codec import schema
 from broker.codec.control_records import Marker
-from broker.core import coordinator_partitions
-from broker.core.admission import Admission
 from broker.core.broker import Broker
-from broker.core.broker_configs import BrokerConfigs, Commit
-from broker.core.coordinator import ResponseFuture
-from broker.core.deletion import Deletions
-from broker.core.group_configs import GroupConfigs
+from broker.core.configs.broker_configs import BrokerConfigs, Commit
+from broker.core.configs.group_configs import GroupConfigs
+from broker.core.coordination import partitions as coordinator_partitions
+from broker.core.coordination.coordinator import ResponseFuture
 from broker.core.groups import commands
 from broker.core.groups.assigned.commands import (
     AssignedCall,
@@ -31,15 +29,17 @@ from broker.core.groups.consumer.commands import (
     ConsumerHeartbeat,
     ConsumerHeartbeatResponse,
 )
-from broker.core.io_thread import IoThread
+from broker.core.logs.partition import LogWaiters
+from broker.core.logs.recompression import Recompression
 from broker.core.named_producers.loading import SequenceHeaders
 from broker.core.named_producers.tables import NamedProducers
-from broker.core.partition import LogWaiters
-from broker.core.recompression import Recompression
-from broker.core.response_cache import ResponseCache
+from broker.core.scheduling.admission import Admission
+from broker.core.scheduling.io_thread import IoThread
+from broker.core.scheduling.response_cache import ResponseCache
 from broker.core.session import Session
-from broker.core.topic_rules import NewTopic
-from broker.core.topics import Topics
+from broker.core.topics.deletion import Deletions
+from broker.core.topics.rules import NewTopic
+from broker.core.topics.topics import Topics
 from broker.core.transactions.coordinator import TransactionCoordinator
 from broker.core.transactions.records import TopicPartition
 from broker.model.clock import ManualClock

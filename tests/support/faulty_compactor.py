@@ -1,6 +1,6 @@
 """The compactor process on a failing disk: the faults are in an environment variable.
 
-`python -m tests.support.faulty_compactor` in the place of `broker.storage.compactor`;
+`python -m tests.support.faulty_compactor` in the place of `broker.storage.maintenance.compactor`;
 POLYLOG_TEST_FAULTS is a list of the arguments of `file_ops.fail`, in JSON.
 """
 
@@ -8,7 +8,7 @@ import json
 import os
 
 from broker._native.kernel import file_ops
-from broker.storage import compactor
+from broker.storage.maintenance import compactor
 
 NAME = "tests.support.faulty_compactor"
 FAULTS = "POLYLOG_TEST_FAULTS"

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 import broker
 from broker.codec import schema
 from broker.codec.coordinator_records import encode_subscription
-from broker.core import coordinator_partitions
+from broker.core.coordination import partitions as coordinator_partitions
 from broker.core.groups.commands import CommitRequest, GroupSettings, JoinRequest, OffsetToCommit
 from broker.core.groups.commands import GroupProtocol as Protocol
 from broker.core.groups.consumer.commands import ConsumerHeartbeat
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.session import Session
-from broker.core.topic_rules import NewTopic
+from broker.core.topics.rules import NewTopic
 from broker.model.errors import ErrorCode
 from broker.protocols import PROTOCOLS
 from broker.protocols.base import Deferred, DroppableAnswer

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from broker.core.machine import Decision, Moment, RecordFormat, Token
+from broker.core.coordination.machine import Decision, Moment, RecordFormat, Token
 from broker.model.errors import CodecError
 
 UNREADABLE = b"\x7f\xff"  # a value of an unknown version

@@ -9,7 +9,7 @@ from tests.support.batches import batch_of, header
 
 
 class MemoryLog:
-    """An implementation of broker.core.log.InternalLog in memory."""
+    """An implementation of broker.core.logs.log.InternalLog in memory."""
 
     def __init__(self, *, syncs: bool = True) -> None:
         """Begin empty; without `syncs` nothing is durable until `sync` is called."""

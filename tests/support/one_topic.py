@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from broker.core.admission import Admission
 from broker.core.broker import Broker
-from broker.core.broker_configs import BrokerConfigs
-from broker.core.io_thread import IoThread
-from broker.core.partition import LogWaiters
-from broker.core.recompression import Recompression
-from broker.core.response_cache import ResponseCache
-from broker.core.topic import Topic
+from broker.core.configs.broker_configs import BrokerConfigs
+from broker.core.logs.partition import LogWaiters
+from broker.core.logs.recompression import Recompression
+from broker.core.scheduling.admission import Admission
+from broker.core.scheduling.io_thread import IoThread
+from broker.core.scheduling.response_cache import ResponseCache
+from broker.core.topics.topic import Topic
 from broker.model.clock import SystemClock
 from broker.model.config import load
 from tests.support.fakes import FakeStore

@@ -12,10 +12,10 @@ from typing import Any, ClassVar, TypeVar
 
 from broker._native.log.commit import CommitThread
 from broker.core.session import Session
-from broker.core.topic import Topic
+from broker.core.topics.topic import Topic
 from broker.model.topic_config import TopicConfig
 from broker.server.requests import Requests
-from broker.storage.log_settings import log_settings
+from broker.storage.recovery.log_settings import log_settings
 from tests.support.native_log import TOPIC_ID, Logs
 from tests.support.native_wire import Client, Wire
 from tests.support.one_topic import broker_of

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from broker.core.coordinator_partitions import Environment
+from broker.core.coordination.partitions import Environment
 from broker.core.groups.commands import FetchOffsetsRequest, GroupSettings
 from broker.core.groups.coordinator import GroupCoordinator
-from broker.core.io_thread import IoThread
-from broker.core.topic import OFFSETS_TOPIC
+from broker.core.scheduling.io_thread import IoThread
+from broker.core.topics.topic import OFFSETS_TOPIC
 from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode, RequestError
 from tests.support.memory_log import MemoryLog

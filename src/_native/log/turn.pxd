@@ -66,7 +66,7 @@ cdef class Turn:
     cdef public object decompress         # (codec, payload, output) → size: decompresses a batch
     cdef public int64_t decompressed_bytes_max
     cdef public object decompress_sent    # the same for a producer's batch, with strict checks
-    # Set by core/disk_space.py as the disk fills up:
+    # Set by core/maintenance/disk_space.py as the disk fills up:
     cdef public bint is_tight             # disk space is allocated before a batch is accepted
     cdef public bint refuses_clients      # clients' records are refused
     cdef public bint is_read_only         # and so are the broker's own

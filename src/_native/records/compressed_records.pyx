@@ -3,7 +3,7 @@
 A batch that cannot be decompressed, or whose records are invalid, would stop every consumer at its
 offset. A short batch is decompressed here, on the loop, into memory of this module; a longer or an
 invalid one is left to Python, which decompresses in a thread and returns the error
-(core/recompression.py).
+(core/logs/recompression.py).
 """
 
 from cpython.buffer cimport PyBUF_READ, PyBUF_WRITE

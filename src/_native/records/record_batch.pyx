@@ -121,7 +121,7 @@ cdef BatchStatus batch_validate(const uint8_t* data, size_t size, BatchInfo* inf
     """Check that `data` is exactly one batch that a client may send, and read its header.
 
     Of compressed records only the count is checked, against what may be in the batch:
-    compressed_records.pyx or core/recompression.py checks the records.
+    compressed_records.pyx or core/logs/recompression.py checks the records.
     """
     cdef Cursor cursor
     cdef BatchStatus status

@@ -29,8 +29,8 @@ from broker.cli.v1_directory import (
     read_records,
 )
 from broker.client.connection import Client
-from broker.core.topic import INTERNAL_TOPICS
-from broker.core.topic_rules import check_name
+from broker.core.topics.rules import check_name
+from broker.core.topics.topic import INTERNAL_TOPICS
 from broker.model import limits
 from broker.model.address import Address, parse_address
 from broker.model.clock import Clock, SystemClock

@@ -9,9 +9,10 @@ from broker.model.clock import Clock, SystemClock
 from broker.model.errors import CodecError, StorageError
 from broker.model.limits import PROGRESS_MS
 from broker.model.report import Report
-from broker.storage import digest_manifest, verification
-from broker.storage.segment_integrity import UNDETECTABLE, Verdict
-from broker.storage.verification import LocatedSegment
+from broker.storage.files import digest_manifest
+from broker.storage.maintenance import verification
+from broker.storage.maintenance.segment_integrity import UNDETECTABLE, Verdict
+from broker.storage.maintenance.verification import LocatedSegment
 
 COLUMNS = (
     "segment",

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from broker._native.kernel import heap
 from broker.cli.banner import banner
-from broker.core.log_lines import LineLimit
 from broker.model.address import Address
 from broker.model.clock import SystemClock
 from broker.model.config import Config, load, value_to_text
 from broker.model.settings import BROKER_SETTINGS
+from broker.server.log_lines import LineLimit
 
 
 def configuration(

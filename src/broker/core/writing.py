@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from broker.codec.encoding import Row, encode
 from broker.core.broker import Broker
-from broker.core.log import Log
-from broker.core.lookup import log_of
-from broker.core.partition import append, check_settings, too_large
-from broker.core.recompression import prepare
-from broker.core.steps import next_step
-from broker.core.topic import Topic
+from broker.core.logs.log import Log
+from broker.core.logs.partition import append, check_settings, too_large
+from broker.core.logs.recompression import prepare
+from broker.core.scheduling.steps import next_step
+from broker.core.topics.lookup import log_of
+from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, LimitExceeded, RequestError
 from broker.model.limits import RECORDS_WRITTEN_PER_TURN
 

@@ -661,8 +661,9 @@ DEDUPE_BATCH_RECORDS = 2_000_000  # default offsets of a batch
 
 # --- disk space -----------------------------------------------------------------------------------
 
-# Levels from LOW to READ_ONLY (core/disk_space.py): the percent of free bytes or inodes below which
-# one begins, and the most bytes that counts for. A disk of 10 TB is not full with 200 GB free.
+# Levels from LOW to READ_ONLY (core/maintenance/disk_space.py): the percent of free bytes or inodes
+# below which one begins, and the most bytes that counts for. A disk of 10 TB is not full with
+# 200 GB free.
 DISK_LEVELS = ((15, 1 << 62), (8, 1 << 62), (5, 1 << 30), (2, 400 * MIB))
 DISK_INODES = (4_096, 1_024, 256, 32)
 # A level is left when this many times its bound is free.

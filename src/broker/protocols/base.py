@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from broker._native.wire.connection import NativeProtocol, ResponseStream
-from broker.core.log import Log
+from broker.core.logs.log import Log
 from broker.core.session import Session
 from broker.model.config import Config
 

@@ -17,27 +17,27 @@ from broker._native.protocols.cursus.batch import SEQUENCE, sequence_of
 from broker._native.protocols.kafka.fetch import FetchSessions
 from broker._native.wire.poller import Poller
 from broker.codec import compression
-from broker.core.admission import Admission
 from broker.core.broker import Broker
-from broker.core.broker_configs import BrokerConfigs, Commit
-from broker.core.cleaner import Cleaner
-from broker.core.cleaner import Settings as CleanerSettings
-from broker.core.deletion import Deletions
-from broker.core.disk_space import Level
-from broker.core.group_configs import GroupConfigs
-from broker.core.io_thread import IoThread
-from broker.core.log_loader import LogLoader
+from broker.core.configs.broker_configs import BrokerConfigs, Commit
+from broker.core.configs.group_configs import GroupConfigs
+from broker.core.coordination.producer_ids import ProducerIds
+from broker.core.logs.log_loader import LogLoader
+from broker.core.logs.partition import LogWaiters
+from broker.core.logs.recompression import Recompression
+from broker.core.maintenance.cleaner import Cleaner
+from broker.core.maintenance.cleaner import Settings as CleanerSettings
+from broker.core.maintenance.disk_space import Level
+from broker.core.maintenance.retention import Retention
+from broker.core.maintenance.scrub import Scrub
+from broker.core.maintenance.scrub import Settings as ScrubSettings
 from broker.core.named_producers.loading import SequenceHeaders
 from broker.core.named_producers.tables import NamedProducers
-from broker.core.partition import LogWaiters
-from broker.core.producer_ids import ProducerIds
-from broker.core.recompression import Recompression
-from broker.core.response_cache import ResponseCache
-from broker.core.retention import Retention
-from broker.core.scrub import Scrub
-from broker.core.scrub import Settings as ScrubSettings
+from broker.core.scheduling.admission import Admission
+from broker.core.scheduling.io_thread import IoThread
+from broker.core.scheduling.response_cache import ResponseCache
 from broker.core.session import Session
-from broker.core.topics import Topics
+from broker.core.topics.deletion import Deletions
+from broker.core.topics.topics import Topics
 from broker.model import limits
 from broker.model.address import Address
 from broker.model.clock import SystemClock
@@ -55,12 +55,12 @@ from broker.server.requests import Requests
 from broker.server.v1_copies import V1Copies
 from broker.server.v1_import import V1Import
 from broker.storage import metadata
-from broker.storage.deletion import DeletedFolders
+from broker.storage.files.deletion import DeletedFolders
 from broker.storage.log_dir import LogDir
-from broker.storage.log_settings import configure_log
-from broker.storage.metadata_sqlite import FILE_NAME as METADATA_FILE
-from broker.storage.metadata_sqlite import SqliteMetaStore
-from broker.storage.recovery import Partitions
+from broker.storage.metadata.sqlite import FILE_NAME as METADATA_FILE
+from broker.storage.metadata.sqlite import SqliteMetaStore
+from broker.storage.recovery.log_settings import configure_log
+from broker.storage.recovery.partitions import Partitions
 from broker.storage.reserve import Reserve
 
 EXIT_OK = 0

@@ -13,13 +13,13 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from broker.core.io_thread import IoThread
 from broker.core.named_producers.tables import NamedProducers
-from broker.core.topic import Topic
-from broker.core.topics import Topics
+from broker.core.scheduling.io_thread import IoThread
+from broker.core.topics.topic import Topic
+from broker.core.topics.topics import Topics
 from broker.model import limits
 from broker.model.errors import StorageError
-from broker.storage.recovery import Partitions
+from broker.storage.recovery.partitions import Partitions
 
 _log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
-from broker.core.guarded_clock import GuardedClock, MachineClock
+from broker.core.scheduling.guarded_clock import GuardedClock, MachineClock
 from broker.model import limits
-from broker.storage import clock_checkpoint
+from broker.storage.checkpoints import clock_checkpoint
 
 
 class ClockWatch:

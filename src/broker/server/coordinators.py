@@ -10,13 +10,13 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from broker._native.log.partition_log import PartitionLog
-from broker.core.coordinator_partitions import Environment
-from broker.core.group_configs import GroupConfigs
+from broker.core.configs.group_configs import GroupConfigs
+from broker.core.coordination.partitions import Environment
 from broker.core.groups.commands import GroupSettings
 from broker.core.groups.consumer.commands import ConsumerSettings, MigrationPolicy
 from broker.core.groups.coordinator import GroupCoordinator
-from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
-from broker.core.topics import Topics
+from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
+from broker.core.topics.topics import Topics
 from broker.core.transactions.commands import TransactionSettings
 from broker.core.transactions.coordinator import TransactionCoordinator
 from broker.core.transactions.records import TopicPartition

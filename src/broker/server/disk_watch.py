@@ -1,6 +1,7 @@
 """Checks the disk about once a second, and at once when a write has found no space.
 
-statvfs, reserve (I/O thread) → core/disk_space.py → flags of the native turn, urgency, log line
+statvfs, reserve (I/O thread) → core/maintenance/disk_space.py
+  → flags of the native turn, urgency, log line
   → reserve shrunk or grown (I/O thread) → failed writes are repeated
 """
 
@@ -12,8 +13,8 @@ from pathlib import Path
 
 from broker._native.kernel import file_ops
 from broker._native.log.turn import Turn
-from broker.core.disk_space import DiskSpace, Level, Observation, Space, bound_bytes
-from broker.core.io_thread import IoThread
+from broker.core.maintenance.disk_space import DiskSpace, Level, Observation, Space, bound_bytes
+from broker.core.scheduling.io_thread import IoThread
 from broker.model import limits
 from broker.model.errors import StorageError
 from broker.storage.reserve import Reserve

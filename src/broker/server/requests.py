@@ -8,8 +8,8 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from broker._native.wire.connection import Connection, PendingReply
-from broker.core.fair_clocks import FairClocks
-from broker.core.log import Log
+from broker.core.logs.log import Log
+from broker.core.scheduling.fair_clocks import FairClocks
 from broker.model.clock import monotonic_ns
 from broker.model.errors import CodecError, PeerError
 from broker.model.limits import PYTHON_SHARE_US

@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+from broker.core.coordination.machine import Moment
 from broker.core.groups.assigned.commands import AssignedProtocol
 from broker.core.groups.assigned.group import AssignedGroup
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.groups.records import CommittedOffset
-from broker.core.machine import Moment
-from broker.core.steps import in_steps, next_step
+from broker.core.scheduling.steps import in_steps, next_step
 from broker.model import limits
 from broker.model.clock import Clock
 from broker.storage import v1_files

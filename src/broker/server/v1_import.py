@@ -29,9 +29,9 @@ from broker.core.groups.commands import (
     OffsetToCommit,
 )
 from broker.core.groups.coordinator import GroupCoordinator
-from broker.core.io_thread import IoThread
-from broker.core.topic import OFFSETS_TOPIC
-from broker.core.topic_rules import check_name
+from broker.core.scheduling.io_thread import IoThread
+from broker.core.topics.rules import check_name
+from broker.core.topics.topic import OFFSETS_TOPIC
 from broker.model import limits
 from broker.model.clock import Clock
 from broker.model.errors import ErrorCode, RequestError, StorageError

@@ -19,7 +19,7 @@ from broker._native.kernel import file_ops
 from broker.model.address import Address
 from broker.model.errors import DataDirError, StorageError
 from broker.model.identifiers import id_to_text, random_id
-from broker.storage import checkpoint
+from broker.storage.checkpoints import checkpoint
 
 LOCK = "broker.lock"
 PROBE = ".probe"

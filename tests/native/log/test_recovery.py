@@ -14,8 +14,9 @@ from broker._native.log.turn import Turn
 from broker.model import limits
 from broker.model.config import load
 from broker.model.topic_config import TopicConfig
-from broker.storage import checkpoint, syncing
-from broker.storage.recovery import Partitions
+from broker.storage.checkpoints import checkpoint
+from broker.storage.recovery import syncing
+from broker.storage.recovery.partitions import Partitions
 from tests.support.fakes import FakeStore
 from tests.support.native_log import (
     NOW_MS,

@@ -10,13 +10,13 @@ import pytest
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
-from broker.core import topic_records
-from broker.core.topic_rules import NewPartitions
+from broker.core.topics import records as topic_records
+from broker.core.topics.rules import NewPartitions
 from broker.model.topic_config import TopicConfig
-from broker.storage.deletion import DeletedFolders
-from broker.storage.log_settings import configure_log
-from broker.storage.metadata_sqlite import SqliteMetaStore
-from broker.storage.recovery import Partitions
+from broker.storage.files.deletion import DeletedFolders
+from broker.storage.metadata.sqlite import SqliteMetaStore
+from broker.storage.recovery.log_settings import configure_log
+from broker.storage.recovery.partitions import Partitions
 from tests.support.batches import batch_of, records_of
 from tests.support.fakes import NOW_MS, FakeBroker, only
 

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from broker.core.topic_rules import NewPartitions, NewTopic
+from broker.core.topics.rules import NewPartitions, NewTopic
 from broker.model.errors import RequestError
 from broker.model.identifiers import id_to_text
 from broker.model.own_config import ConfigChange
@@ -14,7 +14,7 @@ from tests.support.fakes import FakeBroker
 
 @pytest.fixture
 def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    caplog.set_level(logging.INFO, "broker.core.topics")
+    caplog.set_level(logging.INFO, "broker.core.topics.topics")
     return caplog
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.core.topic import Topic
+from broker.core.topics.topic import Topic
 from broker.model.config import load
 from broker.model.errors import StorageError
 from broker.model.topic_config import TopicConfig

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.model.clock import ManualClock
 from broker.model.config import load
 from broker.server.coordinators import Coordinators

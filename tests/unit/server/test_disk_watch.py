@@ -7,8 +7,8 @@ import pytest
 
 from broker._native.kernel import file_ops
 from broker._native.log.turn import Turn
-from broker.core.disk_space import Level
-from broker.core.io_thread import IoThread
+from broker.core.maintenance.disk_space import Level
+from broker.core.scheduling.io_thread import IoThread
 from broker.model import limits
 from broker.server.disk_watch import DiskWatch
 from broker.storage.reserve import FILE_NAME

@@ -9,8 +9,8 @@ from broker._native.log.turn import Turn
 from broker.model.config import load
 from broker.model.identifiers import random_id
 from broker.model.topic_config import TopicConfig
-from broker.storage.metadata_sqlite import SqliteMetaStore
-from broker.storage.recovery import Partitions
+from broker.storage.metadata.sqlite import SqliteMetaStore
+from broker.storage.recovery.partitions import Partitions
 from tests.support.batches import batch_of
 from tests.support.native_log import WAIT_MS
 

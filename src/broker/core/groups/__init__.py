@@ -14,5 +14,5 @@
     coordinator.py  the public API: finds the shard, responds when the log is durable
 
 The state machines read no clock and do no I/O: a command returns a Decision (records and replies),
-broker.core.coordinator appends the records, and `replay` of a record changes the state.
+core/coordination/coordinator.py appends the records, and `replay` of a record changes the state.
 """

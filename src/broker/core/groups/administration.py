@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeAlias
 
+from broker.core.coordination.machine import Decision, Moment, Token
 from broker.core.groups.commands import (
     DeleteOffsetsRequest,
     DeleteOffsetsResponse,
@@ -23,7 +24,6 @@ from broker.core.groups.consumer.group import ConsumerGroup
 from broker.core.groups.group_types import Group
 from broker.core.groups.offsets import CommittedOffsets
 from broker.core.groups.records import CommittedOffset, OffsetRecord
-from broker.core.machine import Decision, Moment, Token
 from broker.model.errors import ErrorCode
 from broker.model.limits import (
     COORDINATOR_DECISION_RECORDS,

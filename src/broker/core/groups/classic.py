@@ -26,6 +26,7 @@ that each command sees the effect of the one before.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from broker.core.coordination.machine import Decision, Moment, Token
 from broker.core.groups.commands import (
     NO_MEMBER_ID,
     DescribedMember,
@@ -56,7 +57,6 @@ from broker.core.groups.rebalance import (
 )
 from broker.core.groups.records import GroupImage, GroupRecord, Member, Record
 from broker.core.groups.subscription import CONSUMER_PROTOCOL, subscribed_topics
-from broker.core.machine import Decision, Moment, Token
 from broker.model import limits
 from broker.model.errors import ErrorCode
 

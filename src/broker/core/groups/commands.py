@@ -11,6 +11,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
+from broker.core.coordination.machine import Decision
 from broker.core.groups.assigned.commands import AssignedResponse, AssignedStatus
 from broker.core.groups.consumer.commands import (
     ConsumerGroupDescription,
@@ -18,7 +19,6 @@ from broker.core.groups.consumer.commands import (
     ConsumerSettings,
 )
 from broker.core.groups.records import CommittedOffset, Record
-from broker.core.machine import Decision
 from broker.model import limits
 from broker.model.errors import ErrorCode
 

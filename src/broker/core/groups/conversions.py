@@ -7,6 +7,7 @@ has prepared is kept here until its records are replayed; then the shard takes i
 
 from collections.abc import Callable, Iterator
 
+from broker.core.coordination.machine import Decision, Moment, Token
 from broker.core.groups.assigned.commands import AssignedError, AssignedJoin, AssignedResponse
 from broker.core.groups.assigned.group import AssignedGroup, Outcome
 from broker.core.groups.assigned.images import AssignedImage, first_image, from_log
@@ -26,7 +27,6 @@ from broker.core.groups.consumer.subscriptions import TopicsView
 from broker.core.groups.group_sizes import GroupMemoryBudget
 from broker.core.groups.group_types import Group
 from broker.core.groups.records import GroupImage
-from broker.core.machine import Decision, Moment, Token
 from broker.model import limits
 from broker.model.errors import ErrorCode, RequestError
 

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias, TypeVar
 
 from broker.codec.control_records import Marker
-from broker.core.coordinator import Callback, ResponseFuture
-from broker.core.coordinator_partitions import CoordinatorPartitions, Environment
+from broker.core.coordination.coordinator import Callback, ResponseFuture
+from broker.core.coordination.machine import Moment, RecordFormat, Token
+from broker.core.coordination.partitions import CoordinatorPartitions, Environment
 from broker.core.groups import records
 from broker.core.groups.assigned.commands import (
     AssignedCall,
@@ -56,8 +57,7 @@ from broker.core.groups.consumer.subscriptions import TopicsView
 from broker.core.groups.group_sizes import GroupMemoryBudget
 from broker.core.groups.records import CommittedOffset
 from broker.core.groups.shard import GroupShard
-from broker.core.machine import Moment, RecordFormat, Token
-from broker.core.topic import OFFSETS_TOPIC
+from broker.core.topics.topic import OFFSETS_TOPIC
 from broker.model import limits
 from broker.model.errors import ErrorCode
 from broker.model.identifiers import random_uuid

@@ -7,6 +7,7 @@ answered with an error, and clients send them again.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from broker.core.coordination.machine import Token
 from broker.core.groups.commands import (
     NO_MEMBER_ID,
     GroupProtocol,
@@ -16,7 +17,6 @@ from broker.core.groups.commands import (
     SyncResponse,
 )
 from broker.core.groups.records import GroupImage, Member
-from broker.core.machine import Token
 from broker.model.errors import ErrorCode
 
 

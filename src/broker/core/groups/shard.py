@@ -7,6 +7,7 @@ It is a state machine like the groups: commands return a Decision, `replay` appl
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
+from broker.core.coordination.machine import Decision, Moment, Token
 from broker.core.groups.administration import Administration, fetch_error
 from broker.core.groups.assigned.group import AssignedGroup
 from broker.core.groups.assigned.images import is_assigned
@@ -48,7 +49,6 @@ from broker.core.groups.group_sizes import GroupMemoryBudget, GroupSizes
 from broker.core.groups.group_types import Group
 from broker.core.groups.offsets import CommittedOffsets
 from broker.core.groups.records import GroupImage, GroupRecord, OffsetRecord, Record
-from broker.core.machine import Decision, Moment, Token
 from broker.model import limits
 from broker.model.errors import ErrorCode
 

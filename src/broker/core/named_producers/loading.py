@@ -14,10 +14,10 @@ from typing import NamedTuple
 from broker._native.records.record_batch import validate
 from broker.codec.columns import records
 from broker.codec.headers import BatchHeader, scan_headers
-from broker.core.log import Log
+from broker.core.logs.log import Log
+from broker.core.logs.reading import UNREADABLE, RunInThread, decode_limited
 from broker.core.named_producers.sequences import Run, Sequences
-from broker.core.reading import UNREADABLE, RunInThread, decode_limited
-from broker.core.steps import in_steps, next_step
+from broker.core.scheduling.steps import in_steps, next_step
 from broker.model.limits import NAMED_PRODUCERS_LOADED_PER_TURN, READ_BYTES_PER_STEP
 
 _COMPRESSION = 0x07  # in a batch's attributes

@@ -14,14 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, cast
 
-from broker.core.io_thread import IoThread
-from broker.core.log import Log
+from broker.core.logs.log import Log
+from broker.core.logs.partition import wait_durable
+from broker.core.logs.reading import RunInThread
 from broker.core.named_producers import loading
 from broker.core.named_producers.loading import SequenceHeaders
 from broker.core.named_producers.sequences import ProducerCheckpoint, Sequences
-from broker.core.partition import wait_durable
-from broker.core.reading import RunInThread
-from broker.core.topic import Topic
+from broker.core.scheduling.io_thread import IoThread
+from broker.core.topics.topic import Topic
 from broker.model.clock import Clock
 from broker.model.errors import CodecError, StorageError
 from broker.model.limits import PRODUCER_IDS_PER_PARTITION_MAX

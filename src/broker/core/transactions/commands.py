@@ -6,7 +6,7 @@ machine needs done in other logs is a reply, too (`SyncData`, `WriteMarkers`).
 
 from typing import NamedTuple, TypeAlias
 
-from broker.core.machine import Decision
+from broker.core.coordination.machine import Decision
 from broker.core.transactions.records import (
     NO_ID,
     NO_TIME,

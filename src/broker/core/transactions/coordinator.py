@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from broker.codec.control_records import Marker
-from broker.core.coordinator import Callback, Waiter
-from broker.core.coordinator_partitions import CoordinatorPartitions, Environment
+from broker.core.coordination.coordinator import Callback, Waiter
+from broker.core.coordination.machine import Moment, RecordFormat, Token
+from broker.core.coordination.notes import Notes
+from broker.core.coordination.partitions import CoordinatorPartitions, Environment
 from broker.core.groups.coordinator import GroupCoordinator
-from broker.core.log import TransactionalLog
-from broker.core.machine import Moment, RecordFormat, Token
-from broker.core.notes import Notes
-from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from broker.core.logs.log import TransactionalLog
+from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.transactions import records
 from broker.core.transactions.commands import (
     AddRequest,

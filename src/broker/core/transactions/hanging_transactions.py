@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 
 from broker.codec.control_records import Marker
-from broker.core.notes import Notes
+from broker.core.coordination.notes import Notes
 from broker.core.transactions.markers import Markers
 from broker.core.transactions.records import TopicPartition
 from broker.model import limits

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from broker.codec.control_records import Marker, encode_marker
-from broker.core.coordinator import Callback, ResponseFuture
-from broker.core.log import TransactionalLog
-from broker.core.topic import OFFSETS_TOPIC
+from broker.core.coordination.coordinator import Callback, ResponseFuture
+from broker.core.logs.log import TransactionalLog
+from broker.core.topics.topic import OFFSETS_TOPIC
 from broker.core.transactions.records import TopicPartition
 from broker.model.clock import Clock
 from broker.model.errors import ErrorCode, PolylogError

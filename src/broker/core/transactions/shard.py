@@ -7,7 +7,7 @@ Pure, as the transactions themselves: commands return a Decision, `replay` appli
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
-from broker.core.machine import Moment, Token
+from broker.core.coordination.machine import Moment, Token
 from broker.core.transactions.commands import (
     AddRequest,
     BeginRequest,

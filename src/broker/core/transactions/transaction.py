@@ -13,7 +13,7 @@ Only `replay` changes the image. Some state is never written: an end that waits 
 
 from typing import NamedTuple
 
-from broker.core.machine import Moment, Token
+from broker.core.coordination.machine import Moment, Token
 from broker.core.transactions import end_rules
 from broker.core.transactions.commands import (
     LAST_EPOCH,

@@ -7,7 +7,7 @@ retry, and log a warning, after each transaction. Kafka's broker waits for the s
 
 from asyncio import Future
 
-from broker.core.coordinator_partitions import Environment
+from broker.core.coordination.partitions import Environment
 from broker.model.limits import CONCURRENT_TRANSACTION_WAIT_MS
 
 

@@ -37,9 +37,9 @@ from broker.pipeline.segments import manifest
 from broker.pipeline.segments.manifest import Manifest, PartitionEntry, SegmentEntry
 from broker.segments import Segment
 from broker.segments.file import SegmentFile
-from broker.storage import checkpoint
-from broker.storage.folder_plan import offsets_of
-from broker.storage.segment_files import LOG, SEGMENT_SUFFIXES, SWAP, file_name
+from broker.storage.checkpoints import checkpoint
+from broker.storage.files.folder_plan import offsets_of
+from broker.storage.files.segment_files import LOG, SEGMENT_SUFFIXES, SWAP, file_name
 
 COLUMNS: Final = (
     "topic",

@@ -21,8 +21,8 @@ from broker.model.limits import PIECE_BYTES_MIN, SCAN_CHUNK_BYTES
 from broker.pipeline.segments import manifest
 from broker.pipeline.segments.scan import Aborted, stable_end
 from broker.segments import Log, Segment
-from broker.storage import checkpoint
-from broker.storage.segment_files import ABORTED, LOG, file_name, is_offset_file
+from broker.storage.checkpoints import checkpoint
+from broker.storage.files.segment_files import ABORTED, LOG, file_name, is_offset_file
 
 # src/_native/log/transaction_index.pyx has this layout.
 _ABORTED_ENTRY: Final = [

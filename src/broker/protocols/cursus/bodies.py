@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from broker._native.protocols.cursus.batch import CursusBatch
 from broker.codec.compression import decompress
-from broker.core.recompression import Recompression
+from broker.core.logs.recompression import Recompression
 from broker.model.compressions import GZIP, LZ4, SNAPPY, ZSTD
 from broker.model.errors import CodecError
 from broker.model.limits import CURSUS_DECOMPRESSED_ON_LOOP_BYTES_MAX, CURSUS_FRAME_BYTES_MAX

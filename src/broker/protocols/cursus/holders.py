@@ -11,7 +11,7 @@ import re
 from typing import Final, NamedTuple
 
 from broker.core.broker import Broker
-from broker.core.topic import TRANSACTIONS_TOPIC
+from broker.core.topics.topic import TRANSACTIONS_TOPIC
 from broker.core.transactions.commands import Producer, TransactionDescription
 from broker.core.transactions.names import CURSUS
 from broker.core.transactions.records import TransactionState

@@ -11,7 +11,7 @@ from broker.core.groups.assigned.commands import (
     AssignedResponse,
 )
 from broker.core.groups.coordinator import GroupCoordinator
-from broker.core.topic import Topic
+from broker.core.topics.topic import Topic
 from broker.core.transactions.commands import Producer
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.cursus.errors import RefusedError, quoted, reason, refused

@@ -12,7 +12,7 @@ their defaults are refused.
 
 from typing import Final
 
-from broker.core.topic import Topic
+from broker.core.topics.topic import Topic
 from broker.model.own_config import Alteration, AlterOp
 from broker.protocols.cursus.errors import quoted, refused
 from broker.protocols.cursus.grammar import Command, integer

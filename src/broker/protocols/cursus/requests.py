@@ -5,7 +5,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from broker.core.broker import Broker
 from broker.core.session import Session
-from broker.core.topic import Topic
+from broker.core.topics.topic import Topic
 from broker.protocols.base import Answer
 from broker.protocols.cursus.connections import ConnectionState
 from broker.protocols.cursus.errors import quoted, refused

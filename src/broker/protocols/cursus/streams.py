@@ -22,7 +22,7 @@ from broker._native.protocols.cursus.stream import CursusStream
 from broker.codec.headers import BatchHeader, scan_headers
 from broker.core.broker import Broker
 from broker.core.groups.assigned.commands import AssignedCall
-from broker.core.reading import UNREADABLE, decompress_records
+from broker.core.logs.reading import UNREADABLE, decompress_records
 from broker.model.errors import RequestError, StorageError
 from broker.model.limits import CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX
 from broker.protocols.cursus.connections import ConnectionState

@@ -7,8 +7,8 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.session import Session
-from broker.core.steps import in_parts, in_steps
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP, NAMES_READ_PER_STEP
 from broker.model.own_config import ConfigChange

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from broker.core.admission import Share
+from broker.core.scheduling.admission import Share
+from broker.core.scheduling.steps import in_parts, next_step
 from broker.core.session import Session
-from broker.core.steps import in_parts, next_step
 from broker.model.errors import RequestError
 from broker.model.limits import (
     ERROR_TEXT_CHARS_MAX,

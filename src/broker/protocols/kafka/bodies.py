@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from broker.codec import schema
-from broker.core.steps import next_step
+from broker.core.scheduling.steps import next_step
 from broker.model.limits import (
     MESSAGE_WEIGHT_PER_STEP,
     OBJECTS_FREED_PER_STEP,

@@ -6,8 +6,8 @@ from typing import Final
 
 from broker._native.protocols.kafka import protocol as native
 from broker.codec import schema
-from broker.core.admission import Admission, Parked, Share
-from broker.core.parking import Parking
+from broker.core.scheduling.admission import Admission, Parked, Share
+from broker.core.scheduling.parking import Parking
 from broker.core.session import Session
 from broker.model import limits
 from broker.model.config import Config

@@ -19,11 +19,11 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 from broker.codec import scan_headers
-from broker.core.log import Log
-from broker.core.lookup import log_of, topic_by_name
+from broker.core.logs.log import Log
+from broker.core.scheduling.steps import next_step
 from broker.core.session import Session
-from broker.core.steps import next_step
-from broker.core.topic import Topic
+from broker.core.topics.lookup import log_of, topic_by_name
+from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.limits import (
     FETCH_WAIT_MS_MAX,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from broker._native.records.up_conversion import convert_messages, read_wrapper
 from broker.codec import down_convert
 from broker.codec.compression import decompress
-from broker.core.partition import MAGIC, MAGIC_POSITION
-from broker.core.recompression import compress_batch, needs_compression
+from broker.core.logs.partition import MAGIC, MAGIC_POSITION
+from broker.core.logs.recompression import compress_batch, needs_compression
 from broker.model.compressions import COMPRESSIONS, NONE, ZSTD, Compression
 from broker.model.errors import CodecError, ErrorCode, LimitExceeded, RequestError, Unsupported
 from broker.model.limits import decompressed_bytes_max

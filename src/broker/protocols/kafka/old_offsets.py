@@ -10,14 +10,14 @@ from functools import partial
 from pathlib import Path
 
 from broker._native.kernel import file_ops
-from broker.core.log import Log
-from broker.core.lookup import log_of, topic_by_name
+from broker.core.logs.log import Log
+from broker.core.scheduling.steps import next_step
 from broker.core.session import Session
-from broker.core.steps import next_step
+from broker.core.topics.lookup import log_of, topic_by_name
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Fields, Request
-from broker.storage import segment_files
+from broker.storage.files import segment_files
 
 _LATEST = -1
 _EARLIEST = -2

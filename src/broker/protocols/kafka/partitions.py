@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from broker.core.steps import in_parts
+from broker.core.scheduling.steps import in_parts
 from broker.model.limits import NAMES_READ_PER_STEP
 from broker.protocols.kafka.api import Fields, unique
 

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from broker.core import group_configs, loggers
-from broker.core.broker_configs import ALL_BROKERS
-from broker.core.lookup import topic_by_name
+from broker.core.configs import group_configs, loggers
+from broker.core.configs.broker_configs import ALL_BROKERS
 from broker.core.session import Session
+from broker.core.topics.lookup import topic_by_name
 from broker.model.config import ConfigEntry
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.own_config import ConfigChange

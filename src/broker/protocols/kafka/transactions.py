@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from broker.core.scheduling.steps import ascending, in_steps
 from broker.core.session import Session
-from broker.core.steps import ascending, in_steps
 from broker.core.transactions.records import TopicPartition
 from broker.model.errors import ErrorCode, RequestError, StorageError, disk_refusal
 from broker.model.limits import NAMES_READ_PER_STEP

@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Any
 
 from broker._native.protocols.rustlog.record_run import check_run
-from broker.core.steps import in_steps
+from broker.core.scheduling.steps import in_steps
 from broker.model.limits import NAMES_READ_PER_STEP, RUSTLOG_FRAME_BYTES_MAX
 from broker.protocols.rustlog.errors import Failure, RefusalError
 from broker.protocols.rustlog.requests import (

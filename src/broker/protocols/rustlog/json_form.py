@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from broker._native.protocols.rustlog.byte_arrays import JsonRecords, ascending
-from broker.core.steps import next_step
+from broker.core.scheduling.steps import next_step
 from broker.model.errors import CodecError
 from broker.model.limits import (
     RUSTLOG_BYTES_PER_STEP,

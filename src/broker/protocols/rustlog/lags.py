@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from broker.core.topics import Topics
+from broker.core.topics.topics import Topics
 from broker.model.limits import RUSTLOG_LAGS_MAX
 
 

@@ -3,9 +3,9 @@
 from typing import Final
 
 from broker.core.groups.coordinator import GroupCoordinator
-from broker.core.log import Log
-from broker.core.topic import INTERNAL_TOPICS, Topic
-from broker.core.topic_rules import check_name
+from broker.core.logs.log import Log
+from broker.core.topics.rules import check_name
+from broker.core.topics.topic import INTERNAL_TOPICS, Topic
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.protocols.v1.commands import Request
 from broker.protocols.v1.errors import bad_request

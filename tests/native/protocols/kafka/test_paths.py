@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from broker.codec import encode
 from broker.codec.compression import compress
-from broker.core.partition import BATCH_HEADER_BYTES
+from broker.core.logs.partition import BATCH_HEADER_BYTES
 from broker.model.clock import SystemClock
 from broker.model.config import load
 from broker.model.errors import ErrorCode

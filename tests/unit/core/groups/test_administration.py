@@ -1,5 +1,6 @@
 """Work over many groups is done in small steps; its rules are in tests/scenarios."""
 
+from broker.core.coordination.machine import Moment
 from broker.core.groups.commands import (
     DeleteOffsetsRequest,
     DeleteOffsetsResponse,
@@ -17,7 +18,6 @@ from broker.core.groups.records import (
     OffsetRecord,
 )
 from broker.core.groups.shard import GroupShard
-from broker.core.machine import Moment
 from broker.model.errors import ErrorCode
 from broker.model.limits import GROUPS_LISTED_PER_STEP, REMOVALS_PER_STEP
 

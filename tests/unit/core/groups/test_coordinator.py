@@ -7,9 +7,9 @@ import pytest
 
 from broker.codec import scan_headers
 from broker.codec.control_records import Marker
-from broker.core import coordinator as driver
-from broker.core import coordinator_load
-from broker.core.coordinator_partitions import Environment
+from broker.core.coordination import coordinator as driver
+from broker.core.coordination import load as coordinator_load
+from broker.core.coordination.partitions import Environment
 from broker.core.groups.classic import ClassicGroup
 from broker.core.groups.commands import (
     CommitRequest,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.core.coordinator_partitions import Environment
+from broker.core.coordination.partitions import Environment
 from broker.core.groups.commands import GroupProtocol, GroupSettings, JoinRequest
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.model import limits

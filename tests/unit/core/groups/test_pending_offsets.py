@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from broker.codec.control_records import Marker
-from broker.core.coordinator_partitions import Environment
+from broker.core.coordination.partitions import Environment
 from broker.core.groups.commands import (
     CommitRequest,
     FetchOffsetsRequest,

@@ -6,12 +6,12 @@ from typing import Any
 
 from broker._native.protocols.cursus.batch import SEQUENCE, sequence_of
 from broker.codec.encoding import encode
-from broker.core.io_thread import IoThread
+from broker.core.logs.recompression import Recompression
 from broker.core.named_producers.loading import SequenceHeaders
 from broker.core.named_producers.sequences import ProducerCheckpoint
 from broker.core.named_producers.tables import NamedProducers
-from broker.core.recompression import Recompression
-from broker.core.topic import Topic
+from broker.core.scheduling.io_thread import IoThread
+from broker.core.topics.topic import Topic
 from broker.model.clock import ManualClock
 from broker.model.config import load
 from broker.model.topic_config import TopicConfig

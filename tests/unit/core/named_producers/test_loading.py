@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from broker._native.protocols.cursus.batch import SEQUENCE, sequence_of
-from broker.core import reading
+from broker.core.logs import reading
 from broker.core.named_producers import loading
 from broker.core.named_producers.loading import SequenceHeaders
 from broker.core.named_producers.sequences import ProducerCheckpoint, Run, Sequences

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from broker.core.coordinator_partitions import Environment
+from broker.core.coordination.partitions import Environment
 from broker.core.groups.coordinator import GroupCoordinator
-from broker.core.topic import OFFSETS_TOPIC
+from broker.core.topics.topic import OFFSETS_TOPIC
 from broker.core.transactions.commands import (
     AddRequest,
     EndRequest,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from broker.core.machine import Moment
+from broker.core.coordination.machine import Moment
 from broker.core.transactions.commands import (
     AddRequest,
     BeginRequest,

@@ -14,7 +14,7 @@ from broker.model.report import Report
 from broker.pipeline.jobs.audit import audit
 from broker.pipeline.segments import integrity
 from broker.pipeline.segments.integrity import SegmentFacts, SegmentIntegrity
-from broker.storage import checkpoint
+from broker.storage.checkpoints import checkpoint
 from tests.support.native_log import placed
 from tests.support.segment_files import segment_files, stored, write_ascending
 

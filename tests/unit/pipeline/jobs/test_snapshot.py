@@ -15,7 +15,7 @@ from broker.model.errors import SnapshotFailed
 from broker.pipeline.jobs import snapshot
 from broker.pipeline.segments import manifest
 from broker.pipeline.segments.manifest import PartitionEntry
-from broker.storage import checkpoint
+from broker.storage.checkpoints import checkpoint
 from tests.support.segment_files import segment_files, write_ascending
 
 TOPIC_ID = b"0123456789abcdef"

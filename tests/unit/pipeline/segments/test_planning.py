@@ -12,7 +12,7 @@ from broker.pipeline.segments import manifest, planning
 from broker.pipeline.segments.manifest import Manifest, PartitionEntry, SegmentEntry
 from broker.pipeline.segments.planning import StoredPartition, pieces
 from broker.pipeline.segments.scan import Aborted
-from broker.storage import checkpoint
+from broker.storage.checkpoints import checkpoint
 from tests.support.segment_files import segment_files, write_ascending
 
 PIECE = 64 << 10

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from broker._native.protocols.cursus.batch import CursusBatch
 from broker.codec.compression import compress
-from broker.core.recompression import Recompression
+from broker.core.logs.recompression import Recompression
 from broker.model.compressions import LZ4, SNAPPY, ZSTD
 from broker.model.limits import CURSUS_DECOMPRESSED_ON_LOOP_BYTES_MAX, CURSUS_FRAME_BYTES_MAX
 from broker.protocols.cursus.bodies import BadBatch, Body, Text, read

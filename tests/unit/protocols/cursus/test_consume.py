@@ -9,7 +9,7 @@ import pytest
 from broker._native.log.partition_log import PartitionLog
 from broker.codec.control_records import Marker, encode_marker
 from broker.codec.encoding import encode
-from broker.core import reading
+from broker.core.logs import reading
 from broker.model.limits import CURSUS_READ_BYTES_PER_STEP
 from broker.protocols.base import Answer
 from broker.protocols.cursus import PROTOCOL

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from broker.codec.encoding import encode
-from broker.core import reading
+from broker.core.logs import reading
 from broker.protocols.cursus import streams as streams_module
 from broker.protocols.cursus.connections import ConnectionState
 from broker.protocols.cursus.streams import Reader, Streams

@@ -9,7 +9,7 @@ import pytest
 from broker.core.groups.assigned.commands import AssignedError, AssignedResponse
 from broker.core.groups.commands import FetchOffsetsResponse
 from broker.core.groups.records import CommittedOffset
-from broker.core.topic import TRANSACTIONS_TOPIC
+from broker.core.topics.topic import TRANSACTIONS_TOPIC
 from broker.core.transactions import markers, shard
 from broker.core.transactions.commands import AddRequest, Producer
 from broker.core.writing import Written, write_batches

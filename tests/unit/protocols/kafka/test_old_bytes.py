@@ -12,7 +12,7 @@ import pytest
 
 from broker.core.groups import commands
 from broker.core.groups.records import CommittedOffset
-from broker.core.topic import OFFSETS_TOPIC
+from broker.core.topics.topic import OFFSETS_TOPIC
 from broker.model.errors import ErrorCode
 from tests.support.fakes import NOW_MS, FakeBroker, batch
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from broker._native.protocols.v1.line_text import escape_value
 from broker.codec.encoding import encode
-from broker.core import reading
+from broker.core.logs import reading
 from broker.protocols.v1.handlers import consume
 from tests.support.fakes import FakeLog
 from tests.unit.protocols.v1.v1_client import V1Client

@@ -14,6 +14,7 @@ members have a full session timeout.
 
 from typing import TypeAlias
 
+from broker.core.coordination.machine import Decision, Moment, Token
 from broker.core.groups.assigned.commands import (
     AssignedCall,
     AssignedCommit,
@@ -37,7 +38,6 @@ from broker.core.groups.commands import (
     GroupState,
 )
 from broker.core.groups.records import GroupImage, GroupRecord, Record
-from broker.core.machine import Decision, Moment, Token
 from broker.model.errors import ErrorCode
 from broker.model.limits import GROUP_BYTES, MEMBER_BYTES
 

@@ -6,6 +6,7 @@ of another type or protocol. `conversions` keeps the new group until its record 
 
 from collections.abc import Callable
 
+from broker.core.coordination.machine import Decision, Moment, Token
 from broker.core.groups.assigned.commands import (
     AssignedCall,
     AssignedCommit,
@@ -29,7 +30,6 @@ from broker.core.groups.group_sizes import GroupMemoryBudget
 from broker.core.groups.group_types import Group
 from broker.core.groups.offsets import CommittedOffsets
 from broker.core.groups.records import OffsetRecord
-from broker.core.machine import Decision, Moment, Token
 from broker.model.errors import ErrorCode
 from broker.model.limits import MEMBER_BYTES
 

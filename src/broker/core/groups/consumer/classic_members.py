@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from broker.codec import schema
 from broker.codec.coordinator_records import decode_subscription, encode_assignment
+from broker.core.coordination.machine import Decision, Moment, Token
 from broker.core.groups.commands import (
     NO_MEMBER_ID,
     GroupDecision,
@@ -39,7 +40,6 @@ from broker.core.groups.consumer.records import (
 )
 from broker.core.groups.consumer.subscriptions import TopicsView
 from broker.core.groups.subscription import CONSUMER_PROTOCOL
-from broker.core.machine import Decision, Moment, Token
 from broker.model import limits
 from broker.model.errors import CodecError, ErrorCode, RequestError
 

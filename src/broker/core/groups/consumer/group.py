@@ -15,6 +15,7 @@ computation again, because the target epoch is lower than the group epoch.
 
 from collections.abc import Mapping
 
+from broker.core.coordination.machine import Decision, Moment, Token
 from broker.core.groups.commands import GroupDecision, GroupListing
 from broker.core.groups.consumer.checks import check_epoch
 from broker.core.groups.consumer.commands import (
@@ -44,8 +45,7 @@ from broker.core.groups.consumer.records import (
 from broker.core.groups.consumer.subscriptions import TopicsView
 from broker.core.groups.records import Record
 from broker.core.groups.subscription import CONSUMER_PROTOCOL
-from broker.core.machine import Decision, Moment, Token
-from broker.core.patterns import compiled
+from broker.core.topics.patterns import compiled
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import COORDINATOR_SLICE_DECISIONS
 

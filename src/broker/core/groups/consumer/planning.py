@@ -4,6 +4,7 @@ Small computations are completed within the update. Longer ones, a search for th
 patterns match or a target for a large group, are continued in slices by `run_slice`.
 """
 
+from broker.core.coordination.machine import Moment
 from broker.core.groups.consumer.assignors import ASSIGNORS
 from broker.core.groups.consumer.commands import ConsumerSettings
 from broker.core.groups.consumer.group_update import ConsumerGroupUpdate
@@ -12,7 +13,6 @@ from broker.core.groups.consumer.records import ConsumerMember, Partitions, Reso
 from broker.core.groups.consumer.regex import RegexJob
 from broker.core.groups.consumer.subscriptions import TopicsView
 from broker.core.groups.consumer.targets import TargetJob, assignment_steps
-from broker.core.machine import Moment
 from broker.model.limits import (
     ASSIGNMENT_SLICE_INTERVAL_MS,
     ASSIGNMENT_WORK_PER_SLICE,

@@ -7,8 +7,8 @@ them, and clients periodically commit offsets that they processed earlier.
 
 from typing import Final
 
-from broker.core.steps import in_steps
-from broker.core.topic import Topic
+from broker.core.scheduling.steps import in_steps
+from broker.core.topics.topic import Topic
 from broker.protocols.cursus import members
 from broker.protocols.cursus.errors import quoted, refused
 from broker.protocols.cursus.grammar import Command, integer, partition_of

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from broker._native.protocols.cursus.frames import CursusFrame
 from broker.codec.headers import scan_headers
-from broker.core.log import Log
-from broker.core.lookup import log_of
-from broker.core.reading import UNREADABLE, Unreadable, decompress_records
-from broker.core.steps import in_steps, next_step
-from broker.core.topic import Topic
+from broker.core.logs.log import Log
+from broker.core.logs.reading import UNREADABLE, Unreadable, decompress_records
+from broker.core.scheduling.steps import in_steps, next_step
+from broker.core.topics.lookup import log_of
+from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import (
     CURSUS_CONSUME_BYTES_MAX,

@@ -18,8 +18,8 @@ from broker.core.groups.assigned.commands import (
     AssignedStatus,
 )
 from broker.core.groups.commands import ListGroupsRequest
-from broker.core.steps import ascending, in_parts, in_steps
-from broker.core.topic import Topic
+from broker.core.scheduling.steps import ascending, in_parts, in_steps
+from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode
 from broker.model.limits import NAMES_READ_PER_STEP
 from broker.protocols.cursus.errors import comma_separated

@@ -20,8 +20,8 @@ from broker._native.protocols.cursus.batch import (
     fnv_1a_64,
 )
 from broker.core.broker import Broker
-from broker.core.log import Log
-from broker.core.lookup import log_of
+from broker.core.logs.log import Log
+from broker.core.logs.partition import wait_durable
 from broker.core.named_producers.sequences import (
     Plan,
     Run,
@@ -29,9 +29,9 @@ from broker.core.named_producers.sequences import (
     Sequences,
     StaleEpochError,
 )
-from broker.core.partition import wait_durable
-from broker.core.steps import next_step
-from broker.core.topic import Topic
+from broker.core.scheduling.steps import next_step
+from broker.core.topics.lookup import log_of
+from broker.core.topics.topic import Topic
 from broker.core.writing import Written, write
 from broker.model.errors import CodecError, ErrorCode, RequestError, StorageError
 from broker.model.limits import (

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from broker.codec.encoding import Row, encode
-from broker.core.lookup import log_of
 from broker.core.named_producers.sequences import Run
-from broker.core.topic import Topic
+from broker.core.topics.lookup import log_of
+from broker.core.topics.topic import Topic
 from broker.core.transactions.commands import AddRequest, Producer
 from broker.core.transactions.records import TopicPartition
 from broker.core.writing import batch_bytes_max, write_batches

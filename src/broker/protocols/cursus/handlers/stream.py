@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from broker._native.protocols.cursus.stream import CursusStream
 from broker.core.groups.assigned.commands import AssignedCall
-from broker.core.log import Log
-from broker.core.lookup import log_of
-from broker.core.topic import Topic
+from broker.core.logs.log import Log
+from broker.core.topics.lookup import log_of
+from broker.core.topics.topic import Topic
 from broker.model.limits import CURSUS_KEEPALIVE_MS
 from broker.protocols.base import LastAnswer, StreamAnswer
 from broker.protocols.cursus import members

@@ -4,11 +4,11 @@ import json
 from textwrap import indent
 from typing import Final
 
-from broker.core.log import Log
-from broker.core.lookup import log_of
-from broker.core.steps import in_parts, in_steps
-from broker.core.topic import Topic
-from broker.core.topic_rules import NewPartitions, NewTopic, check_name
+from broker.core.logs.log import Log
+from broker.core.scheduling.steps import in_parts, in_steps
+from broker.core.topics.lookup import log_of
+from broker.core.topics.rules import NewPartitions, NewTopic, check_name
+from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import (
     CURSUS_MESSAGE_BYTES_MAX,

@@ -4,10 +4,10 @@ v5 TRANSACTION_ABORTABLE. Clients use up to v3, with one transaction per request
 v5 between each other, and any client may.
 """
 
-from broker.core.lookup import check_partition, topic_by_name
+from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
-from broker.core.steps import in_steps
-from broker.core.topic import TRANSACTIONS_TOPIC
+from broker.core.topics.lookup import check_partition, topic_by_name
+from broker.core.topics.topic import TRANSACTIONS_TOPIC
 from broker.core.transactions.commands import AddRequest, Producer, VerifyRequest
 from broker.core.transactions.records import TopicPartition
 from broker.model.errors import ErrorCode, RequestError

@@ -4,8 +4,8 @@ There is one directory: a move to it changes nothing, and other directories are 
 Kafka the directory is checked before the partition.
 """
 
+from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
-from broker.core.steps import in_steps
 from broker.model.errors import ErrorCode
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors

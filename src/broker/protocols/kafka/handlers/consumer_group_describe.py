@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from broker.core.groups.consumer.commands import ConsumerGroupDescription, DescribedConsumerMember
 from broker.core.groups.consumer.records import Partitions
+from broker.core.scheduling.steps import StepBudget, in_steps
 from broker.core.session import Session
-from broker.core.steps import StepBudget, in_steps
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, unique

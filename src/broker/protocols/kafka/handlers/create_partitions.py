@@ -7,10 +7,10 @@ as an error.
 
 from collections import Counter
 
-from broker.core.lookup import topic_by_name
+from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.session import Session
-from broker.core.steps import in_parts, in_steps
-from broker.core.topic_rules import NewPartitions
+from broker.core.topics.lookup import topic_by_name
+from broker.core.topics.rules import NewPartitions
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors

@@ -6,9 +6,9 @@ topic is complete before the response is sent, so timeout_ms is not used.
 
 from collections import Counter
 
+from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.session import Session
-from broker.core.steps import in_parts, in_steps
-from broker.core.topic_rules import NewTopic, Plan
+from broker.core.topics.rules import NewTopic, Plan
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
 from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP, NAMES_READ_PER_STEP

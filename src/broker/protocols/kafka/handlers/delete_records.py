@@ -5,11 +5,11 @@ the new log start offsets of all partitions of the request are made durable in o
 timeout_ms is not used, because it is for replicas.
 """
 
-from broker.core.log import Log
-from broker.core.lookup import log_of, topic_by_name
-from broker.core.partition import start_after_delete
+from broker.core.logs.log import Log
+from broker.core.logs.partition import start_after_delete
+from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
-from broker.core.steps import in_steps
+from broker.core.topics.lookup import log_of, topic_by_name
 from broker.model.errors import ErrorCode, RequestError, StorageError, disk_refusal
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors

@@ -6,10 +6,10 @@ deleted; groups are deleted with DeleteGroups.
 
 from collections import Counter
 
-from broker.core.lookup import topic_by_id, topic_by_name
+from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.session import Session
-from broker.core.steps import in_parts, in_steps
-from broker.core.topic import Topic
+from broker.core.topics.lookup import topic_by_id, topic_by_name
+from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
 from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP

@@ -6,8 +6,8 @@ Keys that are read at the start only are read-only. The keys of a logger resourc
 levels as values.
 """
 
+from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.session import Session
-from broker.core.steps import in_parts, in_steps
 from broker.model.config import ConfigEntry
 from broker.model.errors import RequestError
 from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP, NAMES_READ_PER_STEP

@@ -5,8 +5,8 @@ error. Each requested group has one result: librdkafka aborts the process if one
 """
 
 from broker.core.groups.commands import GroupDescription, GroupState
+from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
-from broker.core.steps import in_steps
 from broker.model.errors import ErrorCode
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, unique

@@ -9,10 +9,10 @@ step.
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
+from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.session import Session
-from broker.core.steps import in_parts, in_steps
-from broker.core.topic import Topic
-from broker.core.topics import Topics
+from broker.core.topics.topic import Topic
+from broker.core.topics.topics import Topics
 from broker.model.errors import ErrorCode, StorageError
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors

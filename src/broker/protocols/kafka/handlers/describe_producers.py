@@ -3,9 +3,9 @@
 Tools find hanging transactions by comparing this with the transaction coordinator's state.
 """
 
-from broker.core.lookup import log_of, topic_by_name
+from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
-from broker.core.steps import in_steps
+from broker.core.topics.lookup import log_of, topic_by_name
 from broker.model.errors import RequestError
 from broker.model.limits import PRODUCERS_DESCRIBED_PER_STEP
 from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message

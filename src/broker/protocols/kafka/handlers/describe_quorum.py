@@ -4,8 +4,8 @@ This broker is the only voter since the cluster was created. The metadata store 
 each change has one offset, and is committed at once.
 """
 
+from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
-from broker.core.steps import in_steps
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.identifiers import NO_ID
 from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP

@@ -11,11 +11,11 @@ if all topics are requested; each partition is described as it was in its step.
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from broker.core.log import Log
-from broker.core.lookup import topic_by_name
+from broker.core.logs.log import Log
+from broker.core.scheduling.steps import ascending, in_parts
 from broker.core.session import Session
-from broker.core.steps import ascending, in_parts
-from broker.core.topic import Topic
+from broker.core.topics.lookup import topic_by_name
+from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
 from broker.model.limits import (

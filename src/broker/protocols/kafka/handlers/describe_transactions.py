@@ -1,7 +1,7 @@
 """DescribeTransactions, v0-0: the state of transactional ids (KIP-664)."""
 
+from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
-from broker.core.steps import in_steps
 from broker.core.transactions.records import by_topic
 from broker.model.errors import ErrorCode
 from broker.protocols.kafka import errors

@@ -2,8 +2,8 @@
 
 from collections import Counter
 
+from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.session import Session
-from broker.core.steps import in_parts, in_steps
 from broker.model.errors import ErrorCode
 from broker.model.limits import NAMES_READ_PER_STEP
 from broker.protocols.kafka import errors

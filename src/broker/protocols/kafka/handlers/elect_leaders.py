@@ -4,9 +4,9 @@ Each partition is led by its only replica, so no election is needed; if it is of
 other replica to elect, not even in an unclean election.
 """
 
-from broker.core.lookup import check_partition, topic_by_name
+from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
-from broker.core.steps import in_steps
+from broker.core.topics.lookup import check_partition, topic_by_name
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors

@@ -15,12 +15,12 @@ from asyncio import get_running_loop
 from collections.abc import Awaitable, Iterator
 
 from broker.codec import scan_headers
-from broker.core.log import Log
-from broker.core.lookup import log_of, topic_by_id, topic_by_name
-from broker.core.partition import ATTRIBUTES_POSITION, check_leader_epoch
+from broker.core.logs.log import Log
+from broker.core.logs.partition import ATTRIBUTES_POSITION, check_leader_epoch
+from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
-from broker.core.steps import in_steps
-from broker.core.topic import Topic
+from broker.core.topics.lookup import log_of, topic_by_id, topic_by_name
+from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, PeerError, RequestError, StorageError
 from broker.model.limits import (
     FETCH_PARTITIONS_PER_STEP,

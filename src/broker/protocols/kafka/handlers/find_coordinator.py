@@ -4,8 +4,8 @@ This broker is the coordinator of every group and transactional id; the first re
 internal topic.
 """
 
+from broker.core.scheduling.steps import in_parts
 from broker.core.session import Session
-from broker.core.steps import in_parts
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import NAMES_READ_PER_STEP
 from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message, unique

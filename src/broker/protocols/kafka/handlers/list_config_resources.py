@@ -7,8 +7,8 @@ that have their own configuration.
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
+from broker.core.scheduling.steps import in_parts
 from broker.core.session import Session
-from broker.core.steps import in_parts
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import NAMES_READ_PER_STEP
 from broker.protocols.kafka.api import Api, Fields, Request

@@ -5,8 +5,8 @@ would be taken for complete. The list is built in steps, each group as it was in
 """
 
 from broker.core.groups.commands import GroupListing, ListGroupsRequest
+from broker.core.scheduling.steps import in_parts, next_step
 from broker.core.session import Session
-from broker.core.steps import in_parts, next_step
 from broker.model.errors import ErrorCode
 from broker.model.limits import GROUPS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
-from broker.core.log import Log
-from broker.core.lookup import log_of, topic_by_name
-from broker.core.partition import check_leader_epoch, epoch_at
+from broker.core.logs.log import Log
+from broker.core.logs.partition import check_leader_epoch, epoch_at
+from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.session import Session
-from broker.core.steps import in_parts, in_steps
+from broker.core.topics.lookup import log_of, topic_by_name
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import NAMES_READ_PER_STEP, OFFSETS_FOUND_PER_STEP
 from broker.protocols.kafka import errors, old_offsets

@@ -16,11 +16,11 @@ version, and cached until topics or the states of their logs change.
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from broker.core.log import Log
-from broker.core.lookup import topic_by_id, topic_by_name
+from broker.core.logs.log import Log
+from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.session import Session
-from broker.core.steps import in_parts, in_steps
-from broker.core.topic import INTERNAL_TOPICS, Topic
+from broker.core.topics.lookup import topic_by_id, topic_by_name
+from broker.core.topics.topic import INTERNAL_TOPICS, Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
 from broker.model.limits import METADATA_PARTITIONS_CACHED, PARTITIONS_ANSWERED_PER_STEP

@@ -8,10 +8,10 @@ ZooKeeper, is stored like the others.
 from collections.abc import Awaitable, Iterator
 
 from broker.core.groups.commands import CommitRequest, CommitResponse, OffsetToCommit
-from broker.core.lookup import check_partition, topic_by_id, topic_by_name
+from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.session import Session
-from broker.core.steps import in_parts, in_steps
-from broker.core.topic import Topic
+from broker.core.topics.lookup import check_partition, topic_by_id, topic_by_name
+from broker.core.topics.topic import Topic
 from broker.model.errors import RequestError
 from broker.model.limits import (
     NAMES_READ_PER_STEP,

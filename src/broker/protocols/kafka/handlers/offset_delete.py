@@ -1,9 +1,9 @@
 """OffsetDelete, v0-0: delete offsets of topics without a subscribed member (KIP-496)."""
 
 from broker.core.groups.commands import DeleteOffsetsRequest
-from broker.core.lookup import check_partition, topic_by_name
+from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
-from broker.core.steps import in_steps
+from broker.core.topics.lookup import check_partition, topic_by_name
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from broker.core.groups.commands import FetchOffsetsRequest, FetchOffsetsResponse
 from broker.core.groups.records import CommittedOffset
+from broker.core.scheduling.steps import in_parts, in_steps, next_step
 from broker.core.session import Session
-from broker.core.steps import in_parts, in_steps, next_step
-from broker.core.topics import Topics
+from broker.core.topics.topics import Topics
 from broker.model.errors import ErrorCode
 from broker.model.identifiers import NO_ID
 from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP

@@ -5,10 +5,10 @@ was truncated below it (KIP-320). For an epoch without records the result is the
 before it, or -1.
 """
 
-from broker.core.lookup import log_of, topic_by_name
-from broker.core.partition import check_leader_epoch
+from broker.core.logs.partition import check_leader_epoch
+from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
-from broker.core.steps import in_steps
+from broker.core.topics.lookup import log_of, topic_by_name
 from broker.model.errors import RequestError
 from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors

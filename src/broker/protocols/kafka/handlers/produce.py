@@ -19,18 +19,23 @@ from functools import partial
 from struct import Struct
 from typing import NamedTuple
 
-from broker.core.log import Log
-from broker.core.lookup import log_of, topic_by_id, topic_by_name
-from broker.core.partition import (
+from broker.core.logs.log import Log
+from broker.core.logs.partition import (
     ATTRIBUTES_POSITION,
     BATCH_HEADER_BYTES,
     Appended,
     append,
     wait_durable,
 )
-from broker.core.recompression import KeylessRecordsError, Preparation, RecompressionJob, prepare
+from broker.core.logs.recompression import (
+    KeylessRecordsError,
+    Preparation,
+    RecompressionJob,
+    prepare,
+)
 from broker.core.session import Session
-from broker.core.topic import Topic
+from broker.core.topics.lookup import log_of, topic_by_id, topic_by_name
+from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, PeerError, RequestError
 from broker.model.limits import OLD_MESSAGES_BYTES_MAX
 from broker.model.topic_config import TopicConfig

@@ -7,9 +7,9 @@ AddOffsetsToTxn must precede. The offsets are pending until the transaction is c
 from collections.abc import Awaitable, Iterator
 
 from broker.core.groups.commands import CommitRequest, CommitResponse, OffsetToCommit
-from broker.core.lookup import topic_by_name
+from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.session import Session
-from broker.core.steps import in_parts, in_steps
+from broker.core.topics.lookup import topic_by_name
 from broker.core.transactions.commands import Producer
 from broker.core.transactions.records import TopicPartition
 from broker.model.errors import ErrorCode, RequestError

@@ -13,8 +13,8 @@ from contextlib import aclosing
 
 from broker._native.protocols.rustlog.answer import FetchAnswerWriter
 from broker.codec.headers import BatchHeader
-from broker.core.log import Log
-from broker.core.reading import (
+from broker.core.logs.log import Log
+from broker.core.logs.reading import (
     CODEC,
     UNREADABLE,
     RunInThread,

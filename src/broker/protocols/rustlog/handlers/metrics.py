@@ -8,7 +8,7 @@ counted by protocol.
 from collections.abc import Iterator
 from typing import Final
 
-from broker.core.steps import in_steps
+from broker.core.scheduling.steps import in_steps
 from broker.protocols.rustlog.call import Call
 from broker.protocols.rustlog.requests import Metrics, MetricsFetch, Ping, Pong
 

@@ -17,8 +17,8 @@ from broker.core.groups.commands import (
     FetchOffsetsRequest,
     OffsetToCommit,
 )
-from broker.core.topic import OFFSETS_TOPIC
-from broker.core.topic_rules import check_name
+from broker.core.topics.rules import check_name
+from broker.core.topics.topic import OFFSETS_TOPIC
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import GROUP_READY_POLL_MS, GROUP_READY_WAIT_MS
 from broker.protocols.rustlog.call import Call

@@ -1,8 +1,8 @@
 """Lookup of a request's topic and partition."""
 
-from broker.core.log import Log
-from broker.core.lookup import log_of
-from broker.core.topic import Topic
+from broker.core.logs.log import Log
+from broker.core.topics.lookup import log_of
+from broker.core.topics.topic import Topic
 from broker.model.errors import RequestError
 from broker.protocols.rustlog.call import Call
 from broker.protocols.rustlog.errors import Failure, RefusalError, refusal

@@ -7,9 +7,9 @@ nothing, unless the disk fails between two of its batches.
 from collections.abc import AsyncIterator
 
 from broker._native.protocols.rustlog.record_run import RunBatches
-from broker.core.partition import wait_durable
-from broker.core.steps import next_step
-from broker.core.topic import Topic
+from broker.core.logs.partition import wait_durable
+from broker.core.scheduling.steps import next_step
+from broker.core.topics.topic import Topic
 from broker.core.writing import batch_bytes_max, write_batches
 from broker.model.errors import ErrorCode, LimitExceeded, RequestError
 from broker.model.limits import RUSTLOG_RECORD_BYTES_MAX

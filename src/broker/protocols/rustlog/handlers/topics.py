@@ -7,8 +7,8 @@ stop. Topic names follow Kafka's rules; internal topics are not listed.
 import logging
 from typing import Final
 
-from broker.core.steps import in_parts, in_steps
-from broker.core.topic_rules import NewTopic
+from broker.core.scheduling.steps import in_parts, in_steps
+from broker.core.topics.rules import NewTopic
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.limits import (
     PARTITIONS_ANSWERED_PER_STEP,

@@ -4,9 +4,9 @@ Commands that would move leadership, fence brokers or copy records have their ar
 are then refused with the reason, because there is no cluster.
 """
 
-from broker.core.steps import in_parts
-from broker.core.topic import INTERNAL_TOPICS
-from broker.core.topic_rules import NewTopic, check_name
+from broker.core.scheduling.steps import in_parts
+from broker.core.topics.rules import NewTopic, check_name
+from broker.core.topics.topic import INTERNAL_TOPICS
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import NAMES_READ_PER_STEP
 from broker.protocols.v1.brokers import TERM

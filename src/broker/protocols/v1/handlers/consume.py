@@ -5,10 +5,10 @@ from contextlib import aclosing
 
 from broker._native.protocols.v1.line_text import escape_value
 from broker.core.broker import Broker
-from broker.core.log import Log
-from broker.core.lookup import log_of
-from broker.core.reading import Unreadable, committed_values
-from broker.core.steps import next_step
+from broker.core.logs.log import Log
+from broker.core.logs.reading import Unreadable, committed_values
+from broker.core.scheduling.steps import next_step
+from broker.core.topics.lookup import log_of
 from broker.model.limits import (
     V1_CONSUME_BYTES_MAX,
     V1_CONSUME_RECORDS_MAX,

@@ -11,7 +11,7 @@ from broker.core.groups.assigned.commands import (
     AssignedResponse,
     Assignor,
 )
-from broker.core.topic_rules import check_name
+from broker.core.topics.rules import check_name
 from broker.protocols.v1.commands import Request, integer, name, numbers
 from broker.protocols.v1.errors import RefusedError, bad_request, of_group
 from broker.protocols.v1.topics import groups_of, partition_count

@@ -3,8 +3,8 @@
 import asyncio
 from typing import Final
 
-from broker.core.log import Log
-from broker.core.partition import wait_durable
+from broker.core.logs.log import Log
+from broker.core.logs.partition import wait_durable
 from broker.core.writing import Written, write
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.v1.commands import Request, encoded

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from broker.core.lookup import log_of
+from broker.core.topics.lookup import log_of
 from broker.protocols.v1.commands import Request, boolean, integer, numbers
 from broker.protocols.v1.errors import bad_request
 from broker.protocols.v1.replicas import LEADER, REPLICATION_FACTOR

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from broker.codec.control_records import Marker
-from broker.core import coordinator_load
-from broker.core.coordinator import Callback
-from broker.core.coordinator_partitions import Environment
+from broker.core.coordination import load as coordinator_load
+from broker.core.coordination.coordinator import Callback
+from broker.core.coordination.partitions import Environment
 from broker.core.groups.assigned.commands import (
     AssignedCall,
     AssignedCommit,

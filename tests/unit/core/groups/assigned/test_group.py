@@ -1,5 +1,6 @@
 """Rules of an assigned group that the scenarios do not reach."""
 
+from broker.core.coordination.machine import Moment
 from broker.core.groups.assigned.commands import (
     AssignedCall,
     AssignedCommit,
@@ -11,7 +12,6 @@ from broker.core.groups.assigned.commands import (
 from broker.core.groups.assigned.group import AssignedGroup, Outcome
 from broker.core.groups.assigned.images import AssignedImage
 from broker.core.groups.records import GroupRecord
-from broker.core.machine import Moment
 
 NOW = Moment(0, 0)
 

@@ -7,6 +7,7 @@ every step their answers are the same, and a shard loaded from the log has the s
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.core.coordination.machine import Moment
 from broker.core.groups import records
 from broker.core.groups.assigned.commands import (
     AssignedCall,
@@ -19,7 +20,6 @@ from broker.core.groups.assigned.commands import (
 from broker.core.groups.assigned.group import AssignedGroup
 from broker.core.groups.commands import GroupDecision, GroupSettings
 from broker.core.groups.shard import GroupShard
-from broker.core.machine import Moment
 
 SESSION_MS = 10_000
 ASSIGNORS = (None, Assignor.ROUND_ROBIN, Assignor.RANGE)

@@ -8,12 +8,12 @@ from broker.codec.coordinator_records import (
     decode_assignment,
     encode_subscription,
 )
+from broker.core.coordination.machine import Moment
 from broker.core.groups.commands import GroupProtocol, JoinRequest, JoinResponse
 from broker.core.groups.consumer.classic_members import ClassicMembers, assignment_bytes, by_id
 from broker.core.groups.consumer.commands import ConsumerSettings
 from broker.core.groups.consumer.group import ConsumerGroup
 from broker.core.groups.records import GroupRecord, OffsetRecord
-from broker.core.machine import Moment
 from broker.model import limits
 from broker.model.errors import ErrorCode
 from tests.support.fakes import FakeTopics

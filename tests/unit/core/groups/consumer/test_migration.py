@@ -7,6 +7,7 @@ from broker.codec.coordinator_records import (
     encode_assignment,
     encode_subscription,
 )
+from broker.core.coordination.machine import Decision, Moment
 from broker.core.groups.classic import ClassicGroup
 from broker.core.groups.commands import GroupDecision, GroupSettings
 from broker.core.groups.consumer.commands import ConsumerSettings, MigrationPolicy
@@ -21,7 +22,6 @@ from broker.core.groups.consumer.records import (
     CurrentRecord,
 )
 from broker.core.groups.records import GroupImage, GroupRecord, Member
-from broker.core.machine import Decision, Moment
 from broker.model.errors import RequestError
 from tests.support.fakes import FakeTopics
 from tests.unit.core.groups.consumer.migration_simulation import (

@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.core.coordination.machine import Moment
 from broker.core.groups.consumer import planning
 from broker.core.groups.consumer.commands import ConsumerHeartbeat, ConsumerSettings
 from broker.core.groups.consumer.group import ConsumerGroup
@@ -11,7 +12,6 @@ from broker.core.groups.consumer.records import (
     RegexRecord,
 )
 from broker.core.groups.consumer.regex import RegexJob
-from broker.core.machine import Moment
 from broker.model.limits import COORDINATOR_SLICE_DECISIONS
 from tests.support.fakes import FakeTopics
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.core.topic import OFFSETS_TOPIC
+from broker.core.topics.topic import OFFSETS_TOPIC
 from broker.model.config import Source
 from tests.support.fakes import FakeBroker, only
 

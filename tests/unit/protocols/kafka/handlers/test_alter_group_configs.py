@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker.core import group_configs
+from broker.core.configs import group_configs
 from tests.support.fakes import FakeBroker, only
 
 DESCRIBE, INCREMENTAL = 32, 44

@@ -11,7 +11,7 @@ from tests.support.fakes import FakeBroker, only
 DESCRIBE, ALTER, INCREMENTAL = 32, 33, 44
 LOGGER = 8
 SET, DELETE, APPEND = 0, 1, 2
-NAME = "broker.core.broker_configs"
+NAME = "broker.core.configs.broker_configs"
 
 
 @pytest.fixture(autouse=True)

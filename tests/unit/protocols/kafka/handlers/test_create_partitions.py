@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker.core.topic import OFFSETS_TOPIC
+from broker.core.topics.topic import OFFSETS_TOPIC
 from broker.model.limits import PARTITIONS_PER_TOPIC_MAX
 from tests.support.fakes import FakeBroker, only
 
@@ -91,7 +91,7 @@ def test_a_count_that_is_not_an_increase_or_too_large_is_refused(count: int) -> 
 
 
 def test_the_number_of_partitions_of_a_broker_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.core.topic_rules.PARTITIONS_PER_BROKER_MAX", 5)
+    monkeypatch.setattr("broker.core.topics.rules.PARTITIONS_PER_BROKER_MAX", 5)
     broker = FakeBroker()
     broker.create("a", 2)
     broker.create("b", 1)

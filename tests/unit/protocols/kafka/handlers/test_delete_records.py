@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.core.topic import OFFSETS_TOPIC
+from broker.core.topics.topic import OFFSETS_TOPIC
 from tests.support.fakes import FakeBroker, batch, only
 
 END = 5

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.core.groups import commands
-from broker.core.topic import OFFSETS_TOPIC
+from broker.core.topics.topic import OFFSETS_TOPIC
 from broker.model.errors import ErrorCode
 from tests.support.fakes import FakeBroker, only
 

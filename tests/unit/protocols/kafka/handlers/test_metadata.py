@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from broker.core.session import Session
-from broker.core.topic import OFFSETS_TOPIC
-from broker.core.topic_rules import NewPartitions
+from broker.core.topics.rules import NewPartitions
+from broker.core.topics.topic import OFFSETS_TOPIC
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka.handlers import metadata
 from tests.support.fakes import FakeBroker, only

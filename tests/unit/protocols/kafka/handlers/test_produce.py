@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.codec import encode, scan_headers
-from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.transactions.records import TopicPartition
 from broker.model.errors import ErrorCode, PeerError
 from tests.support.batches import batch_of, records_of

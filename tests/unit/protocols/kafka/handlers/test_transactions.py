@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.model.limits import (
     MARKERS_PER_TURN,
     NAMES_READ_PER_STEP,

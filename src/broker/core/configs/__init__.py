@@ -1,0 +1,1 @@
+"""Configurations that clients alter: of the broker, of groups, of loggers."""

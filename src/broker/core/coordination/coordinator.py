@@ -1,0 +1,357 @@
+"""The driver of a state machine whose state is a log: one coordinator partition.
+
+    command -> machine -> Decision(records, replies)
+                              |         |
+                 append as one batch    |      then replay, before the next command
+                              |         v
+                        durable? ----> replies are sent
+
+Loading (coordinator_load.py) reads the same log through the same `replay`. Every reply, also to a
+read, waits until everything appended before it is durable: a power cut takes back nothing that was
+returned. When an append fails or the log goes offline, the machine is dropped, waiting requests
+are answered with an error that makes clients look for the coordinator again, and the next command
+loads a new machine from the log.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from enum import Enum
+from functools import partial
+from typing import Generic, Protocol, TypeVar, cast
+
+from broker.codec import encode
+from broker.codec.control_records import Marker, encode_marker
+from broker.core.coordination.load import CoordinatorLoad
+from broker.core.coordination.machine import Decision, Machine, RecordFormat, Token
+from broker.core.coordination.notes import Notes
+from broker.core.logs.log import InternalLog
+from broker.model.clock import Clock
+from broker.model.errors import DiskFull, ErrorCode, PolylogError, TooManyProducers
+from broker.model.limits import BATCH_BYTES_MAX, REPLIES_PER_TURN
+
+logger = logging.getLogger(__name__)
+
+RecordT = TypeVar("RecordT")
+ResponseT = TypeVar("ResponseT")
+ResponseT_contra = TypeVar("ResponseT_contra", contravariant=True)
+
+
+class ResponseFuture(Protocol[ResponseT_contra]):
+    """Receives a response: an asyncio.Future, or a Callback."""
+
+    def done(self) -> bool:
+        """Whether it has a result, or was cancelled by its requester."""
+
+    def set_result(self, result: ResponseT_contra, /) -> None:
+        """Set the response."""
+
+
+class Callback(Generic[ResponseT_contra]):
+    """A ResponseFuture for the broker's own requests: it calls a function with the response."""
+
+    __slots__ = ("_callback",)
+
+    def __init__(self, callback: Callable[[ResponseT_contra], None]) -> None:
+        """Keep the function that gets the response."""
+        self._callback = callback
+
+    def done(self) -> bool:
+        """Return False: it cannot be cancelled."""
+        return False
+
+    def set_result(self, result: ResponseT_contra, /) -> None:
+        """Call the function."""
+        self._callback(result)
+
+
+class Waiter(Generic[ResponseT]):
+    """A request that waits for its response: the token that this driver gives to machines."""
+
+    __slots__ = ("_future", "_refusal")
+
+    def __init__(
+        self, future: ResponseFuture[ResponseT], refusal: Callable[[ErrorCode], ResponseT]
+    ) -> None:
+        """Keep where the response goes, and how an error is expressed in a response of its kind."""
+        self._future = future
+        self._refusal = refusal
+
+    def answer(self, response: ResponseT) -> None:
+        """Send the response, unless the requester has gone."""
+        if not self._future.done():
+            self._future.set_result(response)
+
+    def refuse(self, error: ErrorCode) -> None:
+        """Respond with an error."""
+        self.answer(self._refusal(error))
+
+
+class PartitionState(Enum):
+    """The states of a coordinator partition."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    UNLOADED = "unloaded"  # final: another object is made when the partition is needed again
+
+
+class CoordinatorPartition(Generic[RecordT, ResponseT]):
+    """One state machine and its log."""
+
+    def __init__(  # noqa: PLR0913 (a machine, a log, and what each needs)
+        self,
+        name: str,
+        log: InternalLog,
+        machine: Machine[RecordT],
+        record_format: RecordFormat[RecordT],
+        clock: Clock,
+        wake: Callable[[], None],
+        *,
+        notes: Notes,
+        known_damages: set[tuple[int, int]],
+    ) -> None:
+        """Begin to load: `load_step` has to be called until `state` is not LOADING.
+
+        `wake` is called when a load that had to wait can continue, and when there are more replies
+        than may be sent in one turn. `known_damages`: see CoordinatorLoad.
+        """
+        self.name = name
+        self.state = PartitionState.LOADING
+        self._log = log
+        self._machine = machine
+        self._format = record_format
+        self._clock = clock
+        self._wake = wake
+        self._notes = notes
+        self._load = CoordinatorLoad(log, machine, record_format, known_damages)
+        self._load_is_waiting = False
+        self._end_offset = log.log_end_offset
+        self._awaited_offset = 0  # the log will call back when this offset is durable
+        self._held: deque[tuple[int, list[tuple[Token, ResponseT]]]] = deque()
+        self._replies_later = False  # this turn has sent REPLIES_PER_TURN
+
+    @property
+    def leader_epoch(self) -> int:
+        """The leader epoch of its log: it grows with each unclean start."""
+        return self._log.leader_epoch
+
+    # ---- load ------------------------------------------------------------------------------------
+
+    @property
+    def wants_load_step(self) -> bool:
+        """Whether there is something to load now, as opposed to waiting for durability."""
+        return self.state is PartitionState.LOADING and not self._load_is_waiting
+
+    def load_step(self) -> None:
+        """Replay the next part of the log; ACTIVE once its end is reached, UNLOADED on failure.
+
+        An exception of the machine is raised; the state is UNLOADED then, too.
+        """
+        load = self._load
+        try:
+            if not load.is_done and not load.step():  # the rest is not durable yet
+                self._load_is_waiting = True
+                self._log.when_durable(load.end_offset, self._continue_load)
+        except (PolylogError, OSError, IndexError) as error:
+            logger.error(  # noqa: TRY400 (the message is complete without a traceback)
+                "coordinator load failed partition=%s offset=%d error=%s: its clients are answered"
+                " COORDINATOR_NOT_AVAILABLE",
+                self.name,
+                load.next_offset,
+                error,
+            )
+            self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        except Exception:
+            self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            raise
+        if self.state is PartitionState.LOADING and load.is_done:
+            self.state = PartitionState.ACTIVE
+            self._note_lost()
+
+    def _note_lost(self) -> None:
+        total, offsets, reason = self._load.lost
+        if total:
+            logger.error(
+                "coordinator load set records aside partition=%s count=%d offsets=%s%s"
+                " first_error=%s: they cannot be read, all others are in use",
+                self.name,
+                total,
+                ",".join(map(str, offsets)),
+                ",..." if total > len(offsets) else "",
+                reason,
+            )
+
+    @property
+    def lost_count(self) -> int:
+        """How many records the load has not been able to read so far."""
+        return self._load.lost.total
+
+    def _continue_load(self, is_durable: bool) -> None:
+        self._load_is_waiting = False
+        if is_durable:
+            self._wake()
+        else:
+            self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    # ---- serve -----------------------------------------------------------------------------------
+
+    def apply(self, decision: Decision[RecordT, ResponseT]) -> bool:
+        """Append, replay, and send the replies once everything appended so far is durable.
+
+        Return False when the disk had no space for the records: the decision has no effect, and
+        its requests are refused.
+        """
+        self.check()
+        is_active = self.state is PartitionState.ACTIVE
+        try:
+            if is_active and decision.records and not self._append(decision):
+                self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        except TooManyProducers as error:  # one more transactional producer than the log may have
+            self._notes.log([f"records refused partition={self.name} reason={error}"])
+            _refuse((token for token, _ in decision.replies), ErrorCode.POLICY_VIOLATION)
+            return True
+        except DiskFull as error:
+            self._notes.log([f"records refused partition={self.name} reason={error}"])
+            _refuse((token for token, _ in decision.replies), ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return False
+        if self.state is PartitionState.UNLOADED:
+            _refuse((token for token, _ in decision.replies), ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return True
+        if self._can_answer_now and not decision.records and not decision.notes:
+            for token, response in decision.replies:
+                _waiter(token).answer(response)
+            return True
+        pending = self._machine.pending
+        if decision.transaction is None or pending is None:
+            replay = self._machine.replay
+        else:
+            replay = partial(pending.replay_pending, decision.transaction[0])
+        for record in decision.records:
+            replay(record)
+        self._notes.log(decision.notes)
+        self._hold(decision.replies)
+        return True
+
+    @property
+    def _can_answer_now(self) -> bool:
+        """Whether everything appended is durable and no earlier reply is waiting."""
+        return not self._held and self._end_offset <= self._log.high_watermark
+
+    def end_transaction(self, marker: Marker, waiter: Waiter[ErrorCode]) -> None:
+        """Append a marker, apply its effect, and respond NONE once it is durable."""
+        self.check()
+        pending = self._machine.pending
+        if self.state is PartitionState.ACTIVE and pending is not None:
+            epoch, now_ms = self._log.leader_epoch, self._clock.wall_ms()
+            batch = encode_marker(marker, leader_epoch=epoch, timestamp_ms=now_ms)
+            try:
+                is_appended = self._append_batch(batch, 1)
+            except DiskFull:  # the requester retries
+                waiter.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                return
+            if is_appended:
+                pending.end_transaction(marker.producer_id, is_committed=marker.is_committed)
+                self._hold([(waiter, cast("ResponseT", ErrorCode.NONE))])
+                return
+            self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        waiter.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def _hold(self, replies: list[tuple[Token, ResponseT]]) -> None:
+        if replies:
+            self._held.append((self._end_offset, replies))
+            self._release_or_wait()
+
+    def _release_or_wait(self) -> None:
+        if self._end_offset <= self._log.high_watermark:
+            self._release(is_durable=True)
+        elif self._end_offset > self._awaited_offset:
+            self._awaited_offset = self._end_offset
+            self._log.when_durable(self._end_offset, self._release)
+
+    def _append(self, decision: Decision[RecordT, ResponseT]) -> bool:
+        producer_id, epoch = decision.transaction or (-1, -1)
+        try:
+            # One batch, whatever its size: the records of a decision are written all or not at all.
+            [batch] = encode(
+                [self._format.encode(record) for record in decision.records],
+                batch_bytes_max=BATCH_BYTES_MAX,
+                leader_epoch=self._log.leader_epoch,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                is_transactional=decision.transaction is not None,
+                timestamp_ms=self._clock.wall_ms(),
+            )
+        except (PolylogError, ValueError) as error:  # ValueError: the format cannot express it
+            return self._failed(error)
+        return self._append_batch(batch, len(decision.records))
+
+    def _append_batch(self, batch: bytes, count: int) -> bool:
+        try:
+            self._end_offset = self._log.append_internal(batch) + count
+        except (TooManyProducers, DiskFull):
+            raise  # not a failure of the log
+        except PolylogError as error:
+            return self._failed(error)
+        return True
+
+    def _failed(self, error: Exception) -> bool:
+        logger.error(
+            "coordinator append failed partition=%s error=%s: its state is loaded again",
+            self.name,
+            error,
+        )
+        return False
+
+    def _release(self, is_durable: bool) -> None:
+        """Send the replies whose records are durable; if durability failed, refuse all of them."""
+        if not is_durable:
+            self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        budget = 0 if self._replies_later else REPLIES_PER_TURN
+        while self.has_replies and budget > 0:
+            end_offset, replies = self._held.popleft()
+            for token, response in replies[:budget]:
+                _waiter(token).answer(response)
+            if len(replies) > budget:
+                self._held.appendleft((end_offset, replies[budget:]))
+            budget -= len(replies)
+        if self.has_replies and not self._replies_later:
+            self._replies_later = True
+            self._wake()
+
+    @property
+    def has_replies(self) -> bool:
+        """Whether there are replies that can be sent now."""
+        return bool(self._held) and self._held[0][0] <= self._log.high_watermark
+
+    def send_replies(self) -> None:
+        """Send the next replies in a new turn: the end of a rebalance answers up to a thousand."""
+        self._replies_later = False
+        if self.has_replies:
+            self._release(is_durable=True)
+
+    # ---- stop ------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Unload the partition when the disk of its log has failed."""
+        if self._log.is_offline:
+            self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def unload(self, error: ErrorCode) -> None:
+        """Drop the state and refuse all waiting requests; the log stays as it is."""
+        if self.state is PartitionState.UNLOADED:
+            return
+        self.state = PartitionState.UNLOADED
+        held = [token for _, replies in self._held for token, _ in replies]
+        self._held.clear()
+        _refuse([*held, *self._machine.waiting()], error)
+
+
+def _waiter(token: Token) -> Waiter[object]:
+    """Return the token as the Waiter that it is: machines do not look inside."""
+    return cast("Waiter[object]", token)
+
+
+def _refuse(tokens: Iterable[Token], error: ErrorCode) -> None:
+    for token in tokens:
+        _waiter(token).refuse(error)

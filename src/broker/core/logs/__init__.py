@@ -1,0 +1,1 @@
+"""The logs of partitions: reading, waiting, loading, recompression."""

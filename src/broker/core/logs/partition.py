@@ -1,0 +1,249 @@
+"""The rules of a partition: which batches it accepts, and waiting for new records.
+
+Bytes and offsets belong to the native log. These fields of a batch's header (Kafka's record batch
+v2) are read here:
+
+    8 length (int32)   16 magic (int8)   17 CRC-32C of all that follows   21 attributes (int16)
+    27 base timestamp (int64)   35 max timestamp (int64)   61 end of the header
+"""
+
+from asyncio import Future, get_running_loop
+from collections.abc import Iterable
+from functools import partial
+from struct import Struct
+from typing import NamedTuple
+
+from broker._native.kernel.crc32c import crc32c
+from broker.core.logs.log import Log
+from broker.core.scheduling.admission import Share
+from broker.model.errors import ErrorCode, RequestError
+from broker.model.topic_config import TopicConfig
+
+MAGIC = 2
+MAGIC_POSITION = 16
+ATTRIBUTES_POSITION = 21
+BATCH_HEADER_BYTES = 61
+_LENGTH_POSITION = 8
+_LENGTH_END = 12  # the length counts the bytes after itself
+_CRC_POSITION = 17
+_TIMESTAMPS_POSITION = 27
+_LOG_APPEND_TIME = 0x08
+_ALL = -1  # Kafka's DeleteRecordsRequest.HIGH_WATERMARK
+_LENGTH = Struct(">i")
+_CRC = Struct(">I")
+_TIMESTAMPS = Struct(">qq")
+_MAX_TIMESTAMP = Struct(">q")
+
+
+class Appended(NamedTuple):
+    """The offsets of an appended batch."""
+
+    base_offset: int
+    end_offset: int  # exclusive; acknowledged once the high watermark is here
+    append_time_ms: int  # -1: the records keep their producer's time
+
+
+# Errors for the faults of the native append: BatchStatus, SequenceStatus, LogStatus by number.
+_REFUSALS = {
+    ("batch", 1): ErrorCode.INVALID_RECORD,  # empty
+    ("batch", 2): ErrorCode.CORRUPT_MESSAGE,  # truncated
+    ("batch", 3): ErrorCode.INVALID_RECORD,  # a second batch follows
+    ("batch", 4): ErrorCode.INVALID_RECORD,  # magic is not 2
+    ("batch", 5): ErrorCode.CORRUPT_MESSAGE,  # checksum
+    ("batch", 6): ErrorCode.INVALID_RECORD,  # counts
+    ("batch", 7): ErrorCode.INVALID_RECORD,  # unknown codec, or a client's control batch
+    ("batch", 8): ErrorCode.CORRUPT_MESSAGE,  # an impossible length
+    ("batch", 9): ErrorCode.INVALID_RECORD,  # a malformed record
+    ("sequence", 2): ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ("sequence", 3): ErrorCode.INVALID_PRODUCER_EPOCH,
+    ("sequence", 4): ErrorCode.POLICY_VIOLATION,  # one more producer than may be remembered
+    ("transaction", 0): ErrorCode.INVALID_TXN_STATE,  # plain, while a transaction is open
+    ("transaction", 1): ErrorCode.INVALID_TXN_STATE,  # transactional, not admitted
+    ("log", 1): ErrorCode.KAFKA_STORAGE_ERROR,
+    ("log", 3): ErrorCode.NOT_LEADER_OR_FOLLOWER,  # still being recovered
+    ("log", 4): ErrorCode.DISK_FULL,
+}
+
+
+def append(log: Log, config: TopicConfig, records: bytes, now_ms: int) -> Appended:
+    """Append a client's batch under its topic's configuration; raises RequestError."""
+    append_time_ms = -1
+    if len(records) >= BATCH_HEADER_BYTES and records[MAGIC_POSITION] == MAGIC:
+        try:
+            check_settings(config, records, now_ms)
+        except RequestError:
+            _check_crc(records)  # if the CRC is wrong, no other field can be trusted
+            raise
+        if _is_stamped(config):
+            _check_crc(records)
+            append_time_ms = now_ms
+            records = _stamp(records, now_ms)
+    status, base_offset = log.append(records)
+    match status:
+        case 0:
+            return Appended(base_offset, log.log_end_offset, append_time_ms)
+        case ("duplicate", int(end_offset)):
+            return Appended(base_offset, end_offset, append_time_ms)
+        case ("size", int(size_max)):
+            raise too_large(records, size_max)
+        case (str(kind), int(number)):
+            raise RequestError(_REFUSALS[kind, number])
+    raise AssertionError(f"{log!r}: append returned {status!r}")
+
+
+def check_settings(config: TopicConfig, records: bytes, now_ms: int) -> None:
+    """Refuse a batch with a valid header that its topic's configuration does not allow.
+
+    Raises RequestError. The log itself checks max.message.bytes.
+    """
+    if len(records) > config.integer("segment.bytes"):
+        raise RequestError(ErrorCode.RECORD_LIST_TOO_LARGE)
+    if not _is_stamped(config):
+        _check_timestamps(config, records, now_ms)
+
+
+def too_large(records: bytes, size_max: int) -> RequestError:
+    """Return the error for a batch with more bytes than its topic allows."""
+    message = f"the batch has {len(records)} bytes, max.message.bytes is {size_max}"
+    return RequestError(ErrorCode.MESSAGE_TOO_LARGE, message)
+
+
+def _is_stamped(config: TopicConfig) -> bool:
+    return config.text("message.timestamp.type") == "LogAppendTime"
+
+
+def _check_timestamps(config: TopicConfig, records: bytes, now_ms: int) -> None:
+    """Compare the batch's timestamps, which its producer wrote, with what the topic accepts.
+
+    A producer must not set the attribute LogAppendTime: only the log sets it.
+    """
+    base, latest = _TIMESTAMPS.unpack_from(records, _TIMESTAMPS_POSITION)
+    before = config.integer("message.timestamp.before.max.ms")
+    after = config.integer("message.timestamp.after.max.ms")
+    is_too_old = base != -1 and now_ms - base > before
+    is_appended = records[ATTRIBUTES_POSITION + 1] & _LOG_APPEND_TIME
+    if is_too_old or latest - now_ms > after or is_appended:
+        raise RequestError(ErrorCode.INVALID_TIMESTAMP)
+
+
+def _check_crc(records: bytes) -> None:
+    """Refuse a batch whose CRC is wrong; the log itself refuses one of a wrong length."""
+    (length,) = _LENGTH.unpack_from(records, _LENGTH_POSITION)
+    (crc,) = _CRC.unpack_from(records, _CRC_POSITION)
+    if length + _LENGTH_END == len(records) and crc32c(records[ATTRIBUTES_POSITION:]) != crc:
+        raise RequestError(ErrorCode.CORRUPT_MESSAGE)
+
+
+def _stamp(records: bytes, now_ms: int) -> bytes:
+    """Set LogAppendTime and the time in the header of a valid batch, and its new CRC."""
+    stamped = bytearray(records)
+    stamped[ATTRIBUTES_POSITION + 1] |= _LOG_APPEND_TIME
+    _MAX_TIMESTAMP.pack_into(stamped, _TIMESTAMPS_POSITION + 8, now_ms)
+    _CRC.pack_into(stamped, _CRC_POSITION, crc32c(bytes(stamped[ATTRIBUTES_POSITION:])))
+    return bytes(stamped)
+
+
+def start_after_delete(log: Log, config: TopicConfig, offset: int) -> int:
+    """Return the log start after deleting all below an offset, -1: all that can be read (KIP-107).
+
+    Nothing is changed: the caller makes the result durable before it moves the log start, so that
+    deleted records never come back. Raises RequestError.
+    """
+    policy = config.words("cleanup.policy")
+    if "compact" in policy and "delete" not in policy:
+        text = "records of a topic with cleanup.policy=compact are only deleted by compaction"
+        raise RequestError(ErrorCode.POLICY_VIOLATION, text)
+    start = log.high_watermark if offset == _ALL else offset
+    if not 0 <= start <= log.high_watermark:
+        raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    return max(start, log.log_start_offset)
+
+
+def check_leader_epoch(log: Log, current_leader_epoch: int) -> None:
+    """Refuse a client that knows another leader epoch (KIP-320); -1: it knows none."""
+    if current_leader_epoch == -1:
+        return
+    if current_leader_epoch < log.leader_epoch:
+        raise RequestError(ErrorCode.FENCED_LEADER_EPOCH)
+    if current_leader_epoch > log.leader_epoch:
+        raise RequestError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+
+def epoch_at(log: Log, offset: int) -> int:
+    """Return the leader epoch of a record; the current one at the log's end."""
+    epoch = log.leader_epoch
+    while epoch > 0:
+        older, end = log.epoch_end(epoch - 1)
+        if older == -1 or end <= offset:
+            break
+        epoch = older
+    return epoch
+
+
+async def wait_durable(log: Log, offset: int) -> bool:
+    """Wait until the high watermark is at `offset`; False when the log failed before."""
+    if log.high_watermark >= offset:
+        return True
+    durable: Future[bool] = get_running_loop().create_future()
+
+    def finish(is_durable: bool) -> None:
+        if not durable.done():  # a closed connection has cancelled it
+            durable.set_result(is_durable)
+
+    log.when_durable(offset, finish)
+    return await durable
+
+
+class LogWaiters:
+    """Wakes requests that wait for new records.
+
+    However many requests wait, a log has at most one callback from here: memory is bounded by the
+    number of logs and of waiting requests.
+    """
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        """Start without waiters."""
+        self._waiting: dict[Log, set[Future[None]]] = {}
+
+    async def wait(
+        self, logs: Iterable[Log], timeout_seconds: float, share: Share | None = None
+    ) -> bool:
+        """Return when one of the logs grows or fails, or when the time is over.
+
+        False: others need the memory of the request that waits, which has `share`.
+        """
+        loop = get_running_loop()
+        woken: Future[None] = loop.create_future()
+        sets = [self._waiters(log) for log in logs]
+        for waiters in sets:
+            waiters.add(woken)
+        timer = loop.call_later(timeout_seconds, _wake, woken)
+        try:
+            if share is None:
+                await woken
+                return True
+            with share.polling(partial(_wake, woken)):
+                await woken
+            return not share.is_needed
+        finally:
+            timer.cancel()
+            for waiters in sets:
+                waiters.discard(woken)
+
+    def _waiters(self, log: Log) -> set[Future[None]]:
+        waiters = self._waiting.get(log)
+        if waiters is None:
+            waiters = self._waiting[log] = set()
+            log.when_durable(log.high_watermark + 1, partial(self._grew, log))
+        return waiters
+
+    def _grew(self, log: Log, _is_durable: bool) -> None:
+        for woken in self._waiting.pop(log, ()):
+            _wake(woken)
+
+
+def _wake(woken: Future[None]) -> None:
+    if not woken.done():
+        woken.set_result(None)

@@ -1,0 +1,1 @@
+"""Periodic work on logs: retention, compaction, scrubbing, disk space."""

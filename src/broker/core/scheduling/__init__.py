@@ -1,0 +1,1 @@
+"""How work shares the event loop: admission, steps, waiting requests, the I/O thread."""

@@ -1,0 +1,1 @@
+"""Topics: which exist, their rules, configurations and partitions."""

@@ -1,0 +1,43 @@
+"""Looks up the topic and partition of a request, or raises the error that clients get."""
+
+from broker.core.logs.log import Log
+from broker.core.topics.rules import check_name
+from broker.core.topics.topic import Topic
+from broker.core.topics.topics import Topics
+from broker.model.errors import ErrorCode, RequestError
+from broker.model.identifiers import NO_ID
+
+
+def topic_by_name(topics: Topics, name: str) -> Topic:
+    """Return the topic of that name; an invalid name and an unknown one have different errors."""
+    topic = topics.get(name)
+    if topic is None:
+        check_name(name)
+        raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return topic
+
+
+def topic_by_id(topics: Topics, topic_id: bytes) -> Topic:
+    """Return the topic with that id; an id belongs to one creation of a name."""
+    topic = None if topic_id == NO_ID else topics.by_id(topic_id)
+    if topic is None:
+        raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID)
+    return topic
+
+
+def check_partition(topic: Topic, partition: int) -> Log:
+    """Return the log of one partition, in any state."""
+    log = topic.log(partition)
+    if log is None:
+        raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return log
+
+
+def log_of(topic: Topic, partition: int) -> Log:
+    """Return the log of one partition, if it is in service."""
+    log = check_partition(topic, partition)
+    if log.is_loading:
+        raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if log.is_offline:
+        raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
+    return log

@@ -1,0 +1,146 @@
+"""Rules for requests about topics: names, numbers of partitions, configurations. Pure.
+
+A request that is refused raises RequestError with Kafka's error code (CreateTopics;
+CreatePartitions, KIP-195).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from broker.core.topics.topic import INTERNAL_TOPICS, Topic
+from broker.model.config import Config
+from broker.model.errors import ConfigError, ErrorCode, RequestError
+from broker.model.limits import (
+    PARTITIONS_PER_BROKER_MAX,
+    PARTITIONS_PER_TOPIC_MAX,
+    TOPIC_NAME_BYTES_MAX,
+)
+from broker.model.topic_config import TopicConfig
+
+DEFAULT = -1  # Kafka's value for the broker's default: partitions, replication factor
+_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{TOPIC_NAME_BYTES_MAX}}}")
+
+
+class NewTopic(NamedTuple):
+    """A request for a new topic."""
+
+    name: str
+    partitions: int = DEFAULT
+    replication_factor: int = DEFAULT
+    assignments: Mapping[int, Sequence[int]] = {}
+    config: Mapping[str, str | None] = {}
+
+
+class Plan(NamedTuple):
+    """A new topic that may be created: validated, with defaults filled in."""
+
+    name: str
+    partitions: int
+    config: TopicConfig
+
+
+class NewPartitions(NamedTuple):
+    """The total number of partitions that a topic shall have; replicas of the new ones."""
+
+    total: int
+    assignments: Sequence[Sequence[int]] | None = None
+
+
+def check_name(name: str) -> None:
+    """Refuse an invalid topic name; a folder's name is made of it, too."""
+    if not _NAME.fullmatch(name) or name in (".", ".."):
+        raise RequestError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"a topic name has 1 to {TOPIC_NAME_BYTES_MAX} of the characters"
+            " a-z, A-Z, 0-9, '.', '_' and '-', and is not '.' or '..'",
+        )
+
+
+def metric_name(name: str) -> str:
+    """Return the name with dots replaced, as in Kafka's metrics, where two names may collide."""
+    return name.replace(".", "_")
+
+
+def partition_count(new: NewTopic, config: Config) -> int:
+    """Return how many partitions a new topic gets; raises RequestError."""
+    if new.assignments:
+        count = _assigned_partitions(new, config.integer("node.id"))
+    else:
+        if new.replication_factor not in (DEFAULT, 1):
+            raise RequestError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"replication factor {new.replication_factor}: this cluster has 1 broker",
+            )
+        count = new.partitions
+    if count == DEFAULT:
+        count = config.integer("num.partitions")
+    return count
+
+
+def _assigned_partitions(new: NewTopic, node_id: int) -> int:
+    if new.partitions != DEFAULT or new.replication_factor != DEFAULT:
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST,
+            "with a manual assignment, partitions and replication factor must be -1",
+        )
+    if sorted(new.assignments) != list(range(len(new.assignments))):
+        raise RequestError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions must be consecutive from 0"
+        )
+    if any(list(replicas) != [node_id] for replicas in new.assignments.values()):
+        raise RequestError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {node_id}")
+    return len(new.assignments)
+
+
+def check_partition_count(count: int, *, existing: int, held: int) -> None:
+    """Refuse more partitions than a topic or this broker may have."""
+    if not 1 <= count <= PARTITIONS_PER_TOPIC_MAX:
+        raise RequestError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"a topic has 1 to {PARTITIONS_PER_TOPIC_MAX} partitions, not {count}",
+        )
+    if held + count - existing > PARTITIONS_PER_BROKER_MAX:
+        raise RequestError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"this broker holds {held} of at most {PARTITIONS_PER_BROKER_MAX} partitions",
+        )
+
+
+def check_new_partitions(topic: Topic, new: NewPartitions, node_id: int) -> None:
+    """Refuse a request that does not increase the number of partitions."""
+    if topic.is_internal:  # keys are hashed to partitions by their number
+        text = f"the partitions of '{topic.name}' are as many as at its creation"
+        raise RequestError(ErrorCode.INVALID_REQUEST, text)
+    existing = len(topic.logs)
+    if new.total <= existing:
+        raise RequestError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"the topic has {existing} partitions, {new.total} would not be an increase",
+        )
+    if new.assignments is None:
+        return
+    added = new.total - existing
+    if len(new.assignments) != added:
+        raise RequestError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"{added} partitions would be added, {len(new.assignments)} are assigned",
+        )
+    if any(list(replicas) != [node_id] for replicas in new.assignments):
+        raise RequestError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {node_id}")
+
+
+def check_durability(name: str, config: TopicConfig) -> None:
+    """Refuse a weaker durability of internal topics: acknowledged commits must survive."""
+    if name in INTERNAL_TOPICS and not config.is_group_commit:
+        text = f"polylog.durability of '{name}' is group-commit, always"
+        raise RequestError(ErrorCode.INVALID_CONFIG, text)
+
+
+def without_null(config: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the values that were given; ConfigError names a key with a null value."""
+    given = {name: value for name, value in config.items() if value is not None}
+    if len(given) < len(config):
+        missing = ", ".join(sorted(config.keys() - given.keys()))
+        raise ConfigError(f"null is not a value for {missing}")
+    return given

@@ -1,0 +1,35 @@
+"""A topic: name, id, configuration and logs."""
+
+from broker.core.logs.log import Log
+from broker.model.topic_config import TopicConfig
+
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC))
+
+
+class Topic:
+    """A topic that exists; its configuration and the list of its logs may be replaced."""
+
+    __slots__ = ("config", "logs", "name", "topic_id")
+
+    def __init__(self, name: str, topic_id: bytes, config: TopicConfig, logs: list[Log]) -> None:
+        """Keep the logs, in the order of their partitions."""
+        self.name = name
+        self.topic_id = topic_id
+        self.config = config
+        self.logs = logs
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether only the broker itself writes to it."""
+        return self.name in INTERNAL_TOPICS
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions it has."""
+        return len(self.logs)
+
+    def log(self, partition: int) -> Log | None:
+        """Return the log of a partition, or None."""
+        return self.logs[partition] if 0 <= partition < len(self.logs) else None

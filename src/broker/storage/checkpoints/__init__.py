@@ -1,0 +1,1 @@
+"""Small files that a start reads: written whole, replaced at once."""

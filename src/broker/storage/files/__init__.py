@@ -1,0 +1,1 @@
+"""The files of a log's folder beside and below its segments."""

@@ -1,0 +1,96 @@
+"""The folders of deleted topics: renamed first, removed in bounded steps later.
+
+A folder is renamed to `<topic>-<partition>.<topic id>-delete`, a name that no topic uses, so that a
+topic of the same name can be created while the old files still exist.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from broker._native.kernel import file_ops
+from broker.model.identifiers import id_to_text
+from broker.model.limits import FILES_REMOVED_PER_STEP, FOLDER_NAME_BYTES_MAX
+from broker.storage.checkpoints import checkpoint
+
+DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+
+
+def renamed_folder(folder: Path, suffix: str) -> Path:
+    """Return a name for a partition's folder that no partition has.
+
+    A long topic name is cut, as in Kafka.
+    """
+    topic, dash, partition = folder.name.rpartition("-")
+    ending = f"{dash}{partition}.{suffix}"
+    return folder.with_name(topic[: FOLDER_NAME_BYTES_MAX - len(ending)] + ending)
+
+
+def deleted_folder(folder: Path, topic_id: bytes) -> Path:
+    """Return the name of a deleted partition's folder until its removal."""
+    return renamed_folder(folder, id_to_text(topic_id) + DELETE_SUFFIX)
+
+
+class DeletedFolders:
+    """The folders of deleted topics in one data directory."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: Path) -> None:
+        """Set the data directory."""
+        self._path = path
+
+    def put_away(
+        self, topic: str, topic_id: bytes, partitions: Iterable[int], *, is_name_taken: bool
+    ) -> None:
+        """Rename the folders of a deleted topic; not durable before `sync`.
+
+        A missing folder was renamed before. When another topic of that name exists, a folder
+        without a topic id belongs to it, because it was created after these renames were durable.
+        """
+        for partition in partitions:
+            folder = self._path / f"{topic}-{partition}"
+            owner = checkpoint.read_partition_metadata(folder)
+            if owner != topic_id and (owner is not None or is_name_taken):
+                continue
+            try:
+                file_ops.rename(str(folder), str(deleted_folder(folder, topic_id)))
+            except FileNotFoundError:
+                continue
+
+    def sync(self) -> None:
+        """Make the renames durable; then a topic of the same name may be created."""
+        file_ops.sync_folder(str(self._path))
+
+    def waiting(self, topic: str, topic_id: bytes, partitions: Iterable[int]) -> list[Path]:
+        """Return the renamed folders of a deleted topic."""
+        return [deleted_folder(self._path / f"{topic}-{n}", topic_id) for n in partitions]
+
+    def remove_some(self, folders: deque[Path]) -> None:
+        """Remove a bounded number of files of the first folders, and folders that are empty."""
+        left = FILES_REMOVED_PER_STEP
+        while folders and left > 0:
+            for name in _first_names(folders[0], left):
+                file_ops.remove(str(folders[0] / name))
+                left -= 1
+            if left > 0:
+                left -= 1
+                remove_folder(folders.popleft())
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder with its files; it may be gone already."""
+    try:
+        for name in file_ops.list_folder(str(folder)):
+            file_ops.remove(str(folder / name))
+        file_ops.remove(str(folder))
+    except FileNotFoundError:
+        return
+
+
+def _first_names(folder: Path, at_most: int) -> Iterator[str]:
+    try:
+        yield from file_ops.list_folder(str(folder))[:at_most]
+    except FileNotFoundError:
+        return

@@ -1,0 +1,1 @@
+"""Retention, compaction and integrity of closed segments."""

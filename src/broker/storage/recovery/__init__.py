@@ -1,0 +1,1 @@
+"""Opening, recovering and closing the logs of a data directory."""

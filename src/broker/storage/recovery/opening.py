@@ -1,0 +1,241 @@
+"""Opens one log that has a folder: attaches it after a clean stop, or else recovers it.
+
+    the stop was clean, the folder has the segments that it left   attached
+      ... but snapshot, epochs or an index are lost or damaged     read from the recovery point on
+      ... other segments: files were restored, removed or cut      read from the first byte on
+    the stop was not clean                                         read from the recovery point on
+
+Segments that a user has put in place are used as they are: checkpoints and snapshots belong to
+other files, so the whole log is read, gaps between its batches are allowed as after a compaction,
+and later appends have a leader epoch that no earlier run used.
+"""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from broker._native.kernel import file_ops
+from broker._native.log import recovery, seal
+from broker._native.log.partition_log import PartitionLog
+from broker.storage.checkpoints import checkpoint, clean_segments
+from broker.storage.checkpoints.clean_segments import Digests
+from broker.storage.checkpoints.offset_checkpoints import OffsetCheckpoints
+from broker.storage.files import damages, digests, sidecar
+from broker.storage.files.deletion import STRAY_SUFFIX
+from broker.storage.files.folder_plan import FolderPlan, offsets_of, plan_folder
+from broker.storage.files.segment_files import DAMAGE, DIGEST, LOG, SNAPSHOT, file_name
+from broker.storage.files.side_files import SideFiles
+
+_log = logging.getLogger(__name__)
+
+
+class Opening:
+    """Opens the logs of one start, each in any thread."""
+
+    __slots__ = ("_clean", "_epoch", "_is_clean", "_offsets", "_raised_epoch", "_side_files")
+
+    def __init__(
+        self,
+        offsets: OffsetCheckpoints,
+        side_files: SideFiles,
+        clean: Digests | None,
+        epoch: Callable[[], int],
+        raised_epoch: Callable[[], int],
+        *,
+        is_clean: bool,
+    ) -> None:
+        """Set whether the stop was clean, and the digests of the segments that it has left.
+
+        `epoch` returns the leader epoch of this start; `raised_epoch` one above those of all
+        earlier runs, also after a clean stop, and makes it durable first.
+        """
+        self._offsets = offsets
+        self._side_files = side_files
+        self._clean = clean
+        self._epoch = epoch
+        self._raised_epoch = raised_epoch
+        self._is_clean = is_clean
+
+    def load(self, log: PartitionLog, names: list[str]) -> bool:
+        """Open a log whose folder has these files.
+
+        Returns whether all names in the folder are known to be synced. Raises StorageError.
+        """
+        key = (log.topic, log.partition)
+        plan = plan_folder(names, self._offsets.log_start(key))
+        for name in plan.removed:
+            file_ops.remove(str(Path(log.folder) / name))
+        if any(name.endswith((DIGEST, DAMAGE)) for name in plan.removed):
+            file_ops.sync_folder(log.folder)  # before the log is written to
+        if not plan.base_offsets:
+            recovery.create(log, self._offsets.log_start(key))
+            return False
+        if self._attach(log, plan):
+            damages.restore(log, plan.damaged_offsets)
+            return True
+        is_changed = self._is_clean and not self._is_as_left(log, _sizes(log, plan))
+        self._recover(log, plan, is_changed=is_changed)
+        found = damages.save(log, plan.base_offsets)
+        damages.restore(log, [base for base in plan.damaged_offsets if base not in found])
+        if log.log_end_offset < self._offsets.log_start(key):
+            self._begin_anew(log)
+            return False
+        if log.segment_entries[-1][0] > plan.base_offsets[-1]:
+            return False  # a new segment was begun after a damaged one
+        # If a segment has synced records, its name is synced, too.
+        return not is_changed and plan.base_offsets[-1] < self._offsets.recovery_point(key)
+
+    def _attach(self, log: PartitionLog, plan: FolderPlan) -> bool:
+        """Attach the log if its folder has exactly what a clean stop has left."""
+        folder, bases = Path(log.folder), plan.base_offsets
+        log_end = self._offsets.recovery_point((log.topic, log.partition))
+        if not self._is_clean or log_end < bases[-1]:
+            return False
+        # A log that was never written to has no epochs, no producers and no files for them.
+        snapshot = _read_snapshot(folder, log_end) if log_end else b""
+        epochs = checkpoint.read_leader_epochs(folder) if log_end else [(0, 0)]
+        if (
+            snapshot is None
+            or epochs is None
+            or not recovery.attach(
+                log,
+                bases,
+                log_start_offset=self._log_start(log, plan),
+                log_end_offset=log_end,
+                epochs=epochs,
+                snapshot=snapshot,
+            )
+        ):
+            return False
+        sizes = [(base, size) for base, size, _ in log.segment_entries]  # as they were opened
+        if not self._is_as_left(log, sizes):
+            recovery.detach(log)
+            return False
+        if log_end:
+            self._side_files.found(log, log_end)
+        return True
+
+    def _is_as_left(self, log: PartitionLog, sizes: list[tuple[int, int]]) -> bool:
+        key = (log.topic, log.partition)
+        found = clean_segments.digest(sizes, self._offsets.log_start(key))
+        return clean_segments.is_same(self._clean, key, found)
+
+    def _log_start(self, log: PartitionLog, plan: FolderPlan) -> int:
+        return max(self._offsets.log_start((log.topic, log.partition)), plan.base_offsets[0])
+
+    def _recover(self, log: PartitionLog, plan: FolderPlan, *, is_changed: bool) -> None:
+        """Read the log from its recovery point on, or all of it, and truncate it at its end."""
+        folder = Path(log.folder)
+        if is_changed and self._clean is not None:
+            _log.warning(
+                "segments changed since the clean stop, the whole log is read:"
+                " folder=%s segments=%d",
+                folder,
+                len(plan.base_offsets),
+            )
+        recovery_point = 0 if is_changed else self._offsets.recovery_point(_key(log))
+        sealed_offset = seal.sealed_offset(log.folder)
+        snapshot_offset, snapshot = _newest_snapshot(folder, plan, recovery_point)
+        aborted_before = digests.of_aborted(folder, plan.aborted_offsets)
+        after_end = recovery.recover(
+            log,
+            plan.base_offsets,
+            log_start_offset=self._log_start(log, plan),
+            recovery_point=recovery_point,
+            epochs=[] if is_changed else checkpoint.read_leader_epochs(folder) or [],
+            snapshot=snapshot,
+            snapshot_offset=snapshot_offset,
+            # Files that a user has put in place were not torn by a crash, except for the last
+            # segment, which may have been copied while it was written to.
+            synced_end=plan.base_offsets[-1] if is_changed else sealed_offset,
+            has_gaps=is_changed,
+        )
+        aborted = digests.of_aborted(folder, plan.aborted_offsets)
+        # A .txnindex that recovery has rebuilt differs from its digest.
+        remade = [base for base in aborted_before if aborted.get(base) != aborted_before[base]]
+        sidecar.remove(folder, remade, [DIGEST])
+        for base in after_end:
+            name = file_name(base, LOG)
+            _log.warning("segment after the log's end renamed: folder=%s file=%s", folder, name)
+            _set_aside(folder / name)
+        if after_end:
+            last = [base for base in plan.base_offsets if base not in after_end][-1:]
+            sidecar.remove(folder, [*last, *after_end])
+            file_ops.sync_folder(log.folder)
+        if log.log_end_offset < max(recovery_point, sealed_offset):
+            self._forget_synced(log, max(recovery_point, sealed_offset))
+        self._raise_epoch(log, is_changed=is_changed)
+        _log.debug(
+            "log recovered: folder=%s log_end_offset=%d leader_epoch=%d",
+            folder.name,
+            log.log_end_offset,
+            log.leader_epoch,
+        )
+
+    def _forget_synced(self, log: PartitionLog, synced_end: int) -> None:
+        """Lower the recovery point and the sealed offset to the log's end: synced records are lost.
+
+        Later appends at those offsets are not synced at first: a crash may tear them, and the next
+        recovery must not take that for damage.
+        """
+        _log.error(
+            "synced records are lost: folder=%s synced=%d log_end_offset=%d:"
+            " the disk has lost or damaged them",
+            log.folder,
+            synced_end,
+            log.log_end_offset,
+        )
+        self._offsets.note(log, log.log_end_offset)
+        self._offsets.write_forgotten()
+        file_ops.write_file_atomic(
+            str(Path(log.folder) / seal.FILE_NAME), seal.note_text(log.log_end_offset)
+        )
+
+    def _raise_epoch(self, log: PartitionLog, *, is_changed: bool) -> None:
+        if log.log_end_offset <= log.log_start_offset:
+            return
+        epoch = self._epoch()
+        if is_changed:  # another directory's epochs may be higher
+            epoch = max(self._raised_epoch(), log.leader_epoch + 1)
+        if epoch > log.leader_epoch:
+            log.start_epoch(epoch)
+
+    def _begin_anew(self, log: PartitionLog) -> None:
+        """Create an empty log at the log start offset: the recovered log ends before it.
+
+        That happens when unsynced records are lost under `os`, or when a user has restored files of
+        deleted records. Records appended below the log start offset would count as deleted.
+        """
+        folder = Path(log.folder)
+        for base in offsets_of(file_ops.list_folder(str(folder)), LOG):
+            _set_aside(folder / file_name(base, LOG))
+        recovery.create(log, self._offsets.log_start(_key(log)))
+
+
+def _key(log: PartitionLog) -> tuple[str, int]:
+    return log.topic, log.partition
+
+
+def _set_aside(file: Path) -> None:
+    file_ops.rename(str(file), str(file) + STRAY_SUFFIX)
+
+
+def _sizes(log: PartitionLog, plan: FolderPlan) -> list[tuple[int, int]]:
+    folder = Path(log.folder)
+    return [(base, file_ops.size(str(folder / file_name(base, LOG)))) for base in plan.base_offsets]
+
+
+def _read_snapshot(folder: Path, offset: int) -> bytes | None:
+    try:
+        return file_ops.read_file(str(folder / file_name(offset, SNAPSHOT)))
+    except FileNotFoundError:
+        return None
+
+
+def _newest_snapshot(folder: Path, plan: FolderPlan, offset_max: int) -> tuple[int, bytes]:
+    """Return the newest producers' snapshot below a recovery point; (0, b"") without one."""
+    for offset in reversed(plan.snapshot_offsets):
+        content = _read_snapshot(folder, offset) if offset <= offset_max else None
+        if content is not None:
+            return offset, content
+    return 0, b""

@@ -1,0 +1,387 @@
+"""Opens and closes partitions: creates, recovers, checkpoints and renames their files.
+
+A start after a clean stop only checks that each segment's index matches the segment's end: the
+checkpoints have the end of each log, if its segments are those that the stop has left
+(`opening.py`). After an unclean stop each log is read from its recovery point on and truncated at
+the first invalid batch (`_native.log.recovery`). All later batches have a leader epoch that no
+earlier run has used, so that bytes that reappear after a lost truncation are never taken for valid.
+That epoch is the number of unclean starts of this directory, made durable in the metadata store
+with one write for all partitions before the first log is opened. A clean start that finds changed
+files counts as unclean from the first such log on.
+
+All partitions of a start are announced first and then loaded, one by one and in several threads,
+while the broker already serves those that are ready. A thread has exclusive access to the log it
+loads: `is_loading` refuses all other requests until the loop ends the loading.
+
+A folder belongs to the topic whose id is in its `partition.metadata`. A folder that belongs to
+another topic, or to none in the metadata store, is renamed to a name with `-stray`, never deleted.
+"""
+
+import json
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from threading import Lock
+
+from broker._native.kernel import file_ops
+from broker._native.log import recovery
+from broker._native.log.partition_log import PartitionLog
+from broker._native.log.turn import Turn
+from broker.model.errors import StorageError
+from broker.model.limits import PRODUCER_IDS_PER_PARTITION_MAX
+from broker.model.topic_config import TopicConfig
+from broker.storage.checkpoints import checkpoint, clean_segments
+from broker.storage.checkpoints.offset_checkpoints import OffsetCheckpoints, Points
+from broker.storage.files.deletion import (
+    DELETE_SUFFIX,
+    STRAY_SUFFIX,
+    deleted_folder,
+    remove_folder,
+    renamed_folder,
+)
+from broker.storage.files.segment_files import SWAP
+from broker.storage.files.side_files import SideFiles
+from broker.storage.files.swap import finish_swaps
+from broker.storage.metadata import MetaStore, Put
+from broker.storage.recovery.closing import Failed, close_logs, sync_indexes, write_epochs
+from broker.storage.recovery.log_settings import log_settings
+from broker.storage.recovery.opening import Opening
+from broker.storage.recovery.syncing import is_one_sync_cheaper
+
+_log = logging.getLogger(__name__)
+
+
+class Partitions:
+    """The partitions of one data directory."""
+
+    def __init__(
+        self, path: Path, store: MetaStore, turn: Turn, node_id: int, producer_expiration_ms: int
+    ) -> None:
+        """Read the checkpoints; after an unclean stop, make the next leader epoch durable."""
+        self._path = path
+        self._turn = turn
+        self._producer_expiration_ms = producer_expiration_ms
+        self._offsets = OffsetCheckpoints(path)
+        self._side_files = SideFiles()
+        self._logs: dict[str, PartitionLog] = {}  # folder name → log
+        self._unsynced_names: set[PartitionLog] = set()  # loaded, but not settled yet
+        self.is_clean = checkpoint.take_clean_shutdown(path)
+        self._store = store
+        self._node_id = node_id
+        self._raising = Lock()
+        self._clean = clean_segments.read(path) if self.is_clean else None
+        self._epoch = _epoch_of_this_start(store, node_id, is_clean=self.is_clean)
+        self._is_epoch_raised = not self.is_clean
+        self._opening = Opening(
+            self._offsets,
+            self._side_files,
+            self._clean,
+            lambda: self._epoch,
+            self._raised_epoch,
+            is_clean=self.is_clean,
+        )
+        if not self.is_clean:
+            file_ops.sync_folder(str(path))  # the last run may have created folders
+
+    def _raised_epoch(self) -> int:
+        """Return a durable leader epoch above those of all earlier runs."""
+        with self._raising:
+            if not self._is_epoch_raised:
+                self._epoch = _raise_epoch(self._store, self._node_id)
+                self._is_epoch_raised = True
+            return self._epoch
+
+    # ---- open --------------------------------------------------------------------------------
+
+    def announce_topic(
+        self, topic: str, topic_id: bytes, count: int, config: TopicConfig
+    ) -> list[PartitionLog]:
+        """Return the partitions of an existing topic, to be loaded; no file is read."""
+        logs = [self._log_for(topic, topic_id, number, config) for number in range(count)]
+        for log in logs:
+            log.begin_loading()
+            self._logs[Path(log.folder).name] = log
+        return logs
+
+    def load(self, log: PartitionLog) -> str | None:
+        """Open an announced partition, in any thread; return None, or why its files are unusable.
+
+        `settle` is next; then the loop ends the log's loading, or takes it offline first.
+        """
+        try:
+            names = self._claim(log)
+            if names is None:
+                self._forget_older([log])
+                self._make(log)
+                self._sync_names([log])
+            elif not self._opening.load(log, names):
+                self._unsynced_names.add(log)
+        except (StorageError, FileNotFoundError) as error:
+            return f"{error}; its files were left unchanged: fix this and restart the broker"
+        return None
+
+    def settle(self, logs: Iterable[PartitionLog]) -> dict[PartitionLog, str]:
+        """Make the readable part of loaded logs durable, with one sync if there are many.
+
+        Runs in a thread. Returns the logs for which that failed, with the reason.
+        """
+        unsettled = [
+            log
+            for log in logs
+            if log in self._unsynced_names or (log.is_group_commit and log.needs_sync)
+        ]
+        is_synced = is_one_sync_cheaper(len(unsettled))
+        try:
+            if is_synced:
+                file_ops.sync_filesystem(str(self._path))
+        except StorageError as error:
+            return dict.fromkeys(unsettled, str(error))
+        failed: dict[PartitionLog, str] = {}
+        for log in unsettled:
+            try:
+                self._settle(log, is_synced=is_synced)
+            except (StorageError, FileNotFoundError) as error:
+                failed[log] = str(error)
+        return failed
+
+    def _settle(self, log: PartitionLog, *, is_synced: bool) -> None:
+        if log.is_group_commit and log.needs_sync:
+            recovery.settle(log, is_synced=is_synced)
+        if log in self._unsynced_names:
+            self._unsynced_names.discard(log)
+            if not is_synced:
+                file_ops.sync_folder(log.folder)
+
+    def open_topic(
+        self, topic: str, topic_id: bytes, count: int, config: TopicConfig, first: int = 0
+    ) -> list[PartitionLog]:
+        """Create or open a topic's partitions from `first` on; in the I/O thread.
+
+        Raises StorageError when that fails; partitions created before are removed again.
+        """
+        logs = [self._log_for(topic, topic_id, number, config) for number in range(first, count)]
+        made: list[PartitionLog] = []
+        try:
+            names = {log: self._claim(log) for log in logs}
+            made = [log for log, there in names.items() if there is None]
+            # Before the folders: a start that finds a folder uses the checkpoints of its name.
+            self._forget_older(made)
+            for log, there in names.items():
+                if there is None:
+                    self._make(log)
+                else:
+                    self._opening.load(log, there)
+            for log in logs:
+                self._settle(log, is_synced=False)
+            self._sync_names(logs)
+        except StorageError:
+            for log in made:
+                self._remove(log)
+            raise
+        for log in logs:
+            self._logs[Path(log.folder).name] = log
+        return logs
+
+    def _make(self, log: PartitionLog) -> None:
+        file_ops.make_folder(log.folder)
+        recovery.create(log)
+        # Not synced: a start that finds none writes it again.
+        file_ops.write_file(
+            str(Path(log.folder) / checkpoint.PARTITION_METADATA),
+            checkpoint.partition_metadata(log.topic_id).encode(),
+        )
+
+    def _forget_older(self, logs: Iterable[PartitionLog]) -> None:
+        """Remove older logs of these names from the checkpoints."""
+        stale = [log for log in logs if self._offsets.forget((log.topic, log.partition))]
+        if stale:
+            self._offsets.write_forgotten()
+
+    def _sync_names(self, logs: list[PartitionLog]) -> None:
+        """Sync the names of files and folders, before the first acknowledgement."""
+        for log in logs:
+            file_ops.sync_folder(log.folder)
+        file_ops.sync_folder(str(self._path))
+
+    def _log_for(
+        self, topic: str, topic_id: bytes, partition: int, config: TopicConfig
+    ) -> PartitionLog:
+        return PartitionLog(
+            self._turn,
+            topic,
+            topic_id,
+            partition,
+            str(self._path / f"{topic}-{partition}"),
+            producer_ids_max=PRODUCER_IDS_PER_PARTITION_MAX,
+            producer_expiration_ms=self._producer_expiration_ms,
+            **log_settings(topic, config),
+        )
+
+    def _claim(self, log: PartitionLog) -> list[str] | None:
+        """Return the names in a partition's folder; None if this topic has no such folder."""
+        folder = Path(log.folder)
+        try:
+            names: list[str] = file_ops.list_folder(log.folder)
+        except FileNotFoundError:
+            return None
+        owner = checkpoint.read_partition_metadata(folder)
+        if owner is None:  # a crash after the folder and before its metadata
+            checkpoint.write_partition_metadata(folder, log.topic_id)
+            names = file_ops.list_folder(log.folder)  # its leftover temporary file is gone now
+        elif owner != log.topic_id:
+            self._set_aside(folder)
+            return None
+        if any(name.endswith(SWAP) for name in names):
+            finish_swaps(folder)
+            return file_ops.list_folder(log.folder)
+        return names
+
+    def _set_aside(self, folder: Path) -> None:
+        aside = renamed_folder(folder, f"{self._epoch}{STRAY_SUFFIX}")
+        number = 0
+        while aside.exists():
+            number += 1
+            aside = renamed_folder(folder, f"{self._epoch}.{number}{STRAY_SUFFIX}")
+        _log.warning("folder of no known topic renamed: folder=%s as=%s", folder, aside.name)
+        file_ops.rename(str(folder), str(aside))
+        file_ops.sync_folder(str(self._path))
+
+    def rename_strays(self) -> list[Path]:
+        """Rename the folders of no known topic; return those of deletes that did not complete."""
+        doomed = []
+        for name in file_ops.list_folder(str(self._path)):
+            folder = self._path / name
+            if name in self._logs or name.endswith(STRAY_SUFFIX) or not _is_folder(folder):
+                continue
+            if name.endswith(DELETE_SUFFIX):
+                doomed.append(folder)
+            elif name.rpartition("-")[2].isdigit():
+                self._set_aside(folder)
+        return doomed
+
+    # ---- delete ------------------------------------------------------------------------------
+
+    def delete(self, log: PartitionLog) -> None:
+        """Remove a deleted topic's partition. Readers that hold one of its files can continue."""
+        log.retire()
+        self._logs.pop(Path(log.folder).name, None)
+        self._side_files.forget(log)
+        self._offsets.forget((log.topic, log.partition))
+
+    def _remove(self, log: PartitionLog) -> None:
+        folder = Path(log.folder)
+        doomed = deleted_folder(folder, log.topic_id)
+        try:
+            file_ops.rename(str(folder), str(doomed))
+        except FileNotFoundError:
+            return  # it was never created
+        remove_folder(doomed)
+
+    # ---- checkpoint and close ----------------------------------------------------------------
+
+    def recovery_point(self, log: PartitionLog) -> int:
+        """Return the recovery point in the checkpoint file; only below it may a log have gaps."""
+        return self._offsets.written_recovery_point((log.topic, log.partition))
+
+    def plan_checkpoint(self) -> Points:
+        """Return the points for `write_checkpoint`; called on the loop, cheap."""
+        for log in list(self._logs.values()):
+            if not log.is_loading:
+                self._offsets.note(log, log.durable_end)
+        return self._offsets.take()
+
+    def prepare_checkpoint(self) -> Failed:
+        """Make the epochs and indexes durable that recovery will no longer rebuild.
+
+        Returns the logs where that failed, with the reason: they must go offline before the next
+        step.
+        """
+        logs = [log for log in list(self._logs.values()) if log.is_in_service]
+        failed = write_epochs(self._path, logs, self._side_files)
+        return failed | sync_indexes(log for log in logs if log not in failed)
+
+    def write_checkpoint(self, points: Points) -> None:
+        """Write the recovery points taken before `prepare_checkpoint`.
+
+        The recovery point of an offline log stays: what is on the disk of it is unknown.
+        """
+        offline = [
+            (log.topic, log.partition) for log in list(self._logs.values()) if log.is_offline
+        ]
+        self._offsets.write(self._offsets.held_back(points, offline))
+
+    def note_log_starts(self, starts: Iterable[tuple[PartitionLog, int]]) -> None:
+        """Set the log starts for `write_log_starts`; called on the loop, cheap."""
+        for log, offset in starts:
+            if not (log.is_loading or log.is_deleted):
+                self._offsets.note_start((log.topic, log.partition), offset)
+
+    def write_log_starts(self) -> None:
+        """Write the start of each log, so that deleted records stay deleted after any crash."""
+        self._offsets.write_log_starts()
+
+    def write_snapshot(self, log: PartitionLog, offset: int, content: bytes) -> None:
+        """Write a producers' snapshot, and keep the two before it."""
+        if not log.is_deleted:
+            self._side_files.write_snapshot(log, offset, content)
+
+    def close(self) -> None:
+        """Close every log and write the marker of a clean stop.
+
+        There is no marker if a log is offline, or was not recovered yet after an unclean stop.
+        """
+        logs = [log for log in self._logs.values() if not log.is_loading]
+        is_clean = self.is_clean or len(logs) == len(self._logs)
+        for log, end_offset in close_logs(self._path, logs, self._side_files):
+            if end_offset < 0:
+                is_clean = False
+            else:
+                self._offsets.note(log, end_offset)
+        self.write_checkpoint(self._offsets.take())
+        if is_clean:
+            self._write_clean_segments()
+            checkpoint.write_clean_shutdown(self._path)
+
+    def _write_clean_segments(self) -> None:
+        left = {}
+        for log in self._logs.values():
+            key = (log.topic, log.partition)
+            if not log.is_loading:
+                sizes = [(base, size) for base, size, _ in log.segment_entries]
+                left[key] = clean_segments.digest(sizes, self._offsets.log_start(key))
+            elif self._clean is not None and key in self._clean:
+                left[key] = self._clean[key]  # it was not opened
+        named = clean_segments.without_empty(left)
+        if named != self._clean:
+            clean_segments.write(self._path, named)
+
+
+def _epoch_of_this_start(store: MetaStore, node_id: int, *, is_clean: bool) -> int:
+    is_new = not is_clean and store.get(_node_key(node_id)) is None
+    if is_clean or (is_new and not store.scan(b"topic/")[0]):
+        return _unclean_starts(store, node_id)
+    return _raise_epoch(store, node_id)
+
+
+def _unclean_starts(store: MetaStore, node_id: int) -> int:
+    entry = store.get(_node_key(node_id))
+    return int(json.loads(entry.value)["unclean_starts"]) if entry else 0
+
+
+def _raise_epoch(store: MetaStore, node_id: int) -> int:
+    epoch = _unclean_starts(store, node_id) + 1
+    value = json.dumps({"version": 1, "unclean_starts": epoch}).encode()
+    store.transact([], [Put(_node_key(node_id), value)])
+    return epoch
+
+
+def _node_key(node_id: int) -> bytes:
+    return b"node/%d" % node_id
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError as error:
+        _log.warning("ignored, not accessible: path=%s error=%s", path, error)
+        return False
