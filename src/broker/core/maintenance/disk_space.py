@@ -78,7 +78,7 @@ class DiskSpace:
             self._held_looks -= 1
         elif has_failed and was_open and looks_free:
             self._hold_looks = min(max(2 * self._hold_looks, 1), limits.DISK_HOLD_LOOKS_MAX)
-            self._held_looks = self._hold_looks - 1
+            self._held_looks = self._hold_looks
         elif was_open and not has_failed:
             self._hold_looks = max(self._hold_looks - 1, 0)
         if has_failed or self._held_looks:

@@ -126,6 +126,38 @@ def test_a_quota_that_was_lifted_is_gradually_forgotten() -> None:
     assert disk.look(plenty, 4 * MIB, has_failed=False).level is Level.NORMAL
 
 
+def refused_checks(disk: DiskSpace) -> int:
+    """Let a write fail while the disk looks free; return how many checks refuse records then."""
+    plenty = space(64 * MIB, 60 * MIB)
+    assert disk.look(plenty, 4 * MIB, has_failed=True).level is Level.REFUSE
+    count = 1
+    while disk.look(plenty, 4 * MIB, has_failed=False).level is Level.REFUSE:
+        count += 1
+    return count
+
+
+def test_a_refusal_lasts_twice_as_long_as_the_last_less_a_check_per_check_without_failure() -> None:
+    disk, plenty = DiskSpace(), space(64 * MIB, 60 * MIB)
+    counts = []
+    for checks_without_failure in (0, 0, 0, 1, 9):
+        for _ in range(checks_without_failure):
+            disk.look(plenty, 4 * MIB, has_failed=False)
+        counts.append(refused_checks(disk))
+
+    assert counts == [1, 2, 4, 6, 1]
+
+
+def test_checks_of_a_disk_that_is_full_do_not_change_how_long_the_next_refusal_lasts() -> None:
+    disk, full = DiskSpace(), space(64 * MIB, bound_bytes(Level.REFUSE, 64 * MIB) - 1)
+    assert [refused_checks(disk), refused_checks(disk)] == [1, 2]
+
+    for has_failed in (True, True, False, False):
+        assert disk.look(full, 4 * MIB, has_failed=has_failed).level is Level.REFUSE
+    disk.look(space(64 * MIB, 60 * MIB), 4 * MIB, has_failed=False)
+
+    assert refused_checks(disk) == 4
+
+
 @pytest.mark.parametrize(
     ("free", "level"),
     [
