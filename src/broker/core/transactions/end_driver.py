@@ -187,15 +187,8 @@ class _Writing:
                 return
             topic_partition = self._to_write.popleft()
             self._syncing += 1
-            try:
-                self._markers.write(
-                    topic_partition,
-                    self._marker,
-                    self._batch,
-                    partial(self._written, topic_partition),
-                )
-            except PolylogError:  # the other markers are still written
-                self._written(topic_partition, ErrorCode.KAFKA_STORAGE_ERROR)
+            answer = partial(self._written, topic_partition)
+            self._markers.write(topic_partition, self._marker, self._batch, answer)
             yield
         self._end_if_written()
 

@@ -44,7 +44,10 @@ class Markers:
         batch: bytes,
         answer: Callable[[ErrorCode], None],
     ) -> None:
-        """Append a marker; `answer` is called once it is on the disk, or with the error."""
+        """Append a marker; `answer` is called once it is on the disk, or with the error.
+
+        Every failure goes to `answer`; no PolylogError is raised.
+        """
         topic, partition = topic_partition
         log = self.find_log(topic_partition)
         if log is None:

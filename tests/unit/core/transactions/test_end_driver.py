@@ -94,6 +94,14 @@ def test_only_the_latest_request_for_markers_reports_completion() -> None:
     assert fakes.coordinator.ended == [REQUEST.producer]
 
 
+def test_the_end_of_a_transaction_without_partitions_is_complete_at_once() -> None:
+    fakes = Fakes()
+
+    fakes.end_driver.write(REQUEST._replace(partitions=frozenset()))
+
+    assert fakes.coordinator.ended == [REQUEST.producer]
+
+
 def test_a_marker_carries_the_coordinator_epoch() -> None:
     fakes = Fakes()
     fakes.end_driver.write(REQUEST)
