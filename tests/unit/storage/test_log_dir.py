@@ -1,6 +1,7 @@
 """The data directory: one broker at a time, a permanent identity."""
 
 import errno
+import fcntl
 import os
 import stat
 import subprocess
@@ -14,6 +15,7 @@ from broker.model.address import Address
 from broker.model.errors import DataDirError, StorageError
 from broker.model.identifiers import id_from_text
 from broker.storage.log_dir import LogDir, disk_space
+from tests.support.segment_files import open_files
 
 
 def test_a_new_directory_gets_a_permanent_identity(tmp_path: Path) -> None:
@@ -58,6 +60,20 @@ def test_a_refused_start_does_not_take_the_holders_lock(tmp_path: Path) -> None:
     held.close()
 
     LogDir(tmp_path, node_id=1).close()
+
+
+@pytest.mark.parametrize("error", [errno.EWOULDBLOCK, errno.ENOLCK])
+def test_a_start_without_the_lock_is_refused_and_leaves_no_file_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    with pytest.raises(DataDirError, match="start with another --data-dir"):
+        LogDir(tmp_path, node_id=1)
+
+    assert open_files(tmp_path) == []
 
 
 def test_a_killed_broker_leaves_the_directory_unlocked(tmp_path: Path) -> None:

@@ -109,6 +109,25 @@ def test_an_offline_log_is_skipped(partition: Partition) -> None:
     assert not partition.file.exists()
 
 
+def test_the_producers_of_a_log_that_fails_before_its_sync_are_not_written(
+    partition: Partition,
+) -> None:
+    named = partition.fresh()
+    partition.append(1)
+    partition.known(named)
+
+    async def cover() -> None:
+        covering = asyncio.ensure_future(named.cover(partition.places))
+        await asyncio.sleep(0)  # it waits for the sync, which comes with the end of a turn
+        assert not covering.done()
+        partition.log.take_offline("a test")
+        await covering
+
+    asyncio.run(cover())
+
+    assert not partition.file.exists()
+
+
 def test_a_deleted_topic_is_forgotten(partition: Partition) -> None:
     named = partition.fresh()
     partition.append(1)

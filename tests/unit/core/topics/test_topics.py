@@ -330,6 +330,21 @@ def test_no_topic_is_created_while_all_are_altered() -> None:
     assert broker.log("b").config.integer("retention.ms") == 5
 
 
+def test_topics_are_loading_until_every_log_of_the_start_is_loaded() -> None:
+    broker = FakeBroker()
+    logs = broker.create("a", 2).logs
+    for log in logs:
+        log.is_loading = True
+
+    for log in logs:
+        assert broker.topics.is_loading
+        log.is_loading = False
+    assert not broker.topics.is_loading
+
+    broker.create("b").logs[0].is_loading = True
+    assert not broker.topics.is_loading  # it is not a log of the start
+
+
 def test_an_operation_on_a_loading_topic_waits() -> None:
     broker = FakeBroker()
     broker.create("a")

@@ -543,6 +543,21 @@ def test_a_recreated_topic_starts_at_offset_0(life: BrokerRun) -> None:
     again.kill()
 
 
+def test_the_epochs_of_a_recreated_topic_are_written_even_if_equal_to_those_of_the_old_one(
+    life: BrokerRun,
+) -> None:
+    topic_id = TOPIC_ID
+    for _ in range(2):
+        (log,) = life.make(topic_id)
+        log.append(BATCH)
+        life.end_synced(log)
+        life.partitions.prepare_checkpoint()
+        assert checkpoint.read_leader_epochs(Path(log.folder)) == [(0, 0)]
+        life.partitions.delete(log)
+        DeletedFolders(life.path).put_away("topic", topic_id, [0], is_name_taken=False)
+        topic_id = random_id()
+
+
 @pytest.mark.parametrize("is_start", [False, True])
 def test_checkpoints_of_an_old_log_are_removed_before_the_new_one_has_a_folder(
     life: BrokerRun, is_start: bool
