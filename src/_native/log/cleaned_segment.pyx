@@ -132,22 +132,22 @@ cdef class CleanedSegment:
 
     def finish(self):
         """Complete the indexes and sync the files; the caller renames them."""
-        cdef int fd, status
+        cdef int fd
         if self.max_timestamp > self.index.last_timestamp:
             self.add_entry()
         must(index_store(&self.index, self.index_path, self.time_path), "write", self.index_path)
         for path in (self.index_path, self.time_path):
-            fd = <int>must(file_open(path, O_RDWR, 0), "open", path)
-            with nogil:
-                status = file_sync(fd)
-            file_close(fd)
-            must(status, "sync", path)
+            self.sync_and_close(<int>must(file_open(path, O_RDWR, 0), "open", path), path)
+        fd, self.fd = self.fd, -1
+        self.sync_and_close(fd, self.log_path)
+
+    cdef int sync_and_close(self, int fd, bytes path) except -1:
+        cdef int synced, closed
         with nogil:
-            status = file_sync(self.fd)
-        must(status, "sync", self.log_path)
-        status = file_close(self.fd)
-        self.fd = -1
-        must(status, "close", self.log_path)
+            synced = file_sync(fd)
+            closed = file_close(fd)
+        must(synced, "sync", path)
+        return <int>must(closed, "close", path)
 
     def discard(self):
         """Remove the files: compaction left no record of the segment, or changed nothing."""

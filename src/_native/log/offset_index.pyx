@@ -189,11 +189,12 @@ cdef int write_entries(const char* path, const uint8_t* entries, size_t size,
                        int64_t position) noexcept nogil:
     cdef int fd = file_open(path, O_WRONLY | O_CREAT, 0o600)
     cdef ssize_t written
+    cdef int closed
     if fd < 0:
         return fd
     written = file_pwrite(fd, entries, size, position)
-    file_close(fd)
-    return 0 if written >= 0 else <int>written
+    closed = file_close(fd)
+    return closed if written >= 0 else <int>written
 
 
 cdef int index_store(OffsetIndex* index, const char* offset_path,

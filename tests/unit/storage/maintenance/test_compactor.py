@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +210,20 @@ def test_the_process_does_a_job_and_reports_it(logs: Logs) -> None:
     assert cleaned(log.folder) != []
 
 
+def faults_of(recorded: Iterable[tuple[Any, ...]]) -> Iterator[tuple[str, str, int]]:
+    """Yield operation, path and how many such precede; not the close of a file only read."""
+    earlier: Counter[tuple[str, str]] = Counter()
+    written = set()
+    for operation, path, *_ in recorded:
+        if operation in {"write", "sync"}:
+            written.add(path)
+        if operation != "close" or path in written:
+            yield operation, path, earlier[operation, path]
+        if operation == "close":
+            written.discard(path)
+        earlier[operation, path] += 1
+
+
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
 def test_a_disk_failure_anywhere_ends_the_pass_and_the_next_pass_does_all_of_it(
     logs: Logs, error: int
@@ -217,11 +233,11 @@ def test_a_disk_failure_anywhere_ends_the_pass_and_the_next_pass_does_all_of_it(
     file_ops.start_recording()
     try:
         compacted(job)
-        done = [(op, path) for op, path, *_ in file_ops.recorded() if op != "close"]
-        assert len(done) > 30
-        for operation, path in sorted(set(done)):
+        faults = list(faults_of(file_ops.recorded()))
+        assert len(faults) > 30
+        for operation, path, after in faults:
             file_ops.start_recording()
-            file_ops.fail(operation, path, error)
+            file_ops.fail(operation, path, error, after)
 
             with pytest.raises((StorageError, OSError)):
                 compactor.compact(job, lambda _: None)
