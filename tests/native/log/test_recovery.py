@@ -2,6 +2,7 @@
 
 import errno
 import select
+import struct
 from pathlib import Path
 
 import pytest
@@ -197,6 +198,31 @@ def test_reads_do_not_need_index_files(logs: Logs, suffix: str, damage: str) -> 
     log = logs.attach(12)
 
     assert [log.read(offset, 1) for offset in range(12)] == [stored[at // 2] for at in range(12)]
+
+
+def test_an_index_with_a_wrong_entry_is_replaced_by_the_one_that_the_appends_wrote(
+    logs: Logs, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = logs.create(segment_bytes_max=20 * 1_051)
+    stored = [records(10, size=90, timestamp=NOW_MS + number) for number in range(30)]
+    for batch in stored:
+        appended(log, batch)
+    logs.sync(log)
+    recovery.close(log)
+    index, times = (logs.folder() / f"{0:020}{suffix}" for suffix in (".index", ".timeindex"))
+    as_written = index.read_bytes(), times.read_bytes()
+    entries = list(struct.iter_unpack(">ii", as_written[0]))
+    assert len(entries) > 3
+    middle = len(entries) // 2
+    last_offset, position = entries[middle]
+    with index.open("r+b") as file:
+        file.seek(8 * middle)
+        file.write(struct.pack(">ii", last_offset - 1, position))
+    log = logs.attach(300)
+
+    assert log.read(last_offset, 1) == placed(stored[last_offset // 10], last_offset - 9)
+    assert "index rebuilt" in caplog.text
+    assert (index.read_bytes(), times.read_bytes()) == as_written
 
 
 def test_a_log_opens_even_if_its_rebuilt_index_finds_no_disk_space(logs: Logs) -> None:
