@@ -48,7 +48,6 @@ from broker._native.records.record_batch cimport (
     BATCH_HEADER_SIZE,
     BATCH_LENGTH,
     BATCH_LENGTH_END,
-    BATCH_SIZE_MAX,
     BatchInfo,
     BatchStatus,
     batch_header,
@@ -439,8 +438,8 @@ cdef class SegmentCheck:
         cdef uint8_t window[4096]
         cdef int64_t at = position + 1, end, limit = self.indexed_after(position)
         cdef ssize_t size, place
-        end = self.plausible_end(position)
-        if end > 0 and self.is_valid(end):
+        end = self.end_by_length(position)
+        if end > position and self.is_valid(end):
             return end
         while at + BATCH_HEADER_SIZE <= self.size:
             if at > limit:
@@ -451,31 +450,25 @@ cdef class SegmentCheck:
             for place in range(size - BATCH_HEADER_SIZE + 1):
                 if at + place > limit:
                     limit = self.indexed_after(at + place - 1)
-                if (window[place + 16] == 2 and self.may_begin(window + place, at + place)
+                if (window[place + 16] == 2 and self.may_begin(window + place)
                         and self.is_valid(at + place) and self.leads_to(at + place, limit)):
                     return at + place
             at += size - BATCH_HEADER_SIZE + 1
         return self.size
 
-    cdef bint may_begin(self, const uint8_t* header, int64_t position) noexcept nogil:
+    cdef bint may_begin(self, const uint8_t* header) noexcept nogil:
         cdef int32_t length = load_int32(header + 8)
         cdef int64_t offset = load_int64(header)
         return (header[16] == 2 and length >= BATCH_HEADER_SIZE - BATCH_LENGTH_END
-                and position + BATCH_LENGTH_END + length <= self.size
                 and self.next_offset <= offset <= self.base_offset + INT32_MAX
                 and load_int32(header + 23) >= 0)
 
-    cdef int64_t plausible_end(self, int64_t position) noexcept nogil:
-        """Return where the batch at a position ends by its length; -1 if the length is impossible.
-        """
+    cdef int64_t end_by_length(self, int64_t position) noexcept nogil:
+        """Return where the batch at a position ends by its length, which may be wrong, or -1."""
         cdef uint8_t header[BATCH_HEADER_SIZE]
-        cdef int32_t length
         if file_pread(self.fd, header, BATCH_HEADER_SIZE, position) < BATCH_HEADER_SIZE:
             return -1
-        length = load_int32(header + 8)
-        if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END or length > BATCH_SIZE_MAX:
-            return -1
-        return position + BATCH_LENGTH_END + length
+        return position + BATCH_LENGTH_END + load_int32(header + 8)
 
     cdef bint is_valid(self, int64_t position) noexcept nogil:
         """Return whether the batch at a position has the right CRC; True at the end of the file."""
@@ -486,9 +479,11 @@ cdef class SegmentCheck:
         if position == self.size:
             return True
         if (position > self.size or file_pread(self.fd, data, BATCH_HEADER_SIZE, position)
-                < BATCH_HEADER_SIZE or not self.may_begin(data, position)):
+                < BATCH_HEADER_SIZE or not self.may_begin(data)):
             return False
         end = position + BATCH_LENGTH_END + load_int32(data + 8)
+        if end > self.size:
+            return False
         expected = <uint32_t>load_int32(data + 17)
         at = position + BATCH_CRC_START
         while at < end:
@@ -505,7 +500,7 @@ cdef class SegmentCheck:
         while position < limit:
             if file_pread(self.fd, header, BATCH_HEADER_SIZE, position) < BATCH_HEADER_SIZE:
                 return False
-            if not self.may_begin(header, position):
+            if not self.may_begin(header):
                 return limit == self.size and load_int64(header) == 0 and (
                     load_int32(header + 8) == 0)
             position += BATCH_LENGTH_END + load_int32(header + 8)
@@ -520,7 +515,7 @@ cdef class SegmentCheck:
             if position < named.position < self.size and (
                     file_pread(self.fd, header, BATCH_HEADER_SIZE, named.position)
                     == BATCH_HEADER_SIZE
-                    and self.may_begin(header, named.position)
+                    and self.may_begin(header)
                     and load_int64(header) + load_int32(header + 23) == named.last_offset):
                 return named.position
             entry += 1

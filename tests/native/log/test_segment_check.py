@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import xxhash
 
+from broker._native.kernel.crc32c import crc32c
 from broker._native.log.segment_check import Damage, SegmentCheck, digest_of
 from broker.codec import encode
 from broker.model.errors import StorageError, Truncated
@@ -160,6 +161,81 @@ def test_adjacent_damaged_batches_are_one_damage(first: Path) -> None:
     [damage] = checked(first).damages
     assert (damage.position, damage.end_position) == (one.position, other.position + 1051)
     assert (damage.offset, damage.end_offset) == (one.base_offset, other.last_offset + 1)
+
+
+def test_a_valid_batch_after_a_damaged_one_is_found_by_its_length_alone(first: Path) -> None:
+    """The headers after it do not lead to the end of the file, and there is no index."""
+    one, valid, other = stored(first.parent)[5:8]
+    flip(first, one.position + 70)
+    flip(first, other.position + 8, 6)
+    first.with_suffix(".index").unlink()
+    check = checked(first)
+    assert [damage.position for damage in check.damages] == [one.position, other.position]
+    assert (check.damages[0].end_position, check.batches) == (valid.position, 17)
+
+
+def test_a_valid_batch_before_a_truncated_one_is_found_by_the_index(tmp_path: Path) -> None:
+    """The index has every second batch, also the truncated one at the end."""
+    batches = [records(10, size=90) for _ in range(9)]
+    [file] = segment_files(write(tmp_path, batches, index_interval_bytes=1_500))
+    one, valid, last = stored(file.parent)[6:]
+    flip(file, one.position + 8, 6)
+    file.write_bytes(file.read_bytes()[:-30])
+    check = checked(file)
+    assert [damage.position for damage in check.damages] == [one.position, last.position]
+    assert (check.damages[0].end_position, check.batches) == (valid.position, 7)
+
+
+@pytest.mark.parametrize("place", [5, -1])
+def test_bytes_between_two_batches_are_a_damage_without_offsets(first: Path, place: int) -> None:
+    batch = [each for each in stored(first.parent) if each.segment == 0][place]
+    data = first.read_bytes()
+    first.write_bytes(data[: batch.position] + b"\xff" * 100 + data[batch.position :])
+    check = checked(first)
+    [damage] = check.damages
+    assert damage[:4] == (
+        batch.position,
+        batch.position + 100,
+        batch.base_offset,
+        batch.base_offset,
+    )
+    assert check.batches == 19
+
+
+def test_an_empty_batch_after_a_damaged_one_is_valid(first: Path) -> None:
+    """Compaction leaves one without records for the last sequence of a producer."""
+    one, other = stored(first.parent)[5:7]
+    empty = bytearray(other.data[:61])
+    empty[8:12] = (49).to_bytes(4)
+    empty[57:61] = bytes(4)
+    empty[17:21] = crc32c(empty[21:]).to_bytes(4)
+    data = first.read_bytes()
+    first.write_bytes(data[: other.position] + empty + data[other.position + len(other.data) :])
+    flip(first, one.position + 70)
+    [damage] = checked(first).damages
+    assert damage[:4] == (
+        one.position,
+        other.position,
+        one.base_offset,
+        other.base_offset,
+    )
+
+
+@pytest.mark.timeout(60)
+def test_a_length_that_leads_backwards_ends_the_search_for_a_batch(tmp_path: Path) -> None:
+    inner = bytearray(records(1))
+    inner[7] = 30  # an offset that would be valid
+    backwards = inner[:8] + (-12).to_bytes(4, signed=True) + inner[12:]
+    batches = [records(1, size=90) for _ in range(9)]
+    [outer] = encode([bytes(inner + backwards)], timestamp_ms=5)
+    [file] = segment_files(write(tmp_path, [*batches, outer, *batches]))
+    batch = stored(file.parent)[9]
+    flip(file, batch.position + 8, 6)
+    [damage] = checked(file).damages
+    assert (damage.position, damage.end_position) == (
+        batch.position,
+        batch.position + len(batch.data),
+    )
 
 
 def test_a_damage_at_the_end_has_no_end_offset(first: Path) -> None:
