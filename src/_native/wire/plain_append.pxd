@@ -7,7 +7,7 @@ from broker._native.wire.reply_slot cimport ReplySlot
 cdef enum PlainStatus:
     PLAIN_DONE
     PLAIN_NOT_SERVED      # nothing was changed: the Python handler serves the whole request
-    PLAIN_OFFLINE         # the log has just failed
+    PLAIN_OFFLINE         # the log is offline, maybe since this append
 
 
 cdef bint plain_takes(PartitionLog log, bint have_keys) noexcept

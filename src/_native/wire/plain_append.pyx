@@ -17,7 +17,8 @@ from broker._native.wire.reply_slot cimport ReplySlot
 
 cdef bint plain_takes(PartitionLog log, bint have_keys) noexcept:
     """Return whether the native path may append to a log, as far as is known without the batch."""
-    if log is None or log.is_loading or log.is_offline or log.is_deleted or not log.is_plain:
+    # A log that is offline or deleted refuses the append itself (PLAIN_OFFLINE).
+    if log is None or log.is_loading or not log.is_plain:
         return False
     return (have_keys or not log.needs_keys) and not log.turn.refuses_clients
 
