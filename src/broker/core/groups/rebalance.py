@@ -198,10 +198,10 @@ def choose_protocol(voters: Iterable[tuple[GroupProtocol, ...]]) -> str:
     ballots = Counter(tuple([protocol.name for protocol in protocols]) for protocols in voters)
     first = next(iter(ballots))
     common = set(first).intersection(*ballots)
-    votes = dict.fromkeys((name for name in first if name in common), 0)
+    votes: Counter[str] = Counter()
     for ballot, count in ballots.items():
         votes[next(name for name in ballot if name in common)] += count
-    return max(votes, key=votes.__getitem__)  # The first of the largest, in insertion order.
+    return max((name for name in first if name in common), key=votes.__getitem__)
 
 
 def join_response(image: GroupImage, member_id: str) -> JoinResponse:
