@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from broker.core.coordination.coordinator import Callback
 from broker.core.coordination.machine import Decision, Moment, RecordFormat, Token
 from broker.core.coordination.partitions import CoordinatorPartitions, Environment
 from broker.core.scheduling.guarded_clock import GuardedClock
@@ -272,6 +273,25 @@ def test_a_partition_whose_own_work_meets_a_full_disk_is_loaded_again_later(
     broker.machine.advance(limits.LOAD_RETRY_MS)
     broker.turn()
     assert [number for number, _ in broker.made] == [0, 0]
+
+
+def test_a_request_refused_by_an_unload_gets_no_second_response() -> None:
+    def decide(_shard: Shard, token: Token, _now: Moment) -> Decision[str, ErrorCode]:
+        return Decision(records=["x"], replies=[(token, ErrorCode.NONE)])
+
+    broker = Broker(leisurely)
+    log = broker.logs[0]
+    broker.load(0)
+    broker.turn()
+    log.syncs = False
+    responses: list[ErrorCode] = []
+    broker.partitions.serve_to(0, decide, Callback(responses.append), lambda error: error)
+    assert responses == []
+
+    broker.partitions.close()
+    log.sync()
+
+    assert responses == [ErrorCode.NOT_COORDINATOR]
 
 
 @pytest.mark.timeout(10)

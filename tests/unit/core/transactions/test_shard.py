@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from broker.core.coordination.machine import Moment
 from broker.core.transactions.commands import (
+    LAST_EPOCH,
     AddRequest,
     BeginRequest,
     EndRequest,
@@ -13,6 +14,11 @@ from broker.core.transactions.commands import (
     SyncData,
     TransactionDecision,
     TransactionSettings,
+)
+from broker.core.transactions.records import (
+    TransactionImage,
+    TransactionRecord,
+    TransactionState,
 )
 from broker.core.transactions.shard import TransactionLimits, TransactionShard
 from broker.model.errors import ErrorCode
@@ -93,6 +99,17 @@ def test_a_producer_that_repeats_a_lost_init_gets_the_same_epoch() -> None:
     assert init(shard, 7, 0) == (ErrorCode.NONE, 7, 1)
 
     assert init(shard, 7, 0) == (ErrorCode.NONE, 7, 1)
+
+
+def test_an_init_that_exhausted_the_epochs_is_repeated_for_the_last_epoch_alone() -> None:
+    shard = Shard(TransactionSettings())
+    last = TransactionImage(6, LAST_EPOCH, 60_000, TransactionState.EMPTY, 0)
+    shard.replay(TransactionRecord("x", last))
+    assert init(shard, 6, LAST_EPOCH) == (ErrorCode.NONE, 7, 0)
+
+    assert init(shard, 6, LAST_EPOCH) == (ErrorCode.NONE, 7, 0)
+    for producer in ((6, LAST_EPOCH - 1), (6, 0), (5, LAST_EPOCH)):
+        assert init(shard, *producer)[0] is ErrorCode.PRODUCER_FENCED
 
 
 def test_a_producer_two_epochs_behind_is_fenced() -> None:

@@ -645,6 +645,22 @@ def test_a_stop_writes_nothing_for_an_unused_log(life: BrokerRun) -> None:
     assert checkpoint.take_clean_shutdown(life.path)
 
 
+def test_a_stop_syncs_records_before_they_are_below_the_recovery_point(life: BrokerRun) -> None:
+    (log,) = life.make()
+    log.append(BATCH)
+    life.commit.stop()
+    assert log.needs_sync
+    file_ops.start_recording()
+
+    life.partitions.close()
+
+    file_ops.stop_recording()
+    done = [(op, Path(path).name) for op, path, *_ in file_ops.recorded()]
+    synced = done.index(("sync_data", file_name(0, LOG)))
+    assert synced < done.index(("rename", checkpoint.RECOVERY_POINTS + ".tmp"))
+    assert (log.durable_end, log.needs_sync) == (1, False)
+
+
 @pytest.mark.parametrize("was_clean", [True, False])
 def test_a_stop_before_all_logs_are_loaded_is_as_clean_as_the_previous_one(
     life: BrokerRun, was_clean: bool
