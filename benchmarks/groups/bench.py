@@ -20,18 +20,16 @@ from benchmarks.groups.memory_log import MemoryLog
 from broker.codec import encode, records
 from broker.codec.coordinator_records import encode_assignment, encode_subscription
 from broker.core.coordination.partitions import Environment
-from broker.core.groups.commands import (
-    CommitRequest,
-    FetchOffsetsRequest,
+from broker.core.groups.commands.classic import (
     GroupProtocol,
-    GroupSettings,
     HeartbeatRequest,
     JoinRequest,
     JoinResponse,
-    OffsetToCommit,
     SyncRequest,
 )
+from broker.core.groups.commands.offsets import CommitRequest, FetchOffsetsRequest, OffsetToCommit
 from broker.core.groups.coordinator import GroupCoordinator
+from broker.core.groups.settings import GroupSettings
 from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode
 from broker.model.limits import BATCH_BYTES_MAX

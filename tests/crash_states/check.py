@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from broker._native.log.partition_log import PartitionLog
 from broker.codec import records
-from broker.core.groups.commands import FetchOffsetsRequest
+from broker.core.groups.commands.offsets import FetchOffsetsRequest
 from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.model.errors import ErrorCode, PolylogError, StorageError
 from broker.storage.checkpoints.checkpoint import read_partition_metadata

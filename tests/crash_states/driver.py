@@ -9,7 +9,7 @@ from typing import Any
 
 from broker._native.log.partition_log import PartitionLog
 from broker.codec.control_records import Marker, decode_marker, encode_marker
-from broker.core.groups.commands import CommitRequest, OffsetToCommit
+from broker.core.groups.commands.offsets import CommitRequest, OffsetToCommit
 from broker.core.logs import partition
 from broker.core.topics.rules import NewPartitions, NewTopic
 from broker.core.topics.topic import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic

@@ -8,7 +8,7 @@ Some ends are not awaited, some transactions are left open: the next init of the
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from broker.core.groups.commands import CommitRequest, OffsetToCommit
+from broker.core.groups.commands.offsets import CommitRequest, OffsetToCommit
 from broker.core.logs import partition
 from broker.core.topics.topic import OFFSETS_TOPIC, Topic
 from broker.core.transactions.commands import AddRequest, EndRequest, InitRequest, Producer

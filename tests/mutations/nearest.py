@@ -1,7 +1,7 @@
 """The tests nearest to a source file: those of its mirror first, then those around it.
 
-src/broker/core/groups/offsets.py    tests/unit/core/groups/test_offsets*.py, tests/unit/core/groups
-src/_native/log/segment.pyx          tests/native/**/test_segment*.py, tests that import the module
+src/broker/core/topics/rules.py    tests/unit/core/topics/test_rules*.py, tests/unit/core/topics
+src/_native/log/segment.pyx        tests/native/**/test_segment*.py, tests that import the module
 """
 
 from pathlib import Path
@@ -13,7 +13,11 @@ _SIMULATION: Final = ("tests/simulation/test_simulation.py", "--simulation-seeds
 _FEW_HISTORIES: Final = (*_SIMULATION, "-k=not mutation")
 # In addition to the mirror: scenarios of state machines, and the simulation that drives them.
 _AROUND: Final = {
-    "core/groups": [("tests/scenarios/test_scenarios.py",), _FEW_HISTORIES],
+    "core/groups": [
+        ("tests/unit/core/groups",),
+        ("tests/scenarios/test_scenarios.py",),
+        _FEW_HISTORIES,
+    ],
     "core/transactions": [("tests/scenarios/transactions",), _FEW_HISTORIES],
     "core": [("tests/scenarios",), _FEW_HISTORIES, ("tests/unit/protocols/kafka/handlers",)],
     "storage": [("tests/unit/core", "--ignore=tests/unit/core/groups"), ("tests/unit/server",)],

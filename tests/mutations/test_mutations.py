@@ -125,10 +125,11 @@ def test_every_file_has_existing_tests_near_it(layer: str) -> None:
 
 
 def test_the_mirror_test_of_a_file_runs_before_its_neighbours() -> None:
-    stages = nearest.stages("src/broker/core/groups/presence.py")
+    stages = nearest.stages("src/broker/core/groups/classic/presence.py")
 
-    assert stages[0] == ("tests/unit/core/groups/test_presence.py",)
-    assert stages[1] == ("tests/unit/core/groups",)
+    assert stages[0] == ("tests/unit/core/groups/classic/test_presence.py",)
+    assert stages[1] == ("tests/unit/core/groups/classic",)
+    assert stages[2] == ("tests/unit/core/groups",)
 
 
 def test_the_copy_holds_a_mutated_file_until_it_is_restored(

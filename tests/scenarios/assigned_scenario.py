@@ -13,7 +13,7 @@ generation may be `any` and a member `anybody`, as Cursus's members need not kno
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from broker.core.groups.assigned.commands import (
+from broker.core.groups.commands.assigned import (
     AssignedCall,
     AssignedCommit,
     AssignedCommits,
@@ -22,7 +22,7 @@ from broker.core.groups.assigned.commands import (
     AssignedResponse,
     Assignor,
 )
-from broker.core.groups.shard import GroupShard
+from broker.core.groups.partition.shard import GroupShard
 from broker.model import limits
 from tests.scenarios.scenario import Arguments, Scenario
 

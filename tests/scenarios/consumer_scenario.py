@@ -5,16 +5,15 @@ from broker.codec.coordinator_records import (
     encode_assignment,
     encode_subscription,
 )
-from broker.core.groups.commands import GroupProtocol, GroupSettings
-from broker.core.groups.consumer import records
-from broker.core.groups.consumer.commands import (
+from broker.core.groups.commands.classic import GroupProtocol
+from broker.core.groups.commands.consumer import (
     ConsumerGroupDescription,
     ConsumerHeartbeat,
     ConsumerHeartbeatResponse,
-    ConsumerSettings,
-    MigrationPolicy,
 )
-from broker.core.groups.shard import GroupShard
+from broker.core.groups.partition.shard import GroupShard
+from broker.core.groups.records import consumer as records
+from broker.core.groups.settings import ConsumerSettings, GroupSettings, MigrationPolicy
 from broker.model.errors import CodecError
 from tests.scenarios.scenario import Arguments, Scenario
 from tests.support.fakes import FakeTopics

@@ -16,38 +16,38 @@ from pathlib import Path
 import pytest
 
 from broker.codec.coordinator_records import decode_subscription, encode_subscription
-from broker.core.groups import records
-from broker.core.groups.assigned.commands import AssignedResponse, AssignedStatus
-from broker.core.groups.commands import (
-    CommitRequest,
-    CommitResponse,
-    DeleteOffsetsRequest,
-    DeleteOffsetsResponse,
-    FetchOffsetsRequest,
-    FetchOffsetsResponse,
+from broker.core.groups.commands.assigned import AssignedResponse, AssignedStatus
+from broker.core.groups.commands.classic import (
     GroupDescription,
     GroupProtocol,
-    GroupSettings,
     HeartbeatRequest,
     JoinRequest,
     JoinResponse,
     LeaveRequest,
     LeaveResponse,
     LeavingMember,
-    ListGroupsRequest,
-    ListGroupsResponse,
-    OffsetToCommit,
-    Response,
     SyncRequest,
     SyncResponse,
 )
-from broker.core.groups.consumer.commands import (
-    ConsumerGroupDescription,
-    ConsumerHeartbeatResponse,
+from broker.core.groups.commands.consumer import ConsumerGroupDescription, ConsumerHeartbeatResponse
+from broker.core.groups.commands.decision import Response
+from broker.core.groups.commands.listing import ListGroupsRequest, ListGroupsResponse
+from broker.core.groups.commands.offsets import (
+    CommitRequest,
+    CommitResponse,
+    DeleteOffsetsRequest,
+    DeleteOffsetsResponse,
+    FetchOffsetsRequest,
+    FetchOffsetsResponse,
+    OffsetToCommit,
 )
 from broker.core.groups.coordinator import RECORD_FORMAT
-from broker.core.groups.group_sizes import GroupMemoryBudget
-from broker.core.groups.shard import GroupShard
+from broker.core.groups.memory import GroupMemoryBudget
+from broker.core.groups.partition.shard import GroupShard
+from broker.core.groups.records.classic import GroupRecord
+from broker.core.groups.records.encoding import Record
+from broker.core.groups.records.offsets import CommittedOffset, OffsetRecord
+from broker.core.groups.settings import GroupSettings
 from broker.model.errors import ErrorCode
 from tests.scenarios import assigned_scenario, consumer_scenario
 from tests.scenarios.assigned_scenario import AssignedScenario
@@ -73,7 +73,7 @@ class GroupScenario(ConsumerScenario, AssignedScenario):
         self.memory_budget.measure(lambda: [shard.memory_usage])
         return shard
 
-    def shown_record(self, record: records.Record) -> str:
+    def shown_record(self, record: Record) -> str:
         return _record(record)
 
     def shown_response(self, response: Response) -> str:
@@ -215,11 +215,11 @@ def _names(values: Iterable[str]) -> str:
     return ",".join(values)
 
 
-def _record(record: records.Record) -> str:
-    if isinstance(record, records.OffsetRecord):
+def _record(record: Record) -> str:
+    if isinstance(record, OffsetRecord):
         place = f"{record.group_id} {record.topic}-{record.partition}"
         return f"{place} {'deleted' if record.committed is None else record.committed.offset}"
-    if not isinstance(record, records.GroupRecord):
+    if not isinstance(record, GroupRecord):
         return f"{record.group_id} {consumer_scenario.record(record)}"
     image = record.image
     if image is None:
@@ -295,7 +295,7 @@ def _shown(metadata: bytes) -> str:
     return "/".join(["topics", *decode_subscription(metadata).body["topics"]])
 
 
-def _committed(committed: records.CommittedOffset | None) -> str:
+def _committed(committed: CommittedOffset | None) -> str:
     if committed is None:
         return "none"
     return f"{committed.offset}/{committed.leader_epoch}/{committed.metadata}"

@@ -5,7 +5,7 @@ Every batch is stamped as it is appended; after a crash its stamp is found again
 
 from typing import NamedTuple
 
-from broker.core.groups.commands import GroupSettings
+from broker.core.groups.settings import GroupSettings
 from broker.core.transactions.commands import TransactionSettings
 from broker.core.transactions.records import TopicPartition, TransactionImage, TransactionState
 from tests.simulation.clock import MachineClock

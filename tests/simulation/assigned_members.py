@@ -1,6 +1,6 @@
 """Members of groups whose partitions the broker assigns at once, as V1's clients are."""
 
-from broker.core.groups.assigned.commands import (
+from broker.core.groups.commands.assigned import (
     AssignedCall,
     AssignedCommit,
     AssignedError,

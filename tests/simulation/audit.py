@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from broker.codec import records
-from broker.core.groups.consumer.records import CurrentRecord
 from broker.core.groups.coordinator import RECORD_FORMAT as GROUPS
-from broker.core.groups.records import CommittedOffset, GroupImage, GroupRecord, OffsetRecord
+from broker.core.groups.records.classic import GroupImage, GroupRecord
+from broker.core.groups.records.consumer import CurrentRecord
+from broker.core.groups.records.offsets import CommittedOffset, OffsetRecord
 from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.transactions.coordinator import RECORD_FORMAT as TRANSACTIONS
 from broker.core.transactions.records import (

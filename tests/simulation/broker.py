@@ -6,9 +6,9 @@ from typing import Any, cast
 from unittest.mock import patch
 
 from broker.core.coordination.partitions import Environment
-from broker.core.groups.commands import CommitRequest, CommitResponse, GroupSettings
-from broker.core.groups.consumer.commands import ConsumerSettings
+from broker.core.groups.commands.offsets import CommitRequest, CommitResponse
 from broker.core.groups.coordinator import GroupCoordinator
+from broker.core.groups.settings import ConsumerSettings, GroupSettings
 from broker.core.logs.log import Log
 from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.transactions.commands import Producer

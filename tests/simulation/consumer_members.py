@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from broker.core.groups.consumer.commands import (
+from broker.core.groups.commands.consumer import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,

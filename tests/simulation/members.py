@@ -3,11 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from broker.core.groups.commands import (
-    CommitRequest,
-    CommitResponse,
-    FetchOffsetsRequest,
-    FetchOffsetsResponse,
+from broker.core.groups.commands.classic import (
     GroupProtocol,
     HeartbeatRequest,
     JoinedMember,
@@ -15,9 +11,15 @@ from broker.core.groups.commands import (
     JoinResponse,
     LeaveRequest,
     LeavingMember,
-    OffsetToCommit,
     SyncRequest,
     SyncResponse,
+)
+from broker.core.groups.commands.offsets import (
+    CommitRequest,
+    CommitResponse,
+    FetchOffsetsRequest,
+    FetchOffsetsResponse,
+    OffsetToCommit,
 )
 from broker.model.errors import ErrorCode
 from tests.simulation.audit import Intent

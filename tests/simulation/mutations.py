@@ -6,16 +6,17 @@ from typing import Any, NamedTuple
 import pytest
 
 from broker.core.coordination import coordinator
-from broker.core.groups.assigned.commands import AssignedError
 from broker.core.groups.assigned.group import AssignedGroup
 from broker.core.groups.assigned.group_update import AssignedGroupUpdate
-from broker.core.groups.classic import ClassicGroup
-from broker.core.groups.consumer import migration
+from broker.core.groups.classic import join_phase
+from broker.core.groups.classic.group import ClassicGroup
+from broker.core.groups.commands.assigned import AssignedError
 from broker.core.groups.consumer.group import ConsumerGroup
 from broker.core.groups.consumer.group_update import ConsumerGroupUpdate
-from broker.core.groups.consumer.records import NO_PARTITIONS
-from broker.core.groups.pending_offsets import PendingOffsets
-from broker.core.groups.shard import GroupShard
+from broker.core.groups.offsets.pending import PendingOffsets
+from broker.core.groups.partition import migration
+from broker.core.groups.partition.shard import GroupShard
+from broker.core.groups.records.consumer import NO_PARTITIONS
 from broker.core.scheduling.guarded_clock import GuardedClock
 from broker.core.transactions import end_rules, markers, transaction
 from broker.core.transactions.commands import InitResponse, TransactionDecision
@@ -37,19 +38,19 @@ class Mutation(NamedTuple):
 
 def _skip_generations(patch: Patch) -> None:
     def member_error(self: Any, member_id: str, instance_id: str | None, _: int) -> ErrorCode:
-        return self._identity_error(member_id, instance_id)
+        return self.identity_error(member_id, instance_id)
 
-    patch.setattr(ClassicGroup, "_member_error", member_error)
+    patch.setattr(ClassicGroup, "member_error", member_error)
 
 
 def _keep_generation(patch: Patch) -> None:
-    next_image = ClassicGroup._next_image
+    next_image = join_phase._next_image
 
-    def same(self: Any, *args: Any) -> Any:
-        image = next_image(self, *args)
-        return image._replace(generation=max(1, self.image.generation))
+    def same(group: Any, *args: Any) -> Any:
+        image = next_image(group, *args)
+        return image._replace(generation=max(1, group.image.generation))
 
-    patch.setattr(ClassicGroup, "_next_image", same)
+    patch.setattr(join_phase, "_next_image", same)
 
 
 def _skip_epochs_of_commits(patch: Patch) -> None:

@@ -5,7 +5,7 @@ from enum import Enum
 from functools import partial
 from typing import NamedTuple
 
-from broker.core.groups.commands import CommitRequest, CommitResponse, OffsetToCommit
+from broker.core.groups.commands.offsets import CommitRequest, CommitResponse, OffsetToCommit
 from broker.core.topics.topic import OFFSETS_TOPIC
 from broker.core.transactions.commands import (
     AddRequest,

@@ -14,7 +14,7 @@ from broker.codec.coordinator_records import (
     encode_assignment,
     encode_subscription,
 )
-from broker.core.groups.commands import GroupProtocol
+from broker.core.groups.commands.classic import GroupProtocol
 from tests.simulation.consumer_members import TOPICS, Claims, ConsumerMember, Owned
 from tests.simulation.members import ClassicMember
 from tests.simulation.simulation import Simulation

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.core.groups.commands import CommitRequest, OffsetToCommit
+from broker.core.groups.commands.offsets import CommitRequest, OffsetToCommit
 from broker.core.transactions.commands import InitRequest
 from tests.simulation.audit import Intent
 from tests.simulation.clock import DAY_MS, HOUR_MS

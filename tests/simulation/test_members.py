@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from broker.codec.coordinator_records import encode_assignment
-from broker.core.groups.commands import FetchOffsetsResponse
-from broker.core.groups.consumer.commands import ConsumerHeartbeatResponse
+from broker.core.groups.commands.consumer import ConsumerHeartbeatResponse
+from broker.core.groups.commands.offsets import FetchOffsetsResponse
 from broker.model.errors import ErrorCode
 from tests.simulation import consumer_members, members
 from tests.simulation.broker import SESSION_MS

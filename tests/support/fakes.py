@@ -17,17 +17,35 @@ from broker.core.configs.broker_configs import BrokerConfigs, Commit
 from broker.core.configs.group_configs import GroupConfigs
 from broker.core.coordination import partitions as coordinator_partitions
 from broker.core.coordination.coordinator import ResponseFuture
-from broker.core.groups import commands
-from broker.core.groups.assigned.commands import (
+from broker.core.groups.commands.assigned import (
     AssignedCall,
     AssignedCommits,
     AssignedError,
     AssignedResponse,
 )
-from broker.core.groups.consumer.commands import (
+from broker.core.groups.commands.classic import (
+    GroupDescription,
+    HeartbeatRequest,
+    JoinRequest,
+    JoinResponse,
+    LeaveRequest,
+    LeaveResponse,
+    SyncRequest,
+    SyncResponse,
+)
+from broker.core.groups.commands.consumer import (
     ConsumerGroupDescription,
     ConsumerHeartbeat,
     ConsumerHeartbeatResponse,
+)
+from broker.core.groups.commands.listing import ListGroupsRequest, ListGroupsResponse
+from broker.core.groups.commands.offsets import (
+    CommitRequest,
+    CommitResponse,
+    DeleteOffsetsRequest,
+    DeleteOffsetsResponse,
+    FetchOffsetsRequest,
+    FetchOffsetsResponse,
 )
 from broker.core.logs.partition import LogWaiters
 from broker.core.logs.recompression import Recompression
@@ -345,13 +363,13 @@ class FakeGroups:
         future.set_result(self.answers.pop(0) if self.answers else default)
         return future
 
-    def join_group(self, request: commands.JoinRequest) -> asyncio.Future[commands.JoinResponse]:
-        return self._serve(request, commands.JoinResponse(ErrorCode.NONE))
+    def join_group(self, request: JoinRequest) -> asyncio.Future[JoinResponse]:
+        return self._serve(request, JoinResponse(ErrorCode.NONE))
 
-    def sync_group(self, request: commands.SyncRequest) -> asyncio.Future[commands.SyncResponse]:
-        return self._serve(request, commands.SyncResponse(ErrorCode.NONE))
+    def sync_group(self, request: SyncRequest) -> asyncio.Future[SyncResponse]:
+        return self._serve(request, SyncResponse(ErrorCode.NONE))
 
-    def heartbeat(self, request: commands.HeartbeatRequest) -> asyncio.Future[ErrorCode]:
+    def heartbeat(self, request: HeartbeatRequest) -> asyncio.Future[ErrorCode]:
         return self._serve(request, ErrorCode.NONE)
 
     def consumer_group_heartbeat(
@@ -362,15 +380,13 @@ class FakeGroups:
     def consumer_group_describe(self, group_id: str) -> asyncio.Future[ConsumerGroupDescription]:
         return self._serve(group_id, ConsumerGroupDescription(ErrorCode.NONE, group_id))
 
-    def leave_group(self, request: commands.LeaveRequest) -> asyncio.Future[commands.LeaveResponse]:
+    def leave_group(self, request: LeaveRequest) -> asyncio.Future[LeaveResponse]:
         members = (ErrorCode.NONE,) * len(request.members)
-        return self._serve(request, commands.LeaveResponse(ErrorCode.NONE, members))
+        return self._serve(request, LeaveResponse(ErrorCode.NONE, members))
 
-    def commit_offsets(
-        self, request: commands.CommitRequest
-    ) -> asyncio.Future[commands.CommitResponse]:
+    def commit_offsets(self, request: CommitRequest) -> asyncio.Future[CommitResponse]:
         errors = (ErrorCode.NONE,) * len(request.offsets)
-        return self._serve(request, commands.CommitResponse(errors))
+        return self._serve(request, CommitResponse(errors))
 
     def assigned_check(self, call: AssignedCall) -> asyncio.Future[AssignedResponse]:
         return self._serve(call, AssignedResponse(AssignedError.NONE))
@@ -378,30 +394,28 @@ class FakeGroups:
     def assigned_commit_all(self, request: AssignedCommits) -> asyncio.Future[AssignedResponse]:
         return self._serve(request, AssignedResponse(AssignedError.GROUP_NOT_FOUND))
 
-    def fetch_offsets(
-        self, request: commands.FetchOffsetsRequest
-    ) -> asyncio.Future[commands.FetchOffsetsResponse]:
-        return self._serve(request, commands.FetchOffsetsResponse(ErrorCode.NONE))
+    def fetch_offsets(self, request: FetchOffsetsRequest) -> asyncio.Future[FetchOffsetsResponse]:
+        return self._serve(request, FetchOffsetsResponse(ErrorCode.NONE))
 
-    def describe_group(self, group_id: str) -> asyncio.Future[commands.GroupDescription]:
-        return self._serve(group_id, commands.GroupDescription(ErrorCode.NONE, group_id))
+    def describe_group(self, group_id: str) -> asyncio.Future[GroupDescription]:
+        return self._serve(group_id, GroupDescription(ErrorCode.NONE, group_id))
 
     def partitions(self) -> list[int]:
         return list(range(max(len(self.answers), 1)))
 
     def list_groups(
-        self, number: int, request: commands.ListGroupsRequest
-    ) -> asyncio.Future[commands.ListGroupsResponse]:
-        return self._serve((number, request), commands.ListGroupsResponse(ErrorCode.NONE))
+        self, number: int, request: ListGroupsRequest
+    ) -> asyncio.Future[ListGroupsResponse]:
+        return self._serve((number, request), ListGroupsResponse(ErrorCode.NONE))
 
     def delete_group(self, group_id: str) -> asyncio.Future[ErrorCode]:
         return self._serve(group_id, ErrorCode.NONE)
 
     def delete_offsets(
-        self, request: commands.DeleteOffsetsRequest
-    ) -> asyncio.Future[commands.DeleteOffsetsResponse]:
+        self, request: DeleteOffsetsRequest
+    ) -> asyncio.Future[DeleteOffsetsResponse]:
         errors = dict.fromkeys(request.topics, ErrorCode.NONE)
-        return self._serve(request, commands.DeleteOffsetsResponse(ErrorCode.NONE, errors))
+        return self._serve(request, DeleteOffsetsResponse(ErrorCode.NONE, errors))
 
     def topic_deleted(self, topic: str) -> None:
         self.deleted_topics.append(topic)

@@ -18,10 +18,12 @@ import broker
 from broker.codec import schema
 from broker.codec.coordinator_records import encode_subscription
 from broker.core.coordination import partitions as coordinator_partitions
-from broker.core.groups.commands import CommitRequest, GroupSettings, JoinRequest, OffsetToCommit
-from broker.core.groups.commands import GroupProtocol as Protocol
-from broker.core.groups.consumer.commands import ConsumerHeartbeat
+from broker.core.groups.commands.classic import GroupProtocol as Protocol
+from broker.core.groups.commands.classic import JoinRequest
+from broker.core.groups.commands.consumer import ConsumerHeartbeat
+from broker.core.groups.commands.offsets import CommitRequest, OffsetToCommit
 from broker.core.groups.coordinator import GroupCoordinator
+from broker.core.groups.settings import GroupSettings
 from broker.core.session import Session
 from broker.core.topics.rules import NewTopic
 from broker.model.errors import ErrorCode

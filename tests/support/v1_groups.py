@@ -5,8 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from broker.core.coordination.partitions import Environment
-from broker.core.groups.commands import FetchOffsetsRequest, GroupSettings
+from broker.core.groups.commands.offsets import FetchOffsetsRequest
 from broker.core.groups.coordinator import GroupCoordinator
+from broker.core.groups.settings import GroupSettings
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.topics.topic import OFFSETS_TOPIC
 from broker.model.clock import ManualClock

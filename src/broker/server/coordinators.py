@@ -12,9 +12,8 @@ from collections.abc import Awaitable, Callable
 from broker._native.log.partition_log import PartitionLog
 from broker.core.configs.group_configs import GroupConfigs
 from broker.core.coordination.partitions import Environment
-from broker.core.groups.commands import GroupSettings
-from broker.core.groups.consumer.commands import ConsumerSettings, MigrationPolicy
 from broker.core.groups.coordinator import GroupCoordinator
+from broker.core.groups.settings import ConsumerSettings, GroupSettings, MigrationPolicy
 from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.core.topics.topics import Topics
 from broker.core.transactions.commands import TransactionSettings

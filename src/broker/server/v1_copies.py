@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 
 from broker.core.coordination.machine import Moment
-from broker.core.groups.assigned.commands import AssignedProtocol
 from broker.core.groups.assigned.group import AssignedGroup
+from broker.core.groups.commands.assigned import AssignedProtocol
 from broker.core.groups.coordinator import GroupCoordinator
-from broker.core.groups.records import CommittedOffset
+from broker.core.groups.records.offsets import CommittedOffset
 from broker.core.scheduling.steps import in_steps, next_step
 from broker.model import limits
 from broker.model.clock import Clock

@@ -20,14 +20,10 @@ from typing import Any, Protocol, TypeVar
 
 from broker._native.kernel import file_ops
 from broker.core.groups.assigned.assignors import assign
-from broker.core.groups.assigned.commands import AssignedError, AssignedProtocol, Assignor
 from broker.core.groups.assigned.images import AssignedImage, AssignedMember, fits
-from broker.core.groups.commands import (
-    NO_GENERATION,
-    NO_MEMBER_ID,
-    CommitRequest,
-    OffsetToCommit,
-)
+from broker.core.groups.commands.assigned import AssignedError, AssignedProtocol, Assignor
+from broker.core.groups.commands.classic import NO_GENERATION, NO_MEMBER_ID
+from broker.core.groups.commands.offsets import CommitRequest, OffsetToCommit
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.topics.rules import check_name

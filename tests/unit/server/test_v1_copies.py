@@ -4,18 +4,14 @@ import asyncio
 from pathlib import Path
 
 from broker._native.kernel import file_ops
-from broker.core.groups.assigned.commands import (
+from broker.core.groups.commands.assigned import (
     AssignedCall,
     AssignedCommit,
     AssignedJoin,
     AssignedProtocol,
 )
-from broker.core.groups.commands import (
-    NO_GENERATION,
-    NO_MEMBER_ID,
-    CommitRequest,
-    OffsetToCommit,
-)
+from broker.core.groups.commands.classic import NO_GENERATION, NO_MEMBER_ID
+from broker.core.groups.commands.offsets import CommitRequest, OffsetToCommit
 from broker.server.v1_copies import V1Copies
 from broker.storage import v1_files
 from broker.storage.v1_files import V1Group

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from broker.core.groups.assigned.commands import (
+from broker.core.groups.commands.assigned import (
     AssignedCall,
     AssignedError,
     AssignedJoin,
     AssignedProtocol,
 )
-from broker.core.groups.commands import GroupState
+from broker.core.groups.commands.classic import GroupState
 from broker.model import limits
 from broker.model.errors import StorageError
 from broker.server.v1_import import V1Import

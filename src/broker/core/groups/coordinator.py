@@ -13,8 +13,9 @@ from broker.codec.control_records import Marker
 from broker.core.coordination.coordinator import Callback, ResponseFuture
 from broker.core.coordination.machine import Moment, RecordFormat, Token
 from broker.core.coordination.partitions import CoordinatorPartitions, Environment
-from broker.core.groups import records
-from broker.core.groups.assigned.commands import (
+from broker.core.groups.assigned.group import AssignedGroup
+from broker.core.groups.assigned.images import AssignedImage
+from broker.core.groups.commands.assigned import (
     AssignedCall,
     AssignedCommit,
     AssignedCommits,
@@ -24,45 +25,45 @@ from broker.core.groups.assigned.commands import (
     AssignedResponse,
     AssignedStatus,
 )
-from broker.core.groups.assigned.group import AssignedGroup
-from broker.core.groups.assigned.images import AssignedImage
-from broker.core.groups.commands import (
+from broker.core.groups.commands.classic import (
     NO_MEMBER_ID,
+    GroupDescription,
+    HeartbeatRequest,
+    JoinRequest,
+    JoinResponse,
+    LeaveRequest,
+    LeaveResponse,
+    SyncRequest,
+    SyncResponse,
+)
+from broker.core.groups.commands.consumer import (
+    ConsumerGroupDescription,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResponse,
+)
+from broker.core.groups.commands.decision import GroupDecision, Response
+from broker.core.groups.commands.listing import ListGroupsRequest, ListGroupsResponse
+from broker.core.groups.commands.offsets import (
     CommitRequest,
     CommitResponse,
     DeleteOffsetsRequest,
     DeleteOffsetsResponse,
     FetchOffsetsRequest,
     FetchOffsetsResponse,
-    GroupDecision,
-    GroupDescription,
-    GroupSettings,
-    HeartbeatRequest,
-    JoinRequest,
-    JoinResponse,
-    LeaveRequest,
-    LeaveResponse,
-    ListGroupsRequest,
-    ListGroupsResponse,
-    Response,
-    SyncRequest,
-    SyncResponse,
-)
-from broker.core.groups.consumer.commands import (
-    ConsumerGroupDescription,
-    ConsumerHeartbeat,
-    ConsumerHeartbeatResponse,
 )
 from broker.core.groups.consumer.subscriptions import TopicsView
-from broker.core.groups.group_sizes import GroupMemoryBudget
-from broker.core.groups.records import CommittedOffset
-from broker.core.groups.shard import GroupShard
+from broker.core.groups.memory import GroupMemoryBudget
+from broker.core.groups.partition.shard import GroupShard
+from broker.core.groups.records import encoding
+from broker.core.groups.records.encoding import Record
+from broker.core.groups.records.offsets import CommittedOffset
+from broker.core.groups.settings import GroupSettings
 from broker.core.topics.topic import OFFSETS_TOPIC
 from broker.model import limits
 from broker.model.errors import ErrorCode
 from broker.model.identifiers import random_uuid
 
-RECORD_FORMAT: RecordFormat[records.Record] = RecordFormat(records.encode, records.decode)
+RECORD_FORMAT: RecordFormat[Record] = RecordFormat(encoding.encode, encoding.decode)
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 Command: TypeAlias = Callable[[GroupShard, Token, Moment], GroupDecision]
@@ -97,7 +98,7 @@ class GroupCoordinator:
             0  # incremented with each change of an assigned group or of its offsets
         )
         memory_budget = GroupMemoryBudget(self._settings.memory_bytes_max)
-        self._partitions: CoordinatorPartitions[records.Record, Response, GroupShard] = (
+        self._partitions: CoordinatorPartitions[Record, Response, GroupShard] = (
             CoordinatorPartitions(
                 OFFSETS_TOPIC,
                 partition_count,

@@ -3,7 +3,7 @@
 from typing import Final
 
 from broker.core.broker import Broker
-from broker.core.groups.assigned.commands import (
+from broker.core.groups.commands.assigned import (
     AssignedCall,
     AssignedCommits,
     AssignedError,

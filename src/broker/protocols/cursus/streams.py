@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from broker._native.protocols.cursus.stream import CursusStream
 from broker.codec.headers import BatchHeader, scan_headers
 from broker.core.broker import Broker
-from broker.core.groups.assigned.commands import AssignedCall
+from broker.core.groups.commands.assigned import AssignedCall
 from broker.core.logs.reading import UNREADABLE, decompress_records
 from broker.model.errors import RequestError, StorageError
 from broker.model.limits import CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX

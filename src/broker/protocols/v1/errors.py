@@ -7,7 +7,7 @@ after GENERATION_MISMATCH by joining again. So every transient error is NOT_LEAD
 from enum import Enum
 from typing import Final, NamedTuple
 
-from broker.core.groups.assigned.commands import AssignedError
+from broker.core.groups.commands.assigned import AssignedError
 from broker.model.errors import ErrorCode, PolylogError, RequestError
 from broker.model.limits import ERROR_TEXT_CHARS_MAX
 

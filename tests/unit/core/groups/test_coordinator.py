@@ -10,25 +10,28 @@ from broker.codec.control_records import Marker
 from broker.core.coordination import coordinator as driver
 from broker.core.coordination import load as coordinator_load
 from broker.core.coordination.partitions import Environment
-from broker.core.groups.classic import ClassicGroup
-from broker.core.groups.commands import (
-    CommitRequest,
-    CommitResponse,
-    FetchOffsetsRequest,
+from broker.core.groups.classic.group import ClassicGroup
+from broker.core.groups.commands.classic import (
     GroupProtocol,
-    GroupSettings,
     GroupState,
     HeartbeatRequest,
     JoinRequest,
     JoinResponse,
     LeaveRequest,
     LeavingMember,
-    ListGroupsRequest,
-    OffsetToCommit,
     SyncRequest,
 )
+from broker.core.groups.commands.listing import ListGroupsRequest
+from broker.core.groups.commands.offsets import (
+    CommitRequest,
+    CommitResponse,
+    FetchOffsetsRequest,
+    OffsetToCommit,
+)
 from broker.core.groups.coordinator import GroupCoordinator
-from broker.core.groups.records import OffsetRecord, encode
+from broker.core.groups.records.encoding import encode
+from broker.core.groups.records.offsets import OffsetRecord
+from broker.core.groups.settings import GroupSettings
 from broker.model import limits
 from broker.model.clock import ManualClock
 from broker.model.errors import DiskFull, ErrorCode, RequestError, StorageError, TooManyProducers

@@ -13,25 +13,24 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.core.groups.classic import ClassicGroup
-from broker.core.groups.commands import (
-    CommitRequest,
-    CommitResponse,
-    GroupDecision,
+from broker.core.groups.classic.group import ClassicGroup
+from broker.core.groups.commands.classic import (
     GroupProtocol,
-    GroupSettings,
     HeartbeatRequest,
     JoinRequest,
     JoinResponse,
     LeaveRequest,
     LeavingMember,
-    OffsetToCommit,
     SyncRequest,
     SyncResponse,
 )
+from broker.core.groups.commands.decision import GroupDecision
+from broker.core.groups.commands.offsets import CommitRequest, CommitResponse, OffsetToCommit
 from broker.core.groups.coordinator import RECORD_FORMAT
-from broker.core.groups.records import CommittedOffset, GroupImage
-from broker.core.groups.shard import GroupShard
+from broker.core.groups.partition.shard import GroupShard
+from broker.core.groups.records.classic import GroupImage
+from broker.core.groups.records.offsets import CommittedOffset
+from broker.core.groups.settings import GroupSettings
 from broker.model import limits
 from broker.model.errors import ErrorCode
 from tests.support.logged_shard import LoggedShard

@@ -4,16 +4,9 @@ from struct import pack
 
 import pytest
 
-from broker.core.groups.records import (
-    CommittedOffset,
-    GroupImage,
-    GroupRecord,
-    Member,
-    OffsetRecord,
-    Record,
-    decode,
-    encode,
-)
+from broker.core.groups.records.classic import GroupImage, GroupRecord, Member
+from broker.core.groups.records.encoding import Record, decode, encode
+from broker.core.groups.records.offsets import CommittedOffset, OffsetRecord
 from broker.model.errors import CodecError
 
 MEMBER = Member("m-1", "i", "c", "/h", 60_000, 10_000, b"sub", b"assigned")

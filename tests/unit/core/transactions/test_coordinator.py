@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from broker.codec.control_records import Marker
-from broker.core.groups.commands import CommitRequest, FetchOffsetsRequest, OffsetToCommit
+from broker.core.groups.commands.offsets import CommitRequest, FetchOffsetsRequest, OffsetToCommit
 from broker.core.transactions.commands import (
     AddRequest,
     EndRequest,

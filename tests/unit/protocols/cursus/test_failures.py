@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker.core.groups.assigned.commands import AssignedError, AssignedResponse
-from broker.core.groups.commands import FetchOffsetsResponse
+from broker.core.groups.commands.assigned import AssignedError, AssignedResponse
+from broker.core.groups.commands.offsets import FetchOffsetsResponse
 from broker.model.errors import ErrorCode
 from broker.protocols.base import DroppableAnswer, LastAnswer
 from broker.protocols.cursus import PROTOCOL

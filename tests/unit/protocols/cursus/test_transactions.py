@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from broker.core.groups.assigned.commands import AssignedError, AssignedResponse
-from broker.core.groups.commands import FetchOffsetsResponse
-from broker.core.groups.records import CommittedOffset
+from broker.core.groups.commands.assigned import AssignedError, AssignedResponse
+from broker.core.groups.commands.offsets import FetchOffsetsResponse
+from broker.core.groups.records.offsets import CommittedOffset
 from broker.core.topics.topic import TRANSACTIONS_TOPIC
 from broker.core.transactions import markers, shard
 from broker.core.transactions.commands import AddRequest, Producer

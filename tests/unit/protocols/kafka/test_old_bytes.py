@@ -10,8 +10,19 @@ from collections.abc import Sequence
 
 import pytest
 
-from broker.core.groups import commands
-from broker.core.groups.records import CommittedOffset
+from broker.core.groups.commands.classic import (
+    DescribedMember,
+    GroupDescription,
+    GroupState,
+    JoinedMember,
+    JoinResponse,
+    LeaveRequest,
+    LeavingMember,
+    SyncResponse,
+)
+from broker.core.groups.commands.listing import GroupListing, ListGroupsResponse
+from broker.core.groups.commands.offsets import FetchOffsetsResponse, OffsetToCommit
+from broker.core.groups.records.offsets import CommittedOffset
 from broker.core.topics.topic import OFFSETS_TOPIC
 from broker.model.errors import ErrorCode
 from tests.support.fakes import NOW_MS, FakeBroker, batch
@@ -223,13 +234,13 @@ def test_offset_commit_is_answered_byte_for_byte(broker: FakeBroker, version: in
     [command] = broker.groups.commands
     assert (command.group_id, command.generation) == ("g", 4 if version else -1)
     assert command.member_id == ("m" if version else "")
-    assert command.offsets == (commands.OffsetToCommit("a", 0, 9, -1, "note"),)
+    assert command.offsets == (OffsetToCommit("a", 0, 9, -1, "note"),)
 
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_offset_fetch_is_answered_byte_for_byte(broker: FakeBroker, version: int) -> None:
     found = {"a": {0: CommittedOffset(9, -1, "note", NOW_MS, None), 1: None}}
-    broker.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.NONE, found)]
+    broker.groups.answers = [FetchOffsetsResponse(ErrorCode.NONE, found)]
 
     answer = ask(broker, OFFSETS, version, text("g") + array([text("a") + array([i32(0), i32(1)])]))
 
@@ -239,9 +250,9 @@ def test_offset_fetch_is_answered_byte_for_byte(broker: FakeBroker, version: int
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_join_group_is_answered_byte_for_byte(broker: FakeBroker, version: int) -> None:
-    joined = commands.JoinedMember("m", None, b"topics")
+    joined = JoinedMember("m", None, b"topics")
     broker.groups.answers = [
-        commands.JoinResponse(ErrorCode.NONE, "m", 3, "consumer", "range", "m", (joined,))
+        JoinResponse(ErrorCode.NONE, "m", 3, "consumer", "range", "m", (joined,))
     ]
     timeout = i32(60_000) if version else b""
 
@@ -266,7 +277,7 @@ def test_join_group_is_answered_byte_for_byte(broker: FakeBroker, version: int) 
 
 
 def test_a_refused_join_group_is_answered_byte_for_byte(broker: FakeBroker) -> None:
-    broker.groups.answers = [commands.JoinResponse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)]
+    broker.groups.answers = [JoinResponse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)]
 
     body = text("g") + i32(30_000) + text("") + text("consumer") + array([])
 
@@ -275,7 +286,7 @@ def test_a_refused_join_group_is_answered_byte_for_byte(broker: FakeBroker) -> N
 
 
 def test_sync_group_0_is_answered_byte_for_byte(broker: FakeBroker) -> None:
-    broker.groups.answers = [commands.SyncResponse(ErrorCode.NONE, b"assigned")]
+    broker.groups.answers = [SyncResponse(ErrorCode.NONE, b"assigned")]
 
     body = text("g") + i32(3) + text("m") + array([text("m") + data(b"assigned")])
 
@@ -284,7 +295,7 @@ def test_sync_group_0_is_answered_byte_for_byte(broker: FakeBroker) -> None:
 
 
 def test_sync_group_0_without_an_assignment_returns_empty_bytes(broker: FakeBroker) -> None:
-    broker.groups.answers = [commands.SyncResponse(ErrorCode.REBALANCE_IN_PROGRESS)]
+    broker.groups.answers = [SyncResponse(ErrorCode.REBALANCE_IN_PROGRESS)]
 
     assert ask(broker, SYNC, 0, text("g") + i32(3) + text("m") + array([])) == i16(27) + data(b"")
 
@@ -297,24 +308,20 @@ def test_heartbeat_0_is_answered_byte_for_byte(broker: FakeBroker) -> None:
 
 def test_leave_group_0_is_answered_byte_for_byte(broker: FakeBroker) -> None:
     assert ask(broker, LEAVE, 0, text("g") + text("m")) == i16(0)
-    assert broker.groups.commands == [
-        commands.LeaveRequest("g", (commands.LeavingMember("m", None, ""),))
-    ]
+    assert broker.groups.commands == [LeaveRequest("g", (LeavingMember("m", None, ""),))]
 
 
 def test_list_groups_0_is_answered_byte_for_byte(broker: FakeBroker) -> None:
-    listed = commands.GroupListing("g", "consumer", "Stable", "classic")
-    broker.groups.answers = [commands.ListGroupsResponse(ErrorCode.NONE, (listed,))]
+    listed = GroupListing("g", "consumer", "Stable", "classic")
+    broker.groups.answers = [ListGroupsResponse(ErrorCode.NONE, (listed,))]
 
     assert ask(broker, LIST, 0, b"") == i16(0) + array([text("g") + text("consumer")])
 
 
 def test_describe_groups_0_is_answered_byte_for_byte(broker: FakeBroker) -> None:
-    member = commands.DescribedMember("m", None, "client", "/10.0.0.1", b"topics", b"assigned")
+    member = DescribedMember("m", None, "client", "/10.0.0.1", b"topics", b"assigned")
     broker.groups.answers = [
-        commands.GroupDescription(
-            ErrorCode.NONE, "g", commands.GroupState.STABLE, "consumer", "range", (member,)
-        )
+        GroupDescription(ErrorCode.NONE, "g", GroupState.STABLE, "consumer", "range", (member,))
     ]
 
     answer = ask(broker, DESCRIBE, 0, array([text("g"), text("unknown")]))

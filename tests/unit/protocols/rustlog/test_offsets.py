@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker._native.protocols.rustlog.counters import RustLogCounters
-from broker.core.groups.commands import CommitResponse, FetchOffsetsResponse
+from broker.core.groups.commands.offsets import CommitResponse, FetchOffsetsResponse
 from broker.model.errors import ErrorCode
 from broker.model.limits import RUSTLOG_LAGS_MAX
 from broker.protocols.rustlog.binary import Binary

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from broker.core.groups.assigned.commands import AssignedError
+from broker.core.groups.commands.assigned import AssignedError
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, StorageError
 from broker.protocols.v1 import STORAGE_FAILURE, errors
 from broker.protocols.v1.errors import Code

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.core.groups.assigned.commands import (
+from broker.core.groups.commands.assigned import (
     AssignedCall,
     AssignedCommit,
     AssignedJoin,

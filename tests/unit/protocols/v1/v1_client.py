@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
-from broker.core.groups.assigned.commands import AssignedError, AssignedResponse
-from broker.core.groups.commands import FetchOffsetsResponse
+from broker.core.groups.commands.assigned import AssignedError, AssignedResponse
+from broker.core.groups.commands.offsets import FetchOffsetsResponse
 from broker.core.session import Session
 from broker.model.errors import ErrorCode
 from broker.protocols.v1.dispatch import V1

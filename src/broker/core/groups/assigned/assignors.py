@@ -6,7 +6,7 @@ members get none.
 
 from collections.abc import Collection
 
-from broker.core.groups.assigned.commands import Assignor
+from broker.core.groups.commands.assigned import Assignor
 
 
 def assign(

@@ -15,7 +15,10 @@ members have a full session timeout.
 from typing import TypeAlias
 
 from broker.core.coordination.machine import Decision, Moment, Token
-from broker.core.groups.assigned.commands import (
+from broker.core.groups.assigned.group_update import AssignedGroupUpdate
+from broker.core.groups.assigned.images import AssignedImage, AssignedMember, from_log, to_log
+from broker.core.groups.assigned.rejoining import PendingRejoin, only_member_named, unique_member_id
+from broker.core.groups.commands.assigned import (
     AssignedCall,
     AssignedCommit,
     AssignedCommits,
@@ -26,18 +29,16 @@ from broker.core.groups.assigned.commands import (
     AssignedResponse,
     AssignedStatus,
 )
-from broker.core.groups.assigned.group_update import AssignedGroupUpdate
-from broker.core.groups.assigned.images import AssignedImage, AssignedMember, from_log, to_log
-from broker.core.groups.assigned.rejoining import PendingRejoin, only_member_named, unique_member_id
-from broker.core.groups.commands import (
+from broker.core.groups.commands.classic import (
     NO_MEMBER_ID,
     DescribedMember,
-    GroupDecision,
     GroupDescription,
-    GroupListing,
     GroupState,
 )
-from broker.core.groups.records import GroupImage, GroupRecord, Record
+from broker.core.groups.commands.decision import GroupDecision
+from broker.core.groups.commands.listing import GroupListing
+from broker.core.groups.records.classic import GroupImage, GroupRecord
+from broker.core.groups.records.encoding import Record
 from broker.model.errors import ErrorCode
 from broker.model.limits import GROUP_BYTES, MEMBER_BYTES
 
@@ -81,7 +82,7 @@ class AssignedGroup:
 
     @property
     def memory_bytes(self) -> int:
-        """Its size in memory, as group_sizes.py counts it."""
+        """Its size in memory, as memory.py counts it."""
         return GROUP_BYTES + len(self.image.members) * MEMBER_BYTES
 
     def has_live_members(self, now: Moment) -> bool:

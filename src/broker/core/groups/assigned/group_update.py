@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from broker.core.groups.assigned.assignors import assign
-from broker.core.groups.assigned.commands import NEW_GROUP_GENERATION, Assignor
 from broker.core.groups.assigned.images import AssignedImage, AssignedMember
+from broker.core.groups.commands.assigned import NEW_GROUP_GENERATION, Assignor
 
 _GENERATION_MAX = (1 << 31) - 1  # the record has an int32
 

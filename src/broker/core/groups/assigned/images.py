@@ -20,13 +20,13 @@ from broker.codec.coordinator_records import (
     encode_assignment,
     encode_subscription,
 )
-from broker.core.groups.assigned.commands import (
+from broker.core.groups.commands.assigned import (
     NEW_GROUP_GENERATION,
     NO_GENERATION,
     AssignedProtocol,
     Assignor,
 )
-from broker.core.groups.records import GroupImage, Member
+from broker.core.groups.records.classic import GroupImage, Member
 from broker.model import limits
 from broker.model.errors import Corrupt
 

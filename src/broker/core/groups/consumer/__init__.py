@@ -1,7 +1,5 @@
 """Consumer groups (KIP-848): the broker assigns partitions, members reconcile.
 
-commands.py     requests and responses
-records.py      the records in `__consumer_offsets`, in Kafka's formats
 group.py        the state machine of one group; checks.py its validation of heartbeats
 group_update.py the changes of one command; member_deadlines.py sessions and timeouts
 membership.py   the state of a group from the log, and what is derived from it: partition owners
@@ -12,5 +10,4 @@ targets.py      a new target assignment for all members, computed in slices
 assignors.py    the assignors by name: uniform.py, range_assignor.py
 regex.py        subscriptions by regular expression, in RE2's syntax
 classic_members.py   members that use the classic protocol
-migration.py    conversion of whole groups from and to classic groups
 """

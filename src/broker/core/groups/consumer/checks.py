@@ -1,14 +1,10 @@
 """Validation of heartbeats: their fields, and the member epoch (KIP-848)."""
 
+from broker.core.groups.commands.consumer import JOIN_EPOCH, LEAVE_STATIC_EPOCH, ConsumerHeartbeat
 from broker.core.groups.consumer.assignors import ASSIGNORS
-from broker.core.groups.consumer.commands import (
-    JOIN_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    ConsumerHeartbeat,
-    ConsumerSettings,
-)
 from broker.core.groups.consumer.reconcile import is_subset
-from broker.core.groups.consumer.records import CurrentAssignment
+from broker.core.groups.records.consumer import CurrentAssignment
+from broker.core.groups.settings import ConsumerSettings
 from broker.model import limits
 from broker.model.errors import ErrorCode, RequestError
 

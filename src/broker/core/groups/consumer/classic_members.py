@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from broker.codec import schema
 from broker.codec.coordinator_records import decode_subscription, encode_assignment
 from broker.core.coordination.machine import Decision, Moment, Token
-from broker.core.groups.commands import (
+from broker.core.groups.commands.classic import (
     NO_MEMBER_ID,
-    GroupDecision,
     GroupProtocol,
     HeartbeatRequest,
     JoinRequest,
@@ -25,10 +24,13 @@ from broker.core.groups.commands import (
     SyncRequest,
     SyncResponse,
 )
+from broker.core.groups.commands.decision import GroupDecision
 from broker.core.groups.consumer.group import ConsumerGroup
 from broker.core.groups.consumer.group_update import ConsumerGroupUpdate
 from broker.core.groups.consumer.reconcile import difference
-from broker.core.groups.consumer.records import (
+from broker.core.groups.consumer.subscriptions import TopicsView
+from broker.core.groups.records.classic import CONSUMER_PROTOCOL
+from broker.core.groups.records.consumer import (
     NO_PARTITIONS,
     ClassicMetadata,
     ClassicProtocol,
@@ -38,8 +40,6 @@ from broker.core.groups.consumer.records import (
     Partitions,
     in_order,
 )
-from broker.core.groups.consumer.subscriptions import TopicsView
-from broker.core.groups.subscription import CONSUMER_PROTOCOL
 from broker.model import limits
 from broker.model.errors import CodecError, ErrorCode, RequestError
 

@@ -16,9 +16,7 @@ computation again, because the target epoch is lower than the group epoch.
 from collections.abc import Mapping
 
 from broker.core.coordination.machine import Decision, Moment, Token
-from broker.core.groups.commands import GroupDecision, GroupListing
-from broker.core.groups.consumer.checks import check_epoch
-from broker.core.groups.consumer.commands import (
+from broker.core.groups.commands.consumer import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
@@ -26,14 +24,18 @@ from broker.core.groups.consumer.commands import (
     ConsumerGroupState,
     ConsumerHeartbeat,
     ConsumerHeartbeatResponse,
-    ConsumerSettings,
     DescribedConsumerMember,
 )
+from broker.core.groups.commands.decision import GroupDecision
+from broker.core.groups.commands.listing import GroupListing
+from broker.core.groups.consumer.checks import check_epoch
 from broker.core.groups.consumer.group_update import ConsumerGroupUpdate
 from broker.core.groups.consumer.member_deadlines import MemberDeadlines
 from broker.core.groups.consumer.membership import Membership
 from broker.core.groups.consumer.planning import Planner
-from broker.core.groups.consumer.records import (
+from broker.core.groups.consumer.subscriptions import TopicsView
+from broker.core.groups.records.classic import CONSUMER_PROTOCOL
+from broker.core.groups.records.consumer import (
     NO_PARTITIONS,
     ConsumerMember,
     ConsumerRecord,
@@ -42,9 +44,8 @@ from broker.core.groups.consumer.records import (
     MemberState,
     Partitions,
 )
-from broker.core.groups.consumer.subscriptions import TopicsView
-from broker.core.groups.records import Record
-from broker.core.groups.subscription import CONSUMER_PROTOCOL
+from broker.core.groups.records.encoding import Record
+from broker.core.groups.settings import ConsumerSettings
 from broker.core.topics.patterns import compiled
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import COORDINATOR_SLICE_DECISIONS
@@ -91,7 +92,7 @@ class ConsumerGroup:
 
     @property
     def memory_bytes(self) -> int:
-        """Its size in memory, as group_sizes.py counts it."""
+        """Its size in memory, as memory.py counts it."""
         return self.state.memory_bytes
 
     def listing(self) -> GroupListing:

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 
 from broker.core.groups.consumer.membership import Membership
 from broker.core.groups.consumer.reconcile import only_topics, reconcile
-from broker.core.groups.consumer.records import (
+from broker.core.groups.consumer.subscriptions import TopicsView, metadata_hash, subscribed_topics
+from broker.core.groups.records.consumer import (
     NO_PARTITIONS,
     ConsumerEpochRecord,
     ConsumerMember,
@@ -24,7 +25,6 @@ from broker.core.groups.consumer.records import (
     TargetEpochRecord,
     TargetRecord,
 )
-from broker.core.groups.consumer.subscriptions import TopicsView, metadata_hash, subscribed_topics
 
 
 class ConsumerGroupUpdate:

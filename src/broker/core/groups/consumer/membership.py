@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from broker.core.groups.consumer.commands import ConsumerHeartbeat
-from broker.core.groups.consumer.records import (
+from broker.core.groups.commands.consumer import ConsumerHeartbeat
+from broker.core.groups.records.consumer import (
     ConsumerEpochRecord,
     ConsumerMember,
     ConsumerMemberRecord,
@@ -47,9 +47,7 @@ class Membership:
         self.classic_count = 0
         self.by_protocol: dict[str, int] = {}
         self.classic_bytes = 0
-        self.memory_bytes = (
-            limits.GROUP_BYTES
-        )  # size in memory, as core/groups/group_sizes.py counts it
+        self.memory_bytes = limits.GROUP_BYTES  # size in memory, as core/groups/memory.py counts it
         self._static_ids: dict[str, str] = {}
         self._owners: dict[bytes, dict[int, str]] = {}
 

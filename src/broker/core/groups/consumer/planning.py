@@ -6,13 +6,13 @@ patterns match or a target for a large group, are continued in slices by `run_sl
 
 from broker.core.coordination.machine import Moment
 from broker.core.groups.consumer.assignors import ASSIGNORS
-from broker.core.groups.consumer.commands import ConsumerSettings
 from broker.core.groups.consumer.group_update import ConsumerGroupUpdate
 from broker.core.groups.consumer.membership import Membership
-from broker.core.groups.consumer.records import ConsumerMember, Partitions, ResolvedRegex
 from broker.core.groups.consumer.regex import RegexJob
 from broker.core.groups.consumer.subscriptions import TopicsView
 from broker.core.groups.consumer.targets import TargetJob, assignment_steps
+from broker.core.groups.records.consumer import ConsumerMember, Partitions, ResolvedRegex
+from broker.core.groups.settings import ConsumerSettings
 from broker.model.limits import (
     ASSIGNMENT_SLICE_INTERVAL_MS,
     ASSIGNMENT_WORK_PER_SLICE,

@@ -10,7 +10,7 @@ no two members own it at the same time, whatever targets there were in between.
 
 from collections.abc import Callable, Container
 
-from broker.core.groups.consumer.records import (
+from broker.core.groups.records.consumer import (
     NO_PARTITIONS,
     CurrentAssignment,
     MemberState,

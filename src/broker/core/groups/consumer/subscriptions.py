@@ -10,7 +10,7 @@ from zlib import crc32
 
 from broker._native.kernel.crc32c import crc32c
 from broker.core.groups.consumer.membership import Membership
-from broker.core.groups.consumer.records import ConsumerMember, ResolvedRegex
+from broker.core.groups.records.consumer import ConsumerMember, ResolvedRegex
 
 _INT32_BYTES = 4
 

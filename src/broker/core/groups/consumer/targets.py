@@ -8,12 +8,12 @@ computed for the members and topics at its start; later changes are part of the 
 from collections.abc import Callable, Generator, Mapping
 from typing import NamedTuple, TypeAlias
 
-from broker.core.groups.consumer.records import (
+from broker.core.groups.consumer.subscriptions import TopicsView
+from broker.core.groups.records.consumer import (
     ConsumerMember,
     Partitions,
     in_order,
 )
-from broker.core.groups.consumer.subscriptions import TopicsView
 from broker.model.limits import TARGETS_PER_BATCH
 
 Assigned: TypeAlias = dict[str, dict[bytes, list[int]]]  # member → topic id → partitions

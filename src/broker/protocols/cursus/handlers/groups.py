@@ -9,7 +9,7 @@ import json
 from datetime import UTC, datetime
 from typing import Final
 
-from broker.core.groups.assigned.commands import (
+from broker.core.groups.commands.assigned import (
     AssignedCall,
     AssignedError,
     AssignedJoin,
@@ -17,7 +17,7 @@ from broker.core.groups.assigned.commands import (
     AssignedResponse,
     AssignedStatus,
 )
-from broker.core.groups.commands import ListGroupsRequest
+from broker.core.groups.commands.listing import ListGroupsRequest
 from broker.core.scheduling.steps import ascending, in_parts, in_steps
 from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode

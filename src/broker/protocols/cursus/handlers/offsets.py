@@ -5,7 +5,7 @@ A committed offset is the next one to read, as in Kafka. A commit of this protoc
 
 from typing import Final
 
-from broker.core.groups.commands import FetchOffsetsRequest
+from broker.core.groups.commands.offsets import FetchOffsetsRequest
 from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import CURSUS_TRANSACTION_END_WAIT_MS

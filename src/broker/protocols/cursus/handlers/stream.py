@@ -9,7 +9,7 @@ no group and do not replace each other.
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from broker._native.protocols.cursus.stream import CursusStream
-from broker.core.groups.assigned.commands import AssignedCall
+from broker.core.groups.commands.assigned import AssignedCall
 from broker.core.logs.log import Log
 from broker.core.topics.lookup import log_of
 from broker.core.topics.topic import Topic

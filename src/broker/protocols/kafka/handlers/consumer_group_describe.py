@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from broker.core.groups.consumer.commands import ConsumerGroupDescription, DescribedConsumerMember
-from broker.core.groups.consumer.records import Partitions
+from broker.core.groups.commands.consumer import ConsumerGroupDescription, DescribedConsumerMember
+from broker.core.groups.records.consumer import Partitions
 from broker.core.scheduling.steps import StepBudget, in_steps
 from broker.core.session import Session
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP

@@ -4,7 +4,7 @@ v6 GROUP_ID_NOT_FOUND for a group that does not exist (KIP-1043); before v6 it i
 error. Each requested group has one result: librdkafka aborts the process if one is missing.
 """
 
-from broker.core.groups.commands import GroupDescription, GroupState
+from broker.core.groups.commands.classic import GroupDescription, GroupState
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
 from broker.model.errors import ErrorCode

@@ -1,6 +1,6 @@
 """Heartbeat, v0-4. v1 throttle time; v3 static members (KIP-345); v4 flexible."""
 
-from broker.core.groups.commands import HeartbeatRequest
+from broker.core.groups.commands.classic import HeartbeatRequest
 from broker.core.session import Session
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, DeferredResponse, Fields, Request, respond_with

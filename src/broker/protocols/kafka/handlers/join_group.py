@@ -4,7 +4,7 @@ v5 static members (KIP-345); v6 flexible; v7 protocol type in the response; v8 r
 skip_assignment (KIP-814).
 """
 
-from broker.core.groups.commands import GroupProtocol, JoinRequest, JoinResponse
+from broker.core.groups.commands.classic import GroupProtocol, JoinRequest, JoinResponse
 from broker.core.session import Session
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, DeferredResponse, Fields, Request, respond_with

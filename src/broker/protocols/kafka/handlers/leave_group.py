@@ -3,7 +3,7 @@
 v4 flexible; v5 reason (KIP-800). Below v3 the error of the one member is the top-level error.
 """
 
-from broker.core.groups.commands import LeaveRequest, LeaveResponse, LeavingMember
+from broker.core.groups.commands.classic import LeaveRequest, LeaveResponse, LeavingMember
 from broker.core.session import Session
 from broker.model.errors import ErrorCode
 from broker.protocols.kafka import errors

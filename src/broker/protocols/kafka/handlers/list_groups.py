@@ -4,7 +4,7 @@ While a coordinator partition is being loaded the response is an error, because 
 would be taken for complete. The list is built in steps, each group as it was in its step.
 """
 
-from broker.core.groups.commands import GroupListing, ListGroupsRequest
+from broker.core.groups.commands.listing import GroupListing, ListGroupsRequest
 from broker.core.scheduling.steps import in_parts, next_step
 from broker.core.session import Session
 from broker.model.errors import ErrorCode

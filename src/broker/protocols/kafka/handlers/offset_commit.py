@@ -7,7 +7,7 @@ ZooKeeper, is stored like the others.
 
 from collections.abc import Awaitable, Iterator
 
-from broker.core.groups.commands import CommitRequest, CommitResponse, OffsetToCommit
+from broker.core.groups.commands.offsets import CommitRequest, CommitResponse, OffsetToCommit
 from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.session import Session
 from broker.core.topics.lookup import check_partition, topic_by_id, topic_by_name

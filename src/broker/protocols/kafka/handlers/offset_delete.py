@@ -1,6 +1,6 @@
 """OffsetDelete, v0-0: delete offsets of topics without a subscribed member (KIP-496)."""
 
-from broker.core.groups.commands import DeleteOffsetsRequest
+from broker.core.groups.commands.offsets import DeleteOffsetsRequest
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
 from broker.core.topics.lookup import check_partition, topic_by_name

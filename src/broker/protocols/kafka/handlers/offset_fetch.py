@@ -11,8 +11,8 @@ The response is built in steps: each offset is as it was in its step.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from broker.core.groups.commands import FetchOffsetsRequest, FetchOffsetsResponse
-from broker.core.groups.records import CommittedOffset
+from broker.core.groups.commands.offsets import FetchOffsetsRequest, FetchOffsetsResponse
+from broker.core.groups.records.offsets import CommittedOffset
 from broker.core.scheduling.steps import in_parts, in_steps, next_step
 from broker.core.session import Session
 from broker.core.topics.topics import Topics

@@ -1,6 +1,6 @@
 """SyncGroup, v0-5. v1 throttle time; v3 static members (KIP-345); v4 flexible; v5 protocol."""
 
-from broker.core.groups.commands import SyncRequest, SyncResponse
+from broker.core.groups.commands.classic import SyncRequest, SyncResponse
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import errors

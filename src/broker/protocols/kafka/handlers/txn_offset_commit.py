@@ -6,7 +6,7 @@ AddOffsetsToTxn must precede. The offsets are pending until the transaction is c
 
 from collections.abc import Awaitable, Iterator
 
-from broker.core.groups.commands import CommitRequest, CommitResponse, OffsetToCommit
+from broker.core.groups.commands.offsets import CommitRequest, CommitResponse, OffsetToCommit
 from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.session import Session
 from broker.core.topics.lookup import topic_by_name

@@ -10,13 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from broker.core.groups.commands import (
-    NO_GENERATION,
-    NO_MEMBER_ID,
-    CommitRequest,
-    FetchOffsetsRequest,
-    OffsetToCommit,
-)
+from broker.core.groups.commands.classic import NO_GENERATION, NO_MEMBER_ID
+from broker.core.groups.commands.offsets import CommitRequest, FetchOffsetsRequest, OffsetToCommit
 from broker.core.topics.rules import check_name
 from broker.core.topics.topic import OFFSETS_TOPIC
 from broker.model.errors import ErrorCode, RequestError

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from broker.core.groups.assigned.commands import (
+from broker.core.groups.commands.assigned import (
     AssignedCall,
     AssignedCommit,
     AssignedError,

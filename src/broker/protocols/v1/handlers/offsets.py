@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from broker.core.groups.commands import FetchOffsetsRequest
+from broker.core.groups.commands.offsets import FetchOffsetsRequest
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.v1.commands import Request, integer, name
 from broker.protocols.v1.topics import groups_of

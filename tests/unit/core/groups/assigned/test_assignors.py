@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.core.groups.assigned.assignors import assign
-from broker.core.groups.assigned.commands import Assignor
+from broker.core.groups.commands.assigned import Assignor
 
 ROUND_ROBIN, RANGE = Assignor.ROUND_ROBIN, Assignor.RANGE
 

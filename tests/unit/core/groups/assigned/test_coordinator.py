@@ -9,7 +9,8 @@ from broker.codec.control_records import Marker
 from broker.core.coordination import load as coordinator_load
 from broker.core.coordination.coordinator import Callback
 from broker.core.coordination.partitions import Environment
-from broker.core.groups.assigned.commands import (
+from broker.core.groups.assigned.images import AssignedImage, AssignedMember
+from broker.core.groups.commands.assigned import (
     AssignedCall,
     AssignedCommit,
     AssignedCommits,
@@ -18,17 +19,11 @@ from broker.core.groups.assigned.commands import (
     AssignedProtocol,
     AssignedResponse,
 )
-from broker.core.groups.assigned.images import AssignedImage, AssignedMember
-from broker.core.groups.commands import (
-    CommitRequest,
-    FetchOffsetsRequest,
-    GroupProtocol,
-    GroupSettings,
-    JoinRequest,
-    ListGroupsRequest,
-    OffsetToCommit,
-)
+from broker.core.groups.commands.classic import GroupProtocol, JoinRequest
+from broker.core.groups.commands.listing import ListGroupsRequest
+from broker.core.groups.commands.offsets import CommitRequest, FetchOffsetsRequest, OffsetToCommit
 from broker.core.groups.coordinator import GroupCoordinator
+from broker.core.groups.settings import GroupSettings
 from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode
 from tests.support.memory_log import MemoryLog

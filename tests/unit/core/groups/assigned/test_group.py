@@ -1,7 +1,9 @@
 """Rules of an assigned group that the scenarios do not reach."""
 
 from broker.core.coordination.machine import Moment
-from broker.core.groups.assigned.commands import (
+from broker.core.groups.assigned.group import AssignedGroup, Outcome
+from broker.core.groups.assigned.images import AssignedImage
+from broker.core.groups.commands.assigned import (
     AssignedCall,
     AssignedCommit,
     AssignedError,
@@ -9,9 +11,7 @@ from broker.core.groups.assigned.commands import (
     AssignedProtocol,
     AssignedResponse,
 )
-from broker.core.groups.assigned.group import AssignedGroup, Outcome
-from broker.core.groups.assigned.images import AssignedImage
-from broker.core.groups.records import GroupRecord
+from broker.core.groups.records.classic import GroupRecord
 
 NOW = Moment(0, 0)
 

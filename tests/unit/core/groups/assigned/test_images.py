@@ -3,8 +3,6 @@
 import pytest
 
 from broker.codec.coordinator_records import decode_assignment, decode_subscription
-from broker.core.groups import records
-from broker.core.groups.assigned.commands import AssignedProtocol, Assignor
 from broker.core.groups.assigned.images import (
     AssignedImage,
     AssignedMember,
@@ -12,7 +10,9 @@ from broker.core.groups.assigned.images import (
     is_assigned,
     to_log,
 )
-from broker.core.groups.records import GroupImage, GroupRecord
+from broker.core.groups.commands.assigned import AssignedProtocol, Assignor
+from broker.core.groups.records import encoding
+from broker.core.groups.records.classic import GroupImage, GroupRecord
 from broker.model.errors import CodecError
 
 MEMBERS = {
@@ -28,8 +28,8 @@ def test_a_group_is_restored_from_its_record(
 ) -> None:
     image = AssignedImage(AssignedProtocol.V1, "orders", assignor, 7, members, 1_234)
 
-    key, value = records.encode(GroupRecord("g", to_log(image)))
-    record = records.decode(key, value)
+    key, value = encoding.encode(GroupRecord("g", to_log(image)))
+    record = encoding.decode(key, value)
 
     assert isinstance(record, GroupRecord)
     assert record.image is not None

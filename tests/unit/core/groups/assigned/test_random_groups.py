@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.core.coordination.machine import Moment
-from broker.core.groups import records
-from broker.core.groups.assigned.commands import (
+from broker.core.groups.assigned.group import AssignedGroup
+from broker.core.groups.commands.assigned import (
     AssignedCall,
     AssignedError,
     AssignedJoin,
@@ -17,9 +17,10 @@ from broker.core.groups.assigned.commands import (
     AssignedResponse,
     Assignor,
 )
-from broker.core.groups.assigned.group import AssignedGroup
-from broker.core.groups.commands import GroupDecision, GroupSettings
-from broker.core.groups.shard import GroupShard
+from broker.core.groups.commands.decision import GroupDecision
+from broker.core.groups.partition.shard import GroupShard
+from broker.core.groups.records import encoding
+from broker.core.groups.settings import GroupSettings
 
 SESSION_MS = 10_000
 ASSIGNORS = (None, Assignor.ROUND_ROBIN, Assignor.RANGE)
@@ -114,7 +115,7 @@ class Run:
 
     def apply(self, decision: GroupDecision) -> AssignedResponse:
         for record in decision.records:
-            self.log.append(records.encode(record))
+            self.log.append(encoding.encode(record))
             self.shard.replay(record)
         [(_, response)] = decision.replies
         assert isinstance(response, AssignedResponse)
@@ -146,7 +147,7 @@ class Run:
     def check_load(self) -> None:
         loaded = GroupShard(GroupSettings())
         for key, value in self.log:
-            record = records.decode(key, value)
+            record = encoding.decode(key, value)
             assert record is not None
             loaded.replay(record)
         assert loaded.groups.keys() == self.shard.groups.keys()

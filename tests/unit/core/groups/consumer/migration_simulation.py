@@ -15,10 +15,8 @@ from broker.codec.coordinator_records import (
     encode_assignment,
     encode_subscription,
 )
-from broker.core.groups.commands import (
-    GroupDecision,
+from broker.core.groups.commands.classic import (
     GroupProtocol,
-    GroupSettings,
     HeartbeatRequest,
     JoinRequest,
     JoinResponse,
@@ -27,14 +25,12 @@ from broker.core.groups.commands import (
     SyncRequest,
     SyncResponse,
 )
-from broker.core.groups.consumer.commands import (
-    ConsumerHeartbeat,
-    ConsumerHeartbeatResponse,
-    ConsumerSettings,
-)
-from broker.core.groups.consumer.records import in_order
+from broker.core.groups.commands.consumer import ConsumerHeartbeat, ConsumerHeartbeatResponse
+from broker.core.groups.commands.decision import GroupDecision
 from broker.core.groups.coordinator import RECORD_FORMAT
-from broker.core.groups.shard import GroupShard
+from broker.core.groups.partition.shard import GroupShard
+from broker.core.groups.records.consumer import in_order
+from broker.core.groups.settings import ConsumerSettings, GroupSettings
 from broker.model.errors import ErrorCode
 from tests.support.fakes import FakeTopics
 from tests.support.logged_shard import LoggedShard

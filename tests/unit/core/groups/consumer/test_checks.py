@@ -2,9 +2,10 @@
 
 import pytest
 
+from broker.core.groups.commands.consumer import ConsumerHeartbeat
 from broker.core.groups.consumer.checks import check_epoch, check_heartbeat
-from broker.core.groups.consumer.commands import ConsumerHeartbeat, ConsumerSettings
-from broker.core.groups.consumer.records import CurrentAssignment, Partitions
+from broker.core.groups.records.consumer import CurrentAssignment, Partitions
+from broker.core.groups.settings import ConsumerSettings
 from broker.model import limits
 from broker.model.errors import ErrorCode, RequestError
 

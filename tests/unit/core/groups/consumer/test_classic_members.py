@@ -9,11 +9,12 @@ from broker.codec.coordinator_records import (
     encode_subscription,
 )
 from broker.core.coordination.machine import Moment
-from broker.core.groups.commands import GroupProtocol, JoinRequest, JoinResponse
+from broker.core.groups.commands.classic import GroupProtocol, JoinRequest, JoinResponse
 from broker.core.groups.consumer.classic_members import ClassicMembers, assignment_bytes, by_id
-from broker.core.groups.consumer.commands import ConsumerSettings
 from broker.core.groups.consumer.group import ConsumerGroup
-from broker.core.groups.records import GroupRecord, OffsetRecord
+from broker.core.groups.records.classic import GroupRecord
+from broker.core.groups.records.offsets import OffsetRecord
+from broker.core.groups.settings import ConsumerSettings
 from broker.model import limits
 from broker.model.errors import ErrorCode
 from tests.support.fakes import FakeTopics

@@ -1,7 +1,7 @@
 """What a consumer group's members are subscribed to."""
 
 from broker.core.groups.consumer.membership import Membership
-from broker.core.groups.consumer.records import (
+from broker.core.groups.records.consumer import (
     ConsumerMember,
     ConsumerMemberRecord,
     RegexRecord,

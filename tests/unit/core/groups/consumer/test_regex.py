@@ -3,15 +3,16 @@
 import pytest
 
 from broker.core.coordination.machine import Moment
+from broker.core.groups.commands.consumer import ConsumerHeartbeat
 from broker.core.groups.consumer import planning
-from broker.core.groups.consumer.commands import ConsumerHeartbeat, ConsumerSettings
 from broker.core.groups.consumer.group import ConsumerGroup
-from broker.core.groups.consumer.records import (
+from broker.core.groups.consumer.regex import RegexJob
+from broker.core.groups.records.consumer import (
     ConsumerMember,
     ConsumerMemberRecord,
     RegexRecord,
 )
-from broker.core.groups.consumer.regex import RegexJob
+from broker.core.groups.settings import ConsumerSettings
 from broker.model.limits import COORDINATOR_SLICE_DECISIONS
 from tests.support.fakes import FakeTopics
 

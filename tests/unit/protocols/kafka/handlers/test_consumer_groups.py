@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from broker.core.groups.consumer.commands import (
+from broker.core.groups.commands.consumer import (
     ConsumerGroupDescription,
     ConsumerHeartbeat,
     ConsumerHeartbeatResponse,
     DescribedConsumerMember,
 )
-from broker.core.groups.consumer.records import (
+from broker.core.groups.records.consumer import (
     ClassicMetadata,
     ConsumerMember,
     CurrentAssignment,

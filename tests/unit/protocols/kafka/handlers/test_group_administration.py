@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 
-from broker.core.groups import commands
-from broker.core.groups.commands import GroupListing, GroupState
+from broker.core.groups.commands.classic import DescribedMember, GroupDescription, GroupState
+from broker.core.groups.commands.listing import GroupListing, ListGroupsResponse
+from broker.core.groups.commands.offsets import DeleteOffsetsResponse
 from broker.model.errors import ErrorCode
 from tests.support.fakes import FakeBroker, only
 
 DESCRIBE, LIST, DELETE, DELETE_OFFSETS = 15, 16, 42, 47
-MEMBER = commands.DescribedMember("m", "i", "client", "/127.0.0.1", b"\x01", b"\x02")
-STABLE = commands.GroupDescription(
-    ErrorCode.NONE, "g", GroupState.STABLE, "consumer", "range", (MEMBER,)
-)
+MEMBER = DescribedMember("m", "i", "client", "/127.0.0.1", b"\x01", b"\x02")
+STABLE = GroupDescription(ErrorCode.NONE, "g", GroupState.STABLE, "consumer", "range", (MEMBER,))
 ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 NOT_ASKED = -(1 << 31)
 
@@ -59,12 +58,12 @@ def test_every_requested_group_is_answered_once_in_the_order_of_the_request() ->
     [
         (STABLE, True, ALL_OPERATIONS),
         (STABLE, False, NOT_ASKED),
-        (commands.GroupDescription(ErrorCode.NONE, "g"), True, NOT_ASKED),
-        (commands.GroupDescription(ErrorCode.NOT_COORDINATOR, "g"), True, NOT_ASKED),
+        (GroupDescription(ErrorCode.NONE, "g"), True, NOT_ASKED),
+        (GroupDescription(ErrorCode.NOT_COORDINATOR, "g"), True, NOT_ASKED),
     ],
 )
 def test_authorized_operations_of_a_known_group_are_returned_on_request(
-    description: commands.GroupDescription, is_asked: bool, operations: int
+    description: GroupDescription, is_asked: bool, operations: int
 ) -> None:
     broker = FakeBroker()
     broker.groups.answers = [description]
@@ -77,7 +76,7 @@ def test_authorized_operations_of_a_known_group_are_returned_on_request(
 def test_a_loading_group_has_no_state() -> None:
     broker = FakeBroker()
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    broker.groups.answers = [commands.GroupDescription(loading, "g")]
+    broker.groups.answers = [GroupDescription(loading, "g")]
 
     group = only(broker.ask(DESCRIBE, 6, groups=["g"])["groups"])
 
@@ -91,12 +90,8 @@ def test_a_loading_group_has_no_state() -> None:
 def test_the_groups_of_all_partitions_are_listed(version: int) -> None:
     broker = FakeBroker()
     broker.groups.answers = [
-        commands.ListGroupsResponse(
-            ErrorCode.NONE, (GroupListing("a", "consumer", "Stable", "classic"),)
-        ),
-        commands.ListGroupsResponse(
-            ErrorCode.NONE, (GroupListing("b", "connect", "Empty", "classic"),)
-        ),
+        ListGroupsResponse(ErrorCode.NONE, (GroupListing("a", "consumer", "Stable", "classic"),)),
+        ListGroupsResponse(ErrorCode.NONE, (GroupListing("b", "connect", "Empty", "classic"),)),
     ]
 
     answer = broker.ask(LIST, version)
@@ -123,10 +118,8 @@ def test_filters_ignore_case() -> None:
 def test_an_incomplete_list_is_an_error() -> None:
     broker = FakeBroker()
     broker.groups.answers = [
-        commands.ListGroupsResponse(
-            ErrorCode.NONE, (GroupListing("a", "consumer", "Stable", "classic"),)
-        ),
-        commands.ListGroupsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        ListGroupsResponse(ErrorCode.NONE, (GroupListing("a", "consumer", "Stable", "classic"),)),
+        ListGroupsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
     ]
 
     answer = broker.ask(LIST, 4)
@@ -180,7 +173,7 @@ def test_a_topic_with_a_subscribed_member_keeps_its_offsets() -> None:
     broker = FakeBroker()
     broker.create("t", 1)
     subscribed = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-    broker.groups.answers = [commands.DeleteOffsetsResponse(ErrorCode.NONE, {"t": subscribed})]
+    broker.groups.answers = [DeleteOffsetsResponse(ErrorCode.NONE, {"t": subscribed})]
 
     answer = delete_offsets(broker, ("t", [0, 1]))
 
@@ -196,7 +189,7 @@ def test_an_error_of_the_group_is_the_error_of_the_offset_delete_response(
 ) -> None:
     broker = FakeBroker()
     broker.create("t", 1)
-    broker.groups.answers = [commands.DeleteOffsetsResponse(error)]
+    broker.groups.answers = [DeleteOffsetsResponse(error)]
 
     answer = delete_offsets(broker, ("t", [0]))
 

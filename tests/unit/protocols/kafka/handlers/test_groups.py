@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from broker.core.groups import commands
+from broker.core.groups.commands.classic import (
+    GroupProtocol,
+    HeartbeatRequest,
+    JoinedMember,
+    JoinResponse,
+    LeaveResponse,
+    LeavingMember,
+    SyncResponse,
+)
 from broker.core.topics.topic import OFFSETS_TOPIC
 from broker.model.errors import ErrorCode
 from tests.support.fakes import FakeBroker, only
@@ -93,7 +101,7 @@ def test_a_join_passes_on_the_capabilities_of_its_version(version: int) -> None:
     broker.ask(11, version, **JOIN, client_id="c")
 
     command = only(broker.groups.commands)
-    assert command.protocols == (commands.GroupProtocol("range", b"\x01"),)
+    assert command.protocols == (GroupProtocol("range", b"\x01"),)
     assert (command.client_id, command.client_host) == ("c", "/127.0.0.1")
     assert command.requires_member_id == (version >= 4)
     assert command.supports_skip_assignment == (version >= 9)
@@ -110,14 +118,14 @@ def test_a_join_carries_the_static_members_instance_id() -> None:
 
 def test_the_leader_gets_the_members() -> None:
     broker = FakeBroker()
-    joined = commands.JoinResponse(
+    joined = JoinResponse(
         ErrorCode.NONE,
         "m",
         3,
         "consumer",
         "range",
         "m",
-        (commands.JoinedMember("m", "i", b"\x01"),),
+        (JoinedMember("m", "i", b"\x01"),),
         skip_assignment=True,
     )
     broker.groups.answers = [joined]
@@ -134,7 +142,7 @@ def test_a_missing_protocol_is_null_since_version_7_and_empty_before(
     version: int, name: str | None
 ) -> None:
     broker = FakeBroker()
-    broker.groups.answers = [commands.JoinResponse(ErrorCode.UNKNOWN_MEMBER_ID)]
+    broker.groups.answers = [JoinResponse(ErrorCode.UNKNOWN_MEMBER_ID)]
 
     answer = broker.ask(11, version, **JOIN)
 
@@ -143,7 +151,7 @@ def test_a_missing_protocol_is_null_since_version_7_and_empty_before(
 
 def test_a_sync_carries_the_leaders_assignments() -> None:
     broker = FakeBroker()
-    broker.groups.answers = [commands.SyncResponse(ErrorCode.NONE, b"\x02", "consumer", "range")]
+    broker.groups.answers = [SyncResponse(ErrorCode.NONE, b"\x02", "consumer", "range")]
 
     answer = broker.ask(
         14,
@@ -176,25 +184,25 @@ def test_a_heartbeat_returns_the_error_of_the_group(version: int) -> None:
     answer = broker.ask(12, version, group_id="g", generation_id=3, member_id="m")
 
     assert answer["error_code"] == 27
-    assert only(broker.groups.commands) == commands.HeartbeatRequest("g", "m", None, 3)
+    assert only(broker.groups.commands) == HeartbeatRequest("g", "m", None, 3)
 
 
 @pytest.mark.parametrize("version", [0, 2])
 def test_the_error_of_a_single_leaving_member_is_the_error_of_the_response(version: int) -> None:
     broker = FakeBroker()
-    left = commands.LeaveResponse(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,))
+    left = LeaveResponse(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,))
     broker.groups.answers = [left]
 
     answer = broker.ask(13, version, group_id="g", member_id="m")
 
     assert answer["error_code"] == 25
-    assert only(broker.groups.commands).members == (commands.LeavingMember("m"),)
+    assert only(broker.groups.commands).members == (LeavingMember("m"),)
 
 
 @pytest.mark.parametrize("version", [3, 5])
 def test_members_that_leave_together_have_separate_errors(version: int) -> None:
     broker = FakeBroker()
-    left = commands.LeaveResponse(ErrorCode.NONE, (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID))
+    left = LeaveResponse(ErrorCode.NONE, (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID))
     broker.groups.answers = [left]
     members = [{"member_id": "m"}, {"member_id": "", "group_instance_id": "i"}]
 
@@ -207,7 +215,7 @@ def test_members_that_leave_together_have_separate_errors(version: int) -> None:
 
 def test_a_group_error_of_a_leave_is_the_error_of_the_response() -> None:
     broker = FakeBroker()
-    broker.groups.answers = [commands.LeaveResponse(ErrorCode.NOT_COORDINATOR)]
+    broker.groups.answers = [LeaveResponse(ErrorCode.NOT_COORDINATOR)]
 
     answer = broker.ask(13, 5, group_id="g", members=[{"member_id": "m"}])
 

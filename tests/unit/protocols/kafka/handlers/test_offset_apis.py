@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from broker.core.groups import commands
-from broker.core.groups.records import CommittedOffset
+from broker.core.groups.commands.offsets import CommitResponse, FetchOffsetsResponse, OffsetToCommit
+from broker.core.groups.records.offsets import CommittedOffset
 from broker.model.errors import ErrorCode
 from broker.model.limits import OFFSETS_COMMITTED_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from tests.support.fakes import FakeBroker, only
@@ -36,8 +36,8 @@ def test_a_commit_becomes_one_command(broker: FakeBroker, version: int) -> None:
     assert command.group_id == "g"
     assert command.generation == -1
     assert command.offsets == (
-        commands.OffsetToCommit("a", 0, 5, -1, "x"),
-        commands.OffsetToCommit("a", 1, 6, -1, ""),
+        OffsetToCommit("a", 0, 5, -1, "x"),
+        OffsetToCommit("a", 1, 6, -1, ""),
     )
     assert codes(answer) == [0, 0]
 
@@ -63,7 +63,7 @@ def test_a_members_commit_names_it_and_its_generation(broker: FakeBroker) -> Non
 def test_unknown_partitions_have_separate_errors_and_the_others_are_committed(
     broker: FakeBroker,
 ) -> None:
-    broker.groups.answers = [commands.CommitResponse((ErrorCode.OFFSET_METADATA_TOO_LARGE,))]
+    broker.groups.answers = [CommitResponse((ErrorCode.OFFSET_METADATA_TOO_LARGE,))]
     topics = [
         {"name": "b", "partitions": [at(0)]},
         {"name": "a", "partitions": [at(2), at(1)]},
@@ -90,7 +90,7 @@ def test_many_offsets_are_committed_in_parts_with_separate_errors() -> None:
     refusals = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
     sizes = (OFFSETS_COMMITTED_PER_STEP, OFFSETS_COMMITTED_PER_STEP)
     broker.groups.answers = [
-        commands.CommitResponse((code,) * size) for code, size in zip(refusals, sizes, strict=True)
+        CommitResponse((code,) * size) for code, size in zip(refusals, sizes, strict=True)
     ]
     wanted = [{"partition_index": each, "committed_offset": each} for each in range(count)]
 
@@ -128,7 +128,7 @@ def test_a_partition_without_a_commit_has_offset_minus_1_and_no_error(broker: Fa
     """Librdkafka takes any error here for a failure of the whole group."""
     topics = [{"name": "a", "partition_indexes": [1, 0]}]
     broker.groups.answers = [
-        commands.FetchOffsetsResponse(ErrorCode.NONE, {"a": {0: committed(5), 1: None}})
+        FetchOffsetsResponse(ErrorCode.NONE, {"a": {0: committed(5), 1: None}})
     ]
 
     answer = broker.ask(9, 7, group_id="g", topics=topics)
@@ -153,9 +153,7 @@ def test_topics_are_requested_by_name(broker: FakeBroker, version: int) -> None:
 
 @pytest.mark.parametrize("version", [2, 7])
 def test_null_topics_mean_all_of_the_group(broker: FakeBroker, version: int) -> None:
-    broker.groups.answers = [
-        commands.FetchOffsetsResponse(ErrorCode.NONE, {"a": {0: committed(5)}})
-    ]
+    broker.groups.answers = [FetchOffsetsResponse(ErrorCode.NONE, {"a": {0: committed(5)}})]
 
     answer = broker.ask(9, version, group_id="g", topics=None)
 
@@ -179,7 +177,7 @@ def test_several_groups_are_returned_in_the_order_of_the_request(
 @pytest.mark.parametrize("topics", [None, [{"name": "a", "partition_indexes": [0]}]])
 @pytest.mark.parametrize("version", range(2, 8))
 def test_a_group_with_an_error_has_no_topics(broker: FakeBroker, version: int, topics: Any) -> None:
-    broker.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
+    broker.groups.answers = [FetchOffsetsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
 
     answer = broker.ask(9, version, group_id="g", topics=topics)
 
@@ -190,7 +188,7 @@ def test_a_group_with_an_error_has_no_topics(broker: FakeBroker, version: int, t
 def test_one_of_several_groups_with_an_error_has_no_topics(
     broker: FakeBroker, version: int
 ) -> None:
-    broker.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
+    broker.groups.answers = [FetchOffsetsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
     groups = [{"group_id": "g", "topics": [{"name": "a", "partition_indexes": [0]}]}]
 
     group = only(broker.ask(9, version, groups=groups)["groups"])
@@ -202,7 +200,7 @@ def test_one_of_several_groups_with_an_error_has_no_topics(
 def test_an_error_of_the_group_is_repeated_per_partition_before_version_2(
     broker: FakeBroker, version: int
 ) -> None:
-    broker.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
+    broker.groups.answers = [FetchOffsetsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
     topics = [{"name": "a", "partition_indexes": [0]}]
 
     answer = broker.ask(9, version, group_id="g", topics=topics)
@@ -213,9 +211,7 @@ def test_an_error_of_the_group_is_repeated_per_partition_before_version_2(
 def test_version_10_fetches_by_topic_id(broker: FakeBroker) -> None:
     topic = broker.topics.get("a")
     assert topic is not None
-    broker.groups.answers = [
-        commands.FetchOffsetsResponse(ErrorCode.NONE, {"a": {0: committed(5)}})
-    ]
+    broker.groups.answers = [FetchOffsetsResponse(ErrorCode.NONE, {"a": {0: committed(5)}})]
     topics = [
         {"topic_id": topic.topic_id, "partition_indexes": [0]},
         {"topic_id": bytes(range(16)), "partition_indexes": [0]},
@@ -260,7 +256,7 @@ def test_a_partition_with_a_pending_transactional_offset_is_unstable(
     """KIP-447."""
     committed = CommittedOffset(5, 3, "x", 0)
     broker.groups.answers = [
-        commands.FetchOffsetsResponse(
+        FetchOffsetsResponse(
             ErrorCode.NONE, {"a": {0: committed, 1: committed}}, frozenset({("a", 1)})
         )
     ]
