@@ -17,11 +17,11 @@ from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import ROLLED, Turn
 from broker.codec.compression import decompress_into
 from broker.core.coordination.partitions import Environment
-from broker.core.coordination.producer_ids import ProducerIds
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.maintenance import cleaner
 from broker.core.maintenance.cleaner import Cleaner
 from broker.core.maintenance.retention import Retention
+from broker.core.producer_ids import ProducerIds
 from broker.core.topics.deletion import Deletions
 from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.core.topics.topics import Topics

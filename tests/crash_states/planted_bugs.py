@@ -11,8 +11,8 @@ import crc32c
 import pytest
 
 from broker._native.log import seal
-from broker.core.coordination.producer_ids import ProducerIds
 from broker.core.logs import partition
+from broker.core.producer_ids import ProducerIds
 from broker.core.topics import records as topic_records
 from broker.core.topics import topics
 from broker.model.identifiers import random_id

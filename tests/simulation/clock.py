@@ -7,8 +7,8 @@
 CLOCK_MONOTONIC is the virtual time: clients do not wait while the machine sleeps or is off.
 """
 
-from broker.core.scheduling.guarded_clock import GuardedClock
 from broker.model.clock_guard import ClockState
+from broker.model.guarded_clock import GuardedClock
 from broker.model.limits import CHECKPOINT_SECONDS, CLOCK_STEP_MS, HOUSEKEEPING_SECONDS
 from tests.simulation.logs import Disk
 from tests.simulation.virtual_time import VirtualTime

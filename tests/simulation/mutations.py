@@ -17,12 +17,12 @@ from broker.core.groups.offsets.pending import PendingOffsets
 from broker.core.groups.partition import migration
 from broker.core.groups.partition.shard import GroupShard
 from broker.core.groups.records.consumer import NO_PARTITIONS
-from broker.core.scheduling.guarded_clock import GuardedClock
 from broker.core.transactions import end_rules, markers, transaction
 from broker.core.transactions.commands import InitResponse, TransactionDecision
 from broker.core.transactions.end_driver import EndDriver
 from broker.model.clock_guard import ClockGuard
 from broker.model.errors import ErrorCode
+from broker.model.guarded_clock import GuardedClock
 from tests.simulation.clock import START_WALL_MS
 from tests.simulation.logs import SimulatedLog
 

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
-from broker.core.coordination.producer_ids import ProducerIds
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.logs.log import Log
 from broker.core.logs.partition import LogWaiters
 from broker.core.logs.recompression import Recompression
 from broker.core.named_producers.tables import NamedProducers
+from broker.core.producer_ids import ProducerIds
 from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.response_cache import ResponseCache

@@ -20,7 +20,6 @@ from broker.codec import compression
 from broker.core.broker import Broker
 from broker.core.configs.broker_configs import BrokerConfigs, Commit
 from broker.core.configs.group_configs import GroupConfigs
-from broker.core.coordination.producer_ids import ProducerIds
 from broker.core.logs.log_loader import LogLoader
 from broker.core.logs.partition import LogWaiters
 from broker.core.logs.recompression import Recompression
@@ -32,6 +31,7 @@ from broker.core.maintenance.scrub import Scrub
 from broker.core.maintenance.scrub import Settings as ScrubSettings
 from broker.core.named_producers.loading import SequenceHeaders
 from broker.core.named_producers.tables import NamedProducers
+from broker.core.producer_ids import ProducerIds
 from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.response_cache import ResponseCache

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
-from broker.core.scheduling.guarded_clock import GuardedClock, MachineClock
 from broker.model import limits
+from broker.model.guarded_clock import GuardedClock, MachineClock
 from broker.storage.checkpoints import clock_checkpoint
 
 

@@ -9,10 +9,10 @@ import pytest
 from broker.core.coordination.coordinator import Callback
 from broker.core.coordination.machine import Decision, Moment, RecordFormat, Token
 from broker.core.coordination.partitions import CoordinatorPartitions, Environment
-from broker.core.scheduling.guarded_clock import GuardedClock
 from broker.model import limits
 from broker.model.clock import ManualClock
 from broker.model.errors import DiskFull, ErrorCode
+from broker.model.guarded_clock import GuardedClock
 from tests.support.batches import batch_of
 from tests.support.memory_log import MemoryLog
 

@@ -19,11 +19,11 @@ from broker._native.log.partition_log import PartitionLog
 from broker._native.log.segment_check import digest_of
 from broker.core.maintenance import compactor_process
 from broker.core.maintenance.cleaner import Cleaner, Settings
-from broker.core.scheduling.guarded_clock import GuardedClock
 from broker.model import limits
 from broker.model.clock import ManualClock
 from broker.model.config import load
 from broker.model.errors import StorageError
+from broker.model.guarded_clock import GuardedClock
 from broker.model.topic_config import TopicConfig
 from broker.storage.checkpoints import checkpoint
 from broker.storage.files import digests, swap

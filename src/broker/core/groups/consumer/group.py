@@ -46,9 +46,9 @@ from broker.core.groups.records.consumer import (
 )
 from broker.core.groups.records.encoding import Record
 from broker.core.groups.settings import ConsumerSettings
-from broker.core.topics.patterns import compiled
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import COORDINATOR_SLICE_DECISIONS
+from broker.model.patterns import compiled
 
 GROUP_TYPE = "consumer"  # as ListGroups shows it
 

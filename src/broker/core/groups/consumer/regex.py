@@ -8,9 +8,9 @@ from collections.abc import Generator, Iterable, Mapping
 from typing import TypeAlias
 
 from broker.core.groups.consumer.subscriptions import TopicsView
-from broker.core.topics.patterns import compiled
 from broker.model.errors import RequestError
 from broker.model.limits import REGEX_COMPILE_WORK
+from broker.model.patterns import compiled
 
 Matched: TypeAlias = Mapping[str, tuple[str, ...]]
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from broker.core.scheduling.steps import next_step
 from broker.core.session import Session
-from broker.core.topics.patterns import compiled
 from broker.core.transactions.commands import TransactionDescription
 from broker.core.transactions.records import STATES, TransactionState
 from broker.model.errors import ErrorCode, RequestError
+from broker.model.patterns import compiled
 from broker.protocols.kafka.api import Api, Fields, Request
 
 _RUNNING = (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.core.coordination.producer_ids import ProducerIds
+from broker.core.producer_ids import ProducerIds
 from broker.model.errors import StorageError
 from broker.model.limits import PRODUCER_ID_BLOCK
 from broker.storage.metadata import PRODUCER_ID_BLOCK as KEY
@@ -80,7 +80,7 @@ def test_a_block_taken_by_another_broker_is_not_taken_again(tmp_path: Path) -> N
 def test_no_id_is_returned_twice_after_kill_9(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys, pathlib\n"
-        "from broker.core.coordination.producer_ids import ProducerIds\n"
+        "from broker.core.producer_ids import ProducerIds\n"
         "from broker.storage.metadata.sqlite import SqliteMetaStore\n"
         "ids = ProducerIds(SqliteMetaStore(pathlib.Path(sys.argv[1])))\n"
         "for _ in range(int(sys.argv[2])): print(ids.next_id(), flush=True)\n"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.core.scheduling.guarded_clock import GuardedClock
 from broker.model.clock import ManualClock
+from broker.model.guarded_clock import GuardedClock
 from broker.storage.checkpoints import clock_checkpoint
 
 HOUR_MS = 3_600_000
