@@ -28,7 +28,8 @@ from benchmarks.spark.rows import KAFKA, OURS, PARTITIONS, Environment, Row
 from broker import pipeline
 from broker.model.address import Address
 from broker.pipeline.jobs import snapshot
-from tests.compatibility import java_tools, spark_connector
+from tests.compatibility.java import spark_connector
+from tests.compatibility.java import tools as java_tools
 from tests.compatibility.programs import UnavailableError
 
 if TYPE_CHECKING:

@@ -1,4 +1,16 @@
-"""Fixtures of the client tests; everything in this folder is marked `client`."""
+"""Fixtures of the client tests; everything in this folder is marked `client`.
+
+clients/         Kafka's clients for Python, Go and Node, by library
+java/            Kafka's own clients and tools, Kafka Connect, Kafka Streams
+kafka/           Kafka's protocol, byte by byte: every API, bad requests
+cursus/ rustlog/ v1/   the other protocols, and programs that use them as their clients do
+all_protocols/   records and groups that several protocols share
+operation/       settings, retention, compaction
+faults/          kill -9, disks that fail or are full, damaged files, clock steps
+limits/          memory, descriptors and log lines under clients that ask for too much
+
+What several of these folders use is beside this file.
+"""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -6,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.compatibility.group_member import GroupMember
-from tests.compatibility.java_tools import NEWEST, OLDER, JavaTools, Release, find
+from tests.compatibility.clients.group_member import GroupMember
+from tests.compatibility.java.tools import NEWEST, OLDER, JavaTools, Release, find
 from tests.compatibility.programs import UnavailableError
 from tests.support import wire_requests
 from tests.support.broker_process import Broker, BrokerProcess, wait_until

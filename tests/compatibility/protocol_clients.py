@@ -9,9 +9,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.compatibility import confluent_client
-from tests.compatibility.client import EARLIEST, Record
-from tests.compatibility.v1_sdks import PythonSdk, SdkError, restored
+from tests.compatibility.clients import confluent_client
+from tests.compatibility.clients.client import EARLIEST, Record
+from tests.compatibility.v1.sdks import PythonSdk, SdkError, restored
 from tests.oracles import message_set_oracle as message_set
 from tests.support import cursus_client, wire_requests
 from tests.support.broker_process import wait_until

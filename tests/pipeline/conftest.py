@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 from broker import pipeline
 from broker.model.errors import Unsupported
 from broker.pipeline.java import find_java
-from tests.compatibility import spark_connector
+from tests.compatibility.java import spark_connector
 from tests.compatibility.programs import UnavailableError
 from tests.pipeline.java_classes import java_options
 from tests.pipeline.rows import Row

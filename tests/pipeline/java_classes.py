@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.pipeline.java import find_java
-from tests.compatibility.java_tools import SHORT_LIVED
+from tests.compatibility.java.tools import SHORT_LIVED
 from tests.compatibility.programs import BUILD, FETCH_TIMEOUT_S, one_at_a_time
 
 

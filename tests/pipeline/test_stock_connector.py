@@ -1,6 +1,6 @@
 """Spark's own Kafka connector on this broker, unchanged, compared with our source.
 
-Its jars come through Maven: see tests/compatibility/spark_connector.py.
+Its jars come through Maven: see tests/compatibility/java/spark_connector.py.
 """
 
 import json
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.compatibility import spark_connector
+from tests.compatibility.java import spark_connector
 from tests.compatibility.programs import UnavailableError
 from tests.pipeline.queries import Query
 from tests.pipeline.rows import (

@@ -9,8 +9,9 @@ quarter: 5 to 30 ms of the loop while the broker answers long requests, 100 ms w
 Here a collection visits what was made since the last ones, whatever the broker holds.
 
 A frozen object is freed like any other when nothing refers to it. A cycle that comes to be unused
-after it is frozen would stay. The broker makes no such cycles (tests/compatibility/
-test_garbage.py): what a client leaves behind is freed without the collector.
+after it is frozen would stay. The broker makes no such cycles
+(tests/compatibility/limits/test_garbage.py): what a client leaves behind is freed without the
+collector.
 """
 
 import gc

@@ -1,0 +1,22 @@
+"""The checks of every client, driven by aiokafka."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.compatibility.clients.aiokafka_client import connect
+from tests.compatibility.clients.client import Client
+from tests.compatibility.clients.client_checks import ClientChecks
+from tests.support.broker_process import Broker
+
+
+@pytest.fixture
+def client(broker: Broker) -> Iterator[Client]:
+    """Connect to the shared broker."""
+    client = connect(broker.address)
+    yield client
+    client.close()
+
+
+class TestAiokafka(ClientChecks):
+    """aiokafka against the running broker."""

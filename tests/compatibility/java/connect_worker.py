@@ -1,0 +1,124 @@
+"""A distributed worker of Kafka Connect in its own process, driven through its REST address.
+
+It keeps all its state in the broker: three compacted topics and a group of type `connect`.
+"""
+
+import json
+import signal
+import socket
+import subprocess
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, Self
+
+from tests.compatibility.java.tools import JavaTools
+from tests.support.broker_process import Broker, wait_until
+
+WORKER = "org.apache.kafka.connect.cli.ConnectDistributed"
+# The worker serves once it has read its three topics to the end.
+START_TIMEOUT_S = 180.0
+STOP_TIMEOUT_S = 60.0
+REST_TIMEOUT_S = 60.0
+RETRY_CODES = {404, 409, 500, 503}  # starting, rebalancing, not the leader yet
+
+
+class ConnectWorker:
+    """The worker, and its connectors by their names."""
+
+    def __init__(
+        self, folder: Path, java: JavaTools, broker: Broker, name: str, **more: str
+    ) -> None:
+        """Describe a worker of the cluster called `name`; entering it starts it."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self._rest = f"http://127.0.0.1:{free.getsockname()[1]}"
+        self.topics = [f"{name}-{what}" for what in ("configs", "offsets", "status")]
+        self.group = f"{name}-group"
+        settings = {
+            "bootstrap.servers": broker.address,
+            "group.id": self.group,
+            "listeners": self._rest,
+            "config.storage.topic": self.topics[0],
+            "offset.storage.topic": self.topics[1],
+            "status.storage.topic": self.topics[2],
+            "config.storage.replication.factor": "1",
+            "offset.storage.replication.factor": "1",
+            "status.storage.replication.factor": "1",
+            "offset.storage.partitions": "5",
+            "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+            "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+            "offset.flush.interval.ms": "500",
+            "heartbeat.interval.ms": "300",
+            "session.timeout.ms": "3000",  # a killed worker is noticed soon
+            "scheduled.rebalance.max.delay.ms": "0",
+            "plugin.discovery": "service_load",
+        } | {key.replace("_", "."): value for key, value in more.items()}
+        file = folder / "worker.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        self._command = java.command(WORKER, str(file))
+        self._log = folder / "worker.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        """Start it, and wait until it can be asked for its connectors."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        wait_until(self._serves, f"{self.group} serves", START_TIMEOUT_S)
+        return self
+
+    def kill(self) -> None:
+        """Kill -9: its transactions stay open, its group waits for its session to end."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def __exit__(self, *_: object) -> None:
+        """Stop it with SIGTERM, as an init system does."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        finally:
+            self._process.kill()
+
+    def configure(self, name: str, **config: str) -> None:
+        """Create or change a connector."""
+        body = {key.replace("_", "."): value for key, value in config.items()}
+        body |= {"tasks.max": "1"}
+        wait_until(
+            lambda: self._ask("PUT", f"/connectors/{name}/config", body) is not None,
+            f"{name} is configured",
+            REST_TIMEOUT_S,
+        )
+
+    def is_running(self, name: str) -> bool:
+        """Return whether a connector and its one task run."""
+        status = self._ask("GET", f"/connectors/{name}/status")
+        return status is not None and [
+            part["state"] for part in (status["connector"], *status["tasks"])
+        ] == ["RUNNING", "RUNNING"]
+
+    def _serves(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, self._log.read_text()[-5_000:]
+        return self._ask("GET", "/connectors") is not None
+
+    def _ask(self, method: str, path: str, body: object = None) -> Any:
+        """Return the response, or None while there is none."""
+        request = urllib.request.Request(  # noqa: S310 - loopback
+            self._rest + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=REST_TIMEOUT_S) as answer:  # noqa: S310
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            if error.code not in RETRY_CODES:
+                raise AssertionError(error.read().decode()) from error
+            return None
+        except (urllib.error.URLError, ConnectionError):
+            return None
