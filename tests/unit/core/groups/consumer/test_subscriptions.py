@@ -5,12 +5,12 @@ from typing import Final
 import pytest
 
 from broker.core.groups.consumer.membership import Membership
-from broker.core.groups.consumer.records import (
+from broker.core.groups.consumer.subscriptions import subscribed_topics
+from broker.core.groups.records.consumer import (
     ConsumerMember,
     ConsumerMemberRecord,
     ResolvedRegex,
 )
-from broker.core.groups.consumer.subscriptions import subscribed_topics
 
 REGEXES: Final = {"pay.*": ResolvedRegex(("payments", "payouts"), 1, 0)}
 BY_NAME: Final = ConsumerMember("a", topic_names=("payments", "payouts"))
