@@ -78,6 +78,22 @@ class _Inline:
         return work()
 
 
+class _Logs:
+    """The logs as topics use them; the test loads them itself, before anything else."""
+
+    is_read_only = False
+    change_count = 0
+
+    def __init__(self, partitions: Partitions) -> None:
+        self.open_topic = partitions.open_topic
+        self.announce_topic = partitions.announce_topic
+        self.delete = partitions.delete
+        self.configure = configure_log
+
+    async def until_loaded(self, logs: Sequence[Any]) -> None:
+        assert not any(log.is_loading for log in logs)
+
+
 class BrokerRun:
     """From a start to a stop, a kill or a power cut."""
 
@@ -102,12 +118,8 @@ class BrokerRun:
             store,
             io_thread,
             FakeTable(),
-            self.partitions.open_topic,
-            self.partitions.delete,
-            configure_log=configure_log,
-            announce_logs=self.partitions.announce_topic,
-            until_loaded=_at_once,
-            deletions=self.deletions,
+            _Logs(self.partitions),
+            self.deletions,
         )
         self.ids = ProducerIds(store)
         # Called before the log starts are written.
@@ -342,10 +354,6 @@ class _MarkedLog:
 def place_of(log: PartitionLog) -> Place:
     """Return a unique name of a partition: a recreated topic has another id."""
     return log.topic_id, log.partition
-
-
-async def _at_once(_logs: Sequence[Any]) -> None:
-    return
 
 
 async def _with_its_tasks(work: Coroutine[Any, Any, _T]) -> _T:

@@ -13,7 +13,7 @@ from broker._native.protocols.cursus.batch import SEQUENCE, sequence_of
 from broker.codec import schema
 from broker.codec.control_records import Marker
 from broker.core.broker import Broker
-from broker.core.configs.broker_configs import BrokerConfigs, Commit
+from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
 from broker.core.coordination import partitions as coordinator_partitions
 from broker.core.coordination.coordinator import ResponseFuture
@@ -472,6 +472,34 @@ class FakeFolders:
         folders.popleft()
 
 
+class FakePartitionLogs:
+    """Logs as topics use them; subclasses of FakeBroker decide what they are."""
+
+    is_read_only = False
+
+    def __init__(self, broker: "FakeBroker") -> None:
+        self._broker = broker
+
+    def open_topic(self, *args: Any) -> list[Any]:
+        return self._broker.open_logs(*args)
+
+    def announce_topic(self, *args: Any) -> list[Any]:
+        return self._broker.announce_logs(*args)
+
+    async def until_loaded(self, logs: Sequence[Any]) -> None:
+        await self._broker.until_loaded(logs)
+
+    def configure(self, log: Any, config: TopicConfig) -> None:
+        self._broker.configure_log(log, config)
+
+    def delete(self, log: Any) -> None:
+        self._broker.delete_log(log)
+
+    @property
+    def change_count(self) -> int:
+        return self._broker.log_changes()
+
+
 class FakeBroker:
     """A broker made of fakes, and a connection to it; every call is one whole event loop."""
 
@@ -498,7 +526,6 @@ class FakeBroker:
             load([f"{name}={text}" for name, text in (settings or {}).items()]),
             self.store,
             self.io_thread,
-            self.alter_defaults,
         )
         self.group_configs = GroupConfigs(lambda: self.configs.current, self.store, self.io_thread)
         self.deleted_logs: list[FakeLog] = []
@@ -511,14 +538,10 @@ class FakeBroker:
             self.store,
             self.io_thread,
             self.table,
-            self.open_logs,
-            self.delete_log,
-            announce_logs=self.announce_logs,
-            until_loaded=self.until_loaded,
-            deletions=self.deletions,
-            configure_log=self.configure_log,
-            log_changes=self.log_changes,
+            FakePartitionLogs(self),
+            self.deletions,
         )
+        self.configs.inherited_by(self.topics)
         recompression = Recompression()
         self.broker = Broker(
             configs=self.configs,
@@ -571,9 +594,6 @@ class FakeBroker:
     def config(self) -> Config:
         """The configuration in force."""
         return self.configs.current
-
-    async def alter_defaults(self, config: Config, commit: Commit | None) -> None:
-        await self.topics.alter_defaults(config, commit)
 
     async def metadata_revision(self) -> int:
         revision: int = self.store.revision

@@ -37,7 +37,7 @@ def broker_of(topic: Topic, transactions: Any = None) -> Broker:
     topics: Any = OneTopic(topic)
     store: Any = FakeStore()
     return Broker(
-        configs=BrokerConfigs(load(), store, IoThread(), nothing),
+        configs=BrokerConfigs(load(), store, IoThread()),
         clock=SystemClock(),
         cluster_id="cluster",
         io_thread=nothing,

@@ -5,13 +5,16 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
+from broker.core.service import Service
 from broker.model import limits
 from broker.model.guarded_clock import GuardedClock, MachineClock
 from broker.storage.checkpoints import clock_checkpoint
 
 
-class ClockWatch:
+class ClockWatch(Service):
     """The guarded clock of a broker and its checkpoint."""
+
+    name = "clock watch"
 
     def __init__(
         self,
@@ -37,6 +40,10 @@ class ClockWatch:
                 await self.write()
                 due_ms = now_ms + limits.CHECKPOINT_SECONDS * 1000
             await asyncio.sleep(limits.HOUSEKEEPING_SECONDS)
+
+    async def stop(self) -> None:
+        """Store the clock state for the next start."""
+        await self.write()
 
     async def write(self) -> None:
         """Store the clock state; a failed write is repeated with the next one."""

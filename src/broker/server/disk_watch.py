@@ -15,6 +15,7 @@ from broker._native.kernel import file_ops
 from broker._native.log.turn import Turn
 from broker.core.maintenance.disk_space import DiskSpace, Level, Observation, Space, bound_bytes
 from broker.core.scheduling.io_thread import IoThread
+from broker.core.service import Service
 from broker.model import limits
 from broker.model.errors import StorageError
 from broker.storage.reserve import Reserve
@@ -32,8 +33,10 @@ _MEANING = {
 }
 
 
-class DiskWatch:
+class DiskWatch(Service):
     """Applies the level of the data directory's disk to the broker."""
+
+    name = "disk watch"
 
     def __init__(
         self, path: Path, turn: Turn, io_thread: IoThread, when_changed: Callable[[Level], None]
@@ -50,7 +53,7 @@ class DiskWatch:
         self._is_called = asyncio.Event()
         turn.when_full = self._call
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Check before logs are recovered; a leftover reserve is shrunk if space is needed.
 
         Raises StorageError when statvfs fails. A reserve is only grown later, by `run`.
@@ -72,7 +75,7 @@ class DiskWatch:
             except TimeoutError:
                 continue
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Remove the reserve: no other program should find its space occupied."""
         try:
             self._reserve.remove()

@@ -17,14 +17,17 @@ from broker.core.groups.commands.assigned import AssignedProtocol
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.groups.records.offsets import CommittedOffset
 from broker.core.scheduling.steps import in_steps, next_step
+from broker.core.service import Service
 from broker.model import limits
 from broker.model.clock import Clock
 from broker.storage import v1_files
 from broker.storage.v1_files import Offsets, V1Group
 
 
-class V1Copies:
+class V1Copies(Service):
     """Keeps both files up to date."""
+
+    name = "V1 copies"
 
     def __init__(
         self,
@@ -52,6 +55,10 @@ class V1Copies:
         while True:
             await asyncio.sleep(limits.V1_FILES_SECONDS)
             await self.write()
+
+    async def stop(self) -> None:
+        """Write once more."""
+        await self.write()
 
     async def write(self) -> None:
         """Replace the files if a group has changed and all groups are loaded."""

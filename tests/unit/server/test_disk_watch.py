@@ -62,7 +62,7 @@ def test_a_start_applies_the_level_and_makes_no_reserve(
 ) -> None:
     disk.free = TOTAL * percent // 100 + 4 * MIB * (percent > 0)  # without its reserve
 
-    disk.watch.begin()
+    disk.watch.start()
 
     assert (disk.levels, disk.flags, disk.reserved) == ([level], flags, 0)
 
@@ -71,7 +71,7 @@ def test_a_start_on_a_full_disk_releases_the_reserve_of_an_earlier_run(disk: Dis
     disk.reserve.write_bytes(bytes(4 * MIB))
     disk.free = 0
 
-    disk.watch.begin()
+    disk.watch.start()
 
     assert disk.reserved == 0
 
@@ -127,6 +127,6 @@ def test_a_write_without_disk_space_triggers_a_check_at_once(
 def test_a_stop_removes_the_reserve(disk: Disk) -> None:
     disk.reserve.write_bytes(b"reserved")
 
-    disk.watch.stop()
+    asyncio.run(disk.watch.stop())
 
     assert disk.reserved == 0

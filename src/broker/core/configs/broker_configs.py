@@ -9,7 +9,7 @@ checked against everything that would inherit it, then made durable, then applie
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from broker.core.configs import records as config_records
 from broker.core.scheduling.io_thread import IoThread
@@ -26,18 +26,25 @@ _log = logging.getLogger(__name__)
 ALL_BROKERS = ""
 
 Commit: TypeAlias = Callable[[], Awaitable[None]]
-# Makes topics inherit from a configuration, which the given function makes durable on the way;
-# without that function it only checks. Raises RequestError.
-AlterDefaults: TypeAlias = Callable[[Config, Commit | None], Awaitable[None]]
+
+
+class Heirs(Protocol):
+    """What inherits from the configuration: implemented by topics."""
+
+    async def alter_defaults(self, config: Config, commit: Commit | None, /) -> None:
+        """Inherit from a configuration once `commit` has made it durable; without it only check.
+
+        Raises RequestError.
+        """
 
 
 class BrokerConfigs:
     """The configuration in force, and which settings of it were altered."""
 
     __slots__ = (
-        "_alter_defaults",
         "_callbacks",
         "_changes",
+        "_heirs",
         "_io_thread",
         "_own",
         "_store",
@@ -50,14 +57,13 @@ class BrokerConfigs:
         given: Config,
         store: metadata.MetaStore,
         io_thread: IoThread,
-        alter_defaults: AlterDefaults,
     ) -> None:
         """Read what was altered before this start; values no longer allowed are ignored."""
         self._store = store
         self._io_thread = io_thread
-        self._alter_defaults = alter_defaults
         self._own = config_records.read_all(store, metadata.BROKER_CONFIGS)
         self._callbacks: list[Callable[[Config], None]] = []
+        self._heirs: Heirs  # set before the first request
         self._changes = asyncio.Lock()  # one at a time
         self._tasks = Tasks()
         self.current = given
@@ -70,13 +76,17 @@ class BrokerConfigs:
     def _name(self) -> str:
         return str(self.current.integer("node.id"))
 
+    def inherited_by(self, heirs: Heirs) -> None:
+        """Set what inherits from it, before anything is altered."""
+        self._heirs = heirs
+
     def when_altered(self, callback: Callable[[Config], None]) -> None:
         """Register a callback that gets each new configuration once it is in force."""
         self._callbacks.append(callback)
 
     async def plan(self, name: str, change: ConfigChange) -> None:
         """Check an alteration without making it; raises RequestError."""
-        await self._alter_defaults(self._planned(name, self._changed(name, change)), None)
+        await self._heirs.alter_defaults(self._planned(name, self._changed(name, change)), None)
 
     async def alter(self, name: str, change: ConfigChange) -> None:
         """Alter the configuration of one broker or of all: in force at return, and durable."""
@@ -91,7 +101,7 @@ class BrokerConfigs:
                 key = metadata.broker_config_key(name)
                 await config_records.put(self._store, self._io_thread, key, own)
 
-            await self._alter_defaults(config, commit)
+            await self._heirs.alter_defaults(config, commit)
             self._own[name] = own
             self._report(config)
             self.current = config

@@ -43,21 +43,28 @@ class LoadingLog(Protocol):
 LogT = TypeVar("LogT", bound=LoadingLog)
 
 
+class LogFiles(Protocol[LogT]):
+    """The files of logs; both methods are called in threads, and return errors, if any."""
+
+    def load(self, log: LogT, /) -> str | None:
+        """Recover a log from its files."""
+
+    def settle(self, logs: list[LogT], /) -> dict[LogT, str]:
+        """Make the recovery of these logs durable."""
+
+
 class LogLoader(Generic[LogT]):
     """The logs of one start, until all of them are ready."""
 
     def __init__(
         self,
         loop: AbstractEventLoop,
-        load: Callable[[LogT], str | None],
-        settle: Callable[[list[LogT]], dict[LogT, str]],
-        when_ready: Callable[[LogT], None],
+        files: LogFiles[LogT],
     ) -> None:
-        """Keep the functions: `load` and `settle` run in threads and return errors, if any."""
+        """Keep what it needs; nothing is loaded yet."""
         self._loop = loop
-        self._load = load
-        self._settle = settle
-        self._when_ready = when_ready
+        self._files = files
+        self._on_ready: list[Callable[[LogT], None]] = []
         self._waiting: deque[LogT] = deque()
         self._recovered: deque[tuple[LogT, str | None]] = deque()
         self._settling = Lock()
@@ -70,6 +77,10 @@ class LogLoader(Generic[LogT]):
         self._threads: list[Thread] = []
         self._askers: list[Future[None]] = []
         self._switch_interval = sys.getswitchinterval()
+
+    def when_ready(self, callback: Callable[[LogT], None]) -> None:
+        """Register a callback that gets each log, in the loop, once it is published."""
+        self._on_ready.append(callback)
 
     def start(self, logs: Iterable[LogT], threads_max: int) -> None:
         """Start the threads."""
@@ -114,7 +125,7 @@ class LogLoader(Generic[LogT]):
             except IndexError:  # another thread took the last one
                 break
             try:
-                error = self._load(log)
+                error = self._files.load(log)
             except Exception as unexpected:  # noqa: BLE001 (it must not end the thread)
                 _log.exception("log cannot be loaded: log=%r", log)
                 error = str(unexpected)
@@ -137,7 +148,7 @@ class LogLoader(Generic[LogT]):
         recovered = [self._recovered.popleft() for _ in range(len(self._recovered))]
         if not recovered:
             return
-        failed = self._settle([log for log, error in recovered if error is None])
+        failed = self._files.settle([log for log, error in recovered if error is None])
         self._settled.extend((log, error or failed.get(log)) for log, error in recovered)
         self._settled_at = self._loop.time()
         if not self._is_scheduled:
@@ -155,7 +166,8 @@ class LogLoader(Generic[LogT]):
                 log.take_offline(error)
             log.end_loading()
             self._left -= 1
-            self._when_ready(log)
+            for callback in self._on_ready:
+                callback(log)
         askers, self._askers = self._askers, []
         for asker in askers:
             if not asker.done():

@@ -10,8 +10,8 @@ start, `is_loading` of each log tells whether it can serve.
 import asyncio
 import logging
 from bisect import bisect_left, insort
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from broker.core.configs.broker_configs import Commit
 from broker.core.logs.log import Log
@@ -20,6 +20,7 @@ from broker.core.scheduling.steps import in_steps
 from broker.core.scheduling.tasks import Tasks
 from broker.core.topics import records as topic_records
 from broker.core.topics.deletion import Deletions
+from broker.core.topics.interfaces import PartitionLogs, TopicTable
 from broker.core.topics.rules import (
     DEFAULT,
     NewPartitions,
@@ -68,60 +69,26 @@ _COORDINATOR_PARTITIONS = {
 }
 
 
-class TopicTable(Protocol):
-    """The native table in which the native path looks up partitions."""
-
-    def add(self, name: str, topic_id: bytes, logs: list[Any]) -> None:
-        """Register a topic's logs, as returned by `OpenLogs`, or replace them with more."""
-
-    def remove(self, name: str) -> None:
-        """Remove a topic."""
-
-
-# Opens a topic's logs (name, id, how many, the first that is not open yet); on StorageError none
-# of the new ones is left.
-OpenLogs: TypeAlias = Callable[[str, bytes, int, TopicConfig, int], list[Any]]
-# Returns the logs of an existing topic, which are loaded by the log loader afterwards.
-AnnounceLogs: TypeAlias = Callable[[str, bytes, int, TopicConfig], list[Any]]
-UntilLoaded: TypeAlias = Callable[[Sequence[Any]], Awaitable[None]]
-DeleteLog: TypeAlias = Callable[[Any], None]  # takes a log as returned by `OpenLogs`
-# Applies its topic's configuration to a log, from the next append on.
-ConfigureLog: TypeAlias = Callable[[Any, TopicConfig], None]
-
-
 class Topics:
     """All topics of this broker."""
 
-    def __init__(  # noqa: PLR0913 (its dependencies)
+    def __init__(
         self,
         config: Config,
         store: metadata.MetaStore,
         io_thread: IoThread,
         table: TopicTable,
-        open_logs: OpenLogs,
-        delete_log: DeleteLog,
-        *,
-        announce_logs: AnnounceLogs,
-        until_loaded: UntilLoaded,
+        logs: PartitionLogs,
         deletions: Deletions,
-        configure_log: ConfigureLog,
-        is_read_only: Callable[[], bool] = lambda: False,
-        log_changes: Callable[[], int] = lambda: 0,
     ) -> None:
         """Start empty; `load` reads the store."""
         self._config = config
         self._store = store
         self._io_thread = io_thread
         self._table = table
-        self._open_logs = open_logs
-        self._delete_log = delete_log
-        self._announce_logs = announce_logs
-        self._until_loaded = until_loaded
+        self._logs = logs
         self._deletions = deletions
         self._plain_config = TopicConfig({}, config)  # of all topics without own values
-        self._configure_log = configure_log
-        self._is_read_only = is_read_only
-        self._log_changes = log_changes
         self._by_name: dict[str, Topic] = {}
         self._names: list[str] = []  # sorted
         self._by_id: dict[bytes, Topic] = {}
@@ -153,7 +120,7 @@ class Topics:
         It changes when a topic is created, deleted or gets partitions, and when a log begins or
         ends loading, goes offline or begins a leader epoch.
         """
-        return self.version, self._log_changes()
+        return self.version, self._logs.change_count
 
     @property
     def is_loading(self) -> bool:
@@ -174,7 +141,7 @@ class Topics:
         return list(self._names)
 
     def logs(self) -> Iterator[tuple[Any, TopicConfig]]:
-        """Iterate over every log, as returned by `OpenLogs`, with its topic's configuration."""
+        """Iterate over every log, as `PartitionLogs` returns it, with its topic's configuration."""
         return ((log, topic.config) for topic in self._by_name.values() for log in topic.logs)
 
     def when_deleted(self, callback: Callable[[str], None]) -> None:
@@ -189,7 +156,7 @@ class Topics:
         loading: list[Any] = []
         for name, topic_id, partitions, own_config in topic_records.read_all(self._store):
             plan = Plan(name, partitions, self._config_of(own_config))
-            logs = self._announce_logs(name, topic_id, partitions, plan.config)
+            logs = self._logs.announce_topic(name, topic_id, partitions, plan.config)
             self._publish(plan, topic_id, logs)
             # Internal topics first: groups wait for them.
             loading = [*logs, *loading] if name in INTERNAL_TOPICS else [*loading, *logs]
@@ -279,7 +246,9 @@ class Topics:
         Without `commit`, only check that all topics can; RequestError names one that cannot.
         """
         async for topic in in_steps(list(self._by_name.values()), TOPICS_CONFIGURED_PER_STEP):
-            await self._until_loaded(topic.logs)  # a log that is being loaded belongs to a thread
+            await self._logs.until_loaded(
+                topic.logs
+            )  # a log that is being loaded belongs to a thread
         async with self._changes:
             topics = list(self._by_name.values())
             plain = self._planned(None, {}, config)
@@ -321,7 +290,7 @@ class Topics:
             return self._publish(plan, topic_id, logs)
 
     async def _delete(self, topic: Topic) -> Topic:
-        await self._until_loaded(topic.logs)
+        await self._logs.until_loaded(topic.logs)
         async with self._changes:
             if self._by_id.get(topic.topic_id) is not topic:
                 raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -335,7 +304,7 @@ class Topics:
                 *(topic.name, shown_id, deleted.partitions),
             )
             async for log in in_steps(topic.logs, LOGS_DELETED_PER_STEP):
-                self._delete_log(log)
+                self._logs.delete(log)
             for callback in self._on_delete:
                 callback(topic.name)
             # Before a topic of that name can be created again.
@@ -344,7 +313,7 @@ class Topics:
             return topic
 
     async def _alter_config(self, topic: Topic, change: ConfigChange) -> Topic:
-        await self._until_loaded(topic.logs)  # a log that is being loaded belongs to a thread
+        await self._logs.until_loaded(topic.logs)  # a log that is being loaded belongs to a thread
         async with self._changes:
             config = self.plan_config(topic, change)
             own = config.overrides
@@ -373,7 +342,7 @@ class Topics:
             yield
             if not is_same:
                 for log in topic.logs:
-                    self._configure_log(log, config)
+                    self._logs.configure(log, config)
                     yield
 
     def _planned(self, topic: Topic | None, own: Mapping[str, str], config: Config) -> TopicConfig:
@@ -439,13 +408,15 @@ class Topics:
 
     def _check_disk(self) -> None:
         """Refuse what takes disk space that deletes need."""
-        if self._is_read_only():
+        if self._logs.is_read_only:
             raise RequestError(ErrorCode.DISK_FULL, "the disk is full: first delete something")
 
     async def _open(self, plan: Plan, topic_id: bytes, first: int = 0) -> list[Log]:
         """Open the logs in the I/O thread; they are not published yet."""
         return await self._io_thread.run(
-            lambda: list(self._open_logs(plan.name, topic_id, plan.partitions, plan.config, first))
+            lambda: list(
+                self._logs.open_topic(plan.name, topic_id, plan.partitions, plan.config, first)
+            )
         )
 
     def _publish(self, plan: Plan, topic_id: bytes, logs: list[Log]) -> Topic:

@@ -29,6 +29,18 @@ class SlowLog:
         self.offline = reason
 
 
+class Files:
+    """What recovers logs, as the test decides."""
+
+    def __init__(
+        self,
+        load: Callable[[SlowLog], str | None],
+        settle: Callable[[list[SlowLog]], dict[SlowLog, str]] = lambda _: {},
+    ) -> None:
+        self.load = load
+        self.settle = settle
+
+
 def run(
     logs: list[SlowLog],
     load: Callable[[SlowLog], str | None] = lambda _: None,
@@ -40,7 +52,8 @@ def run(
 
     async def scenario() -> None:
         loop = asyncio.get_running_loop()
-        job: LogLoader[SlowLog] = LogLoader(loop, load, settle, lambda log: ready.append(log.name))
+        job: LogLoader[SlowLog] = LogLoader(loop, Files(load, settle))
+        job.when_ready(lambda log: ready.append(log.name))
         job.start(logs, threads)
         await asyncio.wait_for(job.until_loaded(logs), 60)
         job.stop()
@@ -125,7 +138,7 @@ def test_a_stop_skips_logs_not_yet_begun_and_publishes_loaded_ones() -> None:
             loop.call_soon_threadsafe(begun.set)
             job._waiting.clear()  # as `stop` does, while the first is being loaded
 
-        job: LogLoader[SlowLog] = LogLoader(loop, load, lambda _: {}, lambda _: None)
+        job: LogLoader[SlowLog] = LogLoader(loop, Files(load))
         job.start(logs, 1)
         await begun.wait()
         job.stop()

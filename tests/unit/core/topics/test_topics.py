@@ -10,7 +10,7 @@ from broker.core.topics.rules import NewPartitions, NewTopic, check_name
 from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.identifiers import id_to_text
-from tests.support.fakes import FakeBroker, FakeStore
+from tests.support.fakes import FakeBroker, FakeLog, FakeStore
 
 
 def refusal(broker: FakeBroker, new: NewTopic) -> ErrorCode:
@@ -260,7 +260,7 @@ def test_the_logs_of_many_topics_are_configured_in_steps(
         await asyncio.sleep(0)
         watching.cancel()
 
-    broker.topics._configure_log = configure
+    broker.configure_log = configure  # type: ignore[assignment,method-assign]
     asyncio.run(scenario())
 
     assert configured == 18
@@ -294,7 +294,11 @@ def test_logs_that_inherit_no_change_are_not_configured_again() -> None:
     own = broker.create("a", config={"retention.ms": "9"})
     broker.create("b")
     configured: list[str] = []
-    broker.topics._configure_log = lambda log, _config: configured.append(log.topic)
+
+    def configure(log: FakeLog, _config: object) -> None:
+        configured.append(log.topic)
+
+    broker.configure_log = configure  # type: ignore[assignment,method-assign]
 
     asyncio.run(
         broker.topics.alter_defaults(broker.config.altered({"log.retention.ms": "5"}, {}), commit)
@@ -354,7 +358,7 @@ def test_an_operation_on_a_loading_topic_waits() -> None:
     async def until_loaded(logs: object) -> None:
         waited.append(logs)
 
-    broker.topics._until_loaded = until_loaded
+    broker.until_loaded = until_loaded  # type: ignore[method-assign]
 
     asyncio.run(broker.topics.alter_defaults(config, commit))
 

@@ -1,0 +1,50 @@
+"""What topics need of others: the logs of partitions, and the table of the native path."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from broker.model.topic_config import TopicConfig
+
+
+class TopicTable(Protocol):
+    """The native table in which the native path looks up partitions."""
+
+    def add(self, name: str, topic_id: bytes, logs: list[Any]) -> None:
+        """Register a topic's logs, as `PartitionLogs` returns them, or replace them with more."""
+
+    def remove(self, name: str) -> None:
+        """Remove a topic."""
+
+
+class PartitionLogs(Protocol):
+    """The logs of all partitions, as files; server/partition_logs.py implements it."""
+
+    def open_topic(
+        self, topic: str, topic_id: bytes, count: int, config: TopicConfig, first: int, /
+    ) -> list[Any]:
+        """Open a topic's logs from partition `first` on, in the I/O thread.
+
+        Raises StorageError: then none of them is left.
+        """
+
+    def announce_topic(
+        self, topic: str, topic_id: bytes, count: int, config: TopicConfig, /
+    ) -> list[Any]:
+        """Return the logs of an existing topic, which are still to be loaded."""
+
+    async def until_loaded(self, logs: Sequence[Any], /) -> None:
+        """Wait until none of these logs is being loaded."""
+
+    def configure(self, log: Any, config: TopicConfig, /) -> None:  # noqa: ANN401 (a log)
+        """Apply its topic's configuration to a log, from the next append on."""
+
+    def delete(self, log: Any, /) -> None:  # noqa: ANN401 (a log)
+        """Close the log of a deleted topic."""
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the disk has only space for deletes."""
+
+    @property
+    def change_count(self) -> int:
+        """How often a log has begun or ended loading, gone offline or begun a leader epoch."""

@@ -1,0 +1,316 @@
+"""Makes the parts of a broker, in layers: each uses those before it.
+
+    Storage       the data directory, its threads and small files, the configuration in it
+    Logs          native logs, their recovery, topics
+    Broker        coordinators, checkpoints and what else handlers use (core/broker.py)
+    Maintenance   retention, compaction, scrubbing, levels of the disk
+    Wire          sockets and protocols
+
+Nothing is started here: `services_of` returns what starts, in order.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from broker._native.log.commit import CommitThread
+from broker._native.log.partition_log import PartitionLog
+from broker._native.log.topic_table import TopicTable
+from broker._native.log.turn import Turn
+from broker._native.protocols.cursus.batch import SEQUENCE, sequence_of
+from broker._native.protocols.kafka.fetch import FetchSessions
+from broker._native.wire.poller import Poller
+from broker.codec import compression
+from broker.core.broker import Broker
+from broker.core.configs.broker_configs import BrokerConfigs
+from broker.core.configs.group_configs import GroupConfigs
+from broker.core.logs.log_loader import LogLoader
+from broker.core.logs.partition import LogWaiters
+from broker.core.logs.recompression import Recompression
+from broker.core.maintenance.cleaner import Cleaner
+from broker.core.maintenance.cleaner import Settings as CleanerSettings
+from broker.core.maintenance.disk_space import Level
+from broker.core.maintenance.retention import Retention
+from broker.core.maintenance.scrub import Scrub
+from broker.core.maintenance.scrub import Settings as ScrubSettings
+from broker.core.named_producers.loading import SequenceHeaders
+from broker.core.named_producers.tables import NamedProducers
+from broker.core.producer_ids import ProducerIds
+from broker.core.scheduling.admission import Admission
+from broker.core.scheduling.io_thread import IoThread
+from broker.core.scheduling.response_cache import ResponseCache
+from broker.core.topics.deletion import Deletions
+from broker.core.topics.topics import Topics
+from broker.model import limits
+from broker.model.clock import SystemClock
+from broker.model.config import Config
+from broker.protocols import PROTOCOLS, v1
+from broker.server.checkpoints import Checkpoints
+from broker.server.clock_watch import ClockWatch
+from broker.server.connections import Connections
+from broker.server.coordinators import Coordinators
+from broker.server.descriptors import Shares
+from broker.server.disk_watch import DiskWatch
+from broker.server.housekeeping import Housekeeping, LogEvents
+from broker.server.loop import Loop
+from broker.server.partition_logs import NativeLogs
+from broker.server.recovery import Recovery
+from broker.server.requests import Requests
+from broker.server.services import Part, Services
+from broker.server.small_files import SmallFiles
+from broker.server.v1_copies import V1Copies
+from broker.server.v1_import import V1Import
+from broker.storage import metadata
+from broker.storage.files.deletion import DeletedFolders
+from broker.storage.log_dir import LogDir
+from broker.storage.metadata.sqlite import FILE_NAME as METADATA_FILE
+from broker.storage.metadata.sqlite import SqliteMetaStore
+from broker.storage.recovery.partitions import Partitions
+
+
+class Storage(NamedTuple):
+    """The data directory."""
+
+    log_dir: LogDir
+    io_thread: IoThread
+    small_files: SmallFiles
+    store: SqliteMetaStore
+    configs: BrokerConfigs
+    group_configs: GroupConfigs
+    clock_watch: ClockWatch
+
+    async def metadata_revision(self) -> int:
+        """Return the revision of the metadata store; it grows with each change."""
+        _, revision = await self.io_thread.run(partial(self.store.scan, metadata.PRODUCER_ID_BLOCK))
+        return revision
+
+
+class Logs(NamedTuple):
+    """The logs of all topics."""
+
+    turn: Turn
+    commit: CommitThread
+    table: TopicTable
+    partitions: Partitions
+    loader: LogLoader[PartitionLog]
+    deletions: Deletions
+    topics: Topics
+
+
+class Maintenance(NamedTuple):
+    """Periodic work on logs."""
+
+    retention: Retention
+    cleaner: Cleaner
+    scrub: Scrub
+    disk_watch: DiskWatch
+
+
+def open_storage(config: Config, log_dir: LogDir, when_lost: Callable[[], None]) -> Storage:
+    """Open the data directory's store; `when_lost` is called when the directory has failed."""
+    io_thread = IoThread()
+    small_files = SmallFiles(log_dir, io_thread, when_lost)
+    store = SqliteMetaStore(log_dir.path / METADATA_FILE)
+    configs = BrokerConfigs(config, store, io_thread)
+    confirmed_ms = configs.current.integer("polylog.clock.confirmed.ms")
+    clock_watch = ClockWatch(log_dir.path, SystemClock(), small_files.write, confirmed_ms)
+    configs.when_altered(
+        lambda altered: clock_watch.clock.confirm(altered.integer("polylog.clock.confirmed.ms"))
+    )
+    return Storage(
+        log_dir,
+        io_thread,
+        small_files,
+        store,
+        configs,
+        GroupConfigs(lambda: configs.current, store, io_thread),
+        clock_watch,
+    )
+
+
+def make_logs(storage: Storage, descriptors: Shares, loop: Loop) -> Logs:
+    """Make the native logs' parts and topics; no log is opened yet."""
+    config, path = storage.configs.current, storage.log_dir.path
+    commit = CommitThread(limits.SYNC_THREADS)
+    turn = Turn(commit)
+    turn.files.count_max = descriptors.segments
+    turn.decompress = compression.decompress_into
+    turn.decompress_sent = compression.decompress_sent_into
+    _bound_batches(turn, config)
+    storage.configs.when_altered(partial(_bound_batches, turn))
+    partitions = Partitions(
+        path,
+        storage.store,
+        turn,
+        config.integer("node.id"),
+        config.integer("producer.id.expiration.ms"),
+    )
+    loader = LogLoader(loop, partitions)
+    deletions = Deletions(storage.store, storage.io_thread, DeletedFolders(path))
+    table = TopicTable()
+    logs = NativeLogs(partitions, loader, turn)
+    topics = Topics(config, storage.store, storage.io_thread, table, logs, deletions)
+    storage.configs.inherited_by(topics)
+    return Logs(turn, commit, table, partitions, loader, deletions, topics)
+
+
+def make_broker(
+    storage: Storage, logs: Logs, coordinators: Coordinators
+) -> tuple[Broker, Checkpoints]:
+    """Make what handlers use, and the checkpoints of all logs."""
+    clock, recompression = storage.clock_watch.clock, Recompression()
+    named_producers = NamedProducers(
+        clock,
+        storage.io_thread,
+        lambda: storage.configs.current.integer("producer.id.expiration.ms"),
+        SequenceHeaders(SEQUENCE, sequence_of),
+        recompression.run,
+    )
+    logs.topics.when_deleted(named_producers.forget_topic)
+    checkpoints = Checkpoints(
+        logs.partitions, logs.topics, named_producers, storage.io_thread, storage.small_files.write
+    )
+    broker = Broker(
+        configs=storage.configs,
+        clock=clock,
+        cluster_id=storage.log_dir.cluster_id,
+        io_thread=storage.io_thread,
+        topics=logs.topics,
+        log_waiters=LogWaiters(),
+        groups=coordinators.groups,
+        transactions=coordinators.transactions,
+        producer_ids=ProducerIds(storage.store),
+        recompression=recompression,
+        persist_log_starts=checkpoints.persist_log_starts,
+        group_configs=storage.group_configs,
+        metadata_revision=storage.metadata_revision,
+        named_producers=named_producers,
+        long_answers=Admission(limits.LONG_ANSWERS_BYTES_MAX, 0),
+        response_cache=ResponseCache(lambda: logs.topics.revision, limits.RESPONSE_CACHE_BYTES_MAX),
+    )
+    return broker, checkpoints
+
+
+def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> Maintenance:
+    """Make the periodic work on logs; it follows the configuration and the level of the disk."""
+    configs, clock, topics = storage.configs, storage.clock_watch.clock, logs.topics
+    path, write = storage.log_dir.path, storage.small_files.write
+    retention = Retention(topics.logs, clock, write, checkpoints.save_log_starts)
+    settings = _cleaner_settings(configs.current)
+    cleaner = Cleaner(topics.logs, clock, write, checkpoints.write, path, settings)
+    configs.when_altered(lambda altered: cleaner.alter_settings(_cleaner_settings(altered)))
+    topics.when_deleted(cleaner.topic_deleted)
+    scrub = Scrub(
+        topics.logs,
+        clock,
+        storage.io_thread,
+        write,
+        cleaner.is_swapping,
+        lambda: _scrub_settings(configs.current),
+    )
+
+    def apply_level(level: Level) -> None:
+        """Free disk space sooner, and pause compaction, as the level of the disk asks."""
+        retention.is_urgent = level >= Level.TRIM
+        logs.deletions.set_urgent(is_urgent=level >= Level.TRIM)
+        cleaner.is_paused = level >= Level.REFUSE
+
+    disk_watch = DiskWatch(path, logs.turn, storage.io_thread, apply_level)
+    return Maintenance(retention, cleaner, scrub, disk_watch)
+
+
+def make_poller(config: Config, logs: Logs, loop: Loop) -> Poller:
+    """Make the native side of all connections, with every protocol."""
+    sessions = FetchSessions(
+        config.integer("max.incremental.fetch.session.cache.slots"),
+        limits.FETCH_SESSION_IDLE_MS,
+        config.integer("fetch.max.bytes"),
+    )
+    poller = Poller(logs.turn, logs.table, sessions)
+    native_protocols = {each.name: each.native_protocol(config) for each in PROTOCOLS}
+    requests = Requests(loop)
+    poller.serve_with(native_protocols, requests.dispatch, requests.closed)
+    logs.turn.schedule = partial(loop.call_next, poller.end)
+    return poller
+
+
+class Process(NamedTuple):
+    """A composed broker; `services` start and stop it."""
+
+    broker: Broker
+    poller: Poller
+    services: Services
+    v1_import: V1Import
+
+
+def compose(
+    config: Config, log_dir: LogDir, loop: Loop, descriptors: Shares, when_lost: Callable[[], None]
+) -> Process:
+    """Make all parts; `when_lost` is called when the data directory has failed.
+
+    Raises StorageError when the metadata store or a checkpoint cannot be read.
+    """
+    storage = open_storage(config, log_dir, when_lost)
+    config = storage.configs.current
+    clock = storage.clock_watch.clock
+    logs = make_logs(storage, descriptors, loop)
+    coordinators = Coordinators(config, loop, clock, logs.topics, storage.group_configs)
+    logs.loader.when_ready(coordinators.log_is_ready)
+    broker, checkpoints = make_broker(storage, logs, coordinators)
+    maintenance = make_maintenance(storage, logs, checkpoints)
+    poller = make_poller(config, logs, loop)
+    copies = V1Copies(log_dir.path, coordinators.groups, clock, storage.small_files.write)
+    logs.topics.when_deleted(v1.PROTOCOL.replicas.forget_topic)
+    connections = Connections(poller, clock, loop)
+    recovery = Recovery(logs.topics, logs.partitions, logs.deletions, logs.loader)
+    log_events = LogEvents(
+        logs.turn, logs.partitions, storage.small_files, coordinators, maintenance.scrub
+    )
+    check_ms = config.integer("log.retention.check.interval.ms")
+    cleaner = maintenance.cleaner.run if config.flag("log.cleaner.enable") else None
+    services = (
+        Part("metadata store", stop=storage.store.close),
+        Part("partitions", stop=logs.partitions.close),
+        maintenance.disk_watch,  # its stop frees the reserve, for what is still to be written
+        Part("I/O thread", stop=storage.io_thread.stop),
+        Part("recompression", stop=broker.recompression.stop),
+        Part("sync threads", stop=partial(_end_syncs, logs)),
+        Part("topics", start=recovery.register_topics),
+        Part("connections", start=connections.open, stop=connections.close),
+        Part("coordinators", start=coordinators.expect, stop=coordinators.close),
+        storage.clock_watch,
+        copies,
+        Part("deletions", start=recovery.remove_strays, stop=logs.deletions.stop),
+        Part("log loader", start=recovery.load_logs, stop=logs.loader.stop),
+        Part("replies", stop=connections.drain),
+        Housekeeping(storage.configs, poller, logs.turn, log_events),
+        Part("checkpoints", run=checkpoints.run),
+        Part("retention", run=partial(maintenance.retention.run, check_ms)),
+        Part("digests", run=maintenance.scrub.follow),
+        Part("scrub", run=maintenance.scrub.run),
+        Part("cleaner", run=cleaner),
+    )
+    taking_over = V1Import(log_dir.path, coordinators.groups, logs.topics, storage.io_thread, clock)
+    return Process(broker, poller, Services(services), taking_over)
+
+
+def _end_syncs(logs: Logs) -> None:
+    logs.commit.stop()
+    logs.turn.poll_synced()
+
+
+def _bound_batches(turn: Turn, config: Config) -> None:
+    turn.decompressed_bytes_max = limits.decompressed_bytes_max(config.integer("message.max.bytes"))
+
+
+def _cleaner_settings(config: Config) -> CleanerSettings:
+    return CleanerSettings(
+        config.integer("log.cleaner.backoff.ms"), config.integer("log.cleaner.dedupe.buffer.size")
+    )
+
+
+def _scrub_settings(config: Config) -> ScrubSettings:
+    return ScrubSettings(
+        config.integer("polylog.scrub.interval.ms"),
+        config.integer("polylog.scrub.bytes.per.second"),
+    )

@@ -1,0 +1,85 @@
+"""Periodic work on connections and logs: stale ones are closed, events of logs are processed."""
+
+import asyncio
+from functools import partial
+
+from broker._native.log.partition_log import PartitionLog
+from broker._native.log.turn import BROKEN, OFFLINE, ROLLED, Turn
+from broker._native.wire.poller import Poller
+from broker.core.configs.broker_configs import BrokerConfigs
+from broker.core.maintenance.scrub import Scrub
+from broker.core.service import Service
+from broker.model import limits
+from broker.server.coordinators import Coordinators
+from broker.server.small_files import SmallFiles
+from broker.storage.recovery.partitions import Partitions
+
+
+class LogEvents:
+    """Processes what the native logs have reported since the last time."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        partitions: Partitions,
+        small_files: SmallFiles,
+        coordinators: Coordinators,
+        scrub: Scrub,
+    ) -> None:
+        """Keep what it needs."""
+        self._turn = turn
+        self._partitions = partitions
+        self._small_files = small_files
+        self._coordinators = coordinators
+        self._scrub = scrub
+
+    async def take(self) -> None:
+        """Write snapshots of producers for rolled logs; probe the disk for those gone offline."""
+        events, self._turn.events = self._turn.events, []
+        self._scrub.rolled(log for kind, log in events if kind == ROLLED)
+        self._scrub.broken(log for kind, log in events if kind == BROKEN)
+        for kind, log in events:
+            if kind == ROLLED:
+                await self._write_snapshot(log)
+            elif kind == OFFLINE:
+                self._coordinators.tick()  # requests that wait for this log are refused now
+                await self._small_files.probe()
+
+    async def _write_snapshot(self, log: PartitionLog) -> None:
+        offset, content = log.producer_snapshot()
+        write = partial(self._partitions.write_snapshot, log, offset, content)
+        await self._small_files.write(write)
+
+
+class Housekeeping(Service):
+    """Closes stale connections and idle files, syncs aged records, takes the events of logs."""
+
+    name = "housekeeping"
+
+    def __init__(
+        self, configs: BrokerConfigs, poller: Poller, turn: Turn, events: LogEvents
+    ) -> None:
+        """Keep what it needs."""
+        self._configs = configs
+        self._poller = poller
+        self._turn = turn
+        self._events = events
+
+    async def run(self) -> None:
+        """Do all of it every HOUSEKEEPING_SECONDS."""
+        seconds = 0
+        while True:
+            await asyncio.sleep(limits.HOUSEKEEPING_SECONDS)
+            seconds += limits.HOUSEKEEPING_SECONDS
+            self._poller.sweep(
+                self._configs.current.integer("connections.max.idle.ms"),
+                limits.STALLED_SECONDS * 1000,
+                limits.FIRST_REQUEST_SECONDS * 1000,
+            )
+            self._poller.close_stalled_frames(limits.CONTENDED_FRAME_SECONDS * 1000)
+            await self._events.take()
+            if seconds % limits.OPEN_SEGMENT_TICK_SECONDS == 0:
+                self._turn.files.begin_tick()
+            self._turn.files.close_idle(limits.CLOSE_IDLE_MICROSECONDS)
+            self._poller.read_clocks()
+            self._turn.sync_aged(self._turn.steady_ms)
