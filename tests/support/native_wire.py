@@ -208,7 +208,7 @@ class Wire:
         self.sessions = FetchSessions(
             sessions_max, session_idle_ms, FETCH_BYTES_MAX, fetch_partitions_max
         )
-        self.poller = Poller(logs.turn, self.table, self.sessions)
+        self.poller = Poller(logs.turn, self.table)
         self.slow: list[PendingReply] = []
         self.closed: list[str] = []
         self.clients: list[Client] = []
@@ -226,7 +226,7 @@ class Wire:
     ) -> None:
         """Speak Kafka, and hand other requests to `dispatch`."""
         rows = [api_row(key) for key in (PRODUCE, FETCH, LIST_OFFSETS, API_VERSIONS)]
-        kafka = Kafka(protocol, rows, frame_bytes_max=FRAME_BYTES_MAX)
+        kafka = Kafka(protocol, rows, self.sessions, frame_bytes_max=FRAME_BYTES_MAX)
         self.poller.serve_with({"kafka": kafka}, dispatch, on_close)
 
     def _schedule(self) -> None:

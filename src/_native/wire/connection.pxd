@@ -4,7 +4,6 @@ from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport Turn
-from broker._native.protocols.kafka.fetch cimport FetchSession, FetchSessions
 from broker._native.wire.frame_memory cimport FrameMemory, InputBuffer
 from broker._native.wire.output_queue cimport OutputQueue
 from broker._native.wire.reply_slot cimport ReplySlot
@@ -16,8 +15,7 @@ cdef class PollerState:
     cdef readonly int epoll_fd
     cdef readonly Turn turn
     cdef readonly TopicTable topics
-    cdef readonly FetchSessions fetch_sessions
-    cdef TimerWheel wheel                 # deadlines of parked fetches, keepalives of streams
+    cdef TimerWheel wheel                 # of the connections, one each
     cdef int64_t monotonic_ms             # the clock, as read for this turn
     cdef int64_t budget_end_us            # monotonic: when the time budget of requests ends
     cdef bint is_over_budget              # whether it had ended at the last check
@@ -62,16 +60,17 @@ cdef class NativeProtocol:
     cdef void serve_last(self, Connection connection, Cursor rest)
 
 
-cdef class ResponseStream:
-    """A response of frames that continues until it is ended; see protocols/cursus/stream."""
+cdef class Wait:
+    """An answer that is not complete yet: the connection serves no later request meanwhile."""
 
     cdef Connection connection            # None before it begins and after it has ended
+    cdef bint is_stream                   # it sends frames until it is ended, even to a slow reader
 
+    cdef void woken(self)
+    cdef void due(self)
+    cdef void ended(self)
     cdef bint write_frames(self)
     cdef bint has_more(self) noexcept
-    cdef void on_wake(self)
-    cdef void on_timer(self)
-    cdef void on_end(self)
     cdef void stop(self)
 
 
@@ -105,9 +104,8 @@ cdef class Connection:
     cdef int32_t slots_waiting            # slots that wait for a write or for Python
     cdef UnseenWrites unseen              # writes that no slot waits for
     cdef OutputQueue output
-    cdef FetchSession parked              # the fetch that waits for records, or None
-    cdef ResponseStream stream            # the response that is being streamed, or None
-    cdef Timer timer
+    cdef Wait wait                        # the answer that is not complete yet, or None
+    cdef Timer timer                      # of `wait`
     cdef bint is_busy                     # a request is being served; later ones wait for it
     cdef bint is_held                     # is_busy until earlier writes are visible, answered
     cdef bint is_closed
@@ -131,10 +129,9 @@ cdef class Connection:
     cdef bint wait_for_unseen(self)
     cdef bint detect_protocol(self, const uint8_t* data, size_t size)
     cdef Py_ssize_t take_frames(self, uint8_t* data, size_t size)
-    cdef void park(self, FetchSession session)
-    cdef void answer_fetch(self)
-    cdef void on_wake(self)
-    cdef void on_timer(self)
+    cdef void begin_wait(self, Wait wait)
+    cdef void end_wait(self)
+    cdef void set_timer(self, int64_t delay_ms) noexcept
     cdef void end_stream(self, bytes last, bint is_last)
     cdef PendingReply hand_over(self, Cursor body)
     cdef void reply(self, const uint8_t* data, size_t size)

@@ -1,8 +1,8 @@
 """A connection: receives bytes, cuts frames, serves requests, sends replies in order.
 
 Requests of a connection are started in order and answered in order. A request that cannot be
-answered at once (a fetch that waits for records, or a request that Python serves) delays the later
-ones of its connection, as in Apache Kafka. A write that waits for its sync delays all requests but
+answered at once (one that waits for a log, or that Python serves) delays the later ones of its
+connection. A write that waits for its sync delays all requests but
 writes, so that a request sees everything that was written before it; unanswered writes are bounded
 by bytes.
 
@@ -12,8 +12,8 @@ by bytes.
                                         |
     send <- OutputQueue <- drain: complete replies, in order <- ReplySlot, one per request
                              ^
-                           ResponseStream.write_frames: frames that continue until the stream ends,
-                           after the earlier replies; no request is read meanwhile
+                           Wait.write_frames: the frames of a stream, which continue until it ends,
+                           after the earlier replies; no request is served meanwhile
 
 The first bytes decide which NativeProtocol cuts and serves the connection's frames
 (wire/detection), unless the listener is pinned to a protocol.
@@ -35,7 +35,6 @@ from broker._native.kernel.big_endian cimport store_uint32
 from broker._native.kernel.clock cimport clock_ms, monotonic_us
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.protocols.kafka.fetch cimport FetchSession
 from broker._native.wire.buffer_pool cimport pool_trim
 from broker._native.wire.detection cimport PROTOCOL_UNDECIDED, PROTOCOLS, Protocol, protocol_of
 from broker._native.wire.epoll cimport (
@@ -198,32 +197,33 @@ cdef class NativeProtocol:
         """Serve the unfinished frame before an EOF, if the protocol allows that."""
 
 
-cdef class ResponseStream:
-    """A response whose frames the connection sends without further requests.
+cdef class Wait:
+    """An answer that is not complete yet: it waits for logs or its timer, or is a stream of frames.
 
-    It begins with `PendingReply.begin` and ends with `Connection.end_stream`, or with its
-    connection.
+    It begins with `Connection.begin_wait`, or with `PendingReply.begin`, and ends with
+    `Connection.end_wait`, or with its connection. The connection serves no later request meanwhile.
+    Its WatchOwner, if it watches logs, has the connection as `object`.
     """
 
+    cdef void woken(self):
+        """Handle a change of a log that it watches."""
+
+    cdef void due(self):
+        """Handle the timer of its connection, which it had set and which has expired."""
+
+    cdef void ended(self):
+        """Release everything: it has ended. `connection` is None."""
+
     cdef bint write_frames(self):
-        """Add frames to the output; return whether more could be added at once."""
+        """Add frames of a stream to the output; return whether more could be added at once."""
         return False
 
     cdef bint has_more(self) noexcept:
         """Return whether `write_frames` would add frames now."""
         return False
 
-    cdef void on_wake(self):
-        """Handle a change of what the stream waits for."""
-
-    cdef void on_timer(self):
-        """Handle the connection's timer, which the stream had set and which has expired."""
-
-    cdef void on_end(self):
-        """Release everything: the stream has ended."""
-
     cdef void stop(self):
-        """End the stream: the broker is stopping."""
+        """End a stream: the broker is stopping."""
 
 
 @cython.final
@@ -294,19 +294,18 @@ cdef class PendingReply:
         self.slot.is_closing = True
         self.finish(True)
 
-    def begin(self, ResponseStream stream not None):
-        """Answer with a stream of frames; later requests wait for its end."""
+    def begin(self, Wait wait not None):
+        """Answer with a stream of frames, for example; later requests wait for its end."""
         cdef Connection connection = self.connection
         if self.slot == NULL:
             raise RuntimeError(f"{self!r} has been answered already")
         self.finish(True)
         if connection.is_closed:
-            stream.on_end()
+            wait.ended()
             return
-        connection.stream = stream
-        stream.connection = connection
+        connection.begin_wait(wait)
         if connection.input_ended or not connection.interest & EPOLLRDHUP:
-            # The peer has gone. A stream that has nothing to send would not notice that by itself.
+            # The peer has gone. A wait that has nothing to send would not notice that by itself.
             connection.close("closed by the peer")
 
     cdef void finish(self, bint is_busy) except *:
@@ -379,8 +378,8 @@ cdef class Connection:
         if events & EPOLLOUT:
             self.request_drain()
         if events & EPOLLRDHUP and (self.is_busy or not events & EPOLLIN):
-            if self.stream is not None or self.protocol is None or (
-                    not self.protocol.serves_half_closed):
+            if self.protocol is None or not self.protocol.serves_half_closed or (
+                    self.wait is not None and self.wait.is_stream):
                 self.close("closed by the peer")
             else:
                 # Its earlier bytes and its EOF are read after the current request.
@@ -607,44 +606,29 @@ cdef class Connection:
         slot.size = <uint32_t>size
         self.enqueue(slot)
 
-    cdef void park(self, FetchSession session):
-        """Answer a fetch once there is enough, or at its deadline."""
-        self.parked = session
+    cdef void begin_wait(self, Wait wait):
+        """Serve no later request until an answer is complete."""
+        self.wait = wait
+        wait.connection = self
         self.is_busy = True
-        session.owner.object = <void*>self
-        session.park()
-        wheel_set(&self.poller.wheel, &self.timer, self.poller.monotonic_ms + session.wait_ms)
 
-    cdef void answer_fetch(self):
-        cdef FetchSession session = self.parked
+    cdef void end_wait(self):
+        """End the wait; later requests are served once the connection is drained."""
+        cdef Wait wait = self.wait
         wheel_clear(&self.poller.wheel, &self.timer)
-        session.unpark()
-        self.parked = None
+        self.wait = None
+        wait.connection = None
         self.is_busy = False
-        session.reply(&self.output)
-        self.request_drain()
+        wait.ended()
 
-    cdef void on_wake(self):
-        """Handle a change of a log that its fetch or stream watches."""
-        if self.stream is not None:
-            self.stream.on_wake()
-        elif self.parked.has_enough():
-            self.answer_fetch()
-
-    cdef void on_timer(self):
-        """Handle its timer, which has expired and is cleared."""
-        if self.stream is not None:
-            self.stream.on_timer()
-        else:
-            self.answer_fetch()
+    cdef void set_timer(self, int64_t delay_ms) noexcept:
+        """Call `due` of the wait after a time; the timer must not be set."""
+        wheel_set(&self.poller.wheel, &self.timer, self.poller.monotonic_ms + delay_ms)
 
     cdef void end_stream(self, bytes last, bint is_last):
         """End the stream with `last`, which may be empty; close, or serve the later requests."""
-        cdef ResponseStream stream = self.stream
         cdef ReplySlot* slot = slot_new(<uint32_t>len(last), 0)
-        self.stream = None
-        wheel_clear(&self.poller.wheel, &self.timer)
-        stream.on_end()
+        self.end_wait()
         if slot == NULL:
             self.close("no memory for its reply")
             return
@@ -703,6 +687,7 @@ cdef class Connection:
         """Move complete replies, in order, to the output; send it; serve and read again."""
         cdef ReplySlot* slot
         cdef uint8_t* into
+        cdef Wait wait
         self.is_drain_requested = False
         self.poller.work += WORK_PER_CALL
         while self.slots_head != NULL and self.slots_head.waiting == 0 and not self.is_closing:
@@ -725,14 +710,15 @@ cdef class Connection:
         if self.is_held and self.slots_head == NULL:
             self.is_held = self.is_busy = False
         self.is_closing = self.is_closing or self.has_answered_all()
-        if self.stream is not None and self.slots_head == NULL and self.stream.write_frames():
+        wait = self.wait    # it may end, and only this holds it then
+        if wait is not None and self.slots_head == NULL and wait.write_frames():
             self.request_drain()
         if self.is_closed:
             return
         self.send()
         if self.poller.reply_memory_bytes > REPLY_MEMORY_BYTES_MAX:
             self.poller.shed_replies()
-        if self.stream is not None and self.stream.has_more():
+        if self.wait is not None and self.wait.has_more():
             self.request_drain()
         if not self.is_closed:
             self.resume()
@@ -776,20 +762,13 @@ cdef class Connection:
 
     cdef void close(self, str reason):
         """Close the socket and drop everything that is pending on it."""
-        cdef ResponseStream stream
         if self.is_closed:
             return
         self.is_closed = True
         self.poller.connections.pop(self.fd, None)
         c_close(self.fd)
-        wheel_clear(&self.poller.wheel, &self.timer)
-        if self.parked is not None:
-            self.parked.unpark()
-            self.parked = None
-        if self.stream is not None:
-            stream = self.stream
-            self.stream = None
-            stream.on_end()
+        if self.wait is not None:
+            self.end_wait()
         self.drop_replies()
         unseen_free(&self.unseen)
         input_drop(&self.poller.memory, &self.input)

@@ -27,7 +27,7 @@ cdef class Poller(PollerState):
     cdef void drain_connections(self)
     cdef void finish_acks(self)
     cdef void fail(self, ReplySlot* slot, uint32_t place, LogStatus status) noexcept
-    cdef void wake_fetches(self)
+    cdef void wake_waits(self)
     cdef void expire(self)
     cdef void admit_waiting(self)
     cdef void arm(self)

@@ -5,7 +5,7 @@ per turn serves everything that is ready, however many connections that are. A t
 
     read     receive, serve whole frames
     flush    write staged batches, hand dirty logs to the commit thread
-    finish   complete the acknowledgements and fetches that can now be answered
+    finish   complete the acknowledgements and the waits that can now be answered
     send     all replies of a connection in one call, then serve its delayed requests
     hand over    the requests left to Python, which begins some of them
 
@@ -25,9 +25,14 @@ from broker._native.kernel.big_endian cimport store_uint16, store_uint64
 from broker._native.kernel.clock cimport clock_ms, monotonic_us
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport LOG_FULL, LOG_OK, AckWaiter, LogStatus, Turn, WatchOwner
-from broker._native.protocols.kafka.fetch cimport FetchSessions
 from broker._native.wire.buffer_pool cimport pool_trim
-from broker._native.wire.connection cimport Connection, NativeProtocol, PendingReply, PollerState
+from broker._native.wire.connection cimport (
+    Connection,
+    NativeProtocol,
+    PendingReply,
+    PollerState,
+    Wait,
+)
 from broker._native.wire.detection cimport protocol_named
 from broker._native.wire.epoll cimport (
     EPOLL_CLOEXEC,
@@ -84,14 +89,17 @@ cdef bint blocks_others(Connection connection, int64_t now_ms, int64_t stalled_m
         &connection.input, now_ms, stalled_ms_max, CONTENDED_FRAME_BYTES_PER_MS_MIN)
 
 
+cdef bint is_streaming(Connection connection) noexcept:
+    return connection.wait is not None and connection.wait.is_stream
+
+
 @cython.final
 cdef class Poller(PollerState):
     """The broker's connections and what one turn of the loop does with them."""
 
-    def __cinit__(self, Turn turn, TopicTable topics, FetchSessions fetch_sessions):
+    def __cinit__(self, Turn turn, TopicTable topics):
         self.turn = turn
         self.topics = topics
-        self.fetch_sessions = fetch_sessions
         self.epoll_fd = epoll_create1(EPOLL_CLOEXEC)
         self.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)
         if self.epoll_fd < 0 or self.timer_fd < 0:
@@ -267,7 +275,7 @@ cdef class Poller(PollerState):
         while rounds < POLLS_PER_TURN and not self.is_over_budget:
             rounds += 1
             self.turn.flush()
-            self.wake_fetches()    # first: consumers wait longer for records than their producers
+            self.wake_waits()      # first: consumers wait longer for records than their producers
             self.finish_acks()
             if self.to_drain:
                 self.drain_connections()
@@ -358,20 +366,24 @@ cdef class Poller(PollerState):
         if slot.has_log_start:
             store_uint64(slot.data + place + 18, -1)
 
-    cdef void wake_fetches(self):
-        # Parked fetches and streams whose logs have changed.
+    cdef void wake_waits(self):
+        # Those whose logs have changed.
         cdef WatchOwner* owner = self.turn.woken
+        cdef Wait wait
         while owner != NULL:
             self.turn.forget(owner)
             if owner.is_parked:
-                (<Connection>owner.object).on_wake()
+                wait = (<Connection>owner.object).wait    # it may end, and only this holds it then
+                wait.woken()
             owner = self.turn.woken
 
     cdef void expire(self):
-        # Answers parked fetches at their deadline with what there is; streams handle their timers.
+        # Waits decide what their time means: an answer with what there is, or a keepalive.
         cdef Timer* timer = wheel_due(&self.wheel, self.monotonic_ms)
+        cdef Wait wait
         while timer != NULL:
-            (<Connection>timer.owner).on_timer()
+            wait = (<Connection>timer.owner).wait
+            wait.due()
             timer = wheel_due(&self.wheel, self.monotonic_ms)
 
     cdef void arm(self):
@@ -405,7 +417,7 @@ cdef class Poller(PollerState):
         for connection in list(self.connections.values()):
             silent_ms = now_ms - connection.active_ms
             if connection.output.head != NULL:
-                if silent_ms > (stalled_ms_max if connection.stream is None else idle_ms_max):
+                if silent_ms > (idle_ms_max if is_streaming(connection) else stalled_ms_max):
                     connection.close("stalled: it does not read its replies")
             elif (connection.is_busy or connection.slots_head != NULL
                     or connection.input.state == INPUT_WAITING):
@@ -467,15 +479,17 @@ cdef class Poller(PollerState):
         return self.memory.waiting
 
     def stop_streams(self):
-        """End every response stream: the broker is stopping."""
+        """End every stream: the broker is stopping."""
         cdef Connection connection
+        cdef Wait wait
         for connection in list(self.connections.values()):
-            if connection.stream is not None:
-                connection.stream.stop()
+            wait = connection.wait
+            if wait is not None:
+                wait.stop()
 
     @property
     def has_pending_replies(self):
-        """Whether a request is unanswered or a reply unsent; parked fetches do not count."""
+        """Whether a request is unanswered or a reply unsent; waits do not count."""
         cdef Connection connection
         for connection in self.connections.values():
             if connection.slots_head != NULL or connection.output.head != NULL:

@@ -1,4 +1,4 @@
-"""Timers of parked fetches and of keepalives: set and cleared in constant time, however many.
+"""Deadlines of waits, and of their keepalives: set and cleared in constant time, however many.
 
 A wheel of one-millisecond slots: a timer is in the slot of its deadline modulo the wheel's size,
 and is due when the hand passes it at or after its deadline (Varghese and Lauck 1987, scheme 6).

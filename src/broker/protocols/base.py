@@ -9,7 +9,7 @@ from asyncio import Future
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from broker._native.wire.connection import NativeProtocol, ResponseStream
+from broker._native.wire.connection import NativeProtocol, Wait
 from broker.core.logs.log import Log
 from broker.core.session import Session
 from broker.model.config import Config
@@ -40,9 +40,9 @@ class SilentAnswer(NamedTuple):
 
 
 class StreamAnswer(NamedTuple):
-    """A stream of frames that a native flow sends; later requests wait until the flow ends."""
+    """A stream of frames that native code sends; later requests wait until it ends."""
 
-    stream: ResponseStream
+    stream: Wait
 
 
 _ResultT = TypeVar("_ResultT")

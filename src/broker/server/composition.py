@@ -18,7 +18,6 @@ from broker._native.log.partition_log import PartitionLog
 from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import Turn
 from broker._native.protocols.cursus.batch import SEQUENCE, sequence_of
-from broker._native.protocols.kafka.fetch import FetchSessions
 from broker._native.wire.poller import Poller
 from broker.codec import compression
 from broker.core.broker import Broker
@@ -221,12 +220,7 @@ def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> 
 
 def make_poller(config: Config, logs: Logs, loop: Loop) -> Poller:
     """Make the native side of all connections, with every protocol."""
-    sessions = FetchSessions(
-        config.integer("max.incremental.fetch.session.cache.slots"),
-        limits.FETCH_SESSION_IDLE_MS,
-        config.integer("fetch.max.bytes"),
-    )
-    poller = Poller(logs.turn, logs.table, sessions)
+    poller = Poller(logs.turn, logs.table)
     native_protocols = {each.name: each.native_protocol(config) for each in PROTOCOLS}
     requests = Requests(loop)
     poller.serve_with(native_protocols, requests.dispatch, requests.closed)

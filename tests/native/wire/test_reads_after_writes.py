@@ -56,6 +56,7 @@ class Spoken:
                 "kafka": Kafka(
                     protocol,
                     [native_wire.api_row(key) for key in KEYS],
+                    self.wire.sessions,
                     frame_bytes_max=native_wire.FRAME_BYTES_MAX,
                 ),
                 "v1": V1(protocol, b"ERR|NOT_LEADER|failed\n"),

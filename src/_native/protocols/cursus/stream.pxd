@@ -3,10 +3,10 @@ from libc.stdint cimport int64_t
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.turn cimport Watch, WatchOwner
 from broker._native.protocols.cursus.frames cimport CursusFrame, FrameStatus
-from broker._native.wire.connection cimport ResponseStream
+from broker._native.wire.connection cimport Wait
 
 
-cdef class CursusStream(ResponseStream):
+cdef class CursusStream(Wait):
     cdef readonly PartitionLog log
     cdef CursusFrame frame
     cdef bint is_committed

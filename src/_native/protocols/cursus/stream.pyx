@@ -28,9 +28,8 @@ from broker._native.protocols.cursus.frames cimport (
     CursusFrame,
     FrameStatus,
 )
-from broker._native.wire.connection cimport Connection, ResponseStream
+from broker._native.wire.connection cimport Connection, Wait
 from broker._native.wire.output_queue cimport queue_commit, queue_reserve
-from broker._native.wire.timer_wheel cimport wheel_set
 
 import logging
 
@@ -47,7 +46,7 @@ cdef int64_t UNSENT_BYTES_MAX = limits.CURSUS_STREAM_UNSENT_BYTES_MAX
 
 @cython.no_gc_clear    # `log` would be cleared before it is unwatched
 @cython.final
-cdef class CursusStream(ResponseStream):
+cdef class CursusStream(Wait):
     """The response to one STREAM.
 
     `notify` is called with the stream and what has happened; it may call a method at once:
@@ -74,6 +73,7 @@ cdef class CursusStream(ResponseStream):
         self.is_committed = is_committed
         self.keepalive_ms = keepalive_ms
         self.notify = notify
+        self.is_stream = True
         memset(&self.watch, 0, sizeof(self.watch))
         memset(&self.owner, 0, sizeof(self.owner))
         self.watch.owner = &self.owner
@@ -93,8 +93,7 @@ cdef class CursusStream(ResponseStream):
         self.log.watch(&self.watch)
         self.sent_ms = connection.poller.monotonic_ms
         if self.keepalive_ms > 0:
-            wheel_set(&connection.poller.wheel, &connection.timer,
-                      self.sent_ms + self.keepalive_ms)
+            connection.set_timer(self.keepalive_ms)
 
     cdef bint write_frames(self):
         cdef Connection connection = self.connection
@@ -132,10 +131,10 @@ cdef class CursusStream(ResponseStream):
             self.connection.output.bytes <= UNSENT_BYTES_MAX
             and self.connection.slots_head == NULL)
 
-    cdef void on_wake(self):
+    cdef void woken(self):
         self.connection.request_drain()
 
-    cdef void on_timer(self):
+    cdef void due(self):
         cdef Connection connection = self.connection
         cdef int64_t now_ms = connection.poller.monotonic_ms
         cdef uint8_t* at
@@ -148,10 +147,9 @@ cdef class CursusStream(ResponseStream):
                     queue_commit(&connection.output, LENGTH_SIZE)
                     connection.request_drain()
             self.sent_ms = now_ms
-        wheel_set(&connection.poller.wheel, &connection.timer, self.sent_ms + self.keepalive_ms)
+        connection.set_timer(self.sent_ms + self.keepalive_ms - now_ms)
 
-    cdef void on_end(self):
-        self.connection = None
+    cdef void ended(self):
         self.owner.is_parked = False
         self.log.turn.forget(&self.owner)
         self.log.unwatch(&self.watch)

@@ -8,6 +8,7 @@ from broker._native.log.transaction_index cimport AbortedList
 from broker._native.log.turn cimport Turn, Watch, WatchOwner
 from broker._native.protocols.kafka.envelope cimport RequestHead
 from broker._native.protocols.kafka.fetch_request cimport FetchRequest
+from broker._native.wire.connection cimport Connection, Wait
 from broker._native.wire.output_queue cimport OutputQueue
 
 # One partition that a fetch, or a fetch session, asks for.
@@ -27,12 +28,12 @@ cdef struct FetchNode:
     bint is_sent              # at least once in this session
 
 cdef enum FetchStatus:
-    FETCH_READY               # call fetch_reply now
-    FETCH_PARKED              # too few bytes yet: wait for the logs, until the deadline
+    FETCH_READY               # call `reply` now
+    FETCH_PARKED              # too few bytes yet: `park` until a log changes, or the deadline
     FETCH_NOT_SERVED          # nothing was changed: the Python handler serves the request
 
 
-cdef class FetchSession:
+cdef class FetchSession(Wait):
     cdef WatchOwner owner
     cdef FetchSessions sessions
     cdef Turn turn
@@ -62,8 +63,8 @@ cdef class FetchSession:
     cdef void drop(self, FetchNode* node) noexcept
     cdef void clear(self) noexcept
     cdef void mark(self, FetchNode* node) noexcept
-    cdef void park(self) noexcept
-    cdef void unpark(self) noexcept
+    cdef void park(self, Connection connection)
+    cdef void answer(self)
     cdef bint has_enough(self) noexcept
     cdef uint32_t slot_of(self, void* log) noexcept
     cdef void unready(self, FetchNode* node) noexcept

@@ -48,6 +48,7 @@ from broker._native.protocols.kafka.fetch_reply cimport (
     put_records,
 )
 from broker._native.protocols.kafka.fetch_request cimport FetchRequest, read_request
+from broker._native.wire.connection cimport Connection, Wait
 from broker._native.wire.output_queue cimport (
     OutputQueue,
     queue_commit,
@@ -85,14 +86,18 @@ cdef enum:
 # ---- sessions ------------------------------------------------------------------------------------
 
 
+@cython.no_gc_clear    # `sessions` would be cleared before the partitions are dropped
 @cython.final
-cdef class FetchSession:
-    """The partitions that one consumer fetches, and its current request."""
+cdef class FetchSession(Wait):
+    """The partitions that one consumer fetches, and its current request.
+
+    Its connection waits for it while it is parked: there is too little to answer, and the deadline
+    has not passed.
+    """
 
     def __cinit__(self, FetchSessions sessions, Turn turn):
         self.sessions = sessions
         self.turn = turn
-        self.owner.object = <void*>self
 
     def __dealloc__(self):
         self.clear()
@@ -222,18 +227,35 @@ cdef class FetchSession:
             if node != NULL:
                 self.drop(node)
 
-    cdef void park(self) noexcept:
-        """Have the logs wake this fetch."""
+    cdef void park(self, Connection connection):
+        """Answer once the logs have enough, or after the request's time."""
         cdef FetchNode* node
+        connection.begin_wait(self)
+        connection.set_timer(self.wait_ms)
+        self.owner.object = <void*>connection
         self.owner.is_parked = True
         node = self.first
         while node != NULL:
             (<PartitionLog>node.log).watch(&node.watch)
             node = node.next if self.session_id == 0 else NULL
 
-    cdef void unpark(self) noexcept:
+    cdef void woken(self):
+        if self.has_enough():
+            self.answer()
+
+    cdef void due(self):
+        self.answer()
+
+    cdef void ended(self):
         self.owner.is_parked = False
         self.turn.forget(&self.owner)
+
+    cdef void answer(self):
+        # Answers with what there is.
+        cdef Connection connection = self.connection
+        connection.end_wait()
+        self.reply(&connection.output)
+        connection.request_drain()
 
     cdef bint has_enough(self) noexcept:
         """Return whether there is enough to answer before the deadline (fetch.min.bytes)."""

@@ -21,6 +21,7 @@ from broker._native.protocols.kafka.fetch cimport (
     FETCH_NOT_SERVED,
     FETCH_READY,
     FetchSession,
+    FetchSessions,
     FetchStatus,
 )
 from broker._native.protocols.kafka.list_offsets cimport list_offsets_serve
@@ -48,10 +49,12 @@ cdef enum:
 cdef class Kafka(NativeProtocol):
     """Kafka's protocol, in all versions."""
 
-    def __cinit__(self, fallback, apis, *, int32_t frame_bytes_max):
+    def __cinit__(self, fallback, apis, FetchSessions sessions not None, *,
+                  int32_t frame_bytes_max):
         """Serve these APIs (key, min, max, first flexible version); leave others to `fallback`."""
         cdef int i
         self.fallback = fallback
+        self.sessions = sessions
         self.is_closed_idle = True
         self.frame_bytes_max = frame_bytes_max
         for i in range(API_KEYS):
@@ -109,15 +112,15 @@ cdef class Kafka(NativeProtocol):
         cdef FetchSession session
         connection.poller.work += FETCH_WORK
         if connection.slots_head == NULL:
-            session = connection.poller.fetch_sessions.begin(
+            session = self.sessions.begin(
                 connection.poller.topics, connection.poller.turn, head, &status)
         if status == FETCH_NOT_SERVED:
             self.serve_in_python(connection, head)
         elif status == FETCH_READY:
-            connection.parked = session
-            connection.answer_fetch()
+            session.reply(&connection.output)
+            connection.request_drain()
         else:
-            connection.park(session)
+            session.park(connection)
 
     cdef void serve_in_python(self, Connection connection, RequestHead* head):
         cdef PendingReply pending = connection.hand_over(head.body)

@@ -3,19 +3,13 @@ from typing import Self, final
 
 from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import Turn
-from broker._native.protocols.kafka.fetch import FetchSessions
 from broker._native.wire.connection import Connection, NativeProtocol, PendingReply, PollerState
 
 @final
 class Poller(PollerState):
     budget_us: int
     input_bytes_max: int
-    def __new__(
-        cls,
-        turn: Turn,
-        topics: TopicTable,
-        fetch_sessions: FetchSessions,
-    ) -> Self: ...
+    def __new__(cls, turn: Turn, topics: TopicTable) -> Self: ...
     def stop_streams(self) -> None: ...
     @property
     def has_pending_replies(self) -> bool: ...

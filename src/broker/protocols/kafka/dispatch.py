@@ -5,6 +5,7 @@ from collections.abc import Awaitable
 from typing import Final
 
 from broker._native.protocols.kafka import protocol as native
+from broker._native.protocols.kafka.fetch import FetchSessions
 from broker.codec import schema
 from broker.core.scheduling.admission import Admission, Parked, Share
 from broker.core.scheduling.parking import Parking
@@ -39,7 +40,12 @@ class Kafka:
 
     def native_protocol(self, config: Config) -> native.Kafka:
         """Create the native part."""
-        return native.Kafka(self, _served_apis(), frame_bytes_max=config.frame_bytes_max)
+        sessions = FetchSessions(
+            config.integer("max.incremental.fetch.session.cache.slots"),
+            limits.FETCH_SESSION_IDLE_MS,
+            config.integer("fetch.max.bytes"),
+        )
+        return native.Kafka(self, _served_apis(), sessions, frame_bytes_max=config.frame_bytes_max)
 
     def handle(
         self, operation: int, version: int, client_id: str | None, body: bytes, session: Session

@@ -2,10 +2,10 @@ from collections.abc import Callable
 from typing import Self, final
 
 from broker._native.log.partition_log import PartitionLog
-from broker._native.wire.connection import ResponseStream
+from broker._native.wire.connection import Wait
 
 @final
-class CursusStream(ResponseStream):
+class CursusStream(Wait):
     def __new__(
         cls,
         log: PartitionLog,

@@ -1,9 +1,10 @@
 from typing import Self, final
 
 from broker._native.log.turn import Turn
+from broker._native.wire.connection import Wait
 
 @final
-class FetchSession:
+class FetchSession(Wait):
     wait_ms: int
     def __new__(cls, sessions: FetchSessions, turn: Turn) -> Self: ...
 
