@@ -23,7 +23,7 @@ cdef struct AckWaiter:
     AckWaiter* next
     int64_t offset             # ready when the high watermark reaches it
     void* owner                # opaque to the log
-    uint32_t place             # opaque: the position of the error code in the owner's reply
+    uint32_t place             # opaque: where in the owner's reply this log is
     LogStatus status
 
 # One reader's interest in one log. It stays in the log's list until the owner removes it; a change

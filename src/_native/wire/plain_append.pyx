@@ -2,9 +2,9 @@
 
     plain_takes -> the batch (records/plain_batch) -> plain_append -> the reply, whole -> plain_wait
 
-The log is checked as in produce.pyx; the batch, which the broker has built, needs fewer checks. The
-reply is sent when the high watermark reaches its end offset. If the log fails before, the answer
-for failures is sent instead (ReplySlot.failed_size).
+The batch, which the broker has built, needs fewer checks than one that a client has sent. The reply
+is sent when the high watermark reaches its end offset. If the log fails before, the slot's answer
+for a failure is sent instead (slot_replace).
 """
 
 from libc.stdint cimport int64_t
@@ -12,7 +12,7 @@ from libc.stdint cimport int64_t
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.turn cimport LOG_FULL, LOG_OK, AckWaiter, LogStatus
 from broker._native.records.plain_batch cimport PlainBatch
-from broker._native.wire.reply_slot cimport ReplySlot
+from broker._native.wire.reply_slot cimport ReplySlot, slot_replace
 
 
 cdef bint plain_takes(PartitionLog log, bint have_keys) noexcept:
@@ -40,10 +40,14 @@ cdef PlainStatus plain_append(
 
 
 cdef void plain_wait(PartitionLog log, ReplySlot* slot, int64_t end_offset) noexcept:
-    """Delay a reply until everything below the offset is visible. The wait may end at once."""
+    """Delay a reply until everything below the offset is visible. The wait may end at once.
+
+    The slot has an answer for a failure: `failed_size` is not 0.
+    """
     cdef AckWaiter* waiter = &slot.waiters[0]
     waiter.offset = end_offset
     waiter.owner = slot
     waiter.place = 0
     slot.waiting = 1
+    slot.fail = slot_replace
     log.wait(waiter)

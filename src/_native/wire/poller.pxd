@@ -1,9 +1,7 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from broker._native.log.turn cimport LogStatus
 from broker._native.wire.connection cimport Connection, PollerState
 from broker._native.wire.epoll cimport epoll_event
-from broker._native.wire.reply_slot cimport ReplySlot
 
 
 cdef class Poller(PollerState):
@@ -26,7 +24,6 @@ cdef class Poller(PollerState):
     cdef void hand_over(self)
     cdef void drain_connections(self)
     cdef void finish_acks(self)
-    cdef void fail(self, ReplySlot* slot, uint32_t place, LogStatus status) noexcept
     cdef void wake_waits(self)
     cdef void expire(self)
     cdef void admit_waiting(self)

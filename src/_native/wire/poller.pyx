@@ -21,10 +21,9 @@ from libc.string cimport memset
 from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, itimerspec
 from posix.unistd cimport close as c_close, read as c_read
 
-from broker._native.kernel.big_endian cimport store_uint16, store_uint64
 from broker._native.kernel.clock cimport clock_ms, monotonic_us
 from broker._native.log.topic_table cimport TopicTable
-from broker._native.log.turn cimport LOG_FULL, LOG_OK, AckWaiter, LogStatus, Turn, WatchOwner
+from broker._native.log.turn cimport LOG_OK, AckWaiter, Turn, WatchOwner
 from broker._native.wire.buffer_pool cimport pool_trim
 from broker._native.wire.connection cimport (
     Connection,
@@ -52,7 +51,7 @@ from broker._native.wire.frame_memory cimport (
     memory_admit_next,
     memory_wait_ms,
 )
-from broker._native.wire.reply_slot cimport ReplySlot, slot_fail, slot_free
+from broker._native.wire.reply_slot cimport ReplySlot, slot_free
 from broker._native.wire.timer_wheel cimport Timer, wheel_due, wheel_init, wheel_next
 
 import logging
@@ -68,7 +67,6 @@ cdef extern from "sys/timerfd.h" nogil:
 
 cdef enum:
     EVENTS_MAX = 256
-    ERROR_NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20   # appended, but the disk is full
 
 cdef int POLLS_PER_TURN = limits.POLLS_PER_TURN
 cdef int64_t CONTENDED_FRAME_BYTES_PER_MS_MIN = limits.CONTENDED_FRAME_BYTES_PER_MS_MIN
@@ -339,8 +337,8 @@ cdef class Poller(PollerState):
         while waiter != NULL:
             next_waiter = waiter.next
             slot = <ReplySlot*>waiter.owner
-            if waiter.status != LOG_OK:
-                self.fail(slot, waiter.place, waiter.status)
+            if waiter.status != LOG_OK and slot.fail != NULL and slot.connection != NULL:
+                slot.fail(slot, waiter.place, waiter.status)
             slot.waiting -= 1
             if slot.waiting == 0:
                 if slot.connection == NULL:
@@ -350,21 +348,6 @@ cdef class Poller(PollerState):
                     connection.slots_waiting -= 1
                     connection.request_drain()
             waiter = next_waiter
-
-    cdef void fail(self, ReplySlot* slot, uint32_t place, LogStatus status) noexcept:
-        # A reply is not true once its wait has failed. Replies of Kafka have an error code per
-        # partition; those of other protocols are replaced, once.
-        if slot.is_failed or slot.connection == NULL:
-            return
-        if slot.failed_size > 0:
-            slot.is_failed = True
-            slot_fail(slot)
-            return
-        store_uint16(slot.data + place, ERROR_NOT_ENOUGH_REPLICAS_AFTER_APPEND
-                     if status == LOG_FULL else slot.storage_error)
-        store_uint64(slot.data + place + 2, -1)     # no base offset
-        if slot.has_log_start:
-            store_uint64(slot.data + place + 18, -1)
 
     cdef void wake_waits(self):
         # Those whose logs have changed.

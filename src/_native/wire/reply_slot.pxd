@@ -1,9 +1,15 @@
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from broker._native.log.turn cimport AckWaiter
+from broker._native.log.turn cimport AckWaiter, LogStatus
 
 cdef enum:
-    SLOT_INLINE_SIZE = 160    # fits a produce reply for one partition
+    SLOT_INLINE_SIZE = 160    # fits the reply to a write to one partition
+
+cdef struct ReplySlot
+
+# Changes a reply, which is not true once the log of one of its waiters has failed. `place` is that
+# of the AckWaiter.
+ctypedef void (*SlotFail)(ReplySlot* slot, uint32_t place, LogStatus status) noexcept nogil
 
 # The place of one reply in the order of its connection. A reply is written when its request is
 # served, and sent once everything it waits for has happened and all earlier replies have been sent.
@@ -13,14 +19,13 @@ cdef struct ReplySlot:
     int32_t waiting           # acknowledgements (or a Python answer) still to come
     bint is_closing           # the connection is closed after it, or instead of it if empty
     bint is_droppable         # not sent while the peer does not read earlier replies
-    bint is_failed            # it has been replaced by the answer for failures
-    int16_t storage_error     # the error code of a failed log in its version of Kafka's protocol
     int64_t begun_ns          # when its request began, if its latency is recorded, or 0
-    bint has_log_start        # its partitions have a log start offset, 18 bytes after the error
     uint32_t size
-    # The answer for a wait that fails. failed_size 0: there is none, the error codes are patched;
-    # failed_end NULL: it follows this reply in `data`; otherwise it begins as this reply does, and
-    # from failed_start on has the bytes of failed_end, which the protocol owns and which fit.
+    # Set by its protocol if it waits for a log. NULL: no failure of a log makes the reply wrong.
+    SlotFail fail
+    # For slot_replace, the answer for a failure. failed_end NULL: it follows this reply in `data`;
+    # otherwise it begins as this reply does, and from failed_start on has the bytes of failed_end,
+    # which the protocol owns and which fit.
     uint32_t failed_size
     const uint8_t* failed_end
     uint32_t failed_start
@@ -32,7 +37,7 @@ cdef struct ReplySlot:
 
 
 cdef ReplySlot* slot_new(uint32_t capacity, int32_t waiters) noexcept nogil
-cdef void slot_fail(ReplySlot* slot) noexcept nogil
+cdef void slot_replace(ReplySlot* slot, uint32_t place, LogStatus status) noexcept nogil
 cdef void slot_free(ReplySlot* slot) noexcept nogil
 
 

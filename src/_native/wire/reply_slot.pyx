@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memmove
 
-from broker._native.log.turn cimport AckWaiter
+from broker._native.log.turn cimport AckWaiter, LogStatus
 
 from broker.model import limits
 
@@ -27,7 +27,8 @@ cdef ReplySlot* slot_new(uint32_t capacity, int32_t waiters) noexcept nogil:
     slot.next = NULL
     slot.connection = NULL
     slot.waiting = 0
-    slot.is_closing = slot.is_droppable = slot.is_failed = slot.has_log_start = False
+    slot.is_closing = slot.is_droppable = False
+    slot.fail = NULL
     slot.size = slot.failed_size = slot.failed_start = 0
     slot.failed_end = NULL
     slot.begun_ns = 0
@@ -50,14 +51,14 @@ cdef ReplySlot* slot_new(uint32_t capacity, int32_t waiters) noexcept nogil:
     return slot
 
 
-cdef void slot_fail(ReplySlot* slot) noexcept nogil:
-    """Replace the reply by the answer for a wait that has failed."""
+cdef void slot_replace(ReplySlot* slot, uint32_t place, LogStatus status) noexcept nogil:
+    """Replace the whole reply, once, by its answer for a failure: a SlotFail."""
     if slot.failed_end != NULL:
         memcpy(slot.data + slot.failed_start, slot.failed_end, slot.failed_size)
     else:
         memmove(slot.data, slot.data + slot.size, slot.failed_size)
     slot.size = slot.failed_start + slot.failed_size
-    slot.failed_size = 0
+    slot.fail = NULL
 
 
 cdef void slot_free(ReplySlot* slot) noexcept nogil:

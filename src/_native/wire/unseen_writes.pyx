@@ -79,7 +79,6 @@ cdef ReplySlot* unseen_slot(UnseenWrites* writes) noexcept:
     cdef ReplySlot* slot = slot_new(0, <int>writes.count)
     if slot != NULL:
         slot.waiting = <int>writes.count
-        slot.is_failed = True        # it has no answer that a failed log would make wrong
     return slot
 
 

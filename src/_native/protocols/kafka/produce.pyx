@@ -49,7 +49,7 @@ from broker._native.records.record_batch cimport (
     BatchInfo,
     batch_validate,
 )
-from broker._native.wire.reply_slot cimport ReplySlot, slot_new
+from broker._native.wire.reply_slot cimport ReplySlot, SlotFail, slot_new
 from broker._native.wire.unseen_writes cimport UnseenWrites, unseen_add
 
 from broker.model import limits
@@ -62,10 +62,12 @@ cdef enum:
     VERSION_THROTTLE = 1
     VERSION_APPEND_TIME = 2
     VERSION_BATCHES = 3       # magic 2, transactional ids
+    VERSION_LOG_START = 5
     VERSION_TOPIC_ID = 13
     CODEC_ZSTD = 4
     ERROR_NOT_LEADER = 6
     ERROR_NOT_ENOUGH_REPLICAS = 19   # the error of a full disk (protocols/kafka/errors.py)
+    ERROR_NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20   # appended, but the disk is full
     ERROR_KAFKA_STORAGE = 56
 
 assert PARTS_MAX == limits.NATIVE_PRODUCE_PARTITIONS_MAX
@@ -194,7 +196,7 @@ cdef inline uint8_t* put_part(uint8_t* at, RequestHead* head, int32_t partition,
     if head.api_version >= VERSION_APPEND_TIME:
         store_uint64(at, -1)             # the topic has create time
         at += 8
-    if head.api_version >= 5:
+    if head.api_version >= VERSION_LOG_START:
         store_uint64(at, log_start_offset)
         at += 8
     if head.api_version >= 8:
@@ -207,6 +209,39 @@ cdef inline uint8_t* put_part(uint8_t* at, RequestHead* head, int32_t partition,
             store_uint16(at, <uint32_t>0xFFFF)
             at += 2
     return at
+
+
+cdef inline int16_t storage_error(RequestHead* head) noexcept nogil:
+    # Clients of Kafka 0.8 to 0.10 do not know the code that was added later.
+    return ERROR_KAFKA_STORAGE if head.api_version >= VERSION_BATCHES else ERROR_NOT_LEADER
+
+
+cdef inline void fail_part(uint8_t* error_at, LogStatus status, int16_t storage) noexcept nogil:
+    # Changes what put_part has written: the error and the base offset.
+    store_uint16(
+        error_at, ERROR_NOT_ENOUGH_REPLICAS_AFTER_APPEND if status == LOG_FULL else storage)
+    store_uint64(error_at + 2, -1)
+
+
+# One per layout of a partition in the reply. Each is a SlotFail; `place` is that of the error.
+
+cdef void fail_from_log_start(ReplySlot* slot, uint32_t place, LogStatus status) noexcept nogil:
+    fail_part(slot.data + place, status, ERROR_KAFKA_STORAGE)
+    store_uint64(slot.data + place + 18, -1)     # no log start offset
+
+
+cdef void fail_from_batches(ReplySlot* slot, uint32_t place, LogStatus status) noexcept nogil:
+    fail_part(slot.data + place, status, ERROR_KAFKA_STORAGE)
+
+
+cdef void fail_oldest(ReplySlot* slot, uint32_t place, LogStatus status) noexcept nogil:
+    fail_part(slot.data + place, status, ERROR_NOT_LEADER)
+
+
+cdef inline SlotFail fail_of(RequestHead* head) noexcept nogil:
+    if head.api_version >= VERSION_LOG_START:
+        return fail_from_log_start
+    return fail_from_batches if head.api_version >= VERSION_BATCHES else fail_oldest
 
 
 cdef bint append_part(Part* part, UnseenWrites* unseen, ReplySlot* slot, uint8_t** at,
@@ -237,7 +272,7 @@ cdef bint append_part(Part* part, UnseenWrites* unseen, ReplySlot* slot, uint8_t
         at[0] = put_part(at[0], head, log.partition, 0, base_offset, log.log_start_offset)
         return True
     at[0] = put_part(at[0], head, log.partition,
-                     ERROR_NOT_ENOUGH_REPLICAS if status == LOG_FULL else slot.storage_error,
+                     ERROR_NOT_ENOUGH_REPLICAS if status == LOG_FULL else storage_error(head),
                      -1, -1)
     return False
 
@@ -302,9 +337,7 @@ cdef ServeStatus append_silently(
 cdef void append_and_answer(RequestHead* head, int32_t topic_count, ReplySlot* slot) noexcept:
     cdef uint8_t* at = slot.data + 8
     cdef int32_t part = 0, i, _j
-    slot.has_log_start = head.api_version >= 5
-    slot.storage_error = (
-        ERROR_KAFKA_STORAGE if head.api_version >= VERSION_BATCHES else ERROR_NOT_LEADER)
+    slot.fail = fail_of(head)
     store_uint32(slot.data + 4, head.correlation_id)
     if head.is_flexible:
         at[0] = 0                                    # tags of the response header
