@@ -19,7 +19,6 @@ READMES_LINES_MAX = 60
 NATIVE_MAY_IMPORT = (
     "broker._native",
     "broker.model.errors",
-    "broker.model.protocol_names",
     "broker.model.limits",
 )
 

@@ -45,7 +45,7 @@ class _Broker:
             self._wire = Wire(logs)
             self._wire.serve(*(logs.create(place, is_group_commit=False) for place in (0, 1)))
             self._wire.poller.serve_with(
-                {"v1": V1(None, b"ERR\n"), "cursus": Cursus(None)},
+                {"v1": V1(None, b"ERR\n"), "cursus": Cursus(None), "kafka": self._wire.kafka},
                 self._wire.slow.extend,
                 _ignore,
             )

@@ -226,8 +226,8 @@ class Wire:
     ) -> None:
         """Speak Kafka, and hand other requests to `dispatch`."""
         rows = [api_row(key) for key in (PRODUCE, FETCH, LIST_OFFSETS, API_VERSIONS)]
-        kafka = Kafka(protocol, rows, self.sessions, frame_bytes_max=FRAME_BYTES_MAX)
-        self.poller.serve_with({"kafka": kafka}, dispatch, on_close)
+        self.kafka = Kafka(protocol, rows, self.sessions, frame_bytes_max=FRAME_BYTES_MAX)
+        self.poller.serve_with({"kafka": self.kafka}, dispatch, on_close)
 
     def _schedule(self) -> None:
         self._wants_turn = True

@@ -26,7 +26,7 @@ cdef class PollerState:
     cdef list to_drain                    # connections with something to send or to serve
     cdef list python_requests             # PendingReply, not handed to Python yet
     cdef object on_close                  # called with (connection, reason)
-    cdef list protocols                   # NativeProtocol by Protocol; None: not served
+    cdef dict protocols                   # name → NativeProtocol, in the order of detection
     cdef readonly uint64_t closed_undecided
     cdef readonly int64_t reply_memory_bytes    # of replies in memory, over all connections
 
@@ -42,6 +42,13 @@ cdef struct ReplyHead:
     uint8_t data[9]
 
 
+# Whether the first bytes of a connection are of a protocol.
+cdef enum Verdict:
+    VERDICT_NO
+    VERDICT_MORE              # they may be: more bytes are needed to decide
+    VERDICT_YES
+
+
 cdef class NativeProtocol:
     """How one wire protocol cuts a connection's bytes into requests, and serves them."""
 
@@ -51,6 +58,7 @@ cdef class NativeProtocol:
     cdef readonly uint64_t connections
     cdef readonly uint64_t requests
 
+    cdef Verdict recognizes(self, const uint8_t* data, size_t size) noexcept
     cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept
     cdef int64_t announced(self, const uint8_t* data, size_t size) noexcept
     cdef bint is_write(self, Cursor frame) noexcept

@@ -16,7 +16,7 @@ by bytes.
                            after the earlier replies; no request is served meanwhile
 
 The first bytes decide which NativeProtocol cuts and serves the connection's frames
-(wire/detection), unless the listener is pinned to a protocol.
+(detection.pyx), unless the listener is pinned to a protocol.
 
 The poller decides when a connection is served (wire/poller). A connection that has something to
 send, or requests that it could serve, adds itself to the poller's list `to_drain`.
@@ -36,7 +36,7 @@ from broker._native.kernel.clock cimport clock_ms, monotonic_us
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.wire.buffer_pool cimport pool_trim
-from broker._native.wire.detection cimport PROTOCOL_UNDECIDED, PROTOCOLS, Protocol, protocol_of
+from broker._native.wire.detection cimport protocol_of
 from broker._native.wire.epoll cimport (
     EPOLL_CTL_MOD,
     EPOLLERR,
@@ -119,7 +119,7 @@ cdef class PollerState:
         self.receive = <uint8_t*>malloc(RECEIVE_BYTES_PER_TURN)
         if self.receive == NULL:
             raise MemoryError
-        self.protocols = [None] * PROTOCOLS
+        self.protocols = {}
         self.memory.bytes_max = UNFINISHED_FRAMES_BYTES_MAX
 
     def __dealloc__(self):
@@ -166,6 +166,10 @@ cdef class NativeProtocol:
     `serve` is the native path; requests that it does not serve are left to `fallback`, by
     `Connection.hand_over`.
     """
+
+    cdef Verdict recognizes(self, const uint8_t* data, size_t size) noexcept:
+        """Return whether a connection that begins with these bytes, one or more, is of it."""
+        return VERDICT_NO
 
     cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept:
         """Find the first frame; return its bytes, 0 if it is incomplete, < 0 if it is invalid."""
@@ -480,10 +484,10 @@ cdef class Connection:
     cdef bint detect_protocol(self, const uint8_t* data, size_t size):
         # Detects it by the first bytes. False: not decided yet, or closed since it is not served
         # here.
-        cdef Protocol detected = protocol_of(data, size)
-        if detected == PROTOCOL_UNDECIDED:
+        cdef bint is_decided = False
+        self.protocol = protocol_of(self.poller.protocols, data, size, &is_decided)
+        if not is_decided:
             return False
-        self.protocol = <NativeProtocol>self.poller.protocols[detected]
         if self.protocol is None:
             self.poller.closed_undecided += 1
             self.close("unknown protocol")

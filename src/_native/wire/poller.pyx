@@ -32,7 +32,6 @@ from broker._native.wire.connection cimport (
     PollerState,
     Wait,
 )
-from broker._native.wire.detection cimport protocol_named
 from broker._native.wire.epoll cimport (
     EPOLL_CLOEXEC,
     EPOLL_CTL_ADD,
@@ -129,13 +128,15 @@ cdef class Poller(PollerState):
     def serve_with(self, protocols, dispatch, on_close):
         """Serve these protocols (name → NativeProtocol), and call Python for all other requests.
 
+        The first bytes of a connection are compared in this order (detection.pyx).
         `dispatch` is called with a list of new PendingReply objects. It begins as many of all that
         it has as its time budget allows, and returns whether some are left; it is called again for
         those. `on_close` is called with a Connection and the reason, for each one that is closed.
         """
         cdef NativeProtocol protocol
+        self.protocols = {}
         for name, protocol in protocols.items():
-            self.protocols[protocol_named(name)] = protocol
+            self.protocols[name] = protocol
         self.dispatch = dispatch
         self.on_close = on_close
 
@@ -148,7 +149,7 @@ cdef class Poller(PollerState):
         cdef epoll_event event
         connection.session = session
         if protocol is not None:
-            connection.protocol = self.protocols[protocol_named(protocol)]
+            connection.protocol = self.protocols[protocol]
             connection.protocol.connections += 1
         event.events = connection.interest
         event.data.fd = fd

@@ -76,7 +76,7 @@ Reply: TypeAlias = Answer | Deferred[Any, Answer] | Awaitable[Answer]
 
 
 class WireProtocol(Protocol):
-    """The type of PROTOCOL in each package under broker.protocols."""
+    """The base class of PROTOCOL in each package under broker.protocols."""
 
     @property
     def name(self) -> str:

@@ -1,13 +1,22 @@
-"""The protocol of a connection's first bytes (wire/detection): a test per row and ambiguity."""
+"""The protocol of a connection's first bytes: a test per row and ambiguity of decision 0003."""
 
 import struct
 
 import pytest
 
-from broker._native.wire.detection import detect
+from broker._native.wire import detection
+from broker.model.config import Config
 from broker.model.protocol_names import PROTOCOL_NAMES
+from broker.protocols import PROTOCOLS
 from tests.support.compressed import raw_snappy
 from tests.support.cursus_client import Message, batch
+
+SERVED = {each.name: each.native_protocol(Config()) for each in PROTOCOLS}
+
+
+def detect(first_bytes: bytes) -> str | None:
+    """Return what is detected where every protocol is served."""
+    return detection.detect(SERVED, first_bytes)
 
 
 def frame(*payload: bytes, size: int | None = None) -> bytes:
@@ -133,3 +142,11 @@ def test_no_bytes_are_undecided() -> None:
 @pytest.mark.parametrize("first", range(256))
 def test_detection_needs_at_most_eight_bytes(first: int) -> None:
     assert detect(bytes([first]) + bytes(7)) is not None
+
+
+@pytest.mark.parametrize("removed", PROTOCOL_NAMES)
+def test_without_a_protocol_the_others_are_detected_as_before(removed: str) -> None:
+    others = {name: each for name, each in SERVED.items() if name != removed}
+    rows = [row for row in ROWS if row[1] not in {"", removed}]
+
+    assert [(data, detection.detect(others, data)) for data, _ in rows] == rows

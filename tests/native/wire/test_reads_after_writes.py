@@ -53,15 +53,15 @@ class Spoken:
         protocol = object()
         self.wire.poller.serve_with(
             {
+                "v1": V1(protocol, b"ERR|NOT_LEADER|failed\n"),
+                "cursus": Cursus(protocol),
+                "rustlog": RustLog(protocol, RustLogCounters(), write_failed=b"\xfe"),
                 "kafka": Kafka(
                     protocol,
                     [native_wire.api_row(key) for key in KEYS],
                     self.wire.sessions,
                     frame_bytes_max=native_wire.FRAME_BYTES_MAX,
                 ),
-                "v1": V1(protocol, b"ERR|NOT_LEADER|failed\n"),
-                "cursus": Cursus(protocol),
-                "rustlog": RustLog(protocol, RustLogCounters(), write_failed=b"\xfe"),
             },
             self._hand_over,
             lambda _, reason: self.wire.closed.append(reason),

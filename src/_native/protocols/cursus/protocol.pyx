@@ -8,9 +8,10 @@ cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from broker._native.kernel.cursor cimport Cursor
+from broker._native.protocols.cursus.first_bytes cimport cursus_recognizes
 from broker._native.protocols.cursus.produce cimport BATCH_MAGIC, cursus_produce
 from broker._native.protocols.cursus.publish cimport RoundRobin, cursus_publish, publish_take
-from broker._native.wire.connection cimport Connection, NativeProtocol, PendingReply
+from broker._native.wire.connection cimport Connection, NativeProtocol, PendingReply, Verdict
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE, frame_announced, frame_cut
 from broker._native.wire.reply_slot cimport ReplySlot
 
@@ -28,6 +29,9 @@ cdef class Cursus(NativeProtocol):
         self.fallback = fallback
         self.round_robin = RoundRobin() if round_robin is None else round_robin
         self.serves_half_closed = True
+
+    cdef Verdict recognizes(self, const uint8_t* data, size_t size) noexcept:
+        return cursus_recognizes(data, size)
 
     cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept:
         return frame_cut(data, size, 0, FRAME_BYTES_MAX, frame)

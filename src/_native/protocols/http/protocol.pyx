@@ -5,9 +5,18 @@ Bytes after the head of the request are ignored; a head that is too long closes 
 
 cimport cython
 from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memcmp
 
 from broker._native.kernel.cursor cimport Cursor
-from broker._native.wire.connection cimport Connection, NativeProtocol, PendingReply
+from broker._native.wire.connection cimport (
+    VERDICT_MORE,
+    VERDICT_NO,
+    VERDICT_YES,
+    Connection,
+    NativeProtocol,
+    PendingReply,
+    Verdict,
+)
 
 from broker.model import limits
 
@@ -16,6 +25,7 @@ cdef extern from "string.h" nogil:
 
 cdef enum:
     CUT_TOO_LONG = -1
+    METHOD_SIZE = 4           # bytes of the first line that identify it
 
 cdef size_t HEAD_BYTES_MAX = limits.HTTP_HEAD_BYTES_MAX
 
@@ -29,6 +39,14 @@ cdef class Http(NativeProtocol):
         self.fallback = fallback
         self.is_closed_idle = True
         self.serves_half_closed = True
+
+    cdef Verdict recognizes(self, const uint8_t* data, size_t size) noexcept:
+        # As soon as a byte differs it is not HTTP: it may be a short line of text.
+        cdef size_t compared = min(size, <size_t>METHOD_SIZE)
+        if (memcmp(data, b"GET ", compared) and memcmp(data, b"POST", compared)
+                and memcmp(data, b"HEAD", compared)):
+            return VERDICT_NO
+        return VERDICT_YES if size >= METHOD_SIZE else VERDICT_MORE
 
     cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept:
         cdef const uint8_t* end = <const uint8_t*>memmem(

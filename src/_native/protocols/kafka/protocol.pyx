@@ -9,7 +9,13 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 from broker._native.kernel.big_endian cimport store_uint32
-from broker._native.kernel.cursor cimport READ_DONE, Cursor, cursor_int16
+from broker._native.kernel.cursor cimport (
+    READ_DONE,
+    Cursor,
+    cursor_int16,
+    load_int16,
+    load_int32,
+)
 from broker._native.protocols.kafka.envelope cimport (
     API_KEYS,
     ENVELOPE_OK,
@@ -32,8 +38,16 @@ from broker._native.protocols.kafka.produce cimport (
     ServeStatus,
     produce_serve,
 )
-from broker._native.wire.connection cimport Connection, NativeProtocol, PendingReply
-from broker._native.wire.frame cimport frame_announced, frame_cut
+from broker._native.wire.connection cimport (
+    VERDICT_MORE,
+    VERDICT_NO,
+    VERDICT_YES,
+    Connection,
+    NativeProtocol,
+    PendingReply,
+    Verdict,
+)
+from broker._native.wire.frame cimport FRAME_HEAD_SIZE, frame_announced, frame_cut
 from broker._native.wire.reply_slot cimport ReplySlot
 
 cdef enum:
@@ -41,6 +55,9 @@ cdef enum:
     KEY_FETCH = 1
     KEY_LIST_OFFSETS = 2
     KEY_API_VERSIONS = 18
+    # Of first bytes: bounds of what may be Kafka's.
+    DETECTED_KEYS = 128       # above every key that exists (95 of them in Kafka 4.4)
+    DETECTED_VERSIONS = 128   # Kafka 4.4 is at 18 after fifteen years
     FETCH_WORK = 64           # in ordinary requests: a fetch of many partitions, at worst
     DECOMPRESSED_WORK_SHIFT = 12  # 4 KiB decompressed take as long as one
 
@@ -65,6 +82,19 @@ cdef class Kafka(NativeProtocol):
             self.apis.version_min[key] = version_min
             self.apis.version_max[key] = version_max
             self.apis.flexible_from[key] = flexible_from
+
+    cdef Verdict recognizes(self, const uint8_t* data, size_t size) noexcept:
+        # A length, then a key and a version that are plausible.
+        cdef int16_t key, version
+        if size >= FRAME_HEAD_SIZE and load_int32(data) < REQUEST_HEAD_MIN:
+            return VERDICT_NO
+        if size < FRAME_HEAD_SIZE + 4:
+            return VERDICT_MORE
+        key = load_int16(data + FRAME_HEAD_SIZE)
+        version = load_int16(data + FRAME_HEAD_SIZE + 2)
+        if 0 <= key < DETECTED_KEYS and 0 <= version < DETECTED_VERSIONS:
+            return VERDICT_YES
+        return VERDICT_NO
 
     cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept:
         return frame_cut(data, size, REQUEST_HEAD_MIN, <uint32_t>self.frame_bytes_max, frame)

@@ -27,6 +27,8 @@ from broker._native.kernel.cursor cimport (
     cursor_take,
     cursor_uint16,
     cursor_uint32,
+    load_int16,
+    load_int32,
     load_uint32,
 )
 from broker._native.log.log_page cimport (
@@ -58,7 +60,15 @@ from broker._native.records.record_batch cimport (
     BATCH_OK,
     BatchInfo,
 )
-from broker._native.wire.connection cimport Connection, NativeProtocol, PendingReply
+from broker._native.wire.connection cimport (
+    VERDICT_MORE,
+    VERDICT_NO,
+    VERDICT_YES,
+    Connection,
+    NativeProtocol,
+    PendingReply,
+    Verdict,
+)
 from broker._native.wire.frame cimport FRAME_BAD, FRAME_HEAD_SIZE, frame_announced, frame_cut
 from broker._native.wire.plain_append cimport (
     PLAIN_NOT_SERVED,
@@ -75,11 +85,14 @@ from broker.model import limits
 cdef enum:
     KIND_PRODUCE = 0x01
     KIND_FETCH = 0x02
-    KIND_METRICS = 0x09
+    KIND_LIST_TOPICS = 0x06
+    KIND_METRICS = 0x09       # the last of the small ones
     KIND_PING = 0xFF
     OPEN_OBJECT = 0x7B
     # The operation that Python is called with for an invalid frame; the body is its start.
     OPERATION_REFUSE = -1
+    AMBIGUOUS_FROM = 10       # bytes; a shorter frame is of no other protocol
+    FIRST_TEXT = 7            # after the frame's length, the type and the length of a string
     PRODUCED_SIZE = FRAME_HEAD_SIZE + 1 + 8 + 4
     RECORD_HEAD_SIZE = 4
     STORED_HEAD_SIZE = 12     # header of a stored record, which max bytes counts
@@ -142,6 +155,32 @@ cdef class RustLog(NativeProtocol):
         self.counters = counters
         self.serves_half_closed = True
         self.write_failed = len(write_failed).to_bytes(FRAME_HEAD_SIZE, "big") + write_failed
+
+    cdef Verdict recognizes(self, const uint8_t* data, size_t size) noexcept:
+        # A length, then JSON, or the type of a request. A key that Kafka does not have may begin
+        # like a type: 999 is 03 E7, -7 is FF F9. So in a frame that is long enough for Kafka a type
+        # with fields must be followed by a string that fits, and another one by nothing.
+        cdef uint8_t kind
+        cdef int32_t text_size
+        if size < FRAME_HEAD_SIZE:
+            return VERDICT_MORE
+        if load_int32(data) == 0:
+            return VERDICT_YES      # of no other protocol; it is answered with an error
+        if size == FRAME_HEAD_SIZE:
+            return VERDICT_MORE
+        kind = data[FRAME_HEAD_SIZE]
+        if memchr(b"{ \t\r\n", kind, 5) != NULL:
+            return VERDICT_YES
+        if kind != KIND_PING and not 0 < kind <= KIND_METRICS:
+            return VERDICT_NO
+        if load_int32(data) < AMBIGUOUS_FROM:
+            return VERDICT_YES
+        if kind == KIND_PING or kind == KIND_LIST_TOPICS:
+            return VERDICT_NO       # they have no fields; METRICS, a tab, is taken for JSON above
+        if size < FIRST_TEXT:
+            return VERDICT_MORE
+        text_size = <uint16_t>load_int16(data + FIRST_TEXT - 2)
+        return VERDICT_YES if text_size <= load_int32(data) - 3 else VERDICT_NO
 
     cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept:
         cdef int64_t taken = frame_cut(data, size, 1, FRAME_BYTES_MAX, frame)

@@ -24,7 +24,15 @@ from broker._native.protocols.v1.line cimport (
     line_read,
 )
 from broker._native.protocols.v1.produce cimport v1_produce
-from broker._native.wire.connection cimport Connection, NativeProtocol, PendingReply
+from broker._native.wire.connection cimport (
+    VERDICT_MORE,
+    VERDICT_NO,
+    VERDICT_YES,
+    Connection,
+    NativeProtocol,
+    PendingReply,
+    Verdict,
+)
 from broker._native.wire.epoll cimport EPOLLIN, EPOLLRDHUP
 from broker._native.wire.reply_slot cimport ReplySlot
 
@@ -32,11 +40,16 @@ from broker.model import limits
 
 cdef enum:
     NEWLINE = 10
+    TEXT_SIZE = 4             # of text at the start: as a length, above all limits of frames
     CUT_TOO_LONG = -1
     READ_BYTES_SHIFT = 10     # 1 KiB of a log counts as one request
 
 cdef size_t LINE_BYTES_MAX = limits.V1_REQUEST_BYTES_MAX
 cdef size_t REPLY_BYTES_KEPT = limits.V1_CONSUME_BYTES_MAX // 2
+
+
+cdef inline bint is_text(uint8_t byte) noexcept nogil:
+    return 0x20 <= byte < 0x7F or 0x09 <= byte <= 0x0D
 
 
 @cython.final
@@ -55,6 +68,16 @@ cdef class V1(NativeProtocol):
         self.refusal.data = <const uint8_t*>PyBytes_AS_STRING(refusal)
         self.refusal.size = <size_t>PyBytes_GET_SIZE(refusal)
         self.consume_reader = ConsumeReader()
+
+    cdef Verdict recognizes(self, const uint8_t* data, size_t size) noexcept:
+        # Text, or a line of fewer bytes: too short for a request, so it gets an error.
+        cdef size_t i
+        for i in range(min(size, <size_t>TEXT_SIZE)):
+            if not is_text(data[i]):
+                return VERDICT_NO
+            if data[i] == NEWLINE:
+                return VERDICT_YES
+        return VERDICT_YES if size >= TEXT_SIZE else VERDICT_MORE
 
     cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept:
         cdef const uint8_t* newline = <const uint8_t*>memchr(

@@ -1,3 +1,5 @@
-def detect(data: bytes) -> str | None: ...
+from broker._native.wire.connection import NativeProtocol
+
+def detect(protocols: dict[str, NativeProtocol], data: bytes) -> str | None: ...
 
 __pyx_capi__: dict[str, object]  # what detection.pxd declares

@@ -9,7 +9,7 @@ from broker._native.protocols.cursus.batch import CursusBatch
 from broker.core.session import Session
 from broker.model.config import Config
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, StorageError
-from broker.protocols.base import Answer, LastAnswer, Reply
+from broker.protocols.base import Answer, LastAnswer, Reply, WireProtocol
 from broker.protocols.cursus import bodies
 from broker.protocols.cursus.acks import Sent
 from broker.protocols.cursus.bodies import BadBatch, Text
@@ -28,7 +28,7 @@ _EVENT_SOURCING: Final = frozenset(
 )
 
 
-class Cursus:
+class Cursus(WireProtocol):
     """The protocol."""
 
     __slots__ = ("_state",)

@@ -10,7 +10,7 @@ from broker._native.protocols.http import protocol as native
 from broker.core.broker import Broker
 from broker.core.session import Session
 from broker.model.config import Config
-from broker.protocols.base import Answer, LastAnswer
+from broker.protocols.base import Answer, LastAnswer, WireProtocol
 
 _OK: Final = "200 OK"
 _UNAVAILABLE: Final = "503 Service Unavailable"
@@ -20,7 +20,7 @@ _JSON: Final = "application/json"
 _REQUEST_LINE_PARTS: Final = 3
 
 
-class Http:
+class Http(WireProtocol):
     """The protocol."""
 
     __slots__ = ()

@@ -13,7 +13,7 @@ from broker.core.session import Session
 from broker.model import limits
 from broker.model.config import Config
 from broker.model.errors import CodecError, PeerError, RequestError
-from broker.protocols.base import Answer, Deferred, Reply, SilentAnswer
+from broker.protocols.base import Answer, Deferred, Reply, SilentAnswer, WireProtocol
 from broker.protocols.kafka import apis
 from broker.protocols.kafka.api import Api, DeferredResponse, Fields, Request, Response
 from broker.protocols.kafka.authorization import authorize
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 _NEVER: Final = 32_767  # higher than any API version
 
 
-class Kafka:
+class Kafka(WireProtocol):
     """The protocol; it holds the memory admission of its requests."""
 
     __slots__ = ("_admission",)

@@ -8,7 +8,7 @@ from broker._native.protocols.rustlog.counters import RustLogCounters
 from broker.model.config import Config
 from broker.model.errors import ErrorCode
 from broker.model.limits import RUSTLOG_FRAME_BYTES_MAX
-from broker.protocols.base import Answer, LastAnswer, Reply
+from broker.protocols.base import Answer, LastAnswer, Reply, WireProtocol
 from broker.protocols.rustlog.binary import Binary
 from broker.protocols.rustlog.call import Call
 from broker.protocols.rustlog.errors import Failure, RefusalError, reason
@@ -52,7 +52,7 @@ _HANDLERS: Final[dict[type, _Handler]] = {
 }
 
 
-class RustLog:
+class RustLog(WireProtocol):
     """The protocol, as `server` and the native path use it."""
 
     name = "rustlog"

@@ -8,7 +8,7 @@ from broker.core.session import Session
 from broker.model.config import Config
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, StorageError
 from broker.model.limits import V1_BROKERS_MAX, V1_REPLICATED_PARTITIONS_MAX
-from broker.protocols.base import Answer, Reply
+from broker.protocols.base import Answer, Reply, WireProtocol
 from broker.protocols.v1 import errors
 from broker.protocols.v1.brokers import Brokers
 from broker.protocols.v1.commands import (
@@ -31,7 +31,7 @@ _DISK_FAILED: Final = errors.of_request(RequestError(ErrorCode.KAFKA_STORAGE_ERR
 STORAGE_FAILURE: Final = error_line("", _DISK_FAILED).removeprefix(b"V1||")
 
 
-class V1:
+class V1(WireProtocol):
     """The protocol; its only state is what clients have reported of replicas and brokers."""
 
     __slots__ = ("_brokers", "replicas")
