@@ -35,7 +35,6 @@ from broker.storage.files.deletion import DeletedFolders
 from broker.storage.maintenance import compactor
 from broker.storage.maintenance.compactor import Job
 from broker.storage.metadata.sqlite import FILE_NAME, SqliteMetaStore
-from broker.storage.recovery.log_settings import configure_log
 from broker.storage.recovery.partitions import Partitions
 from tests.crash_states.expected_state import Place
 from tests.crash_states.record import Record
@@ -88,7 +87,7 @@ class _Logs:
         self.open_topic = partitions.open_topic
         self.announce_topic = partitions.announce_topic
         self.delete = partitions.delete
-        self.configure = configure_log
+        self.configure = partitions.configure
 
     async def until_loaded(self, logs: Sequence[Any]) -> None:
         assert not any(log.is_loading for log in logs)

@@ -19,8 +19,7 @@ cdef class PartitionLog(SegmentedLog):
     cdef readonly bint is_group_commit
     cdef bint is_plain                    # no setting needs the Python handler
     cdef bint needs_keys                  # clients' records must have keys: the log is compacted
-    cdef bint knows_names                 # has named producers, which the Python handler checks
-    cdef bint spreads_keys                # Cursus's keys do not choose the partition
+    cdef readonly uint32_t protocol_flags  # opaque to the log: each bit is one protocol's
     cdef int32_t batch_bytes_max
     cdef int32_t index_interval_bytes
     cdef int64_t index_entries_max        # segment.index.bytes, in entries of the larger kind

@@ -146,7 +146,7 @@ cdef class PartitionLog(SegmentedLog):
                f"{self.log_end_offset}) high watermark {self.high_watermark}>"
 
     def configure(self, *, bint is_group_commit=True, bint is_plain=True,
-                  bint needs_keys=False, bint knows_names=False, bint spreads_keys=False,
+                  bint needs_keys=False, uint32_t protocol_flags=0,
                   int64_t segment_bytes_max=1 << 30,
                   int64_t segment_ms=7 * 24 * 3600 * 1000, int64_t segment_jitter_ms=0,
                   int64_t index_bytes_max=limits.INDEX_BYTES_MAX,
@@ -159,8 +159,7 @@ cdef class PartitionLog(SegmentedLog):
         self.is_group_commit = is_group_commit
         self.is_plain = is_plain
         self.needs_keys = needs_keys
-        self.knows_names = knows_names
-        self.spreads_keys = spreads_keys
+        self.protocol_flags = protocol_flags
         self.segment_bytes_max = segment_bytes_max
         self.segment_ms = segment_ms
         self.segment_jitter_ms = segment_jitter_ms

@@ -13,6 +13,7 @@ from broker._native.wire.connection import NativeProtocol, Wait
 from broker.core.logs.log import Log
 from broker.core.session import Session
 from broker.model.config import Config
+from broker.model.topic_config import TopicConfig
 
 
 class LastAnswer(NamedTuple):
@@ -84,6 +85,10 @@ class WireProtocol(Protocol):
 
     def native_protocol(self, config: Config) -> NativeProtocol:
         """Make the native path of its connections, which leaves other requests to `handle`."""
+
+    def log_flags(self, config: TopicConfig) -> int:  # noqa: ARG002 (most need none)
+        """Return its bits of PartitionLog.protocol_flags for the logs of a topic."""
+        return 0
 
     def handle(
         self, operation: int, version: int, client_id: str | None, body: bytes, session: Session

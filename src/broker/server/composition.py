@@ -43,7 +43,7 @@ from broker.core.topics.topics import Topics
 from broker.model import limits
 from broker.model.clock import SystemClock
 from broker.model.config import Config
-from broker.protocols import PROTOCOLS, v1
+from broker.protocols import PROTOCOLS, log_flags, v1
 from broker.server.checkpoints import Checkpoints
 from broker.server.clock_watch import ClockWatch
 from broker.server.connections import Connections
@@ -143,6 +143,7 @@ def make_logs(storage: Storage, descriptors: Shares, loop: Loop) -> Logs:
         turn,
         config.integer("node.id"),
         config.integer("producer.id.expiration.ms"),
+        log_flags,
     )
     loader = LogLoader(loop, partitions)
     deletions = Deletions(storage.store, storage.io_thread, DeletedFolders(path))

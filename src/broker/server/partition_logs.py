@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
 from broker.core.logs.log_loader import LogLoader
-from broker.model.topic_config import TopicConfig
-from broker.storage.recovery.log_settings import configure_log
 from broker.storage.recovery.partitions import Partitions
 
 
@@ -20,14 +18,11 @@ class NativeLogs:
         self.open_topic = partitions.open_topic
         self.announce_topic = partitions.announce_topic
         self.delete = partitions.delete
+        self.configure = partitions.configure
 
     async def until_loaded(self, logs: Sequence[PartitionLog]) -> None:
         """Wait until none of these logs is being loaded."""
         await self._loader.until_loaded(logs)
-
-    def configure(self, log: PartitionLog, config: TopicConfig) -> None:
-        """Apply its topic's configuration to a log, from the next append on."""
-        configure_log(log, config)
 
     @property
     def is_read_only(self) -> bool:

@@ -15,7 +15,6 @@ from broker.core.topics.rules import NewPartitions
 from broker.model.topic_config import TopicConfig
 from broker.storage.files.deletion import DeletedFolders
 from broker.storage.metadata.sqlite import SqliteMetaStore
-from broker.storage.recovery.log_settings import configure_log
 from broker.storage.recovery.partitions import Partitions
 from tests.support.batches import batch_of, records_of
 from tests.support.fakes import NOW_MS, FakeBroker, only
@@ -51,7 +50,7 @@ class NativeBroker(FakeBroker):
         return logs
 
     def configure_log(self, log: Any, config: TopicConfig) -> None:
-        configure_log(log, config)
+        self.partitions.configure(log, config)
 
     async def persist_log_starts(self, planned: Sequence[tuple[Any, int]]) -> None:
         self.partitions.note_log_starts(planned)

@@ -10,7 +10,7 @@ from broker.model.config import load
 from broker.model.identifiers import random_id
 from broker.model.topic_config import TopicConfig
 from broker.storage.metadata.sqlite import SqliteMetaStore
-from broker.storage.recovery.partitions import Partitions
+from broker.storage.recovery.partitions import LogFlags, Partitions
 from tests.support.batches import batch_of
 from tests.support.native_log import WAIT_MS
 
@@ -22,12 +22,12 @@ BATCH = batch_of([(b"key", b"value", ())], 1_700_000_000_000)
 class BrokerRun:
     """One run of a broker on a data directory."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, log_flags: LogFlags = lambda _: 0) -> None:
         self.path = path
         self.store = SqliteMetaStore(path / "metadata.db")
         self.commit = CommitThread(1)
         self.turn = Turn(self.commit)
-        self.partitions = Partitions(path, self.store, self.turn, 1, 86_400_000)
+        self.partitions = Partitions(path, self.store, self.turn, 1, 86_400_000, log_flags)
 
     def open(self, topic_id: bytes = TOPIC_ID, count: int = 1) -> list[PartitionLog]:
         """Load a topic that exists, as a start does."""

@@ -14,6 +14,11 @@ cdef enum:
     HEADERS_MAX = 1 + 3 * (10 + 24 + TEXT_MAX) + 4 * (10 + 24 + 20)
     ANSWER_MAX = 512 + TEXT_MAX   # 120 of fixed text, 80 of numbers, 60 of an error
 
+# Cursus's bits of PartitionLog.protocol_flags, which the settings of the topic decide.
+cdef enum:
+    LOG_HAS_NAMED_PRODUCERS = 1   # the Python handler checks their sequences
+    LOG_SPREADS_KEYS = 2          # a key does not determine the partition
+
 # When a batch is acknowledged.
 cdef enum Acks:
     ACKS_UNKNOWN

@@ -39,6 +39,10 @@ from broker.model import limits
 cdef enum:
     DIGITS_MAX = 20               # of 64 bits
 
+# For Python, which sets them.
+HAS_NAMED_PRODUCERS = LOG_HAS_NAMED_PRODUCERS
+SPREADS_KEYS = LOG_SPREADS_KEYS
+
 cdef size_t BATCH_BYTES_MAX = limits.CURSUS_FAST_BATCH_BYTES_MAX
 cdef PlainBatch batch             # used within one call only
 
@@ -194,7 +198,7 @@ cdef ReplySlot* cursus_produce(
     if entry is None or not 0 <= head.partition < <int64_t>len(entry.logs):
         return NULL
     log = entry.log_of(<int32_t>head.partition)
-    if not plain_takes(log, True) or log.knows_names:
+    if not plain_takes(log, True) or log.protocol_flags & LOG_HAS_NAMED_PRODUCERS:
         return NULL
     slot = slot_new(2 * (FRAME_HEAD_SIZE + ANSWER_MAX), 1)
     if slot == NULL:

@@ -22,6 +22,8 @@ from broker._native.protocols.cursus.produce cimport (
     ACKS_UNKNOWN,
     ANSWER_MAX,
     HEADERS_MAX,
+    LOG_HAS_NAMED_PRODUCERS,
+    LOG_SPREADS_KEYS,
     Acks,
     acks_of,
     is_plain_text,
@@ -210,7 +212,7 @@ cdef PartitionLog log_for(TopicEntry entry, RoundRobin round_robin, Message* mes
         log = entry.log_of(<int32_t>(cursus_hash(message.record.key) % <uint64_t>count))
         if log is None:
             return None
-        if not log.spreads_keys:
+        if not log.protocol_flags & LOG_SPREADS_KEYS:
             message.partition = log.partition
             return log
     return entry.log_of(round_robin.peek(count))
@@ -261,7 +263,8 @@ cdef ReplySlot* cursus_publish(
     if entry is None or has_structured_errors(session):
         return NULL
     log = log_for(entry, round_robin, &message)
-    if not plain_takes(log, message.record.key.size > 0) or log.knows_names:
+    if not plain_takes(log, message.record.key.size > 0) or (
+            log.protocol_flags & LOG_HAS_NAMED_PRODUCERS):
         return NULL
     slot = slot_new(2 * (FRAME_HEAD_SIZE + ANSWER_MAX), 1)
     if slot == NULL:

@@ -27,8 +27,7 @@ class PartitionLog(SegmentedLog):
         is_group_commit: bool = True,
         is_plain: bool = True,
         needs_keys: bool = False,
-        knows_names: bool = False,
-        spreads_keys: bool = False,
+        protocol_flags: int = 0,
         segment_bytes_max: int = ...,
         segment_ms: int = ...,
         segment_jitter_ms: int = 0,
@@ -41,6 +40,8 @@ class PartitionLog(SegmentedLog):
         flush_messages: int = ...,
         flush_ms: int = ...,
     ) -> None: ...
+    @property
+    def protocol_flags(self) -> int: ...
     @property
     def topic_id(self) -> bytes: ...
     @property

@@ -6,9 +6,11 @@ from typing import Final
 
 from broker._native.protocols.cursus import protocol as native
 from broker._native.protocols.cursus.batch import CursusBatch
+from broker._native.protocols.cursus.produce import HAS_NAMED_PRODUCERS, SPREADS_KEYS
 from broker.core.session import Session
 from broker.model.config import Config
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, StorageError
+from broker.model.topic_config import TopicConfig
 from broker.protocols.base import Answer, LastAnswer, Reply, WireProtocol
 from broker.protocols.cursus import bodies
 from broker.protocols.cursus.acks import Sent
@@ -17,6 +19,7 @@ from broker.protocols.cursus.connections import ConnectionState, address_of, sta
 from broker.protocols.cursus.errors import Refusal, RefusedError, of_request, refused
 from broker.protocols.cursus.grammar import BLANKS, Command, encoded, keyword_of, parse
 from broker.protocols.cursus.handlers import produce
+from broker.protocols.cursus.policies import HASH_KEY, IDEMPOTENT, PARTITIONER
 from broker.protocols.cursus.protocol_state import ProtocolState
 from broker.protocols.cursus.requests import Request
 from broker.protocols.cursus.table import COMMANDS
@@ -41,6 +44,15 @@ class Cursus(WireProtocol):
     def native_protocol(self, config: Config) -> native.Cursus:  # noqa: ARG002 (it has no settings)
         """Make its native path, which shares the round robin of partitions with `handle`."""
         return native.Cursus(self, self._state.turns)
+
+    def log_flags(self, config: TopicConfig) -> int:
+        """Return what the native path needs to know of a topic's settings."""
+        flags = 0
+        if config.flag(IDEMPOTENT):
+            flags |= HAS_NAMED_PRODUCERS
+        if config.text(PARTITIONER) != HASH_KEY:
+            flags |= SPREADS_KEYS
+        return flags
 
     def handle(
         self,

@@ -2,7 +2,6 @@
 
 from typing import TypedDict
 
-from broker._native.log.partition_log import PartitionLog
 from broker.model.topic_config import TopicConfig
 
 _PRODUCERS_OWN = "producer"  # compression.type: batches are stored as they were sent
@@ -14,8 +13,7 @@ class LogSettings(TypedDict):
     is_group_commit: bool
     is_plain: bool
     needs_keys: bool
-    knows_names: bool
-    spreads_keys: bool
+    protocol_flags: int
     segment_bytes_max: int
     segment_ms: int
     segment_jitter_ms: int
@@ -29,19 +27,13 @@ class LogSettings(TypedDict):
     flush_ms: int
 
 
-def configure_log(log: PartitionLog, config: TopicConfig) -> None:
-    """Apply its topic's configuration to a log, from the next append on."""
-    log.configure(**log_settings(log.topic, config))
-
-
-def log_settings(topic: str, config: TopicConfig) -> LogSettings:
+def log_settings(topic: str, config: TopicConfig, protocol_flags: int = 0) -> LogSettings:
     """Return the settings of every partition of a topic."""
     return {
         "is_group_commit": config.is_group_commit,
         "is_plain": is_plain(topic, config),
         "needs_keys": "compact" in config.words("cleanup.policy"),
-        "knows_names": config.flag("polylog.cursus.idempotent"),
-        "spreads_keys": config.text("polylog.cursus.partitioner") != "hash_key",
+        "protocol_flags": protocol_flags,
         "segment_bytes_max": config.integer("segment.bytes"),
         "segment_ms": config.integer("segment.ms"),
         "segment_jitter_ms": config.integer("segment.jitter.ms"),

@@ -19,9 +19,10 @@ another topic, or to none in the metadata store, is renamed to a name with `-str
 
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Lock
+from typing import TypeAlias
 
 from broker._native.kernel import file_ops
 from broker._native.log import recovery
@@ -51,14 +52,25 @@ from broker.storage.recovery.syncing import is_one_sync_cheaper
 _log = logging.getLogger(__name__)
 
 
+# Returns PartitionLog.protocol_flags, which protocols define and read.
+LogFlags: TypeAlias = Callable[[TopicConfig], int]
+
+
 class Partitions:
     """The partitions of one data directory."""
 
     def __init__(
-        self, path: Path, store: MetaStore, turn: Turn, node_id: int, producer_expiration_ms: int
+        self,
+        path: Path,
+        store: MetaStore,
+        turn: Turn,
+        node_id: int,
+        producer_expiration_ms: int,
+        log_flags: LogFlags = lambda _: 0,
     ) -> None:
         """Read the checkpoints; after an unclean stop, make the next leader epoch durable."""
         self._path = path
+        self._log_flags = log_flags
         self._turn = turn
         self._producer_expiration_ms = producer_expiration_ms
         self._offsets = OffsetCheckpoints(path)
@@ -214,8 +226,12 @@ class Partitions:
             str(self._path / f"{topic}-{partition}"),
             producer_ids_max=PRODUCER_IDS_PER_PARTITION_MAX,
             producer_expiration_ms=self._producer_expiration_ms,
-            **log_settings(topic, config),
+            **log_settings(topic, config, self._log_flags(config)),
         )
+
+    def configure(self, log: PartitionLog, config: TopicConfig) -> None:
+        """Apply its topic's configuration to a log, from the next append on."""
+        log.configure(**log_settings(log.topic, config, self._log_flags(config)))
 
     def _claim(self, log: PartitionLog) -> list[str] | None:
         """Return the names in a partition's folder; None if this topic has no such folder."""

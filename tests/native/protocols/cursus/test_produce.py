@@ -7,6 +7,7 @@ import struct
 import pytest
 
 from broker._native.kernel import file_ops
+from broker._native.protocols.cursus.produce import HAS_NAMED_PRODUCERS
 from broker._native.protocols.cursus.protocol import Cursus
 from broker.codec import records
 from broker.model.limits import CURSUS_FAST_BATCH_BYTES_MAX
@@ -146,13 +147,14 @@ def test_uncommon_requests_are_left_to_python_unchanged(wire: Wire, body: bytes)
     assert client.frames() == [framed(b"first"), framed(b"second")]
 
 
-@pytest.mark.parametrize("setting", ["knows_names", "needs_keys"])
+@pytest.mark.parametrize(
+    "settings", [{"protocol_flags": HAS_NAMED_PRODUCERS}, {"needs_keys": True}]
+)
 def test_a_topic_with_special_settings_is_left_to_python(
-    wire: Wire, logs: Logs, setting: str
+    wire: Wire, logs: Logs, settings: dict[str, int]
 ) -> None:
-    asks: dict[str, int] = {setting: True}
     wire.table.remove("topic")
-    wire.serve(logs.create(5, is_group_commit=False, **asks))
+    wire.serve(logs.create(5, is_group_commit=False, **settings))
 
     speaking(wire).send(framed(batch("topic", 0, [Message(b"no key")])))
 

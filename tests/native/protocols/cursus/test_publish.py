@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from broker._native.kernel import file_ops
+from broker._native.protocols.cursus.produce import HAS_NAMED_PRODUCERS, SPREADS_KEYS
 from broker._native.protocols.cursus.protocol import Cursus
 from broker._native.protocols.cursus.publish import RoundRobin
 from broker.codec import records
@@ -160,13 +161,14 @@ def test_a_client_that_negotiated_structured_errors_is_served_by_python(wire: Wi
     wire.run()
 
 
-@pytest.mark.parametrize("setting", ["knows_names", "needs_keys"])
+@pytest.mark.parametrize(
+    "settings", [{"protocol_flags": HAS_NAMED_PRODUCERS}, {"needs_keys": True}]
+)
 def test_a_topic_with_special_settings_is_left_to_python(
-    wire: Wire, logs: Logs, setting: str
+    wire: Wire, logs: Logs, settings: dict[str, int]
 ) -> None:
-    asks: dict[str, int] = {setting: True}
     wire.table.remove("topic")
-    wire.serve(logs.create(5, is_group_commit=False, **asks))
+    wire.serve(logs.create(5, is_group_commit=False, **settings))
 
     speaking(wire).send(framed(b"PUBLISH topic=topic producerId=p message=no key"))
 
@@ -179,7 +181,9 @@ def test_with_the_round_robin_partitioner_a_key_determines_no_partition(
     wire: Wire, logs: Logs
 ) -> None:
     wire.table.remove("topic")
-    parts = [logs.create(each, is_group_commit=False, spreads_keys=True) for each in (5, 6)]
+    parts = [
+        logs.create(each, is_group_commit=False, protocol_flags=SPREADS_KEYS) for each in (5, 6)
+    ]
     wire.serve(*parts)
 
     speaking(wire).send(framed(b"PUBLISH topic=topic producerId=p key=k message=m") * 4)

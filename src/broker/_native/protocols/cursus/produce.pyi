@@ -1,1 +1,4 @@
+HAS_NAMED_PRODUCERS: int
+SPREADS_KEYS: int
+
 __pyx_capi__: dict[str, object]  # what cursus_produce.pxd declares
