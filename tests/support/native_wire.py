@@ -20,7 +20,8 @@ from broker.model.limits import FETCH_PARTITIONS_HELD_MAX
 from tests.support.native_log import TOPIC_ID, WAIT_MS, Logs
 
 if TYPE_CHECKING:
-    from broker._native.wire.connection import Connection, PendingReply
+    from broker._native.wire.connection import Connection
+    from broker._native.wire.pending_reply import PendingReply
 
 PRODUCE = 0
 FETCH = 1

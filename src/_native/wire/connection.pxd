@@ -2,44 +2,12 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.log.topic_table cimport TopicTable
-from broker._native.log.turn cimport Turn
-from broker._native.wire.frame_memory cimport FrameMemory, InputBuffer
+from broker._native.wire.frame_memory cimport InputBuffer
 from broker._native.wire.output_queue cimport OutputQueue
+from broker._native.wire.poller_state cimport PollerState
 from broker._native.wire.reply_slot cimport ReplySlot
-from broker._native.wire.timer_wheel cimport Timer, TimerWheel
+from broker._native.wire.timer_wheel cimport Timer
 from broker._native.wire.unseen_writes cimport UnseenWrites
-
-
-cdef class PollerState:
-    cdef readonly int epoll_fd
-    cdef readonly Turn turn
-    cdef readonly TopicTable topics
-    cdef TimerWheel wheel                 # of the connections, one each
-    cdef int64_t monotonic_ms             # the clock, as read for this turn
-    cdef int64_t budget_end_us            # monotonic: when the time budget of requests ends
-    cdef bint is_over_budget              # whether it had ended at the last check
-    cdef int work                         # done since that check, in units of an ordinary request
-    cdef uint8_t* receive                 # the buffer of one recv
-    cdef FrameMemory memory               # of received bytes that are not served yet
-    cdef readonly dict connections        # fd → Connection
-    cdef list to_drain                    # connections with something to send or to serve
-    cdef list python_requests             # PendingReply, not handed to Python yet
-    cdef object on_close                  # called with (connection, reason)
-    cdef dict protocols                   # name → NativeProtocol, in the order of detection
-    cdef readonly uint64_t closed_undecided
-    cdef readonly int64_t reply_memory_bytes    # of replies in memory, over all connections
-
-    cdef void start_budget(self, int64_t budget_end_us) noexcept
-    cdef bint check_budget(self) noexcept
-    cdef void shed_replies(self)
-
-
-# What precedes the body of an answer: nothing, or the length of the frame and up to five bytes
-# more.
-cdef struct ReplyHead:
-    uint32_t size
-    uint8_t data[9]
 
 
 # Whether the first bytes of a connection are of a protocol.
@@ -80,21 +48,6 @@ cdef class Wait:
     cdef bint write_frames(self)
     cdef bint has_more(self) noexcept
     cdef void stop(self)
-
-
-cdef class PendingReply:
-    cdef ReplySlot* slot
-    cdef ReplyHead head
-    cdef readonly Connection connection
-    cdef readonly object protocol
-    cdef readonly int api_key
-    cdef readonly int api_version
-    cdef readonly object client_id
-    cdef readonly bytes body              # None once it has been taken
-    cdef int64_t counted                  # bytes of the body in FrameMemory, while it waits
-
-    cdef void release_memory(self) noexcept
-    cdef void finish(self, bint is_busy) except *
 
 
 cdef class Connection:
@@ -141,7 +94,6 @@ cdef class Connection:
     cdef void end_wait(self)
     cdef void set_timer(self, int64_t delay_ms) noexcept
     cdef void end_stream(self, bytes last, bint is_last)
-    cdef PendingReply hand_over(self, Cursor body)
     cdef void reply(self, const uint8_t* data, size_t size)
     cdef void on_eof(self)
     cdef void store_input(self, const uint8_t* data, size_t size, bint is_same_frame)

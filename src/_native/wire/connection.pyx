@@ -23,19 +23,16 @@ send, or requests that it could serve, adds itself to the poller's list `to_drai
 """
 
 cimport cython
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport int64_t, uint8_t, uint32_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy
 from posix.time cimport CLOCK_MONOTONIC
 from posix.unistd cimport close as c_close
 
-from broker._native.kernel.big_endian cimport store_uint32
-from broker._native.kernel.clock cimport clock_ms, monotonic_us
+from broker._native.kernel.clock cimport clock_ms
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.wire.buffer_pool cimport pool_trim
 from broker._native.wire.detection cimport protocol_of
 from broker._native.wire.epoll cimport (
     EPOLL_CTL_MOD,
@@ -56,10 +53,8 @@ from broker._native.wire.frame_memory cimport (
     memory_budget,
     memory_dequeue,
     memory_enqueue,
-    memory_hand_over,
 )
 from broker._native.wire.output_queue cimport (
-    CHUNK_MIN,
     SEND_DONE,
     SEND_FAILED,
     SendStatus,
@@ -68,6 +63,7 @@ from broker._native.wire.output_queue cimport (
     queue_reserve,
     queue_send,
 )
+from broker._native.wire.poller_state cimport PollerState
 from broker._native.wire.reply_slot cimport ReplySlot, slot_cost, slot_free, slot_new
 from broker._native.wire.timer_wheel cimport wheel_clear, wheel_set
 from broker._native.wire.unseen_writes cimport (
@@ -91,15 +87,12 @@ cdef extern from "linux/sockios.h" nogil:
     unsigned long SIOCOUTQNSD
 
 cdef enum:
-    # The clock is read about every 100 us if all requests are ordinary: each counts as 1, and so do
-    # 4 KiB of a longer one.
-    WORK_PER_CLOCK_READ = 64
+    # PollerState.work, in units of an ordinary request.
     WORK_PER_CALL = 4               # a system call on a socket
-    WORK_BYTES_SHIFT = 12
+    WORK_BYTES_SHIFT = 12           # 4 KiB of a longer request
 
 cdef size_t RECEIVE_BYTES_PER_TURN = limits.RECEIVE_BYTES_PER_TURN
 cdef int64_t SEND_BYTES_PER_TURN = limits.SEND_BYTES_PER_TURN
-cdef int64_t UNFINISHED_FRAMES_BYTES_MAX = limits.UNFINISHED_FRAMES_BYTES_MAX
 cdef int64_t WAITING_REPLY_BYTES_PER_CONNECTION = limits.WAITING_REPLY_BYTES_PER_CONNECTION
 cdef uint32_t UNSEEN_PARTITIONS_MAX = limits.UNSEEN_PARTITIONS_PER_CONNECTION_MAX
 cdef int UNREAD_ANSWER_BYTES_MAX = limits.UNREAD_ANSWER_BYTES_MAX
@@ -109,62 +102,11 @@ cdef int64_t REPLY_MEMORY_SCARCE_BYTES = limits.REPLY_MEMORY_SCARCE_BYTES
 cdef int64_t REPLY_MEMORY_BYTES_MAX = limits.REPLY_MEMORY_BYTES_MAX
 
 
-cdef class PollerState:
-    """State that all connections share; the base class of Poller."""
-
-    def __cinit__(self):
-        self.connections = {}
-        self.to_drain = []
-        self.python_requests = []
-        self.receive = <uint8_t*>malloc(RECEIVE_BYTES_PER_TURN)
-        if self.receive == NULL:
-            raise MemoryError
-        self.protocols = {}
-        self.memory.bytes_max = UNFINISHED_FRAMES_BYTES_MAX
-
-    def __dealloc__(self):
-        free(self.receive)
-        pool_trim(&self.memory.pool)
-
-    cdef void start_budget(self, int64_t budget_end_us) noexcept:
-        """Allow requests to be served up to a time (monotonic, us)."""
-        self.budget_end_us = budget_end_us
-        self.is_over_budget = False
-        self.work = 0
-
-    cdef bint check_budget(self) noexcept:
-        """Return whether the time budget is used up; the clock is not read each time."""
-        if self.work >= WORK_PER_CLOCK_READ:
-            self.work = 0
-            self.is_over_budget = monotonic_us() >= self.budget_end_us
-        return self.is_over_budget
-
-    cdef void shed_replies(self):
-        """Close the connections that have left replies unread for longest, until the others fit.
-
-        The last one is not closed: a single reply that exceeds the limit could never be read
-        otherwise.
-        """
-        cdef Connection each, oldest
-        cdef int count
-        while self.reply_memory_bytes > REPLY_MEMORY_BYTES_MAX:
-            oldest = None
-            count = 0
-            for each in self.connections.values():
-                if each.output.memory_bytes > CHUNK_MIN:
-                    count += 1
-                    if oldest is None or each.active_ms < oldest.active_ms:
-                        oldest = each
-            if count < 2:
-                return
-            oldest.close("does not read its replies, and others need the memory")
-
-
 cdef class NativeProtocol:
     """How one wire protocol cuts a connection's bytes into requests, and serves them.
 
     `serve` is the native path; requests that it does not serve are left to `fallback`, by
-    `Connection.hand_over`.
+    `hand_over` (pending_reply.pyx).
     """
 
     cdef Verdict recognizes(self, const uint8_t* data, size_t size) noexcept:
@@ -228,119 +170,6 @@ cdef class Wait:
 
     cdef void stop(self):
         """End a stream: the broker is stopping."""
-
-
-@cython.final
-cdef class PendingReply:
-    """A request that Python answers; its place in the order of replies is reserved."""
-
-    def __repr__(self):
-        return f"<PendingReply {self.api_key} v{self.api_version} on {self.connection!r}>"
-
-    @property
-    def session(self):
-        """The state of the Python protocol for the connection."""
-        return self.connection.session
-
-    def take_body(self):
-        """Return the body of the request, without its header, and release it: only once."""
-        cdef bytes body = self.body
-        self.release_memory()
-        self.body = None
-        return body
-
-    cdef void release_memory(self) noexcept:
-        if self.counted > 0 and self.connection is not None:
-            memory_hand_over(&self.connection.poller.memory, -self.counted)
-            self.counted = 0
-
-    def send(self, body, *, is_last=False, is_droppable=False, written=()):
-        """Answer with a body (bytes), or with None for a request that gets no response.
-
-        After an answer with `is_last` the connection is closed. One with `is_droppable` is not sent
-        if the peer does not read its earlier replies. The writes in `written`, as (log, end
-        offset), need not be visible yet: later requests of the connection that are not writes wait
-        for them.
-        """
-        cdef uint32_t head = self.head.size
-        cdef uint32_t size
-        cdef bytes content
-        cdef PartitionLog log
-        if self.slot == NULL:
-            raise RuntimeError(f"{self!r} has been answered already")
-        if body is not None:
-            content = body
-            size = <uint32_t>len(content)
-            if head + size > self.slot.capacity:
-                self.slot.data = <uint8_t*>malloc(head + size)
-                if self.slot.data == NULL:
-                    self.slot.data = self.slot.inline_data
-                    raise MemoryError
-                self.slot.capacity = head + size
-                self.connection.slots_bytes += self.slot.capacity
-            if head > 0:
-                store_uint32(self.head.data, head + size - 4)
-                memcpy(self.slot.data, self.head.data, head)
-            memcpy(self.slot.data + head, <const char*>content, size)
-            self.slot.size = head + size
-        self.slot.is_closing = is_last
-        self.slot.is_droppable = is_droppable
-        for log, end_offset in written:
-            if not self.connection.is_closed and not self.connection.note_unseen(log, end_offset):
-                raise MemoryError
-        # Nothing is served after the last answer; the connection will be closed.
-        self.finish(is_last)
-
-    def close(self):
-        """Close the connection instead of answering, after the earlier replies have been sent."""
-        if self.slot == NULL:
-            raise RuntimeError(f"{self!r} has been answered already")
-        self.slot.is_closing = True
-        self.finish(True)
-
-    def begin(self, Wait wait not None):
-        """Answer with a stream of frames, for example; later requests wait for its end."""
-        cdef Connection connection = self.connection
-        if self.slot == NULL:
-            raise RuntimeError(f"{self!r} has been answered already")
-        self.finish(True)
-        if connection.is_closed:
-            wait.ended()
-            return
-        connection.begin_wait(wait)
-        if connection.input_ended or not connection.interest & EPOLLRDHUP:
-            # The peer has gone. A wait that has nothing to send would not notice that by itself.
-            connection.close("closed by the peer")
-
-    cdef void finish(self, bint is_busy) except *:
-        cdef ReplySlot* slot = self.slot
-        self.release_memory()
-        self.slot = NULL
-        slot.waiting -= 1
-        if slot.connection == NULL:
-            slot_free(slot)     # the connection has been closed meanwhile
-            return
-        self.connection.slots_waiting -= 1
-        self.connection.is_busy = is_busy
-        self.connection.request_drain()
-        self.connection.poller.turn.request_end()
-
-    def __dealloc__(self):
-        # Dropped without an answer: the handler failed. Later replies would be out of order, so the
-        # connection is closed.
-        cdef Connection connection
-        self.release_memory()
-        if self.slot == NULL:
-            return
-        if self.slot.connection == NULL:
-            slot_free(self.slot)
-            return
-        connection = <Connection>self.slot.connection
-        self.slot.is_closing = True
-        self.slot.waiting = 0
-        connection.slots_waiting -= 1
-        connection.request_drain()
-        connection.poller.turn.request_end()
 
 
 @cython.final
@@ -641,25 +470,6 @@ cdef class Connection:
         slot.is_closing = self.is_busy = is_last
         self.enqueue(slot)
         self.poller.turn.request_end()
-
-    cdef PendingReply hand_over(self, Cursor body):
-        """Leave a request to Python, reserving the place of its reply; None if it closed."""
-        cdef PendingReply pending = PendingReply.__new__(PendingReply)
-        cdef ReplySlot* slot = slot_new(0, 0)
-        if slot == NULL:
-            self.close("no memory for its reply")
-            return None
-        slot.waiting = 1
-        pending.slot = slot
-        pending.connection = self
-        pending.protocol = self.protocol.fallback
-        pending.body = PyBytes_FromStringAndSize(<const char*>body.next, body.left)
-        pending.counted = body.left
-        memory_hand_over(&self.poller.memory, pending.counted)
-        self.is_busy = True
-        self.enqueue(slot)
-        self.poller.python_requests.append(pending)
-        return pending
 
     cdef void resume(self):
         # Serves the input that was stored while a request delayed it, then reads again.

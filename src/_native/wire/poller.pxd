@@ -1,7 +1,8 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from broker._native.wire.connection cimport Connection, PollerState
+from broker._native.wire.connection cimport Connection
 from broker._native.wire.epoll cimport epoll_event
+from broker._native.wire.poller_state cimport PollerState
 
 
 cdef class Poller(PollerState):

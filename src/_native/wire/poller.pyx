@@ -25,13 +25,7 @@ from broker._native.kernel.clock cimport clock_ms, monotonic_us
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport LOG_OK, AckWaiter, Turn, WatchOwner
 from broker._native.wire.buffer_pool cimport pool_trim
-from broker._native.wire.connection cimport (
-    Connection,
-    NativeProtocol,
-    PendingReply,
-    PollerState,
-    Wait,
-)
+from broker._native.wire.connection cimport Connection, NativeProtocol, Wait
 from broker._native.wire.epoll cimport (
     EPOLL_CLOEXEC,
     EPOLL_CTL_ADD,
@@ -50,6 +44,9 @@ from broker._native.wire.frame_memory cimport (
     memory_admit_next,
     memory_wait_ms,
 )
+from broker._native.wire.output_queue cimport CHUNK_MIN
+from broker._native.wire.pending_reply cimport PendingReply
+from broker._native.wire.poller_state cimport PollerState
 from broker._native.wire.reply_slot cimport ReplySlot, slot_free
 from broker._native.wire.timer_wheel cimport Timer, wheel_due, wheel_init, wheel_next
 
@@ -70,6 +67,7 @@ cdef enum:
 cdef int POLLS_PER_TURN = limits.POLLS_PER_TURN
 cdef int64_t CONTENDED_FRAME_BYTES_PER_MS_MIN = limits.CONTENDED_FRAME_BYTES_PER_MS_MIN
 cdef int64_t FRAME_BYTES_PER_MS_MIN = limits.FRAME_BYTES_PER_MS_MIN
+cdef int64_t REPLY_MEMORY_BYTES_MAX = limits.REPLY_MEMORY_BYTES_MAX
 cdef int64_t PYTHON_SHARE_US = limits.PYTHON_SHARE_US
 cdef int64_t TURN_SHARE_US = limits.TURN_SHARE_US
 assert EVENTS_MAX == limits.EVENTS_PER_POLL
@@ -369,6 +367,26 @@ cdef class Poller(PollerState):
             wait = (<Connection>timer.owner).wait
             wait.due()
             timer = wheel_due(&self.wheel, self.monotonic_ms)
+
+    cdef void shed_replies(self):
+        """Close the connections that have left replies unread for longest, until the others fit.
+
+        The last one is not closed: a single reply that exceeds the limit could never be read
+        otherwise.
+        """
+        cdef Connection each, oldest
+        cdef int count
+        while self.reply_memory_bytes > REPLY_MEMORY_BYTES_MAX:
+            oldest = None
+            count = 0
+            for each in self.connections.values():
+                if each.output.memory_bytes > CHUNK_MIN:
+                    count += 1
+                    if oldest is None or each.active_ms < oldest.active_ms:
+                        oldest = each
+            if count < 2:
+                return
+            oldest.close("does not read its replies, and others need the memory")
 
     cdef void arm(self):
         # A timer that fires too early costs one empty turn. So it is only ever set to an earlier

@@ -7,7 +7,8 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from broker._native.wire.connection import Connection, PendingReply
+from broker._native.wire.connection import Connection
+from broker._native.wire.pending_reply import PendingReply
 from broker.core.logs.log import Log
 from broker.core.scheduling.fair_clocks import FairClocks
 from broker.model.clock import monotonic_ns

@@ -8,7 +8,8 @@ import pytest
 
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
-from broker._native.wire.connection import Connection, PendingReply
+from broker._native.wire.connection import Connection
+from broker._native.wire.pending_reply import PendingReply
 from broker.model.limits import WAITING_REPLY_BYTES_PER_CONNECTION
 from tests.support.native_log import Logs, appended, batches, records
 from tests.support.native_wire import (

@@ -26,7 +26,7 @@ from tests.support.native_log import Logs, records
 from tests.support.native_wire import Client, Wire, partition, response
 
 if TYPE_CHECKING:
-    from broker._native.wire.connection import PendingReply
+    from broker._native.wire.pending_reply import PendingReply
 
 KAFKA_VERSION = 11
 OFFSETS_VERSION = 4

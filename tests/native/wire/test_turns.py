@@ -17,7 +17,7 @@ from tests.support.native_log import Logs, appended, records
 from tests.support.native_wire import Client, Wire, produce
 
 if TYPE_CHECKING:
-    from broker._native.wire.connection import PendingReply
+    from broker._native.wire.pending_reply import PendingReply
 
 REFUSAL = b"ERR|NOT_LEADER|the test says so\n"
 SLOT_BYTES_MIN = 250  # the buffer of a waiting response, in addition to its bytes

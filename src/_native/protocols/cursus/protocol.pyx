@@ -11,8 +11,9 @@ from broker._native.kernel.cursor cimport Cursor
 from broker._native.protocols.cursus.first_bytes cimport cursus_recognizes
 from broker._native.protocols.cursus.produce cimport BATCH_MAGIC, cursus_produce
 from broker._native.protocols.cursus.publish cimport RoundRobin, cursus_publish, publish_take
-from broker._native.wire.connection cimport Connection, NativeProtocol, PendingReply, Verdict
+from broker._native.wire.connection cimport Connection, NativeProtocol, Verdict
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE, frame_announced, frame_cut
+from broker._native.wire.pending_reply cimport PendingReply, hand_over
 from broker._native.wire.reply_slot cimport ReplySlot
 
 from broker.model import limits
@@ -58,7 +59,7 @@ cdef class Cursus(NativeProtocol):
         return self.serve_in_python(connection, frame)
 
     cdef bint serve_in_python(self, Connection connection, Cursor frame):
-        cdef PendingReply pending = connection.hand_over(frame)
+        cdef PendingReply pending = hand_over(connection, frame)
         if pending is None:
             return False
         pending.head.size = FRAME_HEAD_SIZE

@@ -14,9 +14,9 @@ from broker._native.wire.connection cimport (
     VERDICT_YES,
     Connection,
     NativeProtocol,
-    PendingReply,
     Verdict,
 )
+from broker._native.wire.pending_reply cimport PendingReply, hand_over
 
 from broker.model import limits
 
@@ -61,7 +61,7 @@ cdef class Http(NativeProtocol):
         connection.close(f"request head of more than {HEAD_BYTES_MAX} bytes")
 
     cdef bint serve(self, Connection connection, Cursor frame):
-        cdef PendingReply pending = connection.hand_over(frame)
+        cdef PendingReply pending = hand_over(connection, frame)
         if pending is None:
             return False
         pending.head.size = 0

@@ -44,10 +44,10 @@ from broker._native.wire.connection cimport (
     VERDICT_YES,
     Connection,
     NativeProtocol,
-    PendingReply,
     Verdict,
 )
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE, frame_announced, frame_cut
+from broker._native.wire.pending_reply cimport PendingReply, hand_over
 from broker._native.wire.reply_slot cimport ReplySlot
 
 cdef enum:
@@ -153,7 +153,7 @@ cdef class Kafka(NativeProtocol):
             session.park(connection)
 
     cdef void serve_in_python(self, Connection connection, RequestHead* head):
-        cdef PendingReply pending = connection.hand_over(head.body)
+        cdef PendingReply pending = hand_over(connection, head.body)
         if pending is None:
             return
         pending.api_key = head.api_key

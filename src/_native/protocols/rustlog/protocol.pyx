@@ -66,10 +66,10 @@ from broker._native.wire.connection cimport (
     VERDICT_YES,
     Connection,
     NativeProtocol,
-    PendingReply,
     Verdict,
 )
 from broker._native.wire.frame cimport FRAME_BAD, FRAME_HEAD_SIZE, frame_announced, frame_cut
+from broker._native.wire.pending_reply cimport PendingReply, hand_over
 from broker._native.wire.plain_append cimport (
     PLAIN_NOT_SERVED,
     PLAIN_OFFLINE,
@@ -203,7 +203,7 @@ cdef class RustLog(NativeProtocol):
         head.left = FRAME_HEAD_SIZE
         if self.refused_size > FRAME_HEAD_SIZE:
             is_json = begins_json(self.refused + FRAME_HEAD_SIZE, 1)
-        pending = connection.hand_over(head)
+        pending = hand_over(connection, head)
         if pending is not None:
             pending.api_key = OPERATION_REFUSE
             pending.api_version = is_json
@@ -234,7 +234,7 @@ cdef class RustLog(NativeProtocol):
         return not connection.is_closed
 
     cdef void serve_in_python(self, Connection connection, Cursor frame, bint is_json):
-        cdef PendingReply pending = connection.hand_over(frame)
+        cdef PendingReply pending = hand_over(connection, frame)
         if pending is not None:
             pending.api_key = frame.next[0]
             pending.api_version = is_json

@@ -30,10 +30,10 @@ from broker._native.wire.connection cimport (
     VERDICT_YES,
     Connection,
     NativeProtocol,
-    PendingReply,
     Verdict,
 )
 from broker._native.wire.epoll cimport EPOLLIN, EPOLLRDHUP
+from broker._native.wire.pending_reply cimport PendingReply, hand_over
 from broker._native.wire.reply_slot cimport ReplySlot
 
 from broker.model import limits
@@ -124,7 +124,7 @@ cdef class V1(NativeProtocol):
         return is_served
 
     cdef bint serve_in_python(self, Connection connection, Cursor line):
-        cdef PendingReply pending = connection.hand_over(line)
+        cdef PendingReply pending = hand_over(connection, line)
         if pending is None:
             return False
         pending.head.size = 0

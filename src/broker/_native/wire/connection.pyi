@@ -1,27 +1,8 @@
-from collections.abc import Iterable
 from typing import Self, final
 
 from typing_extensions import disjoint_base
 
-from broker._native.log.partition_log import PartitionLog
-from broker._native.log.topic_table import TopicTable
-from broker._native.log.turn import Turn
-
-@disjoint_base
-class PollerState:
-    def __new__(cls) -> Self: ...
-    @property
-    def epoll_fd(self) -> int: ...
-    @property
-    def turn(self) -> Turn: ...
-    @property
-    def topics(self) -> TopicTable: ...
-    @property
-    def connections(self) -> dict[int, Connection]: ...
-    @property
-    def closed_undecided(self) -> int: ...
-    @property
-    def reply_memory_bytes(self) -> int: ...
+from broker._native.wire.poller_state import PollerState
 
 @disjoint_base
 class NativeProtocol:
@@ -38,34 +19,6 @@ class NativeProtocol:
 
 @disjoint_base
 class Wait: ...
-
-@final
-class PendingReply:
-    @property
-    def connection(self) -> Connection: ...
-    @property
-    def session(self) -> object: ...
-    @property
-    def protocol(self) -> object: ...
-    @property
-    def api_key(self) -> int: ...
-    @property
-    def api_version(self) -> int: ...
-    @property
-    def client_id(self) -> str | None: ...
-    @property
-    def body(self) -> bytes: ...
-    def take_body(self) -> bytes: ...
-    def send(
-        self,
-        body: bytes | None,
-        *,
-        is_last: bool = ...,
-        is_droppable: bool = ...,
-        written: Iterable[tuple[PartitionLog, int]] = ...,
-    ) -> None: ...
-    def close(self) -> None: ...
-    def begin(self, wait: Wait) -> None: ...
 
 @final
 class Connection:

@@ -3,7 +3,9 @@ from typing import Self, final
 
 from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import Turn
-from broker._native.wire.connection import Connection, NativeProtocol, PendingReply, PollerState
+from broker._native.wire.connection import Connection, NativeProtocol
+from broker._native.wire.pending_reply import PendingReply
+from broker._native.wire.poller_state import PollerState
 
 @final
 class Poller(PollerState):

@@ -29,7 +29,7 @@ from tests.support.rustlog_client import (
 
 if TYPE_CHECKING:
     from broker._native.log.partition_log import PartitionLog
-    from broker._native.wire.connection import PendingReply
+    from broker._native.wire.pending_reply import PendingReply
 
 FRAME_MAX = 10_485_760
 FAILED = b"\xfe\x01\xf4\x00\x06failed"

@@ -1,0 +1,29 @@
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+
+from broker._native.kernel.cursor cimport Cursor
+from broker._native.wire.connection cimport Connection
+from broker._native.wire.reply_slot cimport ReplySlot
+
+# What precedes the body of an answer: nothing, or the length of the frame and up to five bytes
+# more.
+cdef struct ReplyHead:
+    uint32_t size
+    uint8_t data[9]
+
+
+cdef class PendingReply:
+    cdef ReplySlot* slot
+    cdef ReplyHead head
+    cdef readonly Connection connection
+    cdef readonly object protocol
+    cdef readonly int api_key
+    cdef readonly int api_version
+    cdef readonly object client_id
+    cdef readonly bytes body              # None once it has been taken
+    cdef int64_t counted                  # bytes of the body in FrameMemory, while it waits
+
+    cdef void release_memory(self) noexcept
+    cdef void finish(self, bint is_busy) except *
+
+
+cdef PendingReply hand_over(Connection connection, Cursor body)

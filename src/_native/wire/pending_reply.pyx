@@ -1,0 +1,151 @@
+"""A request that is left to Python: its body, and the place of its reply in the connection's order.
+
+    hand_over -> PollerState.python_requests -> `dispatch`, in Python -> PendingReply.send, begin
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport uint8_t, uint32_t
+from libc.stdlib cimport malloc
+from libc.string cimport memcpy
+
+from broker._native.kernel.big_endian cimport store_uint32
+from broker._native.kernel.cursor cimport Cursor
+from broker._native.log.partition_log cimport PartitionLog
+from broker._native.wire.connection cimport Connection, Wait
+from broker._native.wire.epoll cimport EPOLLRDHUP
+from broker._native.wire.frame_memory cimport memory_hand_over
+from broker._native.wire.reply_slot cimport ReplySlot, slot_free, slot_new
+
+
+@cython.final
+cdef class PendingReply:
+    """A request that Python answers; its place in the order of replies is reserved."""
+
+    def __repr__(self):
+        return f"<PendingReply {self.api_key} v{self.api_version} on {self.connection!r}>"
+
+    @property
+    def session(self):
+        """The state of the Python protocol for the connection."""
+        return self.connection.session
+
+    def take_body(self):
+        """Return the body of the request, without its header, and release it: only once."""
+        cdef bytes body = self.body
+        self.release_memory()
+        self.body = None
+        return body
+
+    cdef void release_memory(self) noexcept:
+        if self.counted > 0 and self.connection is not None:
+            memory_hand_over(&self.connection.poller.memory, -self.counted)
+            self.counted = 0
+
+    def send(self, body, *, is_last=False, is_droppable=False, written=()):
+        """Answer with a body (bytes), or with None for a request that gets no response.
+
+        After an answer with `is_last` the connection is closed. One with `is_droppable` is not sent
+        if the peer does not read its earlier replies. The writes in `written`, as (log, end
+        offset), need not be visible yet: later requests of the connection that are not writes wait
+        for them.
+        """
+        cdef uint32_t head = self.head.size
+        cdef uint32_t size
+        cdef bytes content
+        cdef PartitionLog log
+        if self.slot == NULL:
+            raise RuntimeError(f"{self!r} has been answered already")
+        if body is not None:
+            content = body
+            size = <uint32_t>len(content)
+            if head + size > self.slot.capacity:
+                self.slot.data = <uint8_t*>malloc(head + size)
+                if self.slot.data == NULL:
+                    self.slot.data = self.slot.inline_data
+                    raise MemoryError
+                self.slot.capacity = head + size
+                self.connection.slots_bytes += self.slot.capacity
+            if head > 0:
+                store_uint32(self.head.data, head + size - 4)
+                memcpy(self.slot.data, self.head.data, head)
+            memcpy(self.slot.data + head, <const char*>content, size)
+            self.slot.size = head + size
+        self.slot.is_closing = is_last
+        self.slot.is_droppable = is_droppable
+        for log, end_offset in written:
+            if not self.connection.is_closed and not self.connection.note_unseen(log, end_offset):
+                raise MemoryError
+        # Nothing is served after the last answer; the connection will be closed.
+        self.finish(is_last)
+
+    def close(self):
+        """Close the connection instead of answering, after the earlier replies have been sent."""
+        if self.slot == NULL:
+            raise RuntimeError(f"{self!r} has been answered already")
+        self.slot.is_closing = True
+        self.finish(True)
+
+    def begin(self, Wait wait not None):
+        """Answer with a stream of frames, for example; later requests wait for its end."""
+        cdef Connection connection = self.connection
+        if self.slot == NULL:
+            raise RuntimeError(f"{self!r} has been answered already")
+        self.finish(True)
+        if connection.is_closed:
+            wait.ended()
+            return
+        connection.begin_wait(wait)
+        if connection.input_ended or not connection.interest & EPOLLRDHUP:
+            # The peer has gone. A wait that has nothing to send would not notice that by itself.
+            connection.close("closed by the peer")
+
+    cdef void finish(self, bint is_busy) except *:
+        cdef ReplySlot* slot = self.slot
+        self.release_memory()
+        self.slot = NULL
+        slot.waiting -= 1
+        if slot.connection == NULL:
+            slot_free(slot)     # the connection has been closed meanwhile
+            return
+        self.connection.slots_waiting -= 1
+        self.connection.is_busy = is_busy
+        self.connection.request_drain()
+        self.connection.poller.turn.request_end()
+
+    def __dealloc__(self):
+        # Dropped without an answer: the handler failed. Later replies would be out of order, so the
+        # connection is closed.
+        cdef Connection connection
+        self.release_memory()
+        if self.slot == NULL:
+            return
+        if self.slot.connection == NULL:
+            slot_free(self.slot)
+            return
+        connection = <Connection>self.slot.connection
+        self.slot.is_closing = True
+        self.slot.waiting = 0
+        connection.slots_waiting -= 1
+        connection.request_drain()
+        connection.poller.turn.request_end()
+
+
+cdef PendingReply hand_over(Connection connection, Cursor body):
+    """Leave a request to Python, reserving the place of its reply; None if it closed."""
+    cdef PendingReply pending = PendingReply.__new__(PendingReply)
+    cdef ReplySlot* slot = slot_new(0, 0)
+    if slot == NULL:
+        connection.close("no memory for its reply")
+        return None
+    slot.waiting = 1
+    pending.slot = slot
+    pending.connection = connection
+    pending.protocol = connection.protocol.fallback
+    pending.body = PyBytes_FromStringAndSize(<const char*>body.next, body.left)
+    pending.counted = body.left
+    memory_hand_over(&connection.poller.memory, pending.counted)
+    connection.is_busy = True
+    connection.enqueue(slot)
+    connection.poller.python_requests.append(pending)
+    return pending

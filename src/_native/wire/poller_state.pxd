@@ -1,0 +1,30 @@
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+
+from broker._native.log.topic_table cimport TopicTable
+from broker._native.log.turn cimport Turn
+from broker._native.wire.frame_memory cimport FrameMemory
+from broker._native.wire.timer_wheel cimport TimerWheel
+
+
+cdef class PollerState:
+    cdef readonly int epoll_fd
+    cdef readonly Turn turn
+    cdef readonly TopicTable topics
+    cdef TimerWheel wheel                 # of the connections, one each
+    cdef int64_t monotonic_ms             # the clock, as read for this turn
+    cdef int64_t budget_end_us            # monotonic: when the time budget of requests ends
+    cdef bint is_over_budget              # whether it had ended at the last check
+    cdef int work                         # done since that check, in units of an ordinary request
+    cdef uint8_t* receive                 # the buffer of one recv
+    cdef FrameMemory memory               # of received bytes that are not served yet
+    cdef readonly dict connections        # fd → Connection
+    cdef list to_drain                    # connections with something to send or to serve
+    cdef list python_requests             # PendingReply, not handed to Python yet
+    cdef object on_close                  # called with (connection, reason)
+    cdef dict protocols                   # name → NativeProtocol, in the order of detection
+    cdef readonly uint64_t closed_undecided
+    cdef readonly int64_t reply_memory_bytes    # of replies in memory, over all connections
+
+    cdef void start_budget(self, int64_t budget_end_us) noexcept
+    cdef bint check_budget(self) noexcept
+    cdef void shed_replies(self)
