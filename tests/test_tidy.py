@@ -12,7 +12,14 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PYTHON = ROOT / "src" / "broker"
 NATIVE = ROOT / "src" / "_native"
-NATIVE_FOLDERS = ["kernel", "messages", "records", "log", "wire"]  # a later one uses earlier ones
+# A later one uses earlier ones.
+NATIVE_FOLDERS = ["kernel", "messages", "records", "log", "wire", "protocols"]
+NATIVE_PROTOCOLS = sorted(each.name for each in (NATIVE / "protocols").iterdir() if each.is_dir())
+# The names of protocols and their words for requests.
+WORDS_OF_PROTOCOLS = re.compile(
+    rf"(?<![a-z])(?:{'|'.join(NATIVE_PROTOCOLS)}|fetch(?:es|ed|ing)?|produces?|api_\w+)(?![a-z])",
+    re.IGNORECASE,
+)
 
 LINES_MAX = 900
 READMES_LINES_MAX = 60
@@ -88,6 +95,38 @@ def test_native_folders_import_downwards(lower: str, higher: str) -> None:
     ]
 
     assert wrong == []
+
+
+@pytest.mark.parametrize("protocol", NATIVE_PROTOCOLS)
+def test_a_native_protocol_imports_no_other_protocol(protocol: str) -> None:
+    others = "|".join(each for each in NATIVE_PROTOCOLS if each != protocol)
+    wrong = [
+        name_of(file)
+        for file in NATIVE_SOURCES
+        if file.is_relative_to(NATIVE / "protocols" / protocol)
+        and re.search(rf"\bbroker\._native\.protocols\.(?:{others})\b", file.read_text())
+    ]
+
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "allowed"),
+    [
+        ("log", r"\bKafka\b"),  # in comments, as the source of its files' formats
+        ("wire", r"(?!)"),  # nothing
+    ],
+)
+def test_logs_and_connections_name_no_protocol(folder: str, allowed: str) -> None:
+    found = [
+        f"{name_of(file)}: {line.strip()}"
+        for file in NATIVE_SOURCES
+        if file.is_relative_to(NATIVE / folder)
+        for line in re.sub(allowed, "", file.read_text()).splitlines()
+        if WORDS_OF_PROTOCOLS.search(line)
+    ]
+
+    assert found == []
 
 
 @pytest.mark.parametrize("file", NATIVE_SOURCES, ids=name_of)

@@ -2,7 +2,7 @@
 
     page_read -> page_take, once per batch -> page_read from next_offset on -> page_trim
 
-A Kafka fetch sends batches as they are stored and does not use this.
+Readers that get batches as they are stored do not use this.
 """
 
 from cpython.object cimport PyObject

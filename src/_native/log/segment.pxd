@@ -13,7 +13,7 @@ cdef enum:
     PATH_SIZE = 4096
     NO_BATCH = -EBADMSG          # a status: the bytes at a position are not a batch
 
-# The position of the next batch of a reader whose next fetch is at `offset`.
+# The position of the next batch of a reader whose next read is at `offset`.
 cdef struct ReadHint:
     int64_t offset
     int64_t position

@@ -735,7 +735,7 @@ cdef class Segment(Openable):
         return load_int64(offset) if size == sizeof(offset) else NO_BATCH
 
     cdef void remember(self, int64_t offset, int64_t position) noexcept nogil:
-        """Keep the position where a reader stopped: its next fetch most likely begins there."""
+        """Keep the position where a reader stopped: its next read most likely begins there."""
         self.hints[self.next_hint].offset = offset
         self.hints[self.next_hint].position = position
         self.next_hint = (self.next_hint + 1) % READ_HINTS

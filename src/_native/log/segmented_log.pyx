@@ -151,7 +151,7 @@ cdef class SegmentedLog(AwaitedLog):
             return LOG_OK
         found.position = position
         found.size = last - position
-        # The reader's next fetch begins where this slice ends: this short read saves it a lookup.
+        # The reader's next read begins where this slice ends: this short read saves it a lookup.
         if last < end:
             found.next_offset = segment.offset_at(last)
             if found.next_offset < 0:
@@ -179,10 +179,10 @@ cdef class SegmentedLog(AwaitedLog):
         return min(end, segment.locate(end_offset))
 
     cdef int64_t visible_bytes(self, int64_t offset, int64_t end_offset) noexcept:
-        """Return about how many bytes a fetch from an offset could return; exact on the last
+        """Return about how many bytes a read from an offset could return; exact on the last
         segment.
 
-        When that cannot be read, the answer is large: the fetch then runs at once and reports the
+        When that cannot be read, the answer is large: the read then runs at once and reports the
         error.
         """
         cdef Segment segment

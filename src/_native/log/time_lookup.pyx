@@ -68,7 +68,7 @@ cdef object find_in_segment(Segment segment, int64_t timestamp, int64_t start, i
             and batch_last_offset(&info) == offset):
         # The entry matches no batch: a damaged index is not used at all.
         if segment.open(False) < 0 or segment.rebuild_index() < 0:
-            return None   # the reader's fetch then reports the error
+            return None   # the reader's next read then reports the error
         offset = segment.base_offset + index_floor_time(&segment.index, path, timestamp, &indexed)
     if indexed >= 0 and offset >= end:
         offset = segment.base_offset

@@ -65,7 +65,7 @@ cdef class TopicTable:
         cdef TopicEntry entry = self.entries.get(name)
         cdef bint is_new = entry is None
         if not is_new and entry.topic_id == topic_id:
-            entry.logs = logs  # fetch sessions hold the entry and so get the new partitions
+            entry.logs = logs  # whoever holds the entry gets the new partitions
             return
         entry = TopicEntry(name, topic_id, logs)
         self.entries[name] = entry

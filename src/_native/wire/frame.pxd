@@ -1,4 +1,4 @@
-"""Length-prefixed frames, as cut for Kafka, Cursus and RustLog.
+"""Length-prefixed frames, for the protocols that have them.
 
     frame     uint32 length, big-endian | payload
 

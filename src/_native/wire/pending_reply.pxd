@@ -16,8 +16,8 @@ cdef class PendingReply:
     cdef ReplyHead head
     cdef readonly Connection connection
     cdef readonly object protocol
-    cdef readonly int api_key
-    cdef readonly int api_version
+    cdef readonly int operation           # of the request's header, and 0 if it has none
+    cdef readonly int version
     cdef readonly object client_id
     cdef readonly bytes body              # None once it has been taken
     cdef int64_t counted                  # bytes of the body in FrameMemory, while it waits

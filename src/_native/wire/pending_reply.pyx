@@ -23,7 +23,7 @@ cdef class PendingReply:
     """A request that Python answers; its place in the order of replies is reserved."""
 
     def __repr__(self):
-        return f"<PendingReply {self.api_key} v{self.api_version} on {self.connection!r}>"
+        return f"<PendingReply {self.operation} v{self.version} on {self.connection!r}>"
 
     @property
     def session(self):

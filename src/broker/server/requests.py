@@ -94,8 +94,8 @@ class Requests:
     def _begin(self, request: PendingReply) -> None:
         try:
             reply = _protocol(request).handle(
-                request.api_key,
-                request.api_version,
+                request.operation,
+                request.version,
                 request.client_id,
                 request.take_body(),
                 cast("Session", request.session),
@@ -179,8 +179,8 @@ def _give_up(request: PendingReply, error: Exception) -> None:
         "refused" if is_expected else "failed in the broker",
         request.connection.peer_host,
         _protocol(request).name,
-        request.api_key,
-        request.api_version,
+        request.operation,
+        request.version,
         error,
         exc_info=None if is_expected else error,
     )

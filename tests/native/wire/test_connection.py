@@ -183,7 +183,7 @@ def test_any_version_of_api_versions_is_handed_to_python(client: Client) -> None
     client.send(bytes(data))
 
     (pending,) = client.wire.slow
-    assert pending.api_version == 99
+    assert pending.version == 99
 
 
 def test_a_header_of_too_many_tagged_fields_closes_the_connection(client: Client) -> None:

@@ -44,7 +44,7 @@ class FakeConnection:
 class FakeRequest:
     """One request; once it is answered, the next one is handed over."""
 
-    api_key = api_version = 0
+    operation = version = 0
     client_id = session = None
 
     def __init__(self, connection: FakeConnection, body: str) -> None:
@@ -202,7 +202,7 @@ class Asker(FakeConnection):
     def ask(self) -> Any:
         """Return its next request."""
         request = OneRequest(self, "")
-        request.api_key = self.steps
+        request.operation = self.steps
         return request
 
 

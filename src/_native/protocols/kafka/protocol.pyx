@@ -156,8 +156,8 @@ cdef class Kafka(NativeProtocol):
         cdef PendingReply pending = hand_over(connection, head.body)
         if pending is None:
             return
-        pending.api_key = head.api_key
-        pending.api_version = head.api_version
+        pending.operation = head.api_key
+        pending.version = head.api_version
         if head.client_id != NULL:
             pending.client_id = PyBytes_FromStringAndSize(
                 <const char*>head.client_id, head.client_id_size).decode("utf-8", "replace")

@@ -205,8 +205,8 @@ cdef class RustLog(NativeProtocol):
             is_json = begins_json(self.refused + FRAME_HEAD_SIZE, 1)
         pending = hand_over(connection, head)
         if pending is not None:
-            pending.api_key = OPERATION_REFUSE
-            pending.api_version = is_json
+            pending.operation = OPERATION_REFUSE
+            pending.version = is_json
             pending.head.size = FRAME_HEAD_SIZE
 
     cdef bint is_write(self, Cursor frame) noexcept:
@@ -236,8 +236,8 @@ cdef class RustLog(NativeProtocol):
     cdef void serve_in_python(self, Connection connection, Cursor frame, bint is_json):
         cdef PendingReply pending = hand_over(connection, frame)
         if pending is not None:
-            pending.api_key = frame.next[0]
-            pending.api_version = is_json
+            pending.operation = frame.next[0]
+            pending.version = is_json
             pending.head.size = FRAME_HEAD_SIZE
 
     cdef void count_connections(self, Connection connection):

@@ -242,7 +242,7 @@ def test_uncommon_requests_go_to_python_unchanged(
 
     (pending,) = client.wire.slow
     assert pending.body == data[-len(pending.body) :]
-    assert (pending.api_key, pending.client_id) == (PRODUCE, "test")
+    assert (pending.operation, pending.client_id) == (PRODUCE, "test")
     assert log.log_end_offset == 0
 
 

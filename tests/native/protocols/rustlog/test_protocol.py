@@ -138,7 +138,7 @@ def test_other_requests_are_handed_to_python_in_their_form(
     rustlog.client.send(frame(PING) + frame(payload))
 
     pending = rustlog.pending()
-    assert (pending.body, pending.api_key, pending.api_version) == (payload, payload[0], version)
+    assert (pending.body, pending.operation, pending.version) == (payload, payload[0], version)
     assert pending.protocol is rustlog.fallback
     rustlog.answer(b"answer")
     assert rustlog.frames() == [PING, b"answer"]
@@ -159,9 +159,9 @@ def test_a_frame_of_an_invalid_length_is_the_last_one_read(
     rustlog.client.send(struct.pack(">I", size) + behind)
 
     pending = rustlog.pending()
-    assert (pending.api_key, pending.body) == (REFUSE, struct.pack(">I", size))
+    assert (pending.operation, pending.body) == (REFUSE, struct.pack(">I", size))
     if size > 0:
-        assert pending.api_version == version
+        assert pending.version == version
     rustlog.answer(b"error", is_last=True)
     assert rustlog.frames() == [b"error"]
     assert rustlog.client.is_closed
