@@ -97,7 +97,6 @@ bench-programs: $(VENV)/.built
 	mkdir -p build
 	$(BIN)/cmake -S . -B build/bench -G Ninja -DCMAKE_BUILD_TYPE=Release -DBROKER_BENCHMARKS=ON \
 		-DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
-		-DCMAKE_MODULE_PATH=$(wildcard $(CURDIR)/$(VENV)/lib/python*/site-packages/cython_cmake/cmake) \
 		>build/bench.log
 	$(BIN)/cmake --build build/bench --target load floor storage_loops >>build/bench.log
 

@@ -1,3 +1,4 @@
+# cython: boundscheck=False, wraparound=False
 """The loops of the storage benchmarks and the floors, without the cost of Python."""
 
 from cpython cimport array

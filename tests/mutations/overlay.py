@@ -54,9 +54,8 @@ class Overlay:
     def _configure(self) -> None:
         shutil.copytree(self._root / "src/_native", self._source / "src/_native")
         shutil.copyfile(self._root / "CMakeLists.txt", self._source / "CMakeLists.txt")
-        modules = Path(sysconfig.get_path("purelib")) / "cython_cmake" / "cmake"
-        options = [f"-DPython_EXECUTABLE={sys.executable}", f"-DCMAKE_MODULE_PATH={modules}"]
-        options += [f"-DCMAKE_MAKE_PROGRAM={_program('ninja')}", "-DCMAKE_BUILD_TYPE=Release"]
+        options = [f"-DPython_EXECUTABLE={sys.executable}", "-DCMAKE_BUILD_TYPE=Release"]
+        options += [f"-DCMAKE_MAKE_PROGRAM={_program('ninja')}"]
         options += ["-DCMAKE_C_FLAGS_RELEASE=-O1"]  # compiled once, run for seconds
         folders = ["-S", str(self._source), "-B", str(self._native), "-G", "Ninja"]
         command = [_program("cmake"), *folders, *options]
