@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from broker import codec
-from broker._native.kernel.crc32c import crc32c
-from broker._native.records.binary_column import gather, microseconds
+from broker._native.kernel.checksum import crc32c
+from broker._native.records.column import gather, microseconds
 from broker.codec.compression import compress
 from broker.codec.encoding import encode
 from broker.model.compressions import COMPRESSIONS

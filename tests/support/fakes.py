@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from broker._native.kernel.crc32c import crc32c
+from broker._native.kernel.checksum import crc32c
 from broker._native.protocols.cursus.batch import SEQUENCE, sequence_of
 from broker.codec import schema
 from broker.codec.control_records import Marker

@@ -34,7 +34,7 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, strerror
 from posix.fcntl cimport O_DIRECTORY, O_RDONLY
 
-from broker._native.kernel.crc32c cimport crc32c_extend
+from broker._native.kernel.checksum cimport crc32c_extend
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.kernel.file_ops cimport (
     file_close,

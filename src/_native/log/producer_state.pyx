@@ -33,7 +33,7 @@ from libc.stdlib cimport calloc, free, malloc
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 
-from broker._native.kernel.crc32c cimport crc32c_extend
+from broker._native.kernel.checksum cimport crc32c_extend
 
 import struct as _struct
 

@@ -13,7 +13,7 @@ from posix.fcntl cimport O_CREAT, O_RDONLY, O_WRONLY
 
 import os
 
-from broker._native.kernel.crc32c cimport crc32c_extend
+from broker._native.kernel.checksum cimport crc32c_extend
 from broker._native.kernel.file_ops cimport file_close, file_open, file_pread, file_pwrite
 from broker._native.log.segment cimport PATH_SIZE
 

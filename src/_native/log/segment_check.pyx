@@ -23,6 +23,7 @@ The indexes are compared with the batches at the same time (index_check). All wo
 the GIL and without a mapping: a file truncated meanwhile raises Truncated instead of SIGBUS.
 """
 
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
@@ -32,7 +33,7 @@ import os
 
 from cython cimport final
 
-from broker._native.kernel.crc32c cimport crc32c_extend
+from broker._native.kernel.checksum cimport crc32c_extend
 from broker._native.kernel.cursor cimport Cursor, load_int32, load_int64
 from broker._native.kernel.file_ops cimport file_close, file_open, file_pread, file_size
 from broker._native.log.index_check cimport (
@@ -120,8 +121,12 @@ cdef struct Before:
 
 def digest_of(data not None):
     """Return the XXH3 (64 bits) of bytes."""
-    cdef const uint8_t[::1] view = data
-    return xxh3_64(&view[0] if view.shape[0] else NULL, <size_t>view.shape[0])
+    cdef Py_buffer view
+    cdef uint64_t digest
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    digest = xxh3_64(<const uint8_t*>view.buf, <size_t>view.len)
+    PyBuffer_Release(&view)
+    return digest
 
 
 @final

@@ -11,7 +11,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
 
-from broker._native.kernel.crc32c cimport crc32c_extend
+from broker._native.kernel.checksum cimport crc32c_extend
 from broker._native.log.partition_log cimport PartitionLog
 
 cdef enum:

@@ -25,7 +25,6 @@ from broker._native.kernel.cursor cimport Cursor, load_int16
 from broker._native.records.column cimport (
     COLUMN_BYTE, COLUMN_INT8, COLUMN_INT32, COLUMN_INT64, Column, column_reuse,
 )
-from broker._native.records.key_filter cimport KeyFilter
 from broker._native.records.legacy_message cimport (
     Message, entry_take, message_check_crc, message_take,
 )
@@ -48,7 +47,15 @@ from broker._native.records.record_batch cimport (
 )
 from broker._native.records.record_walk cimport RecordFields, record_take
 from broker._native.records.rows cimport (
-    ROWS_HEADERS_FULL, ROWS_LEFT_OVER, ROWS_OK, Filter, RowBasis, Rows, RowStatus, row_put,
+    ROWS_HEADERS_FULL,
+    ROWS_LEFT_OVER,
+    ROWS_OK,
+    Filter,
+    KeyFilter,
+    RowBasis,
+    RowStatus,
+    Rows,
+    row_put,
     rows_of_batch,
 )
 
@@ -429,7 +436,7 @@ cdef class _Decoder:
         return 0
 
     cdef int read_wrapper(self, Message* wrapper, const uint8_t* entry) except -1:
-        """Read the message set in a compressed message (see legacy_message.pyx)."""
+        """Read the message set in a compressed message (see legacy_message.pxd)."""
         cdef Message inner
         cdef Cursor cursor
         cdef RowBasis basis

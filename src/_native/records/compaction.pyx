@@ -28,7 +28,7 @@ from libc.string cimport memcpy
 from cython cimport final
 
 from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
-from broker._native.kernel.crc32c cimport crc32c_extend
+from broker._native.kernel.checksum cimport crc32c_extend
 from broker._native.kernel.cursor cimport Cursor, cursor_take, cursor_varint, cursor_varlong
 from broker._native.kernel.varint cimport store_varint, varint_size, zigzag
 from broker._native.records.batch_walk cimport BatchWalk

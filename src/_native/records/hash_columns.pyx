@@ -237,11 +237,16 @@ def xxh3_names():
     return tuple(names)
 
 
-def xxh3_64_by(str implementation, const uint8_t[::1] data not None):
+def xxh3_64_by(str implementation, data not None):
     """Return the hash by one of `xxh3_names()`; ValueError when it is not among them."""
     cdef const xxh3_implementation* each = xxh3_implementations()
+    cdef Py_buffer view
+    cdef uint64_t hash
     while each.name != NULL:
         if (<bytes>each.name).decode() == implementation:
-            return each.hash(&data[0] if data.shape[0] else NULL, <size_t>data.shape[0])
+            PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+            hash = each.hash(<const uint8_t*>view.buf, <size_t>view.len)
+            PyBuffer_Release(&view)
+            return hash
         each += 1
     raise ValueError(f"{implementation!r}, expected one of {xxh3_names()}")

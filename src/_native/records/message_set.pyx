@@ -1,4 +1,4 @@
-"""Encodes message sets of magic 0 and 1, for older clients (layout: legacy_message.pyx).
+"""Encodes message sets of magic 0 and 1, for older clients (layout: legacy_message.pxd).
 
 A set is measured, then written. The owner of the columns may change them in between, so each
 message is written only if it fits into the measured size.
@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from broker._native.kernel.big_endian cimport store_uint32, store_uint64
-from broker._native.kernel.crc32 cimport crc32_extend
+from broker._native.kernel.checksum cimport crc32_extend
 from broker._native.records.column_source cimport (
     SOURCE_READ, Columns, ColumnSource, Content, Headers, Row, SourceStatus, row_read,
     source_error,

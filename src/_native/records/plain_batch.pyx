@@ -9,7 +9,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
-from broker._native.kernel.crc32c cimport crc32c_extend
+from broker._native.kernel.checksum cimport crc32c_extend
 from broker._native.kernel.growing cimport make_capacity
 from broker._native.kernel.varint cimport store_varint, varint_size, zigzag
 from broker._native.records.record_batch cimport (

@@ -27,7 +27,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 
 from broker._native.kernel.big_endian cimport store_uint32, store_uint64
-from broker._native.kernel.crc32c cimport crc32c_extend
+from broker._native.kernel.checksum cimport crc32c_extend
 from broker._native.kernel.cursor cimport (
     READ_DONE,
     Cursor,
@@ -121,7 +121,7 @@ cdef BatchStatus batch_validate(const uint8_t* data, size_t size, BatchInfo* inf
     """Check that `data` is exactly one batch that a client may send, and read its header.
 
     Of compressed records only the count is checked, against what may be in the batch:
-    compressed_records.pyx or core/logs/recompression.py checks the records.
+    record_checks.pyx or core/logs/recompression.py checks the records.
     """
     cdef Cursor cursor
     cdef BatchStatus status

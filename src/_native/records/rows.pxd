@@ -48,6 +48,16 @@ cdef struct RowBasis:
     int8_t timestamp_type    # 0 create, 1 log append, -1 none
 
 
+cdef class KeyFilter:
+    cdef object keys         # keeps the bytes alive that the spans point to
+    cdef Span prefix
+    cdef Span* table
+    cdef size_t mask
+
+    cdef int add(self, key) except -1
+    cdef void apply(self, Filter* filter) noexcept
+
+
 cdef RowStatus rows_of_batch(
     const uint8_t* payload, size_t size, const BatchInfo* info, const Filter* filter, Rows* rows,
 ) noexcept nogil

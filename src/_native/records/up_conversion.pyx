@@ -1,6 +1,6 @@
 """Converts message sets of magic 0 and 1 to record batches of version 2, one batch per set.
 
-The layouts are in legacy_message.pyx and record_batch.pyx. Records are numbered from 0: offsets of
+The layouts are in legacy_message.pxd and record_batch.pyx. Records are numbered from 0: offsets of
 producers are ignored. The timestamp of magic 0 is -1, none. The caller decompresses a wrapper first
 and passes its uncompressed messages.
 
@@ -16,7 +16,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
-from broker._native.kernel.crc32c cimport crc32c_extend
+from broker._native.kernel.checksum cimport crc32c_extend
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.kernel.varint cimport store_varint, varint_size, zigzag
 from broker._native.records.legacy_message cimport Message, message_check_crc, message_take

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from broker._native.records import binary_column
-from broker._native.records.column import Column
+from broker._native.records.column import Column, gather, microseconds
 from broker.model.errors import Corrupt
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def _numbers(columns: DecodedColumns, name: str, kind: pa.DataType) -> pa.Array:
 
 def _timestamps(columns: DecodedColumns) -> pa.Array:
     memory = columns.arrow_memory.setdefault("timestamp", {})
-    scaled, validity, nulls = binary_column.microseconds(columns.arrays["timestamp"], memory)
+    scaled, validity, nulls = microseconds(columns.arrays["timestamp"], memory)
     memory["values"] = scaled
     if validity is not None:
         memory["validity"] = validity
@@ -70,7 +69,7 @@ def _binary(columns: DecodedColumns, name: str, kind: pa.DataType) -> pa.Array:
     """Copy the values that spans point to into one contiguous Arrow buffer."""
     start, length = columns.arrays[f"{name}_start"], columns.arrays[f"{name}_length"]
     memory = columns.arrow_memory.setdefault(name, {})
-    offsets, values, validity, nulls = binary_column.gather(columns.data, start, length, memory)
+    offsets, values, validity, nulls = gather(columns.data, start, length, memory)
     memory["offsets"], memory["values"] = offsets, values
     if validity is not None:
         memory["validity"] = validity

@@ -18,8 +18,7 @@ the `xxhash` package: its `xxh3_64_intdigest` returns the same numbers.
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from broker._native.kernel.crc32 import crc32
-from broker._native.kernel.crc32c import crc32c
+from broker._native.kernel.checksum import crc32, crc32c
 from broker._native.records.column import Column
 from broker._native.records.column_source import ColumnSource
 from broker._native.records.hash_columns import (

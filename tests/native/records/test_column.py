@@ -5,8 +5,7 @@ import io
 import numpy as np
 import pytest
 
-from broker._native.records.binary_column import gather, microseconds
-from broker._native.records.column import Column
+from broker._native.records.column import Column, gather, microseconds
 from broker.codec import decode_columns, scan_headers
 from tests.support.record_bytes import COLUMNS, record, some
 from tests.support.record_bytes import batch as batch_of

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from broker._native.kernel.crc32c import crc32c
+from broker._native.kernel.checksum import crc32c
 from broker._native.log import recovery
 from broker.model import limits
 from broker.model.errors import Corrupt, Truncated

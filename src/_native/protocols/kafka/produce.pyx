@@ -39,8 +39,6 @@ from broker._native.protocols.kafka.envelope cimport (
     read_tags,
 )
 from broker._native.protocols.kafka.old_produce cimport old_set_take, old_sets_begin
-from broker._native.records.compressed_records cimport compressed_records_are_valid
-from broker._native.records.keyless cimport all_have_keys
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CODEC,
     ATTRIBUTE_TRANSACTIONAL,
@@ -48,6 +46,9 @@ from broker._native.records.record_batch cimport (
     BATCH_OK,
     BatchInfo,
     batch_validate,
+)
+from broker._native.records.record_checks cimport (
+    all_have_keys, compressed_records_are_valid,
 )
 from broker._native.wire.reply_slot cimport ReplySlot, SlotFail, slot_new
 from broker._native.wire.unseen_writes cimport UnseenWrites, unseen_add
@@ -281,7 +282,7 @@ cdef ServeStatus produce_serve(TopicTable topics, Turn turn, RequestHead* head,
                                UnseenWrites* unseen, ReplySlot** slot,
                                int64_t* decompressed_bytes) noexcept:
     """Serve one request whole, or not at all. `decompressed_bytes`: of its batches,
-    see compressed_records.
+    see record_checks.
     """
     global decompress_left
     cdef ServeStatus status

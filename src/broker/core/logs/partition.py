@@ -13,7 +13,7 @@ from functools import partial
 from struct import Struct
 from typing import NamedTuple
 
-from broker._native.kernel.crc32c import crc32c
+from broker._native.kernel.checksum import crc32c
 from broker.core.logs.log import Log
 from broker.core.scheduling.admission import Share
 from broker.model.errors import ErrorCode, RequestError

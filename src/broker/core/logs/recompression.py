@@ -20,9 +20,9 @@ from functools import partial
 from struct import Struct
 from typing import NamedTuple, Protocol, TypeVar
 
-from broker._native.kernel.crc32c import crc32c
-from broker._native.records.keyless import keyless
+from broker._native.kernel.checksum import crc32c
 from broker._native.records.record_batch import validate
+from broker._native.records.record_checks import keyless
 from broker.codec.compression import compress, decompress
 from broker.core.logs.partition import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES
 from broker.core.scheduling.tasks import Tasks

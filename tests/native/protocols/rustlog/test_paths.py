@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker._native.kernel.crc32c import crc32c
+from broker._native.kernel.checksum import crc32c
 from broker._native.log.partition_log import PartitionLog
 from broker._native.protocols.rustlog.protocol import RustLog as NativeRustLog
 from broker.codec import encode

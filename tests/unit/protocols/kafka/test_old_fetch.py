@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typing_extensions import Buffer
 
-from broker._native.kernel.crc32c import crc32c
+from broker._native.kernel.checksum import crc32c
 from broker.codec import decode_columns, encode, scan_headers
 from broker.codec.compression import compress
 from broker.model.clock import ManualClock

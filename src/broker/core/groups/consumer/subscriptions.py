@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 from zlib import crc32
 
-from broker._native.kernel.crc32c import crc32c
+from broker._native.kernel.checksum import crc32c
 from broker.core.groups.consumer.membership import Membership
 from broker.core.groups.records.consumer import ConsumerMember, ResolvedRegex
 

@@ -1,26 +1,31 @@
-"""Decompresses and validates the records of a producer's batch before it is appended.
+"""Checks the records of a producer's batch (version 2, record_batch.pyx) before it is appended.
 
 A batch that cannot be decompressed, or whose records are invalid, would stop every consumer at its
 offset. A short batch is decompressed here, on the loop, into memory of this module; a longer or an
 invalid one is left to Python, which decompresses in a thread and returns the error
 (core/logs/recompression.py).
+
+A compacted topic refuses records without a key (KIP-467). All fields of a record are read to find
+them, so records that pass are also valid.
 """
 
-from cpython.buffer cimport PyBUF_READ, PyBUF_WRITE
+from cpython.buffer cimport (
+    PyBUF_READ, PyBUF_SIMPLE, PyBUF_WRITE, PyBuffer_Release, PyObject_GetBuffer,
+)
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from libc.stdint cimport int64_t, uint8_t, uint32_t
-from libc.stdlib cimport malloc
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free, malloc
 
 from broker._native.kernel.cursor cimport Cursor
-from broker._native.records.keyless cimport all_have_keys
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CODEC,
     BATCH_HEADER_SIZE,
     BatchInfo,
 )
-from broker._native.records.record_walk cimport records_are_valid
+from broker._native.records.record_walk cimport RecordFields, record_take_at, records_are_valid
 
 from broker.model import limits
+from broker.model.errors import Corrupt
 
 cdef enum:
     CODEC_GZIP = 1
@@ -80,3 +85,52 @@ cdef bint is_longer(
         return False
     return (<uint32_t>end[-4] | <uint32_t>end[-3] << 8 | <uint32_t>end[-2] << 16
             | <uint32_t>end[-1] << 24) > room
+
+
+cdef int32_t find_keyless(Cursor* records, int32_t count, int32_t* places,
+                          int32_t places_max) noexcept nogil:
+    # Returns how many were found; -1 when the records are invalid.
+    cdef RecordFields fields
+    cdef int32_t found = 0, i
+    for i in range(count):
+        if not record_take_at(records, i, &fields):
+            return -1
+        if fields.key.length < 0 and found < places_max:
+            places[found] = i
+            found += 1
+    return found if records.left == 0 else -1
+
+
+cdef bint all_have_keys(Cursor records, int32_t count) noexcept nogil:
+    """Return whether these are exactly `count` valid records that have keys."""
+    cdef int32_t place
+    return find_keyless(&records, count, &place, 1) == 0
+
+
+def keyless(data, int32_t count, int32_t places_max):
+    """Return the indexes in the batch, from 0, of the first `places_max` records without a key.
+
+    Raises:
+        Corrupt: the bytes are not exactly `count` records with the offsets from 0 on.
+    """
+    cdef Py_buffer view
+    cdef Cursor cursor
+    cdef int32_t* places
+    cdef int32_t found, i
+    if places_max < 1:
+        raise ValueError(f"places_max {places_max}, expected 1 or more")
+    places = <int32_t*>malloc(<size_t>places_max * sizeof(int32_t))
+    if places == NULL:
+        raise MemoryError
+    try:
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        cursor.next = <const uint8_t*>view.buf
+        cursor.left = <size_t>view.len
+        with nogil:
+            found = find_keyless(&cursor, count, places, places_max)
+        PyBuffer_Release(&view)
+        if found < 0:
+            raise Corrupt(f"batch: not {count} whole records")
+        return [places[i] for i in range(found)]
+    finally:
+        free(places)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker._native.records.keyless import keyless
+from broker._native.records.record_checks import keyless
 from broker.codec import encode
 from broker.model.errors import Corrupt
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker._native.records.key_filter import KeyFilter
+from broker._native.records.rows import KeyFilter
 from broker.codec import decode_columns
 from tests.support.record_bytes import batch, contents_of, record
 

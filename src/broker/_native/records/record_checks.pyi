@@ -1,5 +1,5 @@
 from typing_extensions import Buffer
 
-__pyx_capi__: dict[str, object]  # what keyless.pxd declares
+__pyx_capi__: dict[str, object]  # what record_checks.pxd declares
 
 def keyless(data: Buffer, count: int, places_max: int) -> list[int]: ...

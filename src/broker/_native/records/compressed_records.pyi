@@ -1,1 +1,0 @@
-__pyx_capi__: dict[str, object]  # what compressed_records.pxd declares
