@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import xxhash
 
-from broker._native.kernel.crc32c import crc32c
+from broker._native.kernel.checksum import crc32c
 from broker._native.log.segment_check import Damage, SegmentCheck, digest_of
 from broker.codec import encode
 from broker.model.errors import StorageError, Truncated
