@@ -249,9 +249,9 @@ class Cursus(ProtocolClient):
     def write(self, topic: str, values: list[bytes]) -> list[int]:
         messages = [cursus_client.Message(each) for each in values]
         answer = self._answer(cursus_client.batch(topic, 0, messages))
-        told = json.loads(answer)
-        assert told["status"] == "OK", told
-        last: int = told["last_offset"]
+        response = json.loads(answer)
+        assert response["status"] == "OK", response
+        last: int = response["last_offset"]
         return list(range(last - len(values) + 1, last + 1))
 
     def batch(self, topic: str, offset: int) -> tuple[dict[int, bytes | None], int]:

@@ -26,11 +26,11 @@ class Flip(NamedTuple):
     end_offset: int
 
 
-def flipped(state: State, truth: ExpectedState, rng: Random) -> tuple[State, Flip | None]:
+def flipped(state: State, expected: ExpectedState, rng: Random) -> tuple[State, Flip | None]:
     """Return the state with one bit flipped, if a segment has a suitable batch."""
     # (Topics of one name follow each other, and may be of both kinds.)
-    compacted = {known.name for known in truth.logs.values() if known.is_compacted}
-    plain = {known.name for known in truth.logs.values()} - compacted
+    compacted = {known.name for known in expected.logs.values() if known.is_compacted}
+    plain = {known.name for known in expected.logs.values()} - compacted
     found = [
         (path, position)
         for path, content in state.items()

@@ -369,8 +369,8 @@ async def compacting_here(job: Job) -> AsyncIterator[AsyncIterator[dict[str, Any
     messages: list[dict[str, Any]] = []
     compactor.compact(job, messages.append)
 
-    async def told() -> AsyncIterator[dict[str, Any]]:
+    async def progress() -> AsyncIterator[dict[str, Any]]:
         for message in messages:
             yield message
 
-    yield told()
+    yield progress()

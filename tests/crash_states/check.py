@@ -57,7 +57,7 @@ class Outcome(NamedTuple):
 
 def start_and_check(
     path: Path,
-    truth: ExpectedState,
+    expected: ExpectedState,
     loop: asyncio.AbstractEventLoop,
     *,
     is_power_cut: bool,
@@ -68,113 +68,113 @@ def start_and_check(
     `flip` names the records that the disk has damaged: those, and no others, may be refused.
     """
     try:
-        life = BrokerRun(path, loop)
+        broker = BrokerRun(path, loop)
     except (PolylogError, OSError) as error:
         return Outcome([Finding(NOT_STARTED, repr(error))], lost_as_stated=False)
     try:
         lost = [
             known.name
-            for _, log in life.logs()
-            if (known := truth.logs.get(place_of(log))) is not None
+            for _, log in broker.logs()
+            if (known := expected.logs.get(place_of(log))) is not None
             and is_power_cut
             and not known.is_group_commit
             and log.log_end_offset < known.acked
         ]
-        found = list(_check(life, truth, is_power_cut=is_power_cut, flip=flip))
+        found = list(_check(broker, expected, is_power_cut=is_power_cut, flip=flip))
     finally:
-        life.kill()
+        broker.kill()
     return Outcome(found, bool(lost))
 
 
 def _check(
-    life: BrokerRun, truth: ExpectedState, *, is_power_cut: bool, flip: Flip | None
+    broker: BrokerRun, expected: ExpectedState, *, is_power_cut: bool, flip: Flip | None
 ) -> Iterator[Finding]:
-    yield from _check_topics(life, truth)
-    yield from _check_folders(life)
-    yield from _check_logs(life, truth, is_power_cut=is_power_cut, flip=flip)
-    found = {place_of(log): log.log_end_offset for _, log in life.logs()}
-    if life.topics.get(TRANSACTIONS_TOPIC) is not None:
-        life.finish_transactions()
-        yield from check_transactions(life, truth, found)
-    if truth.ids and (again := life.ids.next_id()) in truth.ids:
+    yield from _check_topics(broker, expected)
+    yield from _check_folders(broker)
+    yield from _check_logs(broker, expected, is_power_cut=is_power_cut, flip=flip)
+    found = {place_of(log): log.log_end_offset for _, log in broker.logs()}
+    if broker.topics.get(TRANSACTIONS_TOPIC) is not None:
+        broker.finish_transactions()
+        yield from check_transactions(broker, expected, found)
+    if expected.ids and (again := broker.ids.next_id()) in expected.ids:
         yield Finding(ID_TWICE, str(again))
-    yield from _check_groups(life, truth)
-    for topic, log in life.logs():
-        known = truth.logs.get(place_of(log))
+    yield from _check_groups(broker, expected)
+    for topic, log in broker.logs():
+        known = expected.logs.get(place_of(log))
         if known is not None and log.is_in_service:
-            for what, detail in _go_on(log, known, found[place_of(log)], truth.transactors):
+            for what, detail in _go_on(log, known, found[place_of(log)], expected.transactors):
                 yield Finding(what, f"{topic.name}-{log.partition}: {detail}")
-    life.end_turn()
+    broker.end_turn()
 
 
 def _check_logs(
-    life: BrokerRun, truth: ExpectedState, *, is_power_cut: bool, flip: Flip | None
+    broker: BrokerRun, expected: ExpectedState, *, is_power_cut: bool, flip: Flip | None
 ) -> Iterator[Finding]:
-    for topic, log in life.logs():
-        known = truth.logs.get(place_of(log))
+    for topic, log in broker.logs():
+        known = expected.logs.get(place_of(log))
         where = f"{topic.name}-{log.partition}"
         if not log.is_in_service:
             yield Finding(OFFLINE, where)
         elif known is not None:
             checks = _LogChecks(log, known, is_power_cut=is_power_cut, flip=flip)
-            is_unclean = not life.partitions.is_clean
+            is_unclean = not broker.partitions.is_clean
             for what, detail in checks.run(is_unclean=is_unclean):
                 yield Finding(what, f"{where}: {detail}")
         elif not topic.is_internal and log.log_end_offset > 0:
             yield Finding(OLD_RECORDS, f"{where}: {log.log_end_offset}")
 
 
-def _check_topics(life: BrokerRun, truth: ExpectedState) -> Iterator[Finding]:
+def _check_topics(broker: BrokerRun, expected: ExpectedState) -> Iterator[Finding]:
     """Check that the store agrees with the responses given."""
-    for name, (topic_id, partitions) in truth.created.items():
-        topic = life.topics.get(name)
+    for name, (topic_id, partitions) in expected.created.items():
+        topic = broker.topics.get(name)
         if topic is None or topic.topic_id != topic_id:
             yield Finding(TOPIC_LOST, name)
         elif len(topic.logs) < partitions:
             yield Finding(TOPIC_LOST, f"{name}: {len(topic.logs)} partitions of {partitions}")
-    for topic in life.topics:
-        if topic.topic_id in truth.gone:
+    for topic in broker.topics:
+        if topic.topic_id in expected.gone:
             yield Finding(TOPIC_BACK, topic.name)
 
 
-def _check_folders(life: BrokerRun) -> Iterator[Finding]:
+def _check_folders(broker: BrokerRun) -> Iterator[Finding]:
     """Check that the folders agree with the store."""
-    owners = {Path(log.folder): log.topic_id for _, log in life.logs()}
+    owners = {Path(log.folder): log.topic_id for _, log in broker.logs()}
     for folder, topic_id in owners.items():
         if read_partition_metadata(folder) != topic_id:
             yield Finding(TOPIC_LOST, f"{folder.name} is another topic's, or none's")
-    for folder in life.path.iterdir():
+    for folder in broker.path.iterdir():
         if folder.name.endswith(STRAY_SUFFIX):
             yield Finding(SET_ASIDE, folder.name)
         elif folder.is_dir() and folder not in owners:
             yield Finding(TOPIC_BACK, folder.name)
 
 
-def _check_groups(life: BrokerRun, truth: ExpectedState) -> Iterator[Finding]:
-    wanted = {*truth.committed, *truth.commits_asked}
+def _check_groups(broker: BrokerRun, expected: ExpectedState) -> Iterator[Finding]:
+    wanted = {*expected.committed, *expected.commits_asked}
     if not wanted:
         return
-    topic = life.topics.get(OFFSETS_TOPIC)
+    topic = broker.topics.get(OFFSETS_TOPIC)
     if topic is None:
-        if truth.committed:
+        if expected.committed:
             yield Finding(COMMIT_LOST, "no topic of offsets")
         return
-    if not life.log(OFFSETS_TOPIC).is_in_service:
+    if not broker.log(OFFSETS_TOPIC).is_in_service:
         return  # found before
-    for group, offset in committed(life, wanted).items():
-        allowed = [truth.committed.get(group), *truth.commits_asked.get(group, ())]
+    for group, offset in committed(broker, wanted).items():
+        allowed = [expected.committed.get(group), *expected.commits_asked.get(group, ())]
         if offset not in allowed:
             yield Finding(COMMIT_LOST, f"{group}: {offset}, not one of {allowed}")
 
 
-def committed(life: BrokerRun, groups: Iterable[str]) -> dict[str, int | None]:
+def committed(broker: BrokerRun, groups: Iterable[str]) -> dict[str, int | None]:
     """Return the offsets that each group gets as committed."""
     found: dict[str, int | None] = {}
     for group in sorted(groups):
-        answer = life.groups.fetch_offsets(FetchOffsetsRequest(group, None))
-        life.end_turn()
-        life.until_synced(life.log(OFFSETS_TOPIC))
-        life.run(asyncio.sleep(0))
+        answer = broker.groups.fetch_offsets(FetchOffsetsRequest(group, None))
+        broker.end_turn()
+        broker.until_synced(broker.log(OFFSETS_TOPIC))
+        broker.run(asyncio.sleep(0))
         response = answer.result()
         assert response.error == ErrorCode.NONE, response
         place = response.topics.get("one", {}).get(0)
@@ -235,19 +235,19 @@ class _LogChecks:
             yield LOST_READ, f"high watermark {self.log.high_watermark}, end {end}"
 
     def _whole(self, found: list[tuple[int, bytes]]) -> Any:
-        expected = self.log.log_start_offset
+        next_offset = self.log.log_start_offset
         for base, batch in found:
             sent = self.sent.get(base)
             end = _end_of(base, batch, self.damaged)
-            if base > expected and (expected, base) != self.damaged:
-                yield GAP, f"{base} follows {expected}"
+            if base > next_offset and (next_offset, base) != self.damaged:
+                yield GAP, f"{base} follows {next_offset}"
             # (Below the recovery point a start reads nothing: consumers and the scrub check CRCs.)
             is_same = sent is not None and body_of(sent.batch) == body_of(batch)
             if not is_same and (base, end) != self.damaged:
                 yield NEVER_SENT, f"at {base}"
-            expected = end
-        if expected != self.end:
-            yield GAP, f"the log ends at {self.end}, its batches at {expected}"
+            next_offset = end
+        if next_offset != self.end:
+            yield GAP, f"the log ends at {self.end}, its batches at {next_offset}"
 
     def _compacted(self, found: list[tuple[int, bytes]]) -> Any:
         there = {}

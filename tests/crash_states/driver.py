@@ -43,10 +43,10 @@ class Driver:
     """Acts as clients and operators do."""
 
     def __init__(
-        self, life: BrokerRun, record: Record, rng: Random, *, is_coordinated: bool = False
+        self, broker: BrokerRun, record: Record, rng: Random, *, is_coordinated: bool = False
     ) -> None:
         """Begin; `is_coordinated`: transactions go through the coordinator, not only to a log."""
-        self.life = life
+        self.broker = broker
         self.record = record
         self.rng = rng
         self._producers: dict[Place, list[Producer]] = {}
@@ -57,32 +57,34 @@ class Driver:
         self._transactors: dict[str, Transactor] = {}
         self.is_coordinated = is_coordinated
         self.is_uniform = False  # all batches have one size
-        life.starts_planned = self._starts_planned
-        life.marking = self._marking
+        broker.starts_planned = self._starts_planned
+        broker.marking = self._marking
 
-    def tell_what_was_found(self, truth: ExpectedState) -> None:
+    def tell_what_was_found(self, expected: ExpectedState) -> None:
         """Begin after a start: from now on clients rely on what it serves."""
-        for topic in self.life.topics:
+        for topic in self.broker.topics:
             if not topic.is_internal:
                 self._tell_made(topic)
         for place, log in self._logs():
-            known = truth.logs.get(place)
+            known = expected.logs.get(place)
             if known is not None:
                 ends = (log.log_end_offset, log.durable_end, log.log_start_offset)
                 self.record.tell("recovered", place, *ends)
-                self._producers[place] = producers_of(known, log.log_end_offset, truth.transactors)
-        if self.life.topics.get(TRANSACTIONS_TOPIC) is not None:
-            self.life.finish_transactions()
+                self._producers[place] = producers_of(
+                    known, log.log_end_offset, expected.transactors
+                )
+        if self.broker.topics.get(TRANSACTIONS_TOPIC) is not None:
+            self.broker.finish_transactions()
             self._tell_written()
 
     def _logs(self) -> list[tuple[Place, PartitionLog]]:
         """Return the logs of client topics."""
-        return [(place_of(log), log) for topic, log in self.life.logs() if not topic.is_internal]
+        return [(place_of(log), log) for topic, log in self.broker.logs() if not topic.is_internal]
 
     # ---- topics ----------------------------------------------------------------------------------
 
     def create_topic(self) -> None:
-        free = [name for name in TOPICS if self.life.topics.get(name) is None]
+        free = [name for name in TOPICS if self.broker.topics.get(name) is None]
         if not free:
             return
         rng = self.rng
@@ -96,7 +98,7 @@ class Driver:
         if rng.random() < 0.3:
             config |= {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
         new = NewTopic(rng.choice(free), rng.choice((1, 1, 2)), config=config)
-        self._tell_made(self.life.run(self.life.topics.create(new)))
+        self._tell_made(self.broker.run(self.broker.topics.create(new)))
 
     def _tell_made(self, topic: Topic) -> None:
         self.record.tell(
@@ -112,14 +114,14 @@ class Driver:
         topic = self._topic()
         if topic is not None and len(topic.logs) < PARTITIONS_MAX:
             new = NewPartitions(self.rng.randint(len(topic.logs) + 1, PARTITIONS_MAX))
-            self.life.run(self.life.topics.add_partitions(topic, new))
+            self.broker.run(self.broker.topics.add_partitions(topic, new))
             self._tell_made(topic)
 
     def delete_topic(self) -> None:
         topic = self._topic()
         if topic is not None:
             self.record.tell("topic_doomed", topic.name)
-            self.life.run(self.life.topics.delete(topic))
+            self.broker.run(self.broker.topics.delete(topic))
             self.record.tell("topic_gone", topic.topic_id)
 
     def recreate_topic(self) -> None:
@@ -127,16 +129,16 @@ class Driver:
         topic = self._topic()
         if topic is not None:
             self.record.tell("topic_doomed", topic.name)
-            self.life.run(self._delete_and_create(topic))
+            self.broker.run(self._delete_and_create(topic))
 
     async def _delete_and_create(self, topic: Topic) -> None:
-        await self.life.topics.delete(topic)
+        await self.broker.topics.delete(topic)
         self.record.tell("topic_gone", topic.topic_id)
         new = NewTopic(topic.name, len(topic.logs), config=dict(topic.config.overrides))
-        self._tell_made(await self.life.topics.create(new))
+        self._tell_made(await self.broker.topics.create(new))
 
     def _topic(self) -> Topic | None:
-        found = [each for each in self.life.topics if not each.is_internal]
+        found = [each for each in self.broker.topics if not each.is_internal]
         return self.rng.choice(found) if found else None
 
     def _topic_and_log(self) -> tuple[Topic, PartitionLog] | None:
@@ -166,27 +168,27 @@ class Driver:
 
     def begin_turn(self) -> None:
         """Write the batches of the turn and begin to sync them; other work continues meanwhile."""
-        self.life.end_turn()
+        self.broker.end_turn()
         self._tell_written()
-        self.life.begin_syncs()
+        self.broker.begin_syncs()
 
     def finish_turn(self, log: PartitionLog) -> None:
         """Write and sync the batches of the turn."""
-        self.life.end_turn()
-        self.life.until_synced(log)
+        self.broker.end_turn()
+        self.broker.until_synced(log)
         assert not log.is_offline
         self._tell_written()
-        self.life.write_snapshots()
+        self.broker.write_snapshots()
         self._tell_acknowledged()
 
     def close(self) -> None:
         """Drop all pending waits."""
         for _, task, _ in self._waiting:
             task.cancel()
-        self.life.run(asyncio.sleep(0))
+        self.broker.run(asyncio.sleep(0))
 
     def _tell_written(self) -> None:
-        self.life.end_turn()  # a callback of a sync may have written
+        self.broker.end_turn()  # a callback of a sync may have written
         for place, log in self._logs():
             ends = log.log_end_offset, log.durable_end
             if self._told.get(place) != ends:
@@ -201,7 +203,7 @@ class Driver:
 
     def _tell_acknowledged(self) -> None:
         """Notify the producers whose batches have become durable."""
-        self.life.run(asyncio.sleep(0))
+        self.broker.run(asyncio.sleep(0))
         waiting, self._waiting = self._waiting, []
         for place, task, end in waiting:
             if not task.done():
@@ -242,9 +244,9 @@ class Driver:
 
     def wait(self, log: PartitionLog, offset: int, end: int) -> None:
         """Acknowledge the batch that ends at `end` when the broker reports `offset` as durable."""
-        task = self.life.loop.create_task(partition.wait_durable(log, offset))
+        task = self.broker.loop.create_task(partition.wait_durable(log, offset))
         self._waiting.append((place_of(log), task, end))
-        self.life.loop.run_until_complete(asyncio.sleep(0))
+        self.broker.loop.run_until_complete(asyncio.sleep(0))
 
     def batch(self, bytes_max: int, **fields: Any) -> bytes:
         rng = self.rng
@@ -272,7 +274,7 @@ class Driver:
             return None
         producers = self._producers.setdefault(place_of(log), [])
         if len(producers) < 3:
-            producer_id = self.life.ids.next_id()
+            producer_id = self.broker.ids.next_id()
             self.record.tell("id_issued", producer_id)
             is_transactional = may_be_transactional and rng.random() < 0.5
             producers.append(Producer(producer_id, is_transactional=is_transactional))
@@ -297,13 +299,13 @@ class Driver:
 
     def transact(self) -> None:
         """Run a transaction through the coordinator."""
-        life = self.life
+        broker = self.broker
         for name, make, read in (
-            (OFFSETS_TOPIC, life.topics.offsets_topic, life.load_groups),
-            (TRANSACTIONS_TOPIC, life.topics.transactions_topic, life.load_transactions),
+            (OFFSETS_TOPIC, broker.topics.offsets_topic, broker.load_groups),
+            (TRANSACTIONS_TOPIC, broker.topics.transactions_topic, broker.load_transactions),
         ):
-            if life.topics.get(name) is None:
-                life.run(make())
+            if broker.topics.get(name) is None:
+                broker.run(make())
                 read()
         name = self.rng.choice(TRANSACTIONAL_IDS)
         if name not in self._transactors:
@@ -314,16 +316,16 @@ class Driver:
         """Return logs for a transaction."""
         logs = [
             (topic, log)
-            for topic, log in self.life.logs()
+            for topic, log in self.broker.logs()
             if not topic.is_internal and "compact" not in topic.config.words("cleanup.policy")
         ]
         return self.rng.sample(logs, min(len(logs), self.rng.randint(0, 3)))
 
     def finish_all(self) -> None:
         """Sync everything and let coordinators continue."""
-        self.life.take_turn()
+        self.broker.take_turn()
         self._tell_written()
-        self.life.write_snapshots()
+        self.broker.write_snapshots()
         self._tell_acknowledged()
 
     def fresh_number(self) -> int:
@@ -340,33 +342,33 @@ class Driver:
 
     def commit_offset(self) -> None:
         """Commit a group's offset, acknowledged when the coordinator answers."""
-        life = self.life
-        if life.topics.get(OFFSETS_TOPIC) is None:
-            life.run(life.topics.offsets_topic())
-            life.load_groups()
+        broker = self.broker
+        if broker.topics.get(OFFSETS_TOPIC) is None:
+            broker.run(broker.topics.offsets_topic())
+            broker.load_groups()
         group = self.rng.choice(OWN_GROUPS)
         self._count += 1
         self.record.tell("committing", group, self._count)
         offsets = (OffsetToCommit("one", 0, self._count),)
-        answer = life.groups.commit_offsets(CommitRequest(group, "", None, -1, offsets))
-        self.finish_turn(life.log(OFFSETS_TOPIC))
-        life.groups.tick()
-        life.run(asyncio.sleep(0))
+        answer = broker.groups.commit_offsets(CommitRequest(group, "", None, -1, offsets))
+        self.finish_turn(broker.log(OFFSETS_TOPIC))
+        broker.groups.tick()
+        broker.run(asyncio.sleep(0))
         assert answer.result().errors == (ErrorCode.NONE,)
         self.record.tell("committed_to", group, self._count)
 
     # ---- upkeep ----------------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
-        self.life.checkpoint()
+        self.broker.checkpoint()
 
     def retain(self) -> None:
         """Apply retention, and remove files whose time is over."""
-        self.life.run(self.life.retention.apply_retention())
+        self.broker.run(self.broker.retention.apply_retention())
         self._finish_rolls()
         for place, log in self._logs():
             self.record.tell("start_moved", place, log.log_start_offset)
-        self.life.run(self.life.retention.remove_due_files())
+        self.broker.run(self.broker.retention.remove_due_files())
 
     def delete_records(self) -> None:
         found = self._topic_and_log()
@@ -374,7 +376,7 @@ class Driver:
             return
         log = found[1]
         start = self.rng.randint(log.log_start_offset, log.high_watermark)
-        self.life.save_log_starts([(log, start)])
+        self.broker.save_log_starts([(log, start)])
         log.move_log_start(start)
         self.record.tell("start_moved", place_of(log), start)
 
@@ -385,27 +387,27 @@ class Driver:
 
     def compact(self) -> None:
         """One pass over one log, if one is due."""
-        self.life.run(self.life.cleaner.clean_next())
+        self.broker.run(self.broker.cleaner.clean_next())
         self._finish_rolls()
 
     def rest(self) -> None:
         """Leave a log idle until its files are closed."""
         self._sync_begun()
         for _ in range(3):
-            self.life.turn.files.begin_tick()
-        self.life.turn.files.close_idle(1_000_000)
+            self.broker.turn.files.begin_tick()
+        self.broker.turn.files.close_idle(1_000_000)
         self._sync_begun()
         self._tell_written()
 
     def _sync_begun(self) -> None:
         """Complete every sync that has begun, and those that follow from it."""
         for _ in range(3):
-            self.life.end_turn()
-            self.life.begin_syncs()
-            self.life.end_syncs()
+            self.broker.end_turn()
+            self.broker.begin_syncs()
+            self.broker.end_syncs()
 
     def _finish_rolls(self) -> None:
-        rolled = {log for _, log in self.life.turn.events}
-        for _, log in self.life.logs():
+        rolled = {log for _, log in self.broker.turn.events}
+        for _, log in self.broker.logs():
             if log in rolled:
                 self.finish_turn(log)

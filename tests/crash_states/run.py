@@ -106,7 +106,7 @@ class _Moment(NamedTuple):
     """The state in which the next run begins."""
 
     disk: Disk
-    truth: ExpectedState
+    expected: ExpectedState
 
 
 def crash_states(
@@ -176,12 +176,12 @@ class _Run:
         rng = Random(self._rng.random())
         record = Record(path)
         file_ops.start_recording()
-        life = BrokerRun(path, self._loop, record)
+        broker = BrokerRun(path, self._loop, record)
         is_coordinated = "transact" in SCENARIOS[self._scenario]
-        driver = Driver(life, record, rng, is_coordinated=is_coordinated)
-        driver.tell_what_was_found(moment.truth)
-        if not is_first and life.topics.get("__consumer_offsets") is not None:
-            record.tell("groups_recovered", _known(committed(life, GROUPS)))
+        driver = Driver(broker, record, rng, is_coordinated=is_coordinated)
+        driver.tell_what_was_found(moment.expected)
+        if not is_first and broker.topics.get("__consumer_offsets") is not None:
+            record.tell("groups_recovered", _known(committed(broker, GROUPS)))
         scenario = SCENARIOS[self._scenario]
         actions = [each for each in scenario if rng.random() < 0.8] or ["produce"]
         weights = [scenario[each] for each in actions]
@@ -193,9 +193,9 @@ class _Run:
         driver.close()
         record.drain()
         if rng.random() < 0.4:
-            life.stop()
+            broker.stop()
         else:
-            life.kill()
+            broker.kill()
         record.drain()
         file_ops.stop_recording()
         shutil.rmtree(path)
@@ -205,8 +205,8 @@ class _Run:
         self, moment: _Moment, operations: list[Operation], events: list[Event]
     ) -> Iterator[int]:
         """Do one action after another; stop where the disk has changed or a client knows more."""
-        told = iter(events)
-        event = next(told, None)
+        remaining = iter(events)
+        event = next(remaining, None)
         for at in range(len(operations) + 1):
             has_changed = at > 0 and operations[at - 1][0] in CHANGES
             if at > 0:
@@ -215,19 +215,19 @@ class _Run:
                 yield at
             knows_more = False
             while event is not None and event.place <= at:
-                getattr(moment.truth, event.name)(*event.arguments, **event.named)
+                getattr(moment.expected, event.name)(*event.arguments, **event.named)
                 knows_more = True
-                event = next(told, None)
+                event = next(remaining, None)
             if knows_more:
                 yield at
 
     def _next(self, moment: _Moment, *, is_power_cut: bool) -> _Moment:
-        truth = moment.truth.copy()
+        expected = moment.expected.copy()
         if not is_power_cut:
-            return _Moment(copy.deepcopy(moment.disk), truth)
-        truth.power_cut()
+            return _Moment(copy.deepcopy(moment.disk), expected)
+        expected.power_cut()
         state = moment.disk.after_crash(Sampled(self._rng))
-        return _Moment(Disk(self._folder, state), truth)
+        return _Moment(Disk(self._folder, state), expected)
 
     def _look(self, moment: _Moment) -> Iterator[CrashState]:
         """Yield some of the states that a crash at this moment may leave."""
@@ -253,10 +253,10 @@ class _Run:
         rng = Random(number)  # its own random choices: those of the others stay the same
         flip = None
         if rng.random() < SHARE:
-            state, flip = flipped(state, moment.truth, rng)
+            state, flip = flipped(state, moment.expected, rng)
         path = self._make(self._bug.state(state))
         found = start_and_check(
-            path, moment.truth, self._loop, is_power_cut=is_power_cut, flip=flip
+            path, moment.expected, self._loop, is_power_cut=is_power_cut, flip=flip
         )
         shutil.rmtree(path)
         if self._place % COLLECTED_EVERY == 0:

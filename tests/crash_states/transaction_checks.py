@@ -19,11 +19,11 @@ class Fate(Enum):
 
 
 def check_transactions(
-    life: BrokerRun, truth: ExpectedState, ends: dict[Place, int]
+    broker: BrokerRun, expected: ExpectedState, ends: dict[Place, int]
 ) -> Iterator[Finding]:
     """Every transaction is committed everywhere or nowhere; `ends` are the recovered log ends."""
-    logs = {place_of(log): (log, ends[place_of(log)]) for _, log in life.logs()}
-    for transactional_id, found in truth.transactions.items():
+    logs = {place_of(log): (log, ends[place_of(log)]) for _, log in broker.logs()}
+    for transactional_id, found in expected.transactions.items():
         for number, each in enumerate(found):
             fates = _fates(logs, each)
             problem = _problem(each, fates)

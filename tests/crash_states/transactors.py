@@ -37,7 +37,7 @@ class Transactor:
 
     def __init__(self, driver: "Driver", transactional_id: str) -> None:
         self._driver = driver
-        self._life = driver.life
+        self._broker = driver.broker
         self._record = driver.record
         self._rng: Random = driver.rng
         self._id = transactional_id
@@ -64,12 +64,12 @@ class Transactor:
 
     def _init(self) -> Producer:
         fresh_id = NO_ID
-        if self._life.transactions.needs_fresh_id(self._id):
-            fresh_id = self._life.ids.next_id()
+        if self._broker.transactions.needs_fresh_id(self._id):
+            fresh_id = self._broker.ids.next_id()
             self._record.tell("id_issued", fresh_id)
         request = InitRequest(self._id, TIMEOUT_MS, fresh_id)
         for _ in range(ROUNDS_MAX):
-            answer = self._ask(lambda: self._life.transactions.init(request))
+            answer = self._ask(lambda: self._broker.transactions.init(request))
             if answer.error is ErrorCode.NONE:
                 self._sequences.clear()
                 self._record.tell("transactions_over", self._id)
@@ -81,7 +81,7 @@ class Transactor:
     def _add(self, producer: Producer, place: tuple[str, int]) -> None:
         request = AddRequest(producer, (place,), IMPLICIT_VERSION if self._is_v2 else 0)
         for _ in range(ROUNDS_MAX):
-            error = self._ask(lambda: self._life.transactions.add(request))
+            error = self._ask(lambda: self._broker.transactions.add(request))
             if error is ErrorCode.NONE:
                 return
             assert error is ErrorCode.CONCURRENT_TRANSACTIONS, error
@@ -113,15 +113,15 @@ class Transactor:
         offsets = (OffsetToCommit("one", 0, offset),)
         transaction = producer.producer_id, producer.producer_epoch
         request = CommitRequest(group, "", None, -1, offsets, transaction)
-        answer = self._ask(lambda: self._life.groups.commit_offsets(request))
+        answer = self._ask(lambda: self._broker.groups.commit_offsets(request))
         assert answer.errors == (ErrorCode.NONE,), answer
 
     def _end(self, producer: Producer) -> None:
         is_commit = self._rng.random() < 0.6
         self._record.tell("transaction_ending", self._id, is_commit=is_commit)
-        fresh_id = self._life.ids.next_id() if self._is_v2 else NO_ID
+        fresh_id = self._broker.ids.next_id() if self._is_v2 else NO_ID
         request = EndRequest(producer, is_commit, self._is_v2, fresh_id)
-        asked = self._life.transactions.end(request)
+        asked = self._broker.transactions.end(request)
         if self._rng.random() < 0.2:
             self._driver.begin_turn()
             return
@@ -130,7 +130,7 @@ class Transactor:
             answer.error is ErrorCode.CONCURRENT_TRANSACTIONS
         ):  # the previous one is not completed
             self._driver.finish_all()
-            answer = self._ask(lambda: self._life.transactions.end(request))
+            answer = self._ask(lambda: self._broker.transactions.end(request))
         if answer.error is ErrorCode.INVALID_TXN_STATE:
             return  # no partition was added
         assert answer.error is ErrorCode.NONE, answer

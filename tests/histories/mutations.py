@@ -90,8 +90,8 @@ def reads(steps: list[Step], partition: int) -> list[dict[str, Any]]:
 
 def change_a_value(steps: list[Step], random: Random) -> list[Step]:
     """The last reader gets other bytes at the offset of an acknowledged record."""
-    told = {value for send in sends(steps) for value in send["values"]}
-    record = random.choice([each for each in seen(steps, "all") if each[1] in told])
+    sent = {value for send in sends(steps) for value in send["values"]}
+    record = random.choice([each for each in seen(steps, "all") if each[1] in sent])
     record[1] = f"{record[1]}?"
     return steps
 

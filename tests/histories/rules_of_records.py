@@ -77,8 +77,8 @@ def duplicates(facts: Facts) -> Iterator[Finding]:
         first_place, first = facts.stood[write.value]
         if write.delivery not in AT_MOST_ONCE or first_place[0] != place[0]:
             continue
-        told = facts.partition(first_place).at[first]
-        if facts.may_be_gone(place, told.line, told.t):
+        stored = facts.partition(first_place).at[first]
+        if facts.may_be_gone(place, stored.line, stored.t):
             continue
         yield Finding(
             AT_MOST_ONCE[write.delivery],
@@ -155,13 +155,13 @@ def skipped(facts: Facts, place: Place, reader: Pass, known: list[int]) -> Itera
     for offset in known[low:high]:
         if offset in got or is_superseded(facts, partition, offset):
             continue
-        told = partition.at[offset]
-        if facts.may_be_gone(place, told.line, told.t):
+        stored = partition.at[offset]
+        if facts.may_be_gone(place, stored.line, stored.t):
             continue
-        said = f"{reader.process} went past {spot(place, offset)}, which is {told.value!r}"
+        said = f"{reader.process} went past {spot(place, offset)}, which is {stored.value!r}"
         if facts.topics[place[0]].cleanup != "compact":
             yield Finding("skipped record", f"{said} to others")
-        elif told.value is not None:
+        elif stored.value is not None:
             yield Finding("last value of a key removed", said)
 
 

@@ -15,7 +15,7 @@ PROGRESS_S = 30.0  # within which a client makes progress once the broker is up
 def log_ends(facts: Facts) -> Iterator[Finding]:
     """20, 29: the log end seen by a client never decreases below its acknowledged records."""
     shown: dict[tuple[str, Place], tuple[int, int]] = {}
-    told: dict[tuple[str, Place], int] = {}
+    acknowledged: dict[tuple[str, Place], int] = {}
     asked: dict[tuple[str, Place], int] = {}
     for line, operation in enumerate(facts.operations, 1):
         if operation.f not in {"send", "list_offsets"}:
@@ -25,11 +25,13 @@ def log_ends(facts: Facts) -> Iterator[Finding]:
         key = (operation.process, place)
         if operation.f == "send":
             if operation.type == "ok" and "offset" in value:
-                told[key] = max(told.get(key, 0), value["offset"] + len(value["values"]))
+                acknowledged[key] = max(
+                    acknowledged.get(key, 0), value["offset"] + len(value["values"])
+                )
         elif operation.type == "invoke":
-            asked[key] = told.get(key, 0)
+            asked[key] = acknowledged.get(key, 0)
         elif operation.type == "ok":
-            least = asked.pop(key, told.get(key, 0))
+            least = asked.pop(key, acknowledged.get(key, 0))
             before, before_line = shown.get(key, (0, 0))
             where = f"{operation.process} sees {spot(place, value['latest'])} in line {line}"
             if facts.may_be_gone(place, before_line, operation.t):

@@ -105,18 +105,18 @@ class ClockKeeper:
         self._time = time
         self._machine = machine
         self._disk = disk
-        self._life = 0
+        self._run = 0
 
     def start(self) -> None:
         """Continue from the stored state, and check once a second."""
-        self._life += 1
+        self._run += 1
         boot_id = f"boot {self._machine.boot}"
         self.clock = GuardedClock(self._machine, boot_id, self.kept, self.confirmed_ms)
-        self._watch(self._life, due_ms=0, written=-1)
+        self._watch(self._run, due_ms=0, written=-1)
 
     def stop(self) -> None:
         """Die, together with unfinished writes."""
-        self._life += 1
+        self._run += 1
 
     def confirm(self, wall_ms: int) -> None:
         """Confirm that this time was right when the clock showed it."""
@@ -127,17 +127,17 @@ class ClockKeeper:
         """Apply all settings again, this one too."""
         self.clock.confirm(self.confirmed_ms)
 
-    def _watch(self, life: int, due_ms: int, written: int) -> None:
-        if life != self._life:
+    def _watch(self, run: int, due_ms: int, written: int) -> None:
+        if run != self._run:
             return
         self.clock.aged_ms()
         count, now_ms, wait_ms = self.clock.change_count, self._time.now_ms, _LOOK_MS
         if now_ms >= due_ms or count != written:
             seen, sync_ms = self.clock.seen(), self._disk.sync_ms()
-            self._time.after(sync_ms, lambda: self._keep(life, seen))
+            self._time.after(sync_ms, lambda: self._keep(run, seen))
             due_ms, wait_ms = now_ms + sync_ms + _KEEP_MS, sync_ms + _LOOK_MS
-        self._time.after(wait_ms, lambda: self._watch(life, due_ms, count))
+        self._time.after(wait_ms, lambda: self._watch(run, due_ms, count))
 
-    def _keep(self, life: int, seen: ClockState) -> None:
-        if life == self._life:
+    def _keep(self, run: int, seen: ClockState) -> None:
+        if run == self._run:
             self.kept = seen

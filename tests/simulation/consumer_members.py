@@ -131,17 +131,17 @@ class ConsumerMember:
         sent_ms = self._sim.time.now_ms
         answer: ConsumerHeartbeatResponse | None = await self._sim.network.ask(
             lambda broker: broker.groups.consumer_group_heartbeat(request),
-            # Whoever has not missed an answer is not told again what it has got (as in Kafka).
+            # A member that has missed no response gets no assignment again (as in Kafka).
             comes_late=False,
         )
-        told = answer and (answer.error.name, answer.member_epoch, _shown(answer.assignment))
+        answered = answer and (answer.error.name, answer.member_epoch, _shown(answer.assignment))
         self._sim.note(
-            f"beat {self._member_id} {self._epoch} full={is_full} {_shown(owned)}: {told}"
+            f"beat {self._member_id} {self._epoch} full={is_full} {_shown(owned)}: {answered}"
         )
         return answer, sent_ms
 
     async def _follow(self, answer: ConsumerHeartbeatResponse, sent_ms: int) -> bool:
-        """Revoke and take over; return whether the group is to be told at once."""
+        """Revoke and take over; return whether to send the next heartbeat at once."""
         self._epoch = answer.member_epoch
         if answer.assignment is None:
             self.lease.heard(sent_ms, is_told=False)

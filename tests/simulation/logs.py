@@ -91,7 +91,7 @@ class SimulatedLog:
         self._disk = disk
         self._admitted: dict[int, int] = {}
         self._waiting: list[tuple[int, Callable[[bool], None]]] = []
-        self._life = 0  # callbacks of an earlier run have no effect
+        self._run = 0  # callbacks of an earlier run have no effect
         self._is_syncing = False
 
     # ---- state ----------------------------------------------------------------------------------
@@ -242,10 +242,10 @@ class SimulatedLog:
         if self._is_syncing or self.is_offline:
             return
         self._is_syncing = True
-        end_offset, life = self.log_end_offset, self._life
+        end_offset, run = self.log_end_offset, self._run
 
         def finish() -> None:
-            if life == self._life:
+            if run == self._run:
                 self._synced(end_offset)
 
         self._disk.time.after(self._disk.sync_ms(), finish)
@@ -271,7 +271,7 @@ class SimulatedLog:
         kept = self._disk.rng.randint(0, len(unsynced)) if is_power_cut else len(unsynced)
         lost = unsynced[kept:]
         self.entries = self.entries[: len(self.entries) - len(lost)]
-        self._life += 1
+        self._run += 1
         self._waiting, self._is_syncing, self._admitted = [], False, {}
         self.is_offline = False
         self.leader_epoch += 1

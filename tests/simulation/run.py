@@ -105,14 +105,14 @@ def run(seed: int, parts: str = "") -> Simulation:
 
 def _run(sim: Simulation, cast: Cast) -> None:
     sim.broker.start()
-    lives: list[Coroutine[Any, None, Any]] = [sim.trouble(), sim.wander(), sim.watch()]
-    lives += [each.live() for each in cast.classic]
-    lives += [each.live() for each in cast.consumers]
-    lives += [each.live() for each in cast.rolling]
-    lives += [each.live() for each in cast.assigned]
-    lives += [each.live() for each in cast.producers]
-    for life in lives:
-        Task(life, sim.time.answer())
+    actors: list[Coroutine[Any, None, Any]] = [sim.trouble(), sim.wander(), sim.watch()]
+    actors += [each.live() for each in cast.classic]
+    actors += [each.live() for each in cast.consumers]
+    actors += [each.live() for each in cast.rolling]
+    actors += [each.live() for each in cast.assigned]
+    actors += [each.live() for each in cast.producers]
+    for actor in actors:
+        Task(actor, sim.time.answer())
     sim.network.loss_rate = sim.rng.choice((0.0, 0.02, 0.1))
     sim.network.repeat_rate = sim.rng.choice((0.0, 0.1))
     sim.time.run_until(FAULTS_MS)

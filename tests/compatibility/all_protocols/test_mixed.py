@@ -69,13 +69,13 @@ def sdk(broker: Broker) -> Iterator[PythonSdk]:
 def written(client: ProtocolClient, topic: str, protocol: str) -> dict[int, bytes | None]:
     """Write batches through a protocol; return what was acknowledged by offset."""
     name = protocol.replace(" ", "-")
-    told: dict[int, bytes | None] = {}
+    acknowledged: dict[int, bytes | None] = {}
     for batch in range(BATCHES):
         values = [f"{name},{batch},{place}=".encode() for place in range(RECORDS)]
         offsets = client.write(topic, values)
         assert offsets == sorted(offsets)
-        told |= zip(offsets, values, strict=True)
-    return told
+        acknowledged |= zip(offsets, values, strict=True)
+    return acknowledged
 
 
 def test_clients_of_all_protocols_write_and_read_one_topic_at_once(
@@ -91,13 +91,13 @@ def test_clients_of_all_protocols_write_and_read_one_topic_at_once(
             pool.submit(written, connect(protocol), one_partition, protocol)
             for protocol in PROTOCOL_CLIENTS
         ]
-        told: dict[int, bytes | None] = {}
+        acknowledged: dict[int, bytes | None] = {}
         for each in writing:
-            told |= each.result()
+            acknowledged |= each.result()
 
-    assert sorted(told) == list(range(last + 1)), "each offset was assigned once"
+    assert sorted(acknowledged) == list(range(last + 1)), "each offset was assigned once"
     for protocol, read in reading.items():
-        assert read.result() == told, protocol
+        assert read.result() == acknowledged, protocol
 
 
 class Transactions:
@@ -109,11 +109,11 @@ class Transactions:
 
     def write(self, topic: str, *values: bytes, commits: bool) -> dict[int, bytes | None]:
         """Write values in a transaction that is then committed or aborted."""
-        told: dict[int, bytes | None] = {}
+        acknowledged: dict[int, bytes | None] = {}
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             assert error is None, error
-            told[message.offset() or 0] = message.value()
+            acknowledged[message.offset() or 0] = message.value()
 
         self._producer.begin_transaction()
         for value in values:
@@ -123,7 +123,7 @@ class Transactions:
             self._producer.commit_transaction(WAIT_S)
         else:
             self._producer.abort_transaction(WAIT_S)
-        return told
+        return acknowledged
 
 
 @pytest.mark.parametrize("protocol", PROTOCOL_CLIENTS)

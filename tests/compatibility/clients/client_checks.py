@@ -199,10 +199,10 @@ class ClientChecks:
         wait_until(lambda: topic not in client.topics(), "topic is deleted")
 
         client.create_topic(topic)
-        offsets = client.produce(topic, [Record(b"new life")])
+        offsets = client.produce(topic, [Record(b"new topic")])
 
         assert offsets == [0]
-        assert values(client.consume(topic, EARLIEST, 1)) == [b"new life"]
+        assert values(client.consume(topic, EARLIEST, 1)) == [b"new topic"]
 
     def test_producing_to_an_unknown_topic_creates_it(self, client: Client, topic: str) -> None:
         client.produce(topic, [Record(b"first")])

@@ -82,6 +82,8 @@ def test_kafka_python_describes_partitions_page_by_page(
     page = python_admin.describe_topic_partitions([made], response_partition_limit=1)
     rest = python_admin.describe_topic_partitions([made], cursor=page["next_cursor"])
 
-    told = [each["partitions"][0]["partition_index"] for each in (*page["topics"], *rest["topics"])]
-    assert told == [0, 1]
+    indexes = [
+        each["partitions"][0]["partition_index"] for each in (*page["topics"], *rest["topics"])
+    ]
+    assert indexes == [0, 1]
     assert rest["next_cursor"] is None

@@ -21,7 +21,7 @@ from tests.support.cursus_client import CursusClient
 TIMEOUT_S = 30.0
 KILLS = 3
 MANY_PARTITIONS = 1_000
-LIFE_TIMEOUT_S = 120.0
+RUN_TIMEOUT_S = 120.0
 StartBroker = Callable[..., BrokerProcess]
 
 
@@ -156,7 +156,7 @@ class Load(Thread):
         super().__init__(daemon=True)
         self.producer = client(address, name)
         self.name = name
-        self.told: dict[int, str] = {}
+        self.outcomes: dict[int, str] = {}
         self.group = f"group-{name}"
         with CursusClient(address) as cursus:
             self.member = joined(cursus, "t", self.group)
@@ -167,7 +167,7 @@ class Load(Thread):
         number = 0
         with suppress(OSError, AssertionError, IndexError):  # It was killed.
             while True:
-                self.told[number] = "unknown"
+                self.outcomes[number] = "unknown"
                 self.producer.command(f"HEARTBEAT topic=t {self.here}")
                 self.producer.begin()
                 for partition in (0, 1):
@@ -175,16 +175,16 @@ class Load(Thread):
                 self.producer.send_offsets("t", self.group, self.member, 1, {0: number + 1})
                 if number % 3 == 2:
                     self.producer.abort()
-                    self.told[number] = "aborted"
+                    self.outcomes[number] = "aborted"
                 else:
                     self.producer.commit()
-                    self.told[number] = "committed"
+                    self.outcomes[number] = "committed"
                 number += 1
 
 
 def have_done(workers: list[Load], count: int) -> bool:
     """Return whether each has completed that many transactions."""
-    return all(len(each.told) > count for each in workers)
+    return all(len(each.outcomes) > count for each in workers)
 
 
 @pytest.mark.parametrize("durability", ["os", "group-commit"])
@@ -196,11 +196,11 @@ def test_responses_given_before_kill_9_remain_true(
         cursus.ask("CREATE topic=t partitions=2")
     kinds = [JavaTransactions, PythonTransactions, GoTransactions]
     workers: list[Load] = []
-    for life in range(KILLS):
-        living = [Load(kind, broker.address, f"{kind.__name__}-{life}") for kind in kinds]
+    for run in range(KILLS):
+        living = [Load(kind, broker.address, f"{kind.__name__}-{run}") for kind in kinds]
         for each in living:
             each.start()
-        wait_until(partial(have_done, living, 5 + 7 * life), "work is done", LIFE_TIMEOUT_S)
+        wait_until(partial(have_done, living, 5 + 7 * run), "work is done", RUN_TIMEOUT_S)
         broker.kill()
         for each in living:
             each.join(TIMEOUT_S)
@@ -208,14 +208,16 @@ def test_responses_given_before_kill_9_remain_true(
         workers += living
         broker.start()
 
-    told = {f"{each.name}:{number}": how for each in workers for number, how in each.told.items()}
-    surely = sorted(value for value, how in told.items() if how == "committed")
+    outcomes = {
+        f"{each.name}:{number}": how for each in workers for number, how in each.outcomes.items()
+    }
+    surely = sorted(value for value, how in outcomes.items() if how == "committed")
     values = committed_values(broker.address, "t", at_least=2 * len(surely), partitions=2)
     assert all(values.count(value) == 2 for value in set(values)), "each is whole"
-    assert not [value for value in values if told[value] == "aborted"]
+    assert not [value for value in values if outcomes[value] == "aborted"]
     assert set(surely) <= set(values)
     with CursusClient(broker.address) as cursus:
         for each in workers:
-            last = max((n for n in each.told if f"{each.name}:{n}" in values), default=-1)
+            last = max((n for n in each.outcomes if f"{each.name}:{n}" in values), default=-1)
             fetch = f"FETCH_OFFSET topic=t group={each.group} partition=0"
             assert cursus.ask(fetch) == f"OK offset={last + 1}"

@@ -243,18 +243,18 @@ def _commits(client: WireClient, topic: str) -> tuple[int, int]:
 
 
 def check_aborted(client: WireClient, topic: str, kept: Kept) -> None:
-    """Fail if a reader of committed records were returned an aborted one."""
+    """Fail if a fetch of committed records does not list an aborted one as aborted."""
     for name, offset, producer_id in kept.aborted:
         if name != topic or offset < kept.starts.get(topic, 0):
             continue
         body = wire_requests.fetch_body(topic, 0, offset, 100) | {"isolation_level": 1}
         found = client.request("Fetch", 11, body)["responses"][0]["partitions"][0]
-        told = [
+        aborted = [
             each["first_offset"]
             for each in found["aborted_transactions"] or ()
             if each["producer_id"] == producer_id
         ]
-        assert offset in told, f"the aborted record {offset} of {topic} is shown"
+        assert offset in aborted, f"the aborted record {offset} of {topic} is shown"
 
 
 def read_all(client: WireClient, topic: str) -> dict[int, bytes | None]:

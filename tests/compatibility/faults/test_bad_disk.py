@@ -147,7 +147,7 @@ def transacts(client: WireClient, topic: str) -> bool:
     return init_transaction(client, topic) is not None
 
 
-@pytest.mark.slow("a life of a broker for each call that fails")
+@pytest.mark.slow("a run of a broker for each call that fails")
 @pytest.mark.timeout(0)
 def test_a_single_disk_failure_takes_at_most_one_partition_offline(
     prepared: Prepared, tmp_path: Path, choices: Random, request: pytest.FixtureRequest
@@ -172,7 +172,7 @@ def test_a_single_disk_failure_takes_at_most_one_partition_offline(
     assert met == wanted or met > len(sites) // 2
 
 
-@pytest.mark.slow("a life on the failing disk, one on a healthy one")
+@pytest.mark.slow("a run on the failing disk, one on a healthy one")
 @pytest.mark.parametrize("prepared", [GROUP_COMMIT], indirect=True)
 def test_a_broker_that_acknowledges_after_a_failed_sync_is_detected(
     prepared: Prepared, tmp_path: Path
@@ -182,7 +182,7 @@ def test_a_broker_that_acknowledges_after_a_failed_sync_is_detected(
         is_survived(prepared, site, tmp_path, is_hidden=True)
 
 
-@pytest.mark.slow("a life on the failing disk, one on a healthy one")
+@pytest.mark.slow("a run on the failing disk, one on a healthy one")
 @pytest.mark.parametrize("prepared", [GROUP_COMMIT], indirect=True)
 def test_a_broker_that_acknowledges_unwritten_records_is_detected(
     prepared: Prepared, tmp_path: Path

@@ -132,7 +132,7 @@ def test_kill_9_at_any_moment_of_a_delete_leaves_all_or_nothing(
             wire_requests.create_topic(client, "doomed", partitions)
             ids.add(topic_id_of(client))
             for partition in range(partitions):
-                value = b"life %d" % cycle
+                value = b"run %d" % cycle
                 wire_requests.produce(client, "doomed", Batch([value]).encode(), partition)
             client.send("DeleteTopics", 5, {"topic_names": ["doomed"], "timeout_ms": 10_000})
             time.sleep(choices.random() * 0.03)
@@ -141,7 +141,7 @@ def test_kill_9_at_any_moment_of_a_delete_leaves_all_or_nothing(
         with WireClient(broker.address) as client:
             if topic_id_of(client):  # the kill came before the commit: the whole topic exists
                 for partition in range(partitions):
-                    assert values_of(client, "doomed", partition) == [b"life %d" % cycle]
+                    assert values_of(client, "doomed", partition) == [b"run %d" % cycle]
                 client.request("DeleteTopics", 5, {"topic_names": ["doomed"], "timeout_ms": 10_000})
         wait_until(lambda: folders(broker.data_dir) == set(), "nothing of the topic is left")
     assert len(ids) == cycles

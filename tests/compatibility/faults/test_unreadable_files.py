@@ -61,9 +61,9 @@ def test_partitions_unreadable_at_a_start_are_offline_and_all_others_are_served(
     with WireClient(broker.address) as client:
         for topic in VICTIMS:
             assert wire_requests.produce(client, topic, Batch().encode())[0] == STORAGE_ERROR
-            [told] = re.findall(rf"log offline topic={topic} .*", broker.stderr())
-            assert str(broker.data_dir / f"{topic}-0") in told
-            assert "its files were left unchanged: fix this and restart the broker" in told
+            [line] = re.findall(rf"log offline topic={topic} .*", broker.stderr())
+            assert str(broker.data_dir / f"{topic}-0") in line
+            assert "its files were left unchanged: fix this and restart the broker" in line
         assert wire_requests.produce(client, OTHER, Batch().encode())[0] == 0
         assert wire_requests.fetch(client, OTHER, 0, 0)
     assert broker.stop() == 0

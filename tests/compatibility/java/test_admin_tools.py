@@ -142,12 +142,12 @@ def test_dump_log_segments_reads_batches_that_the_broker_compressed_and_stamped(
 
 
 def test_log_dirs_command_reports_sizes(java: JavaTools, broker: Broker, made: str) -> None:
-    told = java.run(
+    output = java.run(
         "org.apache.kafka.tools.LogDirsCommand",
         *(*at(broker), "--describe", "--topic-list", made),
     )
 
-    described = json.loads(next(line for line in told.splitlines() if line.startswith("{")))
+    described = json.loads(next(line for line in output.splitlines() if line.startswith("{")))
     [directory] = described["brokers"][0]["logDirs"]
     [partition] = directory["partitions"]
     assert directory["error"] is None

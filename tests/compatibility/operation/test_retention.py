@@ -142,7 +142,7 @@ def test_readers_at_every_offset_see_no_gap_while_segments_are_deleted(
                     offset = reached if start is None else start
                     if reached == offset and start is None:
                         offset = earliest(reader, topic)
-        except BaseException as error:  # noqa: BLE001 (told by the test)
+        except BaseException as error:  # noqa: BLE001 (raised again by the test)
             failures.append(error)
 
     with WireClient(broker.address) as client:
@@ -191,7 +191,7 @@ def test_kill_9_while_segments_roll_and_are_deleted_leaves_no_gap(
             at = fill(client, topic, at, at + choices.randint(50, 300))
             time.sleep(choices.random() / 5)  # at the mercy of retention
             if choices.random() < 0.5:
-                # Everybody who was told that the log begins later holds on to that.
+                # A client that has seen a later start of the log never sees an earlier one.
                 begin = earliest(client, topic)
         broker.kill()
         broker.restart()

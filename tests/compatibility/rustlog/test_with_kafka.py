@@ -114,7 +114,7 @@ def test_a_batch_that_decompresses_above_the_limit_is_reported_with_its_offset(
 def test_concurrent_rustlog_and_kafka_writers_find_their_records_at_the_returned_offsets(
     broker: Broker, client: RustLogClient, topic: str
 ) -> None:
-    told: dict[int, bytes] = {}
+    acknowledged: dict[int, bytes] = {}
     failures: list[BaseException] = []
 
     def write(name: str) -> None:
@@ -122,8 +122,8 @@ def test_concurrent_rustlog_and_kafka_writers_find_their_records_at_the_returned
             with RustLogClient(broker.address) as writer:
                 for batch in range(BATCHES):
                     values = [b"%s %d %d" % (name.encode(), batch, i) for i in range(RECORDS)]
-                    told.update(enumerate(values, writer.produce(topic, values)))
-        except BaseException as error:  # noqa: BLE001 - told to the test's own thread
+                    acknowledged.update(enumerate(values, writer.produce(topic, values)))
+        except BaseException as error:  # noqa: BLE001 - raised again by the test's own thread
             failures.append(error)
 
     threads = [threading.Thread(target=write, args=(f"w{i}",)) for i in range(WRITERS)]
@@ -138,9 +138,9 @@ def test_concurrent_rustlog_and_kafka_writers_find_their_records_at_the_returned
     assert not failures
 
     found = client.read_all(topic)
-    assert len(told) == WRITERS * BATCHES * RECORDS
-    assert {offset: found[offset] for offset in told} == told
-    assert len(found) == len(told) + 2_000
+    assert len(acknowledged) == WRITERS * BATCHES * RECORDS
+    assert {offset: found[offset] for offset in acknowledged} == acknowledged
+    assert len(found) == len(acknowledged) + 2_000
     reader = consumer(broker, f"of-{topic}")
     assert dict(read(reader, topic, len(found))) == found
     reader.close()

@@ -71,9 +71,9 @@ def test_a_bit_flipped_in_a_sealed_segment_damages_only_its_batch(
     base, within = number // 3 * 6, number % 3
     change(logs, base, within * len(BATCH) + place)
 
-    lives = [logs.recover(synced_end=logs.sealed_offset()) for _ in range(2)]
+    recovered = [logs.recover(synced_end=logs.sealed_offset()) for _ in range(2)]
 
-    for log, behind in lives:
+    for log, behind in recovered:
         assert behind == []
         assert log.log_end_offset == 2 * BATCHES
         assert readable(log, 2 * BATCHES) == without(stored, number)

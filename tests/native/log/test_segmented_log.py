@@ -75,8 +75,8 @@ def test_an_impossible_length_damages_the_rest_of_its_closed_segment(
 
     assert log.is_in_service
     assert log.damaged_ranges == [(8, 10)]
-    told = "bytes=%d..%d offsets=8..10: these records are refused, all others are served"
-    assert told % (3 * len(BATCH), 5 * len(BATCH)) in caplog.text
+    message = "bytes=%d..%d offsets=8..10: these records are refused, all others are served"
+    assert message % (3 * len(BATCH), 5 * len(BATCH)) in caplog.text
     assert logs.turn.events[-1] == (BROKEN, log)
     for offset in (*range(8), 10, 11):
         assert log.read(offset, 1) == placed(BATCH, offset)

@@ -73,9 +73,9 @@ def test_verification_against_a_manifest_finds_changed_and_missing_files(
     files[1].unlink()
     capsys.readouterr()
     assert main(verify) == 1
-    told = capsys.readouterr().out
-    assert f"problem: {files[0].name}: XXH3" in told
-    assert f"problem: {files[1].name}: in the manifest, but no closed segment here" in told
+    output = capsys.readouterr().out
+    assert f"problem: {files[0].name}: XXH3" in output
+    assert f"problem: {files[1].name}: in the manifest, but no closed segment here" in output
 
 
 @pytest.mark.parametrize(
@@ -143,9 +143,9 @@ def test_dump_as_a_table_has_a_line_per_batch(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["segment", "dump", str(segment_files(folder)[0])]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert len(told) == 19
-    assert "base_offset=10  last_offset=19" in told[1]
+    output = capsys.readouterr().out.splitlines()
+    assert len(output) == 19
+    assert "base_offset=10  last_offset=19" in output[1]
 
 
 def test_segment_commands_import_neither_numpy_nor_spark(folder: Path) -> None:

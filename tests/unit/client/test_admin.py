@@ -49,7 +49,7 @@ def test_a_topic_that_cannot_be_created_raises_the_reason() -> None:
         create_topic(cluster, "t", 3)
 
 
-@pytest.mark.parametrize(("told", "value"), [([{"name": "a", "value": "1"}], "1"), ([], None)])
-def test_a_topic_setting_is_returned_or_none(told: list[Fields], value: str | None) -> None:
-    with answering({"results": [{"error_code": 0, "configs": told}]}) as (_, cluster):
+@pytest.mark.parametrize(("configs", "value"), [([{"name": "a", "value": "1"}], "1"), ([], None)])
+def test_a_topic_setting_is_returned_or_none(configs: list[Fields], value: str | None) -> None:
+    with answering({"results": [{"error_code": 0, "configs": configs}]}) as (_, cluster):
         assert topic_config(cluster, "t", "a") == value

@@ -155,10 +155,12 @@ def test_a_log_that_ends_before_the_range_is_an_error(is_committed: bool) -> Non
 
     with (
         serving(short) as (_, cluster),
-        pytest.raises(RequestError, match="t-0 ends at offset 25, expected it to reach 30") as told,
+        pytest.raises(
+            RequestError, match="t-0 ends at offset 25, expected it to reach 30"
+        ) as raised,
     ):
         list(fetch(cluster, ALL, is_committed=is_committed))
-    assert told.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def test_aborted_transactions_are_returned_with_a_chunk_of_committed_records() -> None:

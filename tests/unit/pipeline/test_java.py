@@ -63,11 +63,11 @@ def test_the_packaged_java_is_started_without_the_module_it_lacks(tmp_path: Path
     assert found.home is not None
 
     arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b", "", "Main"]
-    told = subprocess.run(
+    completed = subprocess.run(
         [str(found.home / "bin" / "java"), *arguments], check=True, capture_output=True, text=True
     )
 
-    assert told.stdout.split("\n") == ["-Xmx1g", "-cp", "a b", "", "Main", ""]
+    assert completed.stdout.split("\n") == ["-Xmx1g", "-cp", "a b", "", "Main", ""]
 
 
 def test_without_any_java_the_error_says_what_to_install() -> None:

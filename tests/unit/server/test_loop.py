@@ -160,8 +160,8 @@ def test_a_cancelled_callback_is_not_called(loop: Loop) -> None:
 
 def test_a_failing_callback_does_not_stop_others(loop: Loop) -> None:
     called: list[str] = []
-    told: list[object] = []
-    loop.set_exception_handler(lambda _, context: told.append(context["exception"]))
+    reported: list[object] = []
+    loop.set_exception_handler(lambda _, context: reported.append(context["exception"]))
     error = KeyError("the test says so")
 
     def fail() -> None:
@@ -172,4 +172,4 @@ def test_a_failing_callback_does_not_stop_others(loop: Loop) -> None:
     loop.run_until_complete(asyncio.sleep(0))
 
     assert called == ["called"]
-    assert told == [error]
+    assert reported == [error]

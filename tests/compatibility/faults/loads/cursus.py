@@ -80,10 +80,10 @@ class CursusWorker(ConnectedWorker[CursusClient]):
         if answer.startswith(NOT_READY):
             self.say("fail", partition, names)
             raise NotReadyError(answer)
-        told = json.loads(answer)
-        assert told["status"] == "OK", told
+        response = json.loads(answer)
+        assert response["status"] == "OK", response
         if self.DELIVERY == "once":
-            self.say("ok", partition, names, offset=told["last_offset"] - len(names) + 1)
+            self.say("ok", partition, names, offset=response["last_offset"] - len(names) + 1)
         else:  # A repeat is acknowledged with the end of the log.
             self.say("ok", partition, names)
 

@@ -17,7 +17,7 @@ from tests.histories.history import Recorder
 from tests.support.broker_process import POLL_INTERVAL_S, BrokerProcess, wait_until
 
 TAIL_BYTES_MAX = 400
-LIFE_TIMEOUT_S = 120.0
+RUN_TIMEOUT_S = 120.0
 PAUSE_S = 0.01  # of each worker between its requests: a mixed load rather than a heavy one
 DONE_PER_LIFE = (20, 200)  # operations; the kill comes at a random number of them
 EVERYBODY_EACH = 10  # broker runs: within this many, every worker must have made progress
@@ -152,11 +152,11 @@ def kill_again_and_again(
     cycles: int,
     look: Callable[[], None],
 ) -> None:
-    """Kill and restart; `look` at each new life; everybody is served now and then, and at last."""
-    for life in range(cycles + 1):
+    """Kill and restart; call `look` in each run; wait for all workers in some and in the last."""
+    for run in range(cycles + 1):
         before = history.done()
         target = sum(before.values()) + moments.randint(*DONE_PER_LIFE)
-        for_all = life % EVERYBODY_EACH == 0 or life == cycles
+        for_all = run % EVERYBODY_EACH == 0 or run == cycles
 
         def has_gone_on(
             before: dict[str, int] = before, target: int = target, *, for_all: bool = for_all
@@ -167,12 +167,12 @@ def kill_again_and_again(
             )
 
         try:
-            wait_until(has_gone_on, f"load continues in run {life}", LIFE_TIMEOUT_S)
+            wait_until(has_gone_on, f"load continues in run {run}", RUN_TIMEOUT_S)
         except AssertionError as error:
             waiting = idle(workers, before, history.done())
-            raise AssertionError(f"{waiting} made no progress in run {life}") from error
+            raise AssertionError(f"{waiting} made no progress in run {run}") from error
         assert not any(worker.failure for worker in workers), [w.failure for w in workers]
-        if life < cycles:
+        if run < cycles:
             history.write("nemesis", "crash", "info", kind="kill")
             broker.kill()
             broker.restart()

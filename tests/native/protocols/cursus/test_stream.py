@@ -18,7 +18,7 @@ READ_BYTES = 128 << 10
 LEAST_RECORD = 50  # bytes of an empty record in a frame
 NEVER_MS = 10**9
 AT_ONCE_MS = -1
-Told = list[str]
+Reported = list[str]
 
 
 class Streaming:
@@ -28,7 +28,7 @@ class Streaming:
         """Serve one partition."""
         self.wire = Wire(logs)
         self.log = log
-        self.told: Told = []
+        self.reported: Reported = []
         self.on_told: Callable[[CursusStream, str], object] = lambda _stream, _what: None
         self.wire.serve(log)
         self.wire.poller.serve_with(
@@ -70,7 +70,7 @@ class Streaming:
 
     def tell(self, stream: CursusStream, what: str) -> None:
         """Record the events of a stream."""
-        self.told.append(what)
+        self.reported.append(what)
         self.on_told(stream, what)
 
     def append(self, *batches: bytes) -> None:
@@ -197,7 +197,7 @@ def test_decompressed_records_can_be_dropped_and_are_requested_again(
 
     assert stream.decompressed_bytes == 0
     assert read_all(streaming, client, 900) == list(range(900))
-    assert streaming.told == ["compressed", "compressed"]
+    assert streaming.reported == ["compressed", "compressed"]
     assert stream.decompressed_bytes == 0
 
 
@@ -245,7 +245,7 @@ def test_a_final_frame_ends_a_stream_and_queued_requests_are_served_then(
     assert client.frames() == [framed(b"the end")]
     [pending] = streaming.wire.slow
     assert pending.body == b"LIST"
-    assert streaming.told == ["closed"]
+    assert streaming.reported == ["closed"]
     assert not stream.is_open
 
 
@@ -285,7 +285,7 @@ def test_a_half_closed_peer_ends_the_stream(streaming: Streaming, client: Client
 
     client.close()
 
-    assert streaming.told == ["closed"]
+    assert streaming.reported == ["closed"]
     assert streaming.wire.closed == ["closed by the peer"]
     streaming.append(records(1))
 
@@ -299,7 +299,7 @@ def test_a_peer_that_disconnected_before_its_stream_began_gets_none(
 
     streaming.begin(streaming.made())
 
-    assert streaming.told == ["closed"]
+    assert streaming.reported == ["closed"]
     assert client.is_closed
 
 
@@ -310,7 +310,7 @@ def test_a_reported_event_stops_the_stream_until_it_is_told_where_to_continue(
     stream = streaming.open(client)
     client.frames()
     streaming.append(records(2, codec=1), records(1))
-    assert streaming.told == ["compressed"]
+    assert streaming.reported == ["compressed"]
     streaming.append(records(1))
     assert client.frames() == []
 
@@ -332,7 +332,7 @@ def test_decompressed_records_are_sent_in_order_with_the_others(
     streaming.open(client)
 
     assert offsets_of(client.frames()) == [0, 1, 2, 3, 4]
-    assert streaming.told == ["compressed"]
+    assert streaming.reported == ["compressed"]
 
 
 def test_bytes_that_are_not_a_batch_are_unreadable(streaming: Streaming, client: Client) -> None:
@@ -341,7 +341,7 @@ def test_bytes_that_are_not_a_batch_are_unreadable(streaming: Streaming, client:
 
     stream.decompress(b"", b"")
 
-    assert streaming.told == ["compressed", "unreadable"]
+    assert streaming.reported == ["compressed", "unreadable"]
     assert stream.skip_offset == 1
 
 
@@ -351,7 +351,7 @@ def test_a_stream_below_the_log_start_is_out_of_range(streaming: Streaming, clie
 
     streaming.open(client, 1)
 
-    assert streaming.told == ["out of range"]
+    assert streaming.reported == ["out of range"]
 
 
 def test_every_stream_is_notified_when_the_broker_stops(streaming: Streaming) -> None:
@@ -360,7 +360,7 @@ def test_every_stream_is_notified_when_the_broker_stops(streaming: Streaming) ->
 
     streaming.wire.poller.stop_streams()
 
-    assert streaming.told == ["stopped", "stopped"]
+    assert streaming.reported == ["stopped", "stopped"]
 
 
 def test_an_exception_in_the_event_callback_closes_the_connection(
@@ -376,7 +376,7 @@ def test_an_exception_in_the_event_callback_closes_the_connection(
     streaming.open(client)
 
     assert client.is_closed
-    assert streaming.told == ["compressed", "closed"]
+    assert streaming.reported == ["compressed", "closed"]
     assert "a notification failed" in caplog.text
 
 

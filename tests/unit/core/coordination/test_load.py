@@ -20,19 +20,19 @@ class Machine:
     """Records what is replayed as text; it is also its own store of pending records."""
 
     def __init__(self, *, has_pending: bool = True) -> None:
-        self.told: list[str] = []
+        self.calls: list[str] = []
         self.pending = self if has_pending else None
 
     def replay(self, record: str) -> None:
         if record == "riddle":
             raise Corrupt("what stands inside cannot be")
-        self.told.append(record)
+        self.calls.append(record)
 
     def replay_pending(self, producer_id: int, record: str) -> None:
-        self.told.append(f"{record} of {producer_id}")
+        self.calls.append(f"{record} of {producer_id}")
 
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
-        self.told.append(f"{'commit' if is_committed else 'abort'} of {producer_id}")
+        self.calls.append(f"{'commit' if is_committed else 'abort'} of {producer_id}")
 
     def waiting(self) -> list[Any]:
         return []
@@ -86,7 +86,7 @@ def test_a_record_that_cannot_be_decoded_is_counted_and_all_others_are_replayed(
 
     lost = load(logged(batch("a", "!b", "c"), batch("d")), machine).lost
 
-    assert machine.told == ["a", "c", "d"]
+    assert machine.calls == ["a", "c", "d"]
     assert lost.total == 1
     assert lost.offsets == (1,)
     assert lost.reason == "a value that cannot be"
@@ -97,7 +97,7 @@ def test_a_record_without_a_key_is_counted() -> None:
 
     lost = load(logged(batch("a", None, "c")), machine).lost
 
-    assert machine.told == ["a", "c"]
+    assert machine.calls == ["a", "c"]
     assert (lost.total, lost.offsets) == (1, (1,))
 
 
@@ -106,7 +106,7 @@ def test_a_record_whose_replay_fails_is_counted_and_tried_once() -> None:
 
     lost = load(logged(batch("a", "riddle", "c"), batch("d")), machine).lost
 
-    assert machine.told == ["a", "c", "d"]
+    assert machine.calls == ["a", "c", "d"]
     assert (lost.total, lost.offsets) == (1, (1,))
 
 
@@ -114,7 +114,7 @@ def test_a_record_of_an_unknown_kind_is_skipped_and_not_counted() -> None:
     machine = Machine()
 
     assert load(logged(batch("other", "a")), machine).lost.total == 0
-    assert machine.told == ["a"]
+    assert machine.calls == ["a"]
 
 
 def test_a_format_may_replay_a_substitute_for_a_key_with_an_undecodable_value() -> None:
@@ -122,7 +122,7 @@ def test_a_format_may_replay_a_substitute_for_a_key_with_an_undecodable_value() 
 
     load(logged(batch("a", "!a", None)), machine, FORGETTING)
 
-    assert machine.told == ["a", "without a"]
+    assert machine.calls == ["a", "without a"]
 
 
 @pytest.mark.parametrize("has_pending", [False, True])
@@ -136,7 +136,7 @@ def test_a_batch_that_cannot_be_read_counts_all_its_records_and_others_are_repla
 
     lost = load(logged(*batches), machine).lost
 
-    assert machine.told == [each for each in "abcdef" if each not in ("ab", "cd", "ef")[place]]
+    assert machine.calls == [each for each in "abcdef" if each not in ("ab", "cd", "ef")[place]]
     assert (lost.total, lost.offsets) == (2, (2 * place,))
 
 
@@ -151,7 +151,7 @@ def test_records_replayed_before_an_unreadable_batch_are_not_replayed_again(
 
     lost = load(logged(batch("a"), large, flipped(batch("b")), batch("c")), machine).lost
 
-    assert machine.told == ["a", *names, "c"]
+    assert machine.calls == ["a", *names, "c"]
     assert (lost.total, lost.offsets) == (1, (20_001,))
 
 
@@ -167,7 +167,7 @@ def test_an_undecodable_record_of_a_transaction_does_not_affect_its_other_record
 
     lost = load(log, machine).lost
 
-    assert machine.told == ["a of 7", "d of 7", "commit of 7"]
+    assert machine.calls == ["a of 7", "d of 7", "commit of 7"]
     assert (lost.total, lost.offsets) == (2, (1, 2))
 
 
@@ -178,7 +178,7 @@ def test_an_undecodable_marker_aborts_its_transaction() -> None:
 
     lost = load(logged(batch("a", **options), marker), machine).lost
 
-    assert machine.told == ["a of 7", "abort of 7"]
+    assert machine.calls == ["a of 7", "abort of 7"]
     assert (lost.total, lost.offsets) == (1, (1,))
 
 

@@ -120,8 +120,8 @@ def test_damage_is_logged_and_refused_while_everything_around_it_is_served(
     bench.flip(5, 2 * BATCH + 100)
     with caplog.at_level(logging.ERROR):
         bench.run()
-    [told] = [record.getMessage() for record in caplog.records]
-    assert told == (
+    [message] = [record.getMessage() for record in caplog.records]
+    assert message == (
         f"damaged records are refused: folder=topic-0 segment={5:020}.log"
         f" bytes={2 * BATCH}..{3 * BATCH} offsets=7..8: a CRC that does not fit"
     )

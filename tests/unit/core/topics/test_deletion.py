@@ -15,7 +15,7 @@ from broker.core.topics.deletion import Deletions
 from broker.core.topics.records import DeletedTopic
 from broker.storage import metadata
 from tests.support.fakes import FakeFolders, FakeStore
-from tests.unit.core.test_native_log import NativeBroker, produce, records
+from tests.unit.core.logs.test_native_log import NativeBroker, produce, records
 
 PARTITIONS = 3
 

@@ -41,7 +41,7 @@ def test_a_timestamp_takes_precedence_over_timestamps_by_partition_and_those_ove
 
 
 def test_kafka_consumer_settings_have_kafkas_meaning() -> None:
-    plain, told = (
+    plain, chosen = (
         batch(),
         batch(
             kafka__isolation__level="read_committed",
@@ -51,9 +51,9 @@ def test_kafka_consumer_settings_have_kafkas_meaning() -> None:
         ),
     )
 
-    assert (plain.is_committed, told.is_committed) == (False, True)
-    assert (plain.chunk_bytes, told.chunk_bytes) == (CLIENT_FETCH_BYTES, 8000)
-    assert (plain.give_up_seconds, told.give_up_seconds) == (CLIENT_GIVE_UP_SECONDS, 2.5)
+    assert (plain.is_committed, chosen.is_committed) == (False, True)
+    assert (plain.chunk_bytes, chosen.chunk_bytes) == (CLIENT_FETCH_BYTES, 8000)
+    assert (plain.give_up_seconds, chosen.give_up_seconds) == (CLIENT_GIVE_UP_SECONDS, 2.5)
 
 
 @pytest.mark.parametrize(

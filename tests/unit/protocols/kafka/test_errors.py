@@ -28,7 +28,7 @@ def test_a_response_without_an_error_has_no_message() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "number"),
     [
         (ErrorCode.KAFKA_STORAGE_ERROR, 6),
         (ErrorCode.LISTENER_NOT_FOUND, 5),
@@ -40,5 +40,5 @@ def test_a_response_without_an_error_has_no_message() -> None:
         (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, 76),  # of the time of zstd, as named in Kafka 3.9
     ],
 )
-def test_later_errors_are_translated_for_old_clients(code: ErrorCode, told: int) -> None:
-    assert errors.old_number(code) == told
+def test_later_errors_are_translated_for_old_clients(code: ErrorCode, number: int) -> None:
+    assert errors.old_number(code) == number

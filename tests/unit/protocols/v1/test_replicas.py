@@ -69,8 +69,8 @@ def test_a_partition_role_can_be_set_and_cleared(replicas: Replicas) -> None:
 
 
 def test_a_recreated_topic_has_no_replica_state(replicas: Replicas) -> None:
-    told: list[int] = []
-    replicas.on_roles_changed = told.append
+    calls: list[int] = []
+    replicas.on_roles_changed = calls.append
     replicas.set_follower(PLACE, NOW_MS, is_follower=True)
     replicas.report(OTHER, 1, 5, 5, NOW_MS)
 
@@ -79,7 +79,7 @@ def test_a_recreated_topic_has_no_replica_state(replicas: Replicas) -> None:
 
     assert not replicas.is_follower(PLACE)
     assert replicas.in_sync(OTHER, 5, NOW_MS) == [0]
-    assert told == [1, 0]
+    assert calls == [1, 0]
 
 
 def test_the_number_of_remembered_partitions_is_limited(replicas: Replicas) -> None:

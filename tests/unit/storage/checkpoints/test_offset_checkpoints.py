@@ -105,16 +105,16 @@ def test_a_log_forgotten_during_a_write_may_be_in_the_written_file(
     fresh = ("fresh", 0)
     offsets.note_start(fresh, 4)
     write = checkpoint.write_offsets
-    told: list[bool] = []
+    results: list[bool] = []
 
     def forget_meanwhile(path: Path, found: Mapping[tuple[str, int], int]) -> None:
-        told.append(offsets.forget(fresh))
+        results.append(offsets.forget(fresh))
         write(path, found)
 
     monkeypatch.setattr(checkpoint, "write_offsets", forget_meanwhile)
     offsets.write_log_starts()
 
-    assert told == [True]
+    assert results == [True]
 
 
 def test_forgetting_a_log_is_written_without_advancing_recovery_points(written: Path) -> None:

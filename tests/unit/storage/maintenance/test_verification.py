@@ -162,7 +162,7 @@ def test_a_data_directory_without_topics_has_no_segments(tmp_path: Path) -> None
 
 
 def test_progress_adds_up_to_the_bytes_checked(tmp_path: Path) -> None:
-    told: list[int] = []
+    progress: list[int] = []
     place = verification.find(write_ascending(tmp_path))[0]
-    verification.verify(place, told.append)
-    assert sum(told) == place.file.stat().st_size
+    verification.verify(place, progress.append)
+    assert sum(progress) == place.file.stat().st_size

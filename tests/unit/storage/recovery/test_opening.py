@@ -1,4 +1,4 @@
-"""What the opening of a log takes from the files of the life before, and what it makes durable."""
+"""What the opening of a log takes from the files of the run before, and what it makes durable."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,48 +11,48 @@ from tests.unit.storage.broker_run import BATCH, BrokerRun
 
 
 @pytest.fixture
-def life(tmp_path: Path) -> Iterator[BrokerRun]:
+def broker(tmp_path: Path) -> Iterator[BrokerRun]:
     yield (first := BrokerRun(tmp_path))
     first.store.close()
     first.commit.stop()
 
 
-def synced_folders(life: BrokerRun) -> list[str]:
+def synced_folders(broker: BrokerRun) -> list[str]:
     """The folders that the opening of a topic syncs."""
     file_ops.start_recording()
-    life.open()
+    broker.open()
     synced = [Path(path).name for op, path, *_ in file_ops.recorded() if op == "sync_folder"]
     file_ops.stop_recording()
     return synced
 
 
-def test_a_clean_start_syncs_no_names(life: BrokerRun) -> None:
-    life.open()[0].append(BATCH)
-    life.stop()
+def test_a_clean_start_syncs_no_names(broker: BrokerRun) -> None:
+    broker.open()[0].append(BATCH)
+    broker.stop()
 
-    again = BrokerRun(life.path)
+    again = BrokerRun(broker.path)
 
     assert synced_folders(again) == []
     again.kill()
 
 
 def test_an_unclean_start_syncs_no_names_of_a_log_whose_last_segment_has_synced_records(
-    life: BrokerRun,
+    broker: BrokerRun,
 ) -> None:
-    life.open()[0].append(BATCH)
-    life.stop()
-    second = BrokerRun(life.path)
+    broker.open()[0].append(BATCH)
+    broker.stop()
+    second = BrokerRun(broker.path)
     second.open()[0].append(BATCH)
     second.kill()
 
-    again = BrokerRun(life.path)
+    again = BrokerRun(broker.path)
 
     assert synced_folders(again) == []
     again.kill()
 
 
 def test_a_recovery_without_a_snapshot_knows_the_producers_of_the_first_record(
-    life: BrokerRun,
+    broker: BrokerRun,
 ) -> None:
     batch = batch_of(
         [(b"key", b"value", ())],
@@ -61,10 +61,10 @@ def test_a_recovery_without_a_snapshot_knows_the_producers_of_the_first_record(
         producer_epoch=0,
         base_sequence=0,
     )
-    life.open()[0].append(batch)
-    life.kill()
+    broker.open()[0].append(batch)
+    broker.kill()
 
-    again = BrokerRun(life.path)
+    again = BrokerRun(broker.path)
     (log,) = again.open()
     log.append(batch)
 

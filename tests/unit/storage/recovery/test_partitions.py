@@ -25,53 +25,53 @@ HEADER_BYTES = 61
 
 
 @pytest.fixture
-def life(tmp_path: Path) -> Iterator[BrokerRun]:
+def broker(tmp_path: Path) -> Iterator[BrokerRun]:
     yield (first := BrokerRun(tmp_path))
     first.store.close()
     first.commit.stop()
 
 
-def test_the_names_of_a_new_topics_files_are_durable_before_it_exists(life: BrokerRun) -> None:
+def test_the_names_of_a_new_topics_files_are_durable_before_it_exists(broker: BrokerRun) -> None:
     file_ops.start_recording()
 
-    life.make(count=2)
+    broker.make(count=2)
 
     synced = [path for op, path, *_ in file_ops.recorded() if op == "sync_folder"]
     file_ops.stop_recording()
-    assert synced == [str(life.path / "topic-0"), str(life.path / "topic-1"), str(life.path)]
+    assert synced == [str(broker.path / "topic-0"), str(broker.path / "topic-1"), str(broker.path)]
 
 
-def test_a_topic_that_cannot_be_created_leaves_no_folder(life: BrokerRun) -> None:
+def test_a_topic_that_cannot_be_created_leaves_no_folder(broker: BrokerRun) -> None:
     file_ops.start_recording()
     file_ops.fail("make_folder", "topic-1", errno.ENOSPC)
 
     with pytest.raises(StorageError):
-        life.make(count=2)
+        broker.make(count=2)
 
     file_ops.stop_recording()
-    assert [entry.name for entry in life.path.iterdir() if entry.is_dir()] == []
+    assert [entry.name for entry in broker.path.iterdir() if entry.is_dir()] == []
 
 
-def test_a_clean_stop_keeps_records_and_the_epoch(life: BrokerRun) -> None:
-    life.open()[0].append(BATCH)
-    life.turn.end()
-    life.stop()
+def test_a_clean_stop_keeps_records_and_the_epoch(broker: BrokerRun) -> None:
+    broker.open()[0].append(BATCH)
+    broker.turn.end()
+    broker.stop()
 
-    again = BrokerRun(life.path)
+    again = BrokerRun(broker.path)
     (log,) = again.open()
 
     assert (log.log_end_offset, log.high_watermark, log.leader_epoch) == (1, 1, 0)
     again.kill()
 
 
-def test_an_unclean_start_raises_the_epoch_above_all_earlier_ones(life: BrokerRun) -> None:
-    life.store.transact([], [Put(b"topic/topic", b"{}")])
-    life.open()[0].append(BATCH)
-    life.kill()
+def test_an_unclean_start_raises_the_epoch_above_all_earlier_ones(broker: BrokerRun) -> None:
+    broker.store.transact([], [Put(b"topic/topic", b"{}")])
+    broker.open()[0].append(BATCH)
+    broker.kill()
 
     epochs = []
     for _ in range(3):
-        again = BrokerRun(life.path)
+        again = BrokerRun(broker.path)
         (log,) = again.open()
         log.append(BATCH)
         epochs.append(log.leader_epoch)
@@ -81,72 +81,72 @@ def test_an_unclean_start_raises_the_epoch_above_all_earlier_ones(life: BrokerRu
 
 
 def test_an_unclean_start_syncs_folders_that_the_last_run_may_not_have_synced(
-    life: BrokerRun,
+    broker: BrokerRun,
 ) -> None:
-    life.open()[0].append(BATCH)
-    life.kill()
+    broker.open()[0].append(BATCH)
+    broker.kill()
 
     file_ops.start_recording()
-    again = BrokerRun(life.path)
+    again = BrokerRun(broker.path)
     again.open()
 
     synced = [path for op, path, *_ in file_ops.recorded() if op == "sync_folder"]
     file_ops.stop_recording()
-    assert synced == [str(life.path), str(life.path / "topic-0")]
+    assert synced == [str(broker.path), str(broker.path / "topic-0")]
     again.kill()
 
 
 def test_a_partly_written_partition_metadata_file_does_not_prevent_opening_the_log(
-    life: BrokerRun,
+    broker: BrokerRun,
 ) -> None:
-    (log,) = life.open()
+    (log,) = broker.open()
     log.append(BATCH)
-    life.kill()
-    folder = life.path / "topic-0"
+    broker.kill()
+    folder = broker.path / "topic-0"
     (folder / checkpoint.PARTITION_METADATA).rename(folder / "partition.metadata.tmp")
 
-    again = BrokerRun(life.path)
+    again = BrokerRun(broker.path)
     (log,) = again.open()
 
     assert (log.is_offline, log.log_end_offset) == (False, 1)
     again.kill()
 
 
-def test_a_folder_of_another_topic_id_is_set_aside(life: BrokerRun) -> None:
-    life.open()[0].append(BATCH)
-    life.stop()
+def test_a_folder_of_another_topic_id_is_set_aside(broker: BrokerRun) -> None:
+    broker.open()[0].append(BATCH)
+    broker.stop()
 
-    again = BrokerRun(life.path)
+    again = BrokerRun(broker.path)
     (log,) = again.open(random_id())
 
     assert log.log_end_offset == 0
-    assert len(list(life.path.glob("topic-0.*-stray"))) == 1
+    assert len(list(broker.path.glob("topic-0.*-stray"))) == 1
     again.kill()
 
 
-def test_a_folder_of_no_known_topic_is_set_aside_and_kept(life: BrokerRun) -> None:
-    shutil.copytree(life.open()[0].folder, life.path / "lost-7")
+def test_a_folder_of_no_known_topic_is_set_aside_and_kept(broker: BrokerRun) -> None:
+    shutil.copytree(broker.open()[0].folder, broker.path / "lost-7")
 
-    life.partitions.rename_strays()
+    broker.partitions.rename_strays()
 
-    (aside,) = life.path.glob("lost-7.*-stray")
+    (aside,) = broker.path.glob("lost-7.*-stray")
     assert (aside / checkpoint.PARTITION_METADATA).exists()
 
 
-def test_a_delete_interrupted_by_a_crash_is_finished(life: BrokerRun) -> None:
-    (life.path / "gone-0.xyz-delete").mkdir()
+def test_a_delete_interrupted_by_a_crash_is_finished(broker: BrokerRun) -> None:
+    (broker.path / "gone-0.xyz-delete").mkdir()
 
-    assert life.partitions.rename_strays() == [life.path / "gone-0.xyz-delete"]
+    assert broker.partitions.rename_strays() == [broker.path / "gone-0.xyz-delete"]
 
 
 def test_a_partition_with_an_unreadable_file_is_offline_and_the_others_work(
-    life: BrokerRun,
+    broker: BrokerRun,
 ) -> None:
-    for log in life.open(count=2):
+    for log in broker.open(count=2):
         log.append(BATCH)
-    life.kill()
+    broker.kill()
 
-    again = BrokerRun(life.path)
+    again = BrokerRun(broker.path)
     file_ops.start_recording()
     file_ops.fail("read", "topic-0/0", errno.EIO, times=100)
     broken, whole = again.open(count=2)
@@ -160,17 +160,17 @@ def test_a_partition_with_an_unreadable_file_is_offline_and_the_others_work(
 # ---- damage after the last checkpoint -----------------------------------------------------------
 
 
-def rolled(life: BrokerRun, count: int = 8) -> list[bytes]:
+def rolled(broker: BrokerRun, count: int = 8) -> list[bytes]:
     """Kill a broker whose log has two records in each segment, all sealed but the last."""
-    (log,) = life.make()
+    (log,) = broker.make()
     for number in range(count):
         log.append(BATCH)
-        life.end_synced(log)
+        broker.end_synced(log)
         if number % 2:
             log.roll()
-    life.end_sealed(log)
+    broker.end_sealed(log)
     stored = all_of(log)
-    life.kill()
+    broker.kill()
     return stored
 
 
@@ -192,39 +192,39 @@ def flip(file: Path, place: int) -> None:
 
 
 def test_damage_in_a_sealed_segment_affects_its_batch_and_is_known_to_every_later_start(
-    life: BrokerRun,
+    broker: BrokerRun,
 ) -> None:
-    stored = rolled(life)
-    flip(life.path / "topic-0" / file_name(2, LOG), 70)
+    stored = rolled(broker)
+    flip(broker.path / "topic-0" / file_name(2, LOG), 70)
     expected = [*stored[:2], None, *stored[3:]]
 
     for _ in range(2):
-        again = BrokerRun(life.path)
+        again = BrokerRun(broker.path)
         (log,) = again.open()
         assert served(log) == expected
         again.kill()
-    again = BrokerRun(life.path)
+    again = BrokerRun(broker.path)
     (log,) = again.open()
     log.append(BATCH)
     again.end_synced(log)
     again.stop()
-    last = BrokerRun(life.path)
+    last = BrokerRun(broker.path)
     (log,) = last.open()
 
-    assert (life.path / "topic-0" / file_name(2, DAMAGE)).exists()
+    assert (broker.path / "topic-0" / file_name(2, DAMAGE)).exists()
     assert last.partitions.is_clean
     assert served(log)[:8] == expected
     assert log.log_end_offset == 9
     last.kill()
 
 
-def test_a_lost_end_of_the_log_lowers_the_offset_known_to_be_synced(life: BrokerRun) -> None:
+def test_a_lost_end_of_the_log_lowers_the_offset_known_to_be_synced(broker: BrokerRun) -> None:
     """Otherwise appends torn by a crash would count as damage instead of the end."""
-    rolled(life)
-    folder = life.path / "topic-0"
+    rolled(broker)
+    folder = broker.path / "topic-0"
     for base in (4, 6, 8):
         (folder / file_name(base, LOG)).unlink()
-    again = BrokerRun(life.path)
+    again = BrokerRun(broker.path)
     (log,) = again.open()
     assert log.log_end_offset == 4
     for _ in range(3):
@@ -234,7 +234,7 @@ def test_a_lost_end_of_the_log_lowers_the_offset_known_to_be_synced(life: Broker
     assert seal.sealed_offset(str(folder)) == 4
     flip(folder / file_name(2, LOG), 3 * len(BATCH) + 70)
 
-    last = BrokerRun(life.path)
+    last = BrokerRun(broker.path)
     (log,) = last.open()
 
     assert (log.log_end_offset, log.damaged_ranges) == (5, [])
@@ -242,17 +242,17 @@ def test_a_lost_end_of_the_log_lowers_the_offset_known_to_be_synced(life: Broker
 
 
 def test_segments_restored_into_a_clean_directory_are_served_around_their_damage(
-    life: BrokerRun,
+    broker: BrokerRun,
 ) -> None:
-    copy, stored = restored(life)
-    folder = life.path / "topic-0"
+    copy, stored = restored(broker)
+    folder = broker.path / "topic-0"
     for file in folder.glob("*.log"):
         file.unlink()
     flip(copy / file_name(2, LOG), len(BATCH) + 70)
     for file in copy.glob("*[024].log"):
         shutil.copy(file, folder)
 
-    again = BrokerRun(life.path)
+    again = BrokerRun(broker.path)
     (log,) = again.open()
 
     assert again.partitions.is_clean
@@ -263,18 +263,18 @@ def test_segments_restored_into_a_clean_directory_are_served_around_their_damage
 # ---- files changed since a clean stop -----------------------------------------------------------
 
 
-def restored(life: BrokerRun, count: int = 6) -> tuple[Path, list[bytes]]:
+def restored(broker: BrokerRun, count: int = 6) -> tuple[Path, list[bytes]]:
     """Leave a stopped directory with segments of two records each; return a copy of them."""
-    (log,) = life.make()
+    (log,) = broker.make()
     for number in range(count):
         log.append(BATCH)
-        life.end_synced(log)
+        broker.end_synced(log)
         if number % 2:
             log.roll()
-    life.end_synced(log)
+    broker.end_synced(log)
     stored = [log.read(offset, 1) for offset in range(count)]
-    life.stop()
-    copy = life.path / "copy"
+    broker.stop()
+    copy = broker.path / "copy"
     shutil.copytree(log.folder, copy)
     return copy, stored
 
@@ -283,20 +283,20 @@ def all_of(log: PartitionLog) -> list[bytes]:
     return [log.read(at, 1) for at in range(log.log_start_offset, log.log_end_offset)]
 
 
-def test_files_restored_into_a_cleanly_stopped_directory_are_the_log(life: BrokerRun) -> None:
+def test_files_restored_into_a_cleanly_stopped_directory_are_the_log(broker: BrokerRun) -> None:
     """The checkpoint says that the log ends at 0: an append there would precede them."""
-    copy, stored = restored(life)
-    folder = life.path / "topic-0"
+    copy, stored = restored(broker)
+    folder = broker.path / "topic-0"
     shutil.rmtree(folder)
-    for file in [*life.path.glob("*checkpoint"), life.path / checkpoint.CLEAN_SHUTDOWN]:
+    for file in [*broker.path.glob("*checkpoint"), broker.path / checkpoint.CLEAN_SHUTDOWN]:
         file.unlink(missing_ok=True)
-    empty = BrokerRun(life.path)
+    empty = BrokerRun(broker.path)
     empty.open()
     empty.stop()
     for file in copy.glob("*.log"):
         shutil.copy(file, folder)
 
-    again = BrokerRun(life.path)
+    again = BrokerRun(broker.path)
     (log,) = again.open()
 
     assert again.partitions.is_clean
@@ -306,7 +306,7 @@ def test_files_restored_into_a_cleanly_stopped_directory_are_the_log(life: Broke
     log.append(BATCH)
     again.end_synced(log)
     again.kill()
-    last = BrokerRun(life.path)
+    last = BrokerRun(broker.path)
     (log,) = last.open()
     assert (log.log_end_offset, all_of(log)[:6]) == (7, stored)
     assert log.leader_epoch > epoch
@@ -315,10 +315,10 @@ def test_files_restored_into_a_cleanly_stopped_directory_are_the_log(life: Broke
 
 @pytest.mark.parametrize("change", ["added", "shorter", "longer", "removed", "older"])
 def test_a_clean_start_recovers_exactly_the_logs_with_changed_files(
-    life: BrokerRun, change: str
+    broker: BrokerRun, change: str
 ) -> None:
-    _, stored = restored(life)
-    folder = life.path / "topic-0"
+    _, stored = restored(broker)
+    folder = broker.path / "topic-0"
     last = folder / file_name(6, LOG)
     whole = (folder / file_name(4, LOG)).read_bytes()
     if change == "added":
@@ -335,7 +335,7 @@ def test_a_clean_start_recovers_exactly_the_logs_with_changed_files(
             (folder / file_name(base, LOG)).unlink()
     end = {"added": 7, "shorter": 5, "longer": 7, "removed": 6, "older": 4}[change]
 
-    again = BrokerRun(life.path)
+    again = BrokerRun(broker.path)
     (log,) = again.open()
 
     assert log.log_end_offset == end
@@ -345,25 +345,25 @@ def test_a_clean_start_recovers_exactly_the_logs_with_changed_files(
     again.end_synced(log)
     assert log.log_end_offset == end + 1
     again.stop()
-    last_life = BrokerRun(life.path)
-    (log,) = last_life.open()
+    last_broker = BrokerRun(broker.path)
+    (log,) = last_broker.open()
     assert (log.log_end_offset, log.leader_epoch) == (end + 1, 1)
-    last_life.kill()
+    last_broker.kill()
 
 
-def test_a_clean_start_reads_no_log_with_unchanged_files(life: BrokerRun) -> None:
+def test_a_clean_start_reads_no_log_with_unchanged_files(broker: BrokerRun) -> None:
     """Also if the log start is above some segments, and if a log was not loaded before."""
-    restored(life)
-    life = BrokerRun(life.path)
-    (log,) = life.open()
+    restored(broker)
+    broker = BrokerRun(broker.path)
+    (log,) = broker.open()
     log.move_log_start(3)
-    life.stop()
-    shutil.copy(life.path / clean_segments.FILE_NAME, life.path / "kept")
+    broker.stop()
+    shutil.copy(broker.path / clean_segments.FILE_NAME, broker.path / "kept")
 
-    idle = BrokerRun(life.path)
+    idle = BrokerRun(broker.path)
     idle.partitions.announce_topic("topic", TOPIC_ID, 1, CONFIG)
     idle.stop()
-    again = BrokerRun(life.path)
+    again = BrokerRun(broker.path)
     file_ops.start_recording()
     (log,) = again.open()
 
@@ -375,17 +375,19 @@ def test_a_clean_start_reads_no_log_with_unchanged_files(life: BrokerRun) -> Non
     file_ops.stop_recording()
     assert max(sizes, default=0) < HEADER_BYTES
     assert (log.log_start_offset, log.log_end_offset, log.leader_epoch) == (3, 6, 0)
-    assert (life.path / clean_segments.FILE_NAME).read_bytes() == (life.path / "kept").read_bytes()
+    assert (broker.path / clean_segments.FILE_NAME).read_bytes() == (
+        broker.path / "kept"
+    ).read_bytes()
     again.kill()
 
 
-def test_a_restored_compacted_log_keeps_its_gaps(life: BrokerRun) -> None:
-    _, stored = restored(life)
-    folder = life.path / "topic-0"
+def test_a_restored_compacted_log_keeps_its_gaps(broker: BrokerRun) -> None:
+    _, stored = restored(broker)
+    folder = broker.path / "topic-0"
     (folder / file_name(0, LOG)).write_bytes(stored[1])
     (folder / file_name(2, LOG)).write_bytes(b"")
 
-    again = BrokerRun(life.path)
+    again = BrokerRun(broker.path)
     (log,) = again.open()
 
     assert (log.read(0, 1), log.read(1, 1), log.read(2, 1)) == (stored[1], stored[1], stored[4])
@@ -395,60 +397,60 @@ def test_a_restored_compacted_log_keeps_its_gaps(life: BrokerRun) -> None:
 
 @pytest.mark.parametrize("damage", [None, b"", b"0\ntopic 0 0000000000000000\n1\n"])
 def test_without_the_digests_of_a_clean_stop_every_log_is_recovered(
-    life: BrokerRun, damage: bytes | None
+    broker: BrokerRun, damage: bytes | None
 ) -> None:
-    _, stored = restored(life)
-    file = life.path / clean_segments.FILE_NAME
+    _, stored = restored(broker)
+    file = broker.path / clean_segments.FILE_NAME
     if damage is None:
         file.unlink()
     else:
         file.write_bytes(damage)
 
-    again = BrokerRun(life.path)
+    again = BrokerRun(broker.path)
     (log,) = again.open()
 
     assert (all_of(log), log.leader_epoch) == (stored, 1)
     again.stop()
-    last = BrokerRun(life.path)
+    last = BrokerRun(broker.path)
     assert last.open()[0].leader_epoch == 1
     last.kill()
 
 
-def test_the_digests_are_durable_before_the_clean_stop_marker(life: BrokerRun) -> None:
-    (log,) = life.make()
+def test_the_digests_are_durable_before_the_clean_stop_marker(broker: BrokerRun) -> None:
+    (log,) = broker.make()
     log.append(BATCH)
-    life.end_synced(log)
+    broker.end_synced(log)
     file_ops.start_recording()
 
-    life.stop()
+    broker.stop()
 
     done = [(op, Path(path).name) for op, path, *_ in file_ops.recorded()]
     file_ops.stop_recording()
     renamed = done.index(("rename", clean_segments.FILE_NAME + ".tmp"))
-    synced = done.index(("sync_folder", life.path.name), renamed)
+    synced = done.index(("sync_folder", broker.path.name), renamed)
     assert synced < done.index(("rename", checkpoint.CLEAN_SHUTDOWN + ".tmp"))
 
 
-def test_an_offline_log_makes_the_stop_unclean(life: BrokerRun) -> None:
-    life.open()[0].take_offline("for this test")
-    life.stop()
+def test_an_offline_log_makes_the_stop_unclean(broker: BrokerRun) -> None:
+    broker.open()[0].take_offline("for this test")
+    broker.stop()
 
-    assert not checkpoint.take_clean_shutdown(life.path)
+    assert not checkpoint.take_clean_shutdown(broker.path)
 
 
 @pytest.mark.parametrize("way", ["clean", "crash"])
 def test_a_start_removes_segments_that_an_earlier_run_removed_from_the_log(
-    life: BrokerRun, way: str
+    broker: BrokerRun, way: str
 ) -> None:
-    folder = Path(life.open()[0].folder)
+    folder = Path(broker.open()[0].folder)
     for name in ("5.log.deleted", "5.index.deleted", "5.log.cleaned"):
         (folder / f"{0:019}{name}").write_bytes(b"x")
     if way == "clean":
-        life.stop()
+        broker.stop()
     else:
-        life.kill()
+        broker.kill()
 
-    again = BrokerRun(life.path)
+    again = BrokerRun(broker.path)
     (log,) = again.open()
 
     assert not log.is_offline
@@ -459,13 +461,15 @@ def test_a_start_removes_segments_that_an_earlier_run_removed_from_the_log(
     again.kill()
 
 
-def test_recovery_removes_the_digests_of_truncated_and_set_aside_segments(life: BrokerRun) -> None:
-    (log,) = life.open()
+def test_recovery_removes_the_digests_of_truncated_and_set_aside_segments(
+    broker: BrokerRun,
+) -> None:
+    (log,) = broker.open()
     for _ in range(4):
         log.append(BATCH)
-        life.end_synced(log)
+        broker.end_synced(log)
         log.roll()
-    life.kill()
+    broker.kill()
     folder = Path(log.folder)
     (folder / seal.FILE_NAME).unlink()  # as if a power cut had torn what was never synced
     for base in range(4):
@@ -473,7 +477,7 @@ def test_recovery_removes_the_digests_of_truncated_and_set_aside_segments(life: 
     damaged = folder / file_name(1, LOG)
     damaged.write_bytes(damaged.read_bytes()[:-1])
 
-    again = BrokerRun(life.path)
+    again = BrokerRun(broker.path)
     file_ops.start_recording()
     (log,) = again.open()
     work = [(kind, Path(path).name) for kind, path, *_ in file_ops.recorded()]
@@ -488,15 +492,15 @@ def test_recovery_removes_the_digests_of_truncated_and_set_aside_segments(life: 
 
 @pytest.mark.parametrize("is_changed", [False, True])
 def test_a_digest_is_kept_if_recovery_finds_the_same_aborted_transactions(
-    life: BrokerRun, is_changed: bool
+    broker: BrokerRun, is_changed: bool
 ) -> None:
-    (log,) = life.make()
+    (log,) = broker.make()
     abort(log)
-    life.end_synced(log)
+    broker.end_synced(log)
     log.roll()
     log.append(BATCH)
-    life.end_synced(log)
-    life.kill()
+    broker.end_synced(log)
+    broker.kill()
     folder = Path(log.folder)
     (folder / file_name(0, DIGEST)).write_bytes(b"x")
     index = folder / file_name(0, ABORTED)
@@ -504,7 +508,7 @@ def test_a_digest_is_kept_if_recovery_finds_the_same_aborted_transactions(
     if is_changed:
         index.write_bytes(whole[:17] + b"\1" + whole[18:])  # where the transaction began
 
-    again = BrokerRun(life.path)
+    again = BrokerRun(broker.path)
     again.open()
 
     assert index.read_bytes() == whole
@@ -521,22 +525,22 @@ def abort(log: PartitionLog) -> None:
     log.append_internal(encode_marker(marker, timestamp_ms=1_700_000_000_000))
 
 
-def test_a_recreated_topic_starts_at_offset_0(life: BrokerRun) -> None:
+def test_a_recreated_topic_starts_at_offset_0(broker: BrokerRun) -> None:
     """Checkpoints identify logs by name: entries of the old one must be gone."""
-    (old,) = life.make()
+    (old,) = broker.make()
     for _ in range(3):
         old.append(BATCH)
-        life.end_synced(old)
+        broker.end_synced(old)
     old.move_log_start(2)
-    life.partitions.write_checkpoint(life.partitions.plan_checkpoint())
-    life.partitions.delete(old)
-    DeletedFolders(life.path).put_away("topic", TOPIC_ID, [0], is_name_taken=False)
+    broker.partitions.write_checkpoint(broker.partitions.plan_checkpoint())
+    broker.partitions.delete(old)
+    DeletedFolders(broker.path).put_away("topic", TOPIC_ID, [0], is_name_taken=False)
     again_id = random_id()
-    (log,) = life.make(again_id)
+    (log,) = broker.make(again_id)
     log.append(BATCH)
-    life.kill()
+    broker.kill()
 
-    again = BrokerRun(life.path)
+    again = BrokerRun(broker.path)
     (log,) = again.open(again_id)
 
     assert (log.log_start_offset, log.log_end_offset) == (0, 1)
@@ -560,19 +564,19 @@ def test_the_epochs_of_a_recreated_topic_are_written_even_if_equal_to_those_of_t
 
 @pytest.mark.parametrize("is_start", [False, True])
 def test_checkpoints_of_an_old_log_are_removed_before_the_new_one_has_a_folder(
-    life: BrokerRun, is_start: bool
+    broker: BrokerRun, is_start: bool
 ) -> None:
     """A start that finds the folder alone would trust the old log's offsets."""
-    (old,) = life.make()
+    (old,) = broker.make()
     old.append(BATCH)
-    life.end_synced(old)
+    broker.end_synced(old)
     old.move_log_start(1)
-    life.partitions.write_checkpoint(life.partitions.plan_checkpoint())
-    life.partitions.delete(old)
-    DeletedFolders(life.path).put_away("topic", TOPIC_ID, [0], is_name_taken=False)
+    broker.partitions.write_checkpoint(broker.partitions.plan_checkpoint())
+    broker.partitions.delete(old)
+    DeletedFolders(broker.path).put_away("topic", TOPIC_ID, [0], is_name_taken=False)
     file_ops.start_recording()
 
-    (life.open if is_start else life.make)(random_id())
+    (broker.open if is_start else broker.make)(random_id())
 
     names = [op for op, path, *_ in file_ops.recorded() if op in {"rename", "make_folder"}]
     file_ops.stop_recording()
@@ -580,17 +584,17 @@ def test_checkpoints_of_an_old_log_are_removed_before_the_new_one_has_a_folder(
 
 
 def test_a_recovery_point_waits_for_the_index_of_aborted_transactions_below_it(
-    life: BrokerRun,
+    broker: BrokerRun,
 ) -> None:
     """A start reads batches from a snapshot on: earlier aborts are known only to the index."""
-    (log,) = life.make()
+    (log,) = broker.make()
     abort(log)
-    life.end_synced(log)
-    points = life.partitions.plan_checkpoint()
+    broker.end_synced(log)
+    points = broker.partitions.plan_checkpoint()
     file_ops.start_recording()
 
-    assert life.partitions.prepare_checkpoint() == {}
-    life.partitions.write_checkpoint(points)
+    assert broker.partitions.prepare_checkpoint() == {}
+    broker.partitions.write_checkpoint(points)
 
     done = [(op, Path(path).name) for op, path, *_ in file_ops.recorded()]
     file_ops.stop_recording()
@@ -599,37 +603,37 @@ def test_a_recovery_point_waits_for_the_index_of_aborted_transactions_below_it(
     assert name < done.index(("rename", checkpoint.RECOVERY_POINTS + ".tmp"))
 
 
-def test_a_log_that_lost_all_records_continues_at_its_log_start(life: BrokerRun) -> None:
+def test_a_log_that_lost_all_records_continues_at_its_log_start(broker: BrokerRun) -> None:
     """Under `os`, after a power cut: new records at lower offsets would count as deleted."""
-    (log,) = life.make()
+    (log,) = broker.make()
     for _ in range(3):
         log.append(BATCH)
-        life.end_synced(log)
-    life.partitions.note_log_starts([(log, 2)])
-    life.partitions.write_log_starts()
-    life.kill()
-    (life.path / "topic-0" / f"{0:020}.log").write_bytes(b"")
+        broker.end_synced(log)
+    broker.partitions.note_log_starts([(log, 2)])
+    broker.partitions.write_log_starts()
+    broker.kill()
+    (broker.path / "topic-0" / f"{0:020}.log").write_bytes(b"")
 
-    again = BrokerRun(life.path)
+    again = BrokerRun(broker.path)
     (log,) = again.open()
     assert (log.log_start_offset, log.log_end_offset) == (2, 2)
     log.append(BATCH)
     again.end_synced(log)
     again.kill()
 
-    again = BrokerRun(life.path)
+    again = BrokerRun(broker.path)
     (log,) = again.open()
     assert (log.log_start_offset, log.log_end_offset) == (2, 3)
     assert log.read(2, 1000)[:8] == (2).to_bytes(8)
     again.kill()
 
 
-def test_a_stop_writes_nothing_for_an_unused_log(life: BrokerRun) -> None:
-    for log in life.make(count=2):
+def test_a_stop_writes_nothing_for_an_unused_log(broker: BrokerRun) -> None:
+    for log in broker.make(count=2):
         log.append(BATCH)
-        life.end_synced(log)
-    life.stop()
-    again = BrokerRun(life.path)
+        broker.end_synced(log)
+    broker.stop()
+    again = BrokerRun(broker.path)
     first, _ = again.open(count=2)
     first.append(BATCH)
     again.end_synced(first)
@@ -640,9 +644,9 @@ def test_a_stop_writes_nothing_for_an_unused_log(life: BrokerRun) -> None:
     file_ops.stop_recording()
     writes = {"write", "truncate", "rename", "sync", "sync_data", "remove"}
     touched = {Path(path) for op, path, *_ in file_ops.recorded() if op in writes}
-    assert any(life.path / "topic-0" in path.parents for path in touched)
-    assert not any(life.path / "topic-1" in path.parents for path in touched)
-    assert checkpoint.take_clean_shutdown(life.path)
+    assert any(broker.path / "topic-0" in path.parents for path in touched)
+    assert not any(broker.path / "topic-1" in path.parents for path in touched)
+    assert checkpoint.take_clean_shutdown(broker.path)
 
 
 def test_a_stop_syncs_records_before_they_are_below_the_recovery_point(life: BrokerRun) -> None:
@@ -663,18 +667,18 @@ def test_a_stop_syncs_records_before_they_are_below_the_recovery_point(life: Bro
 
 @pytest.mark.parametrize("was_clean", [True, False])
 def test_a_stop_before_all_logs_are_loaded_is_as_clean_as_the_previous_one(
-    life: BrokerRun, was_clean: bool
+    broker: BrokerRun, was_clean: bool
 ) -> None:
-    for log in life.make(count=2):
+    for log in broker.make(count=2):
         log.append(BATCH)
-        life.end_synced(log)
-    life.partitions.write_checkpoint(life.partitions.plan_checkpoint())
+        broker.end_synced(log)
+    broker.partitions.write_checkpoint(broker.partitions.plan_checkpoint())
     if was_clean:
-        life.stop()
+        broker.stop()
     else:
-        life.kill()
+        broker.kill()
 
-    again = BrokerRun(life.path)
+    again = BrokerRun(broker.path)
     first, second = again.partitions.announce_topic("topic", TOPIC_ID, 2, CONFIG)
     assert again.partitions.load(first) is None
     assert again.partitions.settle([first]) == {}
@@ -682,32 +686,32 @@ def test_a_stop_before_all_logs_are_loaded_is_as_clean_as_the_previous_one(
     again.stop()
 
     assert second.is_loading
-    assert (life.path / checkpoint.CLEAN_SHUTDOWN).exists() is was_clean
-    last = BrokerRun(life.path)
+    assert (broker.path / checkpoint.CLEAN_SHUTDOWN).exists() is was_clean
+    last = BrokerRun(broker.path)
     assert [log.log_end_offset for log in last.open(count=2)] == [1, 1]
     last.kill()
 
 
-def test_a_checkpoint_keeps_the_recovery_point_of_a_loading_log(life: BrokerRun) -> None:
-    (log,) = life.make()
+def test_a_checkpoint_keeps_the_recovery_point_of_a_loading_log(broker: BrokerRun) -> None:
+    (log,) = broker.make()
     log.append(BATCH)
-    life.end_synced(log)
-    life.stop()
-    again = BrokerRun(life.path)
+    broker.end_synced(log)
+    broker.stop()
+    again = BrokerRun(broker.path)
     again.partitions.announce_topic("topic", TOPIC_ID, 1, CONFIG)
 
     again.partitions.write_checkpoint(again.partitions.plan_checkpoint())
 
-    points = checkpoint.read_offsets(life.path / checkpoint.RECOVERY_POINTS)
+    points = checkpoint.read_offsets(broker.path / checkpoint.RECOVERY_POINTS)
     assert points == {("topic", 0): 1}
     again.kill()
 
 
-def test_recovered_logs_are_synced_before_they_are_used(life: BrokerRun) -> None:
-    for log in life.make(count=3):
+def test_recovered_logs_are_synced_before_they_are_used(broker: BrokerRun) -> None:
+    for log in broker.make(count=3):
         log.append(BATCH)
-    life.kill()
-    again = BrokerRun(life.path)
+    broker.kill()
+    again = BrokerRun(broker.path)
     logs = again.partitions.announce_topic("topic", TOPIC_ID, 3, CONFIG)
     file_ops.start_recording()
 
@@ -725,13 +729,13 @@ def test_recovered_logs_are_synced_before_they_are_used(life: BrokerRun) -> None
 
 
 def test_many_recovered_logs_share_one_sync(
-    life: BrokerRun, monkeypatch: pytest.MonkeyPatch
+    broker: BrokerRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(syncing, "LOGS_SYNCED_ONE_BY_ONE_MAX", 2)
-    for log in life.make(count=3):
+    for log in broker.make(count=3):
         log.append(BATCH)
-    life.kill()
-    again = BrokerRun(life.path)
+    broker.kill()
+    again = BrokerRun(broker.path)
     file_ops.start_recording()
 
     logs = again.open(count=3)
@@ -745,19 +749,19 @@ def test_many_recovered_logs_share_one_sync(
 
 @pytest.mark.parametrize("one_by_one_max", [0, 16])
 def test_a_checkpoint_writes_the_epochs_of_logs_with_new_ones(
-    life: BrokerRun, monkeypatch: pytest.MonkeyPatch, one_by_one_max: int
+    broker: BrokerRun, monkeypatch: pytest.MonkeyPatch, one_by_one_max: int
 ) -> None:
     monkeypatch.setattr(syncing, "LOGS_SYNCED_ONE_BY_ONE_MAX", one_by_one_max)
-    first, second, _ = life.make(count=3)
+    first, second, _ = broker.make(count=3)
     for log in (first, second):
         log.append(BATCH)
-        life.end_synced(log)
+        broker.end_synced(log)
     second.start_epoch(4)
     file_ops.start_recording()
 
     for _ in range(2):
-        assert life.partitions.prepare_checkpoint() == {}
-        life.partitions.write_checkpoint(life.partitions.plan_checkpoint())
+        assert broker.partitions.prepare_checkpoint() == {}
+        broker.partitions.write_checkpoint(broker.partitions.plan_checkpoint())
 
     file_ops.stop_recording()
     renames = [Path(path).parent.name for op, path, *_ in file_ops.recorded() if op == "rename"]
@@ -770,93 +774,95 @@ def test_a_checkpoint_writes_the_epochs_of_logs_with_new_ones(
 
 
 def test_an_index_that_cannot_be_synced_holds_back_only_its_log_and_is_not_retried(
-    life: BrokerRun,
+    broker: BrokerRun,
 ) -> None:
-    good, bad = life.make(count=2)
+    good, bad = broker.make(count=2)
     for log in (good, bad):
         log.append(BATCH)
-        life.end_synced(log)
+        broker.end_synced(log)
         assert log.roll()
         log.append(BATCH)
-        life.end_synced(log)
+        broker.end_synced(log)
     file_ops.start_recording()
     file_ops.fail("sync_data", "topic-1/00000000000000000000.index", errno.EIO)
 
     for _ in range(2):
-        points = life.partitions.plan_checkpoint()
-        for log, reason in life.partitions.prepare_checkpoint().items():
+        points = broker.partitions.plan_checkpoint()
+        for log, reason in broker.partitions.prepare_checkpoint().items():
             log.take_offline(reason)
-        life.partitions.write_checkpoint(points)
+        broker.partitions.write_checkpoint(points)
 
     file_ops.stop_recording()
     synced = [path for op, path, *_ in file_ops.recorded() if op == "sync_data"]
     assert sum(path.endswith("topic-1/00000000000000000000.index") for path in synced) == 1
     assert (good.is_offline, bad.is_offline) == (False, True)
-    assert checkpoint.read_offsets(life.path / checkpoint.RECOVERY_POINTS) == {("topic", 0): 2}
+    assert checkpoint.read_offsets(broker.path / checkpoint.RECOVERY_POINTS) == {("topic", 0): 2}
 
 
-def test_a_log_that_fails_at_the_stop_does_not_prevent_closing_the_others(life: BrokerRun) -> None:
-    good, bad = life.make(count=2)
+def test_a_log_that_fails_at_the_stop_does_not_prevent_closing_the_others(
+    broker: BrokerRun,
+) -> None:
+    good, bad = broker.make(count=2)
     for log in (good, bad):
         log.append(BATCH)
-        life.end_synced(log)
+        broker.end_synced(log)
     file_ops.start_recording()
     file_ops.fail("write", "topic-1/00000000000000000000.index", errno.EIO)
 
-    life.stop()
+    broker.stop()
 
     file_ops.stop_recording()
     assert (good.is_offline, bad.is_offline) == (False, True)
-    assert not (life.path / checkpoint.CLEAN_SHUTDOWN).exists()
-    assert checkpoint.read_offsets(life.path / checkpoint.RECOVERY_POINTS)["topic", 0] == 1
+    assert not (broker.path / checkpoint.CLEAN_SHUTDOWN).exists()
+    assert checkpoint.read_offsets(broker.path / checkpoint.RECOVERY_POINTS)["topic", 0] == 1
 
 
 def test_a_planned_recovery_point_is_not_written_by_recreating_a_topic(
-    life: BrokerRun,
+    broker: BrokerRun,
 ) -> None:
     """It is not prepared yet: the aborts below it may not be on the disk."""
-    (other,) = life.partitions.open_topic("other", random_id(), 1, CONFIG)
-    (log,) = life.make()
+    (other,) = broker.partitions.open_topic("other", random_id(), 1, CONFIG)
+    (log,) = broker.make()
     for each in (other, log):
         each.append(BATCH)
-        life.end_synced(each)
-    assert life.partitions.prepare_checkpoint() == {}
-    life.partitions.write_checkpoint(life.partitions.plan_checkpoint())
+        broker.end_synced(each)
+    assert broker.partitions.prepare_checkpoint() == {}
+    broker.partitions.write_checkpoint(broker.partitions.plan_checkpoint())
     other.append(BATCH)
-    life.end_synced(other)
-    life.partitions.plan_checkpoint()
-    DeletedFolders(life.path).put_away("topic", TOPIC_ID, [0], is_name_taken=False)
-    life.partitions.delete(log)
+    broker.end_synced(other)
+    broker.partitions.plan_checkpoint()
+    DeletedFolders(broker.path).put_away("topic", TOPIC_ID, [0], is_name_taken=False)
+    broker.partitions.delete(log)
 
-    life.make(random_id())
+    broker.make(random_id())
 
-    assert checkpoint.read_offsets(life.path / checkpoint.RECOVERY_POINTS) == {("other", 0): 1}
-    life.kill()
+    assert checkpoint.read_offsets(broker.path / checkpoint.RECOVERY_POINTS) == {("other", 0): 1}
+    broker.kill()
 
 
 def test_a_stop_does_not_advance_a_log_that_went_offline_after_the_checkpoint_plan(
-    life: BrokerRun,
+    broker: BrokerRun,
 ) -> None:
-    good, bad = life.make(count=2)
+    good, bad = broker.make(count=2)
     for log in (good, bad):
         log.append(BATCH)
-        life.end_synced(log)
-    life.partitions.plan_checkpoint()
+        broker.end_synced(log)
+    broker.partitions.plan_checkpoint()
     bad.take_offline("an index cannot be synced")
 
-    life.stop()
+    broker.stop()
 
-    assert checkpoint.read_offsets(life.path / checkpoint.RECOVERY_POINTS) == {("topic", 0): 1}
+    assert checkpoint.read_offsets(broker.path / checkpoint.RECOVERY_POINTS) == {("topic", 0): 1}
 
 
 def test_a_checkpoint_returns_the_log_whose_epochs_could_not_be_made_durable(
-    life: BrokerRun,
+    broker: BrokerRun,
 ) -> None:
-    (log,) = life.make()
+    (log,) = broker.make()
     log.append(BATCH)
-    life.end_synced(log)
+    broker.end_synced(log)
     file_ops.start_recording()
     file_ops.fail("sync_folder", "topic-0", errno.EIO)
 
-    assert list(life.partitions.prepare_checkpoint()) == [log]
+    assert list(broker.partitions.prepare_checkpoint()) == [log]
     file_ops.stop_recording()

@@ -75,7 +75,9 @@ class LoggedGroups(LoggedShard[GroupShard]):
         for client in self.clients:
             # A client without a response for a session timeout, or that has not revoked or rejoined
             # for a rebalance timeout, has given up by itself.
-            is_late = client.told_ms is not None and self.now_ms - client.told_ms >= REBALANCE_MS
+            is_late = (
+                client.notified_ms is not None and self.now_ms - client.notified_ms >= REBALANCE_MS
+            )
             has_given_up = is_late or self.now_ms - client.heard_ms >= SESSION_MS
             for place in () if has_given_up else client.owned:
                 assert place not in owners, f"{place} is owned by {client} and {owners[place]}"
@@ -151,7 +153,7 @@ class Client:
         self.instance_id = instance_id
         self.owned: set[Place] = set()
         self.heard_ms = logged.now_ms  # when it was last answered
-        self.told_ms: int | None = None  # when it was told what it has not done yet
+        self.notified_ms: int | None = None  # when it was asked for what it has not done yet
 
     def __repr__(self) -> str:
         return self.name
@@ -186,7 +188,7 @@ class ConsumerClient(Client):
         if self.assigned is not None and self.logged.random.random() < 0.7:
             self.owned &= self.assigned
             self.owned |= self.assigned
-            self.assigned = self.told_ms = None
+            self.assigned = self.notified_ms = None
         self._beat(self.epoch)
 
     def leave(self) -> None:
@@ -200,7 +202,7 @@ class ConsumerClient(Client):
         self._beat(-2)
 
     def _abandon(self) -> None:
-        self.owned, self.epoch, self.assigned, self.told_ms = set(), 0, None, None
+        self.owned, self.epoch, self.assigned, self.notified_ms = set(), 0, None, None
 
     def _beat(self, epoch: int) -> None:
         is_full = epoch == 0 or self.must_say_all
@@ -234,7 +236,7 @@ class ConsumerClient(Client):
             return
         self.epoch = response.member_epoch
         if response.assignment is not None:
-            self.told_ms = self.logged.now_ms if self.told_ms is None else self.told_ms
+            self.notified_ms = self.logged.now_ms if self.notified_ms is None else self.notified_ms
             self.assigned = self.logged.places(response.assignment)
 
 

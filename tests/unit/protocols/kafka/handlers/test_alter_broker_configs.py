@@ -305,12 +305,14 @@ def test_followers_of_the_configuration_are_called_and_the_change_is_logged(
 ) -> None:
     caplog.set_level("INFO")
     fake_broker = FakeBroker()
-    told: list[int] = []
-    fake_broker.configs.when_altered(lambda config: told.append(config.integer("max.connections")))
+    received: list[int] = []
+    fake_broker.configs.when_altered(
+        lambda config: received.append(config.integer("max.connections"))
+    )
 
     alter(fake_broker, "1", "max.connections", "7")
 
-    assert told == [7]
+    assert received == [7]
     assert "broker setting altered: name=max.connections old=10000 new=7" in caplog.text
 
 

@@ -1,4 +1,4 @@
-"""The native log through the same interface as the fake one: it implements `core.log.Log`."""
+"""The native log through the same interface as the fake one: it implements `core.logs.log.Log`."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
