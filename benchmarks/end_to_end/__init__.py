@@ -8,5 +8,8 @@
 `targets.py`   starting and stopping the broker, the floor program, Apache Kafka
 `machine.py`   processor time, memory and dirty pages from the kernel
 `report.py`    medians and ratios, the table, the JSON file
+`load/`        the load generator: a mode for each file
+`floor/`       the floor program
+`wire/`        Kafka's protocol as both of them use it
 =============  ==================================================================
 """

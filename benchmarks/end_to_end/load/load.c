@@ -5,7 +5,7 @@
  * Prints its results as one JSON object. Exits with 1 if offsets are missing, duplicated or out of
  * order or requests failed, and with 2 if it could not continue. It costs little more than its
  * system calls, which leaves the rest of the machine to the broker. */
-#include "load.h"
+#include "load/load.h"
 
 #include <getopt.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 
 #include "kernel/crc32_hardware.h"
 #include "kernel/crc32c_hardware.h"
-#include "tools.h"
+#include "wire/tools.h"
 
 enum { GIVE_UP_SECONDS = 60 }; /* a broker that does not answer must not block the benchmarks */
 

@@ -6,8 +6,8 @@
 #include <inttypes.h>
 #include <sys/epoll.h>
 
-#include "load.h"
-#include "tools.h"
+#include "load/load.h"
+#include "wire/tools.h"
 
 enum { EVENTS_MAX = 64 };
 

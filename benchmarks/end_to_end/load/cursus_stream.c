@@ -7,8 +7,8 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "load.h"
-#include "tools.h"
+#include "load/load.h"
+#include "wire/tools.h"
 
 enum {
     EVENTS_MAX = 64,

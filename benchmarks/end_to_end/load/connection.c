@@ -1,4 +1,4 @@
-#include "connection.h"
+#include "load/connection.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "tools.h"
+#include "wire/tools.h"
 
 /* A connect to a free port of the ephemeral range may connect to itself. */
 static bool connected_to_itself(int fd)

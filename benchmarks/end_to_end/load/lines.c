@@ -7,8 +7,8 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "load.h"
-#include "tools.h"
+#include "load/load.h"
+#include "wire/tools.h"
 
 enum { EVENTS_MAX = 256, LINE_MAX_BYTES = 64 << 10, RECEIVE_BYTES = 1 << 20 };
 

@@ -2,9 +2,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "floor.h"
+#include "floor/log.h"
 #include "kernel/crc32c_hardware.h"
-#include "tools.h"
+#include "wire/tools.h"
 
 enum {
     ALLOCATE_BYTES_MIN = 64 << 10, /* the first reservation; it doubles up to the maximum */

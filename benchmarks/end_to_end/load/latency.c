@@ -10,8 +10,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "load.h"
-#include "tools.h"
+#include "load/load.h"
+#include "wire/tools.h"
 
 enum { EVENTS_MAX = 4, IN_FLIGHT_MAX = 256, START_DELAY_NS = 20000000 };
 

@@ -4,7 +4,7 @@
 
 #include <sys/uio.h>
 
-#include "wire.h"
+#include "wire/wire.h"
 
 enum { QUEUE_PIECES_MAX = 1024 }; /* the maximum of one sendmsg (UIO_MAXIOV) */
 

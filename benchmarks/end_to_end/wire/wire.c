@@ -1,10 +1,10 @@
-#include "wire.h"
+#include "wire/wire.h"
 
 #include <sys/socket.h>
 
 #include "kernel/crc32_hardware.h"
 #include "kernel/crc32c_hardware.h"
-#include "tools.h"
+#include "wire/tools.h"
 
 enum {
     INBOX_BYTES_MIN = 4096,

@@ -2,8 +2,8 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-#include "floor.h"
-#include "tools.h"
+#include "floor/requests.h"
+#include "wire/tools.h"
 
 enum {
     ERROR_CORRUPT_MESSAGE = 2,

@@ -2,8 +2,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "floor.h"
-#include "tools.h"
+#include "floor/sync.h"
+#include "wire/tools.h"
 
 enum { ALLOCATE_BYTES = 16 << 20, PATH_BYTES_MAX = 4096 };
 

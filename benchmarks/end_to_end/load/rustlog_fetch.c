@@ -7,8 +7,8 @@
 #include <inttypes.h>
 #include <sys/epoll.h>
 
-#include "load.h"
-#include "tools.h"
+#include "load/load.h"
+#include "wire/tools.h"
 
 enum { EVENTS_MAX = 64, KIND_FETCH = 0x02, BEHIND_OFFSET = 8 + 4 /* offset, maximum bytes */ };
 

@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include "kernel/crc32c_hardware.h"
-#include "load.h"
-#include "tools.h"
+#include "load/load.h"
+#include "wire/tools.h"
 
 enum {
     REQUEST_TIMEOUT_MS = 30000,

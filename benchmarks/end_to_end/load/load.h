@@ -2,7 +2,7 @@
 #ifndef BENCHMARK_LOAD_H
 #define BENCHMARK_LOAD_H
 
-#include "connection.h"
+#include "load/connection.h"
 
 enum { TOPIC_CONFIGS_MAX = 16, RETRY_US = 1000 };
 

@@ -7,8 +7,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "load.h"
-#include "tools.h"
+#include "load/load.h"
+#include "wire/tools.h"
 
 enum { EVENTS_MAX = 256, KIND_PRODUCE = 0x01 };
 
