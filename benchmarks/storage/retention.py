@@ -30,8 +30,9 @@ from broker.core.scheduling.io_thread import IoThread
 from broker.model.clock import ManualClock
 from broker.model.config import load
 from broker.model.topic_config import TopicConfig
+from broker.segments import text_files
+from broker.segments.names import file_name
 from broker.storage.checkpoints import checkpoint
-from broker.storage.files import segment_files
 
 SEGMENTS = 10_000
 TICK_SECONDS = 0.001
@@ -96,7 +97,7 @@ def write_segments(folder: Path, count: int) -> None:
             (".index", bytes(8)),
             (".timeindex", struct.pack(">qi", NOW_MS, 0)),
         ):
-            (folder / segment_files.file_name(base, suffix)).write_bytes(content)
+            (folder / file_name(base, suffix)).write_bytes(content)
 
 
 def measure(folder: Path, rounds: int, segments: int = SEGMENTS) -> list[Facts]:
@@ -140,7 +141,7 @@ async def _retain(log: PartitionLog, folder: Path) -> Facts:
 
     async def save(moved: Sequence[tuple[PartitionLog, int]]) -> bool:
         starts = {(each.topic, each.partition): start for each, start in moved}
-        write = partial(checkpoint.write_offsets, folder / checkpoint.LOG_START_OFFSETS, starts)
+        write = partial(checkpoint.write_offsets, folder / text_files.LOG_START_OFFSETS, starts)
         return await on_disk(write)
 
     retention = Retention(logs, clock, on_disk, save)

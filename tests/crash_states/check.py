@@ -10,7 +10,7 @@ from broker.codec import records
 from broker.core.groups.commands.offsets import FetchOffsetsRequest
 from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.model.errors import ErrorCode, PolylogError, StorageError
-from broker.storage.checkpoints.checkpoint import read_partition_metadata
+from broker.segments.text_files import read_partition_metadata
 from broker.storage.files.deletion import STRAY_SUFFIX
 from tests.crash_states.bit_flips import Flip
 from tests.crash_states.broker_run import BrokerRun, place_of

@@ -9,10 +9,9 @@ from broker.model.clock import Clock, SystemClock
 from broker.model.errors import CodecError, StorageError
 from broker.model.limits import PROGRESS_MS
 from broker.model.report import Report
-from broker.storage.files import digest_manifest
-from broker.storage.maintenance import verification
-from broker.storage.maintenance.segment_integrity import UNDETECTABLE, Verdict
-from broker.storage.maintenance.verification import LocatedSegment
+from broker.segments import digest_manifest, verification
+from broker.segments.integrity import UNDETECTABLE, Verdict
+from broker.segments.verification import LocatedSegment
 
 COLUMNS = (
     "segment",

@@ -16,8 +16,8 @@ from broker.codec import BatchHeader, records, scan_headers
 from broker.model.compressions import COMPRESSIONS
 from broker.model.errors import CodecError
 from broker.model.limits import DUMP_READ_BYTES, SEGMENT_CHECK_STEP_BYTES
-from broker.storage.maintenance.segment_integrity import Examination
-from broker.storage.maintenance.verification import LocatedSegment
+from broker.segments.integrity import Examination
+from broker.segments.verification import LocatedSegment
 
 # The fields of a line by name.
 Row: TypeAlias = dict[str, Any]

@@ -5,9 +5,7 @@ truncated at any time. So headers are read by pread(2), and a byte is read throu
 when the header after it, or the CRC of its batch, has shown that it was written.
 """
 
-import mmap
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -15,12 +13,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from broker.codec import BatchHeader, BatchHeaders, audit, scan_headers
 from broker.model.errors import Corrupt, Truncated
 from broker.segments.index import numpy_module
+from broker.segments.names import LOG, offset_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_NAME: Final = re.compile(r"(\d{20})\.log")
 _HEADER_SIZE: Final = 61  # of version 2; those of messages are smaller
 _WINDOW_MIN: Final = 16 << 10  # an index entry stands for 4 KiB and a batch
 _WINDOW_MAX: Final = 64 << 10  # malloc maps what is larger, and each fresh page costs a fault
@@ -57,7 +55,7 @@ class SegmentFile:
     def __init__(self, path: Path) -> None:
         """Open it; ValueError when its name is not that of a segment."""
         self.path = path
-        self.base_offset = base_offset_of(path.name)
+        self.base_offset = offset_of(path.name, LOG)
         self._map: NDArray[np.uint8] | None = None
         self._file = path.open("rb", buffering=0)
 
@@ -99,6 +97,8 @@ class SegmentFile:
 
     def _mapping(self) -> "NDArray[np.uint8]":
         """Map the whole file, read only."""
+        import mmap  # noqa: PLC0415 - a broker imports this package and maps nothing
+
         numpy = numpy_module()
         try:
             mapped = numpy.memmap(self._file, numpy.uint8, mode="r")
@@ -180,16 +180,3 @@ def headers_in(window: bytes) -> BatchHeaders:
         return scan_headers(window, cut=True)
     except Corrupt as error:
         return scan_headers(window[: error.position])
-
-
-def base_offset_of(name: str) -> int:
-    """Return the base offset in a segment's name; ValueError for another name."""
-    match = _NAME.fullmatch(name)
-    if match is None:
-        raise ValueError(f"{name}: a segment is named <20 digits>.log")
-    return int(match[1])
-
-
-def is_segment(name: str) -> bool:
-    """Return whether a file's name is that of a segment."""
-    return _NAME.fullmatch(name) is not None

@@ -13,8 +13,9 @@ from typing import Final, Self
 from weakref import WeakSet
 
 from broker.model.errors import Corrupt, SegmentGone, Truncated
-from broker.segments.file import Batch, base_offset_of, is_segment
+from broker.segments.file import Batch
 from broker.segments.index import numpy_module
+from broker.segments.names import LOG, file_name, offset_of, offsets_of
 from broker.segments.segment import CHUNK_BYTES, NO_BOUND, Bounds, Chunk, End, Segment, bounds
 
 _LISTINGS_MAX: Final = 10  # tries, for a folder that changes between listing and opening
@@ -218,14 +219,13 @@ class Log:
         return self.base_offsets[index] if index < len(self.base_offsets) else None
 
     def _file(self, base_offset: int) -> Path:
-        return self._folder / f"{base_offset:020}.log"
+        return self._folder / file_name(base_offset, LOG)
 
     def _listed(self) -> tuple[int, ...]:
         self.path.stat()  # raises FileNotFoundError
         if not self._is_folder:
-            return (base_offset_of(self.path.name),)
-        names = [file.name for file in self.path.iterdir()]
-        found = sorted(base_offset_of(name) for name in names if is_segment(name))
+            return (offset_of(self.path.name, LOG),)
+        found = offsets_of((file.name for file in self.path.iterdir()), LOG)
         if not found:
             raise ValueError(f"{self.path}: no segment in it, expected <20 digits>.log")
         return tuple(found)

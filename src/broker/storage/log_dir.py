@@ -19,6 +19,7 @@ from broker._native.kernel import file_ops
 from broker.model.address import Address
 from broker.model.errors import DataDirError, StorageError
 from broker.model.identifiers import id_to_text, random_id
+from broker.segments import text_files
 from broker.storage.checkpoints import checkpoint
 
 LOCK = "broker.lock"
@@ -117,8 +118,8 @@ def _lock(path: Path) -> TextIOWrapper:
 
 
 def _identity(path: Path, node_id: int) -> tuple[str, str]:
-    file = path / checkpoint.META_PROPERTIES
-    properties = checkpoint.read_properties(file)
+    file = path / text_files.META_PROPERTIES
+    properties = text_files.read_properties(file)
     if properties is None:
         properties = {
             "version": _META_VERSION,

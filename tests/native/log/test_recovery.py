@@ -15,7 +15,7 @@ from broker._native.log.turn import Turn
 from broker.model import limits
 from broker.model.config import load
 from broker.model.topic_config import TopicConfig
-from broker.storage.checkpoints import checkpoint
+from broker.segments import text_files
 from broker.storage.recovery import syncing
 from broker.storage.recovery.partitions import Partitions
 from tests.support.fakes import FakeStore
@@ -593,7 +593,7 @@ def test_a_log_that_lost_its_epochs_is_read_before_it_is_written(tmp_path: Path)
     appended(log, BATCH)
     turn.end()
     home.close()
-    (folder / checkpoint.LEADER_EPOCHS).unlink()
+    (folder / text_files.LEADER_EPOCHS).unlink()
 
     home, _ = partitions(tmp_path, store)
     (log,) = loaded(home, config)
@@ -702,7 +702,7 @@ def test_a_checkpoint_makes_the_indexes_of_full_segments_durable_first(
     ]
     renames = [at for at, (op, _) in enumerate(operations) if op == "rename"]
     last_sync = operations.index(("sync_data", synced[-1]))
-    points = [at for at in renames if checkpoint.RECOVERY_POINTS in operations[at][1]]
+    points = [at for at in renames if text_files.RECOVERY_POINTS in operations[at][1]]
     assert min(points) > last_sync
 
 
@@ -720,7 +720,7 @@ def test_a_stop_makes_the_indexes_durable_too(
     home.close()
 
     operations = [(op, Path(path).name) for op, path, *_ in file_ops.recorded()]
-    marked = operations.index(("rename", checkpoint.CLEAN_SHUTDOWN + ".tmp"))
+    marked = operations.index(("rename", text_files.CLEAN_SHUTDOWN + ".tmp"))
     if one_by_one_max == 0:
         syncs = [at for at, (op, _) in enumerate(operations) if op == "sync_filesystem"]
         last_write = max(

@@ -26,6 +26,7 @@ from broker.model import limits
 from broker.model.clock import Clock
 from broker.model.errors import StorageError
 from broker.model.topic_config import TopicConfig
+from broker.segments import text_files
 from broker.storage.checkpoints import checkpoint
 from broker.storage.files import swap
 from broker.storage.files.swap import Swap
@@ -152,7 +153,7 @@ class Cleaner:
         self._path = path
         self._settings = settings
         self._has_altered = asyncio.Event()
-        self._first_dirty = checkpoint.read_offsets(path / checkpoint.CLEANER_OFFSETS)
+        self._first_dirty = text_files.read_offsets(path / text_files.CLEANER_OFFSETS)
         self._uncleanable: set[str] = set()  # folders of damaged logs
         self._not_before: dict[str, int] = {}  # folder → monotonic ms, after a failure
         self._swapping: str | None = None  # the folder in which a swap is under way
@@ -359,7 +360,7 @@ class Cleaner:
 
     async def _save_first_dirty(self) -> None:
         offsets = dict(self._first_dirty)
-        file = self._path / checkpoint.CLEANER_OFFSETS
+        file = self._path / text_files.CLEANER_OFFSETS
         await self._on_disk(partial(checkpoint.write_offsets, file, offsets))
 
 

@@ -24,6 +24,7 @@ from broker.model import limits
 from broker.model.clock import Clock
 from broker.model.errors import StorageError
 from broker.model.topic_config import TopicConfig
+from broker.segments.names import LOG, file_name
 from broker.storage.files import segment_files
 from broker.storage.maintenance.retention import UNLIMITED, Limits, LogFacts, SegmentFacts, plan
 
@@ -225,9 +226,7 @@ def _facts(log: TrimmedLog) -> LogFacts:
 
 
 def _changed_ms(folder: Path, base_offset: int) -> int:
-    return file_ops.modified_ms(
-        str(folder / segment_files.file_name(base_offset, segment_files.LOG))
-    )
+    return file_ops.modified_ms(str(folder / file_name(base_offset, LOG)))
 
 
 def _has_passed_segment(facts: LogFacts) -> bool:

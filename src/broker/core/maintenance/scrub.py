@@ -26,12 +26,12 @@ from broker.core.scheduling.steps import in_steps
 from broker.model import limits
 from broker.model.clock import Clock
 from broker.model.errors import CodecError, StorageError
+from broker.segments.digests import Digest, read_digest
+from broker.segments.integrity import Examination, Verdict
+from broker.segments.names import LOG, file_name
 from broker.storage.files import damages, digests
-from broker.storage.files.digests import Digest
-from broker.storage.files.segment_files import LOG, file_name
 from broker.storage.maintenance import scrubbing
 from broker.storage.maintenance.scrubbing import NEVER_MS, Closed
-from broker.storage.maintenance.segment_integrity import Examination, Verdict
 
 _log = logging.getLogger(__name__)
 
@@ -172,7 +172,7 @@ class Scrub:
         known = self._checked.get(segment)
         if known is not None:
             return known
-        read = partial(digests.read, Path(segment.folder), segment.base_offset)
+        read = partial(read_digest, Path(segment.folder), segment.base_offset)
         try:
             digest = await self._io_thread.run(read)
         except StorageError as error:

@@ -35,11 +35,9 @@ from broker.model.limits import CLIENT_RETRY_SECONDS, SNAPSHOT_TRIES
 from broker.model.report import Report
 from broker.pipeline.segments import manifest
 from broker.pipeline.segments.manifest import Manifest, PartitionEntry, SegmentEntry
-from broker.segments import Segment
+from broker.segments import Segment, text_files
 from broker.segments.file import SegmentFile
-from broker.storage.checkpoints import checkpoint
-from broker.storage.files.folder_plan import offsets_of
-from broker.storage.files.segment_files import LOG, SEGMENT_SUFFIXES, SWAP, file_name
+from broker.segments.names import LOG, SEGMENT_SUFFIXES, SWAP, file_name, offsets_of
 
 COLUMNS: Final = (
     "topic",
@@ -51,7 +49,7 @@ COLUMNS: Final = (
     "bytes",
 )
 _LEADER_EPOCHS: Final = range(7, 14)  # versions of Metadata that have leader epochs
-_SMALL_FILES: Final = (checkpoint.LEADER_EPOCHS, checkpoint.PARTITION_METADATA)
+_SMALL_FILES: Final = (text_files.LEADER_EPOCHS, text_files.PARTITION_METADATA)
 
 
 class _Offsets(NamedTuple):
@@ -214,7 +212,7 @@ class _Partition:
 
     def _check_topic(self) -> None:
         """Check the topic id of the folder: an older topic may have had the same name."""
-        topic_id = checkpoint.read_partition_metadata(self._source)
+        topic_id = text_files.read_partition_metadata(self._source)
         if topic_id is None:
             raise _Changed("it has no partition.metadata")
         if self._topic.topic_id and topic_id.hex() != self._topic.topic_id:

@@ -20,9 +20,8 @@ from broker.model.errors import ConfigError, Corrupt, SegmentGone
 from broker.model.limits import PIECE_BYTES_MIN, SCAN_CHUNK_BYTES
 from broker.pipeline.segments import manifest
 from broker.pipeline.segments.scan import Aborted, stable_end
-from broker.segments import Log, Segment
-from broker.storage.checkpoints import checkpoint
-from broker.storage.files.segment_files import ABORTED, LOG, file_name, is_offset_file
+from broker.segments import Log, Segment, text_files
+from broker.segments.names import ABORTED, LOG, file_name, is_offset_file
 
 # src/_native/log/transaction_index.pyx has this layout.
 _ABORTED_ENTRY: Final = [
@@ -96,7 +95,7 @@ def stored_partitions(folder: Path, is_wanted: Callable[[str], bool]) -> list[St
     if any(is_offset_file(each, LOG) for each in file_ops.list_folder(folder)):
         return _closed([folder], folder.absolute().parent, lambda _: True)
     folders = [each for each in folder.iterdir() if each.is_dir() and _name_of(each) is not None]
-    is_ours = (folder / checkpoint.META_PROPERTIES).exists()
+    is_ours = (folder / text_files.META_PROPERTIES).exists()
     if any((folder / each).is_dir() for each in _ARCHIVES):
         raise ConfigError(
             f"{folder} is an archive, a table of Parquet files that Spark reads itself:"
@@ -114,10 +113,10 @@ def stored_partitions(folder: Path, is_wanted: Callable[[str], bool]) -> list[St
 def _closed(
     folders: list[Path], data_dir: Path, is_wanted: Callable[[str], bool]
 ) -> list[StoredPartition]:
-    starts = checkpoint.read_offsets(data_dir / checkpoint.LOG_START_OFFSETS)
-    compacted = checkpoint.read_offsets(data_dir / checkpoint.CLEANER_OFFSETS)
-    is_data_dir = (data_dir / checkpoint.META_PROPERTIES).exists()
-    is_stopped = (data_dir / checkpoint.CLEAN_SHUTDOWN).exists()
+    starts = text_files.read_offsets(data_dir / text_files.LOG_START_OFFSETS)
+    compacted = text_files.read_offsets(data_dir / text_files.CLEANER_OFFSETS)
+    is_data_dir = (data_dir / text_files.META_PROPERTIES).exists()
+    is_stopped = (data_dir / text_files.CLEAN_SHUTDOWN).exists()
     found = []
     for folder in folders:
         topic, partition = _name_of(folder) or (folder.name, 0)

@@ -17,7 +17,7 @@ from broker.core.topics.lookup import log_of, topic_by_name
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Fields, Request
-from broker.storage.files import segment_files
+from broker.segments.names import LOG, file_name
 
 _LATEST = -1
 _EARLIEST = -2
@@ -78,8 +78,6 @@ def _newest_first(ascending: list[int]) -> list[int]:
 
 def _changes_ms(folder: str, base_offsets: list[int]) -> dict[int, int]:
     return {
-        base_offset: file_ops.modified_ms(
-            str(Path(folder) / segment_files.file_name(base_offset, segment_files.LOG))
-        )
+        base_offset: file_ops.modified_ms(str(Path(folder) / file_name(base_offset, LOG)))
         for base_offset in base_offsets
     }

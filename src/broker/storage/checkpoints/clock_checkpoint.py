@@ -16,6 +16,7 @@ from pathlib import Path
 from broker._native.kernel import file_ops
 from broker.model.clock_guard import ClockState, Reading
 from broker.model.errors import StorageError
+from broker.segments import text_files
 from broker.storage.checkpoints import checkpoint
 
 FILE_NAME = "clock.properties"
@@ -35,7 +36,7 @@ def boot_id() -> str:
 def read(folder: Path) -> ClockState | None:
     """Return the state of an earlier run, or None. StorageError when the file cannot be read."""
     file = folder / FILE_NAME
-    found = checkpoint.read_properties(file)
+    found = text_files.read_properties(file)
     if found is None:
         return None
     try:

@@ -19,6 +19,7 @@ from threading import Lock
 from typing import NamedTuple, TypeAlias
 
 from broker._native.log.partition_log import PartitionLog
+from broker.segments import text_files
 from broker.storage.checkpoints import checkpoint
 
 Key: TypeAlias = tuple[str, int]  # topic and partition
@@ -38,10 +39,10 @@ class OffsetCheckpoints:
     def __init__(self, path: Path) -> None:
         """Read the files; a missing or damaged entry counts as 0."""
         self._path = path
-        self._recovery_points = checkpoint.read_offsets(path / checkpoint.RECOVERY_POINTS)
-        self._log_starts = checkpoint.read_offsets(path / checkpoint.LOG_START_OFFSETS)
+        self._recovery_points = text_files.read_offsets(path / text_files.RECOVERY_POINTS)
+        self._log_starts = text_files.read_offsets(path / text_files.LOG_START_OFFSETS)
         self._written = Offsets(dict(self._recovery_points), dict(self._log_starts))
-        for key, offset in checkpoint.read_offsets(path / checkpoint.CLEANER_OFFSETS).items():
+        for key, offset in text_files.read_offsets(path / text_files.CLEANER_OFFSETS).items():
             self._recovery_points[key] = max(offset, self.recovery_point(key))
         self._writing = Lock()
 
@@ -114,11 +115,11 @@ class OffsetCheckpoints:
         known = dict(self._recovery_points)
         points = {key: min(point, known[key]) for key, point in points.items() if key in known}
         if points != self._written.recovery_points:
-            checkpoint.write_offsets(self._path / checkpoint.RECOVERY_POINTS, points)
+            checkpoint.write_offsets(self._path / text_files.RECOVERY_POINTS, points)
             self._written = self._written._replace(recovery_points=points)
 
     def _write_starts(self) -> None:
         starts = dict(self._log_starts)
         if starts != self._written.log_starts:
-            checkpoint.write_offsets(self._path / checkpoint.LOG_START_OFFSETS, starts)
+            checkpoint.write_offsets(self._path / text_files.LOG_START_OFFSETS, starts)
             self._written = self._written._replace(log_starts=starts)

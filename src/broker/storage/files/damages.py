@@ -3,8 +3,8 @@
     <bytes of the log>
     <offset> <end offset> <position> <end position>     of each damaged range, ascending
 
-in the format of `sidecar.py`. It is written when a recovery or a check of the segment has found
-damage, and removed when a later check finds none. It is deleted with its log: by retention,
+in the format of `segments.sidecar`. It is written when a recovery or a check of the segment has
+found damage, and removed when a later check finds none. It is deleted with its log: by retention,
 DeleteRecords, a compaction or with the topic. A crash may lose it; then the next check finds the
 same damage again.
 """
@@ -16,8 +16,9 @@ from typing import NamedTuple, Protocol
 
 from broker._native.kernel import file_ops
 from broker.model.errors import StorageError
+from broker.segments.names import DAMAGE, LOG, file_name
+from broker.segments.sidecar import read_sidecar
 from broker.storage.files import sidecar
-from broker.storage.files.segment_files import DAMAGE, LOG, file_name
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ class DamagedLog(Protocol):
 
 def read(folder: Path, base_offset: int) -> list[Range]:
     """Return the damaged ranges of a segment; none when unknown. Raises StorageError."""
-    lines = sidecar.read(folder, base_offset, DAMAGE)
+    lines = read_sidecar(folder, base_offset, DAMAGE)
     if not lines:
         return []
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from broker._native.kernel import file_ops
 from broker.model.identifiers import id_to_text
 from broker.model.limits import FILES_REMOVED_PER_STEP, FOLDER_NAME_BYTES_MAX
-from broker.storage.checkpoints import checkpoint
+from broker.segments import text_files
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
@@ -51,7 +51,7 @@ class DeletedFolders:
         """
         for partition in partitions:
             folder = self._path / f"{topic}-{partition}"
-            owner = checkpoint.read_partition_metadata(folder)
+            owner = text_files.read_partition_metadata(folder)
             if owner != topic_id and (owner is not None or is_name_taken):
                 continue
             try:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
-from broker.storage.files.segment_files import (
+from broker.segments.names import (
     ABORTED,
     CLEANED,
     DAMAGE,
@@ -23,7 +23,7 @@ from broker.storage.files.segment_files import (
     SEGMENT_SUFFIXES,
     SNAPSHOT,
     file_name,
-    is_offset_file,
+    offsets_of,
 )
 
 _LEFT_OVER_SUFFIXES = (DELETED, CLEANED, ".tmp")
@@ -60,8 +60,3 @@ def plan_folder(names: Iterable[str], log_start_offset: int) -> FolderPlan:
     aborted = [base for base in offsets_of(names, ABORTED) if base in closed & digested]
     snapshots = [each for each in offsets_of(names, SNAPSHOT) if kept and each >= kept[0]]
     return FolderPlan(kept, snapshots, damaged, aborted, removed)
-
-
-def offsets_of(names: Iterable[str], suffix: str) -> list[int]:
-    """Return the offsets of the files with a suffix, ascending."""
-    return sorted(int(name.removesuffix(suffix)) for name in names if is_offset_file(name, suffix))

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from broker._native.kernel import file_ops
 from broker._native.log.partition_log import PartitionLog
+from broker.segments import text_files
+from broker.segments.names import SNAPSHOT, file_name, offsets_of
 from broker.storage.checkpoints import checkpoint
-from broker.storage.files.folder_plan import offsets_of
-from broker.storage.files.segment_files import SNAPSHOT, file_name
 
 TEMPORARY = ".tmp"
 _SNAPSHOTS_KEPT = 3
@@ -71,7 +71,7 @@ class SideFiles:
         contents: dict[str, bytes] = {}
         entries = self._new_epochs(log)
         if entries:
-            contents[str(folder / checkpoint.LEADER_EPOCHS)] = checkpoint.leader_epochs(
+            contents[str(folder / text_files.LEADER_EPOCHS)] = checkpoint.leader_epochs(
                 entries
             ).encode()
         offset = before.snapshot_offset

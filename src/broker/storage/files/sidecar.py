@@ -1,34 +1,12 @@
-"""Sidecar files of a segment: small text files with facts about the bytes of its log.
-
-    0                        version
-    <line> …                 the facts
-    <XXH3 of all above>      16 hexadecimal digits
-
-A missing or invalid file is not an error of the segment: the facts are then unknown.
-"""
+"""Writes and removes the sidecar files of segments; `segments.sidecar` reads them."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from broker._native.kernel import file_ops
-from broker._native.log.segment_check import digest_of
-from broker.storage.files.segment_files import DAMAGE, DIGEST, LOG, file_name
-
-_VERSION = b"0"
-
-
-def read(folder: Path, base_offset: int, suffix: str) -> list[bytes] | None:
-    """Return the lines of a sidecar; None if it is missing or invalid. Raises StorageError."""
-    try:
-        content = file_ops.read_file(folder / file_name(base_offset, suffix))
-    except FileNotFoundError:
-        return None
-    body, _, check = content.rstrip(b"\n").rpartition(b"\n")
-    version, *lines = body.split(b"\n")
-    if version != _VERSION or check != b"%016x" % digest_of(body + b"\n"):
-        return None
-    return lines
+from broker.segments.names import DAMAGE, DIGEST, LOG, file_name
+from broker.segments.sidecar import sidecar_text
 
 
 def write(folder: Path, base_offset: int, suffix: str, lines: Sequence[bytes], inode: int) -> bool:
@@ -42,7 +20,7 @@ def write(folder: Path, base_offset: int, suffix: str, lines: Sequence[bytes], i
             return False
     except FileNotFoundError:
         return False
-    file_ops.write_file_atomic(folder / file_name(base_offset, suffix), text(lines))
+    file_ops.write_file_atomic(folder / file_name(base_offset, suffix), sidecar_text(lines))
     return True
 
 
@@ -54,9 +32,3 @@ def remove(
         for suffix in suffixes:
             with suppress(FileNotFoundError):
                 file_ops.remove(folder / file_name(base_offset, suffix))
-
-
-def text(lines: Sequence[bytes]) -> bytes:
-    """Return the content of a sidecar."""
-    body = b"".join(line + b"\n" for line in (_VERSION, *lines))
-    return body + b"%016x\n" % digest_of(body)

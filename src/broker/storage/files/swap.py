@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from broker._native.kernel import file_ops
-from broker.storage.checkpoints import checkpoint
-from broker.storage.files.segment_files import (
+from broker.segments import text_files
+from broker.segments.names import (
     ABORTED,
     CLEANED,
     DAMAGE,
@@ -28,6 +28,7 @@ from broker.storage.files.segment_files import (
     file_name,
     is_offset_file,
 )
+from broker.storage.checkpoints import checkpoint
 
 _log = logging.getLogger(__name__)
 
@@ -108,7 +109,7 @@ def finish_swaps(folder: Path) -> None:
     drop_cleaned(folder)
     names = file_ops.list_folder(folder)
     for name in (each for each in names if is_offset_file(each, SWAP)):
-        kept, gone = checkpoint.read_swap(folder / name)
+        kept, gone = text_files.read_swap(folder / name)
         for file in (folder / other for other in names):
             if file.name.endswith(SWAP) and file.name != name and _manifest_of(file.name) == name:
                 file_ops.rename(file, file.with_suffix(""))

@@ -35,10 +35,10 @@ from broker.model.limits import (
     COMPACTION_NICE,
     COMPACTION_READ_BYTES,
 )
+from broker.segments.digests import Digest, read_digest
+from broker.segments.integrity import Examination
+from broker.segments.names import ABORTED, CLEANED, LOG, file_name
 from broker.storage.files import digests
-from broker.storage.files.digests import Digest
-from broker.storage.files.segment_files import ABORTED, CLEANED, LOG, file_name
-from broker.storage.maintenance.segment_integrity import Examination
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _EXIT_ORPHANED = 1
@@ -172,7 +172,7 @@ def _check_sources(job: Job, report: Report) -> None:
     """
     folder = Path(job.folder)
     for base, _ in (segment for group in job.groups for segment in group):
-        if digests.read(folder, base) is None:
+        if read_digest(folder, base) is None:
             continue
         examination = Examination(folder, base, -1)
         _run(examination, report)

@@ -19,7 +19,7 @@ from threading import Lock
 from broker._native.kernel import file_ops
 from broker.model import limits
 from broker.model.errors import DataDirError, DiskFull, StorageError
-from broker.storage.checkpoints.checkpoint import PARTITION_METADATA
+from broker.segments.text_files import PARTITION_METADATA
 from broker.storage.metadata import (
     Absent,
     CreatedAt,

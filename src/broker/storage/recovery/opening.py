@@ -17,13 +17,14 @@ from pathlib import Path
 from broker._native.kernel import file_ops
 from broker._native.log import recovery, seal
 from broker._native.log.partition_log import PartitionLog
-from broker.storage.checkpoints import checkpoint, clean_segments
+from broker.segments import text_files
+from broker.segments.names import DAMAGE, DIGEST, LOG, SNAPSHOT, file_name, offsets_of
+from broker.storage.checkpoints import clean_segments
 from broker.storage.checkpoints.clean_segments import Digests
 from broker.storage.checkpoints.offset_checkpoints import OffsetCheckpoints
 from broker.storage.files import damages, digests, sidecar
 from broker.storage.files.deletion import STRAY_SUFFIX
-from broker.storage.files.folder_plan import FolderPlan, offsets_of, plan_folder
-from broker.storage.files.segment_files import DAMAGE, DIGEST, LOG, SNAPSHOT, file_name
+from broker.storage.files.folder_plan import FolderPlan, plan_folder
 from broker.storage.files.side_files import SideFiles
 
 _log = logging.getLogger(__name__)
@@ -93,7 +94,7 @@ class Opening:
             return False
         # A log that was never written to has no epochs, no producers and no files for them.
         snapshot = _read_snapshot(folder, log_end) if log_end else b""
-        epochs = checkpoint.read_leader_epochs(folder) if log_end else [(0, 0)]
+        epochs = text_files.read_leader_epochs(folder) if log_end else [(0, 0)]
         if (
             snapshot is None
             or epochs is None
@@ -142,7 +143,7 @@ class Opening:
             plan.base_offsets,
             log_start_offset=self._log_start(log, plan),
             recovery_point=recovery_point,
-            epochs=[] if is_changed else checkpoint.read_leader_epochs(folder) or [],
+            epochs=[] if is_changed else text_files.read_leader_epochs(folder) or [],
             snapshot=snapshot,
             snapshot_offset=snapshot_offset,
             # Files that a user has put in place were not torn by a crash, except for the last

@@ -31,6 +31,8 @@ from broker._native.log.turn import Turn
 from broker.model.errors import StorageError
 from broker.model.limits import PRODUCER_IDS_PER_PARTITION_MAX
 from broker.model.topic_config import TopicConfig
+from broker.segments import text_files
+from broker.segments.names import SWAP
 from broker.storage.checkpoints import checkpoint, clean_segments
 from broker.storage.checkpoints.offset_checkpoints import OffsetCheckpoints, Points
 from broker.storage.files.deletion import (
@@ -40,7 +42,6 @@ from broker.storage.files.deletion import (
     remove_folder,
     renamed_folder,
 )
-from broker.storage.files.segment_files import SWAP
 from broker.storage.files.side_files import SideFiles
 from broker.storage.files.swap import finish_swaps
 from broker.storage.metadata import MetaStore, Put
@@ -199,7 +200,7 @@ class Partitions:
         recovery.create(log)
         # Not synced: a start that finds none writes it again.
         file_ops.write_file(
-            str(Path(log.folder) / checkpoint.PARTITION_METADATA),
+            str(Path(log.folder) / text_files.PARTITION_METADATA),
             checkpoint.partition_metadata(log.topic_id).encode(),
         )
 
@@ -240,7 +241,7 @@ class Partitions:
             names: list[str] = file_ops.list_folder(log.folder)
         except FileNotFoundError:
             return None
-        owner = checkpoint.read_partition_metadata(folder)
+        owner = text_files.read_partition_metadata(folder)
         if owner is None:  # a crash after the folder and before its metadata
             checkpoint.write_partition_metadata(folder, log.topic_id)
             names = file_ops.list_folder(log.folder)  # its leftover temporary file is gone now

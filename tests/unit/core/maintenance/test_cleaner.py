@@ -25,8 +25,10 @@ from broker.model.config import load
 from broker.model.errors import StorageError
 from broker.model.guarded_clock import GuardedClock
 from broker.model.topic_config import TopicConfig
+from broker.segments import text_files
+from broker.segments.digests import read_digest
 from broker.storage.checkpoints import checkpoint
-from broker.storage.files import digests, swap
+from broker.storage.files import swap
 from tests.support import faulty_compactor
 from tests.support.batches import batch_of
 from tests.support.broker_process import wait_until
@@ -129,7 +131,7 @@ def test_a_due_log_keeps_the_last_value_of_every_key(bench: Bench) -> None:
     assert len(contents(bench.log)) == 3
     assert bench.leftovers == []
     assert bases_of(bench.log)[-1] == 20
-    found = checkpoint.read_offsets(bench.path / checkpoint.CLEANER_OFFSETS)
+    found = text_files.read_offsets(bench.path / text_files.CLEANER_OFFSETS)
     assert found == {("topic", 0): 20}
 
 
@@ -326,11 +328,11 @@ def test_the_cleaner_offsets_of_a_deleted_topic_are_removed(bench: Bench) -> Non
 
     asyncio.run(delete())
 
-    assert checkpoint.read_offsets(bench.path / checkpoint.CLEANER_OFFSETS) == {}
+    assert text_files.read_offsets(bench.path / text_files.CLEANER_OFFSETS) == {}
 
 
 def test_a_start_removes_the_cleaner_offsets_of_missing_topics(bench: Bench) -> None:
-    file = bench.path / checkpoint.CLEANER_OFFSETS
+    file = bench.path / text_files.CLEANER_OFFSETS
     checkpoint.write_offsets(file, {("gone", 0): 7, ("topic", 0): 3})
     bench.cleaner = bench.started()
 
@@ -341,7 +343,7 @@ def test_a_start_removes_the_cleaner_offsets_of_missing_topics(bench: Bench) -> 
 
     asyncio.run(start())
 
-    assert checkpoint.read_offsets(file) == {("topic", 0): 3}
+    assert text_files.read_offsets(file) == {("topic", 0): 3}
 
 
 def test_records_past_max_compaction_lag_are_rolled_and_compacted_whatever_the_ratio(
@@ -502,7 +504,7 @@ def test_aborted_records_are_removed_and_listed_as_aborted_as_long_as_needed(
     assert bench.latest[b"other"] == (3, b"in a transaction")
     assert aborted_in(bench.log) == [(7, 1, 2)]
     assert Path(*names).stat().st_size == 34
-    digest = digests.read(Path(bench.log.folder), 0)
+    digest = read_digest(Path(bench.log.folder), 0)
     assert digest is not None
     assert digest.aborted_xxh3 == digest_of(Path(*names).read_bytes())
 

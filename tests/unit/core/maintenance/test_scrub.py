@@ -16,7 +16,8 @@ from broker.core.scheduling.io_thread import IoThread
 from broker.model.clock import ManualClock
 from broker.model.errors import StorageError
 from broker.model.limits import SCRUB_LOOK_SECONDS
-from broker.storage.files import damages, digests
+from broker.segments.digests import Digest, read_digest
+from broker.storage.files import damages
 from tests.support.batches import batch_of
 from tests.support.native_log import NOW_MS, Logs, appended, records
 
@@ -65,8 +66,8 @@ class Bench:
         with self.file(base).open("r+b") as file:
             file.write(data)
 
-    def digest(self, base: int) -> digests.Digest | None:
-        return digests.read(self.logs.folder(), base)
+    def digest(self, base: int) -> Digest | None:
+        return read_digest(self.logs.folder(), base)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from broker.model.report import Report
 from broker.pipeline.jobs.audit import audit
 from broker.pipeline.segments import integrity
 from broker.pipeline.segments.integrity import SegmentFacts, SegmentIntegrity
+from broker.segments import text_files
 from broker.storage.checkpoints import checkpoint
 from tests.support.native_log import placed
 from tests.support.segment_files import segment_files, stored, write_ascending
@@ -30,7 +31,7 @@ def data_dir(path: Path) -> Path:
 
 
 def closed(path: Path) -> None:
-    checkpoint.write_properties(path / checkpoint.META_PROPERTIES, {"version": "1"})
+    checkpoint.write_properties(path / text_files.META_PROPERTIES, {"version": "1"})
     checkpoint.write_clean_shutdown(path)
 
 
@@ -126,7 +127,7 @@ def test_a_truncated_segment_has_missing_offsets(tmp_path: Path) -> None:
 
 def test_offsets_removed_by_compaction_are_not_a_problem(tmp_path: Path) -> None:
     segment_of(tmp_path, [numbered(0), numbered(6)], 0, 8)
-    checkpoint.write_offsets(tmp_path / checkpoint.CLEANER_OFFSETS, {("topic", 0): 10})
+    checkpoint.write_offsets(tmp_path / text_files.CLEANER_OFFSETS, {("topic", 0): 10})
 
     report = audit(tmp_path)
 

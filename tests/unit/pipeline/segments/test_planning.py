@@ -12,6 +12,7 @@ from broker.pipeline.segments import manifest, planning
 from broker.pipeline.segments.manifest import Manifest, PartitionEntry, SegmentEntry
 from broker.pipeline.segments.planning import StoredPartition, pieces
 from broker.pipeline.segments.scan import Aborted
+from broker.segments import text_files
 from broker.storage.checkpoints import checkpoint
 from tests.support.segment_files import segment_files, write_ascending
 
@@ -26,7 +27,7 @@ def data_dir(path: Path) -> Path:
     """Return a data directory with one topic: segments at 0, 190 and 380, records up to 499."""
     path.mkdir()
     write_ascending(path)
-    checkpoint.write_properties(path / checkpoint.META_PROPERTIES, {"version": "1"})
+    checkpoint.write_properties(path / text_files.META_PROPERTIES, {"version": "1"})
     return path
 
 
@@ -52,14 +53,14 @@ def test_after_a_clean_stop_the_last_segment_is_closed_too(tmp_path: Path) -> No
 
 def test_deleted_records_are_not_read(tmp_path: Path) -> None:
     folder = data_dir(tmp_path / "data")
-    checkpoint.write_offsets(folder / checkpoint.LOG_START_OFFSETS, {("topic", 0): 77})
+    checkpoint.write_offsets(folder / text_files.LOG_START_OFFSETS, {("topic", 0): 77})
 
     assert found(folder).start_offset == 77
 
 
 def test_in_a_compacted_topic_gaps_are_not_damage(tmp_path: Path) -> None:
     folder = data_dir(tmp_path / "data")
-    checkpoint.write_offsets(folder / checkpoint.CLEANER_OFFSETS, {("topic", 0): 190})
+    checkpoint.write_offsets(folder / text_files.CLEANER_OFFSETS, {("topic", 0): 190})
 
     assert found(folder).ends is None
 

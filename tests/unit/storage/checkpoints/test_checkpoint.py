@@ -8,25 +8,26 @@ import pytest
 
 from broker._native.kernel import file_ops
 from broker.model.errors import StorageError
+from broker.segments import text_files
 from broker.storage.checkpoints import checkpoint
 
 
 def test_offsets_are_written_as_kafka_writes_them(tmp_path: Path) -> None:
-    file = tmp_path / checkpoint.RECOVERY_POINTS
+    file = tmp_path / text_files.RECOVERY_POINTS
 
     checkpoint.write_offsets(file, {("orders", 10): 7, ("orders", 2): 5, ("logs", 0): 0})
 
     assert file.read_bytes() == b"0\n3\nlogs 0 0\norders 2 5\norders 10 7\n"
-    assert checkpoint.read_offsets(file) == {("logs", 0): 0, ("orders", 2): 5, ("orders", 10): 7}
+    assert text_files.read_offsets(file) == {("logs", 0): 0, ("orders", 2): 5, ("orders", 10): 7}
 
 
 def test_a_file_without_offsets_is_valid(tmp_path: Path) -> None:
-    file = tmp_path / checkpoint.LOG_START_OFFSETS
+    file = tmp_path / text_files.LOG_START_OFFSETS
 
     checkpoint.write_offsets(file, {})
 
     assert file.read_bytes() == b"0\n0\n"
-    assert checkpoint.read_offsets(file) == {}
+    assert text_files.read_offsets(file) == {}
 
 
 def test_leader_epochs_are_written_as_kafka_writes_them(tmp_path: Path) -> None:
@@ -34,7 +35,7 @@ def test_leader_epochs_are_written_as_kafka_writes_them(tmp_path: Path) -> None:
     (tmp_path / "leader-epoch-checkpoint").write_text(written)
 
     assert written == "0\n3\n0 0\n3 0\n4 120\n"
-    assert checkpoint.read_leader_epochs(tmp_path) == [(0, 0), (3, 0), (4, 120)]
+    assert text_files.read_leader_epochs(tmp_path) == [(0, 0), (3, 0), (4, 120)]
 
 
 def test_partition_metadata_is_written_as_kafka_writes_it(tmp_path: Path) -> None:
@@ -42,17 +43,17 @@ def test_partition_metadata_is_written_as_kafka_writes_it(tmp_path: Path) -> Non
 
     file = tmp_path / "partition.metadata"
     assert file.read_bytes() == b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
-    assert checkpoint.read_partition_metadata(tmp_path) == bytes(range(16))
+    assert text_files.read_partition_metadata(tmp_path) == bytes(range(16))
 
 
 def test_properties_written_by_java_are_read(tmp_path: Path) -> None:
-    file = tmp_path / checkpoint.META_PROPERTIES
+    file = tmp_path / text_files.META_PROPERTIES
     file.write_text(
         "#\n#Fri Nov 20 10:00:00 UTC 2026\ncluster.id=MkU3OEVBNTcwNTJENDM2Qg\n"
         "directory.id=ab=cd\nversion=1\nnode.id=1\n"
     )
 
-    assert checkpoint.read_properties(file) == {
+    assert text_files.read_properties(file) == {
         "cluster.id": "MkU3OEVBNTcwNTJENDM2Qg",
         "directory.id": "ab=cd",
         "version": "1",
@@ -61,10 +62,10 @@ def test_properties_written_by_java_are_read(tmp_path: Path) -> None:
 
 
 def test_missing_files_count_as_empty(tmp_path: Path) -> None:
-    assert checkpoint.read_offsets(tmp_path / checkpoint.RECOVERY_POINTS) == {}
-    assert checkpoint.read_leader_epochs(tmp_path) is None
-    assert checkpoint.read_partition_metadata(tmp_path) is None
-    assert checkpoint.read_properties(tmp_path / checkpoint.META_PROPERTIES) is None
+    assert text_files.read_offsets(tmp_path / text_files.RECOVERY_POINTS) == {}
+    assert text_files.read_leader_epochs(tmp_path) is None
+    assert text_files.read_partition_metadata(tmp_path) is None
+    assert text_files.read_properties(tmp_path / text_files.META_PROPERTIES) is None
 
 
 @pytest.mark.parametrize(
@@ -87,11 +88,11 @@ def test_missing_files_count_as_empty(tmp_path: Path) -> None:
 def test_damaged_offsets_count_as_missing_and_are_logged(
     tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    file = tmp_path / checkpoint.RECOVERY_POINTS
+    file = tmp_path / text_files.RECOVERY_POINTS
     file.write_bytes(content)
 
     with caplog.at_level(logging.WARNING):
-        offsets = checkpoint.read_offsets(file)
+        offsets = text_files.read_offsets(file)
 
     assert offsets == {}
     assert str(file) in caplog.text
@@ -101,9 +102,9 @@ def test_damaged_offsets_count_as_missing_and_are_logged(
     "content", [b"0\n2\n3 0\n3 5\n", b"0\n2\n3 5\n4 4\n", b"0\n2\n3 5\n2 6\n", b"0\n1\n-1 0\n"]
 )
 def test_decreasing_epochs_or_offsets_count_as_missing(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / checkpoint.LEADER_EPOCHS).write_bytes(content)
+    (tmp_path / text_files.LEADER_EPOCHS).write_bytes(content)
 
-    assert checkpoint.read_leader_epochs(tmp_path) is None
+    assert text_files.read_leader_epochs(tmp_path) is None
 
 
 @pytest.mark.parametrize(
@@ -117,20 +118,20 @@ def test_decreasing_epochs_or_offsets_count_as_missing(tmp_path: Path, content: 
     ],
 )
 def test_damaged_partition_metadata_counts_as_missing(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / checkpoint.PARTITION_METADATA).write_bytes(content)
+    (tmp_path / text_files.PARTITION_METADATA).write_bytes(content)
 
-    assert checkpoint.read_partition_metadata(tmp_path) is None
+    assert text_files.read_partition_metadata(tmp_path) is None
 
 
 def test_every_truncation_of_an_offsets_file_counts_as_missing_or_is_whole(tmp_path: Path) -> None:
-    file = tmp_path / checkpoint.RECOVERY_POINTS
+    file = tmp_path / text_files.RECOVERY_POINTS
     checkpoint.write_offsets(file, {("orders", 0): 5, ("orders", 1): 6})
     content = file.read_bytes()
 
     for length in range(len(content) - 1):  # without its last newline it is still whole
         file.write_bytes(content[:length])
 
-        assert checkpoint.read_offsets(file) == {}
+        assert text_files.read_offsets(file) == {}
 
 
 def test_the_clean_shutdown_marker_is_seen_once(tmp_path: Path) -> None:
@@ -152,7 +153,7 @@ def test_a_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
     finally:
         file_ops.stop_recording()
 
-    assert checkpoint.read_offsets(file) == {("t", 0): 1}
+    assert text_files.read_offsets(file) == {("t", 0): 1}
 
 
 def test_a_read_error_is_not_taken_for_a_missing_file(tmp_path: Path) -> None:
@@ -161,6 +162,6 @@ def test_a_read_error_is_not_taken_for_a_missing_file(tmp_path: Path) -> None:
     file_ops.fail("open", "leader-epoch-checkpoint", errno.EIO)
     try:
         with pytest.raises(StorageError):
-            checkpoint.read_leader_epochs(tmp_path)
+            text_files.read_leader_epochs(tmp_path)
     finally:
         file_ops.stop_recording()

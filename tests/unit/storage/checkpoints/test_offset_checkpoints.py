@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker._native.kernel import file_ops
+from broker.segments import text_files
 from broker.storage.checkpoints import checkpoint
 from broker.storage.checkpoints.offset_checkpoints import OffsetCheckpoints, Offsets
 from tests.support.native_log import Logs
@@ -16,15 +17,15 @@ KEY = ("topic", 0)
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
     """A directory whose last run has written both."""
-    checkpoint.write_offsets(tmp_path / checkpoint.RECOVERY_POINTS, {KEY: 20, ("u", 1): 7})
-    checkpoint.write_offsets(tmp_path / checkpoint.LOG_START_OFFSETS, {KEY: 10})
+    checkpoint.write_offsets(tmp_path / text_files.RECOVERY_POINTS, {KEY: 20, ("u", 1): 7})
+    checkpoint.write_offsets(tmp_path / text_files.LOG_START_OFFSETS, {KEY: 10})
     return tmp_path
 
 
 def on_disk(path: Path) -> Offsets:
     return Offsets(
-        checkpoint.read_offsets(path / checkpoint.RECOVERY_POINTS),
-        checkpoint.read_offsets(path / checkpoint.LOG_START_OFFSETS),
+        text_files.read_offsets(path / text_files.RECOVERY_POINTS),
+        text_files.read_offsets(path / text_files.LOG_START_OFFSETS),
     )
 
 
@@ -37,10 +38,10 @@ def test_written_offsets_are_read(written: Path) -> None:
 
 def test_the_recovery_point_is_at_least_the_compacted_offset(written: Path) -> None:
     compacted = {KEY: 15, ("u", 1): 9, ("w", 0): 3}
-    checkpoint.write_offsets(written / checkpoint.CLEANER_OFFSETS, compacted)
+    checkpoint.write_offsets(written / text_files.CLEANER_OFFSETS, compacted)
 
     offsets = OffsetCheckpoints(written)
-    (written / checkpoint.RECOVERY_POINTS).unlink()
+    (written / text_files.RECOVERY_POINTS).unlink()
     without = OffsetCheckpoints(written)
 
     assert [offsets.recovery_point(key) for key in compacted] == [20, 9, 3]
@@ -119,7 +120,7 @@ def test_a_log_forgotten_during_a_write_may_be_in_the_written_file(
 
 def test_forgetting_a_log_is_written_without_advancing_recovery_points(written: Path) -> None:
     """What a checkpoint has planned is not true before it is prepared."""
-    checkpoint.write_offsets(written / checkpoint.CLEANER_OFFSETS, {("u", 1): 9, KEY: 20})
+    checkpoint.write_offsets(written / text_files.CLEANER_OFFSETS, {("u", 1): 9, KEY: 20})
     offsets = OffsetCheckpoints(written)
     assert offsets.recovery_point(("u", 1)) == 9
     assert offsets.forget(KEY)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from broker._native.kernel import file_ops
+from broker.segments.names import DAMAGE, LOG, file_name
 from broker.storage.files import damages, segment_files
 from broker.storage.files.damages import Range
-from broker.storage.files.segment_files import DAMAGE, LOG, file_name
 from tests.support.native_log import Logs, appended, records
 
 SIZE = 100

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from broker.segments.digests import Digest, read_digest
+from broker.segments.names import DIGEST, LOG, file_name
 from broker.storage.files import digests, sidecar
-from broker.storage.files.digests import Digest
-from broker.storage.files.segment_files import DIGEST, LOG, file_name
 
 ONE = Digest(0x0123456789ABCDEF, 4_711, 1_700_000_000_000)
 
@@ -21,7 +21,7 @@ def inode(tmp_path: Path) -> int:
 
 def test_a_digest_is_read_as_it_was_written(tmp_path: Path, inode: int) -> None:
     assert digests.write(tmp_path, 7, ONE, inode)
-    assert digests.read(tmp_path, 7) == ONE
+    assert read_digest(tmp_path, 7) == ONE
 
 
 def test_the_digest_of_the_aborted_transactions_is_read_as_it_was_written(
@@ -29,11 +29,11 @@ def test_the_digest_of_the_aborted_transactions_is_read_as_it_was_written(
 ) -> None:
     both = ONE._replace(aborted_xxh3=0xABC)
     assert digests.write(tmp_path, 7, both, inode)
-    assert digests.read(tmp_path, 7) == both
+    assert read_digest(tmp_path, 7) == both
 
 
 def test_without_its_file_there_is_no_digest(tmp_path: Path) -> None:
-    assert digests.read(tmp_path, 7) is None
+    assert read_digest(tmp_path, 7) is None
 
 
 def test_any_flipped_bit_invalidates_the_digest(tmp_path: Path, inode: int) -> None:
@@ -45,7 +45,7 @@ def test_any_flipped_bit_invalidates_the_digest(tmp_path: Path, inode: int) -> N
             changed = bytearray(content)
             changed[place] ^= 1 << bit
             file.write_bytes(changed)
-            assert digests.read(tmp_path, 7) is None, (place, bit)
+            assert read_digest(tmp_path, 7) is None, (place, bit)
 
 
 def test_a_truncated_file_is_not_a_digest(tmp_path: Path, inode: int) -> None:
@@ -54,7 +54,7 @@ def test_a_truncated_file_is_not_a_digest(tmp_path: Path, inode: int) -> None:
     content = file.read_bytes()
     for size in range(len(content) - 1):
         file.write_bytes(content[:size])
-        assert digests.read(tmp_path, 7) is None, size
+        assert read_digest(tmp_path, 7) is None, size
 
 
 def test_the_digest_of_another_file_is_not_written(tmp_path: Path, inode: int) -> None:
@@ -63,10 +63,10 @@ def test_the_digest_of_another_file_is_not_written(tmp_path: Path, inode: int) -
     assert not digests.write(tmp_path, 7, ONE, inode)
     log.write_bytes(b"compacted")
     assert not digests.write(tmp_path, 7, ONE, inode)
-    assert digests.read(tmp_path, 7) is None
+    assert read_digest(tmp_path, 7) is None
 
 
 def test_removing_a_digest_or_a_missing_one_succeeds(tmp_path: Path, inode: int) -> None:
     digests.write(tmp_path, 7, ONE, inode)
     sidecar.remove(tmp_path, [3, 7])
-    assert digests.read(tmp_path, 7) is None
+    assert read_digest(tmp_path, 7) is None

@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.storage.files.folder_plan import offsets_of, plan_folder
-from broker.storage.files.segment_files import file_name
+from broker.segments.names import file_name, offsets_of
+from broker.storage.files.folder_plan import plan_folder
 
 SEGMENTS = [
     file_name(base, suffix) for base in (0, 10, 20) for suffix in (".log", ".index", ".timeindex")

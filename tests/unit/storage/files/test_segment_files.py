@@ -1,27 +1,13 @@
-"""The names of a segment's files, and their deletion."""
+"""The removal of a segment's files."""
 
 from pathlib import Path
 
-from broker.storage.files.segment_files import (
-    LOG,
-    SEGMENT_SUFFIXES,
-    SNAPSHOT,
-    file_name,
-    is_offset_file,
-    mark_deleted,
-    remove_deleted,
-)
+from broker.segments.names import LOG, SEGMENT_SUFFIXES, SNAPSHOT, file_name
+from broker.storage.files.segment_files import mark_deleted, remove_deleted
 
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
-
-
-def test_a_file_name_has_the_base_offset_in_twenty_digits() -> None:
-    assert file_name(42, LOG) == "00000000000000000042.log"
-    assert is_offset_file("00000000000000000042.log", LOG)
-    assert not is_offset_file("00000000000000000042.log.deleted", LOG)
-    assert not is_offset_file("42.log", LOG)
 
 
 def test_all_files_of_a_segment_are_renamed_and_later_removed(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from broker._native.kernel import file_ops
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.segment_check import digest_of
 from broker.model.errors import StorageError
+from broker.segments.digests import Digest, read_digest
+from broker.segments.names import DAMAGE, LOG, file_name
 from broker.storage.files import digests, swap
-from broker.storage.files.digests import Digest
-from broker.storage.files.segment_files import DAMAGE, LOG, file_name
 from broker.storage.files.swap import Swap
 from tests.support.compacting import compacted, contents, job_of, newest, swap_in, written
 from tests.support.native_log import NOW_MS, Logs, appended, records
@@ -103,7 +103,7 @@ def reopened(path: Path, end: int) -> PartitionLog:
 def is_of_its_log(file: Path) -> bool:
     """Return whether a digest is that of the log beside it."""
     base = int(file.stem)
-    digest = digests.read(file.parent, base)
+    digest = read_digest(file.parent, base)
     return digest is not None and digest.xxh3 == digest_of(file.with_suffix(".log").read_bytes())
 
 

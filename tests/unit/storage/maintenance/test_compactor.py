@@ -20,9 +20,9 @@ from broker._native.kernel import file_ops
 from broker._native.log.segment_check import digest_of
 from broker.codec import records
 from broker.model.errors import Corrupt, StorageError
+from broker.segments.digests import Digest
+from broker.segments.names import LOG, file_name
 from broker.storage.files import digests
-from broker.storage.files.digests import Digest
-from broker.storage.files.segment_files import LOG, file_name
 from broker.storage.maintenance import compactor
 from tests.support.compacting import compacted, contents, job_of, newest, swap_in, write, written
 from tests.support.native_log import NOW_MS, Logs

@@ -13,8 +13,8 @@ import pytest
 
 from broker.model import limits
 from broker.model.errors import DataDirError, DiskFull, StorageError
+from broker.segments.text_files import PARTITION_METADATA
 from broker.storage import metadata
-from broker.storage.checkpoints.checkpoint import PARTITION_METADATA
 from broker.storage.metadata import Absent, CreatedAt, Delete, KeyValue, Put, Unchanged
 from broker.storage.metadata.sqlite import SqliteMetaStore
 

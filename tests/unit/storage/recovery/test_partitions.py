@@ -13,9 +13,10 @@ from broker._native.log.partition_log import PartitionLog
 from broker.codec.control_records import Marker, encode_marker
 from broker.model.errors import StorageError
 from broker.model.identifiers import random_id
+from broker.segments import text_files
+from broker.segments.names import ABORTED, DAMAGE, DIGEST, LOG, file_name
 from broker.storage.checkpoints import checkpoint, clean_segments
 from broker.storage.files.deletion import DeletedFolders
-from broker.storage.files.segment_files import ABORTED, DAMAGE, DIGEST, LOG, file_name
 from broker.storage.metadata import Put
 from broker.storage.recovery import syncing
 from tests.support.batches import batch_of
@@ -103,7 +104,7 @@ def test_a_partly_written_partition_metadata_file_does_not_prevent_opening_the_l
     log.append(BATCH)
     broker.kill()
     folder = broker.path / "topic-0"
-    (folder / checkpoint.PARTITION_METADATA).rename(folder / "partition.metadata.tmp")
+    (folder / text_files.PARTITION_METADATA).rename(folder / "partition.metadata.tmp")
 
     again = BrokerRun(broker.path)
     (log,) = again.open()
@@ -130,7 +131,7 @@ def test_a_folder_of_no_known_topic_is_set_aside_and_kept(broker: BrokerRun) -> 
     broker.partitions.rename_strays()
 
     (aside,) = broker.path.glob("lost-7.*-stray")
-    assert (aside / checkpoint.PARTITION_METADATA).exists()
+    assert (aside / text_files.PARTITION_METADATA).exists()
 
 
 def test_a_delete_interrupted_by_a_crash_is_finished(broker: BrokerRun) -> None:
@@ -288,7 +289,7 @@ def test_files_restored_into_a_cleanly_stopped_directory_are_the_log(broker: Bro
     copy, stored = restored(broker)
     folder = broker.path / "topic-0"
     shutil.rmtree(folder)
-    for file in [*broker.path.glob("*checkpoint"), broker.path / checkpoint.CLEAN_SHUTDOWN]:
+    for file in [*broker.path.glob("*checkpoint"), broker.path / text_files.CLEAN_SHUTDOWN]:
         file.unlink(missing_ok=True)
     empty = BrokerRun(broker.path)
     empty.open()
@@ -428,7 +429,7 @@ def test_the_digests_are_durable_before_the_clean_stop_marker(broker: BrokerRun)
     file_ops.stop_recording()
     renamed = done.index(("rename", clean_segments.FILE_NAME + ".tmp"))
     synced = done.index(("sync_folder", broker.path.name), renamed)
-    assert synced < done.index(("rename", checkpoint.CLEAN_SHUTDOWN + ".tmp"))
+    assert synced < done.index(("rename", text_files.CLEAN_SHUTDOWN + ".tmp"))
 
 
 def test_an_offline_log_makes_the_stop_unclean(broker: BrokerRun) -> None:
@@ -456,7 +457,7 @@ def test_a_start_removes_segments_that_an_earlier_run_removed_from_the_log(
     assert not log.is_offline
     assert sorted(file.name for file in folder.iterdir()) == [
         f"{0:020}.log",
-        checkpoint.PARTITION_METADATA,
+        text_files.PARTITION_METADATA,
     ]
     again.kill()
 
@@ -600,7 +601,7 @@ def test_a_recovery_point_waits_for_the_index_of_aborted_transactions_below_it(
     file_ops.stop_recording()
     index = done.index(("sync_data", f"{0:020}.txnindex"))
     name = done.index(("sync_folder", "topic-0"), index)
-    assert name < done.index(("rename", checkpoint.RECOVERY_POINTS + ".tmp"))
+    assert name < done.index(("rename", text_files.RECOVERY_POINTS + ".tmp"))
 
 
 def test_a_log_that_lost_all_records_continues_at_its_log_start(broker: BrokerRun) -> None:
@@ -686,7 +687,7 @@ def test_a_stop_before_all_logs_are_loaded_is_as_clean_as_the_previous_one(
     again.stop()
 
     assert second.is_loading
-    assert (broker.path / checkpoint.CLEAN_SHUTDOWN).exists() is was_clean
+    assert (broker.path / text_files.CLEAN_SHUTDOWN).exists() is was_clean
     last = BrokerRun(broker.path)
     assert [log.log_end_offset for log in last.open(count=2)] == [1, 1]
     last.kill()
@@ -702,7 +703,7 @@ def test_a_checkpoint_keeps_the_recovery_point_of_a_loading_log(broker: BrokerRu
 
     again.partitions.write_checkpoint(again.partitions.plan_checkpoint())
 
-    points = checkpoint.read_offsets(broker.path / checkpoint.RECOVERY_POINTS)
+    points = text_files.read_offsets(broker.path / text_files.RECOVERY_POINTS)
     assert points == {("topic", 0): 1}
     again.kill()
 
@@ -769,7 +770,7 @@ def test_a_checkpoint_writes_the_epochs_of_logs_with_new_ones(
     steps = [op for op, *_ in file_ops.recorded()]
     assert steps.index("write") < steps.index("rename")
     assert steps.index("sync_filesystem" if one_by_one_max == 0 else "sync") < steps.index("rename")
-    epochs = [checkpoint.read_leader_epochs(Path(log.folder)) for log in (first, second)]
+    epochs = [text_files.read_leader_epochs(Path(log.folder)) for log in (first, second)]
     assert epochs == [[(0, 0)], [(0, 0), (4, 1)]]
 
 
@@ -796,7 +797,7 @@ def test_an_index_that_cannot_be_synced_holds_back_only_its_log_and_is_not_retri
     synced = [path for op, path, *_ in file_ops.recorded() if op == "sync_data"]
     assert sum(path.endswith("topic-1/00000000000000000000.index") for path in synced) == 1
     assert (good.is_offline, bad.is_offline) == (False, True)
-    assert checkpoint.read_offsets(broker.path / checkpoint.RECOVERY_POINTS) == {("topic", 0): 2}
+    assert text_files.read_offsets(broker.path / text_files.RECOVERY_POINTS) == {("topic", 0): 2}
 
 
 def test_a_log_that_fails_at_the_stop_does_not_prevent_closing_the_others(
@@ -813,8 +814,8 @@ def test_a_log_that_fails_at_the_stop_does_not_prevent_closing_the_others(
 
     file_ops.stop_recording()
     assert (good.is_offline, bad.is_offline) == (False, True)
-    assert not (broker.path / checkpoint.CLEAN_SHUTDOWN).exists()
-    assert checkpoint.read_offsets(broker.path / checkpoint.RECOVERY_POINTS)["topic", 0] == 1
+    assert not (broker.path / text_files.CLEAN_SHUTDOWN).exists()
+    assert text_files.read_offsets(broker.path / text_files.RECOVERY_POINTS)["topic", 0] == 1
 
 
 def test_a_planned_recovery_point_is_not_written_by_recreating_a_topic(
@@ -836,7 +837,7 @@ def test_a_planned_recovery_point_is_not_written_by_recreating_a_topic(
 
     broker.make(random_id())
 
-    assert checkpoint.read_offsets(broker.path / checkpoint.RECOVERY_POINTS) == {("other", 0): 1}
+    assert text_files.read_offsets(broker.path / text_files.RECOVERY_POINTS) == {("other", 0): 1}
     broker.kill()
 
 
@@ -852,7 +853,7 @@ def test_a_stop_does_not_advance_a_log_that_went_offline_after_the_checkpoint_pl
 
     broker.stop()
 
-    assert checkpoint.read_offsets(broker.path / checkpoint.RECOVERY_POINTS) == {("topic", 0): 1}
+    assert text_files.read_offsets(broker.path / text_files.RECOVERY_POINTS) == {("topic", 0): 1}
 
 
 def test_a_checkpoint_returns_the_log_whose_epochs_could_not_be_made_durable(

@@ -14,9 +14,8 @@ from typing import NamedTuple
 from broker._native.kernel import file_ops
 from broker._native.log.segment_check import Damage, SegmentCheck, digest_of
 from broker.model.limits import INDEX_READ_BYTES_MAX
-from broker.storage.files import digests
-from broker.storage.files.digests import Digest
-from broker.storage.files.segment_files import ABORTED, INDEX, LOG, TIME_INDEX, file_name
+from broker.segments.digests import Digest, read_digest
+from broker.segments.names import ABORTED, INDEX, LOG, TIME_INDEX, file_name
 
 # Fields of a batch whose corruption only a digest always detects.
 UNDETECTABLE = ("base offset", "leader epoch")
@@ -92,7 +91,7 @@ class Examination:
         self._base_offset, self._end_offset = base_offset, end_offset
         path = folder / (file_name(base_offset, LOG) + suffix)
         self._inode = file_ops.inode(path)
-        self._recorded = digests.read(folder, base_offset) if has_digest else None
+        self._recorded = read_digest(folder, base_offset) if has_digest else None
         stems = (INDEX, TIME_INDEX, ABORTED)
         index, time_index, aborted = (
             _content(folder / (file_name(base_offset, each) + suffix)) for each in stems

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker.model.errors import ConfigError
-from broker.storage.files import digest_manifest
+from broker.segments import digest_manifest
 
 
 def test_a_manifest_is_read_as_it_was_written(tmp_path: Path) -> None:

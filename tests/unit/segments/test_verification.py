@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from broker.model.errors import ConfigError
+from broker.segments import text_files, verification
+from broker.segments.digests import Digest
+from broker.segments.integrity import Verdict
+from broker.segments.names import DIGEST
+from broker.segments.verification import LocatedSegment
 from broker.storage.checkpoints import checkpoint
 from broker.storage.files import digests, sidecar
-from broker.storage.files.digests import Digest
-from broker.storage.files.segment_files import DIGEST
-from broker.storage.maintenance import verification
-from broker.storage.maintenance.segment_integrity import Verdict
-from broker.storage.maintenance.verification import LocatedSegment
 from tests.support.segment_files import segment_files, stored, write_ascending
 
 FLIPS = 1_000
@@ -157,7 +157,7 @@ def test_a_path_without_segments_is_a_usage_error(tmp_path: Path, name: str) -> 
 
 
 def test_a_data_directory_without_topics_has_no_segments(tmp_path: Path) -> None:
-    (tmp_path / checkpoint.META_PROPERTIES).write_text("version=1")
+    (tmp_path / text_files.META_PROPERTIES).write_text("version=1")
     assert verification.find(tmp_path) == []
 
 

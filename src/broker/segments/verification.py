@@ -20,11 +20,10 @@ from typing import NamedTuple
 from broker._native.kernel import file_ops
 from broker.model.errors import ConfigError, Truncated
 from broker.model.limits import SEGMENT_CHECK_STEP_BYTES, VERIFY_TRIES
-from broker.storage.checkpoints import checkpoint
-from broker.storage.files import digests
-from broker.storage.files.folder_plan import offsets_of
-from broker.storage.files.segment_files import LOG, SWAP, file_name, is_offset_file
-from broker.storage.maintenance.segment_integrity import Examination, Verdict
+from broker.segments import text_files
+from broker.segments.digests import read_digest
+from broker.segments.integrity import Examination, Verdict
+from broker.segments.names import LOG, SWAP, file_name, is_offset_file, offsets_of
 
 _log = logging.getLogger(__name__)
 # Called with the number of bytes checked since the last call.
@@ -75,7 +74,7 @@ def find(path: Path) -> list[LocatedSegment]:
             ]
     else:
         raise ConfigError(f"{path}: no such file or folder")
-    if not found and not (path / checkpoint.META_PROPERTIES).exists():
+    if not found and not (path / text_files.META_PROPERTIES).exists():
         raise ConfigError(
             f"{path}: expected a segment (<20 digits>.log), a partition's folder or a data"
             " directory"
@@ -124,14 +123,14 @@ def _has_changed(segment: LocatedSegment, found: Verdict) -> bool:
     if file_ops.inode(segment.file) != found.inode:
         return True
     is_last = segment.end_offset < 0
-    recorded = None if is_last else digests.read(segment.folder, segment.base_offset)
+    recorded = None if is_last else read_digest(segment.folder, segment.base_offset)
     return recorded != found.recorded and recorded is not None
 
 
 def _in_folder(folder: Path, prefix: str) -> list[LocatedSegment]:
     with suppress(FileNotFoundError):
         bases = offsets_of(file_ops.list_folder(folder), LOG)
-        is_clean = (folder.parent / checkpoint.CLEAN_SHUTDOWN).exists()
+        is_clean = (folder.parent / text_files.CLEAN_SHUTDOWN).exists()
         return list(_segments(folder, prefix, bases, is_clean=is_clean))
     return []
 
