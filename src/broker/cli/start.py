@@ -14,6 +14,7 @@ from broker.model.address import Address
 from broker.model.clock import SystemClock
 from broker.model.config import Config, load, value_to_text
 from broker.model.settings import BROKER_SETTINGS
+from broker.server.garbage_collection import bound_collections
 from broker.server.log_lines import LineLimit
 
 
@@ -59,7 +60,7 @@ def run(config: Config) -> int:
 
     def announce(addresses: Sequence[Address], in_force: Config) -> None:
         print(banner(addresses, in_force), flush=True)
-        gc.freeze()  # objects of the start live as long as the process: exclude them from GC
+        bound_collections()
         gc.enable()
 
     # Objects of the start are not garbage: collections during it would cost 16 ms for nothing.

@@ -1,12 +1,24 @@
 """The garbage collector during the load of coordinators."""
 
 import gc
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from broker.model.limits import GC_YOUNG_COLLECTIONS, GC_YOUNG_OBJECTS
 from broker.server.garbage_collection import CollectorPause, bound_collections
+
+START = """
+import gc, os, signal, sys
+from broker.cli import main, start
+
+start.banner = lambda *_: os.kill(os.getpid(), signal.SIGTERM) or ""
+main(["start", "--data-dir", sys.argv[1], "--listen", "127.0.0.1:0"])
+print(*gc.get_threshold())
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -57,3 +69,16 @@ def test_a_collection_visits_what_was_made_since_the_last_ones_however_much_ther
 
     assert len(kept) == 20 * GC_YOUNG_OBJECTS
     assert visited <= (GC_YOUNG_COLLECTIONS + 2) * (GC_YOUNG_OBJECTS + 1)
+
+
+def test_a_started_broker_bounds_its_collections(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", START, str(tmp_path / "data")],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+
+    young, middle, oldest = map(int, ended.stdout.split())
+    assert (young, middle) == (GC_YOUNG_OBJECTS, GC_YOUNG_COLLECTIONS)
+    assert oldest > 1_000_000
