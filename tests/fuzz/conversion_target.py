@@ -32,7 +32,7 @@ def conversion(data: bytes) -> None:
 def produced(message_set: bytes) -> None:
     """Check that converted batches have the same records, whatever their offsets were."""
     try:
-        stored = Conversion(message_set, CONFIG, is_long=False).run()
+        stored = Conversion(message_set, CONFIG).run()
     except RequestError:
         return
     assert validate(stored) is None

@@ -29,7 +29,7 @@ from broker.core.topics.rules import NewTopic
 from broker.model.errors import ErrorCode
 from broker.protocols import PROTOCOLS
 from broker.protocols.base import Deferred, DroppableAnswer
-from tests.support.fakes import FakeBroker
+from tests.support.fakes import FakeBroker, batch
 from tests.support.memory_log import MemoryLog
 
 _PACKAGE = str(Path(broker.__file__).parent)
@@ -186,6 +186,7 @@ def requests(size: Size) -> list[LongRequest]:
     log_dirs = [{"topic": "wide", "partitions": list(wide)}]
     offsets = [{"partition_index": each, "timestamp": -1} for each in wide]
     commits = [{"partition_index": each, "committed_offset": 1} for each in wide]
+    produced = [{"index": each, "records": batch()} for each in wide]
     new_topics = [
         {"name": each, "num_partitions": 1, "replication_factor": 1}
         for each in unknown[: named // 10]
@@ -383,6 +384,24 @@ def requests(size: Size) -> list[LongRequest]:
             0,
             10 * named,
             users=[{"name": each} for each in unknown],
+        ),
+        _kafka(
+            "Produce",
+            0,
+            9,
+            10 * named,
+            acks=1,
+            timeout_ms=30_000,
+            topic_data=[{"name": "wide", "partition_data": produced}],
+        ),
+        _kafka(
+            "Produce, not one known",
+            0,
+            9,
+            10 * named,
+            acks=1,
+            timeout_ms=30_000,
+            topic_data=[{"name": each, "partition_data": produced[:1]} for each in unknown],
         ),
         LongRequest(
             "v1", "V1 ADMIN_GET_METADATA", 0, 0, b"V1|1|ADMIN_GET_METADATA|", 10 * size.topics

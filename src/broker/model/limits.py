@@ -147,6 +147,10 @@ NATIVE_PRODUCE_PARTITIONS_MAX = 1_024
 NATIVE_FETCH_PARTITIONS_MAX = 10_000
 # Largest native response to ListOffsets: some 600 partitions. A longer one is made by Python.
 NATIVE_LIST_OFFSETS_ANSWER_BYTES_MAX = 16 * KIB
+# Bytes of batches that Python's Produce appends in one step, 1 ms. The work on each partition, some
+# 20 us, counts as bytes, too.
+PRODUCE_BYTES_PER_STEP = 1 * MIB
+PRODUCE_PARTITION_BYTES = 16 * KIB
 # Partitions that Python's Fetch reads in one step: some 10 us each, and 40 where there are records.
 FETCH_PARTITIONS_PER_STEP = 32
 RECORD_BYTES_MIN = 7  # an empty record of magic 2: a batch of n bytes holds at most n / 7
@@ -168,8 +172,8 @@ RECOMPRESSION_THREADS = 1
 # Bytes of batches that wait for that, of all connections; above it a producer has to retry. It is a
 # second of work or more, and what a hundred producers send at once.
 RECOMPRESSION_WAITING_BYTES_MAX = 128 * MIB
-# Messages of magic 0 and 1 of one request that the loop converts: 0.5 ms at most. More than that,
-# and compressed ones, are converted in a thread.
+# A message set of magic 0 and 1 that the loop converts, and in native code those of one request:
+# 0.5 ms at most. Larger and compressed ones are converted in a thread.
 OLD_MESSAGES_BYTES_MAX = 1 * MIB
 # What is read of a log at once for an old consumer, and how many bytes or batches are converted in
 # one step: 0.5 ms. Larger batches are converted in a thread.

@@ -3,10 +3,13 @@
 Up to version 2 it converts uncompressed message sets (old_produce.pyx). A transaction is admitted
 once the coordinator has added the partition to it.
 
-The request (ProduceRequest.json of Kafka 4.3) is walked twice. The first walk checks everything and
-changes nothing. If anything is unusual, the whole request is NOT_SERVED: the Python handler, which
-is the specification of this code, answers it. The second walk appends and writes the reply, whose
-acknowledgements then wait for the logs.
+The Python handler (broker/protocols/kafka/handlers/produce.py) is the specification of this code
+and answers whatever is unusual here. Its phases are two walks over the request (ProduceRequest.json
+of Kafka 4.3). The first one reads and checks everything and changes nothing; if it finds anything
+unusual, the whole request is NOT_SERVED. It needs no order of errors, so it checks in the order of
+cost: the cheap fields of the log and of the batch's header first, then the bytes of the records,
+then the producer's sequence. The second walk appends and writes the reply, whose acknowledgements
+then wait for the logs.
 """
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t

@@ -1,7 +1,7 @@
 """Work that is completed once it has begun, even when its requester has disconnected."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
@@ -16,9 +16,9 @@ class Tasks:
         """Start without tasks."""
         self._running: set[asyncio.Task[Any]] = set()
 
-    async def run_to_completion(self, work: Coroutine[None, None, _T]) -> _T:
+    async def run_to_completion(self, work: Awaitable[_T]) -> _T:
         """Run work until it has ended; return its result to the requester, if it still waits."""
-        task = asyncio.create_task(work)
+        task = asyncio.ensure_future(work)
         self._running.add(task)
         task.add_done_callback(self._ended)
         return await asyncio.shield(task)

@@ -6,6 +6,8 @@ The format is detected from the messages, not from the API version: old producer
 in any of these versions.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from broker._native.records.up_conversion import convert_messages, read_wrapper
@@ -15,7 +17,7 @@ from broker.core.logs.partition import MAGIC, MAGIC_POSITION
 from broker.core.logs.recompression import compress_batch, needs_compression
 from broker.model.compressions import COMPRESSIONS, NONE, ZSTD, Compression
 from broker.model.errors import CodecError, ErrorCode, LimitExceeded, RequestError, Unsupported
-from broker.model.limits import decompressed_bytes_max
+from broker.model.limits import OLD_MESSAGES_BYTES_MAX, decompressed_bytes_max
 from broker.model.topic_config import TopicConfig
 
 if TYPE_CHECKING:
@@ -39,24 +41,18 @@ class Conversion(NamedTuple):
 
     records: bytes
     config: TopicConfig
-    is_long: bool  # this set, or all sets of its request together
 
     @property
     def is_slow(self) -> bool:
         """Whether it is too long for the event loop."""
         is_compressed = self.records[_ATTRIBUTES_POSITION] & _CODEC != 0
-        return self.is_long or is_compressed or needs_compression(self.config, NONE)
+        is_long = len(self.records) > OLD_MESSAGES_BYTES_MAX
+        return is_long or is_compressed or needs_compression(self.config, NONE)
 
     def run(self) -> bytes:
         """Return the batch to append; RequestError if the messages are invalid."""
-        try:
+        with _client_errors():
             came, batch = self._converted()
-        except LimitExceeded as error:
-            raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
-        except Unsupported as error:
-            raise RequestError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
-        except CodecError as error:
-            raise RequestError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
         return compress_batch(self.config, batch, came)
 
     def _converted(self) -> tuple[Compression, bytes]:
@@ -75,6 +71,19 @@ class Conversion(NamedTuple):
         return COMPRESSIONS[codec], batch
 
 
+@contextmanager
+def _client_errors() -> Iterator[None]:
+    """Raise errors of the codec as the RequestError that clients get."""
+    try:
+        yield
+    except LimitExceeded as error:
+        raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
+    except Unsupported as error:
+        raise RequestError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
+    except CodecError as error:
+        raise RequestError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+
+
 def for_consumer(batch: "Buffer", magic: Literal[0, 1], offset: int, config: TopicConfig) -> bytes:
     """Convert a stored batch to messages; b"" if it has no record from an offset on.
 
@@ -82,16 +91,10 @@ def for_consumer(batch: "Buffer", magic: Literal[0, 1], offset: int, config: Top
     """
     # A batch from a time when the topic allowed larger ones is not a decompression bomb.
     batch_bytes_max = max(config.integer("max.message.bytes"), len(memoryview(batch)))
-    try:
+    with _client_errors():
         messages = down_convert(
             batch, magic, min_offset=offset, bytes_max=decompressed_bytes_max(batch_bytes_max)
         )
-    except LimitExceeded as error:
-        raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
-    except Unsupported as error:
-        raise RequestError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
-    except CodecError as error:
-        raise RequestError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
     # A wrapper message is returned whole, and has the offset of its last message. If compaction has
     # removed all its messages from the requested offset on, the consumer would request that offset
     # forever.

@@ -4,20 +4,24 @@ v1 throttle time; v2 append time (KIP-32); v3 batches of magic 2, transactional 
 offset; v7 zstd (KIP-110); v8 record errors, error message (KIP-467); v9 flexible; v10 current
 leader (KIP-951); v11 TRANSACTION_ABORTABLE, v12 implicit partitions (KIP-890); v13 topic ids.
 
-v0-2 have message sets, which are converted to batches before they are appended (old_messages.py).
-The native path serves most requests; this handler serves every request and is the specification of
-the native path. Batches are appended at once, or after the compression thread has prepared them if
-the topic or an old producer needs it, always in the order of the connection's requests. The
-response is sent when everything it acknowledges is durable. The first batch of a transaction in a
-partition waits until the coordinator has added the partition (KIP-890). With acks=0 there is no
-response, and an error closes the connection.
+The native path (src/_native/protocols/kafka/produce.pyx) serves most requests; this handler serves
+every request and is its specification. A request passes four phases, each in steps:
+
+    read       its partitions; one that is named twice is refused
+    admit      the coordinator adds new partitions to the producer's transaction (KIP-890)
+    append     per partition, in request order: check, prepare, write
+    answer     once everything that is acknowledged is durable
+
+A batch is checked in this order, and the first error is the partition's answer: the request (acks),
+the topic, the partition, its transaction, what the API version allows, the records, the topic's
+settings, the producer's sequence. With acks=0 there is no response, and an error closes the
+connection.
 """
 
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from broker.core.logs.log import Log
 from broker.core.logs.partition import (
@@ -30,14 +34,21 @@ from broker.core.logs.partition import (
 from broker.core.logs.recompression import (
     KeylessRecordsError,
     Preparation,
-    RecompressionJob,
     prepare,
 )
+from broker.core.scheduling.eager import run_to_first_wait
+from broker.core.scheduling.steps import StepBudget, in_steps
+from broker.core.scheduling.tasks import Tasks
 from broker.core.session import Session
 from broker.core.topics.lookup import log_of, topic_by_id, topic_by_name
 from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, PeerError, RequestError
-from broker.model.limits import OLD_MESSAGES_BYTES_MAX
+from broker.model.limits import (
+    NAMES_READ_PER_STEP,
+    PARTITIONS_ANSWERED_PER_STEP,
+    PRODUCE_BYTES_PER_STEP,
+    PRODUCE_PARTITION_BYTES,
+)
 from broker.model.topic_config import TopicConfig
 from broker.protocols.base import SilentAnswer
 from broker.protocols.kafka import errors, transactions
@@ -46,14 +57,14 @@ from broker.protocols.kafka.old_messages import Conversion, is_message_set
 
 _MAGIC_2_SINCE = 3
 _ZSTD_SINCE = 7
+_ABORTABLE_SINCE = 11
+_IMPLICIT_PARTITIONS_SINCE = 12
 _TOPIC_IDS_SINCE = 13
 _ACKS = (-1, 0, 1)
 _CODEC = 0x07
 _ZSTD = 4
 _TRANSACTIONAL = 0x10
 _PRODUCER = Struct(">h20xqh")  # attributes, producer id and epoch of a batch
-_ABORTABLE_SINCE = 11
-_IMPLICIT_PARTITIONS_SINCE = 12
 _COORDINATOR_IS_BUSY = (
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -63,149 +74,72 @@ _COORDINATOR_IS_BUSY = (
 _ADMIN_CLIENT = "__admin_client"  # the client id that may write internal topics, if configured
 
 
+class _Place(NamedTuple):
+    """A partition as the request names it: up to v12 by the topic's name, then by its id."""
+
+    name: str
+    topic_id: bytes
+    partition: int
+
+
 class _Written(NamedTuple):
-    """A batch that was appended."""
+    """A batch that was appended, or had been appended before."""
 
     log: Log
     appended: Appended
 
 
-class _Pending(NamedTuple):
-    """A batch that must be decompressed or compressed before it is appended."""
+_Outcome: TypeAlias = _Written | RequestError
+# The records that are sent to each partition, in request order; None: it is named twice.
+_Sent: TypeAlias = Mapping[_Place, bytes | None]
+_Partition: TypeAlias = tuple[str, int]  # topic name and partition
+_Producer: TypeAlias = tuple[int, int]  # id and epoch
+_Refused: TypeAlias = Mapping[_Partition, ErrorCode]
 
-    log: Log
-    config: TopicConfig
-    preparation: RecompressionJob
-
-
-_Outcome = _Written | RequestError
-_Place = tuple[str, bytes, int]  # topic name, topic id, partition
-_Partition = tuple[str, int]
-_Producer = tuple[int, int]  # id, epoch
+_appending = Tasks()
 
 
 def handle(request: Request, session: Session) -> Response | Awaitable[Response]:
-    """Append all valid batches; respond when they are durable."""
-    if request.body["transactional_id"] is not None:
-        unadmitted = _unadmitted(request, session)
-        if unadmitted:
-            return _append_admitted(request, session, unadmitted)
-    return _append_all(request, session, {})
+    """Append all valid batches; respond when they are durable.
+
+    A short request has no wait before that.
+    """
+    return run_to_first_wait(_serve(request, session))
 
 
-def _append_all(
-    request: Request, session: Session, refused: Mapping[_Partition, ErrorCode]
-) -> Response | Awaitable[Response]:
-    topics = request.body["topic_data"]
-    count = Counter(
-        (each["name"], each["topic_id"], partition["index"])
-        for each in topics
-        for partition in each["partition_data"]
-    )
-    begun: dict[_Place, _Outcome | _Pending] = {}
-    is_long = _is_long(request)
-    for each in topics:
-        for partition in each["partition_data"]:
-            key = (each["name"], each["topic_id"], partition["index"])
-            if count[key] > 1:
-                text = "the request names this partition twice"
-                begun[key] = RequestError(ErrorCode.INVALID_REQUEST, text)
-            else:
-                begun[key] = _append(request, session, each, partition, refused, is_long=is_long)
-    outcomes = {key: each for key, each in begun.items() if not isinstance(each, _Pending)}
-    if len(outcomes) < len(begun):
-        return _append_later(request, session, begun)
-    return _respond(request, outcomes)
-
-
-def _respond(request: Request, outcomes: dict[_Place, _Outcome]) -> Response | Awaitable[Response]:
+async def _serve(request: Request, session: Session) -> Response:
+    sent = await _read(request)
+    refused = await _admit(request, session, sent)
+    outcomes = await _append_all(request, session, sent, refused)
     if request.body["acks"] == 0:
-        return SilentAnswer(_all_written(outcomes))
-    return _answer(request, outcomes)
+        return SilentAnswer(await _all_written(outcomes))
+    return await _answer(request, outcomes)
 
 
-def _append(
-    request: Request,
-    session: Session,
-    topic: Fields,
-    partition: Fields,
-    refused: Mapping[_Partition, ErrorCode],
-    *,
-    is_long: bool,
-) -> _Outcome | _Pending:
-    try:
-        _check_request(request)
-        found = _topic(request, session, topic)
-        log = log_of(found, partition["index"])
-        if (found.name, partition["index"]) in refused:
-            raise RequestError(refused[found.name, partition["index"]])
-        records = partition["records"] or b""
-        preparation = _preparation(request, found.config, records, is_long=is_long)
-        if preparation is None:
-            return _write(session, log, found.config, records)
-        if preparation.is_slow:
-            return _Pending(log, found.config, preparation)
-        return _write(session, log, found.config, preparation.run())
-    except RequestError as error:
-        return error
+# ---- read ----------------------------------------------------------------------------------------
 
 
-def _write(session: Session, log: Log, config: TopicConfig, records: bytes) -> _Written:
-    return _Written(log, append(log, config, records, session.broker.clock.wall_ms()))
+async def _read(request: Request) -> _Sent:
+    """Return the records for each partition."""
+    sent: dict[_Place, bytes | None] = {}
+    async for place, records in in_steps(_partitions(request), NAMES_READ_PER_STEP):
+        sent[place] = None if place in sent else records
+    return sent
 
 
-async def _append_later(
-    request: Request, session: Session, begun: dict[_Place, _Outcome | _Pending]
-) -> Response:
-    """Prepare and append pending batches in order; the connection's next request waits too."""
-    outcomes: dict[_Place, _Outcome] = {}
-    for key, each in begun.items():
-        outcomes[key] = await _prepared(session, each) if isinstance(each, _Pending) else each
-    response = _respond(request, outcomes)
-    return await response if isinstance(response, Awaitable) else response
+def _partitions(request: Request) -> Iterator[tuple[_Place, bytes]]:
+    for topic in request.body["topic_data"]:
+        for partition in topic["partition_data"]:
+            place = _Place(topic["name"], topic["topic_id"], partition["index"])
+            yield place, partition["records"] or b""
 
 
-async def _prepared(session: Session, pending: _Pending) -> _Outcome:
-    log, config, preparation = pending
-    try:
-        return await session.broker.recompression.append(
-            preparation, partial(_write, session, log, config)
-        )
-    except RequestError as error:
-        return error
-
-
-def _check_request(request: Request) -> None:
-    if request.body["acks"] not in _ACKS:
-        raise RequestError(ErrorCode.INVALID_REQUIRED_ACKS)
-
-
-def _is_long(request: Request) -> bool:
-    """Return whether its message sets are too large to convert in one turn of the loop."""
-    size = sum(
-        len(partition["records"] or b"")
-        for topic in request.body["topic_data"]
-        for partition in topic["partition_data"]
-    )
-    return size > OLD_MESSAGES_BYTES_MAX
-
-
-def _preparation(
-    request: Request, config: TopicConfig, records: bytes, *, is_long: bool
-) -> Conversion | Preparation | None:
-    """Return the work on the records before they are appended; None: there is none."""
-    if request.version < _MAGIC_2_SINCE and is_message_set(records):
-        return Conversion(records, config, is_long)
-    _check_batch(request, records)
-    return prepare(config, records)
-
-
-def _topic(request: Request, session: Session, wanted: Fields) -> Topic:
+def _topic(request: Request, session: Session, place: _Place) -> Topic:
     topics = session.broker.topics
     if request.version >= _TOPIC_IDS_SINCE:
-        topic = topic_by_id(topics, wanted["topic_id"])
+        topic = topic_by_id(topics, place.topic_id)
     else:
-        topic = topic_by_name(topics, wanted["name"])
+        topic = topic_by_name(topics, place.name)
     if topic.is_internal and not _may_write_internal(request, session):
         text = f"'{topic.name}' belongs to the broker"
         raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
@@ -218,68 +152,52 @@ def _may_write_internal(request: Request, session: Session) -> bool:
     )
 
 
-def _check_batch(request: Request, records: bytes) -> None:
-    """Check what depends on the API version; the log checks the rest."""
-    if request.version >= _MAGIC_2_SINCE and is_message_set(records):
-        text = f"Produce v{request.version} takes batches of magic 2 only"
-        raise RequestError(ErrorCode.INVALID_RECORD, text)
-    if len(records) < BATCH_HEADER_BYTES:
-        return
-    attributes, _ = _producer_of(records)
-    if attributes & _CODEC == _ZSTD and request.version < _ZSTD_SINCE:
-        raise RequestError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    if attributes & _TRANSACTIONAL and request.body["transactional_id"] is None:
-        raise RequestError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+# ---- admit ---------------------------------------------------------------------------------------
 
 
-# ---- transactions --------------------------------------------------------------------------------
-
-
-def _unadmitted(request: Request, session: Session) -> dict[_Producer, list[_Partition]]:
-    """Return the partitions, by producer, that are not in the producer's transaction yet.
-
-    A batch that is already in the log is a retry of a lost response, and needs no transaction.
-    """
-    found: dict[_Producer, list[_Partition]] = {}
-    for wanted in request.body["topic_data"]:
-        for partition in wanted["partition_data"]:
-            records = partition["records"] or b""
-            if len(records) < BATCH_HEADER_BYTES:
-                continue
-            attributes, producer = _producer_of(records)
-            if not attributes & _TRANSACTIONAL:
-                continue
-            try:
-                topic = _topic(request, session, wanted)
-                log = log_of(topic, partition["index"])
-            except RequestError:
-                continue  # the append returns this error
-            if not log.admits_transaction(*producer) and not log.has_batch(records):
-                found.setdefault(producer, []).append((topic.name, log.partition))
-    return found
-
-
-def _producer_of(records: bytes) -> tuple[int, _Producer]:
-    attributes, producer_id, epoch = _PRODUCER.unpack_from(records, ATTRIBUTES_POSITION)
-    return attributes, (producer_id, epoch)
-
-
-async def _append_admitted(
-    request: Request, session: Session, unadmitted: dict[_Producer, list[_Partition]]
-) -> Response:
-    refused = {}
-    for producer, partitions in unadmitted.items():
+async def _admit(request: Request, session: Session, sent: _Sent) -> _Refused:
+    """Wait until the partitions are in their producers' transactions; return the refused ones."""
+    refused: dict[_Partition, ErrorCode] = {}
+    if request.body["transactional_id"] is None:
+        return refused
+    for producer, partitions in (await _unadmitted(request, session, sent)).items():
         answers = await session.broker.transactions.admit(
             request.body["transactional_id"],
             *producer,
             partitions,
             adds_implicitly=request.version >= _IMPLICIT_PARTITIONS_SINCE,
         )
-        for place, error in answers.items():
+        for partition, error in answers.items():
             if error is not ErrorCode.NONE:
-                refused[place] = _refusal(request, error)
-    response = _append_all(request, session, refused)
-    return await response if isinstance(response, Awaitable) else response
+                refused[partition] = _refusal(request, error)
+    return refused
+
+
+async def _unadmitted(
+    request: Request, session: Session, sent: _Sent
+) -> dict[_Producer, list[_Partition]]:
+    """Return the partitions, by producer, that are not in the producer's transaction yet."""
+    found: dict[_Producer, list[_Partition]] = {}
+    async for place, records in in_steps(sent.items(), PARTITIONS_ANSWERED_PER_STEP):
+        if records is None or len(records) < BATCH_HEADER_BYTES:
+            continue
+        attributes, producer = _producer_of(records)
+        if not attributes & _TRANSACTIONAL:
+            continue
+        try:
+            topic = _topic(request, session, place)
+            log = log_of(topic, place.partition)
+        except RequestError:
+            continue  # the append returns this error
+        # A batch that is already in the log is a retry of a lost response: it needs no transaction.
+        if not log.admits_transaction(*producer) and not log.has_batch(records):
+            found.setdefault(producer, []).append((topic.name, log.partition))
+    return found
+
+
+def _producer_of(records: bytes) -> tuple[int, _Producer]:
+    attributes, producer_id, epoch = _PRODUCER.unpack_from(records, ATTRIBUTES_POSITION)
+    return attributes, (producer_id, epoch)
 
 
 def _refusal(request: Request, error: ErrorCode) -> ErrorCode:
@@ -289,31 +207,107 @@ def _refusal(request: Request, error: ErrorCode) -> ErrorCode:
     return transactions.abortable(error, supports_abortable=request.version >= _ABORTABLE_SINCE)
 
 
-# ---- answers -------------------------------------------------------------------------------------
+# ---- append --------------------------------------------------------------------------------------
 
 
-def _all_written(outcomes: dict[_Place, _Outcome]) -> list[tuple[Log, int]]:
+async def _append_all(
+    request: Request, session: Session, sent: _Sent, refused: _Refused
+) -> dict[_Place, _Outcome]:
+    """Append in request order; all of it, even if the producer disconnects meanwhile."""
+    rest = run_to_first_wait(_append_each(request, session, sent, refused))
+    return await _appending.run_to_completion(rest) if isinstance(rest, Awaitable) else rest
+
+
+async def _append_each(
+    request: Request, session: Session, sent: _Sent, refused: _Refused
+) -> dict[_Place, _Outcome]:
+    budget = StepBudget(PRODUCE_BYTES_PER_STEP)
+    outcomes: dict[_Place, _Outcome] = {}
+    for place, records in sent.items():
+        try:
+            outcomes[place] = await _append(request, session, place, records, refused)
+        except RequestError as error:
+            outcomes[place] = error
+        await budget.spend(PRODUCE_PARTITION_BYTES + len(records or b""))
+    return outcomes
+
+
+async def _append(
+    request: Request, session: Session, place: _Place, records: bytes | None, refused: _Refused
+) -> _Written:
+    """Check, prepare and append one partition's batch; RequestError is the partition's answer."""
+    if records is None:
+        raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this partition twice")
+    if request.body["acks"] not in _ACKS:
+        raise RequestError(ErrorCode.INVALID_REQUIRED_ACKS)
+    topic = _topic(request, session, place)
+    log = log_of(topic, place.partition)
+    if (topic.name, place.partition) in refused:
+        raise RequestError(refused[topic.name, place.partition])
+    write = partial(_write, session, log, topic.config)
+    preparation = _preparation(request, topic.config, records)
+    if preparation is None:
+        return write(records)
+    if not preparation.is_slow:
+        return write(preparation.run())
+    return await session.broker.recompression.append(preparation, write)
+
+
+def _preparation(
+    request: Request, config: TopicConfig, records: bytes
+) -> Conversion | Preparation | None:
+    """Return the work on the records before they are appended; None: there is none.
+
+    v0-2 have message sets, which are converted to batches (old_messages.py).
+    """
+    if request.version < _MAGIC_2_SINCE and is_message_set(records):
+        return Conversion(records, config)
+    _check_version(request, records)
+    return prepare(config, records)
+
+
+def _check_version(request: Request, records: bytes) -> None:
+    """Check what depends on the API version."""
+    if request.version >= _MAGIC_2_SINCE and is_message_set(records):
+        text = f"Produce v{request.version} takes batches of magic 2 only"
+        raise RequestError(ErrorCode.INVALID_RECORD, text)
+    if len(records) < BATCH_HEADER_BYTES:
+        return  # the log refuses it
+    attributes, _ = _producer_of(records)
+    if attributes & _CODEC == _ZSTD and request.version < _ZSTD_SINCE:
+        raise RequestError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    if attributes & _TRANSACTIONAL and request.body["transactional_id"] is None:
+        raise RequestError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
+def _write(session: Session, log: Log, config: TopicConfig, records: bytes) -> _Written:
+    return _Written(log, append(log, config, records, session.broker.clock.wall_ms()))
+
+
+# ---- answer --------------------------------------------------------------------------------------
+
+
+async def _all_written(outcomes: Mapping[_Place, _Outcome]) -> list[tuple[Log, int]]:
     """Return the end offset of each batch; an error raises PeerError, to close the connection."""
     written = []
-    for (name, _, index), outcome in outcomes.items():
+    async for place, outcome in in_steps(outcomes.items(), NAMES_READ_PER_STEP):
         if isinstance(outcome, RequestError):
-            raise PeerError(f"Produce with acks=0 to {name!r}-{index} refused: {outcome}")
+            text = f"Produce with acks=0 to {place.name!r}-{place.partition} refused: {outcome}"
+            raise PeerError(text)
         written.append((outcome.log, outcome.appended.end_offset))
     return written
 
 
-async def _answer(request: Request, outcomes: dict[_Place, _Outcome]) -> Fields:
+async def _answer(request: Request, outcomes: Mapping[_Place, _Outcome]) -> Fields:
     number = errors.number if request.version >= _MAGIC_2_SINCE else errors.old_number
     topics: dict[tuple[str, bytes], list[Fields]] = {}
-    for (name, topic_id, index), outcome in outcomes.items():
-        partitions = topics.setdefault((name, topic_id), [])
-        partitions.append({"index": index, **await _partition(outcome, number)})
-    return {
-        "responses": [
-            {"name": name, "topic_id": topic_id, "partition_responses": partitions}
-            for (name, topic_id), partitions in topics.items()
-        ]
-    }
+    async for place, outcome in in_steps(outcomes.items(), PARTITIONS_ANSWERED_PER_STEP):
+        partitions = topics.setdefault((place.name, place.topic_id), [])
+        partitions.append({"index": place.partition, **await _partition(outcome, number)})
+    responses: list[Fields] = []
+    async for (name, topic_id), partitions in in_steps(topics.items(), NAMES_READ_PER_STEP):
+        responses.append({"name": name, "topic_id": topic_id, "partition_responses": partitions})
+    return {"responses": responses}
 
 
 async def _partition(outcome: _Outcome, number: Callable[[ErrorCode], int]) -> Fields:
