@@ -178,10 +178,10 @@ OLD_MESSAGES_BYTES_MAX = 1 * MIB
 # What is read of a log at once for an old consumer, and how many bytes or batches are converted in
 # one step: 0.5 ms. Larger batches are converted in a thread.
 OLD_FETCH_BYTES_PER_TURN = 256 * KIB
-OLD_FETCH_BATCHES_PER_TURN = 32
-# Bytes that such a fetch returns in addition to its first batch, however much is asked for: a
+OLD_FETCH_BATCH_BYTES = OLD_FETCH_BYTES_PER_TURN // 32  # what a small one counts as
+# Bytes that Python's Fetch returns in addition to its first batch, however much is asked for: a
 # reply made by Python is copied a few times in one turn of the loop, 1.5 ms per MiB (measured).
-OLD_FETCH_BYTES_MAX = 2 * MIB
+PYTHON_FETCH_BYTES_MAX = 2 * MIB
 # Largest possible batch: sums of a few sizes fit into 32 bits.
 BATCH_BYTES_MAX = 1 << 30
 # What the codec decompresses in one call when the caller gives no limit.
@@ -732,7 +732,7 @@ assert REPLY_QUEUE_BYTES_PER_CONNECTION >= FETCH_BYTES_MAX
 assert REPLY_MEMORY_BYTES_PER_CONNECTION < REPLY_MEMORY_SCARCE_BYTES < REPLY_MEMORY_BYTES_MAX
 assert REQUEST_OBJECTS_BYTES_MAX <= PARKED_REQUESTS_BYTES_MAX
 assert REQUEST_WEIGHT_MAX < MESSAGE_WEIGHT_MAX
-assert OLD_FETCH_BYTES_PER_TURN <= OLD_FETCH_BYTES_MAX <= FETCH_BYTES_MAX
+assert OLD_FETCH_BYTES_PER_TURN <= PYTHON_FETCH_BYTES_MAX <= FETCH_BYTES_MAX
 assert HOUSEKEEPING_SECONDS < CONTENDED_FRAME_SECONDS < STALLED_SECONDS
 assert FRAME_BYTES_PER_MS_MIN < CONTENDED_FRAME_BYTES_PER_MS_MIN
 assert FIRST_REQUEST_SECONDS <= STALLED_SECONDS < CONNECTION_IDLE_MS // 1000

@@ -20,16 +20,16 @@ from typing import Literal, NamedTuple
 
 from broker.codec import scan_headers
 from broker.core.logs.log import Log
-from broker.core.scheduling.steps import next_step
+from broker.core.scheduling.steps import StepBudget
 from broker.core.session import Session
 from broker.core.topics.lookup import log_of, topic_by_name
 from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.limits import (
     FETCH_WAIT_MS_MAX,
-    OLD_FETCH_BATCHES_PER_TURN,
-    OLD_FETCH_BYTES_MAX,
+    OLD_FETCH_BATCH_BYTES,
     OLD_FETCH_BYTES_PER_TURN,
+    PYTHON_FETCH_BYTES_MAX,
 )
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Fields, Request
@@ -64,24 +64,6 @@ class _Batch(NamedTuple):
     last_offset: int
     has_messages: bool
     is_slow: bool  # to convert
-
-
-class _Pace:
-    """Limits the work per turn of the loop."""
-
-    __slots__ = ("_bytes", "_pieces")
-
-    def __init__(self) -> None:
-        """Begin a turn."""
-        self._pieces = self._bytes = 0
-
-    async def take(self, size: int) -> None:
-        """Count the next partition, or batch of so many bytes; end the turn first if it is full."""
-        self._pieces += 1
-        self._bytes += size
-        if self._pieces > OLD_FETCH_BATCHES_PER_TURN or self._bytes > OLD_FETCH_BYTES_PER_TURN:
-            self._pieces, self._bytes = 1, size
-            await next_step()
 
 
 class _PartitionRead:
@@ -173,7 +155,7 @@ class _PartitionRead:
 class _Reading:
     """The state of a fetch request."""
 
-    __slots__ = ("_bytes_max", "_order", "_pace", "_request", "_session", "_size", "_topics")
+    __slots__ = ("_budget", "_bytes_max", "_order", "_request", "_session", "_size", "_topics")
 
     def __init__(self, request: Request, session: Session) -> None:
         """Begin without data."""
@@ -189,8 +171,8 @@ class _Reading:
             self._order = self._order[first:] + self._order[:first]
         self._size = 0  # of all messages
         fetch_max = session.broker.config.integer("fetch.max.bytes")
-        self._bytes_max = min(request.body["max_bytes"], fetch_max, OLD_FETCH_BYTES_MAX)
-        self._pace = _Pace()
+        self._bytes_max = min(request.body["max_bytes"], fetch_max, PYTHON_FETCH_BYTES_MAX)
+        self._budget = StepBudget(OLD_FETCH_BYTES_PER_TURN)
 
     @property
     def _cuts(self) -> bool:
@@ -229,13 +211,17 @@ class _Reading:
     async def read_more(self) -> None:
         """Continue reading in every partition."""
         for name, part in self._order:
-            await self._pace.take(0)
+            await self._spend(0)
             others = self._size - part.size
             try:
                 await self._fill(name, part, others)
             except RequestError as error:
                 part.stop_with(error)
             self._size = others + part.size
+
+    async def _spend(self, size: int) -> None:
+        """Count the next partition, or batch of so many bytes."""
+        await self._budget.spend(max(size, OLD_FETCH_BATCH_BYTES))
 
     async def _fill(self, name: str, part: _PartitionRead, others: int) -> None:
         """Continue reading in one partition; `others` is the size of all other partitions' data."""
@@ -259,7 +245,7 @@ class _Reading:
     ) -> None:
         """Convert batches and add their messages to a partition, up to its limit."""
         for batch in batches:
-            await self._pace.take(len(batch.data))
+            await self._spend(len(batch.data))
             if not batch.has_messages:
                 part.skip(batch)
                 continue

@@ -13,9 +13,9 @@ from broker.codec import decode_columns, encode, scan_headers
 from broker.codec.compression import compress
 from broker.model.clock import ManualClock
 from broker.model.limits import (
-    OLD_FETCH_BATCHES_PER_TURN,
-    OLD_FETCH_BYTES_MAX,
+    OLD_FETCH_BATCH_BYTES,
     OLD_FETCH_BYTES_PER_TURN,
+    PYTHON_FETCH_BYTES_MAX,
 )
 from broker.protocols.kafka import old_fetch
 from broker.protocols.kafka.old_messages import for_consumer
@@ -316,7 +316,7 @@ def test_one_fetch_returns_no_more_than_a_turn_of_the_loop_can_copy(
     answer = only(fetch(broker, version, part(size_max=5 << 20)))
 
     assert offsets_of(answer["records"]) == [0, 1]
-    assert OLD_FETCH_BYTES_MAX // 2 < len(answer["records"]) <= OLD_FETCH_BYTES_MAX
+    assert PYTHON_FETCH_BYTES_MAX // 2 < len(answer["records"]) <= PYTHON_FETCH_BYTES_MAX
 
 
 @cutting_versions
@@ -355,7 +355,7 @@ def test_other_tasks_run_while_many_partitions_are_read(broker: FakeBroker, vers
 
     asyncio.run(scenario())
 
-    assert turns >= 2000 // OLD_FETCH_BATCHES_PER_TURN - 1
+    assert turns >= 2000 * OLD_FETCH_BATCH_BYTES // OLD_FETCH_BYTES_PER_TURN - 1
 
 
 def test_version_3_returns_whole_messages_and_at_least_one(broker: FakeBroker) -> None:

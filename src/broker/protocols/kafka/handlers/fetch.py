@@ -6,9 +6,14 @@ all partitions (KIP-74). v4 batches of magic 2, isolation level; v5 log start of
 diverging epochs (KIP-595); v13 topic ids; v14 tiered storage; v15 replica state; v16 node
 endpoints; v17 and v18 are for followers only.
 
-The native path serves most requests, and fetch sessions. This handler serves every request without
-sessions: a full fetch is answered with session id 0, which is Kafka's "no session", and an
-incremental one with FETCH_SESSION_ID_NOT_FOUND, after which the client sends a full fetch.
+The native path (src/_native/protocols/kafka/fetch.pyx) serves most requests, and fetch sessions.
+This handler serves every request without sessions, and is its specification: a full fetch is
+answered with session id 0, which is Kafka's "no session", and an incremental one with
+FETCH_SESSION_ID_NOT_FOUND, after which the client sends a full fetch.
+
+A partition is checked in this order, and the first error is its answer: the topic, the partition,
+the client's leader epoch, truncated data that it has read, the offset, the records. A request with
+an error, or whose client must truncate, is answered at once; others wait for `min_bytes`.
 """
 
 from asyncio import get_running_loop
@@ -17,6 +22,7 @@ from collections.abc import Awaitable, Iterator
 from broker.codec import scan_headers
 from broker.core.logs.log import Log
 from broker.core.logs.partition import ATTRIBUTES_POSITION, check_leader_epoch
+from broker.core.scheduling.eager import run_to_first_wait
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
 from broker.core.topics.lookup import log_of, topic_by_id, topic_by_name
@@ -26,6 +32,7 @@ from broker.model.limits import (
     FETCH_PARTITIONS_PER_STEP,
     FETCH_WAIT_MS_MAX,
     NATIVE_FETCH_PARTITIONS_MAX,
+    PYTHON_FETCH_BYTES_MAX,
 )
 from broker.protocols.kafka import errors, old_fetch
 from broker.protocols.kafka.api import Api, Fields, Request
@@ -42,6 +49,76 @@ _LENGTH_POSITION = 8  # of a batch: int32, counts what follows it
 _LENGTH_END = 12
 
 
+def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
+    """Refuse what is not served, else read."""
+    body = request.body
+    if body["session_epoch"] > 0:
+        raise RequestError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    count = sum(len(each["partitions"]) for each in body["topics"])
+    if count > NATIVE_FETCH_PARTITIONS_MAX:
+        raise _too_many(request, count)
+    if _is_follower(request):
+        return {"responses": [_not_a_follower(each) for each in body["topics"]]}
+    fetch = old_fetch.fetch if request.version < _MAGIC_2_SINCE else _fetch
+    return run_to_first_wait(fetch(request, session))
+
+
+async def _fetch(request: Request, session: Session) -> Fields:
+    """Read; again whenever a partition grows, until it is enough or `max_wait_ms` has passed.
+
+    It ends early if other requests need its memory.
+    """
+    wait_ms = min(request.body["max_wait_ms"], FETCH_WAIT_MS_MAX)
+    loop = get_running_loop()
+    deadline = loop.time() + wait_ms / 1000
+    reading = await _read(request, session)
+    while not reading.is_enough and (seconds_left := deadline - loop.time()) > 0:
+        if not await session.broker.log_waiters.wait(reading.logs, seconds_left, request.share):
+            break
+        reading = await _read(request, session)
+    return {"responses": reading.responses}
+
+
+async def _read(request: Request, session: Session) -> "_Reading":
+    reading = _Reading(request, session)
+    async for _ in in_steps(reading.each(), FETCH_PARTITIONS_PER_STEP):
+        pass
+    return reading
+
+
+# ---- what is not served --------------------------------------------------------------------------
+
+
+def _too_many(request: Request, count: int) -> RequestError | PeerError:
+    text = f"a fetch of {count} partitions, {NATIVE_FETCH_PARTITIONS_MAX} are allowed"
+    if request.version < _ERRORS_SINCE:
+        return PeerError(text)
+    return RequestError(ErrorCode.INVALID_REQUEST, text)
+
+
+def _is_follower(request: Request) -> bool:
+    if request.version >= _REPLICA_STATE_SINCE:
+        return bool(request.body["replica_state"]["replica_id"] >= 0)
+    return bool(request.body["replica_id"] >= 0)
+
+
+def _not_a_follower(wanted: Fields) -> Fields:
+    """Refuse a fetch of a follower: there are none, and it would read above the high watermark."""
+    partition = {
+        "error_code": errors.number(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        "high_watermark": -1,
+        "aborted_transactions": None,
+        "records": b"",
+    }
+    partitions = [
+        {"partition_index": each["partition"], **partition} for each in wanted["partitions"]
+    ]
+    return {"topic": wanted["topic"], "topic_id": wanted["topic_id"], "partitions": partitions}
+
+
+# ---- one pass over the partitions ----------------------------------------------------------------
+
+
 class _Reading:
     """One pass over the request's partitions."""
 
@@ -52,7 +129,7 @@ class _Reading:
         self.request = request
         self.session = session
         fetch_max = session.broker.config.integer("fetch.max.bytes")
-        self._bytes_left = min(request.body["max_bytes"], fetch_max)
+        self._bytes_left = min(request.body["max_bytes"], fetch_max, PYTHON_FETCH_BYTES_MAX)
         self.bytes_read = 0
         self.is_final = False  # an error or a diverging epoch: respond without waiting
         self.logs: list[Log] = []
@@ -133,81 +210,6 @@ class _Reading:
         self._bytes_left -= len(records)
         self.bytes_read += len(records)
         return records
-
-
-def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
-    """Read once; below `min_bytes`, wait and read again."""
-    body = request.body
-    if body["session_epoch"] > 0:
-        raise RequestError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    count = sum(len(each["partitions"]) for each in body["topics"])
-    if count > NATIVE_FETCH_PARTITIONS_MAX:
-        raise _too_many(request, count)
-    if _is_follower(request):
-        return {"responses": [_not_a_follower(each) for each in body["topics"]]}
-    if request.version < _MAGIC_2_SINCE:
-        return old_fetch.fetch(request, session)
-    if count > FETCH_PARTITIONS_PER_STEP:
-        return _read_and_wait(request, session)
-    reading = _Reading(request, session)
-    for _ in reading.each():
-        pass
-    if reading.is_enough or body["max_wait_ms"] <= 0:
-        return {"responses": reading.responses}
-    return _wait(request, session, reading)
-
-
-async def _read_and_wait(request: Request, session: Session) -> Fields:
-    return await _wait(request, session, await _read(request, session))
-
-
-async def _read(request: Request, session: Session) -> _Reading:
-    reading = _Reading(request, session)
-    async for _ in in_steps(reading.each(), FETCH_PARTITIONS_PER_STEP):
-        pass
-    return reading
-
-
-async def _wait(request: Request, session: Session, reading: _Reading) -> Fields:
-    """Read again whenever a partition grows, until it is enough or `max_wait_ms` has passed.
-
-    It ends early if other requests need its memory.
-    """
-    wait_ms = min(request.body["max_wait_ms"], FETCH_WAIT_MS_MAX)
-    loop = get_running_loop()
-    deadline = loop.time() + wait_ms / 1000
-    while not reading.is_enough and (seconds_left := deadline - loop.time()) > 0:
-        if not await session.broker.log_waiters.wait(reading.logs, seconds_left, request.share):
-            break
-        reading = await _read(request, session)
-    return {"responses": reading.responses}
-
-
-def _too_many(request: Request, count: int) -> RequestError | PeerError:
-    text = f"a fetch of {count} partitions, {NATIVE_FETCH_PARTITIONS_MAX} are allowed"
-    if request.version < _ERRORS_SINCE:
-        return PeerError(text)
-    return RequestError(ErrorCode.INVALID_REQUEST, text)
-
-
-def _is_follower(request: Request) -> bool:
-    if request.version >= _REPLICA_STATE_SINCE:
-        return bool(request.body["replica_state"]["replica_id"] >= 0)
-    return bool(request.body["replica_id"] >= 0)
-
-
-def _not_a_follower(wanted: Fields) -> Fields:
-    """Refuse a fetch of a follower: there are none, and it would read above the high watermark."""
-    partition = {
-        "error_code": errors.number(ErrorCode.NOT_LEADER_OR_FOLLOWER),
-        "high_watermark": -1,
-        "aborted_transactions": None,
-        "records": b"",
-    }
-    partitions = [
-        {"partition_index": each["partition"], **partition} for each in wanted["partitions"]
-    ]
-    return {"topic": wanted["topic"], "topic_id": wanted["topic_id"], "partitions": partitions}
 
 
 def _diverging_epoch(log: Log, wanted: Fields) -> Fields | None:

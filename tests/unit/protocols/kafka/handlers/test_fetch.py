@@ -6,7 +6,11 @@ from typing import Any
 import pytest
 
 from broker.model.errors import PeerError
-from broker.model.limits import FETCH_PARTITIONS_PER_STEP, NATIVE_FETCH_PARTITIONS_MAX
+from broker.model.limits import (
+    FETCH_PARTITIONS_PER_STEP,
+    NATIVE_FETCH_PARTITIONS_MAX,
+    PYTHON_FETCH_BYTES_MAX,
+)
 from tests.support.fakes import FakeBroker, batch, only
 
 ZSTD = 4
@@ -142,6 +146,19 @@ def test_an_empty_first_partition_passes_the_guarantee_to_the_next(broker: FakeB
     parts = fetch(broker, 12, part(0), part(1, size_max=1), max_bytes=1)
 
     assert [len(each["records"]) for each in parts] == [0, SIZE]
+
+
+def test_a_response_has_no_more_bytes_than_one_step_can_copy(broker: FakeBroker) -> None:
+    """Whatever is asked for: the rest is left to the next fetch."""
+    for partition in range(3):
+        for _ in range(3):
+            broker.log("a", partition).append(batch(body=bytes(1 << 19)))
+
+    wanted = [part(partition, size_max=1 << 30) for partition in range(3)]
+    parts = fetch(broker, 12, *wanted, max_bytes=1 << 30, min_bytes=1 << 30)
+
+    size = sum(len(each["records"]) for each in parts)
+    assert PYTHON_FETCH_BYTES_MAX // 2 < size <= PYTHON_FETCH_BYTES_MAX
 
 
 def test_the_brokers_limit_caps_the_clients_limit() -> None:
