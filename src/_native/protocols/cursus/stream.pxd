@@ -21,7 +21,7 @@ cdef class CursusStream(Wait):
 
     cdef void start(self)
     cdef int64_t end_offset(self) noexcept
-    cdef str find_change(self)
+    cdef object find_change(self)
     cdef FrameStatus fill(self)
     cdef bint queue_frame(self) noexcept
-    cdef void pause_and_notify(self, str what)
+    cdef void pause_and_notify(self, object event)

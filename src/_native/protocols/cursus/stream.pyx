@@ -4,7 +4,7 @@
               keepalives
     SENDING   each drain of its connection adds the frames of one read of the log, while no more
               than CURSUS_STREAM_UNSENT_BYTES_MAX are unsent; a writable socket wakes it
-    PAUSED    Python was notified of a compressed batch, of one that cannot be read, or of the end
+    PAUSED    Python was notified of an event (StreamEvent)
 
 Unsent are at most that many bytes, one frame, and the bytes of one read (a batch, however large, or
 128 KiB): if records are longer in frames than in their log, the rest of them is read again. In
@@ -20,10 +20,15 @@ from libc.string cimport memcpy, memset
 
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.protocols.cursus.frames cimport (
+    FRAME_COMPRESSED,
     FRAME_END,
     FRAME_FULL,
     FRAME_NO_MEMORY,
+    FRAME_OFFLINE,
     FRAME_OPEN,
+    FRAME_OUT_OF_RANGE,
+    FRAME_TOO_LARGE,
+    FRAME_UNREADABLE,
     LENGTH_SIZE,
     CursusFrame,
     FrameStatus,
@@ -32,8 +37,8 @@ from broker._native.wire.connection cimport Connection, Wait
 from broker._native.wire.output_queue cimport queue_commit, queue_reserve
 
 import logging
+from enum import Enum
 
-from broker._native.protocols.cursus.frames import STATUS_NAMES as _STATUS_NAMES
 from broker.model import limits
 
 logger = logging.getLogger(__name__)
@@ -44,20 +49,42 @@ cdef enum:
 cdef int64_t UNSENT_BYTES_MAX = limits.CURSUS_STREAM_UNSENT_BYTES_MAX
 
 
+class StreamEvent(Enum):
+    """What Python is notified of, and the methods that end the pause.
+
+    COMPRESSED: the batch at `next_offset` is compressed: `decompress`, or `resume_at` an offset
+        after it.
+    TOO_LARGE, UNREADABLE: what is at `next_offset` cannot be sent, and ends at `skip_offset`:
+        `resume_at`, or `end`.
+    OUT_OF_RANGE, REMOVED, OFFLINE, STOPPED: the stream must end: `end`.
+    CLOSED: it has ended, or its connection has: the last notification.
+    """
+
+    COMPRESSED = "compressed"
+    TOO_LARGE = "too large"
+    UNREADABLE = "unreadable"
+    OUT_OF_RANGE = "out of range"
+    REMOVED = "removed"
+    OFFLINE = "offline"
+    STOPPED = "stopped"
+    CLOSED = "closed"
+
+
+_FRAME_EVENTS = {
+    FRAME_COMPRESSED: StreamEvent.COMPRESSED,
+    FRAME_TOO_LARGE: StreamEvent.TOO_LARGE,
+    FRAME_UNREADABLE: StreamEvent.UNREADABLE,
+    FRAME_OUT_OF_RANGE: StreamEvent.OUT_OF_RANGE,
+    FRAME_OFFLINE: StreamEvent.OFFLINE,
+}
+
+
 @cython.no_gc_clear    # `log` would be cleared before it is unwatched
 @cython.final
 cdef class CursusStream(Wait):
     """The response to one STREAM.
 
-    `notify` is called with the stream and what has happened; it may call a method at once:
-
-        "compressed"                 the batch at `next_offset` is compressed: `decompress`, or
-                                     `resume_at` an offset after it
-        "too large", "unreadable"    what is at `next_offset` cannot be sent, and ends at
-                                     `skip_offset`: `resume_at`, or `end`
-        "out of range", "removed",
-        "offline", "stopped"         the stream must end: `end`
-        "closed"                     it has ended, or its connection has: the last notification
+    `notify` is called with the stream and a StreamEvent; it may call a method at once.
     """
 
     def __cinit__(
@@ -99,7 +126,7 @@ cdef class CursusStream(Wait):
         cdef Connection connection = self.connection
         cdef FrameStatus status
         cdef int64_t queued = connection.output.bytes
-        cdef str change
+        cdef object change
         if not self.watch.is_linked:
             self.start()
         if self.is_paused or queued > UNSENT_BYTES_MAX:
@@ -123,7 +150,7 @@ cdef class CursusStream(Wait):
             connection.close("no memory for its frames")
         elif status != FRAME_FULL:
             self.skip_offset = self.frame.skip_offset
-            self.pause_and_notify(_STATUS_NAMES[status])
+            self.pause_and_notify(_FRAME_EVENTS[status])
         return False
 
     cdef bint has_more(self) noexcept:
@@ -153,11 +180,11 @@ cdef class CursusStream(Wait):
         self.owner.is_parked = False
         self.log.turn.forget(&self.owner)
         self.log.unwatch(&self.watch)
-        self.pause_and_notify("closed")
+        self.pause_and_notify(StreamEvent.CLOSED)
         self.notify = None
 
     cdef void stop(self):
-        self.pause_and_notify("stopped")
+        self.pause_and_notify(StreamEvent.STOPPED)
 
     # ---- frames -------------------------------------------------------------------------------
 
@@ -166,13 +193,15 @@ cdef class CursusStream(Wait):
             return self.log.high_watermark
         return min(self.log.high_watermark, self.log.transactions.first_undecided)
 
-    cdef str find_change(self):
-        # Returns a change of the log other than more records, or None.
+    cdef object find_change(self):
+        # Returns the event of a change of the log other than more records, or None.
         if self.log.is_deleted:
-            return "removed"
+            return StreamEvent.REMOVED
         if self.log.is_offline or self.log.is_loading:
-            return "offline"
-        return "out of range" if self.next_offset < self.log.log_start_offset else None
+            return StreamEvent.OFFLINE
+        if self.next_offset < self.log.log_start_offset:
+            return StreamEvent.OUT_OF_RANGE
+        return None
 
     cdef FrameStatus fill(self):
         """Queue frames of one read, or of a decompressed batch, up to the limit of unsent bytes."""
@@ -212,12 +241,12 @@ cdef class CursusStream(Wait):
         self.sent_ms = connection.poller.monotonic_ms
         return True
 
-    cdef void pause_and_notify(self, str what):
+    cdef void pause_and_notify(self, object event):
         self.is_paused = True
         try:
-            self.notify(self, what)
+            self.notify(self, event)
         except Exception:  # other connections continue
-            logger.exception("%r: a notification failed: %s", self, what)
+            logger.exception("%r: a notification failed: %s", self, event)
             if self.connection is not None:
                 self.connection.close("a stream failed in the broker")
 
@@ -255,7 +284,7 @@ cdef class CursusStream(Wait):
         else:
             self.frame.decompressed = None
             self.skip_offset = self.next_offset + 1
-            self.pause_and_notify("unreadable")
+            self.pause_and_notify(StreamEvent.UNREADABLE)
 
     def end(self, bytes last, *, bint is_last):
         """End with a last frame of this body, or without one (None).

@@ -1,14 +1,20 @@
 """The open streams: their readers, and how they end.
 
-    STREAM -> open -> frames ... -> CLOSE frame, connection closed    replaced removed stopped
-                                    CLOSE frame                       error
-                                    ERROR frame                       the group has rebalanced
-                                    the peer closes the connection
+    what happens             the stream                           the connection, after it
+    STREAM                   opens; frames follow
+    COMPRESSED               waits for the decompressed batch
+    TOO_LARGE, UNREADABLE    skips the records
+    OUT_OF_RANGE             CLOSE offset_out_of_range            is closed
+    REMOVED, STOPPED         CLOSE removed, CLOSE stopped         is closed
+    OFFLINE                  CLOSE error                          serves further requests
+    another STREAM           CLOSE replaced, if it has its key    is closed
+    the group rebalances     ERROR, if its member is affected     serves further requests
+    CLOSED                   is forgotten: it or its connection has ended
 
-After a CLOSE frame with `error` and after an ERROR frame the connection serves further requests,
-usually another STREAM. A positional stream, whose form has no such frames, is closed without one.
-Records that cannot be read are skipped, because a stream that stopped there could never continue;
-its reader sees a gap in the offsets, and a log line names them.
+The words in capitals are events of the native stream (StreamEvent). A positional stream, whose form
+has no CLOSE frame, ends without one, and its connection is closed. Records that cannot be read are
+skipped, because a stream that stopped there could never continue; its reader sees a gap in the
+offsets, and a log line names them.
 """
 
 import asyncio
@@ -18,7 +24,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from broker._native.protocols.cursus.stream import CursusStream
+from broker._native.protocols.cursus.stream import CursusStream, StreamEvent
 from broker.codec.headers import BatchHeader, scan_headers
 from broker.core.broker import Broker
 from broker.core.groups.commands.assigned import AssignedCall
@@ -34,11 +40,11 @@ if TYPE_CHECKING:
     from broker.core.groups.coordinator import GroupCoordinator
 
 _log = logging.getLogger(__name__)
-# Event of a stream → the reason in its CLOSE frame, and whether the connection is closed.
+# The reason in the CLOSE frame, and whether the connection is closed.
 _ENDS: Final = {
-    "removed": ("removed", True),
-    "stopped": ("stopped", True),
-    "offline": ("error", False),
+    StreamEvent.REMOVED: ("removed", True),
+    StreamEvent.STOPPED: ("stopped", True),
+    StreamEvent.OFFLINE: ("error", False),
 }
 _Key = tuple[str, int, str]
 
@@ -104,30 +110,21 @@ class Streams:
                 self._groups.watch_rebalances(self.rebalanced)
             self._start(self._check(stream))  # the group may have rebalanced since STREAM's check
 
-    def on_event(self, stream: CursusStream, event: str) -> None:
-        """Handle an event of a stream; the events are described at CursusStream."""
+    def on_event(self, stream: CursusStream, event: StreamEvent) -> None:
+        """Handle an event of a stream, as in the table above."""
         reader = self._readers[stream]
-        if event == "closed":
-            self._remove(stream, reader)
-        elif event == "compressed":
-            self._read_compressed(stream, reader)
-        elif event == "out of range":
-            log = stream.log
-            start = log.log_start_offset
-            self._close(
-                stream,
-                "offset_out_of_range",
-                is_last=True,
-                offset=start,
-                requested=stream.next_offset,
-                earliest=start,
-                latest=log.high_watermark,
-            )
-        elif event in _ENDS:
-            reason, is_last = _ENDS[event]
-            self._close(stream, reason, is_last=is_last)
-        else:
-            _skip(stream, stream.skip_offset, event)
+        match event:
+            case StreamEvent.COMPRESSED:
+                self._read_compressed(stream, reader)
+            case StreamEvent.TOO_LARGE | StreamEvent.UNREADABLE:
+                _skip(stream, stream.skip_offset, event.value)
+            case StreamEvent.OUT_OF_RANGE:
+                self._close_out_of_range(stream)
+            case StreamEvent.REMOVED | StreamEvent.STOPPED | StreamEvent.OFFLINE:
+                reason, is_last = _ENDS[event]
+                self._close(stream, reason, is_last=is_last)
+            case StreamEvent.CLOSED:
+                self._remove(stream, reader)
 
     def _remove(self, stream: CursusStream, reader: Reader) -> None:
         del self._readers[stream]
@@ -142,6 +139,18 @@ class Streams:
             members.discard(stream)
             if not members:
                 del self._by_group[reader.call.group_id]
+
+    def _close_out_of_range(self, stream: CursusStream) -> None:
+        start = stream.log.log_start_offset
+        self._close(
+            stream,
+            "offset_out_of_range",
+            is_last=True,
+            offset=start,
+            requested=stream.next_offset,
+            earliest=start,
+            latest=stream.log.high_watermark,
+        )
 
     def _close(self, stream: CursusStream, reason: str, *, is_last: bool, **fields: int) -> None:
         """End a stream; its CLOSE frame has the offset at which the reader may continue."""

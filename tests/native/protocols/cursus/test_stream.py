@@ -8,7 +8,7 @@ import pytest
 
 from broker._native.log.partition_log import PartitionLog
 from broker._native.protocols.cursus.protocol import Cursus
-from broker._native.protocols.cursus.stream import CursusStream
+from broker._native.protocols.cursus.stream import CursusStream, StreamEvent
 from tests.support.cursus_client import Message, batch, read_batch
 from tests.support.native_log import Logs, appended, records
 from tests.support.native_wire import Client, Wire
@@ -18,7 +18,7 @@ READ_BYTES = 128 << 10
 LEAST_RECORD = 50  # bytes of an empty record in a frame
 NEVER_MS = 10**9
 AT_ONCE_MS = -1
-Reported = list[str]
+Reported = list[StreamEvent]
 
 
 class Streaming:
@@ -29,7 +29,7 @@ class Streaming:
         self.wire = Wire(logs)
         self.log = log
         self.reported: Reported = []
-        self.on_told: Callable[[CursusStream, str], object] = lambda _stream, _what: None
+        self.on_told: Callable[[CursusStream, StreamEvent], object] = lambda _stream, _what: None
         self.wire.serve(log)
         self.wire.poller.serve_with(
             {"cursus": Cursus(None)},
@@ -68,7 +68,7 @@ class Streaming:
         }
         return CursusStream(self.log, offset, b"topic", notify=self.tell, **options)
 
-    def tell(self, stream: CursusStream, what: str) -> None:
+    def tell(self, stream: CursusStream, what: StreamEvent) -> None:
         """Record the events of a stream."""
         self.reported.append(what)
         self.on_told(stream, what)
@@ -186,7 +186,9 @@ def test_decompressed_records_can_be_dropped_and_are_requested_again(
 ) -> None:
     plain = records(900, size=1000)[61:]
     streaming.on_told = lambda stream, what: (
-        stream.decompress(streaming.log.read(0, 1), plain) if what == "compressed" else None
+        stream.decompress(streaming.log.read(0, 1), plain)
+        if what is StreamEvent.COMPRESSED
+        else None
     )
     unread(client)
     streaming.append(records(900, size=1000, codec=1))
@@ -197,7 +199,7 @@ def test_decompressed_records_can_be_dropped_and_are_requested_again(
 
     assert stream.decompressed_bytes == 0
     assert read_all(streaming, client, 900) == list(range(900))
-    assert streaming.reported == ["compressed", "compressed"]
+    assert streaming.reported == [StreamEvent.COMPRESSED, StreamEvent.COMPRESSED]
     assert stream.decompressed_bytes == 0
 
 
@@ -245,7 +247,7 @@ def test_a_final_frame_ends_a_stream_and_queued_requests_are_served_then(
     assert client.frames() == [framed(b"the end")]
     [pending] = streaming.wire.slow
     assert pending.body == b"LIST"
-    assert streaming.reported == ["closed"]
+    assert streaming.reported == [StreamEvent.CLOSED]
     assert not stream.is_open
 
 
@@ -285,7 +287,7 @@ def test_a_half_closed_peer_ends_the_stream(streaming: Streaming, client: Client
 
     client.close()
 
-    assert streaming.reported == ["closed"]
+    assert streaming.reported == [StreamEvent.CLOSED]
     assert streaming.wire.closed == ["closed by the peer"]
     streaming.append(records(1))
 
@@ -299,7 +301,7 @@ def test_a_peer_that_disconnected_before_its_stream_began_gets_none(
 
     streaming.begin(streaming.made())
 
-    assert streaming.reported == ["closed"]
+    assert streaming.reported == [StreamEvent.CLOSED]
     assert client.is_closed
 
 
@@ -310,7 +312,7 @@ def test_a_reported_event_stops_the_stream_until_it_is_told_where_to_continue(
     stream = streaming.open(client)
     client.frames()
     streaming.append(records(2, codec=1), records(1))
-    assert streaming.reported == ["compressed"]
+    assert streaming.reported == [StreamEvent.COMPRESSED]
     streaming.append(records(1))
     assert client.frames() == []
 
@@ -325,14 +327,16 @@ def test_decompressed_records_are_sent_in_order_with_the_others(
 ) -> None:
     plain = records(3)[61:]
     streaming.on_told = lambda stream, what: (
-        stream.decompress(streaming.log.read(1, 1), plain) if what == "compressed" else None
+        stream.decompress(streaming.log.read(1, 1), plain)
+        if what is StreamEvent.COMPRESSED
+        else None
     )
     streaming.append(records(1), records(3, codec=1), records(1))
 
     streaming.open(client)
 
     assert offsets_of(client.frames()) == [0, 1, 2, 3, 4]
-    assert streaming.reported == ["compressed"]
+    assert streaming.reported == [StreamEvent.COMPRESSED]
 
 
 def test_bytes_that_are_not_a_batch_are_unreadable(streaming: Streaming, client: Client) -> None:
@@ -341,7 +345,7 @@ def test_bytes_that_are_not_a_batch_are_unreadable(streaming: Streaming, client:
 
     stream.decompress(b"", b"")
 
-    assert streaming.reported == ["compressed", "unreadable"]
+    assert streaming.reported == [StreamEvent.COMPRESSED, StreamEvent.UNREADABLE]
     assert stream.skip_offset == 1
 
 
@@ -351,7 +355,7 @@ def test_a_stream_below_the_log_start_is_out_of_range(streaming: Streaming, clie
 
     streaming.open(client, 1)
 
-    assert streaming.reported == ["out of range"]
+    assert streaming.reported == [StreamEvent.OUT_OF_RANGE]
 
 
 def test_every_stream_is_notified_when_the_broker_stops(streaming: Streaming) -> None:
@@ -360,14 +364,14 @@ def test_every_stream_is_notified_when_the_broker_stops(streaming: Streaming) ->
 
     streaming.wire.poller.stop_streams()
 
-    assert streaming.reported == ["stopped", "stopped"]
+    assert streaming.reported == [StreamEvent.STOPPED, StreamEvent.STOPPED]
 
 
 def test_an_exception_in_the_event_callback_closes_the_connection(
     streaming: Streaming, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(_stream: CursusStream, what: str) -> None:
-        if what == "compressed":
+    def fail(_stream: CursusStream, what: StreamEvent) -> None:
+        if what is StreamEvent.COMPRESSED:
             raise ValueError("a fault")
 
     streaming.on_told = fail
@@ -376,7 +380,7 @@ def test_an_exception_in_the_event_callback_closes_the_connection(
     streaming.open(client)
 
     assert client.is_closed
-    assert streaming.reported == ["compressed", "closed"]
+    assert streaming.reported == [StreamEvent.COMPRESSED, StreamEvent.CLOSED]
     assert "a notification failed" in caplog.text
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from broker._native.protocols.cursus.stream import StreamEvent
 from broker.codec.encoding import encode
 from broker.core.logs import reading
 from broker.protocols.cursus import streams as streams_module
@@ -75,7 +76,7 @@ class Fakes:
         self.streams.add(cast("CursusStream", stream), reader)
         return stream
 
-    def tell(self, stream: Stream, what: str = "compressed") -> None:
+    def tell(self, stream: Stream, what: StreamEvent = StreamEvent.COMPRESSED) -> None:
         self.streams.on_event(cast("CursusStream", stream), what)
 
 
@@ -144,7 +145,7 @@ def test_nothing_is_decompressed_for_an_ended_stream(monkeypatch: pytest.MonkeyP
         assert len(waiting) == 1
 
         stream.is_open = False
-        fakes.tell(stream, "closed")
+        fakes.tell(stream, StreamEvent.CLOSED)
         await settle()
 
         assert waiting == []

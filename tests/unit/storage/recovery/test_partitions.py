@@ -557,7 +557,7 @@ def test_the_epochs_of_a_recreated_topic_are_written_even_if_equal_to_those_of_t
         log.append(BATCH)
         life.end_synced(log)
         life.partitions.prepare_checkpoint()
-        assert checkpoint.read_leader_epochs(Path(log.folder)) == [(0, 0)]
+        assert text_files.read_leader_epochs(Path(log.folder)) == [(0, 0)]
         life.partitions.delete(log)
         DeletedFolders(life.path).put_away("topic", topic_id, [0], is_name_taken=False)
         topic_id = random_id()
@@ -662,7 +662,7 @@ def test_a_stop_syncs_records_before_they_are_below_the_recovery_point(life: Bro
     file_ops.stop_recording()
     done = [(op, Path(path).name) for op, path, *_ in file_ops.recorded()]
     synced = done.index(("sync_data", file_name(0, LOG)))
-    assert synced < done.index(("rename", checkpoint.RECOVERY_POINTS + ".tmp"))
+    assert synced < done.index(("rename", text_files.RECOVERY_POINTS + ".tmp"))
     assert (log.durable_end, log.needs_sync) == (1, False)
 
 

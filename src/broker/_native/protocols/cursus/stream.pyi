@@ -1,8 +1,19 @@
 from collections.abc import Callable
+from enum import Enum
 from typing import Self, final
 
 from broker._native.log.partition_log import PartitionLog
 from broker._native.wire.connection import Wait
+
+class StreamEvent(Enum):
+    COMPRESSED = "compressed"
+    TOO_LARGE = "too large"
+    UNREADABLE = "unreadable"
+    OUT_OF_RANGE = "out of range"
+    REMOVED = "removed"
+    OFFLINE = "offline"
+    STOPPED = "stopped"
+    CLOSED = "closed"
 
 @final
 class CursusStream(Wait):
@@ -16,7 +27,7 @@ class CursusStream(Wait):
         is_committed: bool,
         records_max: int,
         keepalive_ms: int,
-        notify: Callable[[Self, str], None],
+        notify: Callable[[Self, StreamEvent], None],
     ) -> Self: ...
     @property
     def log(self) -> PartitionLog: ...
