@@ -89,7 +89,15 @@ class _Written(NamedTuple):
     appended: Appended
 
 
-_Outcome: TypeAlias = _Written | RequestError
+class _Failure(NamedTuple):
+    """A batch that was refused: an error without the frames that it was raised through."""
+
+    code: ErrorCode
+    message: str
+    keyless_records: list[int]  # the first of them, if that is the reason
+
+
+_Outcome: TypeAlias = _Written | _Failure
 # The records that are sent to each partition, in request order; None: it is named twice.
 _Sent: TypeAlias = Mapping[_Place, bytes | None]
 _Partition: TypeAlias = tuple[str, int]  # topic name and partition
@@ -226,8 +234,10 @@ async def _append_each(
     for place, records in sent.items():
         try:
             outcomes[place] = await _append(request, session, place, records, refused)
+        except KeylessRecordsError as error:
+            outcomes[place] = _Failure(error.code, error.message, error.places)
         except RequestError as error:
-            outcomes[place] = error
+            outcomes[place] = _Failure(error.code, error.message, [])
         await budget.spend(PRODUCE_PARTITION_BYTES + len(records or b""))
     return outcomes
 
@@ -291,8 +301,9 @@ async def _all_written(outcomes: Mapping[_Place, _Outcome]) -> list[tuple[Log, i
     """Return the end offset of each batch; an error raises PeerError, to close the connection."""
     written = []
     async for place, outcome in in_steps(outcomes.items(), NAMES_READ_PER_STEP):
-        if isinstance(outcome, RequestError):
-            text = f"Produce with acks=0 to {place.name!r}-{place.partition} refused: {outcome}"
+        if isinstance(outcome, _Failure):
+            error = RequestError(outcome.code, outcome.message)
+            text = f"Produce with acks=0 to {place.name!r}-{place.partition} refused: {error}"
             raise PeerError(text)
         written.append((outcome.log, outcome.appended.end_offset))
     return written
@@ -320,18 +331,19 @@ async def _partition(outcome: _Outcome, number: Callable[[ErrorCode], int]) -> F
                 "log_append_time_ms": appended.append_time_ms,
                 "log_start_offset": log.log_start_offset,
             }
-        outcome = RequestError(
+        outcome = _Failure(
             ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND  # a retry may still write it
             if log.is_full
-            else ErrorCode.KAFKA_STORAGE_ERROR
+            else ErrorCode.KAFKA_STORAGE_ERROR,
+            "",
+            [],
         )
-    places = outcome.places if isinstance(outcome, KeylessRecordsError) else []
     return {
         "error_code": number(outcome.code),
         "base_offset": -1,
         "record_errors": [
             {"batch_index": place, "batch_index_error_message": "the record has no key"}
-            for place in places
+            for place in outcome.keyless_records
         ],
         "error_message": outcome.message or None,
     }
