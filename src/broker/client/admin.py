@@ -46,11 +46,11 @@ def create_topic(
     }
 
     def ask() -> bool:
-        client, answer = cluster.ask_any("CreateTopics", _CREATE_VERSIONS, body)
+        address, answer = cluster.ask_any("CreateTopics", _CREATE_VERSIONS, body)
         [topic] = answer["topics"]
         text = f": {topic['error_message']}" if topic["error_message"] else ""
         try:
-            check(topic["error_code"], f"{client.address}: topic {name!r}{text}")
+            check(topic["error_code"], f"{address}: topic {name!r}{text}")
         except RequestError as error:
             if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
                 return False
@@ -74,9 +74,9 @@ def topic_config(cluster: Cluster, name: str, setting: str) -> str | None:
     }
 
     def ask() -> str | None:
-        client, answer = cluster.ask_any("DescribeConfigs", _DESCRIBE_CONFIGS_VERSIONS, body)
+        address, answer = cluster.ask_any("DescribeConfigs", _DESCRIBE_CONFIGS_VERSIONS, body)
         [result] = answer["results"]
-        check(result["error_code"], f"{client.address}: settings of topic {name!r}")
+        check(result["error_code"], f"{address}: settings of topic {name!r}")
         values = {each["name"]: each["value"] for each in result["configs"]}
         value: str | None = values.get(setting)
         return value

@@ -24,6 +24,6 @@ def coordinator(cluster: Cluster, key: str, kind: int) -> Address:
         Unreachable: none of the addresses responds.
     """
     body: Fields = {"key": key, "key_type": kind}
-    client, answer = cluster.ask_any("FindCoordinator", _VERSIONS, body)
-    check(answer["error_code"], f"{client.address}: the coordinator of {_KIND_NAMES[kind]} {key!r}")
+    address, answer = cluster.ask_any("FindCoordinator", _VERSIONS, body)
+    check(answer["error_code"], f"{address}: the coordinator of {_KIND_NAMES[kind]} {key!r}")
     return Address(answer["host"], answer["port"])

@@ -177,8 +177,7 @@ def _ask(cluster: Cluster, part: Range, position: int, size: int, *, is_committe
         ],
     }
     known = _FETCH_VERSIONS if part.topic_id else range(4, 13)
-    with cluster.lease(address) as client:
-        answer = client.request("Fetch", client.version("Fetch", known), body, as_views=True)
+    answer = cluster.ask(address, "Fetch", known, body, as_views=True)
     what = f"{address}: Fetch of {part.topic}-{part.partition} at offset {position}"
     check(answer["error_code"], what)
     for topic in answer["responses"]:

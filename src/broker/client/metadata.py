@@ -1,10 +1,9 @@
 """Topics, their ids and partitions, and the leaders of partitions."""
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-from broker.client.connection import CLIENT_ID, Client
+from broker.client.connection import CLIENT_ID
 from broker.client.pool import POOL, Pool
 from broker.client.retry import check, with_retries
 from broker.codec import Fields
@@ -54,9 +53,16 @@ class Cluster:
         """Return the addresses in the format of bootstrap.servers."""
         return ",".join(map(str, self.bootstrap))
 
-    def lease(self, address: Address) -> AbstractContextManager[Client]:
-        """Lease a connection to one broker; see Pool.lease."""
-        return self._pool.lease(address, self.client_id)
+    def ask(
+        self, address: Address, api: str, known: range, body: Fields, *, as_views: bool = False
+    ) -> Fields:
+        """Send a request to one broker, in the newest version that it and the caller support.
+
+        Raises:
+            PeerError, Unreachable: see Client.version, Client.request and Pool.lease.
+        """
+        with self._pool.lease(address, self.client_id) as client:
+            return client.request(api, client.version(api, known), body, as_views=as_views)
 
     def topics(self, names: Collection[str]) -> dict[str, Topic]:
         """Describe topics by name.
@@ -110,8 +116,8 @@ class Cluster:
         for key in [each for each in self._leaders if each[0] == topic]:
             self._pool.close(self._leaders.pop(key))
 
-    def ask_any(self, api: str, known: range, body: Fields) -> tuple[Client, Fields]:
-        """Send a request to the first broker that responds; return its connection, too.
+    def ask_any(self, api: str, known: range, body: Fields) -> tuple[Address, Fields]:
+        """Send a request to the first broker that responds; return its address, too.
 
         Raises:
             Unreachable: none of the addresses responds.
@@ -119,8 +125,7 @@ class Cluster:
         failures: list[Unreachable] = []
         for address in self.bootstrap:
             try:
-                with self.lease(address) as client:
-                    return client, client.request(api, client.version(api, known), body)
+                return address, self.ask(address, api, known, body)
             except Unreachable as error:
                 self._pool.close(address)
                 failures.append(error)
@@ -130,11 +135,11 @@ class Cluster:
         def ask() -> list[Fields]:
             wanted = None if names is None else [{"name": each} for each in names]
             body: Fields = {"topics": wanted, "allow_auto_topic_creation": False}
-            client, answer = self.ask_any("Metadata", _METADATA_VERSIONS, body)
-            check(answer["error_code"], f"Metadata of {client.address}")
+            address, answer = self.ask_any("Metadata", _METADATA_VERSIONS, body)
+            check(answer["error_code"], f"Metadata of {address}")
             for each in answer["topics"]:
                 if each["error_code"] != _UNKNOWN_TOPIC:
-                    check(each["error_code"], f"{client.address}: topic {each['name']!r}")
+                    check(each["error_code"], f"{address}: topic {each['name']!r}")
             self._cache_leaders(answer)
             found: list[Fields] = answer["topics"]
             return found

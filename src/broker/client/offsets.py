@@ -76,9 +76,7 @@ def _ask_leader(
         for topic, numbers in _by_topic(partitions).items()
     ]
     body: Fields = {"replica_id": -1, "isolation_level": int(is_committed), "topics": topics}
-    with cluster.lease(address) as client:
-        version = client.version("ListOffsets", _LIST_OFFSETS_VERSIONS)
-        answer = client.request("ListOffsets", version, body)
+    answer = cluster.ask(address, "ListOffsets", _LIST_OFFSETS_VERSIONS, body)
     found: dict[Partition, Found] = {}
     for topic in answer["topics"]:
         for each in topic["partitions"]:
@@ -111,9 +109,7 @@ def committed_offsets(
 
     def ask() -> Fields:
         address = coordinator(cluster, group, GROUP)
-        with cluster.lease(address) as client:
-            version = client.version("OffsetFetch", _OFFSET_FETCH_VERSIONS)
-            answer = client.request("OffsetFetch", version, body)
+        answer = cluster.ask(address, "OffsetFetch", _OFFSET_FETCH_VERSIONS, body)
         check(answer["error_code"], f"{address}: offsets of group {group!r}")
         return answer
 
@@ -158,9 +154,7 @@ def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[Partition, int
 
     def ask() -> None:
         address = coordinator(cluster, group, GROUP)
-        with cluster.lease(address) as client:
-            version = client.version("OffsetCommit", _OFFSET_COMMIT_VERSIONS)
-            answer = client.request("OffsetCommit", version, body)
+        answer = cluster.ask(address, "OffsetCommit", _OFFSET_COMMIT_VERSIONS, body)
         for topic in answer["topics"]:
             for each in topic["partitions"]:
                 what = f"{address}: {topic['name']}-{each['partition_index']} of group {group!r}"

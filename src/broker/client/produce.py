@@ -119,8 +119,7 @@ class Producer:
                 for name in dict.fromkeys(topic for topic, _ in batches)
             ],
         }
-        with self._cluster.lease(address) as client:
-            answer = client.request("Produce", client.version("Produce", _VERSIONS), body)
+        answer = self._cluster.ask(address, "Produce", _VERSIONS, body)
         refused: list[tuple[Partition, Fields]] = []
         for topic in answer["responses"]:
             for each in topic["partition_responses"]:

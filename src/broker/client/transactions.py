@@ -46,8 +46,8 @@ def new_producer_id(cluster: Cluster) -> ProducerId:
 
     def ask() -> ProducerId:
         body: Fields = {"transactional_id": None, "transaction_timeout_ms": 0}
-        client, answer = cluster.ask_any("InitProducerId", _INIT_VERSIONS, body)
-        check(answer["error_code"], f"{client.address}: a producer id")
+        address, answer = cluster.ask_any("InitProducerId", _INIT_VERSIONS, body)
+        check(answer["error_code"], f"{address}: a producer id")
         return ProducerId(answer["producer_id"], answer["producer_epoch"])
 
     return with_retries(ask, give_up_seconds=cluster.give_up_seconds)
@@ -144,8 +144,7 @@ class Transactions:
         if self._coordinator is None:
             self._coordinator = coordinator(self._cluster, self.transactional_id, TRANSACTION)
         address = self._coordinator
-        with self._cluster.lease(address) as client:
-            answer = client.request(api, client.version(api, known), body)
+        answer = self._cluster.ask(address, api, known, body)
         # Of several errors, raise the first that is not OPERATION_NOT_ATTEMPTED.
         failed = [each for each in codes(answer) if each]
         reasons = [each for each in failed if each != _NOT_ATTEMPTED] or failed

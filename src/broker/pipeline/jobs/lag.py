@@ -117,9 +117,7 @@ def _groups(cluster: Cluster) -> set[str]:
     found = set()
     for broker in answer["brokers"]:
         address = Address(broker["host"], broker["port"])
-        with cluster.lease(address) as client:
-            version = client.version("ListGroups", _LIST_GROUPS)
-            listed = client.request("ListGroups", version, {"states_filter": []})
+        listed = cluster.ask(address, "ListGroups", _LIST_GROUPS, {"states_filter": []})
         check(listed["error_code"], f"{address}: the list of groups")
         found |= {each["group_id"] for each in listed["groups"]}
     return found
