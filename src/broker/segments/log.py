@@ -8,7 +8,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 from weakref import WeakSet
 
@@ -52,12 +51,7 @@ class Log:
         """Return the log, which is closed at the end of the block."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close it."""
         self.close()
 

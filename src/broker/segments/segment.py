@@ -2,7 +2,6 @@
 
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from broker.model.errors import Corrupt, Truncated
@@ -116,12 +115,7 @@ class Segment:
         """Return the segment, which is closed at the end of the block."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close it."""
         self.close()
 
