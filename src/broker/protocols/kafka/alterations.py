@@ -4,17 +4,17 @@ Each resource is altered completely or not at all; an error of one does not affe
 """
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Sequence
 
-from broker.core.scheduling.steps import in_parts, in_steps
+from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
-from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP, NAMES_READ_PER_STEP
+from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP
 from broker.model.own_config import ConfigChange
 from broker.protocols.kafka import errors, resources
 from broker.protocols.kafka.api import Fields, Request, message
 from broker.protocols.kafka.configs import Resource
+from broker.protocols.kafka.partitions import named_once
 
 _log = logging.getLogger(__name__)
 
@@ -27,20 +27,14 @@ async def alter(
     except_for: Resource | None = None,
 ) -> Fields:
     """Alter each resource with the change that `change` makes from its keys."""
-    wanted = request.body["resources"]
-    count: Counter[tuple[int, str]] = Counter()
-    by_name: dict[tuple[int, str], Fields] = {}
-    async for part in in_parts(wanted, NAMES_READ_PER_STEP):
-        named = [(each["resource_type"], each["resource_name"]) for each in part]
-        count.update(named)
-        by_name.update(zip(named, part, strict=True))
+    wanted = await named_once(
+        ((each["resource_type"], each["resource_name"]), each) for each in request.body["resources"]
+    )
     responses = []
-    async for (resource_type, name), resource in in_steps(
-        by_name.items(), CONFIGS_DESCRIBED_PER_STEP
-    ):
+    async for (resource_type, name), named in in_steps(wanted.items(), CONFIGS_DESCRIBED_PER_STEP):
         refusal = None
         try:
-            _check_resource(resource, count[resource_type, name])
+            resource = _checked(named)
             if resource_type == except_for:
                 text = f"resource type {resource_type} is for IncrementalAlterConfigs only"
                 raise RequestError(ErrorCode.INVALID_REQUEST, text)
@@ -74,12 +68,13 @@ def _with_effect(resource: Fields) -> list[Fields]:
     return [each for each in configs if each["name"] not in unused]
 
 
-def _check_resource(resource: Fields, times: int) -> None:
-    if times > 1:
+def _checked(resource: Fields | None) -> Fields:
+    if resource is None:
         raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this resource twice")
     names = [each["name"] for each in resource["configs"]]
     if len(set(names)) < len(names):
         raise RequestError(ErrorCode.INVALID_REQUEST, "the request names a key twice")
+    return resource
 
 
 def _response(resource_type: int, name: str, refusal: RequestError | None) -> Fields:

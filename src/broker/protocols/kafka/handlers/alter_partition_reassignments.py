@@ -5,30 +5,20 @@ reassignment to cancel.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
-from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
 from broker.core.topics.lookup import check_partition, topic_by_name
 from broker.model.errors import ErrorCode, RequestError
-from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, message, refuse_with_message
+from broker.protocols.kafka.partitions import answer_partitions
 
 
 async def handle(request: Request, session: Session) -> Fields:
     """Return a result for each partition."""
-    topics = request.body["topics"]
-    responses: list[Fields] = [
-        {"name": topic["name"], "partitions": []}
-        async for topic in in_steps(topics, NAMES_READ_PER_STEP)
-    ]
-    named = (
-        (response, wanted)
-        for topic, response in zip(topics, responses, strict=True)
-        for wanted in topic["partitions"]
-    )
-    async for response, wanted in in_steps(named, PARTITIONS_ANSWERED_PER_STEP):
-        response["partitions"].append(_result(session, response["name"], wanted))
+    result = partial(_result, session)
+    responses = await answer_partitions(request.body["topics"], result, name="name")
     return {
         "allow_replication_factor_change": request.body["allow_replication_factor_change"],
         "error_code": 0,

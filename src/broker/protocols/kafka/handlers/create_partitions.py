@@ -5,39 +5,33 @@ sent, so timeout_ms is not used. Every requested topic has a result: librdkafka 
 as an error.
 """
 
-from collections import Counter
-
-from broker.core.scheduling.steps import in_parts, in_steps
+from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
 from broker.core.topics.lookup import topic_by_name
 from broker.core.topics.rules import NewPartitions
 from broker.model.errors import ErrorCode, RequestError
-from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
+from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, message
+from broker.protocols.kafka.partitions import named_once
 
 
 async def handle(request: Request, session: Session) -> Fields:
     """Add partitions to each topic; an error of one does not affect the others."""
-    wanted = request.body["topics"]
-    count: Counter[str] = Counter()
-    by_name: dict[str, Fields] = {}
-    async for part in in_parts(wanted, NAMES_READ_PER_STEP):
-        count.update(each["name"] for each in part)
-        by_name.update((each["name"], each) for each in part)
+    topics = await named_once((each["name"], each) for each in request.body["topics"])
     results = []
-    async for name, each in in_steps(by_name.items(), PARTITIONS_ANSWERED_PER_STEP):
+    async for name, each in in_steps(topics.items(), PARTITIONS_ANSWERED_PER_STEP):
         refusal = None
         try:
-            await _enlarge(request, session, each, is_twice=count[name] > 1)
+            await _enlarge(request, session, each)
         except RequestError as error:
             refusal = error
         results.append(_result(name, refusal))
     return {"results": results}
 
 
-async def _enlarge(request: Request, session: Session, wanted: Fields, *, is_twice: bool) -> None:
-    if is_twice:
+async def _enlarge(request: Request, session: Session, wanted: Fields | None) -> None:
+    if wanted is None:
         raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
     topics = session.broker.topics
     topic = topic_by_name(topics, wanted["name"])

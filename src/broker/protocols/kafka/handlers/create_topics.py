@@ -4,38 +4,32 @@ v5 flexible, the response describes the new topic (KIP-525); v6 may be throttled
 topic is complete before the response is sent, so timeout_ms is not used.
 """
 
-from collections import Counter
-
-from broker.core.scheduling.steps import in_parts, in_steps
+from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
 from broker.core.topics.rules import NewTopic, Plan
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
-from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP, NAMES_READ_PER_STEP
+from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, message
 from broker.protocols.kafka.configs import entry_fields
+from broker.protocols.kafka.partitions import named_once
 
 
 async def handle(request: Request, session: Session) -> Fields:
     """Create each topic; an error of one does not affect the others."""
-    wanted = request.body["topics"]
-    count: Counter[str] = Counter()
-    by_name: dict[str, Fields] = {}
-    async for part in in_parts(wanted, NAMES_READ_PER_STEP):
-        count.update(each["name"] for each in part)
-        by_name.update((each["name"], each) for each in part)
+    topics = await named_once((each["name"], each) for each in request.body["topics"])
     results = []
-    async for name, each in in_steps(by_name.items(), CONFIGS_DESCRIBED_PER_STEP):
+    async for name, each in in_steps(topics.items(), CONFIGS_DESCRIBED_PER_STEP):
         try:
-            results.append(await _create(request, session, each, is_twice=count[name] > 1))
+            results.append(await _create(request, session, each))
         except RequestError as error:
             results.append(_refused(name, error))
     return {"topics": results}
 
 
-async def _create(request: Request, session: Session, wanted: Fields, *, is_twice: bool) -> Fields:
-    if is_twice:
+async def _create(request: Request, session: Session, wanted: Fields | None) -> Fields:
+    if wanted is None:
         raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
     topics = session.broker.topics
     new = NewTopic(

@@ -4,13 +4,12 @@ This broker is the only voter since the cluster was created. The metadata store 
 each change has one offset, and is committed at once.
 """
 
-from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.identifiers import NO_ID
-from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message
+from broker.protocols.kafka.partitions import answer_partitions
 
 _TOPIC = "__cluster_metadata"
 _PARTITION = 0
@@ -34,18 +33,11 @@ async def handle(request: Request, session: Session) -> Fields:
             }
         ],
     }
-    topics: list[Fields] = [
-        {"topic_name": topic["topic_name"], "partitions": []}
-        async for topic in in_steps(request.body["topics"], NAMES_READ_PER_STEP)
-    ]
-    named = (
-        (answer, each["partition_index"])
-        for topic, answer in zip(request.body["topics"], topics, strict=True)
-        for each in topic["partitions"]
+    topics = await answer_partitions(
+        request.body["topics"],
+        lambda topic, each: _partition(session, topic, each["partition_index"], revision),
+        name="topic_name",
     )
-    async for answer, index in in_steps(named, PARTITIONS_ANSWERED_PER_STEP):
-        partition = _partition(session, answer["topic_name"], index, revision)
-        answer["partitions"].append(partition)
     return {"error_code": 0, "error_message": None, "topics": topics, "nodes": [node]}
 
 

@@ -5,33 +5,23 @@ was truncated below it (KIP-320). For an epoch without records the result is the
 before it, or -1.
 """
 
+from functools import partial
+
 from broker.core.logs.partition import check_leader_epoch
-from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
 from broker.core.topics.lookup import log_of, topic_by_name
 from broker.model.errors import RequestError
-from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.partitions import answer_partitions
 
 _UNKNOWN = (-1, -1)
 
 
 async def handle(request: Request, session: Session) -> Fields:
     """Look up each partition."""
-    topics = request.body["topics"]
-    answers: list[Fields] = [
-        {"topic": topic["topic"], "partitions": []}
-        async for topic in in_steps(topics, NAMES_READ_PER_STEP)
-    ]
-    named = (
-        (answer, wanted)
-        for topic, answer in zip(topics, answers, strict=True)
-        for wanted in topic["partitions"]
-    )
-    async for answer, wanted in in_steps(named, PARTITIONS_ANSWERED_PER_STEP):
-        answer["partitions"].append(_answer(session, answer["topic"], wanted))
-    return {"topics": answers}
+    answer = partial(_answer, session)
+    return {"topics": await answer_partitions(request.body["topics"], answer, name="topic")}
 
 
 def _answer(session: Session, name: str, wanted: Fields) -> Fields:

@@ -54,6 +54,7 @@ from broker.protocols.base import SilentAnswer
 from broker.protocols.kafka import errors, transactions
 from broker.protocols.kafka.api import Api, Fields, Request, Response
 from broker.protocols.kafka.old_messages import Conversion, is_message_set
+from broker.protocols.kafka.partitions import named_once
 
 _MAGIC_2_SINCE = 3
 _ZSTD_SINCE = 7
@@ -116,7 +117,7 @@ def handle(request: Request, session: Session) -> Response | Awaitable[Response]
 
 
 async def _serve(request: Request, session: Session) -> Response:
-    sent = await _read(request)
+    sent = await named_once(_read(request))
     refused = await _admit(request, session, sent)
     outcomes = await _append_all(request, session, sent, refused)
     if request.body["acks"] == 0:
@@ -127,15 +128,8 @@ async def _serve(request: Request, session: Session) -> Response:
 # ---- read ----------------------------------------------------------------------------------------
 
 
-async def _read(request: Request) -> _Sent:
-    """Return the records for each partition."""
-    sent: dict[_Place, bytes | None] = {}
-    async for place, records in in_steps(_partitions(request), NAMES_READ_PER_STEP):
-        sent[place] = None if place in sent else records
-    return sent
-
-
-def _partitions(request: Request) -> Iterator[tuple[_Place, bytes]]:
+def _read(request: Request) -> Iterator[tuple[_Place, bytes]]:
+    """Yield the records for each partition."""
     for topic in request.body["topic_data"]:
         for partition in topic["partition_data"]:
             place = _Place(topic["name"], topic["topic_id"], partition["index"])
