@@ -30,10 +30,10 @@ from broker.core.groups.commands.classic import (
 from broker.core.groups.commands.offsets import CommitRequest, FetchOffsetsRequest, OffsetToCommit
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.groups.settings import GroupSettings
-from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode
 from broker.model.limits import BATCH_BYTES_MAX
 from broker.server.garbage_collection import CollectorPause
+from tests.support.manual_clock import ManualClock
 
 ResultT = TypeVar("ResultT")
 

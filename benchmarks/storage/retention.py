@@ -27,12 +27,12 @@ from broker._native.log import recovery
 from broker._native.log.partition_log import PartitionLog
 from broker.core.maintenance.retention import Retention
 from broker.core.scheduling.io_thread import IoThread
-from broker.model.clock import ManualClock
 from broker.model.config import load
 from broker.model.topic_config import TopicConfig
 from broker.segments import text_files
 from broker.segments.names import file_name
 from broker.storage.checkpoints import checkpoint
+from tests.support.manual_clock import ManualClock
 
 SEGMENTS = 10_000
 TICK_SECONDS = 0.001

@@ -26,7 +26,6 @@ from broker.core.topics.deletion import Deletions
 from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.core.topics.topics import Topics
 from broker.core.transactions.coordinator import TransactionCoordinator
-from broker.model.clock import ManualClock
 from broker.model.config import load
 from broker.model.errors import StorageError
 from broker.model.limits import TRANSACTION_RETRY_MS
@@ -39,6 +38,7 @@ from broker.storage.recovery.partitions import Partitions
 from tests.crash_states.expected_state import Place
 from tests.crash_states.record import Record
 from tests.support.fakes import FakeTable
+from tests.support.manual_clock import ManualClock
 from tests.support.native_log import NOW_MS
 
 _T = TypeVar("_T")

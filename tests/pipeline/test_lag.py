@@ -11,12 +11,12 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from broker.codec import encode
-from broker.model.clock import ManualClock
 from broker.model.errors import ConfigError
 from broker.model.report import Report
 from broker.pipeline.jobs.lag import lag, plot
 from tests.support import wire_requests
 from tests.support.broker_process import BrokerProcess
+from tests.support.manual_clock import ManualClock
 from tests.support.wire_client import WireClient
 
 StartBroker = Callable[..., BrokerProcess]

@@ -60,7 +60,6 @@ from broker.core.topics.rules import NewTopic
 from broker.core.topics.topics import Topics
 from broker.core.transactions.coordinator import TransactionCoordinator
 from broker.core.transactions.records import TopicPartition
-from broker.model.clock import ManualClock
 from broker.model.config import Config, load
 from broker.model.errors import ErrorCode, StorageError
 from broker.model.identifiers import ID_BYTES
@@ -74,6 +73,7 @@ from broker.protocols.base import (
 )
 from broker.protocols.kafka import PROTOCOL
 from broker.storage import metadata
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_log import MemoryLog
 
 NOW_MS = 1_700_000_000_000

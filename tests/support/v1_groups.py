@@ -10,8 +10,8 @@ from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.groups.settings import GroupSettings
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.topics.topic import OFFSETS_TOPIC
-from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode, RequestError
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_log import MemoryLog
 
 

@@ -10,9 +10,9 @@ from broker.client.fetch import Range, fetch
 from broker.client.metadata import Cluster
 from broker.client.pool import Pool
 from broker.codec import Fields
-from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode, PeerError, RequestError
 from broker.model.limits import CLIENT_FETCH_BYTES_MIN
+from tests.support.manual_clock import ManualClock
 from tests.support.scripted_broker import ScriptedBroker, metadata_of, scripted_broker
 
 ID = "0123456789abcdef" * 2

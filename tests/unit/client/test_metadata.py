@@ -11,8 +11,8 @@ from broker.client.offsets import EARLIEST, LATEST, Found, list_offsets
 from broker.client.pool import Pool
 from broker.codec import Fields
 from broker.model.address import Address
-from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode, RequestError, Unreachable
+from tests.support.manual_clock import ManualClock
 from tests.support.scripted_broker import ScriptedBroker, metadata_of, scripted_broker
 
 ID = "0123456789abcdef" * 2

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from broker.client.pool import Pool
-from broker.model.clock import ManualClock
 from broker.model.errors import Unreachable
 from broker.model.limits import CLIENT_IDLE_CONNECTIONS_MAX, CLIENT_IDLE_SECONDS
+from tests.support.manual_clock import ManualClock
 from tests.support.scripted_broker import ScriptedBroker, scripted_broker
 
 

@@ -12,8 +12,8 @@ from broker.client.produce import Producer, Sequences
 from broker.client.transactions import ProducerId
 from broker.codec import Fields
 from broker.model import limits
-from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode, RequestError
+from tests.support.manual_clock import ManualClock
 from tests.support.scripted_broker import ScriptedBroker, metadata_of, scripted_broker
 
 ID = "0123456789abcdef" * 2

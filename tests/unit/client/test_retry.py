@@ -3,8 +3,8 @@
 import pytest
 
 from broker.client.retry import check, is_retriable, with_retries
-from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode, PeerError, RequestError, Unreachable
+from tests.support.manual_clock import ManualClock
 
 LOADING = RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 REFUSED = RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)

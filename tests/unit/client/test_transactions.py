@@ -10,8 +10,8 @@ from broker.client.metadata import Cluster
 from broker.client.pool import Pool
 from broker.client.transactions import ProducerId, Transactions, new_producer_id
 from broker.codec import Fields
-from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode, RequestError
+from tests.support.manual_clock import ManualClock
 from tests.support.scripted_broker import ScriptedBroker, scripted_broker
 
 APIS = ("InitProducerId", "AddPartitionsToTxn", "EndTxn")

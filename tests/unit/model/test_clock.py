@@ -2,7 +2,8 @@
 
 import pytest
 
-from broker.model.clock import Clock, ManualClock, SystemClock
+from broker.model.clock import Clock, SystemClock
+from tests.support.manual_clock import ManualClock
 
 
 def test_manual_time_changes_only_when_advanced() -> None:

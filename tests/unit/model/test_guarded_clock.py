@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.model.clock import ManualClock
 from broker.model.guarded_clock import GuardedClock
 from broker.storage.checkpoints import clock_checkpoint
+from tests.support.manual_clock import ManualClock
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from broker.model.clock import ManualClock
 from broker.model.limits import LOAD_RETRY_MS
 from broker.server.coordinators import _Alarm
+from tests.support.manual_clock import ManualClock
 
 
 class Loop:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from broker.model.clock import ManualClock
 from broker.model.config import load
 from broker.server.coordinators import Coordinators
+from tests.support.manual_clock import ManualClock
 
 
 class FakeTopics:

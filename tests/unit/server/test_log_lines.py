@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.model.clock import ManualClock
 from broker.model.limits import LOG_EVENTS_PER_SECOND_MAX, LOG_LINES_PER_SECOND_MAX
 from broker.server.log_lines import LineLimit
+from tests.support.manual_clock import ManualClock
 
 MAX = LOG_LINES_PER_SECOND_MAX
 

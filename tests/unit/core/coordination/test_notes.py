@@ -3,8 +3,8 @@
 import pytest
 
 from broker.core.coordination.notes import Notes
-from broker.model.clock import ManualClock
 from broker.model.limits import NOTES_PER_SECOND_MAX
+from tests.support.manual_clock import ManualClock
 
 
 @pytest.fixture(autouse=True)

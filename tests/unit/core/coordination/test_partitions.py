@@ -10,10 +10,10 @@ from broker.core.coordination.coordinator import Callback
 from broker.core.coordination.machine import Decision, Moment, RecordFormat, Token
 from broker.core.coordination.partitions import CoordinatorPartitions, Environment
 from broker.model import limits
-from broker.model.clock import ManualClock
 from broker.model.errors import DiskFull, ErrorCode
 from broker.model.guarded_clock import GuardedClock
 from tests.support.batches import batch_of
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_log import MemoryLog
 
 EXPIRY_MS = 1_000

@@ -33,9 +33,9 @@ from broker.core.groups.records.encoding import encode
 from broker.core.groups.records.offsets import OffsetRecord
 from broker.core.groups.settings import GroupSettings
 from broker.model import limits
-from broker.model.clock import ManualClock
 from broker.model.errors import DiskFull, ErrorCode, RequestError, StorageError, TooManyProducers
 from tests.support.batches import batch_of, header
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_log import MemoryLog
 
 

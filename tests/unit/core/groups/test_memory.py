@@ -10,8 +10,8 @@ from broker.core.groups.commands.classic import GroupProtocol, JoinRequest
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.groups.settings import GroupSettings
 from broker.model import limits
-from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_log import MemoryLog
 
 

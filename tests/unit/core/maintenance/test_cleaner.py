@@ -20,7 +20,6 @@ from broker._native.log.segment_check import digest_of
 from broker.core.maintenance import compactor_process
 from broker.core.maintenance.cleaner import Cleaner, Settings
 from broker.model import limits
-from broker.model.clock import ManualClock
 from broker.model.config import load
 from broker.model.errors import StorageError
 from broker.model.guarded_clock import GuardedClock
@@ -33,6 +32,7 @@ from tests.support import faulty_compactor
 from tests.support.batches import batch_of
 from tests.support.broker_process import wait_until
 from tests.support.compacting import Writes, contents, newest, write, written
+from tests.support.manual_clock import ManualClock
 from tests.support.native_log import NOW_MS, Logs, appended, bases_of, records
 
 WRITES = [(b"key %d" % (i % 3), b"value %d" % i) for i in range(20)]

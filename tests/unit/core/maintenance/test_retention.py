@@ -9,9 +9,9 @@ import pytest
 from broker._native.log.partition_log import PartitionLog
 from broker.core.maintenance.retention import Retention
 from broker.model import limits
-from broker.model.clock import ManualClock
 from broker.model.config import Config, load
 from broker.model.topic_config import TopicConfig
+from tests.support.manual_clock import ManualClock
 from tests.support.native_log import NOW_MS, Logs, appended, bases_of, records
 
 BROKER: Config = load()

@@ -13,12 +13,12 @@ from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import BROKEN
 from broker.core.maintenance.scrub import Scrub, Settings
 from broker.core.scheduling.io_thread import IoThread
-from broker.model.clock import ManualClock
 from broker.model.errors import StorageError
 from broker.model.limits import SCRUB_LOOK_SECONDS
 from broker.segments.digests import Digest, read_digest
 from broker.storage.files import damages
 from tests.support.batches import batch_of
+from tests.support.manual_clock import ManualClock
 from tests.support.native_log import NOW_MS, Logs, appended, records
 
 HOUR_MS = 3_600_000

@@ -12,10 +12,10 @@ from broker.core.named_producers.sequences import ProducerCheckpoint
 from broker.core.named_producers.tables import NamedProducers
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.topics.topic import Topic
-from broker.model.clock import ManualClock
 from broker.model.config import load
 from broker.model.topic_config import TopicConfig
 from broker.storage.named_producers import FILE_NAME
+from tests.support.manual_clock import ManualClock
 from tests.support.native_log import NOW_MS, TOPIC_ID, Logs
 
 EXPIRATION_MS = 1_000

@@ -17,8 +17,8 @@ from broker.core.transactions.records import (
     TopicPartition,
     TransactionState,
 )
-from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_log import ClientLog, MemoryLog
 
 FIRST, SECOND = ("t", 0), ("t", 1)

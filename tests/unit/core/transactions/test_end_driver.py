@@ -7,8 +7,8 @@ from broker.core.transactions.end_driver import EndDriver
 from broker.core.transactions.markers import Markers
 from broker.core.transactions.step_queue import StepQueue
 from broker.model import limits
-from broker.model.clock import ManualClock
 from broker.model.errors import LimitExceeded
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_log import ClientLog
 
 FIRST, SECOND = ("t", 0), ("t", 1)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from broker.codec import encode
-from broker.model.clock import ManualClock
 from broker.model.errors import ConfigError, SegmentGone
 from broker.model.report import Report
 from broker.pipeline.jobs.audit import audit
@@ -16,6 +15,7 @@ from broker.pipeline.segments import integrity
 from broker.pipeline.segments.integrity import SegmentFacts, SegmentIntegrity
 from broker.segments import text_files
 from broker.storage.checkpoints import checkpoint
+from tests.support.manual_clock import ManualClock
 from tests.support.native_log import placed
 from tests.support.segment_files import segment_files, stored, write_ascending
 

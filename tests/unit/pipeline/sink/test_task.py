@@ -1,7 +1,7 @@
 """The rate limit of a task's writes."""
 
-from broker.model.clock import ManualClock
 from broker.pipeline.sink.task import RateLimiter
+from tests.support.manual_clock import ManualClock
 
 
 def test_a_task_waits_for_the_time_that_its_earlier_rows_require() -> None:

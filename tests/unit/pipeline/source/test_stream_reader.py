@@ -17,13 +17,13 @@ from pyspark.sql.streaming.datasource import (
 
 from broker import codec
 from broker.codec import Fields
-from broker.model.clock import ManualClock
 from broker.model.errors import RequestError
 from broker.pipeline.options import Use
 from broker.pipeline.source.offsets import TopicOffsets, from_json
 from broker.pipeline.source.settings import settings_of
 from broker.pipeline.source.stream import StreamReader
 from broker.pipeline.source.topics import DataLoss
+from tests.support.manual_clock import ManualClock
 from tests.support.scripted_broker import ScriptedBroker, metadata_of, scripted_broker
 
 ID, OTHER_ID = "0123456789abcdef" * 2, "fedcba9876543210" * 2

@@ -11,7 +11,6 @@ from typing_extensions import Buffer
 from broker._native.kernel.checksum import crc32c
 from broker.codec import decode_columns, encode, scan_headers
 from broker.codec.compression import compress
-from broker.model.clock import ManualClock
 from broker.model.limits import (
     OLD_FETCH_BATCH_BYTES,
     OLD_FETCH_BYTES_PER_TURN,
@@ -22,6 +21,7 @@ from broker.protocols.kafka.old_messages import for_consumer
 from tests.oracles.message_set_oracle import LOG_APPEND_TIME, Message
 from tests.support.batches import EMPTY, batch_of
 from tests.support.fakes import NOW_MS, FakeBroker, only
+from tests.support.manual_clock import ManualClock
 
 MAGIC_OF = {0: 0, 1: 0, 2: 1, 3: 1}
 GZIP = 1

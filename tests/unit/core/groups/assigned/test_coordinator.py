@@ -24,8 +24,8 @@ from broker.core.groups.commands.listing import ListGroupsRequest
 from broker.core.groups.commands.offsets import CommitRequest, FetchOffsetsRequest, OffsetToCommit
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.groups.settings import GroupSettings
-from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_log import MemoryLog
 
 PRODUCER = 7

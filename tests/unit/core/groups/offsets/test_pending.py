@@ -10,8 +10,8 @@ from broker.core.coordination.partitions import Environment
 from broker.core.groups.commands.offsets import CommitRequest, FetchOffsetsRequest, OffsetToCommit
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.model import limits
-from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_log import MemoryLog
 
 PRODUCER, OTHER = 7, 8
