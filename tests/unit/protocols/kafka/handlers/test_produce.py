@@ -11,6 +11,7 @@ from broker.codec import encode, scan_headers
 from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.transactions.records import TopicPartition
 from broker.model.errors import ErrorCode, PeerError
+from broker.model.limits import PRODUCE_BYTES_PER_STEP, PRODUCE_PARTITION_BYTES
 from tests.support.batches import batch_of, records_of
 from tests.support.fakes import NOW_MS, FakeBroker, batch, only
 
@@ -519,3 +520,25 @@ def test_a_partition_that_waits_for_recompression_is_answered_with_the_others() 
         for each in answer["responses"]
     ]
     assert codes == [("b", 0), ("a", 0)]
+
+
+def test_a_long_request_is_appended_whole_even_if_the_producer_disconnects() -> None:
+    """With acks=0 a producer may close its connection as soon as it has sent the request."""
+    broker = FakeBroker()
+    count = 3 * PRODUCE_BYTES_PER_STEP // PRODUCE_PARTITION_BYTES
+    broker.create("a", count)
+    logs = [broker.log("a", index) for index in range(count)]
+    parts = [{"index": index, "records": batch()} for index in range(count)]
+
+    async def scenario() -> list[int]:
+        data = [{"name": "a", "partition_data": parts}]
+        asked = asyncio.create_task(broker.ask_soon(0, 9, acks=0, topic_data=data))
+        while logs[0].log_end_offset == 0:
+            await asyncio.sleep(0)
+        assert logs[-1].log_end_offset == 0
+        asked.cancel()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return [log.log_end_offset for log in logs]
+
+    assert asyncio.run(scenario()) == [1] * count
