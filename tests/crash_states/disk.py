@@ -212,7 +212,7 @@ class Disk:
         if result < 0 or not path.startswith(self._root) or path.endswith(" (deleted)"):
             return
         path = path[len(self._root) + 1 :]
-        if op in {"write", "mark_dirty"}:
+        if op == "write":
             self._file(path).write(position, data)
         elif op == "allocate":
             self._file(path).grow(position + size)

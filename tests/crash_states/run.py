@@ -35,7 +35,7 @@ STATES_PER_SEED = 1 << 20  # more than a run has: a state's number is seed * thi
 COLLECTED_EVERY = 256  # runs are reference cycles and hold descriptors
 ENUMERATED_MAX = 24  # states of one moment that are all checked
 CHANGES = {
-    "open", "write", "mark_dirty", "allocate", "truncate", "sync_data", "sync", "sync_folder",
+    "open", "write", "allocate", "truncate", "sync_data", "sync", "sync_folder",
     "sync_filesystem", "rename", "remove", "make_folder", "commit", "end_sync",
 }  # fmt: skip
 # What clients and operators do, and how often; each run leaves some of it out.

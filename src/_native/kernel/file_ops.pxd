@@ -27,7 +27,4 @@ cdef int file_sync_folder(const char* path) noexcept nogil
 cdef int file_rename(const char* source, const char* target) noexcept nogil
 cdef int file_remove(const char* path) noexcept nogil
 cdef int file_make_folder(const char* path, int mode) noexcept nogil
-cdef void* file_map(int fd, size_t size, int protection) noexcept nogil
-cdef int file_unmap(void* address, size_t size) noexcept nogil
-cdef void file_mark_dirty(const void* address, size_t size) noexcept nogil
 cdef ssize_t file_send(int out_fd, int fd, int64_t position, size_t size) noexcept nogil

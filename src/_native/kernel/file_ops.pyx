@@ -5,10 +5,9 @@ one; `start_recording` replaces it by one that records every operation and fails
 `fail`, so that tests can observe and inject disk errors.
 
 For native code: results are bytes or 0, negative ones -errno; EINTR is handled; `file_pwrite`
-writes all bytes or fails; a sync is never retried; `file_map` returns NULL with errno set when it
-fails. For Python: `StorageError` has the operation, path and reason, and the OSError as its cause;
-on a full disk it is `DiskFull`; for a missing file it is FileNotFoundError. Files are created with
-mode 0600, folders with 0700.
+writes all bytes or fails; a sync is never retried. For Python: `StorageError` has the operation,
+path and reason, and the OSError as its cause; on a full disk it is `DiskFull`; for a missing file
+it is FileNotFoundError. Files are created with mode 0600, folders with 0700.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -42,9 +41,6 @@ cdef extern from "kernel/file_ops_table.h" nogil:
         int (*remove)(const char* path) noexcept nogil
         int (*make_folder)(const char* path, int mode) noexcept nogil
         int (*list_folder)(const char* path) noexcept nogil
-        void* (*map)(int fd, size_t size, int protection) noexcept nogil
-        int (*unmap)(void* address, size_t size) noexcept nogil
-        void (*mark_dirty)(const void* address, size_t size) noexcept nogil
         ssize_t (*send)(int out_fd, int fd, int64_t position, size_t size) noexcept nogil
 
     const FileTable file_table_real
@@ -133,18 +129,6 @@ cdef int file_remove(const char* path) noexcept nogil:
 
 cdef int file_make_folder(const char* path, int mode) noexcept nogil:
     return file_table().make_folder(path, mode)
-
-
-cdef void* file_map(int fd, size_t size, int protection) noexcept nogil:
-    return file_table().map(fd, size, protection)
-
-
-cdef int file_unmap(void* address, size_t size) noexcept nogil:
-    return file_table().unmap(address, size)
-
-
-cdef void file_mark_dirty(const void* address, size_t size) noexcept nogil:
-    file_table().mark_dirty(address, size)
 
 
 cdef ssize_t file_send(int out_fd, int fd, int64_t position, size_t size) noexcept nogil:
@@ -448,9 +432,9 @@ def stop_recording():
 def recorded():
     """Return the operations so far as tuples (op, path, position, size, data, result).
 
-    `path` is absolute. `data` has the bytes of "write" and "mark_dirty" and the target path of
-    "rename", and is empty otherwise. `position` has the flags of "open", `size` the mode of "open"
-    and "make_folder". `result` is -errno when the operation failed.
+    `path` is absolute. `data` has the bytes of "write" and the target path of "rename", and is
+    empty otherwise. `position` has the flags of "open", `size` the mode of "open" and
+    "make_folder". `result` is -errno when the operation failed.
     """
     cdef const FileOperation* operation
     cdef int64_t count = recording_operations(&operation)

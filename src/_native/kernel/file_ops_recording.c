@@ -29,9 +29,6 @@ enum {
     KIND_REMOVE,
     KIND_MAKE_FOLDER,
     KIND_LIST_FOLDER,
-    KIND_MAP,
-    KIND_UNMAP,
-    KIND_MARK_DIRTY,
     KIND_SEND,
     KINDS,
 };
@@ -53,9 +50,6 @@ static const char *const kind_names[KINDS] = {
     [KIND_REMOVE] = "remove",
     [KIND_MAKE_FOLDER] = "make_folder",
     [KIND_LIST_FOLDER] = "list_folder",
-    [KIND_MAP] = "map",
-    [KIND_UNMAP] = "unmap",
-    [KIND_MARK_DIRTY] = "mark_dirty",
     [KIND_SEND] = "send",
 };
 
@@ -72,7 +66,7 @@ typedef struct Call {
     int kind;
     int64_t position;
     int64_t size;
-    const void *bytes; /* written or stored; the target path of a rename */
+    const void *bytes; /* written; the target path of a rename */
     size_t bytes_size;
     char path[PATH_MAX];
     char target[PATH_MAX]; /* of a rename */
@@ -174,30 +168,6 @@ static void path_of_fd(int fd, char into[PATH_MAX]) {
     into[size > 0 ? size : 0] = 0;
 }
 
-/* Finds the file behind an address and the address's position in it. */
-static void path_of_address(const void *address, char into[PATH_MAX], int64_t *position) {
-    unsigned long wanted = (unsigned long)address;
-    char line[PATH_MAX + 128];
-    into[0] = 0;
-    FILE *maps = fopen("/proc/self/maps", "re");
-    while (maps && fgets(line, sizeof line, maps)) {
-        unsigned long first_byte;
-        unsigned long end;
-        unsigned long offset;
-        int path_at = 0;
-        sscanf(line, "%lx-%lx %*s %lx %*s %*s %n", &first_byte, &end, &offset, &path_at);
-        if (path_at > 0 && first_byte <= wanted && wanted < end) {
-            line[strcspn(line, "\n")] = 0;
-            snprintf(into, PATH_MAX, "%.*s", PATH_MAX - 1, line + path_at);
-            *position = (int64_t)(offset + (wanted - first_byte));
-            break;
-        }
-    }
-    if (maps) {
-        fclose(maps);
-    }
-}
-
 /* ---- one operation ------------------------------------------------------------------------ */
 
 /* From begin to finish no other operation runs. */
@@ -222,11 +192,6 @@ static void begin_on_fd(Call *call, int kind, int fd, int64_t position, int64_t 
 static void begin_on_path(Call *call, int kind, const char *path, int64_t position, int64_t size) {
     begin(call, kind, position, size);
     canonical_path(path, call->path);
-}
-
-static void begin_on_address(Call *call, int kind, const void *address, size_t size) {
-    begin(call, kind, 0, (int64_t)size);
-    path_of_address(address, call->path, &call->position);
 }
 
 static int is_meant(const Fault *fault, const char *path) {
@@ -419,34 +384,6 @@ static int recorded_list_folder(const char *path) {
     return file_table_real.list_folder(path);
 }
 
-static void *recorded_map(int fd, size_t size, int protection) {
-    Call call;
-    begin_on_fd(&call, KIND_MAP, fd, 0, (int64_t)size);
-    int failure = planned_failure(&call);
-    void *address = failure ? NULL : file_table_real.map(fd, size, protection);
-    int error = failure ? -failure : errno;
-    finish(&call, address ? 0 : -error);
-    errno = error;
-    return address;
-}
-
-static int recorded_unmap(void *address, size_t size) {
-    Call call;
-    begin_on_address(&call, KIND_UNMAP, address, size);
-    int failure = planned_failure(&call);
-    return (int)finish(&call, failure ? failure : file_table_real.unmap(address, size));
-}
-
-/* A store cannot fail, so there are no faults for it. */
-static void recorded_mark_dirty(const void *address, size_t size) {
-    Call call;
-    begin_on_address(&call, KIND_MARK_DIRTY, address, size);
-    call.bytes = address;
-    call.bytes_size = size;
-    file_table_real.mark_dirty(address, size);
-    finish(&call, 0);
-}
-
 static ssize_t recorded_send(int out_fd, int fd, int64_t position, size_t size) {
     Call call;
     begin_on_fd(&call, KIND_SEND, fd, position, (int64_t)size);
@@ -471,8 +408,5 @@ const FileTable file_table_recording = {
     .remove = recorded_remove,
     .make_folder = recorded_make_folder,
     .list_folder = recorded_list_folder,
-    .map = recorded_map,
-    .unmap = recorded_unmap,
-    .mark_dirty = recorded_mark_dirty,
     .send = recorded_send,
 };

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -146,20 +145,6 @@ static int real_make_folder(const char *path, int mode) {
     return status(mkdir(path, (mode_t)mode));
 }
 
-static void *real_map(int fd, size_t size, int protection) {
-    void *address = mmap(NULL, size, protection, MAP_SHARED, fd, 0);
-    return address == MAP_FAILED ? NULL : address;
-}
-
-static int real_unmap(void *address, size_t size) {
-    return status(munmap(address, size));
-}
-
-static void real_mark_dirty(const void *address, size_t size) {
-    (void)address;
-    (void)size;
-}
-
 static ssize_t real_send(int out_fd, int fd, int64_t position, size_t size) {
     off_t next = position;
     ssize_t count;
@@ -191,8 +176,5 @@ const FileTable file_table_real = {
     .remove = real_remove,
     .make_folder = real_make_folder,
     .list_folder = real_list_folder,
-    .map = real_map,
-    .unmap = real_unmap,
-    .mark_dirty = real_mark_dirty,
     .send = real_send,
 };

@@ -35,11 +35,6 @@ typedef struct FileTable {
     int (*make_folder)(const char *path, int mode);
     /* Called before a folder is listed: 0, or the -errno that it cannot be listed with. */
     int (*list_folder)(const char *path);
-    /* The first `size` bytes of the file, shared; NULL with errno set on failure. */
-    void *(*map)(int fd, size_t size, int protection);
-    int (*unmap)(void *address, size_t size);
-    /* Says that bytes of a mapping were stored; the real table has nothing to do. */
-    void (*mark_dirty)(const void *address, size_t size);
     /* sendfile(2): bytes taken by the socket, which may be fewer. */
     ssize_t (*send)(int out_fd, int fd, int64_t position, size_t size);
 } FileTable;

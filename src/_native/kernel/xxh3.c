@@ -10,6 +10,10 @@
  *
  * Everything is combined with words of the secret, each at its own place, so that no constant
  * input can cancel a step.
+ *
+ * The `xxhash` package has the same hash (tests compare with it), but a loop over a column of 10 to
+ * 100 bytes a value is 3.5 to 5 times as fast here. What hashes files needs 50 lines more of this,
+ * and is as fast as the package (30 GB/s): it would be a second implementation in the process.
  */
 #include "kernel/xxh3.h"
 

@@ -12,7 +12,9 @@ What a request does to a session:
     id,           epoch n    incremental: n must be the expected epoch; names changed partitions
     id,           epoch -1   a full fetch that ends the session
 
-A request that names a topic or partition that is not known here is left to the Python handler.
+The Python handler (broker/protocols/kafka/handlers/fetch.py) is the specification of what a fetch
+without a session gets; partitions are checked here in the same order. A request that names a topic
+or partition that is not known here, or an epoch of truncated data, is left to it.
 """
 
 cimport cython
