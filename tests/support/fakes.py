@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from broker._native.kernel.checksum import crc32c
-from broker._native.protocols.cursus.batch import SEQUENCE, sequence_of
 from broker.codec import schema
 from broker.codec.control_records import Marker
 from broker.core.broker import Broker
@@ -49,8 +48,6 @@ from broker.core.groups.commands.offsets import (
 )
 from broker.core.logs.partition import LogWaiters
 from broker.core.logs.recompression import Recompression
-from broker.core.named_producers.loading import SequenceHeaders
-from broker.core.named_producers.tables import NamedProducers
 from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.response_cache import ResponseCache
@@ -542,7 +539,6 @@ class FakeBroker:
             self.deletions,
         )
         self.configs.inherited_by(self.topics)
-        recompression = Recompression()
         self.broker = Broker(
             configs=self.configs,
             clock=ManualClock(NOW_MS),
@@ -553,21 +549,15 @@ class FakeBroker:
             groups=self.groups,  # type: ignore[arg-type]
             transactions=self.transactions,
             producer_ids=self.producer_ids,  # type: ignore[arg-type]
-            recompression=recompression,
+            recompression=Recompression(),
             persist_log_starts=self.persist_log_starts,
             group_configs=self.group_configs,
             metadata_revision=self.metadata_revision,
             long_answers=Admission(1 << 62, 0),
             response_cache=ResponseCache(lambda: self.topics.revision, 1 << 20),
-            named_producers=NamedProducers(
-                ManualClock(NOW_MS),
-                self.io_thread,
-                lambda: 86_400_000,
-                SequenceHeaders(SEQUENCE, sequence_of),
-                recompression.run,
-            ),
         )
         self.topics.when_deleted(self.groups.topic_deleted)
+        self.protocol = PROTOCOL()
         self.session = Session(self.broker, "127.0.0.1", "broker.example", 9092)
 
     def tick_soon(self, monotonic_ms: int) -> None:
@@ -675,7 +665,7 @@ class FakeBroker:
         self, key: int, version: int, client_id: str | None, body: bytes
     ) -> bytes | None:
         """Send a request's body and return the response's body, as the server would."""
-        reply = PROTOCOL.handle(key, version, client_id, body, self.session)
+        reply = self.protocol.handle(key, version, client_id, body, self.session)
         if isinstance(reply, Deferred):
             await asyncio.wait([reply.future])
             reply = reply.answer()

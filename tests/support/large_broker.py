@@ -58,6 +58,7 @@ class LargeBroker(FakeBroker):
         """Create all of it, in the running loop."""
         super().__init__({"auto.create.topics.enable": "false", "log.dirs": "/"})
         self.size = size
+        self.protocols = {each.name: each() for each in PROTOCOLS}
         self.offset_logs = [MemoryLog() for _ in range(50)]
         ids = count()
         self.coordinator = GroupCoordinator(
@@ -139,7 +140,7 @@ class LargeBroker(FakeBroker):
 
     async def serve(self, request: "LongRequest") -> bytes:
         """Send a request on its own connection and return its response."""
-        [protocol] = [each for each in PROTOCOLS if each.name == request.protocol]
+        protocol = self.protocols[request.protocol]
         session = Session(self.broker, "127.0.0.1", "broker.example", 9092)
         answer: Any = protocol.handle(
             request.operation, request.version, "tester", request.body, session

@@ -50,7 +50,6 @@ def broker_of(topic: Topic, transactions: Any = None) -> Broker:
         persist_log_starts=nothing,
         group_configs=nothing,
         metadata_revision=nothing,
-        named_producers=nothing,
         long_answers=Admission(1 << 62, 0),
         response_cache=ResponseCache(lambda: 0, 1 << 20),
     )

@@ -61,7 +61,7 @@ class V1Groups:
 
     # ---- disk ----------------------------------------------------------------------------------
 
-    async def on_disk(self, work: Callable[[], None]) -> bool:
+    async def write(self, work: Callable[[], None]) -> bool:
         """Do the work of the I/O thread; return whether it was done."""
         if not self.is_broken:
             work()

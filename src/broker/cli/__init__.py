@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from broker.cli.reporting import add_broker
 from broker.model.errors import (
     ConfigError,
     DataDirError,
@@ -20,8 +19,6 @@ from broker.model.errors import (
     Unreachable,
 )
 from broker.model.protocol_names import PINNABLE, PROTOCOL_NAMES
-
-V1_PARTITIONS = 3  # per topic, the default of V1's original server
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -54,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if parsed.command is None:
             parser.print_help(sys.stderr)
             return EXIT_USAGE
-        return _import(parsed) if parsed.command == "import" else _start(parsed)
+        return _start(parsed)
     except PolylogError as error:
         print(f"broker: {error}", file=sys.stderr)
         return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), EXIT_FAILED)
@@ -87,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
         help="address to listen on; may be repeated, port 0 selects a free port (default:"
         f" localhost:9092). Every port speaks {', '.join(PROTOCOL_NAMES)}, and detects the"
         " protocol by a connection's first bytes; a PROTOCOL restricts the address to it:"
-        f" {', '.join(PINNABLE)}, as in v1://localhost:9095",
+        f" {', '.join(PINNABLE)}, as in {PINNABLE[0]}://localhost:9095",
     )
     start.add_argument(
         "--set",
@@ -99,40 +96,15 @@ def _parser() -> argparse.ArgumentParser:
     start.add_argument(
         "--check", action="store_true", help="check the configuration, print it and exit"
     )
-    _add_import(commands)
     # The rest of their command lines is parsed by their own modules, to keep the start fast.
     for name, purpose in (
+        ("import", "import another server's data into a running broker"),
         ("pipeline", "archive, replay, dedupe and audit topics; show the lag of groups"),
         ("segment", "verify or dump the segment files of a log"),
         ("snapshot", "create hard links of a running broker's files, to be read without it"),
     ):
         commands.add_parser(name, help=purpose, formatter_class=_FORMATTER)
     return parser
-
-
-def _add_import(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    importing = commands.add_parser(
-        "import",
-        help="import another server's data into a running broker",
-        description="Import the data directory of V1's original server into a running broker:"
-        " records with their timestamps, and committed offsets. Stop that server first. Damaged"
-        " lines are reported with file and line; the exit code is 1 then.",
-        formatter_class=_FORMATTER,
-    )
-    importing.add_argument("format", choices=("v1",), help="the server that wrote the data")
-    importing.add_argument("folder", type=Path, metavar="DIR", help="its data directory")
-    add_broker(importing)
-    importing.add_argument(
-        "--partitions",
-        type=int,
-        default=V1_PARTITIONS,
-        metavar="N",
-        help="the number of partitions that server was configured for; topics are created with it"
-        " (default: 3, that server's default)",
-    )
-    importing.add_argument(
-        "-o", "--output", choices=("text", "json"), default="text", help="format of the report"
-    )
 
 
 def _version() -> int:
@@ -142,11 +114,10 @@ def _version() -> int:
     return EXIT_OK
 
 
-def _import(parsed: argparse.Namespace) -> int:
-    from broker.cli import import_v1  # noqa: PLC0415 - not needed by a start
+def _import(argv: Sequence[str]) -> int:
+    from broker.cli import importing  # noqa: PLC0415 - not needed by a start
 
-    options = import_v1.options(parsed.folder, parsed.broker, parsed.partitions, parsed.output)
-    return import_v1.run(options)
+    return importing.run(argv)
 
 
 def _start(parsed: argparse.Namespace) -> int:
@@ -174,4 +145,9 @@ def _segment(argv: Sequence[str]) -> int:
     return segment.run(argv)
 
 
-_WITH_COMMANDS = {"pipeline": _pipeline, "segment": _segment, "snapshot": _snapshot}
+_WITH_COMMANDS = {
+    "import": _import,
+    "pipeline": _pipeline,
+    "segment": _segment,
+    "snapshot": _snapshot,
+}

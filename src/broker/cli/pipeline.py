@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker.cli import pipeline_jobs
-from broker.cli.reachability import check_reachable
 from broker.cli.reporting import FORMATTER, add_broker, add_output, print_progress, print_report
+from broker.client.reachability import check_reachable
 
 if TYPE_CHECKING:
     from broker.cli.reporting import Commands

@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from broker.cli.reachability import check_reachable
 from broker.cli.reporting import FORMATTER, add_broker, add_output, print_progress
+from broker.client.reachability import check_reachable
 
 
 def run(arguments: Sequence[str]) -> int:

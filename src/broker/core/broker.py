@@ -10,7 +10,6 @@ from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.logs.log import Log
 from broker.core.logs.partition import LogWaiters
 from broker.core.logs.recompression import Recompression
-from broker.core.named_producers.tables import NamedProducers
 from broker.core.producer_ids import ProducerIds
 from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.io_thread import IoThread
@@ -40,7 +39,6 @@ class Broker(NamedTuple):
     group_configs: GroupConfigs
     # The revision of the metadata store: it grows with each change.
     metadata_revision: Callable[[], Awaitable[int]]
-    named_producers: NamedProducers
     long_answers: Admission  # responses that are whole in memory before they are sent
     response_cache: ResponseCache  # responses about all topics
 

@@ -14,6 +14,7 @@ and write it, but that has no effect yet; its description says so, and a start t
 warning.
 """
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
@@ -348,8 +349,7 @@ _SCRUB = (
 
 _REPLICA = r"[0-9]+:[0-9]+|\*"
 
-# Keys that only topics have. Tiered storage can only be off; throttling concerns replicas. Cursus's
-# are options of its CREATE for which Kafka has no key.
+# Keys that only topics have. Tiered storage can only be off; throttling concerns replicas.
 _TOPIC_ONLY = (
     Setting("remote.storage.enable", Kind.BOOLEAN, False, choices=("false",), applies=False,
             doc="Whether old segments move to tiered storage, which does not exist here."),
@@ -363,12 +363,6 @@ _TOPIC_ONLY = (
     Setting("follower.replication.throttled.replicas", Kind.LIST, (), applies=False,
             pattern=_REPLICA,
             doc="Replicas whose followers are throttled, PARTITION:BROKER each, or * for all."),
-    Setting("polylog.cursus.idempotent", Kind.BOOLEAN, False,
-            doc="Whether records written through Cursus are checked for duplicates and gaps, by"
-                " their producer's name and sequence."),
-    Setting("polylog.cursus.partitioner", Kind.STRING, "hash_key",
-            choices=("hash_key", "round_robin"),
-            doc="Where Cursus's PUBLISH puts a record that names no partition."),
 )
 # fmt: on
 
@@ -407,7 +401,9 @@ BROKER_SETTINGS: dict[str, Setting] = {
     for rows in (_NETWORK, _TOPICS, _LOGS, _RETENTION, _COORDINATORS, _PROCESS, _CLEANER, _SCRUB)
     for setting in rows
 }
+# By name; `add_topic_settings` adds those of protocols.
 TOPIC_SETTINGS: dict[str, View] = _topic_settings()
+TOPIC_KEYS: dict[str, Setting] = {name: view.setting for name, view in TOPIC_SETTINGS.items()}
 GROUP_SETTINGS: dict[str, View] = {
     row.group: View(row._replace(name=row.group), (row,))
     for row in BROKER_SETTINGS.values()
@@ -418,3 +414,21 @@ DYNAMIC_SETTINGS: dict[str, Setting] = {
     for row in BROKER_SETTINGS.values()
     if row.is_dynamic or (row.topic and TOPIC_SETTINGS[row.topic].synonyms[0] is row)
 }
+
+
+def add_topic_settings(rows: Iterable[Setting]) -> None:
+    """Add keys that only topics have, before the first topic is configured.
+
+    The list of protocols (broker.protocols) adds theirs. A row may be added again.
+
+    Raises:
+        ValueError: another row has the name.
+    """
+    for row in rows:
+        if TOPIC_SETTINGS.setdefault(row.name, View(row, ())).setting != row:
+            raise ValueError(f"there is another topic setting {row.name}")
+    ordered = sorted(TOPIC_SETTINGS.items())
+    TOPIC_SETTINGS.clear()
+    TOPIC_SETTINGS.update(ordered)
+    TOPIC_KEYS.clear()
+    TOPIC_KEYS.update((name, view.setting) for name, view in ordered)

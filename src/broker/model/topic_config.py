@@ -20,6 +20,7 @@ from broker.model.config import (
 from broker.model.errors import ConfigError
 from broker.model.own_config import OwnConfig
 from broker.model.settings import (
+    TOPIC_KEYS,
     TOPIC_SETTINGS,
     Setting,
     Value,
@@ -27,12 +28,10 @@ from broker.model.settings import (
     in_topic_unit,
 )
 
-_SETTINGS = {name: view.setting for name, view in TOPIC_SETTINGS.items()}
-
 
 def parse_topic_value(name: str, text: str) -> Value:
     """Check one key and value of a topic; ConfigError says what is wrong and what is allowed."""
-    return parse_value(find_setting(name, _SETTINGS), text)
+    return parse_value(find_setting(name, TOPIC_KEYS), text)
 
 
 class TopicConfig(OwnConfig):
@@ -45,7 +44,7 @@ class TopicConfig(OwnConfig):
         self._broker = broker
         values = {name: _inherited(view, broker) for name, view in TOPIC_SETTINGS.items()}
         values |= {name: parse_topic_value(name, text) for name, text in overrides.items()}
-        super().__init__(values, overrides, _SETTINGS)
+        super().__init__(values, overrides, TOPIC_KEYS)
         shortest = self.integer("min.compaction.lag.ms")
         longest = self.integer("max.compaction.lag.ms")
         if shortest > longest:

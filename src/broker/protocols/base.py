@@ -5,14 +5,20 @@ order and bounds what is queued. Requests that it does not serve itself go to th
 time. A protocol sees values only: no socket, no task, no byte outside the request's body.
 """
 
+from argparse import ArgumentParser, Namespace
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from broker._native.wire.connection import NativeProtocol, Wait
+from broker.core.broker import Broker
 from broker.core.logs.log import Log
+from broker.core.service import Service
 from broker.core.session import Session
+from broker.core.topics.derived_state import DerivedState
 from broker.model.config import Config
+from broker.model.settings import Setting
 from broker.model.topic_config import TopicConfig
 
 
@@ -76,19 +82,80 @@ Answer: TypeAlias = bytes | LastAnswer | DroppableAnswer | SilentAnswer | Stream
 Reply: TypeAlias = Answer | Deferred[Any, Answer] | Awaitable[Answer]
 
 
-class WireProtocol(Protocol):
-    """The base class of PROTOCOL in each package under broker.protocols."""
+class SmallFiles(Protocol):
+    """The small files of the data directory; implemented by the server."""
 
     @property
-    def name(self) -> str:
-        """The name in broker.model.protocol_names."""
+    def folder(self) -> Path:
+        """The data directory."""
+
+    async def write(self, work: Callable[[], None], /) -> bool:
+        """Run work in the I/O thread; return whether it succeeded. Its errors are logged."""
+
+
+class Additions(NamedTuple):
+    """What a protocol adds to a broker.
+
+    Attributes:
+        services: started after the coordinators, in order, and stopped before them.
+        before_serving: awaited when all services have started, before the first connection is
+            accepted; may raise StorageError, which ends the broker.
+        topic_deleted: called with the name of each deleted topic.
+        derived_state: what checkpoints of logs have to cover first.
+    """
+
+    services: tuple[Service, ...] = ()
+    before_serving: Callable[[], Awaitable[None]] | None = None
+    topic_deleted: Callable[[str], None] | None = None
+    derived_state: tuple[DerivedState, ...] = ()
+
+
+class ImportCommand(Protocol):
+    """The module of `broker import PROTOCOL`, imported when that command runs.
+
+    Attributes:
+        SUMMARY: one line for the list of commands.
+        DESCRIPTION: what the command does.
+    """
+
+    SUMMARY: str
+    DESCRIPTION: str
+
+    def add_options(self, command: ArgumentParser, /) -> None:
+        """Add the options of the command line, other than --broker."""
+
+    def run(self, options: Namespace, progress: Callable[[str], None], /) -> int:
+        """Import into the broker at `options.broker`; return the exit code.
+
+        `progress` prints a line for people. Raises PolylogError.
+        """
+
+
+class WireProtocol(Protocol):
+    """The base class of PROTOCOL in each package under broker.protocols; one object per broker.
+
+    Attributes:
+        name: the name in broker.model.protocol_names.
+        topic_settings: keys of topics that only this protocol has; `polylog.<name>.` is their
+            prefix.
+        import_command: the name of an ImportCommand's module, empty for none.
+    """
+
+    name: ClassVar[str]
+    topic_settings: ClassVar[tuple[Setting, ...]] = ()
+    import_command: ClassVar[str] = ""
 
     def native_protocol(self, config: Config) -> NativeProtocol:
         """Make the native path of its connections, which leaves other requests to `handle`."""
 
-    def log_flags(self, config: TopicConfig) -> int:  # noqa: ARG002 (most need none)
+    @classmethod
+    def log_flags(cls, config: TopicConfig) -> int:  # noqa: ARG003 (most need none)
         """Return its bits of PartitionLog.protocol_flags for the logs of a topic."""
         return 0
+
+    def attach(self, broker: Broker, files: SmallFiles) -> Additions:  # noqa: ARG002 (for subclasses)
+        """Use a broker, before anything is started; return what is added to it."""
+        return Additions()
 
     def handle(
         self, operation: int, version: int, client_id: str | None, body: bytes, session: Session

@@ -98,20 +98,24 @@ class _Process:
         return min(self._configs.current.integer("max.connections"), self._descriptors.connections)
 
     async def _prepare(self) -> bool:
-        """Import V1's groups into the log; False when the broker is stopped before that is done."""
-        importing = asyncio.ensure_future(self._parts.v1_import.run())
-        either: list[asyncio.Future[Any]] = [importing, self._stop]
+        """Do what protocols need before; False when the broker is stopped before that is done."""
+        preparing = asyncio.ensure_future(self._prepare_protocols())
+        either: list[asyncio.Future[Any]] = [preparing, self._stop]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if not importing.done():
-            importing.cancel()
-            await asyncio.wait([importing])
+        if not preparing.done():
+            preparing.cancel()
+            await asyncio.wait([preparing])
             return False
         try:
-            importing.result()
+            preparing.result()
         except StorageError:
             await self._parts.services.stop()
             raise
         return True
+
+    async def _prepare_protocols(self) -> None:
+        for prepare in self._parts.before_serving:
+            await prepare()
 
     def _on_signal(self) -> None:
         if self._stop.done():

@@ -1,20 +1,20 @@
 """The order in which checkpoints of logs are made durable.
 
-    named producers  →  recovery points     compaction stops at these
-                     →  log start offsets   segments below are deleted
+    derived state  →  recovery points     compaction stops at these
+                   →  log start offsets   segments below are deleted
 
-The producers' tables come first: they are made from records, which must still exist then. A table
-that is made for the first time may have a whole log to read; only checkpoints wait for that.
+The files of derived state come first: they are made from records, which must still exist then. A
+file that is made for the first time may have a whole log to read; only checkpoints wait for that.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from broker.core.named_producers.tables import NamedProducers
 from broker.core.scheduling.io_thread import IoThread
+from broker.core.topics.derived_state import DerivedState
 from broker.core.topics.topic import Topic
 from broker.core.topics.topics import Topics
 from broker.model import limits
@@ -31,17 +31,20 @@ class Checkpoints:
         self,
         partitions: Partitions,
         topics: Topics,
-        named_producers: NamedProducers,
         io_thread: IoThread,
         on_disk: Callable[[Callable[[], None]], Awaitable[bool]],
     ) -> None:
         """Keep what it needs; `on_disk` runs work in the I/O thread: whether it succeeded."""
         self._partitions = partitions
         self._topics = topics
-        self._named_producers = named_producers
+        self._derived: list[DerivedState] = []
         self._io_thread = io_thread
         self._on_disk = on_disk
         self._writing = asyncio.Lock()
+
+    def cover_first(self, states: Iterable[DerivedState]) -> None:
+        """Cover these states before each checkpoint of the logs that have them."""
+        self._derived.extend(states)
 
     async def run(self) -> None:
         """Write a checkpoint periodically; runs until cancelled."""
@@ -56,7 +59,7 @@ class Checkpoints:
         """
         async with self._writing:
             points = self._partitions.plan_checkpoint()
-            if not await self._is_covered(self._with_named_producers()):
+            if not await self._is_covered(None):
                 return False
             failed: dict[Any, str] = {}
             if not await self._on_disk(
@@ -69,34 +72,40 @@ class Checkpoints:
 
     async def persist_log_starts(self, planned: Sequence[tuple[Any, int]]) -> None:
         """Make new log start offsets durable; raises StorageError."""
-        await self._named_producers.cover(self._losing(planned))
+        losing = _losing(planned)
+        for state in self._derived:
+            await state.cover(self._places(state, losing))
         self._partitions.note_log_starts(planned)
         await self._io_thread.run(self._partitions.write_log_starts)
 
     async def save_log_starts(self, planned: Sequence[tuple[Any, int]]) -> bool:
         """Do the same, and return whether it succeeded."""
-        if not await self._is_covered(self._losing(planned)):
+        if not await self._is_covered(_losing(planned)):
             return False
         self._partitions.note_log_starts(planned)
         return await self._on_disk(self._partitions.write_log_starts)
 
-    async def _is_covered(self, places: Iterable[tuple[Topic, Any]]) -> bool:
-        try:
-            await self._named_producers.cover(places)
-        except StorageError as error:
-            _log.warning("named producers not written: error=%s", error)
-            return False
+    async def _is_covered(self, logs: Container[Any] | None) -> bool:
+        """Cover the derived state of these logs, of all if None; return whether that succeeded."""
+        for state in self._derived:
+            try:
+                await state.cover(self._places(state, logs))
+            except StorageError as error:
+                _log.warning("%s not written: error=%s", state.name, error)
+                return False
         return True
 
-    def _losing(self, planned: Sequence[tuple[Any, int]]) -> list[tuple[Topic, Any]]:
-        """Return the logs that will lose records and have named producers."""
-        losing = {log for log, start in planned if start > log.log_start_offset}
-        return [(topic, log) for topic, log in self._with_named_producers() if log in losing]
-
-    def _with_named_producers(self) -> list[tuple[Topic, Any]]:
+    def _places(self, state: DerivedState, logs: Container[Any] | None) -> list[tuple[Topic, Any]]:
+        """Return those of the logs that have a state, with their topics."""
         return [
             (topic, log)
             for topic in self._topics
-            if topic.config.flag("polylog.cursus.idempotent")
+            if state.is_kept_for(topic)
             for log in topic.logs
+            if logs is None or log in logs
         ]
+
+
+def _losing(planned: Sequence[tuple[Any, int]]) -> set[Any]:
+    """Return the logs that will lose records."""
+    return {log for log, start in planned if start > log.log_start_offset}

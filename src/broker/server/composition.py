@@ -9,7 +9,7 @@
 Nothing is started here: `services_of` returns what starts, in order.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -17,7 +17,6 @@ from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import Turn
-from broker._native.protocols.cursus.batch import SEQUENCE, sequence_of
 from broker._native.wire.poller import Poller
 from broker.codec import compression
 from broker.core.broker import Broker
@@ -32,8 +31,6 @@ from broker.core.maintenance.disk_space import Level
 from broker.core.maintenance.retention import Retention
 from broker.core.maintenance.scrub import Scrub
 from broker.core.maintenance.scrub import Settings as ScrubSettings
-from broker.core.named_producers.loading import SequenceHeaders
-from broker.core.named_producers.tables import NamedProducers
 from broker.core.producer_ids import ProducerIds
 from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.io_thread import IoThread
@@ -43,7 +40,8 @@ from broker.core.topics.topics import Topics
 from broker.model import limits
 from broker.model.clock import SystemClock
 from broker.model.config import Config
-from broker.protocols import PROTOCOLS, log_flags, v1
+from broker.protocols import PROTOCOLS, log_flags
+from broker.protocols.base import Additions, WireProtocol
 from broker.server.checkpoints import Checkpoints
 from broker.server.clock_watch import ClockWatch
 from broker.server.connections import Connections
@@ -57,8 +55,6 @@ from broker.server.recovery import Recovery
 from broker.server.requests import Requests
 from broker.server.services import Part, Services
 from broker.server.small_files import SmallFiles
-from broker.server.v1_copies import V1Copies
-from broker.server.v1_import import V1Import
 from broker.storage import metadata
 from broker.storage.files.deletion import DeletedFolders
 from broker.storage.log_dir import LogDir
@@ -155,24 +151,12 @@ def make_logs(storage: Storage, descriptors: Shares, loop: Loop) -> Logs:
 
 
 def make_broker(
-    storage: Storage, logs: Logs, coordinators: Coordinators
-) -> tuple[Broker, Checkpoints]:
-    """Make what handlers use, and the checkpoints of all logs."""
-    clock, recompression = storage.clock_watch.clock, Recompression()
-    named_producers = NamedProducers(
-        clock,
-        storage.io_thread,
-        lambda: storage.configs.current.integer("producer.id.expiration.ms"),
-        SequenceHeaders(SEQUENCE, sequence_of),
-        recompression.run,
-    )
-    logs.topics.when_deleted(named_producers.forget_topic)
-    checkpoints = Checkpoints(
-        logs.partitions, logs.topics, named_producers, storage.io_thread, storage.small_files.write
-    )
-    broker = Broker(
+    storage: Storage, logs: Logs, coordinators: Coordinators, checkpoints: Checkpoints
+) -> Broker:
+    """Make what handlers use."""
+    return Broker(
         configs=storage.configs,
-        clock=clock,
+        clock=storage.clock_watch.clock,
         cluster_id=storage.log_dir.cluster_id,
         io_thread=storage.io_thread,
         topics=logs.topics,
@@ -180,15 +164,27 @@ def make_broker(
         groups=coordinators.groups,
         transactions=coordinators.transactions,
         producer_ids=ProducerIds(storage.store),
-        recompression=recompression,
+        recompression=Recompression(),
         persist_log_starts=checkpoints.persist_log_starts,
         group_configs=storage.group_configs,
         metadata_revision=storage.metadata_revision,
-        named_producers=named_producers,
         long_answers=Admission(limits.LONG_ANSWERS_BYTES_MAX, 0),
         response_cache=ResponseCache(lambda: logs.topics.revision, limits.RESPONSE_CACHE_BYTES_MAX),
     )
-    return broker, checkpoints
+
+
+def attach_protocols(
+    broker: Broker, small_files: SmallFiles, checkpoints: Checkpoints
+) -> dict[WireProtocol, Additions]:
+    """Make every protocol, in the order of the list; return what each adds to the broker."""
+    attached = {}
+    for make in PROTOCOLS:
+        protocol = make()
+        added = attached[protocol] = protocol.attach(broker, small_files)
+        if added.topic_deleted is not None:
+            broker.topics.when_deleted(added.topic_deleted)
+        checkpoints.cover_first(added.derived_state)
+    return attached
 
 
 def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> Maintenance:
@@ -219,10 +215,12 @@ def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> 
     return Maintenance(retention, cleaner, scrub, disk_watch)
 
 
-def make_poller(config: Config, logs: Logs, loop: Loop) -> Poller:
-    """Make the native side of all connections, with every protocol."""
+def make_poller(
+    config: Config, logs: Logs, protocols: Iterable[WireProtocol], loop: Loop
+) -> Poller:
+    """Make the native side of all connections."""
     poller = Poller(logs.turn, logs.table)
-    native_protocols = {each.name: each.native_protocol(config) for each in PROTOCOLS}
+    native_protocols = {each.name: each.native_protocol(config) for each in protocols}
     requests = Requests(loop)
     poller.serve_with(native_protocols, requests.dispatch, requests.closed)
     logs.turn.schedule = partial(loop.call_next, poller.end)
@@ -235,7 +233,7 @@ class Process(NamedTuple):
     broker: Broker
     poller: Poller
     services: Services
-    v1_import: V1Import
+    before_serving: Sequence[Callable[[], Awaitable[None]]]
 
 
 def compose(
@@ -251,11 +249,13 @@ def compose(
     logs = make_logs(storage, descriptors, loop)
     coordinators = Coordinators(config, loop, clock, logs.topics, storage.group_configs)
     logs.loader.when_ready(coordinators.log_is_ready)
-    broker, checkpoints = make_broker(storage, logs, coordinators)
+    checkpoints = Checkpoints(
+        logs.partitions, logs.topics, storage.io_thread, storage.small_files.write
+    )
+    broker = make_broker(storage, logs, coordinators, checkpoints)
+    protocols = attach_protocols(broker, storage.small_files, checkpoints)
     maintenance = make_maintenance(storage, logs, checkpoints)
-    poller = make_poller(config, logs, loop)
-    copies = V1Copies(log_dir.path, coordinators.groups, clock, storage.small_files.write)
-    logs.topics.when_deleted(v1.PROTOCOL.replicas.forget_topic)
+    poller = make_poller(config, logs, protocols, loop)
     connections = Connections(poller, clock, loop)
     recovery = Recovery(logs.topics, logs.partitions, logs.deletions, logs.loader)
     log_events = LogEvents(
@@ -274,7 +274,7 @@ def compose(
         Part("connections", start=connections.open, stop=connections.close),
         Part("coordinators", start=coordinators.expect, stop=coordinators.close),
         storage.clock_watch,
-        copies,
+        *(service for added in protocols.values() for service in added.services),
         Part("deletions", start=recovery.remove_strays, stop=logs.deletions.stop),
         Part("log loader", start=recovery.load_logs, stop=logs.loader.stop),
         Part("replies", stop=connections.drain),
@@ -285,8 +285,10 @@ def compose(
         Part("scrub", run=maintenance.scrub.run),
         Part("cleaner", run=cleaner),
     )
-    taking_over = V1Import(log_dir.path, coordinators.groups, logs.topics, storage.io_thread, clock)
-    return Process(broker, poller, Services(services), taking_over)
+    before_serving = [
+        added.before_serving for added in protocols.values() if added.before_serving is not None
+    ]
+    return Process(broker, poller, Services(services), before_serving)
 
 
 def _end_syncs(logs: Logs) -> None:

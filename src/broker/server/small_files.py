@@ -3,6 +3,7 @@
 import errno
 import logging
 from collections.abc import Callable
+from pathlib import Path
 
 from broker.core.scheduling.io_thread import IoThread
 from broker.model.errors import StorageError
@@ -21,6 +22,11 @@ class SmallFiles:
         self._log_dir = log_dir
         self._io_thread = io_thread
         self._when_lost = when_lost
+
+    @property
+    def folder(self) -> Path:
+        """The data directory."""
+        return self._log_dir.path
 
     async def write(self, work: Callable[[], None]) -> bool:
         """Run work in the I/O thread; return whether it succeeded. Its errors are logged."""

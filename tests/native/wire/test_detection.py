@@ -11,7 +11,7 @@ from broker.protocols import PROTOCOLS
 from tests.support.compressed import raw_snappy
 from tests.support.cursus_client import Message, batch
 
-SERVED = {each.name: each.native_protocol(Config()) for each in PROTOCOLS}
+SERVED = {each.name: each().native_protocol(Config()) for each in PROTOCOLS}
 
 
 def detect(first_bytes: bytes) -> str | None:

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from broker import cli
-from broker.cli import main, reachability
-from broker.cli.reachability import check_reachable
+from broker.cli import main
+from broker.client import reachability
 from broker.client.metadata import Cluster
+from broker.client.reachability import check_reachable
 from broker.model.errors import ConfigError, Unreachable
 from broker.model.limits import CLIENT_REACH_SECONDS
 from tests.support.scripted_broker import scripted_broker
@@ -25,7 +26,7 @@ def commands(folder: Path) -> dict[str, list[str]]:
     (folder / "orders-0-segment-000000.log").write_text("")
     data = str(folder)
     return {
-        "import": ["import", "v1", data],
+        "import v1": ["import", "v1", data],
         "snapshot create": ["snapshot", "create", str(folder / "new"), "--data-dir", data],
         "pipeline archive": ["pipeline", "archive", "orders", data],
         "pipeline replay": ["pipeline", "replay", data, "orders"],
@@ -35,7 +36,7 @@ def commands(folder: Path) -> dict[str, list[str]]:
 
 
 COMMANDS = (
-    "import",
+    "import v1",
     "snapshot create",
     "pipeline archive",
     "pipeline replay",
@@ -101,10 +102,13 @@ def test_a_command_gives_up_before_it_begins_if_the_broker_does_not_answer(
 def test_every_command_with_the_broker_option_is_tested_here(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    groups = {"pipeline": ("archive", "replay", "dedupe", "audit", "lag"), "snapshot": ("create",)}
+    groups = {
+        "import": ("v1",),
+        "pipeline": ("archive", "replay", "dedupe", "audit", "lag"),
+        "snapshot": ("create",),
+    }
     found = []
     for words in [
-        ["import"],
         *([group, name] for group, names in groups.items() for name in names),
     ]:
         with pytest.raises(SystemExit):

@@ -1,13 +1,18 @@
 """The table of settings compared with the code that uses them."""
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import broker
 from broker.model import settings
-from broker.model.settings import BROKER_SETTINGS, DYNAMIC_SETTINGS, Setting
+from broker.model.config import load
+from broker.model.errors import ConfigError
+from broker.model.settings import BROKER_SETTINGS, DYNAMIC_SETTINGS, Kind, Setting
+from broker.model.topic_config import TopicConfig, parse_topic_value
 
 
 def looked_up() -> set[str]:
@@ -75,3 +80,46 @@ def test_an_unused_setting_is_detected() -> None:
     assert not is_read(unread)
     assert not is_read(unread._replace(topic="nor.this"))
     assert is_read(unread._replace(topic="segment.bytes"))
+
+
+@pytest.fixture
+def _own_tables() -> Iterator[None]:
+    """What a test adds is gone after it."""
+    tables: list[dict[str, Any]] = [
+        settings.TOPIC_SETTINGS,
+        settings.TOPIC_KEYS,
+    ]
+    before = [dict(table) for table in tables]
+    yield
+    for table, kept in zip(tables, before, strict=True):
+        table.clear()
+        table.update(kept)
+
+
+ADDED = Setting("a.protocols.key", Kind.INT, 3, doc="A key of a protocol.", minimum=1)
+
+
+@pytest.mark.usefixtures("_own_tables")
+def test_an_added_topic_setting_is_checked_described_and_inherited_as_any_other() -> None:
+    settings.add_topic_settings([ADDED])
+    settings.add_topic_settings([ADDED])
+
+    described = [each.name for each in TopicConfig({}, load()).describe()]
+    assert described == sorted(described)
+    assert described.count(ADDED.name) == 1
+    assert TopicConfig({}, load()).integer(ADDED.name) == 3
+    assert parse_topic_value(ADDED.name, "5") == 5
+    with pytest.raises(ConfigError, match=r"a\.protocols\.key='0': allowed is 1 \.\."):
+        parse_topic_value(ADDED.name, "0")
+    with pytest.raises(ConfigError, match=r"did you mean a\.protocols\.key\?"):
+        parse_topic_value("a.protocol.key", "1")
+
+
+@pytest.mark.usefixtures("_own_tables")
+@pytest.mark.parametrize("name", ["retention.ms", "preallocate", "remote.storage.enable"])
+def test_a_topic_setting_cannot_be_added_under_the_name_of_another(name: str) -> None:
+    with pytest.raises(ValueError, match=f"another topic setting {name}"):
+        settings.add_topic_settings([ADDED._replace(name=name)])
+
+    assert settings.TOPIC_KEYS[name].name == name
+    assert settings.TOPIC_KEYS[name].doc != ADDED.doc

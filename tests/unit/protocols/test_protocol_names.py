@@ -15,12 +15,13 @@ def test_the_list_of_protocols_matches_the_list_of_names() -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda each: each.name)
 def test_a_protocol_creates_the_native_class_that_hands_requests_to_it(
-    protocol: WireProtocol,
+    protocol: type[WireProtocol],
 ) -> None:
-    native_protocol = protocol.native_protocol(Config())
+    served = protocol()
+    native_protocol = served.native_protocol(Config())
 
     assert isinstance(native_protocol, NativeProtocol)
-    assert native_protocol.fallback is protocol
+    assert native_protocol.fallback is served
 
 
 def test_a_listener_can_be_limited_to_each_protocol_except_health_checks() -> None:

@@ -35,13 +35,18 @@ class Fakes:
         self.error: StorageError | None = None
         self.failed: dict[Any, str] = {}  # logs whose epochs or indexes the next one cannot sync
         plain = TopicConfig({}, load())
-        asking = TopicConfig({"polylog.cursus.idempotent": "true"}, load())
         self.log, self.plain_log = OneLog(), OneLog()
         logs: list[Any] = [self.log]
         plain_logs: list[Any] = [self.plain_log]
-        self.topics = [Topic("t", ID, asking, logs), Topic("plain", ID, plain, plain_logs)]
+        self.topics = [Topic("t", ID, plain, logs), Topic("plain", ID, plain, plain_logs)]
         fakes: Any = self
-        self.checkpoints = Checkpoints(fakes, fakes.topics, fakes, fakes, self.on_disk)
+        self.checkpoints = Checkpoints(fakes, fakes.topics, fakes, self.on_disk)
+        self.checkpoints.cover_first([self])
+
+    name = "derived state"
+
+    def is_kept_for(self, topic: Topic) -> bool:
+        return topic.name == "t"
 
     async def cover(self, places: Iterable[tuple[Topic, Any]]) -> None:
         slow, self.slow = self.slow, None
@@ -75,7 +80,7 @@ class Fakes:
     run = on_disk  # of the I/O thread
 
 
-def test_producers_are_written_before_recovery_points() -> None:
+def test_derived_state_is_written_before_recovery_points() -> None:
     async def written() -> list[str]:
         fakes = Fakes()
         assert await fakes.checkpoints.write()
@@ -109,7 +114,9 @@ def test_older_recovery_points_are_not_written_after_newer_ones() -> None:
     assert asyncio.run(written()) == ["cover t", "points 1", "cover t", "points 2"]
 
 
-def test_recovery_points_are_not_advanced_if_producers_cannot_be_written() -> None:
+def test_recovery_points_are_not_advanced_if_derived_state_cannot_be_written(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def written() -> list[str]:
         fakes = Fakes()
         fakes.error = StorageError("no space left on device")
@@ -120,10 +127,11 @@ def test_recovery_points_are_not_advanced_if_producers_cannot_be_written() -> No
         return fakes.done
 
     assert asyncio.run(written()) == []
+    assert "derived state not written: error=no space left on device" in caplog.text
 
 
 @pytest.mark.parametrize(("is_plain", "start"), [(False, 5), (False, 3), (True, 5)])
-def test_producers_are_written_first_only_for_topics_that_lose_records(
+def test_derived_state_is_written_first_only_for_logs_that_lose_records(
     *, is_plain: bool, start: int
 ) -> None:
     async def written() -> list[str]:

@@ -8,4 +8,4 @@ broker, which differ; what this package does where they do is in docs/protocols/
 
 from broker.protocols.cursus.dispatch import Cursus
 
-PROTOCOL = Cursus()
+PROTOCOL = Cursus

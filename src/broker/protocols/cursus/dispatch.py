@@ -5,13 +5,14 @@ import logging
 from typing import Final
 
 from broker._native.protocols.cursus import protocol as native
-from broker._native.protocols.cursus.batch import CursusBatch
+from broker._native.protocols.cursus.batch import SEQUENCE, CursusBatch, sequence_of
 from broker._native.protocols.cursus.produce import HAS_NAMED_PRODUCERS, SPREADS_KEYS
+from broker.core.broker import Broker
 from broker.core.session import Session
 from broker.model.config import Config
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, StorageError
 from broker.model.topic_config import TopicConfig
-from broker.protocols.base import Answer, LastAnswer, Reply, WireProtocol
+from broker.protocols.base import Additions, Answer, LastAnswer, Reply, SmallFiles, WireProtocol
 from broker.protocols.cursus import bodies
 from broker.protocols.cursus.acks import Sent
 from broker.protocols.cursus.bodies import BadBatch, Text
@@ -19,9 +20,11 @@ from broker.protocols.cursus.connections import ConnectionState, address_of, sta
 from broker.protocols.cursus.errors import Refusal, RefusedError, of_request, refused
 from broker.protocols.cursus.grammar import BLANKS, Command, encoded, keyword_of, parse
 from broker.protocols.cursus.handlers import produce
-from broker.protocols.cursus.policies import HASH_KEY, IDEMPOTENT, PARTITIONER
+from broker.protocols.cursus.named_producers.loading import SequenceHeaders
+from broker.protocols.cursus.named_producers.tables import NamedProducers
 from broker.protocols.cursus.protocol_state import ProtocolState
 from broker.protocols.cursus.requests import Request
+from broker.protocols.cursus.settings import HASH_KEY, IDEMPOTENT, PARTITIONER, TOPIC_SETTINGS
 from broker.protocols.cursus.table import COMMANDS
 
 _log = logging.getLogger(__name__)
@@ -36,6 +39,7 @@ class Cursus(WireProtocol):
 
     __slots__ = ("_state",)
     name = "cursus"
+    topic_settings = TOPIC_SETTINGS
 
     def __init__(self, state: ProtocolState | None = None) -> None:
         """Start with an empty state, unless one is given."""
@@ -45,7 +49,8 @@ class Cursus(WireProtocol):
         """Make its native path, which shares the round robin of partitions with `handle`."""
         return native.Cursus(self, self._state.turns)
 
-    def log_flags(self, config: TopicConfig) -> int:
+    @classmethod
+    def log_flags(cls, config: TopicConfig) -> int:
         """Return what the native path needs to know of a topic's settings."""
         flags = 0
         if config.flag(IDEMPOTENT):
@@ -53,6 +58,17 @@ class Cursus(WireProtocol):
         if config.text(PARTITIONER) != HASH_KEY:
             flags |= SPREADS_KEYS
         return flags
+
+    def attach(self, broker: Broker, files: SmallFiles) -> Additions:  # noqa: ARG002 (see WireProtocol)
+        """Keep the sequences of producers, which are made from the records of idempotent topics."""
+        producers = self._state.named_producers = NamedProducers(
+            broker.clock,
+            broker.io_thread,
+            lambda: broker.config.integer("producer.id.expiration.ms"),
+            SequenceHeaders(SEQUENCE, sequence_of),
+            broker.recompression.run,
+        )
+        return Additions(topic_deleted=producers.forget_topic, derived_state=(producers,))
 
     def handle(
         self,
@@ -75,16 +91,16 @@ async def _answer(body: bytes, session: Session, state: ProtocolState) -> Answer
         leader = address_of(session)
         if isinstance(found, BadBatch):
             return produce.refusal_of(RefusedError(found.refusal), Sent(), leader)
-        return await _batch(found, session, leader)
+        return await _batch(found, session, state, leader)
     except RefusedError as error:
         return _refused(error.refusal, connection)
     except RequestError as error:
         return _refused(of_request(error, address_of(session)), connection)
 
 
-async def _batch(batch: CursusBatch, session: Session, leader: str) -> Answer:
+async def _batch(batch: CursusBatch, session: Session, state: ProtocolState, leader: str) -> Answer:
     try:
-        return await produce.batch(batch, session.broker, leader)
+        return await produce.batch(batch, session.broker, state, leader)
     except Exception as error:
         _log.exception("batch failed: topic=%s", batch.topic.decode("utf-8", "replace"))
         raise PeerError("a batch failed in the broker") from error

@@ -16,10 +16,8 @@ from broker.core.topics.topic import Topic
 from broker.model.own_config import Alteration, AlterOp
 from broker.protocols.cursus.errors import quoted, refused
 from broker.protocols.cursus.grammar import Command, integer
+from broker.protocols.cursus.settings import IDEMPOTENT, PARTITIONER, PARTITIONERS
 
-IDEMPOTENT: Final = "polylog.cursus.idempotent"
-PARTITIONER: Final = "polylog.cursus.partitioner"
-HASH_KEY: Final = "hash_key"
 _RETENTION_MS: Final = "retention.ms"
 _RETENTION_BYTES: Final = "retention.bytes"
 _MS_PER_HOUR: Final = 3_600_000
@@ -41,7 +39,7 @@ def alterations(command: Command) -> list[Alteration]:
         changes.append(Alteration(IDEMPOTENT, AlterOp.SET, "true" if is_idempotent else "false"))
     partitioner = command.get("partitioner")
     if partitioner:
-        if partitioner not in {HASH_KEY, "round_robin"}:
+        if partitioner not in PARTITIONERS:
             raise refused("invalid_topic_policy", partitioner=partitioner)
         changes.append(Alteration(PARTITIONER, AlterOp.SET, partitioner))
     return changes

@@ -5,6 +5,7 @@ from typing import Final
 
 from broker._native.protocols.cursus.publish import RoundRobin
 from broker.model.identifiers import random_below
+from broker.protocols.cursus.named_producers.tables import NamedProducers
 from broker.protocols.cursus.staged import Transactions
 from broker.protocols.cursus.streams import Streams
 
@@ -13,9 +14,15 @@ _SUFFIXES: Final = 9_000
 
 
 class ProtocolState:
-    """Round robin of partitions, suffixes of new members, open streams, staged transactions."""
+    """Round robin of partitions, suffixes of new members, open streams, staged transactions.
 
-    __slots__ = ("_below", "streams", "transactions", "turns")
+    Attributes:
+        named_producers: set when the protocol is attached to a broker.
+    """
+
+    __slots__ = ("_below", "named_producers", "streams", "transactions", "turns")
+
+    named_producers: NamedProducers
 
     def __init__(self, below: Callable[[int], int] = random_below) -> None:
         """Start empty; `below(n)` returns a random integer from 0 to n - 1."""

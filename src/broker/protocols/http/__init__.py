@@ -76,4 +76,4 @@ def _response(status: str, kind: str, text: str, *headers: str, has_body: bool) 
     return LastAnswer("\r\n".join([*lines, "", text if has_body else ""]).encode())
 
 
-PROTOCOL = Http()
+PROTOCOL = Http

@@ -2,4 +2,4 @@
 
 from broker.protocols.kafka.dispatch import Kafka
 
-PROTOCOL = Kafka()
+PROTOCOL = Kafka

@@ -2,4 +2,4 @@
 
 from broker.protocols.rustlog.dispatch import RustLog
 
-PROTOCOL = RustLog()
+PROTOCOL = RustLog

@@ -12,4 +12,4 @@ from broker.protocols.v1.dispatch import STORAGE_FAILURE, V1
 
 __all__ = ["PROTOCOL", "STORAGE_FAILURE"]
 
-PROTOCOL = V1()
+PROTOCOL = V1

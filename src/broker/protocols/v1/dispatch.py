@@ -4,11 +4,12 @@ import logging
 from typing import Final
 
 from broker._native.protocols.v1 import protocol as native
+from broker.core.broker import Broker
 from broker.core.session import Session
 from broker.model.config import Config
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, StorageError
 from broker.model.limits import V1_BROKERS_MAX, V1_REPLICATED_PARTITIONS_MAX
-from broker.protocols.base import Answer, Reply, WireProtocol
+from broker.protocols.base import Additions, Answer, Reply, SmallFiles, WireProtocol
 from broker.protocols.v1 import errors
 from broker.protocols.v1.brokers import Brokers
 from broker.protocols.v1.commands import (
@@ -21,6 +22,8 @@ from broker.protocols.v1.commands import (
     parse,
 )
 from broker.protocols.v1.errors import Code, Refusal, RefusedError
+from broker.protocols.v1.group_files.copies import V1Copies
+from broker.protocols.v1.group_files.group_import import V1Import
 from broker.protocols.v1.replicas import Replicas
 from broker.protocols.v1.table import COMMANDS, wrong_count
 
@@ -34,12 +37,13 @@ STORAGE_FAILURE: Final = error_line("", _DISK_FAILED).removeprefix(b"V1||")
 class V1(WireProtocol):
     """The protocol; its only state is what clients have reported of replicas and brokers."""
 
-    __slots__ = ("_brokers", "replicas")
+    __slots__ = ("_brokers", "_replicas")
     name = "v1"
+    import_command = "broker.protocols.v1.importing.command"
 
     def __init__(self) -> None:
         """Start without followers, roles or registered brokers."""
-        self.replicas = Replicas(V1_REPLICATED_PARTITIONS_MAX)
+        self._replicas = Replicas(V1_REPLICATED_PARTITIONS_MAX)
         self._brokers = Brokers(V1_BROKERS_MAX)
 
     def native_protocol(self, config: Config) -> native.V1:  # noqa: ARG002 (it has no settings)
@@ -49,8 +53,18 @@ class V1(WireProtocol):
         def set_has_followers(follower_count: int) -> None:
             native_protocol.has_followers = follower_count > 0
 
-        self.replicas.on_roles_changed = set_has_followers
+        self._replicas.on_roles_changed = set_has_followers
         return native_protocol
+
+    def attach(self, broker: Broker, files: SmallFiles) -> Additions:
+        """Keep copies of its groups in files, from which a first start imports them."""
+        groups, clock = broker.groups, broker.clock
+        group_import = V1Import(files.folder, groups, broker.topics, broker.io_thread, clock)
+        return Additions(
+            services=(V1Copies(files, groups, clock),),
+            before_serving=group_import.run,
+            topic_deleted=self._replicas.forget_topic,
+        )
 
     def handle(
         self,
@@ -71,7 +85,7 @@ class V1(WireProtocol):
         if len(envelope.args) not in command.arg_counts:
             refused = wrong_count(envelope.command, command)
             return error_line(envelope.correlation_id, refused.refusal)
-        request = Request(envelope.args, session, self.replicas, self._brokers)
+        request = Request(envelope.args, session, self._replicas, self._brokers)
         return _answer(envelope, command, request)
 
 

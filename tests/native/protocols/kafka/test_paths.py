@@ -79,7 +79,7 @@ class Served(ServedTopic):
         self.partitions[1].start_epoch(EPOCH)
         for log in self.partitions:
             log.admit_transaction(TRANSACTION, 0)
-        self.wire.serve_with(self.dispatch, self.requests.closed, PROTOCOL)
+        self.wire.serve_with(self.dispatch, self.requests.closed, PROTOCOL())
         self.client = self.connect(NoCoordinator())
 
     def ask(self, data: bytes) -> bytes | None:

@@ -47,7 +47,7 @@ def broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Broker:
 
 
 async def ask(broker: Broker, command: str) -> Answer:
-    answer = PROTOCOL.handle(0, 0, None, command.encode(), broker.fakes.session)
+    answer = PROTOCOL().handle(0, 0, None, command.encode(), broker.fakes.session)
     assert isinstance(answer, Awaitable)
     answered: Answer = await answer
     return answered

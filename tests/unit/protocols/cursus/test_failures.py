@@ -31,7 +31,7 @@ def ask(broker: FakeBroker, body: str | bytes) -> str:
     content = body.encode() if isinstance(body, str) else body
 
     async def answered() -> Any:
-        answer = PROTOCOL.handle(0, 0, None, content, broker.session)
+        answer = PROTOCOL().handle(0, 0, None, content, broker.session)
         return await answer if isinstance(answer, Awaitable) else answer
 
     answer = asyncio.run(answered())

@@ -8,7 +8,7 @@ from tests.support.fakes import FakeBroker
 
 
 def ask(broker: FakeBroker, head: str) -> str:
-    answer = PROTOCOL.handle(0, 0, None, head.encode(), broker.session)
+    answer = PROTOCOL().handle(0, 0, None, head.encode(), broker.session)
     assert isinstance(answer, LastAnswer), "the connection ends behind it"
     return answer.body.decode()
 

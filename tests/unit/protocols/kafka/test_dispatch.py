@@ -17,13 +17,13 @@ from tests.support.fakes import FakeBroker
 
 def test_an_unknown_api_key_closes_the_connection() -> None:
     with pytest.raises(PeerError, match="API key 4 version 0"):
-        PROTOCOL.handle(4, 0, "tester", b"", FakeBroker().session)
+        PROTOCOL().handle(4, 0, "tester", b"", FakeBroker().session)
 
 
 @pytest.mark.parametrize(("key", "version"), [(3, 14), (1, 19), (27, 0), (22, 6)])
 def test_an_unadvertised_version_closes_the_connection(key: int, version: int) -> None:
     with pytest.raises(PeerError):
-        PROTOCOL.handle(key, version, "tester", b"", FakeBroker().session)
+        PROTOCOL().handle(key, version, "tester", b"", FakeBroker().session)
 
 
 @pytest.mark.parametrize("version", [5, 99, 32767])
@@ -31,7 +31,7 @@ def test_api_versions_above_the_supported_ones_is_answered_in_version_0_with_err
     version: int,
 ) -> None:
     """KIP-511: librdkafka and kafka-python repeat the request with a version of this response."""
-    answer = PROTOCOL.handle(18, version, "tester", b"\x01\x02", FakeBroker().session)
+    answer = PROTOCOL().handle(18, version, "tester", b"\x01\x02", FakeBroker().session)
 
     assert isinstance(answer, bytes)
     value, end = schema.response(18).decode(0, answer)
@@ -42,14 +42,14 @@ def test_api_versions_above_the_supported_ones_is_answered_in_version_0_with_err
 
 def test_a_malformed_body_closes_the_connection() -> None:
     with pytest.raises(CodecError):
-        PROTOCOL.handle(12, 0, "tester", b"\x00\x05ab", FakeBroker().session)
+        PROTOCOL().handle(12, 0, "tester", b"\x00\x05ab", FakeBroker().session)
 
 
 def test_bytes_after_the_body_are_ignored() -> None:
     broker = FakeBroker()
     body = schema.request(60).encode(0, {}) + b"more"
 
-    assert isinstance(PROTOCOL.handle(60, 0, "tester", body, broker.session), bytes)
+    assert isinstance(PROTOCOL().handle(60, 0, "tester", body, broker.session), bytes)
 
 
 def test_a_request_error_becomes_the_error_of_the_response(

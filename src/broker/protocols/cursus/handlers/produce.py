@@ -2,7 +2,7 @@
 
 Key and payload become the record's key and value, and its timestamp is the time of the append;
 Cursus's other fields are stored in headers. In a topic with idempotent=true, records that a
-producer sends again are not stored again (core/named_producers); the flag in the batch's header is
+producer sends again are not stored again (`named_producers`); the flag in the batch's header is
 ignored, as in the original.
 """
 
@@ -22,13 +22,6 @@ from broker._native.protocols.cursus.batch import (
 from broker.core.broker import Broker
 from broker.core.logs.log import Log
 from broker.core.logs.partition import wait_durable
-from broker.core.named_producers.sequences import (
-    Plan,
-    Run,
-    SequenceError,
-    Sequences,
-    StaleEpochError,
-)
 from broker.core.scheduling.steps import next_step
 from broker.core.topics.lookup import log_of
 from broker.core.topics.topic import Topic
@@ -52,8 +45,16 @@ from broker.protocols.cursus.errors import (
     refused,
 )
 from broker.protocols.cursus.grammar import Command, decoded, encoded, integer
-from broker.protocols.cursus.policies import HASH_KEY, IDEMPOTENT, PARTITIONER
+from broker.protocols.cursus.named_producers.sequences import (
+    Plan,
+    Run,
+    SequenceError,
+    Sequences,
+    StaleEpochError,
+)
+from broker.protocols.cursus.protocol_state import ProtocolState
 from broker.protocols.cursus.requests import Request, find_topic
+from broker.protocols.cursus.settings import HASH_KEY, IDEMPOTENT, PARTITIONER
 
 Row: TypeAlias = tuple[bytes | None, bytes, list[tuple[bytes, bytes]] | None]
 
@@ -78,7 +79,7 @@ class _Records(NamedTuple):
     batch_assumed: int  # see Sequences.plan
 
 
-async def batch(found: CursusBatch, broker: Broker, leader: str) -> Answer:
+async def batch(found: CursusBatch, broker: Broker, state: ProtocolState, leader: str) -> Answer:
     """Append a batch; the response is JSON, errors too."""
     sent = Sent(decoded(found.producer_id), found.epoch, found.seq_start, found.seq_end)
     acks = _ACKS.get(decoded(found.acks).lower())
@@ -94,7 +95,7 @@ async def batch(found: CursusBatch, broker: Broker, leader: str) -> Answer:
         records = _Records(
             topic, found.partition, await _rows(found), runs, CURSUS_BATCH_RECORDS_ASSUMED
         )
-        return await _append(records, broker, sent, acks)
+        return await _append(records, broker, state, sent, acks)
     except (RefusedError, RequestError, CodecError, StorageError) as error:
         answer = refusal_of(error, sent, leader)
     return DroppableAnswer(answer) if acks == _NO_ACKS else answer
@@ -152,13 +153,15 @@ def _check_partition(topic: Topic, partition: int) -> None:
         raise refused("partition_not_found", partition=partition)
 
 
-async def _append(records: _Records, broker: Broker, sent: Sent, acks: str) -> Answer:
+async def _append(
+    records: _Records, broker: Broker, state: ProtocolState, sent: Sent, acks: str
+) -> Answer:
     check_size(records.rows)
     log = log_of(records.topic, records.partition)
     if not records.runs:
         written = await write(broker, records.topic, records.partition, records.rows)
     else:
-        written = await _append_new(records, broker, log)
+        written = await _append_new(records, broker, state, log)
     if acks == _NO_ACKS:
         return DroppableAnswer(UNACKNOWLEDGED, [(written.log, written.end_offset)])
     if not await wait_durable(written.log, written.end_offset):
@@ -179,9 +182,9 @@ def check_size(rows: Sequence[Row]) -> None:
             raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, text)
 
 
-async def _append_new(records: _Records, broker: Broker, log: Log) -> Written:
+async def _append_new(records: _Records, broker: Broker, state: ProtocolState, log: Log) -> Written:
     """Append the records that the partition does not have yet."""
-    async with broker.named_producers.of(records.topic, log) as sequences:
+    async with state.named_producers.of(records.topic, log) as sequences:
         plan = _planned(sequences, records)
         rows = [row for kept in plan.kept for row in records.rows[kept.start : kept.stop]]
         if not rows:
@@ -226,7 +229,7 @@ async def publish(request: Request) -> Answer:
     topic = writable(broker, name)
     records = _message(command, request, topic, Run(producer_id, epoch, sequence, sequence, 1))
     sent = Sent(decoded(producer_id), epoch, sequence, sequence)
-    return await _append(records, broker, sent, acks)
+    return await _append(records, broker, request.state, sent, acks)
 
 
 def _message(command: Command, request: Request, topic: Topic, run: Run) -> _Records:

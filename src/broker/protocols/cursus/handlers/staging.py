@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from broker.codec.encoding import Row, encode
-from broker.core.named_producers.sequences import Run
 from broker.core.topics.lookup import log_of
 from broker.core.topics.topic import Topic
 from broker.core.transactions.commands import AddRequest, Producer
@@ -37,6 +36,7 @@ from broker.protocols.cursus.handlers.produce import (
     writable,
 )
 from broker.protocols.cursus.holders import Holder, aborted, holder_of, name_of, refusal_of
+from broker.protocols.cursus.named_producers.sequences import Run
 from broker.protocols.cursus.requests import Request
 from broker.protocols.cursus.staged import Scope, Staged
 

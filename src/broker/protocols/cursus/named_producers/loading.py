@@ -16,9 +16,9 @@ from broker.codec.columns import records
 from broker.codec.headers import BatchHeader, scan_headers
 from broker.core.logs.log import Log
 from broker.core.logs.reading import UNREADABLE, RunInThread, decode_limited
-from broker.core.named_producers.sequences import Run, Sequences
 from broker.core.scheduling.steps import in_steps, next_step
 from broker.model.limits import NAMED_PRODUCERS_LOADED_PER_TURN, READ_BYTES_PER_STEP
+from broker.protocols.cursus.named_producers.sequences import Run, Sequences
 
 _COMPRESSION = 0x07  # in a batch's attributes
 _log = logging.getLogger(__name__)

@@ -14,9 +14,9 @@ from broker.core.groups.commands.assigned import (
 from broker.core.groups.commands.classic import GroupState
 from broker.model import limits
 from broker.model.errors import StorageError
-from broker.server.v1_import import V1Import
-from broker.storage import v1_files
-from broker.storage.v1_files import V1Group
+from broker.protocols.v1.group_files import files
+from broker.protocols.v1.group_files.files import V1Group
+from broker.protocols.v1.group_files.group_import import V1Import
 from tests.support.v1_groups import V1Groups
 
 GROUP = V1Group("orders", 7, "round_robin", {"b": 5, "a": 6}, {"a": (0, 2), "b": (1,)})
@@ -28,7 +28,7 @@ async def run(v1: V1Groups) -> None:
 
 
 def test_groups_and_offsets_continue_where_they_were(tmp_path: Path) -> None:
-    v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}, "other": {"t": {1: 9}}})
+    files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}, "other": {"t": {1: 9}}})
 
     async def scenario() -> None:
         v1 = V1Groups(tmp_path)
@@ -45,7 +45,7 @@ def test_groups_and_offsets_continue_where_they_were(tmp_path: Path) -> None:
 
 
 def test_imported_members_have_one_session_timeout_to_appear(tmp_path: Path) -> None:
-    v1_files.write(tmp_path, {"g": GROUP}, {})
+    files.write(tmp_path, {"g": GROUP}, {})
 
     async def scenario() -> None:
         v1 = V1Groups(tmp_path)
@@ -61,7 +61,7 @@ def test_imported_members_have_one_session_timeout_to_appear(tmp_path: Path) -> 
 
 
 def test_a_broker_that_has_groups_imports_none(tmp_path: Path) -> None:
-    v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}})
+    files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}})
 
     async def scenario() -> None:
         v1 = V1Groups(tmp_path)
@@ -85,14 +85,14 @@ def test_without_files_nothing_is_created(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_import_is_finished_by_the_next_start(tmp_path: Path) -> None:
-    v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}})
+    files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}})
 
     async def scenario() -> None:
         v1 = V1Groups(tmp_path)
         v1.is_broken = True
         with pytest.raises(StorageError):
             await run(v1)
-        assert (tmp_path / v1_files.UNFINISHED_FILE).exists()
+        assert (tmp_path / files.UNFINISHED_FILE).exists()
 
         v1.is_broken = False
         v1.has_topic = True
@@ -103,19 +103,19 @@ def test_an_interrupted_import_is_finished_by_the_next_start(tmp_path: Path) -> 
         assert (await v1.groups.describe_group("g")).state is GroupState.STABLE
 
     asyncio.run(scenario())
-    assert not (tmp_path / v1_files.UNFINISHED_FILE).exists()
+    assert not (tmp_path / files.UNFINISHED_FILE).exists()
 
 
 def test_a_resumed_import_does_not_report_what_is_already_imported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}})
+    files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}})
 
     async def scenario() -> None:
         v1 = V1Groups(tmp_path)
         await run(v1)
-        v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}})
-        (tmp_path / v1_files.UNFINISHED_FILE).touch()
+        files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}})
+        (tmp_path / files.UNFINISHED_FILE).touch()
         await run(v1)
 
         assert await v1.offsets("g") == {"orders": {0: 5}}
@@ -125,9 +125,9 @@ def test_a_resumed_import_does_not_report_what_is_already_imported(
 
 
 def test_imported_files_are_kept_under_another_name(tmp_path: Path) -> None:
-    v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5, 1: -1}}})
-    (tmp_path / v1_files.GROUPS_FILE).write_bytes(b"{")
-    offsets = (tmp_path / v1_files.OFFSETS_FILE).read_bytes()
+    files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5, 1: -1}}})
+    (tmp_path / files.GROUPS_FILE).write_bytes(b"{")
+    offsets = (tmp_path / files.OFFSETS_FILE).read_bytes()
 
     asyncio.run(run(V1Groups(tmp_path)))
 
@@ -136,7 +136,7 @@ def test_imported_files_are_kept_under_another_name(tmp_path: Path) -> None:
 
 
 def test_unparsable_files_are_kept_as_well(tmp_path: Path) -> None:
-    (tmp_path / v1_files.GROUPS_FILE).write_bytes(b"{")
+    (tmp_path / files.GROUPS_FILE).write_bytes(b"{")
 
     asyncio.run(run(V1Groups(tmp_path)))
 
@@ -147,7 +147,7 @@ def test_imported_groups_wait_for_the_disk_together(tmp_path: Path) -> None:
     count = 200
     groups = {f"g{number}": GROUP for number in range(count)}
     offsets = {name: {"orders": {0: 5}} for name in groups}
-    v1_files.write(tmp_path, groups, offsets)
+    files.write(tmp_path, groups, offsets)
 
     async def scenario() -> int:
         v1 = V1Groups(tmp_path)
@@ -163,7 +163,7 @@ def test_a_disk_without_space_for_too_long_ends_the_start_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "V1_LOAD_SECONDS", 0.05)
-    v1_files.write(tmp_path, {"g": GROUP}, {})
+    files.write(tmp_path, {"g": GROUP}, {})
 
     async def scenario() -> None:
         v1 = V1Groups(tmp_path)
@@ -172,8 +172,8 @@ def test_a_disk_without_space_for_too_long_ends_the_start_with_the_reason(
             await run(v1)
 
     asyncio.run(scenario())
-    assert (tmp_path / v1_files.UNFINISHED_FILE).exists()
-    assert (tmp_path / v1_files.GROUPS_FILE).exists()
+    assert (tmp_path / files.UNFINISHED_FILE).exists()
+    assert (tmp_path / files.GROUPS_FILE).exists()
 
 
 def test_an_import_may_take_longer_as_long_as_it_makes_progress(
@@ -181,7 +181,7 @@ def test_an_import_may_take_longer_as_long_as_it_makes_progress(
 ) -> None:
     monkeypatch.setattr(limits, "V1_LOAD_SECONDS", 0.2)
     monkeypatch.setattr(limits, "V1_LOADED_AT_ONCE", 1)
-    v1_files.write(tmp_path, {f"g{number}": GROUP for number in range(30)}, {})
+    files.write(tmp_path, {f"g{number}": GROUP for number in range(30)}, {})
 
     async def scenario() -> None:
         v1 = V1Groups(tmp_path)
@@ -196,8 +196,8 @@ def test_an_import_may_take_longer_as_long_as_it_makes_progress(
 def test_an_undecodable_file_is_logged_and_its_part_starts_empty(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}})
-    (tmp_path / v1_files.GROUPS_FILE).write_bytes(b"{")
+    files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}})
+    (tmp_path / files.GROUPS_FILE).write_bytes(b"{")
 
     async def scenario() -> None:
         v1 = V1Groups(tmp_path)
@@ -226,7 +226,7 @@ def test_an_undecodable_file_is_logged_and_its_part_starts_empty(
 def test_a_group_that_cannot_be_imported_is_skipped_with_its_reason(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, bad: V1Group
 ) -> None:
-    v1_files.write(tmp_path, {"bad": bad, "g": GROUP}, {})
+    files.write(tmp_path, {"bad": bad, "g": GROUP}, {})
 
     async def scenario() -> None:
         v1 = V1Groups(tmp_path)
@@ -243,7 +243,7 @@ def test_offsets_that_cannot_be_imported_are_skipped_and_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     negative = dict.fromkeys(range(15), -1)
-    v1_files.write(tmp_path, {}, {"g": {"t": {**negative, 20: 4}, "no/topic": {0: 1}}})
+    files.write(tmp_path, {}, {"g": {"t": {**negative, 20: 4}, "no/topic": {0: 1}}})
 
     async def scenario() -> None:
         v1 = V1Groups(tmp_path)
@@ -258,7 +258,7 @@ def test_offsets_that_cannot_be_imported_are_skipped_and_counted(
 
 def test_an_assignment_that_differs_from_ours_starts_a_new_generation(tmp_path: Path) -> None:
     uneven = GROUP._replace(assignments={"a": (0, 1, 2)})
-    v1_files.write(tmp_path, {"g": uneven}, {})
+    files.write(tmp_path, {"g": uneven}, {})
 
     async def scenario() -> None:
         v1 = V1Groups(tmp_path)
@@ -271,7 +271,7 @@ def test_an_assignment_that_differs_from_ours_starts_a_new_generation(tmp_path: 
 
 
 def test_an_empty_group_keeps_its_topic_and_generation(tmp_path: Path) -> None:
-    v1_files.write(tmp_path, {"g": V1Group("orders", 7, "range", {}, {})}, {})
+    files.write(tmp_path, {"g": V1Group("orders", 7, "range", {}, {})}, {})
 
     async def scenario() -> None:
         v1 = V1Groups(tmp_path)

@@ -10,18 +10,21 @@ from broker.core.groups.commands.assigned import (
     AssignedJoin,
     AssignedProtocol,
 )
-from broker.core.groups.commands.classic import NO_GENERATION, NO_MEMBER_ID
+from broker.core.groups.commands.classic import (
+    NO_GENERATION,
+    NO_MEMBER_ID,
+)
 from broker.core.groups.commands.offsets import CommitRequest, OffsetToCommit
-from broker.server.v1_copies import V1Copies
-from broker.storage import v1_files
-from broker.storage.v1_files import V1Group
+from broker.protocols.v1.group_files import files
+from broker.protocols.v1.group_files.copies import V1Copies
+from broker.protocols.v1.group_files.files import V1Group
 from tests.support.v1_groups import V1Groups
 
 CALL = AssignedCall(AssignedProtocol.V1, "g", "t", "a", 2, 3)
 
 
 def copies_of(v1: V1Groups) -> V1Copies:
-    return V1Copies(v1.folder, v1.groups, v1.clock, v1.on_disk)
+    return V1Copies(v1, v1.groups, v1.clock)
 
 
 async def joined(folder: Path) -> tuple[V1Groups, V1Copies]:
@@ -43,7 +46,7 @@ def test_the_files_describe_the_groups(tmp_path: Path) -> None:
         await v1.groups.assigned_commit(AssignedCommit(CALL._replace(generation=3), 2, 41))
         await copies.write()
 
-        assert v1_files.read_groups(tmp_path) == {
+        assert files.read_groups(tmp_path) == {
             "g": V1Group(
                 "t",
                 3,
@@ -52,7 +55,7 @@ def test_the_files_describe_the_groups(tmp_path: Path) -> None:
                 {"a": (0, 2), "b": (1,)},
             )
         }
-        assert v1_files.read_offsets(tmp_path) == {"g": {"t": {2: 41}}}
+        assert files.read_offsets(tmp_path) == {"g": {"t": {2: 41}}}
 
     asyncio.run(scenario())
 
@@ -60,7 +63,7 @@ def test_the_files_describe_the_groups(tmp_path: Path) -> None:
 def test_nothing_is_written_without_a_change(tmp_path: Path) -> None:
     async def scenario() -> None:
         v1, copies = await joined(tmp_path)
-        for name in (v1_files.GROUPS_FILE, v1_files.OFFSETS_FILE):
+        for name in (files.GROUPS_FILE, files.OFFSETS_FILE):
             (tmp_path / name).unlink()
 
         await v1.groups.assigned_heartbeat(CALL)
@@ -91,7 +94,7 @@ def test_a_deleted_group_is_removed_from_the_files(tmp_path: Path) -> None:
         await v1.groups.delete_group("g")
         await copies.write()
 
-        assert v1_files.read_groups(tmp_path) == {}
+        assert files.read_groups(tmp_path) == {}
 
     asyncio.run(scenario())
 
@@ -105,7 +108,7 @@ def test_a_failed_write_is_retried_later(tmp_path: Path) -> None:
         v1.is_broken = False
         await copies.write()
 
-        groups = v1_files.read_groups(tmp_path)
+        groups = files.read_groups(tmp_path)
         assert groups is not None
         assert groups["g"].members == {}
 
@@ -115,7 +118,7 @@ def test_a_failed_write_is_retried_later(tmp_path: Path) -> None:
 def test_while_a_partition_is_loading_the_files_stay_unchanged(tmp_path: Path) -> None:
     async def scenario() -> None:
         v1, _ = await joined(tmp_path)
-        before = (tmp_path / v1_files.GROUPS_FILE).read_bytes()
+        before = (tmp_path / files.GROUPS_FILE).read_bytes()
         v1.groups = v1.start()
         v1.groups.expect([v1.groups.partition_for("g"), 0])
         v1.groups.recovered(v1.groups.partition_for("g"), is_empty=False)
@@ -123,11 +126,11 @@ def test_while_a_partition_is_loading_the_files_stay_unchanged(tmp_path: Path) -
 
         await copies_of(v1).write()
 
-        assert (tmp_path / v1_files.GROUPS_FILE).read_bytes() == before
+        assert (tmp_path / files.GROUPS_FILE).read_bytes() == before
         v1.groups.recovered(0, is_empty=True)
-        (tmp_path / v1_files.GROUPS_FILE).unlink()
+        (tmp_path / files.GROUPS_FILE).unlink()
         await copies_of(v1).write()
-        assert v1_files.read_groups(tmp_path) is not None
+        assert files.read_groups(tmp_path) is not None
 
     asyncio.run(scenario())
 
@@ -135,12 +138,12 @@ def test_while_a_partition_is_loading_the_files_stay_unchanged(tmp_path: Path) -
 def test_files_not_yet_imported_are_not_overwritten(tmp_path: Path) -> None:
     async def scenario() -> None:
         v1, copies = await joined(tmp_path)
-        before = (tmp_path / v1_files.GROUPS_FILE).read_bytes()
-        file_ops.write_file_atomic(tmp_path / v1_files.UNFINISHED_FILE, b"")
+        before = (tmp_path / files.GROUPS_FILE).read_bytes()
+        file_ops.write_file_atomic(tmp_path / files.UNFINISHED_FILE, b"")
         await v1.groups.assigned_leave(CALL)
 
         await copies.write()
 
-        assert (tmp_path / v1_files.GROUPS_FILE).read_bytes() == before
+        assert (tmp_path / files.GROUPS_FILE).read_bytes() == before
 
     asyncio.run(scenario())

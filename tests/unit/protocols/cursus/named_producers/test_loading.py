@@ -7,11 +7,11 @@ import pytest
 
 from broker._native.protocols.cursus.batch import SEQUENCE, sequence_of
 from broker.core.logs import reading
-from broker.core.named_producers import loading
-from broker.core.named_producers.loading import SequenceHeaders
-from broker.core.named_producers.sequences import ProducerCheckpoint, Run, Sequences
+from broker.protocols.cursus.named_producers import loading
+from broker.protocols.cursus.named_producers.loading import SequenceHeaders
+from broker.protocols.cursus.named_producers.sequences import ProducerCheckpoint, Run, Sequences
 from tests.support.native_log import NOW_MS
-from tests.unit.core.named_producers.partitions import Partition, known
+from tests.unit.protocols.cursus.named_producers.partitions import Partition, known
 
 
 def test_a_producers_sequence_continues_after_a_damaged_batch(

@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.cli import v1_directory
-from broker.cli.v1_directory import Damage, Partition, StoredRecord, find_segments, read_records
+from broker.protocols.v1.importing import directory
+from broker.protocols.v1.importing.directory import (
+    Damage,
+    Partition,
+    StoredRecord,
+    find_segments,
+    read_records,
+)
 from tests.support.v1_directories import TIME_MS, line, segment
 
 
@@ -76,7 +82,7 @@ def test_every_record_of_every_segment_is_read_in_order(tmp_path: Path) -> None:
 def test_a_damaged_line_is_reported_with_its_position_and_the_next_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: bytes, reason: str
 ) -> None:
-    monkeypatch.setattr(v1_directory, "V1_LINE_BYTES_MAX", 100)
+    monkeypatch.setattr(directory, "V1_LINE_BYTES_MAX", 100)
     file = segment(tmp_path, "t", 0, 0, line(0, b"a") + bad + line(1, b"b"))
 
     first, damage, last = read_records([file])

@@ -31,8 +31,8 @@ from broker.core.topics.topic import OFFSETS_TOPIC
 from broker.model import limits
 from broker.model.clock import Clock
 from broker.model.errors import ErrorCode, RequestError, StorageError
-from broker.storage import v1_files
-from broker.storage.v1_files import Offsets, V1Group
+from broker.protocols.v1.group_files import files
+from broker.protocols.v1.group_files.files import Offsets, V1Group
 
 _RETRY_SECONDS = 0.02
 _RETRIABLE = (
@@ -82,7 +82,7 @@ class V1Import:
     async def run(self) -> None:
         """Import the files if that has not been done; StorageError when the log refuses them."""
         is_first = self._topics.get(OFFSETS_TOPIC) is None
-        mark = self._folder / v1_files.UNFINISHED_FILE
+        mark = self._folder / files.UNFINISHED_FILE
         if not is_first and not mark.exists():
             return
         self._is_second = not is_first
@@ -102,19 +102,19 @@ class V1Import:
 
     def _finish(self) -> None:
         """Rename the files and remove the mark: the import is complete."""
-        v1_files.set_aside(self._folder)
-        mark = self._folder / v1_files.UNFINISHED_FILE
+        files.set_aside(self._folder)
+        mark = self._folder / files.UNFINISHED_FILE
         if mark.exists():
             file_ops.remove(mark)
             file_ops.sync_folder(self._folder)
 
     def _failure(self, reason: str) -> StorageError:
-        files = f"{v1_files.GROUPS_FILE} and {v1_files.OFFSETS_FILE} in {self._folder}"
-        return StorageError(f"{files} are not imported yet: {reason}; the next start continues")
+        both = f"{files.GROUPS_FILE} and {files.OFFSETS_FILE} in {self._folder}"
+        return StorageError(f"{both} are not imported yet: {reason}; the next start continues")
 
     def _read(self) -> tuple[Mapping[str, V1Group], Mapping[str, Offsets]]:
-        groups = v1_files.read_groups(self._folder) or {}
-        return groups, v1_files.read_offsets(self._folder) or {}
+        groups = files.read_groups(self._folder) or {}
+        return groups, files.read_offsets(self._folder) or {}
 
     async def _import(self, groups: Mapping[str, V1Group], offsets: Mapping[str, Offsets]) -> None:
         """Import offsets, then groups: a group with members takes offsets from these only."""
@@ -193,7 +193,7 @@ class V1Import:
         if len(self._left_out) > _SHOWN_MAX:
             _log.warning("not imported from V1's groups: %d more", len(self._left_out) - _SHOWN_MAX)
         if self._left_out:
-            kept = f"{v1_files.GROUPS_FILE}{v1_files.IMPORTED_SUFFIX}"
+            kept = f"{files.GROUPS_FILE}{files.IMPORTED_SUFFIX}"
             _log.warning("what was not imported stays in %s and its sibling", self._folder / kept)
 
 

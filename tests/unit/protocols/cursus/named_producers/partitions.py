@@ -7,14 +7,14 @@ from typing import Any
 from broker._native.protocols.cursus.batch import SEQUENCE, sequence_of
 from broker.codec.encoding import encode
 from broker.core.logs.recompression import Recompression
-from broker.core.named_producers.loading import SequenceHeaders
-from broker.core.named_producers.sequences import ProducerCheckpoint
-from broker.core.named_producers.tables import NamedProducers
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.topics.topic import Topic
 from broker.model.config import load
 from broker.model.topic_config import TopicConfig
-from broker.storage.named_producers import FILE_NAME
+from broker.protocols.cursus.named_producers.checkpoint import FILE_NAME
+from broker.protocols.cursus.named_producers.loading import SequenceHeaders
+from broker.protocols.cursus.named_producers.sequences import ProducerCheckpoint
+from broker.protocols.cursus.named_producers.tables import NamedProducers
 from tests.support.manual_clock import ManualClock
 from tests.support.native_log import NOW_MS, TOPIC_ID, Logs
 

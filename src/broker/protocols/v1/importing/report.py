@@ -1,21 +1,24 @@
 """The report of `broker import v1`: what was imported, and what could not be."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from broker.cli.reporting import print_progress
-from broker.cli.v1_directory import Damage, Partition
 from broker.model import limits
+from broker.protocols.v1.importing.directory import Damage, Partition
 
 if TYPE_CHECKING:
-    from broker.cli.offset_map import OffsetMap
+    from broker.protocols.v1.importing.offset_map import OffsetMap
 
 
 class Report:
     """The result of an import; `problems` are what could not be imported unchanged."""
 
-    def __init__(self, mirror_count: int) -> None:
-        """Start an empty report; `mirror_count` segments are copies, which are skipped."""
+    def __init__(self, mirror_count: int, progress: Callable[[str], None]) -> None:
+        """Start an empty report; `mirror_count` segments are copies, which are skipped.
+
+        `progress` prints a line for people.
+        """
+        self.progress = progress
         self.mirror_count = mirror_count
         self.maps: dict[Partition, OffsetMap] = {}
         self.offsets: dict[str, dict[str, dict[int, int]]] = {}
@@ -25,14 +28,14 @@ class Report:
 
     def add_damage(self, damage: Damage) -> None:
         """Print and count a damaged line; keep it unless the report has enough of them."""
-        print_progress(f"{damage.file}:{damage.line}: {damage.reason}")
+        self.progress(f"{damage.file}:{damage.line}: {damage.reason}")
         self.damage_count += 1
         if len(self.damages) < limits.IMPORT_DAMAGES_REPORTED:
             self.damages.append(damage)
 
     def add_problem(self, problem: str) -> None:
         """Print and count a problem; keep it unless the report has enough of them."""
-        print_progress(problem)
+        self.progress(problem)
         self.problem_count += 1
         if len(self.problems) < limits.IMPORT_DAMAGES_REPORTED:
             self.problems.append(problem)

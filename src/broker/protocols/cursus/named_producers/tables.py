@@ -17,16 +17,16 @@ from typing import Final, Protocol, cast
 from broker.core.logs.log import Log
 from broker.core.logs.partition import wait_durable
 from broker.core.logs.reading import RunInThread
-from broker.core.named_producers import loading
-from broker.core.named_producers.loading import SequenceHeaders
-from broker.core.named_producers.sequences import ProducerCheckpoint, Sequences
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.topics.topic import Topic
 from broker.model.clock import Clock
 from broker.model.errors import CodecError, StorageError
 from broker.model.limits import PRODUCER_IDS_PER_PARTITION_MAX
-from broker.storage import named_producers
-from broker.storage.named_producers import StoredProducer
+from broker.protocols.cursus.named_producers import checkpoint, loading
+from broker.protocols.cursus.named_producers.checkpoint import StoredProducer
+from broker.protocols.cursus.named_producers.loading import SequenceHeaders
+from broker.protocols.cursus.named_producers.sequences import ProducerCheckpoint, Sequences
+from broker.protocols.cursus.settings import IDEMPOTENT
 
 _NOT_LOADED: Final = -1
 _log = logging.getLogger(__name__)
@@ -63,7 +63,9 @@ class _Table:
 
 
 class NamedProducers:
-    """The tables of all partitions."""
+    """The tables of all partitions: a DerivedState."""
+
+    name = "named producers"
 
     __slots__ = ("_clock", "_expiration_ms", "_headers", "_io_thread", "_run_in_thread", "_tables")
 
@@ -115,7 +117,7 @@ class NamedProducers:
 
     async def _load(self, log: Log, table: _Table) -> None:
         folder = Path(log.folder)
-        offset, producers = await self._io_thread.run(partial(named_producers.read, folder))
+        offset, producers = await self._io_thread.run(partial(checkpoint.read, folder))
         if offset > log.log_end_offset:
             offset, producers = 0, []  # the log has lost records that the checkpoint covers
         sequences = Sequences(PRODUCER_IDS_PER_PARTITION_MAX)
@@ -129,6 +131,10 @@ class NamedProducers:
         if not await wait_durable(log, log.log_end_offset):
             raise StorageError(f"{log.folder}: its log failed before its producers were read")
         return await loading.read(log, sequences, start, self._headers, self._run_in_thread)
+
+    def is_kept_for(self, topic: Topic) -> bool:
+        """Whether the topic's partitions have named producers."""
+        return topic.config.flag(IDEMPOTENT)
 
     def forget_topic(self, name: str) -> None:
         """Drop the tables of a deleted topic."""
@@ -164,7 +170,7 @@ class NamedProducers:
             if not await _synced(log, offset):
                 text = f"{log.folder}: its log failed before its producers were written"
                 raise StorageError(text)
-            write = partial(named_producers.write, Path(log.folder), offset, image)
+            write = partial(checkpoint.write, Path(log.folder), offset, image)
             await self._io_thread.run(write)
             table.written_offset = offset
 
@@ -173,7 +179,7 @@ async def _synced(log: Log, offset: int) -> bool:
     """Wait until everything below the offset is on the disk; False when the log has failed."""
     synced: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
-    def finish(is_synced: bool) -> None:
+    def finish(is_synced: bool) -> None:  # noqa: FBT001 (a callback of the native log)
         if not synced.done():
             synced.set_result(is_synced)
 

@@ -11,16 +11,23 @@ Group members are not imported: they join again.
 
 import json
 import time
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from broker import codec
-from broker.cli.import_report import Report
-from broker.cli.offset_map import OffsetMap
-from broker.cli.reachability import check_reachable
-from broker.cli.reporting import print_progress
-from broker.cli.v1_directory import (
+from broker.client.connection import Client
+from broker.client.reachability import check_reachable
+from broker.core.topics.rules import check_name
+from broker.core.topics.topic import INTERNAL_TOPICS
+from broker.model import limits
+from broker.model.address import Address, parse_address
+from broker.model.clock import Clock, SystemClock
+from broker.model.errors import ConfigError, ErrorCode, ImportFailed, RequestError
+from broker.protocols.v1.group_files import files
+from broker.protocols.v1.group_files.files import Offsets
+from broker.protocols.v1.importing.directory import (
     Damage,
     Found,
     Partition,
@@ -28,21 +35,23 @@ from broker.cli.v1_directory import (
     find_segments,
     read_records,
 )
-from broker.client.connection import Client
-from broker.core.topics.rules import check_name
-from broker.core.topics.topic import INTERNAL_TOPICS
-from broker.model import limits
-from broker.model.address import Address, parse_address
-from broker.model.clock import Clock, SystemClock
-from broker.model.errors import ConfigError, ErrorCode, ImportFailed, RequestError
-from broker.storage import v1_files
-from broker.storage.v1_files import Offsets
+from broker.protocols.v1.importing.offset_map import OffsetMap
+from broker.protocols.v1.importing.report import Report
 
 _AnswerT = TypeVar("_AnswerT")
 _PROGRESS_RECORDS = 100_000
 _LATEST, _ALL_ACKS, _TIMEOUT_MS = -1, -1, 30_000
 _TOPIC = 2  # a resource type of DescribeConfigs
 _TRIES = int(limits.CLIENT_TIMEOUT_SECONDS / limits.CLIENT_RETRY_SECONDS)
+
+
+SUMMARY = "the data directory of V1's original server"
+DESCRIPTION = (
+    "Import the data directory of V1's original server into a running broker: records with their"
+    " timestamps, and committed offsets. Stop that server first. Damaged lines are reported with"
+    " file and line; the exit code is 1 then."
+)
+_PARTITIONS = 3  # per topic, the default of V1's original server
 
 
 class Options(NamedTuple):
@@ -54,38 +63,55 @@ class Options(NamedTuple):
     prints_json: bool
 
 
-def options(folder: Path, broker: str, partition_count: int, output: str) -> Options:
-    """Return the options of a command line; raise ConfigError if they are invalid."""
-    if not 0 < partition_count <= limits.PARTITIONS_PER_TOPIC_MAX:
+def add_options(command: ArgumentParser) -> None:
+    """Add the options of the command line, other than --broker."""
+    command.add_argument("folder", type=Path, metavar="DIR", help="its data directory")
+    command.add_argument(
+        "--partitions",
+        type=int,
+        default=_PARTITIONS,
+        metavar="N",
+        help="the number of partitions that server was configured for; topics are created with it"
+        f" (default: {_PARTITIONS}, that server's default)",
+    )
+    command.add_argument(
+        "-o", "--output", choices=("text", "json"), default="text", help="format of the report"
+    )
+
+
+def _options(parsed: Namespace) -> Options:
+    if not 0 < parsed.partitions <= limits.PARTITIONS_PER_TOPIC_MAX:
         raise ConfigError(
-            f"--partitions {partition_count}: give 1 .. {limits.PARTITIONS_PER_TOPIC_MAX}"
+            f"--partitions {parsed.partitions}: give 1 .. {limits.PARTITIONS_PER_TOPIC_MAX}"
         )
-    return Options(folder, parse_address(broker), partition_count, output == "json")
+    broker = parse_address(parsed.broker)
+    return Options(parsed.folder, broker, parsed.partitions, parsed.output == "json")
 
 
-def run(asked: Options) -> int:
-    """Import; print the report on stdout, progress and problems on stderr.
+def run(parsed: Namespace, progress: Callable[[str], None]) -> int:
+    """Import; print the report on stdout, problems by `progress`.
 
     Returns 0 if everything was imported.
 
     Raises:
-        ConfigError: the directory has no data of V1's server.
+        ConfigError: an option is invalid, or the directory has no data of V1's server.
         Unreachable, PeerError: of the broker.
         ImportFailed: a topic cannot accept the records, or the broker refuses them.
     """
+    asked = _options(parsed)
     try:
         found = find_segments(asked.folder)
-        offsets = v1_files.read_offsets(asked.folder)
-        has_unread = offsets is None and (asked.folder / v1_files.OFFSETS_FILE).exists()
+        offsets = files.read_offsets(asked.folder)
+        has_unread = offsets is None and (asked.folder / files.OFFSETS_FILE).exists()
         if not found.segments and offsets is None:
             raise ConfigError(
                 f"{asked.folder} has no TOPIC-PARTITION-segment-NNNNNN.log and no offsets.json"
                 " that can be read: give the data directory of V1's server"
             )
-        report = Report(found.mirror_count)
+        report = Report(found.mirror_count, progress)
         if has_unread:
             report.add_problem(
-                f"{v1_files.OFFSETS_FILE} cannot be read, no committed offset is imported: repair"
+                f"{files.OFFSETS_FILE} cannot be read, no committed offset is imported: repair"
                 " it, delete the topics and import again"
             )
         check_reachable(str(asked.broker))
@@ -108,7 +134,7 @@ def _print(report: Report, options: Options) -> None:
 
 
 def _print_next_steps(report: Report) -> int:
-    print_progress(
+    report.progress(
         f"broker: {report.damage_count} damaged lines and {report.problem_count} other problems,"
         " see above; everything else is imported. Use it as it is, or repair the files, delete the"
         " topics and import again"
@@ -230,7 +256,7 @@ class _Import:
                 batch, size = [], 0
         if batch:
             self._write(partition, batch, offset_map)
-        print_progress(f"{partition.topic}-{partition.number}: {offset_map.count} records")
+        self._report.progress(f"{partition.topic}-{partition.number}: {offset_map.count} records")
 
     def _check_retention(self, topic: str, oldest_ms: int) -> None:
         """Report records that retention will delete soon, because they keep their timestamps."""
@@ -285,7 +311,7 @@ class _Import:
                     f" out of order; its record has offset {offset_map.count - 1} here"
                 )
             if offset_map.count % _PROGRESS_RECORDS == 0:
-                print_progress(
+                self._report.progress(
                     f"{partition.topic}-{partition.number}: {offset_map.count} records so far"
                 )
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.named_producers.sequences import (
+from broker.protocols.cursus.named_producers.sequences import (
     Run,
     SequenceError,
     Sequences,

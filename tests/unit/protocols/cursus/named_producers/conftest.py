@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.core.named_producers.partitions import Partition
+from tests.unit.protocols.cursus.named_producers.partitions import Partition
 
 
 @pytest.fixture

@@ -1,15 +1,14 @@
 """Copies of V1's groups in the files of its original server: groups.json and offsets.json.
 
 The groups live in `__consumer_offsets`. The copies let users return to the original server with
-their groups, and restore them for a broker that has lost `__consumer_offsets` (v1_import.py). They
-are replaced at most once a second, after a change, and at a stop. A heartbeat is not a change. A
-broker without clients of V1 writes nothing.
+their groups, and restore them for a broker that has lost `__consumer_offsets` (group_import.py).
+They are replaced at most once a second, after a change, and at a stop. A heartbeat is not a change.
+A broker without clients of V1 writes nothing.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 
 from broker.core.coordination.machine import Moment
 from broker.core.groups.assigned.group import AssignedGroup
@@ -20,8 +19,9 @@ from broker.core.scheduling.steps import in_steps, next_step
 from broker.core.service import Service
 from broker.model import limits
 from broker.model.clock import Clock
-from broker.storage import v1_files
-from broker.storage.v1_files import Offsets, V1Group
+from broker.protocols.base import SmallFiles
+from broker.protocols.v1.group_files import files
+from broker.protocols.v1.group_files.files import Offsets, V1Group
 
 
 class V1Copies(Service):
@@ -31,23 +31,20 @@ class V1Copies(Service):
 
     def __init__(
         self,
-        folder: Path,
+        small_files: SmallFiles,
         groups: GroupCoordinator,
         clock: Clock,
-        on_disk: Callable[[Callable[[], None]], Awaitable[bool]],
     ) -> None:
-        """Leave the files in the folder as they are until a group changes.
+        """Leave the files as they are until a group changes.
 
         Args:
-            folder: the data directory.
+            small_files: those of the data directory.
             groups: the group coordinator.
             clock: for the times of members' last requests.
-            on_disk: runs work in the I/O thread; returns whether it succeeded.
         """
-        self._folder = folder
+        self._small_files = small_files
         self._groups = groups
         self._clock = clock
-        self._on_disk = on_disk
         self._changes_written = 0
 
     async def run(self) -> None:
@@ -65,8 +62,9 @@ class V1Copies(Service):
         changes = self._groups.assigned_changes
         if changes == self._changes_written or not self._groups.is_complete:
             return
-        if (self._folder / v1_files.UNFINISHED_FILE).exists():
+        if (self._small_files.folder / files.UNFINISHED_FILE).exists():
             return  # the import of these files has not finished
+        folder = self._small_files.folder
         groups: dict[str, V1Group] = {}
         offsets: dict[str, Offsets] = {}
         known = self._groups.assigned_groups(AssignedProtocol.V1)
@@ -74,7 +72,7 @@ class V1Copies(Service):
             groups[group.group_id] = self._copy(group)
             if topics:
                 offsets[group.group_id] = await _copy_offsets(topics)
-        if await self._on_disk(partial(v1_files.write, self._folder, groups, offsets)):
+        if await self._small_files.write(partial(files.write, folder, groups, offsets)):
             self._changes_written = changes
 
     def _copy(self, group: AssignedGroup) -> V1Group:

@@ -6,9 +6,9 @@ import logging
 import pytest
 
 from broker.codec.encoding import encode
-from broker.core.named_producers.sequences import ProducerCheckpoint
+from broker.protocols.cursus.named_producers.sequences import ProducerCheckpoint
 from tests.support.native_log import NOW_MS
-from tests.unit.core.named_producers.partitions import EXPIRATION_MS, Partition, known
+from tests.unit.protocols.cursus.named_producers.partitions import EXPIRATION_MS, Partition, known
 
 
 def test_producers_are_loaded_from_the_log(partition: Partition) -> None:

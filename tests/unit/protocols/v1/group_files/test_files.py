@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.model import limits
-from broker.storage import v1_files
-from broker.storage.v1_files import V1Group
+from broker.protocols.v1.group_files import files
+from broker.protocols.v1.group_files.files import V1Group
 
 GROUPS = (
     b'{"g1":{"topic":"orders","generation":2,"assignor":"round_robin","member_order":["c1"],'
@@ -24,17 +24,17 @@ OFFSETS = b'{"group":{"topic":{"0":5}}}\n'
 
 
 def test_the_bytes_of_the_specification_are_read_and_written() -> None:
-    assert v1_files.parse_groups(GROUPS) == {"g1": GROUP}
-    assert v1_files.format_groups({"g1": GROUP}) == GROUPS
-    assert v1_files.parse_offsets(OFFSETS) == {"group": {"topic": {0: 5}}}
-    assert v1_files.format_offsets({"group": {"topic": {0: 5}}}) == OFFSETS
+    assert files.parse_groups(GROUPS) == {"g1": GROUP}
+    assert files.format_groups({"g1": GROUP}) == GROUPS
+    assert files.parse_offsets(OFFSETS) == {"group": {"topic": {0: 5}}}
+    assert files.format_offsets({"group": {"topic": {0: 5}}}) == OFFSETS
 
 
 def test_lists_without_elements_are_null_where_the_original_server_writes_null() -> None:
     group = V1Group("t", 4, "range", {}, {})
 
-    assert v1_files.format_groups({"g": group}) == EMPTY
-    assert v1_files.parse_groups(EMPTY) == {"g": group}
+    assert files.format_groups({"g": group}) == EMPTY
+    assert files.parse_groups(EMPTY) == {"g": group}
 
 
 def test_members_are_in_the_order_in_which_they_joined() -> None:
@@ -42,7 +42,7 @@ def test_members_are_in_the_order_in_which_they_joined() -> None:
         b'"members":[', b'"members":[{"consumer_id":"c2","last_heartbeat_unix_ms":5},'
     )
 
-    assert list(v1_files.parse_groups(text)["g1"].members) == ["c2", "c1"]
+    assert list(files.parse_groups(text)["g1"].members) == ["c2", "c1"]
 
 
 @given(
@@ -57,7 +57,7 @@ def test_members_are_in_the_order_in_which_they_joined() -> None:
 def test_offsets_are_read_as_they_were_written(
     offsets: dict[str, dict[str, dict[int, int]]],
 ) -> None:
-    assert v1_files.parse_offsets(v1_files.format_offsets(offsets)) == offsets
+    assert files.parse_offsets(files.format_offsets(offsets)) == offsets
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_offsets_are_read_as_they_were_written(
 )
 def test_an_invalid_groups_json_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r".*"):
-        v1_files.parse_groups(data)
+        files.parse_groups(data)
 
 
 @pytest.mark.parametrize(
@@ -88,39 +88,39 @@ def test_an_invalid_groups_json_is_refused(data: bytes) -> None:
 )
 def test_an_invalid_offsets_json_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r".*"):
-        v1_files.parse_offsets(data)
+        files.parse_offsets(data)
 
 
 def test_files_are_read_as_they_were_written(tmp_path: Path) -> None:
-    v1_files.write(tmp_path, {"g1": GROUP}, {"group": {"topic": {0: 5}}})
+    files.write(tmp_path, {"g1": GROUP}, {"group": {"topic": {0: 5}}})
 
-    assert v1_files.read_groups(tmp_path) == {"g1": GROUP}
-    assert v1_files.read_offsets(tmp_path) == {"group": {"topic": {0: 5}}}
+    assert files.read_groups(tmp_path) == {"g1": GROUP}
+    assert files.read_offsets(tmp_path) == {"group": {"topic": {0: 5}}}
     assert sorted(each.name for each in tmp_path.iterdir()) == ["groups.json", "offsets.json"]
 
 
 def test_a_missing_file_returns_none_without_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert v1_files.read_groups(tmp_path) is None
+    assert files.read_groups(tmp_path) is None
     assert not caplog.records
 
 
 def test_an_undecodable_file_returns_none_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / v1_files.OFFSETS_FILE).write_bytes(b'{"group":')
+    (tmp_path / files.OFFSETS_FILE).write_bytes(b'{"group":')
 
-    assert v1_files.read_offsets(tmp_path) is None
+    assert files.read_offsets(tmp_path) is None
     assert "offsets.json" in caplog.text
 
 
 def test_a_file_above_the_size_limit_is_not_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(v1_files, "V1_FILE_BYTES_MAX", len(OFFSETS) - 1)
-    (tmp_path / v1_files.OFFSETS_FILE).write_bytes(OFFSETS)
+    monkeypatch.setattr(files, "V1_FILE_BYTES_MAX", len(OFFSETS) - 1)
+    (tmp_path / files.OFFSETS_FILE).write_bytes(OFFSETS)
 
-    assert v1_files.read_offsets(tmp_path) is None
+    assert files.read_offsets(tmp_path) is None
     assert str(len(OFFSETS) - 1) in caplog.text
     assert len(OFFSETS) < limits.V1_FILE_BYTES_MAX
