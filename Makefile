@@ -89,7 +89,7 @@ check: $(VENV)/.check $(VENV)/.built
 	cython-lint src/_native
 	PYTHONPATH=src lint-imports
 	mypy
-	mypy tests benchmarks
+	mypy tests benchmarks tools
 	python -m mypy.stubtest broker._native --mypy-config-file pyproject.toml
 
 # The compiled programs of benchmarks/, separate so that other targets do not wait for them.

@@ -31,7 +31,7 @@ CITING = sorted(
         *(ROOT / name for name in ("CMakeLists.txt", "Makefile", "pyproject.toml")),
         *(
             file
-            for folder in ("src", "benchmarks", "tests")
+            for folder in ("src", "benchmarks", "tests", "tools")
             for ending in ("c", "h", "md", "pxd", "py", "pyi", "pyx", "txt")
             for file in (ROOT / folder).rglob(f"*.{ending}")
         ),
@@ -310,7 +310,7 @@ def test_every_page_that_is_cited_exists() -> None:
 NAMED_SOURCE = re.compile(r"(?<![\w./<>-])((?:[\w-]+/)+[\w-]+\.(?:pyx|pxd|py|java)\b)")
 SOURCES = [
     file.relative_to(ROOT).as_posix()
-    for folder in ("src", "tests", "benchmarks")
+    for folder in ("src", "tests", "benchmarks", "tools")
     for ending in ("py", "pyx", "pxd", "java")
     for file in (ROOT / folder).rglob(f"*.{ending}")
 ]

@@ -49,7 +49,7 @@ MAY_USE_FILES = {
 
 SOURCES = sorted(
     file
-    for folder in ("src", "tests", "benchmarks")
+    for folder in ("src", "tests", "benchmarks", "tools")
     for pattern in ("*.py", "*.pyi", "*.pyx", "*.pxd", "*.c", "*.h")
     for file in (ROOT / folder).rglob(pattern)
 )
@@ -168,6 +168,7 @@ def test_a_todo_names_its_issue() -> None:
 
 def test_a_source_file_has_at_most_a_few_hundred_lines() -> None:
     lengths = {name_of(file): file.read_text().count("\n") for file in SOURCES}
+    del lengths["src/broker/codec/bodies.py"]  # generated
 
     assert {name: lines for name, lines in lengths.items() if lines > LINES_MAX} == {}
 

@@ -19,7 +19,7 @@ ignored.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from broker._native.messages.decoder import Decoding, decode
@@ -133,7 +133,7 @@ class Message:
         """
         return decode(self.program(version), data, offset, weight_max, as_views=as_views)
 
-    def encode(self, version: int, value: Fields) -> bytes:
+    def encode(self, version: int, value: Mapping[str, object]) -> bytes:
         """Return the bytes of the message.
 
         Raises:
@@ -148,7 +148,7 @@ class Message:
         """Return an object that decodes a message in steps; arguments and errors as in `decode`."""
         return Decoding(self.program(version), data, weight_max)
 
-    def encoding(self, version: int, value: Fields) -> Encoding:
+    def encoding(self, version: int, value: Mapping[str, object]) -> Encoding:
         """Return an object that encodes a message in steps; errors as in `encode`.
 
         The dictionary must not change until the last step. Its lists of structs are emptied while

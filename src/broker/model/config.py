@@ -124,6 +124,10 @@ class Values:
             raise TypeError(f"{name} is {value!r}, not a text")
         return value
 
+    def text_or_none(self, name: str) -> str | None:
+        """Return the value of a string setting; None if it is null."""
+        return None if self._values[name] is None else self.text(name)
+
     def words(self, name: str) -> tuple[str, ...]:
         """Return the value of a list setting."""
         value = self._values[name]

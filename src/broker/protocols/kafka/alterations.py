@@ -5,6 +5,7 @@ Each resource is altered completely or not at all; an error of one does not affe
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
@@ -12,26 +13,36 @@ from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP
 from broker.model.own_config import ConfigChange
 from broker.protocols.kafka import errors, resources
-from broker.protocols.kafka.api import Fields, Request, message
+from broker.protocols.kafka.api import message
 from broker.protocols.kafka.configs import Resource
 from broker.protocols.kafka.partitions import named_once
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
+
+_ResourceT = TypeVar(
+    "_ResourceT",
+    "bodies.AlterConfigsRequestResource",
+    "bodies.IncrementalAlterConfigsRequestResource",
+)
 
 _log = logging.getLogger(__name__)
 
 
 async def alter(
-    request: Request,
     session: Session,
-    change: Callable[[list[Fields]], ConfigChange],
+    wanted: Sequence[_ResourceT],
+    change: Callable[[_ResourceT], ConfigChange],
     *,
+    validates_only: bool,
     except_for: Resource | None = None,
-) -> Fields:
-    """Alter each resource with the change that `change` makes from its keys."""
-    wanted = await named_once(
-        ((each["resource_type"], each["resource_name"]), each) for each in request.body["resources"]
+) -> "list[bodies.AlterConfigsResponseResponse]":
+    """Alter each resource with the change that `change` makes from its keys; return the results."""
+    by_name = await named_once(
+        ((each["resource_type"], each["resource_name"]), each) for each in wanted
     )
-    responses = []
-    async for (resource_type, name), named in in_steps(wanted.items(), CONFIGS_DESCRIBED_PER_STEP):
+    responses: list[bodies.AlterConfigsResponseResponse] = []
+    async for (resource_type, name), named in in_steps(by_name.items(), CONFIGS_DESCRIBED_PER_STEP):
         refusal = None
         try:
             resource = _checked(named)
@@ -39,15 +50,15 @@ async def alter(
                 text = f"resource type {resource_type} is for IncrementalAlterConfigs only"
                 raise RequestError(ErrorCode.INVALID_REQUEST, text)
             kind = resources.kind(resource_type)
-            do = kind.plan if request.body["validate_only"] else kind.alter
+            do = kind.plan if validates_only else kind.alter
             await do(session, name, change(_with_effect(resource)))
         except RequestError as error:
             refusal = error
         responses.append(_response(resource_type, name, refusal))
-    return {"responses": responses}
+    return responses
 
 
-def check_values(configs: Sequence[Fields]) -> None:
+def check_values(configs: "Sequence[bodies.AlterConfigsRequestConfig]") -> None:
     """Raise RequestError for keys without a value, which only a deletion may have."""
     missing = [each["name"] for each in configs if each["value"] is None]
     if missing:
@@ -55,20 +66,20 @@ def check_values(configs: Sequence[Fields]) -> None:
         raise RequestError(ErrorCode.INVALID_REQUEST, text)
 
 
-def _with_effect(resource: Fields) -> list[Fields]:
-    """Return the keys that have an effect here: for a broker, not those that only Kafka has."""
-    configs: list[Fields] = resource["configs"]
+def _with_effect(resource: _ResourceT) -> _ResourceT:
+    """Leave out the keys that have no effect here: of a broker, those that only Kafka has."""
     if resource["resource_type"] != Resource.BROKER:
-        return configs
+        return resource
     from broker.model.kafka_settings import is_unused  # noqa: PLC0415 - 290 names, rarely needed
 
-    unused = [each["name"] for each in configs if is_unused(each["name"])]
+    unused = [each["name"] for each in resource["configs"] if is_unused(each["name"])]
     if unused:
         _log.info("broker settings without an effect here: names=%s", ",".join(unused))
-    return [each for each in configs if each["name"] not in unused]
+    configs = [each for each in resource["configs"] if each["name"] not in unused]
+    return {**resource, "configs": configs}
 
 
-def _checked(resource: Fields | None) -> Fields:
+def _checked(resource: _ResourceT | None) -> _ResourceT:
     if resource is None:
         raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this resource twice")
     names = [each["name"] for each in resource["configs"]]
@@ -77,7 +88,9 @@ def _checked(resource: Fields | None) -> Fields:
     return resource
 
 
-def _response(resource_type: int, name: str, refusal: RequestError | None) -> Fields:
+def _response(
+    resource_type: int, name: str, refusal: RequestError | None
+) -> "bodies.AlterConfigsResponseResponse":
     return {
         "error_code": errors.number(refusal.code) if refusal else 0,
         "error_message": message(refusal) if refusal else None,

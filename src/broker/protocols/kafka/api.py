@@ -1,9 +1,9 @@
 """The definition of a Kafka API: key, name, versions and handler; helpers for handlers."""
 
 from asyncio import Future, gather
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import islice
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypedDict, TypeVar
 
 from broker.core.scheduling.admission import Share
 from broker.core.scheduling.steps import in_parts, next_step
@@ -17,32 +17,56 @@ from broker.model.limits import (
 from broker.protocols.base import Deferred, SilentAnswer
 from broker.protocols.kafka import errors
 
-# A decoded message: Kafka's field names in snake_case, as in the schema tables, which define the
-# types of values. A response may have fields that its version does not; they are not encoded.
-Fields: TypeAlias = dict[str, Any]
+# A message that is decoded or to be encoded, in code for all APIs. A handler has the class of its
+# messages in broker.codec.bodies. A response may have fields that its version does not; they are
+# not encoded.
+Body: TypeAlias = Mapping[str, object]
 
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
+_BodyT = TypeVar("_BodyT", bound=Body)
+_BodyT_co = TypeVar("_BodyT_co", bound=Body, covariant=True)
 
 
-class Request(NamedTuple):
+class Request(NamedTuple, Generic[_BodyT_co]):
     """A decoded request."""
 
     version: int
     client_id: str | None
-    body: Fields
+    body: _BodyT_co
     share: Share  # of the memory budget of requests in progress
 
 
 # Bytes: already encoded; SilentAnswer: the request has no response (Produce with acks=0).
-Response: TypeAlias = Fields | bytes | SilentAnswer
+Response: TypeAlias = _BodyT | bytes | SilentAnswer
 # A response that is made from a result of core when that is there.
-DeferredResponse: TypeAlias = Deferred[Any, Fields]
-Handler: TypeAlias = Callable[[Request, Session], Response | DeferredResponse | Awaitable[Response]]
+DeferredResponse: TypeAlias = Deferred[Any, _BodyT]
+# The response is known now, or when a future of core is done.
+DeferrableResponse: TypeAlias = _BodyT | DeferredResponse[_BodyT]
+# In the table of APIs the body of a request is not known.
+Handler: TypeAlias = Callable[
+    [Request[Any], Session], Response[Body] | DeferredResponse[Body] | Awaitable[Response[Body]]
+]
+# For the handlers whose messages have no types yet.
+Fields: TypeAlias = dict[str, Any]
+AnyRequest: TypeAlias = Request[Any]
+AnyResponse: TypeAlias = Response[Fields]
 
 
-def respond_with(future: Future[_T], fields: Callable[[_T], Fields]) -> Fields | DeferredResponse:
+class Refusal(TypedDict):
+    """The response of an API with a top-level error code and no message."""
+
+    error_code: int
+
+
+class RefusalWithMessage(Refusal):
+    """The response of an API with a top-level error code and message."""
+
+    error_message: str | None
+
+
+def respond_with(future: Future[_T], fields: Callable[[_T], _BodyT]) -> DeferrableResponse[_BodyT]:
     """Return the response made from a future's result: now if it is done, else deferred."""
     if future.done():
         return fields(future.result())
@@ -71,12 +95,12 @@ async def call_in_turns(
     return answers
 
 
-def refuse(error: RequestError) -> Fields:
+def refuse(error: RequestError) -> Refusal:
     """Return the response of an API with a top-level error code and no message."""
     return {"error_code": errors.number(error.code)}
 
 
-def refuse_with_message(error: RequestError) -> Fields:
+def refuse_with_message(error: RequestError) -> RefusalWithMessage:
     """Return the response of an API with a top-level error code and message."""
     return {"error_code": errors.number(error.code), "error_message": message(error)}
 
@@ -94,6 +118,6 @@ class Api(NamedTuple):
     versions: range  # as advertised; the end is exclusive
     handle: Handler
     # Makes the response to a RequestError that the handler raises.
-    refuse: Callable[[RequestError], Fields] = refuse
+    refuse: Callable[[RequestError], Body] = refuse
     # Whether the memory it keeps while a request is in progress has its own limits.
     has_own_limits: bool = False

@@ -4,10 +4,10 @@ The response of ApiVersions, the check that every advertised version has a schem
 logs and metrics come from this table.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from broker.codec import schema
-from broker.protocols.kafka.api import Api, Fields
+from broker.protocols.kafka.api import Api
 from broker.protocols.kafka.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
@@ -61,8 +61,11 @@ from broker.protocols.kafka.handlers import (
     write_txn_markers,
 )
 
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
-def advertised() -> list[Fields]:
+
+def advertised() -> "list[bodies.ApiVersionsResponseApiKey]":
     """Return the list of APIs for ApiVersions."""
     return [
         {

@@ -6,8 +6,8 @@ turns into its response; handlers would check the resources that a request names
 """
 
 from broker.core.session import Session
-from broker.protocols.kafka.api import Api, Request
+from broker.protocols.kafka.api import Api, Body, Request
 
 
-def authorize(session: Session, api: Api, request: Request) -> None:
+def authorize(session: Session, api: Api, request: Request[Body]) -> None:
     """Permit everything."""

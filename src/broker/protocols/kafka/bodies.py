@@ -1,6 +1,7 @@
 """Decoding and encoding of message bodies, in steps for long ones."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from broker.codec import schema
 from broker.core.scheduling.steps import next_step
@@ -9,10 +10,10 @@ from broker.model.limits import (
     OBJECTS_FREED_PER_STEP,
     REQUEST_WEIGHT_MAX,
 )
-from broker.protocols.kafka.api import Fields
+from broker.protocols.kafka.api import Body
 
 
-async def decoded(api_key: int, version: int, body: bytes) -> Fields:
+async def decoded(api_key: int, version: int, body: bytes) -> dict[str, Any]:
     """Decode a request; CodecError if it is invalid."""
     decoding = schema.request(api_key).decoding(version, body, REQUEST_WEIGHT_MAX)
     while (fields := decoding.step(MESSAGE_WEIGHT_PER_STEP)) is None:
@@ -20,7 +21,7 @@ async def decoded(api_key: int, version: int, body: bytes) -> Fields:
     return fields
 
 
-async def encoded(api_key: int, version: int, fields: Fields) -> bytes:
+async def encoded(api_key: int, version: int, fields: Body) -> bytes:
     """Encode a response, emptying its lists; ValueError if a field does not fit the schema."""
     encoding = schema.response(api_key).encoding(version, fields)
     while (body := encoding.step(MESSAGE_WEIGHT_PER_STEP)) is None:
@@ -28,7 +29,7 @@ async def encoded(api_key: int, version: int, fields: Fields) -> bytes:
     return body
 
 
-async def freed(fields: Fields) -> None:
+async def freed(fields: Body) -> None:
     """Free a request that is not needed any more, in steps.
 
     Dropping the last reference to a request of 50,000 objects would free all of them in one step.
@@ -38,7 +39,7 @@ async def freed(fields: Fields) -> None:
             await next_step()
 
 
-def _freed(fields: Fields) -> Iterator[None]:
+def _freed(fields: Body) -> Iterator[None]:
     """Remove one object per step."""
     for values in fields.values():
         if type(values) is list:

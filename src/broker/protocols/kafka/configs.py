@@ -1,10 +1,13 @@
 """The common types of the config APIs: resource types and configuration entries."""
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from broker.model.config import ConfigEntry, Source
 from broker.model.settings import Kind
-from broker.protocols.kafka.api import Fields
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 
 class Resource(IntEnum):
@@ -38,8 +41,8 @@ _TYPES = {
 }
 
 
-def entry_fields(entry: ConfigEntry) -> Fields:
-    """Return the fields of a key in DescribeConfigs and CreateTopics; no value is sensitive."""
+def entry_fields(entry: ConfigEntry) -> "bodies.CreateTopicsResponseConfig":
+    """Return the fields of a key in CreateTopics and DescribeConfigs; no value is sensitive."""
     return {
         "name": entry.name,
         "value": entry.text,
@@ -49,17 +52,18 @@ def entry_fields(entry: ConfigEntry) -> Fields:
     }
 
 
-def description_fields(entry: ConfigEntry) -> Fields:
-    """Return the additional fields of a key in DescribeConfigs."""
+def description_fields(
+    entry: ConfigEntry, *, has_synonyms: bool, has_documentation: bool
+) -> "bodies.DescribeConfigsResponseConfig":
+    """Return the fields of a key in DescribeConfigs; synonyms begin with the most specific."""
     return {
+        **entry_fields(entry),
         "is_default": entry.source is Source.DEFAULT,
+        "synonyms": [
+            {"name": each.name, "value": each.text, "source": _SOURCES[each.source]}
+            for each in entry.synonyms
+            if has_synonyms
+        ],
         "config_type": _TYPES[entry.kind],
+        "documentation": entry.documentation if has_documentation else "",
     }
-
-
-def synonym_fields(entry: ConfigEntry) -> list[Fields]:
-    """Return the synonyms of a key, most specific first."""
-    return [
-        {"name": each.name, "value": each.text, "source": _SOURCES[each.source]}
-        for each in entry.synonyms
-    ]

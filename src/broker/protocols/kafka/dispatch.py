@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable
-from typing import Final
+from typing import Final, cast
 
 from broker._native.protocols.kafka import protocol as native
 from broker._native.protocols.kafka.fetch import FetchSessions
@@ -15,7 +15,7 @@ from broker.model.config import Config
 from broker.model.errors import CodecError, PeerError, RequestError
 from broker.protocols.base import Answer, Deferred, Reply, SilentAnswer, WireProtocol
 from broker.protocols.kafka import apis
-from broker.protocols.kafka.api import Api, DeferredResponse, Fields, Request, Response
+from broker.protocols.kafka.api import Api, Body, DeferredResponse, Request, Response
 from broker.protocols.kafka.authorization import authorize
 from broker.protocols.kafka.bodies import decoded, encoded, freed
 from broker.protocols.kafka.handlers import api_versions
@@ -84,7 +84,7 @@ def _serve_short(
         return _encode(api, version, response)
     if isinstance(response, Deferred):
         return Deferred(response.future, lambda _: _answer(api, version, response))
-    return _answer_later(api, version, response, share)
+    return _answer_later(api, version, cast("Awaitable[Response[Body]]", response), share)
 
 
 async def _serve_long(
@@ -106,8 +106,8 @@ async def _serve_long(
 
 
 def _response(
-    api: Api, request: Request, session: Session
-) -> Response | DeferredResponse | Awaitable[Response]:
+    api: Api, request: Request[Body], session: Session
+) -> Response[Body] | DeferredResponse[Body] | Awaitable[Response[Body]]:
     try:
         authorize(session, api, request)
         return api.handle(request, session)
@@ -125,11 +125,11 @@ def _served_apis() -> list[tuple[int, int, int, int]]:
     return rows
 
 
-def _answer(api: Api, version: int, response: DeferredResponse) -> Answer:
+def _answer(api: Api, version: int, response: DeferredResponse[Body]) -> Answer:
     return _encode(api, version, _fields(api, version, response))
 
 
-def _fields(api: Api, version: int, response: DeferredResponse) -> Response:
+def _fields(api: Api, version: int, response: DeferredResponse[Body]) -> Response[Body]:
     try:
         return response.answer()
     except Exception as error:  # noqa: BLE001 - sorted by _failure
@@ -137,7 +137,7 @@ def _fields(api: Api, version: int, response: DeferredResponse) -> Response:
 
 
 async def _answer_later(
-    api: Api, version: int, response: Awaitable[Response], share: Share
+    api: Api, version: int, response: Awaitable[Response[Body]], share: Share
 ) -> Answer:
     try:
         try:
@@ -149,7 +149,7 @@ async def _answer_later(
         share.end()
 
 
-async def _encode_in_steps(api: Api, version: int, response: Response) -> Answer:
+async def _encode_in_steps(api: Api, version: int, response: Response[Body]) -> Answer:
     """Encode a response, in steps if it is long."""
     if isinstance(response, (SilentAnswer, bytes)):
         return response
@@ -159,7 +159,7 @@ async def _encode_in_steps(api: Api, version: int, response: Response) -> Answer
         raise _failed(api, version, error) from error
 
 
-def _encode(api: Api, version: int, response: Response) -> Answer:
+def _encode(api: Api, version: int, response: Response[Body]) -> Answer:
     if isinstance(response, (SilentAnswer, bytes)):
         return response
     try:
@@ -168,7 +168,7 @@ def _encode(api: Api, version: int, response: Response) -> Answer:
         raise _failed(api, version, error) from error
 
 
-def _failure(api: Api, version: int, error: Exception) -> Fields:
+def _failure(api: Api, version: int, error: Exception) -> Body:
     """Return the response to a RequestError; raise any other error to close the connection."""
     if isinstance(error, RequestError):
         return api.refuse(error)

@@ -4,9 +4,10 @@ Levels are fixed: there is no other broker that could have a different one. No v
 lowers a level, so the sum of all levels is used as the epoch of the finalized features.
 """
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.protocols.kafka.api import Fields
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 
 class Feature(NamedTuple):
@@ -31,7 +32,7 @@ FEATURES: Final[dict[str, Feature]] = {
 EPOCH: Final = sum(feature.level for feature in FEATURES.values())
 
 
-def supported(*, with_lowest_0: bool) -> list[Fields]:
+def supported(*, with_lowest_0: bool) -> "list[bodies.ApiVersionsResponseSupportedFeature]":
     """Return the supported levels; ApiVersions before v4 cannot have a lowest level of 0."""
     return [
         {
@@ -44,7 +45,7 @@ def supported(*, with_lowest_0: bool) -> list[Fields]:
     ]
 
 
-def finalized() -> list[Fields]:
+def finalized() -> "list[bodies.ApiVersionsResponseFinalizedFeature]":
     """Return the finalized levels."""
     return [
         {

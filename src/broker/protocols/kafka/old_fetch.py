@@ -32,7 +32,8 @@ from broker.model.limits import (
     PYTHON_FETCH_BYTES_MAX,
 )
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Fields, Request
+from broker.protocols.kafka.api import AnyRequest as Request
+from broker.protocols.kafka.api import Fields
 from broker.protocols.kafka.old_messages import for_consumer
 
 _MAGIC_1_SINCE = 2

@@ -8,6 +8,7 @@ retention; without timestamps, it is the modification time of its file.
 
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from broker._native.kernel import file_ops
 from broker.core.logs.log import Log
@@ -16,16 +17,22 @@ from broker.core.session import Session
 from broker.core.topics.lookup import log_of, topic_by_name
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Fields, Request
+from broker.protocols.kafka.api import Request
 from broker.segments.names import LOG, file_name
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
+    from broker.protocols.kafka.api import Request
 
 _LATEST = -1
 _EARLIEST = -2
 
 
-async def list_offsets(request: Request, session: Session) -> Fields:
+async def list_offsets(
+    request: "Request[bodies.ListOffsetsRequest]", session: Session
+) -> "bodies.ListOffsetsResponse":
     """Look up one partition after the other."""
-    topics = []
+    topics: list[bodies.ListOffsetsResponseTopic] = []
     for topic in request.body["topics"]:
         partitions = []
         for wanted in topic["partitions"]:
@@ -35,7 +42,9 @@ async def list_offsets(request: Request, session: Session) -> Fields:
     return {"topics": topics}
 
 
-async def _answer(session: Session, name: str, wanted: Fields) -> Fields:
+async def _answer(
+    session: Session, name: str, wanted: "bodies.ListOffsetsRequestPartition"
+) -> "bodies.ListOffsetsResponsePartition":
     index = wanted["partition_index"]
     try:
         log = log_of(topic_by_name(session.broker.topics, name), index)

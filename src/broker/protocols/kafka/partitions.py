@@ -5,7 +5,11 @@ from typing import TypeVar
 
 from broker.core.scheduling.steps import in_parts, in_steps
 from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
-from broker.protocols.kafka.api import Fields, unique
+from broker.protocols.kafka.api import unique
+
+_RowT = TypeVar("_RowT")
+_TopicT = TypeVar("_TopicT")
+_WantedT = TypeVar("_WantedT")
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -20,49 +24,43 @@ async def named_once(items: Iterable[tuple[_K, _V]]) -> dict[_K, _V | None]:
 
 
 async def answer_partitions(
-    topics: list[Fields], answer: Callable[[str, Fields], Fields], *, name: str
-) -> list[Fields]:
+    topics: Iterable[tuple[str, Iterable[_WantedT]]],
+    answer: Callable[[str, _WantedT], _RowT],
+    topic: Callable[[str, list[_RowT]], _TopicT],
+) -> list[_TopicT]:
     """Return the topics of a response, with an answer to each partition of the request, in order.
 
-    `answer` is called with the topic's name, which the field `name` has, and with the fields of the
-    partition.
+    `answer` is called with the topic's name and what the request says of the partition; `topic`
+    makes a topic from its name and the answers.
     """
-    answers: list[Fields] = [
-        {name: topic[name], "partitions": []}
-        async for topic in in_steps(topics, NAMES_READ_PER_STEP)
+    rows: list[tuple[str, Iterable[_WantedT], list[_RowT]]] = [
+        (name, wanted, []) async for name, wanted in in_steps(topics, NAMES_READ_PER_STEP)
     ]
-    named = (
-        (answered, wanted)
-        for topic, answered in zip(topics, answers, strict=True)
-        for wanted in topic["partitions"]
-    )
-    async for answered, wanted in in_steps(named, PARTITIONS_ANSWERED_PER_STEP):
-        answered["partitions"].append(answer(answered[name], wanted))
-    return answers
+    named = ((name, each, answers) for name, wanted, answers in rows for each in wanted)
+    async for name, each, answers in in_steps(named, PARTITIONS_ANSWERED_PER_STEP):
+        answers.append(answer(name, each))
+    return [topic(name, answers) async for name, _, answers in in_steps(rows, NAMES_READ_PER_STEP)]
 
 
-async def unique_partitions(
-    topics: list[Fields], *, name: str, partitions: str
-) -> list[tuple[str, int]]:
-    """Return topic and number of each partition, in request order, without duplicates.
-
-    `name` and `partitions` are the names of the API's fields for these.
-    """
-    return await unique((topic[name], number) for topic in topics for number in topic[partitions])
+async def unique_partitions(topics: Iterable[tuple[str, Iterable[int]]]) -> list[tuple[str, int]]:
+    """Return topic and number of each partition, in request order, without duplicates."""
+    return await unique((name, number) for name, numbers in topics for number in numbers)
 
 
-async def rows_by_topic(names: Iterable[str]) -> dict[str, list[Fields]]:
+async def rows_by_topic(names: Iterable[str]) -> dict[str, list[_RowT]]:
     """Return an empty list of rows for each topic, in request order."""
-    rows: dict[str, list[Fields]] = {}
+    rows: dict[str, list[_RowT]] = {}
     async for part in in_parts(names, NAMES_READ_PER_STEP):
         for name in part:
             rows[name] = []
     return rows
 
 
-async def topics_of(rows: dict[str, list[Fields]], *, name: str, partitions: str) -> list[Fields]:
-    """Return the topics of a response, each with its rows."""
-    topics: list[Fields] = []
+async def topics_of(
+    rows: dict[str, list[_RowT]], topic: Callable[[str, list[_RowT]], _TopicT]
+) -> list[_TopicT]:
+    """Return the topics of a response; `topic` makes one from its name and its rows."""
+    topics: list[_TopicT] = []
     async for part in in_parts(rows.items(), NAMES_READ_PER_STEP):
-        topics += [{name: topic, partitions: its} for topic, its in part]
+        topics += [topic(name, its) for name, its in part]
     return topics

@@ -1,6 +1,7 @@
 """Common functions of the transaction handlers: error codes by version, producer ids."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from broker.core.scheduling.steps import ascending, in_steps
 from broker.core.session import Session
@@ -8,8 +9,10 @@ from broker.core.transactions.records import TopicPartition
 from broker.model.errors import ErrorCode, RequestError, StorageError, disk_refusal
 from broker.model.limits import NAMES_READ_PER_STEP
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Fields
 from broker.protocols.kafka.partitions import topics_of
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 
 def abortable(code: ErrorCode, *, supports_abortable: bool) -> ErrorCode:
@@ -49,12 +52,11 @@ async def fresh_producer_id(session: Session) -> int:
 
 async def partition_results(
     codes: Mapping[TopicPartition, ErrorCode], *, knows_fencing: bool
-) -> list[Fields]:
+) -> "list[bodies.AddPartitionsToTxnResponseTopicResult]":
     """Return the results of AddPartitionsToTxn, sorted by partition."""
-    rows: dict[str, list[Fields]] = {}
+    rows: dict[str, list[bodies.AddPartitionsToTxnResponseResultsByPartition]] = {}
     in_order = await ascending(codes, NAMES_READ_PER_STEP)
     async for name, index in in_steps(in_order, NAMES_READ_PER_STEP):
         code = number(codes[name, index], knows_fencing=knows_fencing)
-        row = {"partition_index": index, "partition_error_code": code}
-        rows.setdefault(name, []).append(row)
-    return await topics_of(rows, name="name", partitions="results_by_partition")
+        rows.setdefault(name, []).append({"partition_index": index, "partition_error_code": code})
+    return await topics_of(rows, lambda name, its: {"name": name, "results_by_partition": its})

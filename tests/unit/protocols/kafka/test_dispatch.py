@@ -10,7 +10,7 @@ from broker.codec import schema
 from broker.core.session import Session
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError
 from broker.protocols.kafka import PROTOCOL, dispatch
-from broker.protocols.kafka.api import Api, Request
+from broker.protocols.kafka.api import Api, Body, Request
 from broker.protocols.kafka.apis import APIS
 from tests.support.fakes import FakeBroker
 
@@ -66,7 +66,7 @@ def test_authorization_is_checked_before_the_handler(monkeypatch: pytest.MonkeyP
     broker = FakeBroker()
     asked: list[tuple[str, str | None]] = []
 
-    def refuse(session: Session, api: Api, request: Request) -> None:
+    def refuse(session: Session, api: Api, request: Request[Body]) -> None:
         assert session is broker.session
         asked.append((api.name, request.client_id))
         raise RequestError(ErrorCode.GROUP_AUTHORIZATION_FAILED)

@@ -1,15 +1,22 @@
 """AddOffsetsToTxn, v0-4. v2 PRODUCER_FENCED; v3 flexible; v4 TRANSACTION_ABORTABLE (KIP-890)."""
 
+from typing import TYPE_CHECKING
+
 from broker.core.session import Session
 from broker.core.transactions.commands import AddRequest, Producer
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import transactions
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Request
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 _FENCED_SINCE = 2
 
 
-async def handle(request: Request, session: Session) -> Fields:
+async def handle(
+    request: "Request[bodies.AddOffsetsToTxnRequest]", session: Session
+) -> "bodies.AddOffsetsToTxnResponse":
     """Add the partition that stores a group's offsets."""
     body = request.body
     if not body["transactional_id"]:

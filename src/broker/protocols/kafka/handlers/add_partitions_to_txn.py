@@ -4,6 +4,8 @@ v5 TRANSACTION_ABORTABLE. Clients use up to v3, with one transaction per request
 v5 between each other, and any client may.
 """
 
+from typing import TYPE_CHECKING
+
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
 from broker.core.topics.lookup import check_partition, topic_by_name
@@ -13,15 +15,20 @@ from broker.core.transactions.records import TopicPartition
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP, TRANSACTIONS_PER_STEP
 from broker.protocols.kafka import transactions
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.partitions import unique_partitions
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 _FENCED_SINCE = 2
 _BATCHED_SINCE = 4
 _ABORTABLE_SINCE = 5
 
 
-async def handle(request: Request, session: Session) -> Fields:
+async def handle(
+    request: "Request[bodies.AddPartitionsToTxnRequest]", session: Session
+) -> "bodies.AddPartitionsToTxnResponse":
     """Add partitions to each transaction, all or none of them."""
     body = request.body
     if request.version < _BATCHED_SINCE:
@@ -41,7 +48,11 @@ async def handle(request: Request, session: Session) -> Fields:
     }
 
 
-async def _transaction(request: Request, session: Session, wanted: Fields) -> Fields:
+async def _transaction(
+    request: "Request[bodies.AddPartitionsToTxnRequest]",
+    session: Session,
+    wanted: "bodies.AddPartitionsToTxnRequestTransaction",
+) -> "bodies.AddPartitionsToTxnResponseResultsByTransaction":
     transactional_id = wanted["transactional_id"]
     producer = Producer(transactional_id, wanted["producer_id"], wanted["producer_epoch"])
     places = await _places(wanted["topics"])
@@ -84,11 +95,13 @@ def _refusal(session: Session, place: TopicPartition) -> ErrorCode | None:
     return None
 
 
-async def _places(topics: list[Fields]) -> list[TopicPartition]:
-    return await unique_partitions(topics, name="name", partitions="partitions")
+async def _places(topics: "list[bodies.AddPartitionsToTxnRequestTopic]") -> list[TopicPartition]:
+    return await unique_partitions((each["name"], each["partitions"]) for each in topics)
 
 
-async def _results(request: Request, codes: dict[TopicPartition, ErrorCode]) -> list[Fields]:
+async def _results(
+    request: "Request[bodies.AddPartitionsToTxnRequest]", codes: dict[TopicPartition, ErrorCode]
+) -> "list[bodies.AddPartitionsToTxnResponseTopicResult]":
     knows_fencing = request.version >= _FENCED_SINCE
     return await transactions.partition_results(codes, knows_fencing=knows_fencing)
 

@@ -6,22 +6,36 @@ loggers cannot be altered with this API: naming one level would reset all others
 """
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from broker.core.session import Session
 from broker.model.own_config import ConfigChange, OwnConfig
 from broker.protocols.kafka.alterations import alter, check_values
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.configs import Resource
 
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
-async def handle(request: Request, session: Session) -> Fields:
+
+async def handle(
+    request: "Request[bodies.AlterConfigsRequest]", session: Session
+) -> "bodies.AlterConfigsResponse":
     """Replace the configuration of each resource."""
-    return await alter(request, session, _replacement, except_for=Resource.BROKER_LOGGER)
+    return {
+        "responses": await alter(
+            session,
+            request.body["resources"],
+            _replacement,
+            validates_only=request.body["validate_only"],
+            except_for=Resource.BROKER_LOGGER,
+        )
+    }
 
 
-def _replacement(configs: list[Fields]) -> ConfigChange:
-    check_values(configs)
-    own = {each["name"]: each["value"] for each in configs}
+def _replacement(resource: "bodies.AlterConfigsRequestResource") -> ConfigChange:
+    check_values(resource["configs"])
+    own = {each["name"]: each["value"] or "" for each in resource["configs"]}
 
     def replace(_now: OwnConfig) -> Mapping[str, str]:
         return own

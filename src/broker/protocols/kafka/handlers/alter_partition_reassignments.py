@@ -6,19 +6,25 @@ reassignment to cancel.
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from broker.core.session import Session
 from broker.core.topics.lookup import check_partition, topic_by_name
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, message, refuse_with_message
+from broker.protocols.kafka.api import Api, Request, message, refuse_with_message
 from broker.protocols.kafka.partitions import answer_partitions
 
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
-async def handle(request: Request, session: Session) -> Fields:
+
+async def handle(
+    request: "Request[bodies.AlterPartitionReassignmentsRequest]", session: Session
+) -> "bodies.AlterPartitionReassignmentsResponse":
     """Return a result for each partition."""
-    result = partial(_result, session)
-    responses = await answer_partitions(request.body["topics"], result, name="name")
+    topics = ((topic["name"], topic["partitions"]) for topic in request.body["topics"])
+    responses = await answer_partitions(topics, partial(_result, session), _response)
     return {
         "allow_replication_factor_change": request.body["allow_replication_factor_change"],
         "error_code": 0,
@@ -27,7 +33,15 @@ async def handle(request: Request, session: Session) -> Fields:
     }
 
 
-def _result(session: Session, name: str, wanted: Fields) -> Fields:
+def _response(
+    name: str, partitions: "list[bodies.AlterPartitionReassignmentsResponsePartition]"
+) -> "bodies.AlterPartitionReassignmentsResponseResponse":
+    return {"name": name, "partitions": partitions}
+
+
+def _result(
+    session: Session, name: str, wanted: "bodies.AlterPartitionReassignmentsRequestPartition"
+) -> "bodies.AlterPartitionReassignmentsResponsePartition":
     refusal = None
     try:
         check_partition(topic_by_name(session.broker.topics, name), wanted["partition_index"])

@@ -4,19 +4,26 @@ There is one directory: a move to it changes nothing, and other directories are 
 Kafka the directory is checked before the partition.
 """
 
+from typing import TYPE_CHECKING
+
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
 from broker.model.errors import ErrorCode
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.partitions import topics_of
 
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
-async def handle(request: Request, session: Session) -> Fields:
+
+async def handle(
+    request: "Request[bodies.AlterReplicaLogDirsRequest]", session: Session
+) -> "bodies.AlterReplicaLogDirsResponse":
     """Return a result for each partition; none is moved."""
     own = str(session.broker.config.data_dir)
-    results: dict[str, list[Fields]] = {}
+    results: dict[str, list[bodies.AlterReplicaLogDirsResponsePartition]] = {}
     named = (
         (directory["path"], topic["name"], partition)
         for directory in request.body["dirs"]
@@ -29,7 +36,11 @@ async def handle(request: Request, session: Session) -> Fields:
             is_own = path == own
             code = _error(session, name, partition) if is_own else ErrorCode.LOG_DIR_NOT_FOUND
             answers.append({"partition_index": partition, "error_code": errors.number(code)})
-    return {"results": await topics_of(results, name="topic_name", partitions="partitions")}
+    return {
+        "results": await topics_of(
+            results, lambda name, its: {"topic_name": name, "partitions": its}
+        )
+    }
 
 
 def _error(session: Session, name: str, partition: int) -> ErrorCode:

@@ -5,12 +5,17 @@ client can retry in a supported version. Features: KIP-584.
 """
 
 import re
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from broker.core.session import Session
 from broker.model.errors import ErrorCode
 from broker.protocols.kafka import errors, features
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from broker.codec import bodies
 
 KEY = 18
 _SOFTWARE_SINCE = 3
@@ -18,10 +23,12 @@ _FEATURES_FROM_0_SINCE = 4
 _SOFTWARE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 
 
-def build(advertised: Callable[[], list[Fields]]) -> Api:
+def build(advertised: "Callable[[], list[bodies.ApiVersionsResponseApiKey]]") -> Api:
     """Create the API; `advertised` returns the list of APIs, which has this one too."""
 
-    def handle(request: Request, _session: Session) -> Fields:
+    def handle(
+        request: "Request[bodies.ApiVersionsRequest]", _session: Session
+    ) -> "bodies.ApiVersionsResponse":
         code = ErrorCode.NONE if _names_its_software(request) else ErrorCode.INVALID_REQUEST
         api_keys = advertised() if code is ErrorCode.NONE else []
         return {
@@ -37,12 +44,12 @@ def build(advertised: Callable[[], list[Fields]]) -> Api:
     return Api(KEY, "ApiVersions", range(5), handle)
 
 
-def unsupported(api_keys: list[Fields]) -> Fields:
+def unsupported(api_keys: "list[bodies.ApiVersionsResponseApiKey]") -> "bodies.ApiVersionsResponse":
     """Return the response to an unsupported version, to be encoded in version 0."""
     return {"error_code": errors.number(ErrorCode.UNSUPPORTED_VERSION), "api_keys": api_keys}
 
 
-def _names_its_software(request: Request) -> bool:
+def _names_its_software(request: "Request[bodies.ApiVersionsRequest]") -> bool:
     return request.version < _SOFTWARE_SINCE or all(
         _SOFTWARE.fullmatch(request.body[field])
         for field in ("client_software_name", "client_software_version")

@@ -1,6 +1,7 @@
 """ConsumerGroupDescribe, v0-1. v1 says which members speak the classic protocol (KIP-1099)."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from broker.core.groups.commands.consumer import ConsumerGroupDescription, DescribedConsumerMember
 from broker.core.groups.records.consumer import Partitions
@@ -8,15 +9,19 @@ from broker.core.scheduling.steps import StepBudget, in_steps
 from broker.core.session import Session
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, unique
-from broker.protocols.kafka.assignments import topic_partitions
+from broker.protocols.kafka.api import Api, Request, unique
 from broker.protocols.kafka.operations import GROUP_OPERATIONS, NOT_ASKED
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 _CLASSIC, _CONSUMER = 0, 1
 _MEMBER_COST = 4  # of a member, where each of its topics costs 1
 
 
-async def handle(request: Request, session: Session) -> Fields:
+async def handle(
+    request: "Request[bodies.ConsumerGroupDescribeRequest]", session: Session
+) -> "bodies.ConsumerGroupDescribeResponse":
     """Describe one group after the other, each as it was in its step.
 
     A group may have a thousand members, and each of them thousands of partitions.
@@ -33,7 +38,9 @@ async def handle(request: Request, session: Session) -> Fields:
     }
 
 
-async def _group(group: ConsumerGroupDescription, operations: int) -> Fields:
+async def _group(
+    group: ConsumerGroupDescription, operations: int
+) -> "bodies.ConsumerGroupDescribeResponseGroup":
     members = []
     budget = StepBudget(PARTITIONS_ANSWERED_PER_STEP)
     for each in group.members:
@@ -53,7 +60,9 @@ async def _group(group: ConsumerGroupDescription, operations: int) -> Fields:
     }
 
 
-def _member(described: DescribedConsumerMember, names: Mapping[bytes, str]) -> Fields:
+def _member(
+    described: DescribedConsumerMember, names: Mapping[bytes, str]
+) -> "bodies.ConsumerGroupDescribeResponseMember":
     member = described.member
     return {
         "member_id": member.member_id,
@@ -70,14 +79,17 @@ def _member(described: DescribedConsumerMember, names: Mapping[bytes, str]) -> F
     }
 
 
-def _assignment(partitions: Partitions, names: Mapping[bytes, str]) -> Fields:
+def _assignment(
+    partitions: Partitions, names: Mapping[bytes, str]
+) -> "bodies.ConsumerGroupDescribeResponseAssignment":
     """Return an assignment without deleted topics, which have no name."""
-    named = [
-        {**each, "topic_name": names[each["topic_id"]]}
-        for each in topic_partitions(partitions)
-        if each["topic_id"] in names
-    ]
-    return {"topic_partitions": named}
+    return {
+        "topic_partitions": [
+            {"topic_id": topic, "topic_name": names[topic], "partitions": list(numbers)}
+            for topic, numbers in partitions.items()
+            if topic in names
+        ]
+    }
 
 
 API = Api(69, "ConsumerGroupDescribe", range(2), handle)

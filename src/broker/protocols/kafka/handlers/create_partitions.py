@@ -5,6 +5,8 @@ sent, so timeout_ms is not used. Every requested topic has a result: librdkafka 
 as an error.
 """
 
+from typing import TYPE_CHECKING
+
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
 from broker.core.topics.lookup import topic_by_name
@@ -12,11 +14,16 @@ from broker.core.topics.rules import NewPartitions
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, message
+from broker.protocols.kafka.api import Api, Request, message
 from broker.protocols.kafka.partitions import named_once
 
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
-async def handle(request: Request, session: Session) -> Fields:
+
+async def handle(
+    request: "Request[bodies.CreatePartitionsRequest]", session: Session
+) -> "bodies.CreatePartitionsResponse":
     """Add partitions to each topic; an error of one does not affect the others."""
     topics = await named_once((each["name"], each) for each in request.body["topics"])
     results = []
@@ -30,7 +37,11 @@ async def handle(request: Request, session: Session) -> Fields:
     return {"results": results}
 
 
-async def _enlarge(request: Request, session: Session, wanted: Fields | None) -> None:
+async def _enlarge(
+    request: "Request[bodies.CreatePartitionsRequest]",
+    session: Session,
+    wanted: "bodies.CreatePartitionsRequestTopic | None",
+) -> None:
     if wanted is None:
         raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
     topics = session.broker.topics
@@ -46,7 +57,7 @@ async def _enlarge(request: Request, session: Session, wanted: Fields | None) ->
         await topics.add_partitions(topic, new)
 
 
-def _result(name: str, refusal: RequestError | None) -> Fields:
+def _result(name: str, refusal: RequestError | None) -> "bodies.CreatePartitionsResponseResult":
     return {
         "name": name,
         "error_code": errors.number(refusal.code) if refusal else 0,

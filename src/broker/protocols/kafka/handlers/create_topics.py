@@ -4,6 +4,8 @@ v5 flexible, the response describes the new topic (KIP-525); v6 may be throttled
 topic is complete before the response is sent, so timeout_ms is not used.
 """
 
+from typing import TYPE_CHECKING
+
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
 from broker.core.topics.rules import NewTopic, Plan
@@ -11,12 +13,17 @@ from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
 from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, message
+from broker.protocols.kafka.api import Api, Request, message
 from broker.protocols.kafka.configs import entry_fields
 from broker.protocols.kafka.partitions import named_once
 
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
-async def handle(request: Request, session: Session) -> Fields:
+
+async def handle(
+    request: "Request[bodies.CreateTopicsRequest]", session: Session
+) -> "bodies.CreateTopicsResponse":
     """Create each topic; an error of one does not affect the others."""
     topics = await named_once((each["name"], each) for each in request.body["topics"])
     results = []
@@ -28,7 +35,11 @@ async def handle(request: Request, session: Session) -> Fields:
     return {"topics": results}
 
 
-async def _create(request: Request, session: Session, wanted: Fields | None) -> Fields:
+async def _create(
+    request: "Request[bodies.CreateTopicsRequest]",
+    session: Session,
+    wanted: "bodies.CreateTopicsRequestTopic | None",
+) -> "bodies.CreateTopicsResponseTopic":
     if wanted is None:
         raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
     topics = session.broker.topics
@@ -45,7 +56,7 @@ async def _create(request: Request, session: Session, wanted: Fields | None) -> 
     return _created(Plan(topic.name, len(topic.logs), topic.config), topic.topic_id)
 
 
-def _assignments(wanted: list[Fields]) -> dict[int, list[int]]:
+def _assignments(wanted: "list[bodies.CreateTopicsRequestAssignment]") -> dict[int, list[int]]:
     assignments = {each["partition_index"]: each["broker_ids"] for each in wanted}
     if len(assignments) < len(wanted):
         text = "the assignment names a partition twice"
@@ -53,7 +64,7 @@ def _assignments(wanted: list[Fields]) -> dict[int, list[int]]:
     return assignments
 
 
-def _created(plan: Plan, topic_id: bytes) -> Fields:
+def _created(plan: Plan, topic_id: bytes) -> "bodies.CreateTopicsResponseTopic":
     return {
         "name": plan.name,
         "topic_id": topic_id,
@@ -65,7 +76,7 @@ def _created(plan: Plan, topic_id: bytes) -> Fields:
     }
 
 
-def _refused(name: str, error: RequestError) -> Fields:
+def _refused(name: str, error: RequestError) -> "bodies.CreateTopicsResponseTopic":
     return {
         "name": name,
         "topic_id": NO_ID,

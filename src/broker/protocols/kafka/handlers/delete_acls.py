@@ -3,16 +3,23 @@
 There is no authorizer, so there are no ACLs.
 """
 
+from typing import TYPE_CHECKING
+
 from broker.core.session import Session
 from broker.model.errors import ErrorCode
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.handlers.describe_acls import NO_AUTHORIZER
 
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
-def handle(request: Request, _session: Session) -> Fields:
+
+def handle(
+    request: "Request[bodies.DeleteAclsRequest]", _session: Session
+) -> "bodies.DeleteAclsResponse":
     """Return SECURITY_DISABLED for each filter."""
-    refused = {
+    refused: bodies.DeleteAclsResponseFilterResult = {
         "error_code": errors.number(ErrorCode.SECURITY_DISABLED),
         "error_message": NO_AUTHORIZER,
         "matching_acls": [],

@@ -1,11 +1,18 @@
 """DeleteGroups, v0-2. v2 flexible (KIP-229). A group with members stays: NON_EMPTY_GROUP."""
 
+from typing import TYPE_CHECKING
+
 from broker.core.session import Session
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, call_in_turns, unique
+from broker.protocols.kafka.api import Api, Request, call_in_turns, unique
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 
-async def handle(request: Request, session: Session) -> Fields:
+async def handle(
+    request: "Request[bodies.DeleteGroupsRequest]", session: Session
+) -> "bodies.DeleteGroupsResponse":
     """Delete each group with all its offsets."""
     group_ids = await unique(request.body["groups_names"])
     codes = await call_in_turns(session.broker.groups.delete_group, group_ids)

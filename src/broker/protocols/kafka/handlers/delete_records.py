@@ -5,6 +5,8 @@ the new log start offsets of all partitions of the request are made durable in o
 timeout_ms is not used, because it is for replicas.
 """
 
+from typing import TYPE_CHECKING
+
 from broker.core.logs.log import Log
 from broker.core.logs.partition import start_after_delete
 from broker.core.scheduling.steps import in_steps
@@ -13,13 +15,18 @@ from broker.core.topics.lookup import log_of, topic_by_name
 from broker.model.errors import ErrorCode, RequestError, StorageError, disk_refusal
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.partitions import topics_of
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 _NO_START = -1
 
 
-async def handle(request: Request, session: Session) -> Fields:
+async def handle(
+    request: "Request[bodies.DeleteRecordsRequest]", session: Session
+) -> "bodies.DeleteRecordsResponse":
     """Delete in each partition; if one is named twice, the last offset is used."""
     named = (
         (topic["name"], each["partition_index"], each["offset"])
@@ -40,10 +47,10 @@ async def handle(request: Request, session: Session) -> Fields:
             starts[name, partition] = start
             planned.append((log, start))
     lost = await _delete(session, planned)
-    topics: dict[str, list[Fields]] = {}
+    topics: dict[str, list[bodies.DeleteRecordsResponsePartition]] = {}
     async for (name, partition), found in in_steps(starts.items(), PARTITIONS_ANSWERED_PER_STEP):
         topics.setdefault(name, []).append(_result(partition, lost or found))
-    return {"topics": await topics_of(topics, name="name", partitions="partitions")}
+    return {"topics": await topics_of(topics, lambda name, its: {"name": name, "partitions": its})}
 
 
 def _plan(session: Session, name: str, partition: int, offset: int) -> tuple[Log, int]:
@@ -67,7 +74,7 @@ async def _delete(session: Session, planned: list[tuple[Log, int]]) -> RequestEr
     return None
 
 
-def _result(partition: int, start: int | RequestError) -> Fields:
+def _result(partition: int, start: int | RequestError) -> "bodies.DeleteRecordsResponsePartition":
     if isinstance(start, RequestError):
         code, start = errors.number(start.code), _NO_START
     else:

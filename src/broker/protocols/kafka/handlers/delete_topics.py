@@ -5,6 +5,7 @@ deleted; groups are deleted with DeleteGroups.
 """
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.session import Session
@@ -14,13 +15,18 @@ from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
 from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, message
+from broker.protocols.kafka.api import Api, Request, message
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 _DISABLED_SINCE = 3
 _BY_ID_SINCE = 6
 
 
-async def handle(request: Request, session: Session) -> Fields:
+async def handle(
+    request: "Request[bodies.DeleteTopicsRequest]", session: Session
+) -> "bodies.DeleteTopicsResponse":
     """Delete each topic, by its id if the request has one."""
     if request.version >= _BY_ID_SINCE:
         wanted = [(each["name"], each["topic_id"]) for each in request.body["topics"]]
@@ -29,7 +35,7 @@ async def handle(request: Request, session: Session) -> Fields:
     count: Counter[tuple[str | None, bytes]] = Counter()
     async for part in in_parts(wanted, NAMES_READ_PER_STEP):
         count.update(part)
-    responses = []
+    responses: list[bodies.DeleteTopicsResponseResponse] = []
     async for (name, topic_id), times in in_steps(count.items(), PARTITIONS_ANSWERED_PER_STEP):
         try:
             _check_request(request, session, times)
@@ -41,7 +47,9 @@ async def handle(request: Request, session: Session) -> Fields:
     return {"responses": responses}
 
 
-def _check_request(request: Request, session: Session, times: int) -> None:
+def _check_request(
+    request: "Request[bodies.DeleteTopicsRequest]", session: Session, times: int
+) -> None:
     if times > 1:
         raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
     if not session.broker.config.flag("delete.topic.enable"):
@@ -64,7 +72,9 @@ def _find(session: Session, name: str | None, topic_id: bytes) -> Topic:
     return topic
 
 
-def _refused(name: str | None, topic_id: bytes, error: RequestError) -> Fields:
+def _refused(
+    name: str | None, topic_id: bytes, error: RequestError
+) -> "bodies.DeleteTopicsResponseResponse":
     return {
         "name": name,
         "topic_id": topic_id,

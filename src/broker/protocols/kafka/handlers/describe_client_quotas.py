@@ -3,16 +3,24 @@
 Filters are validated as by Kafka's QuotaImage, so that an invalid one gets an error here too.
 """
 
+from typing import TYPE_CHECKING
+
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
-from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Request, message
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 _EXACT = 0
 _MATCH_TYPES = range(3)  # an exact name, the default entity, any name
 _USER, _CLIENT_ID, _IP = "user", "client-id", "ip"
 
 
-def handle(request: Request, _session: Session) -> Fields:
+def handle(
+    request: "Request[bodies.DescribeClientQuotasRequest]", _session: Session
+) -> "bodies.DescribeClientQuotasResponse":
     """Return no entries; RequestError for an invalid filter."""
     components = request.body["components"]
     types = [each["entity_type"] for each in components]
@@ -25,7 +33,7 @@ def handle(request: Request, _session: Session) -> Fields:
     return {"error_code": 0, "error_message": None, "entries": []}
 
 
-def _check(component: Fields) -> None:
+def _check(component: "bodies.DescribeClientQuotasRequestComponent") -> None:
     entity_type = component["entity_type"]
     if not entity_type:
         raise _invalid("an entity type is empty")
@@ -43,8 +51,12 @@ def _invalid(text: str) -> RequestError:
     return RequestError(ErrorCode.INVALID_REQUEST, text)
 
 
-def _refuse(error: RequestError) -> Fields:
-    return {**refuse_with_message(error), "entries": None}
+def _refuse(error: RequestError) -> "bodies.DescribeClientQuotasResponse":
+    return {
+        "error_code": errors.number(error.code),
+        "error_message": message(error),
+        "entries": None,
+    }
 
 
 API = Api(48, "DescribeClientQuotas", range(2), handle, _refuse)

@@ -1,15 +1,22 @@
 """DescribeCluster, v0-2. v1 endpoint type (KIP-919): brokers; v2 fenced brokers, of which none."""
 
+from typing import TYPE_CHECKING
+
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
-from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message
+from broker.protocols.kafka.api import Api, Request, refuse_with_message
 from broker.protocols.kafka.operations import CLUSTER_OPERATIONS, NOT_ASKED
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 _BROKERS = 1
 _CONTROLLERS = 2
 
 
-def handle(request: Request, session: Session) -> Fields:
+def handle(
+    request: "Request[bodies.DescribeClusterRequest]", session: Session
+) -> "bodies.DescribeClusterResponse":
     """Describe the cluster of one broker, which is also the controller."""
     broker = session.broker
     endpoint_type = request.body["endpoint_type"]
@@ -29,7 +36,7 @@ def handle(request: Request, session: Session) -> Fields:
                 "broker_id": broker.node_id,
                 "host": session.listener_host,
                 "port": session.listener_port,
-                "rack": broker.config.get("broker.rack"),
+                "rack": broker.config.text_or_none("broker.rack"),
                 "is_fenced": False,
             }
         ],

@@ -4,18 +4,25 @@ v6 GROUP_ID_NOT_FOUND for a group that does not exist (KIP-1043); before v6 it i
 error. Each requested group has one result: librdkafka aborts the process if one is missing.
 """
 
+from typing import TYPE_CHECKING
+
 from broker.core.groups.commands.classic import GroupDescription, GroupState
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
 from broker.model.errors import ErrorCode
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, unique
+from broker.protocols.kafka.api import Api, Request, unique
 from broker.protocols.kafka.operations import GROUP_OPERATIONS, NOT_ASKED
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 _NOT_FOUND_SINCE = 6
 
 
-async def handle(request: Request, session: Session) -> Fields:
+async def handle(
+    request: "Request[bodies.DescribeGroupsRequest]", session: Session
+) -> "bodies.DescribeGroupsResponse":
     """Describe one group after the other; each may have a thousand members."""
     wanted = await unique(request.body["groups"])
     return {
@@ -26,7 +33,9 @@ async def handle(request: Request, session: Session) -> Fields:
     }
 
 
-def _fields(request: Request, group: GroupDescription) -> Fields:
+def _fields(
+    request: "Request[bodies.DescribeGroupsRequest]", group: GroupDescription
+) -> "bodies.DescribeGroupsResponseGroup":
     code = group.error
     is_unknown = code is ErrorCode.NONE and group.state is GroupState.DEAD
     if is_unknown and request.version >= _NOT_FOUND_SINCE:

@@ -7,7 +7,7 @@ step.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.session import Session
@@ -16,16 +16,25 @@ from broker.core.topics.topics import Topics
 from broker.model.errors import ErrorCode, StorageError
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.partitions import unique_partitions
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 _Named: TypeAlias = Iterator[tuple[Topic, Iterable[int]]]
 
 
-async def handle(request: Request, session: Session) -> Fields:
+async def handle(
+    request: "Request[bodies.DescribeLogDirsRequest]", session: Session
+) -> "bodies.DescribeLogDirsResponse":
     """Describe the requested partitions, or all; those that do not exist are left out."""
     broker = session.broker
-    directory: Fields = {"error_code": 0, "log_dir": str(broker.config.data_dir), "topics": []}
+    directory: bodies.DescribeLogDirsResponseResult = {
+        "error_code": 0,
+        "log_dir": str(broker.config.data_dir),
+        "topics": [],
+    }
     try:
         space = await broker.disk_space()
     except StorageError:
@@ -38,7 +47,7 @@ async def handle(request: Request, session: Session) -> Fields:
         named = ((topic, range(len(topic.logs))) for topic in broker.topics)
     else:
         named = await _named(broker.topics, wanted)
-    topics: dict[str, Fields] = {}
+    topics: dict[str, bodies.DescribeLogDirsResponseTopic] = {}
     async for part in in_parts(_rows(named), PARTITIONS_ANSWERED_PER_STEP):
         for topic, row in part:
             described = topics.setdefault(topic.name, {"name": topic.name, "partitions": []})
@@ -47,9 +56,9 @@ async def handle(request: Request, session: Session) -> Fields:
     return {"error_code": 0, "results": [directory]}
 
 
-async def _named(topics: Topics, wanted: list[Fields]) -> _Named:
+async def _named(topics: Topics, wanted: "list[bodies.DescribeLogDirsRequestTopic]") -> _Named:
     """Return the existing topics, each with its existing partitions of those requested."""
-    places = await unique_partitions(wanted, name="topic", partitions="partitions")
+    places = await unique_partitions((each["topic"], each["partitions"]) for each in wanted)
     found: dict[Topic, list[int]] = {}
     async for name, partition in in_steps(places, PARTITIONS_ANSWERED_PER_STEP):
         topic = topics.get(name)
@@ -58,13 +67,13 @@ async def _named(topics: Topics, wanted: list[Fields]) -> _Named:
     return ((topic, sorted(partitions)) for topic, partitions in found.items())
 
 
-def _rows(named: _Named) -> Iterator[tuple[Topic, Fields]]:
+def _rows(named: _Named) -> "Iterator[tuple[Topic, bodies.DescribeLogDirsResponsePartition]]":
     """Yield each existing partition with its topic."""
     for topic, partitions in named:
         for partition in partitions:
             log = topic.log(partition)
             if log is not None:
-                row = {
+                row: bodies.DescribeLogDirsResponsePartition = {
                     "partition_index": partition,
                     "partition_size": log.size,
                     "offset_lag": 0,

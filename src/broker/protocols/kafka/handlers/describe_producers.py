@@ -3,26 +3,37 @@
 Tools find hanging transactions by comparing this with the transaction coordinator's state.
 """
 
+from typing import TYPE_CHECKING
+
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
 from broker.core.topics.lookup import log_of, topic_by_name
 from broker.model.errors import RequestError
 from broker.model.limits import PRODUCERS_DESCRIBED_PER_STEP
-from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message
+from broker.protocols.kafka.api import Api, Request, refuse_with_message
 from broker.protocols.kafka.partitions import rows_by_topic, topics_of, unique_partitions
 
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
-async def handle(request: Request, session: Session) -> Fields:
+
+async def handle(
+    request: "Request[bodies.DescribeProducersRequest]", session: Session
+) -> "bodies.DescribeProducersResponse":
     """Describe one partition after the other; each may have ten thousand producers."""
     topics = request.body["topics"]
-    answers = await rows_by_topic(topic["name"] for topic in topics)
-    places = await unique_partitions(topics, name="name", partitions="partition_indexes")
+    answers: dict[str, list[bodies.DescribeProducersResponsePartition]] = await rows_by_topic(
+        topic["name"] for topic in topics
+    )
+    places = await unique_partitions((each["name"], each["partition_indexes"]) for each in topics)
     async for name, index in in_steps(places, 1):
         answers[name].append(await _partition(session, name, index))
-    return {"topics": await topics_of(answers, name="name", partitions="partitions")}
+    return {"topics": await topics_of(answers, lambda name, its: {"name": name, "partitions": its})}
 
 
-async def _partition(session: Session, topic: str, index: int) -> Fields:
+async def _partition(
+    session: Session, topic: str, index: int
+) -> "bodies.DescribeProducersResponsePartition":
     try:
         log = log_of(topic_by_name(session.broker.topics, topic), index)
     except RequestError as error:

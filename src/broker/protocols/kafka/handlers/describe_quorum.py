@@ -4,12 +4,17 @@ This broker is the only voter since the cluster was created. The metadata store 
 each change has one offset, and is committed at once.
 """
 
+from typing import TYPE_CHECKING
+
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.identifiers import NO_ID
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message
+from broker.protocols.kafka.api import Api, Request, refuse_with_message
 from broker.protocols.kafka.partitions import answer_partitions
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 _TOPIC = "__cluster_metadata"
 _PARTITION = 0
@@ -17,13 +22,15 @@ _EPOCH = 1  # of the first election, which is the only one
 _LISTENER = "PLAINTEXT"  # the only security protocol
 
 
-async def handle(request: Request, session: Session) -> Fields:
+async def handle(
+    request: "Request[bodies.DescribeQuorumRequest]", session: Session
+) -> "bodies.DescribeQuorumResponse":
     """Describe the metadata partition."""
     try:
         revision = await session.broker.metadata_revision()
     except StorageError as error:
         raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-    node = {
+    node: bodies.DescribeQuorumResponseNode = {
         "node_id": session.broker.node_id,
         "listeners": [
             {
@@ -34,14 +41,22 @@ async def handle(request: Request, session: Session) -> Fields:
         ],
     }
     topics = await answer_partitions(
-        request.body["topics"],
-        lambda topic, each: _partition(session, topic, each["partition_index"], revision),
-        name="topic_name",
+        ((topic["topic_name"], topic["partitions"]) for topic in request.body["topics"]),
+        lambda name, each: _partition(session, name, each["partition_index"], revision),
+        _topic,
     )
     return {"error_code": 0, "error_message": None, "topics": topics, "nodes": [node]}
 
 
-def _partition(session: Session, topic: str, partition: int, revision: int) -> Fields:
+def _topic(
+    name: str, partitions: "list[bodies.DescribeQuorumResponsePartition]"
+) -> "bodies.DescribeQuorumResponseTopic":
+    return {"topic_name": name, "partitions": partitions}
+
+
+def _partition(
+    session: Session, topic: str, partition: int, revision: int
+) -> "bodies.DescribeQuorumResponsePartition":
     if (topic, partition) != (_TOPIC, _PARTITION):
         return {
             "partition_index": partition,
@@ -50,6 +65,8 @@ def _partition(session: Session, topic: str, partition: int, revision: int) -> F
             "leader_id": -1,
             "leader_epoch": -1,
             "high_watermark": -1,
+            "current_voters": [],
+            "observers": [],
         }
     node_id = session.broker.node_id
     now_ms = session.broker.clock.wall_ms()

@@ -10,6 +10,7 @@ if all topics are requested; each partition is described as it was in its step.
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from broker.core.logs.log import Log
 from broker.core.scheduling.steps import ascending, in_parts
@@ -24,15 +25,17 @@ from broker.model.limits import (
     PARTITIONS_ANSWERED_PER_STEP,
 )
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.handlers.metadata import describe_partition
 from broker.protocols.kafka.operations import TOPIC_OPERATIONS
 
-# There are no other replicas; null would be valid, but the Java client fails on it.
-_NO_OTHERS: Fields = {"eligible_leader_replicas": [], "last_known_elr": []}
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 
-async def handle(request: Request, session: Session) -> Fields:
+async def handle(
+    request: "Request[bodies.DescribeTopicPartitionsRequest]", session: Session
+) -> "bodies.DescribeTopicPartitionsResponse":
     """Describe topics from the cursor on, up to the limit."""
     cursor = request.body["cursor"]
     if cursor and cursor["partition_index"] < 0:
@@ -42,15 +45,14 @@ async def handle(request: Request, session: Session) -> Fields:
     limit = min(limit, DESCRIBED_PARTITIONS_MAX) if limit > 0 else DESCRIBED_PARTITIONS_MAX
     node_id = session.broker.node_id
     page = _Page(limit)
-    topics: list[Fields] = []
+    topics: list[bodies.DescribeTopicPartitionsResponseTopic] = []
     rows = page.rows(session, await _wanted(request, session))
     async for part in in_parts(rows, PARTITIONS_ANSWERED_PER_STEP):
         for row in part:
             if isinstance(row, dict):
                 topics.append(row)
             else:
-                described = {**describe_partition(node_id, row), **_NO_OTHERS}
-                topics[-1]["partitions"].append(described)
+                topics[-1]["partitions"].append(_partition(node_id, row))
     return {"topics": topics, "next_cursor": page.next_cursor}
 
 
@@ -59,10 +61,12 @@ class _Page:
 
     def __init__(self, limit: int) -> None:
         """Begin with a limit of partitions."""
-        self.next_cursor: Fields | None = None
+        self.next_cursor: bodies.DescribeTopicPartitionsResponseNextCursor | None = None
         self._partitions_left = limit
 
-    def rows(self, session: Session, wanted: Iterable[tuple[str, int]]) -> Iterator[Fields | Log]:
+    def rows(
+        self, session: Session, wanted: Iterable[tuple[str, int]]
+    ) -> "Iterator[bodies.DescribeTopicPartitionsResponseTopic | Log]":
         """Yield each topic, followed by the logs of its partitions from the first one on."""
         for name, first in wanted:
             if self._partitions_left == 0:
@@ -83,7 +87,9 @@ class _Page:
                 return
 
 
-async def _wanted(request: Request, session: Session) -> Iterator[tuple[str, int]]:
+async def _wanted(
+    request: "Request[bodies.DescribeTopicPartitionsRequest]", session: Session
+) -> Iterator[tuple[str, int]]:
     """Return the topics from the cursor on, sorted, each with its first partition."""
     cursor = request.body["cursor"]
     start, partition = (cursor["topic_name"], cursor["partition_index"]) if cursor else ("", 0)
@@ -96,11 +102,11 @@ async def _wanted(request: Request, session: Session) -> Iterator[tuple[str, int
     return ((name, partition if name == start else 0) for name in names if name >= start)
 
 
-def _cursor(name: str, partition: int) -> Fields:
+def _cursor(name: str, partition: int) -> "bodies.DescribeTopicPartitionsResponseNextCursor":
     return {"topic_name": name, "partition_index": partition}
 
 
-def _topic(topic: Topic) -> Fields:
+def _topic(topic: Topic) -> "bodies.DescribeTopicPartitionsResponseTopic":
     return {
         "error_code": 0,
         "name": topic.name,
@@ -111,8 +117,30 @@ def _topic(topic: Topic) -> Fields:
     }
 
 
-def _refused(name: str, error: RequestError) -> Fields:
-    return {"error_code": errors.number(error.code), "name": name, "topic_id": NO_ID}
+def _partition(node_id: int, log: Log) -> "bodies.DescribeTopicPartitionsResponsePartition":
+    found = describe_partition(node_id, log)
+    return {
+        "error_code": found["error_code"],
+        "partition_index": found["partition_index"],
+        "leader_id": found["leader_id"],
+        "leader_epoch": found["leader_epoch"],
+        "replica_nodes": found["replica_nodes"],
+        "isr_nodes": found["isr_nodes"],
+        # There are no other replicas; null would be valid, but the Java client fails on it.
+        "eligible_leader_replicas": [],
+        "last_known_elr": [],
+        "offline_replicas": found["offline_replicas"],
+    }
+
+
+def _refused(name: str, error: RequestError) -> "bodies.DescribeTopicPartitionsResponseTopic":
+    return {
+        "error_code": errors.number(error.code),
+        "name": name,
+        "topic_id": NO_ID,
+        "is_internal": False,
+        "partitions": [],
+    }
 
 
 API = Api(75, "DescribeTopicPartitions", range(1), handle)

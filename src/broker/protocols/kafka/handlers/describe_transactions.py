@@ -1,14 +1,21 @@
 """DescribeTransactions, v0-0: the state of transactional ids (KIP-664)."""
 
+from typing import TYPE_CHECKING
+
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
 from broker.core.transactions.records import by_topic
 from broker.model.errors import ErrorCode
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, unique
+from broker.protocols.kafka.api import Api, Request, unique
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 
-async def handle(request: Request, session: Session) -> Fields:
+async def handle(
+    request: "Request[bodies.DescribeTransactionsRequest]", session: Session
+) -> "bodies.DescribeTransactionsResponse":
     """Describe one id after the other; each may have thousands of partitions."""
     wanted = await unique(request.body["transactional_ids"])
     return {
@@ -16,14 +23,14 @@ async def handle(request: Request, session: Session) -> Fields:
     }
 
 
-async def _describe(session: Session, transactional_id: str) -> Fields:
+async def _describe(
+    session: Session, transactional_id: str
+) -> "bodies.DescribeTransactionsResponseTransactionState":
     if not transactional_id:
-        code = errors.number(ErrorCode.INVALID_REQUEST)
-        return {"error_code": code, "transactional_id": transactional_id, **_NOTHING}
+        return _refused(transactional_id, ErrorCode.INVALID_REQUEST)
     found = await session.broker.transactions.describe(transactional_id)
     if found.error is not ErrorCode.NONE:
-        code = errors.number(found.error)
-        return {"error_code": code, "transactional_id": transactional_id, **_NOTHING}
+        return _refused(transactional_id, found.error)
     return {
         "error_code": 0,
         "transactional_id": transactional_id,
@@ -39,13 +46,19 @@ async def _describe(session: Session, transactional_id: str) -> Fields:
     }
 
 
-_NOTHING: Fields = {
-    "transaction_state": "",
-    "transaction_timeout_ms": 0,
-    "transaction_start_time_ms": 0,
-    "producer_id": 0,
-    "producer_epoch": 0,
-    "topics": [],
-}
+def _refused(
+    transactional_id: str, code: ErrorCode
+) -> "bodies.DescribeTransactionsResponseTransactionState":
+    return {
+        "error_code": errors.number(code),
+        "transactional_id": transactional_id,
+        "transaction_state": "",
+        "transaction_timeout_ms": 0,
+        "transaction_start_time_ms": 0,
+        "producer_id": 0,
+        "producer_epoch": 0,
+        "topics": [],
+    }
+
 
 API = Api(65, "DescribeTransactions", range(1), handle)

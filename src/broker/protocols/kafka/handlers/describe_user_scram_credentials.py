@@ -1,16 +1,22 @@
 """DescribeUserScramCredentials, v0-0. There are no users, and none can be created (KIP-554)."""
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.session import Session
 from broker.model.errors import ErrorCode
 from broker.model.limits import NAMES_READ_PER_STEP
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message
+from broker.protocols.kafka.api import Api, Request, refuse_with_message
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 
-async def handle(request: Request, _session: Session) -> Fields:
+async def handle(
+    request: "Request[bodies.DescribeUserScramCredentialsRequest]", _session: Session
+) -> "bodies.DescribeUserScramCredentialsResponse":
     """Return an error for each named user, and nothing for all users."""
     count: Counter[str] = Counter()
     async for part in in_parts(request.body["users"] or (), NAMES_READ_PER_STEP):
@@ -22,7 +28,7 @@ async def handle(request: Request, _session: Session) -> Fields:
     return {"error_code": 0, "error_message": None, "results": results}
 
 
-def _result(name: str, code: ErrorCode) -> Fields:
+def _result(name: str, code: ErrorCode) -> "bodies.DescribeUserScramCredentialsResponseResult":
     return {
         "user": name,
         "error_code": errors.number(code),

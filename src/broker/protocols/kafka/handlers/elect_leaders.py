@@ -4,14 +4,19 @@ Each partition is led by its only replica, so no election is needed; if it is of
 other replica to elect, not even in an unclean election.
 """
 
+from typing import TYPE_CHECKING
+
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
 from broker.core.topics.lookup import check_partition, topic_by_name
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, message
+from broker.protocols.kafka.api import Api, Request, message
 from broker.protocols.kafka.partitions import topics_of, unique_partitions
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 _PREFERRED, _UNCLEAN = 0, 1
 _OF_OFFLINE = {
@@ -20,7 +25,9 @@ _OF_OFFLINE = {
 }
 
 
-async def handle(request: Request, session: Session) -> Fields:
+async def handle(
+    request: "Request[bodies.ElectLeadersRequest]", session: Session
+) -> "bodies.ElectLeadersResponse":
     """Return a result for each requested partition; for all: for those that are offline."""
     election_type = request.body["election_type"]
     if election_type not in _OF_OFFLINE:
@@ -29,15 +36,15 @@ async def handle(request: Request, session: Session) -> Fields:
     if wanted is None:
         asked = await _all_offline(session)
     else:
-        asked = await unique_partitions(wanted, name="topic", partitions="partitions")
-    results: dict[str, list[Fields]] = {}
+        asked = await unique_partitions((each["topic"], each["partitions"]) for each in wanted)
+    results: dict[str, list[bodies.ElectLeadersResponsePartitionResult]] = {}
     async for name, partition in in_steps(asked, PARTITIONS_ANSWERED_PER_STEP):
         result = _result(session, election_type, name, partition)
         results.setdefault(name, []).append(result)
     return {
         "error_code": 0,
         "replica_election_results": await topics_of(
-            results, name="topic", partitions="partition_result"
+            results, lambda name, its: {"topic": name, "partition_result": its}
         ),
     }
 
@@ -51,7 +58,9 @@ async def _all_offline(session: Session) -> list[tuple[str, int]]:
     ]
 
 
-def _result(session: Session, election_type: int, name: str, partition: int) -> Fields:
+def _result(
+    session: Session, election_type: int, name: str, partition: int
+) -> "bodies.ElectLeadersResponsePartitionResult":
     refusal = RequestError(ErrorCode.ELECTION_NOT_NEEDED)
     try:
         if check_partition(topic_by_name(session.broker.topics, name), partition).is_offline:

@@ -4,18 +4,25 @@ v5 increments the producer epoch with each end and returns it (KIP-890). The res
 the decision is durable; the markers are written after that.
 """
 
+from typing import TYPE_CHECKING
+
 from broker.core.session import Session
 from broker.core.transactions.commands import EndRequest, Producer
 from broker.core.transactions.records import NO_ID
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import transactions
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Request
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 _FENCED_SINCE = 2
 _BUMPS_SINCE = 5
 
 
-async def handle(request: Request, session: Session) -> Fields:
+async def handle(
+    request: "Request[bodies.EndTxnRequest]", session: Session
+) -> "bodies.EndTxnResponse":
     """Commit or abort."""
     body = request.body
     transactional_id = body["transactional_id"]

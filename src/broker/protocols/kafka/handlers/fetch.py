@@ -35,7 +35,8 @@ from broker.model.limits import (
     PYTHON_FETCH_BYTES_MAX,
 )
 from broker.protocols.kafka import errors, old_fetch
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import AnyRequest as Request
+from broker.protocols.kafka.api import Api, Fields
 
 _READ_COMMITTED = 1
 _MAGIC_2_SINCE = 4

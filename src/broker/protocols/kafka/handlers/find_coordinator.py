@@ -4,29 +4,53 @@ This broker is the coordinator of every group and transactional id; the first re
 internal topic.
 """
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from broker.core.scheduling.steps import in_parts
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import NAMES_READ_PER_STEP
-from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message, unique
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Request, message, unique
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 _BATCHED_SINCE = 4
 _GROUP = 0
 _TRANSACTION = 1
 
 
-async def handle(request: Request, session: Session) -> Fields:
+class _Found(NamedTuple):
+    """The result for a key."""
+
+    error_code: int
+    error_message: str | None
+    node_id: int
+    host: str
+    port: int
+
+
+async def handle(
+    request: "Request[bodies.FindCoordinatorRequest]", session: Session
+) -> "bodies.FindCoordinatorResponse":
     """Return this broker for every key."""
-    answer = await _coordinator(request.body["key_type"], session)
+    found = await _coordinator(request.body["key_type"], session)
     if request.version < _BATCHED_SINCE:
-        return answer
-    found: list[Fields] = []
+        return {
+            "error_code": found.error_code,
+            "error_message": found.error_message,
+            "node_id": found.node_id,
+            "host": found.host,
+            "port": found.port,
+        }
+    answers: list[bodies.FindCoordinatorResponseCoordinator] = []
     async for part in in_parts(await unique(request.body["coordinator_keys"]), NAMES_READ_PER_STEP):
-        found += ({"key": key, **answer} for key in part)
-    return {"coordinators": found}
+        answers += (_answer(key, found) for key in part)
+    return {"coordinators": answers}
 
 
-async def _coordinator(key_type: int, session: Session) -> Fields:
+async def _coordinator(key_type: int, session: Session) -> _Found:
     topics = session.broker.topics
     make = {_GROUP: topics.offsets_topic, _TRANSACTION: topics.transactions_topic}.get(key_type)
     if make is None:
@@ -35,17 +59,22 @@ async def _coordinator(key_type: int, session: Session) -> Fields:
         await make()
     except RequestError as error:
         return _refused(RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message))
+    return _Found(0, None, session.broker.node_id, session.listener_host, session.listener_port)
+
+
+def _refused(error: RequestError) -> _Found:
+    return _Found(errors.number(error.code), message(error), -1, "", -1)
+
+
+def _answer(key: str, found: _Found) -> "bodies.FindCoordinatorResponseCoordinator":
     return {
-        "error_code": 0,
-        "error_message": None,
-        "node_id": session.broker.node_id,
-        "host": session.listener_host,
-        "port": session.listener_port,
+        "key": key,
+        "error_code": found.error_code,
+        "error_message": found.error_message,
+        "node_id": found.node_id,
+        "host": found.host,
+        "port": found.port,
     }
-
-
-def _refused(error: RequestError) -> Fields:
-    return {**refuse_with_message(error), "node_id": -1, "host": "", "port": -1}
 
 
 API = Api(10, "FindCoordinator", range(7), handle)

@@ -1,12 +1,19 @@
 """Heartbeat, v0-4. v1 throttle time; v3 static members (KIP-345); v4 flexible."""
 
+from typing import TYPE_CHECKING
+
 from broker.core.groups.commands.classic import HeartbeatRequest
 from broker.core.session import Session
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, DeferredResponse, Fields, Request, respond_with
+from broker.protocols.kafka.api import Api, DeferrableResponse, Request, respond_with
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 
-def handle(request: Request, session: Session) -> Fields | DeferredResponse:
+def handle(
+    request: "Request[bodies.HeartbeatRequest]", session: Session
+) -> "DeferrableResponse[bodies.HeartbeatResponse]":
     """Extend a member's session."""
     body = request.body
     command = HeartbeatRequest(

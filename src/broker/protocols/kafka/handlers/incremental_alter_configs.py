@@ -4,21 +4,36 @@ Each key is set, deleted (reset to the value that it overrides), appended to or 
 last two are for lists. Keys that are not named are unchanged.
 """
 
+from typing import TYPE_CHECKING
+
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.own_config import Alteration, AlterOp, ConfigChange, OwnConfig
 from broker.protocols.kafka.alterations import alter, check_values
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Request
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 _OPS = (AlterOp.SET, AlterOp.DELETE, AlterOp.APPEND, AlterOp.SUBTRACT)  # by Kafka's number
 
 
-async def handle(request: Request, session: Session) -> Fields:
+async def handle(
+    request: "Request[bodies.IncrementalAlterConfigsRequest]", session: Session
+) -> "bodies.IncrementalAlterConfigsResponse":
     """Alter the keys of each resource."""
-    return await alter(request, session, _alteration)
+    return {
+        "responses": await alter(
+            session,
+            request.body["resources"],
+            _alteration,
+            validates_only=request.body["validate_only"],
+        )
+    }
 
 
-def _alteration(configs: list[Fields]) -> ConfigChange:
+def _alteration(resource: "bodies.IncrementalAlterConfigsRequestResource") -> ConfigChange:
+    configs = resource["configs"]
     ops = [_op(each["config_operation"]) for each in configs]
     check_values([each for each, op in zip(configs, ops, strict=True) if op != AlterOp.DELETE])
     alterations = [

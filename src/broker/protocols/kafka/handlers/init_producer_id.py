@@ -5,18 +5,25 @@ a new producer id, even if it has an old one; with one, the producer gets the ne
 instances are fenced.
 """
 
+from typing import TYPE_CHECKING
+
 from broker.core.session import Session
 from broker.core.transactions.commands import InitRequest
 from broker.core.transactions.names import is_reserved
 from broker.core.transactions.records import NO_ID
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import transactions
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Request
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 _FENCED_SINCE = 4
 
 
-async def handle(request: Request, session: Session) -> Fields:
+async def handle(
+    request: "Request[bodies.InitProducerIdRequest]", session: Session
+) -> "bodies.InitProducerIdResponse":
     """Return a new producer id, or the next epoch of a transactional producer."""
     body = request.body
     if (body["producer_id"] == -1) != (body["producer_epoch"] == -1):

@@ -4,10 +4,15 @@ v5 static members (KIP-345); v6 flexible; v7 protocol type in the response; v8 r
 skip_assignment (KIP-814).
 """
 
+from typing import TYPE_CHECKING
+
 from broker.core.groups.commands.classic import GroupProtocol, JoinRequest, JoinResponse
 from broker.core.session import Session
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, DeferredResponse, Fields, Request, respond_with
+from broker.protocols.kafka.api import Api, DeferrableResponse, Request, respond_with
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 _REBALANCE_TIMEOUT_SINCE = 1
 _MEMBER_ID_REQUIRED_SINCE = 4
@@ -15,14 +20,16 @@ _NULL_PROTOCOL_SINCE = 7
 _SKIP_ASSIGNMENT_SINCE = 9
 
 
-def handle(request: Request, session: Session) -> Fields | DeferredResponse:
+def handle(
+    request: "Request[bodies.JoinGroupRequest]", session: Session
+) -> "DeferrableResponse[bodies.JoinGroupResponse]":
     """Join the next generation; the response may wait for the other members."""
     joined = session.broker.groups.join_group(_command(request, session))
     version = request.version  # while it waits, the request itself is not kept
     return respond_with(joined, lambda response: _fields(version, response))
 
 
-def _command(request: Request, session: Session) -> JoinRequest:
+def _command(request: "Request[bodies.JoinGroupRequest]", session: Session) -> JoinRequest:
     body = request.body
     has_timeout = request.version >= _REBALANCE_TIMEOUT_SINCE
     return JoinRequest(
@@ -43,7 +50,7 @@ def _command(request: Request, session: Session) -> JoinRequest:
     )
 
 
-def _fields(version: int, response: JoinResponse) -> Fields:
+def _fields(version: int, response: JoinResponse) -> "bodies.JoinGroupResponse":
     protocol = response.protocol
     return {
         "error_code": errors.number(response.error),

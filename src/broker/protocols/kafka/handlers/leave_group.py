@@ -3,25 +3,33 @@
 v4 flexible; v5 reason (KIP-800). Below v3 the error of the one member is the top-level error.
 """
 
+from typing import TYPE_CHECKING
+
 from broker.core.groups.commands.classic import LeaveRequest, LeaveResponse, LeavingMember
 from broker.core.session import Session
 from broker.model.errors import ErrorCode
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, DeferredResponse, Fields, Request, respond_with
+from broker.protocols.kafka.api import Api, DeferrableResponse, Request, respond_with
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 _BATCHED_SINCE = 3
 
 
-def handle(request: Request, session: Session) -> Fields | DeferredResponse:
+def handle(
+    request: "Request[bodies.LeaveGroupRequest]", session: Session
+) -> "DeferrableResponse[bodies.LeaveGroupResponse]":
     """Remove members from their group."""
     body = request.body
     is_batched = request.version >= _BATCHED_SINCE
-    members = body["members"] if is_batched else [body]
-    leaving = tuple(
-        LeavingMember(each["member_id"], each["group_instance_id"], each["reason"] or "")
+    leaving = (
+        tuple(
+            LeavingMember(each["member_id"], each["group_instance_id"], each["reason"] or "")
+            for each in body["members"]
+        )
         if is_batched
-        else LeavingMember(each["member_id"])
-        for each in members
+        else (LeavingMember(body["member_id"]),)
     )
     left = session.broker.groups.leave_group(LeaveRequest(body["group_id"], leaving))
     return respond_with(left, lambda response: _fields(response, leaving, is_batched=is_batched))
@@ -29,7 +37,7 @@ def handle(request: Request, session: Session) -> Fields | DeferredResponse:
 
 def _fields(
     response: LeaveResponse, leaving: tuple[LeavingMember, ...], *, is_batched: bool
-) -> Fields:
+) -> "bodies.LeaveGroupResponse":
     if response.error is not ErrorCode.NONE:
         return {"error_code": errors.number(response.error)}
     if not is_batched:

@@ -4,20 +4,26 @@ The resources are those of DescribeConfigs: every topic, this broker and its log
 that have their own configuration.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from broker.core.scheduling.steps import in_parts
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import NAMES_READ_PER_STEP
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.configs import Resource
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 _TYPES_SINCE = 1
 
 
-async def handle(request: Request, session: Session) -> Fields:
+async def handle(
+    request: "Request[bodies.ListConfigResourcesRequest]", session: Session
+) -> "bodies.ListConfigResourcesResponse":
     """List the resources of the requested types, or of all types; in steps.
 
     A topic that is deleted between two of them is left out.
@@ -27,12 +33,12 @@ async def handle(request: Request, session: Session) -> Fields:
     wanted = dict.fromkeys(request.body["resource_types"] or _NAMES)
     if not wanted.keys() <= _NAMES.keys():
         raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
-    rows = (
+    rows: Iterator[bodies.ListConfigResourcesResponseConfigResource] = (
         {"resource_name": name, "resource_type": int(resource_type)}
         for resource_type in wanted
         for name in _NAMES[resource_type](session)
     )
-    found: list[Fields] = []
+    found: list[bodies.ListConfigResourcesResponseConfigResource] = []
     async for part in in_parts(rows, NAMES_READ_PER_STEP):
         found += part
     return {"error_code": 0, "config_resources": found}

@@ -4,22 +4,29 @@ While a coordinator partition is being loaded the response is an error, because 
 would be taken for complete. The list is built in steps, each group as it was in its step.
 """
 
+from typing import TYPE_CHECKING
+
 from broker.core.groups.commands.listing import GroupListing, ListGroupsRequest
 from broker.core.scheduling.steps import in_parts, next_step
 from broker.core.session import Session
 from broker.model.errors import ErrorCode
 from broker.model.limits import GROUPS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Request
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 
-async def handle(request: Request, session: Session) -> Fields:
+async def handle(
+    request: "Request[bodies.ListGroupsRequest]", session: Session
+) -> "bodies.ListGroupsResponse":
     """List the groups of one coordinator partition after the other."""
     asked = ListGroupsRequest(
         frozenset(state.lower() for state in request.body["states_filter"]),
         frozenset(group_type.lower() for group_type in request.body["types_filter"]),
     )
-    groups: list[Fields] = []
+    groups: list[bodies.ListGroupsResponseGroup] = []
     for number in session.broker.groups.partitions():
         response = await session.broker.groups.list_groups(number, asked)
         if response.error is not ErrorCode.NONE:
@@ -30,7 +37,7 @@ async def handle(request: Request, session: Session) -> Fields:
     return {"error_code": 0, "groups": groups}
 
 
-def _fields(listing: GroupListing) -> Fields:
+def _fields(listing: GroupListing) -> "bodies.ListGroupsResponseGroup":
     return {
         "group_id": listing.group_id,
         "protocol_type": listing.protocol_type,

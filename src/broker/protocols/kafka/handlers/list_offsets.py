@@ -9,9 +9,8 @@ Partitions are looked up in steps: each result is that of its step.
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from enum import IntEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.logs.log import Log
 from broker.core.logs.partition import check_leader_epoch, epoch_at
@@ -21,7 +20,12 @@ from broker.core.topics.lookup import log_of, topic_by_name
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import NAMES_READ_PER_STEP, OFFSETS_FOUND_PER_STEP
 from broker.protocols.kafka import errors, old_offsets
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from broker.codec import bodies
 
 
 class _Target(IntEnum):
@@ -55,7 +59,9 @@ _NOTHING = _Found()
 _ONE_OFFSET_SINCE = 1
 
 
-async def handle(request: Request, session: Session) -> Fields:
+async def handle(
+    request: "Request[bodies.ListOffsetsRequest]", session: Session
+) -> "bodies.ListOffsetsResponse":
     """Look up each partition."""
     if request.version < _ONE_OFFSET_SINCE:
         return await old_offsets.list_offsets(request, session)
@@ -63,7 +69,7 @@ async def handle(request: Request, session: Session) -> Fields:
     count: Counter[tuple[str, int]] = Counter()
     async for named in in_parts(_named(topics), NAMES_READ_PER_STEP):
         count.update((name, wanted["partition_index"]) for name, wanted in named)
-    answers: dict[str, dict[int, Fields]] = {}
+    answers: dict[str, dict[int, bodies.ListOffsetsResponsePartition]] = {}
     async for part in in_parts(topics, NAMES_READ_PER_STEP):
         answers.update((topic["name"], {}) for topic in part)
     async for name, wanted in in_steps(_named(topics), OFFSETS_FOUND_PER_STEP):
@@ -78,23 +84,38 @@ async def handle(request: Request, session: Session) -> Fields:
     }
 
 
-def _named(topics: list[Fields]) -> Iterator[tuple[str, Fields]]:
+def _named(
+    topics: "list[bodies.ListOffsetsRequestTopic]",
+) -> "Iterator[tuple[str, bodies.ListOffsetsRequestPartition]]":
     return ((topic["name"], each) for topic in topics for each in topic["partitions"])
 
 
 def _answer(
-    request: Request, session: Session, name: str, wanted: Fields, *, is_twice: bool
-) -> Fields:
+    request: "Request[bodies.ListOffsetsRequest]",
+    session: Session,
+    name: str,
+    wanted: "bodies.ListOffsetsRequestPartition",
+    *,
+    is_twice: bool,
+) -> "bodies.ListOffsetsResponsePartition":
     index = wanted["partition_index"]
     try:
         log = _log(session, name, wanted, is_twice=is_twice)
         found = _find(request, log, wanted["timestamp"])
     except RequestError as error:
         return {"partition_index": index, "error_code": errors.number(error.code)}
-    return {"partition_index": index, "error_code": 0, **found._asdict()}
+    return {
+        "partition_index": index,
+        "error_code": 0,
+        "offset": found.offset,
+        "timestamp": found.timestamp,
+        "leader_epoch": found.leader_epoch,
+    }
 
 
-def _log(session: Session, name: str, wanted: Fields, *, is_twice: bool) -> Log:
+def _log(
+    session: Session, name: str, wanted: "bodies.ListOffsetsRequestPartition", *, is_twice: bool
+) -> Log:
     if is_twice:
         raise RequestError(ErrorCode.INVALID_REQUEST)
     log = log_of(topic_by_name(session.broker.topics, name), wanted["partition_index"])
@@ -102,7 +123,7 @@ def _log(session: Session, name: str, wanted: Fields, *, is_twice: bool) -> Log:
     return log
 
 
-def _find(request: Request, log: Log, timestamp: int) -> _Found:
+def _find(request: "Request[bodies.ListOffsetsRequest]", log: Log, timestamp: int) -> _Found:
     end = log.last_stable_offset if request.body["isolation_level"] else log.high_watermark
     if timestamp >= 0:
         return _record(log, log.find_timestamp(timestamp), end)

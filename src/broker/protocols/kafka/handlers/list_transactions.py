@@ -1,6 +1,7 @@
 """ListTransactions, v0-2. v1 duration filter (KIP-994); v2 pattern of ids (KIP-1152)."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from broker.core.scheduling.steps import next_step
 from broker.core.session import Session
@@ -8,7 +9,10 @@ from broker.core.transactions.commands import TransactionDescription
 from broker.core.transactions.records import STATES, TransactionState
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.patterns import compiled
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Request
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 _RUNNING = (
     TransactionState.ONGOING,
@@ -17,14 +21,16 @@ _RUNNING = (
 )
 
 
-async def handle(request: Request, session: Session) -> Fields:
+async def handle(
+    request: "Request[bodies.ListTransactionsRequest]", session: Session
+) -> "bodies.ListTransactionsResponse":
     """List the transactional ids that pass all filters, in steps, each as it was in its step."""
     coordinator = session.broker.transactions
     if not coordinator.is_ready:
         raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     known = {state.value for state in STATES}
     passes = _filter(request.body, session.broker.clock.latest_ms())
-    found: list[Fields] = []
+    found: list[bodies.ListTransactionsResponseTransactionState] = []
     for part in coordinator.listing():
         found += [_listed(each) for each in part if passes(each)]
         await next_step()
@@ -37,7 +43,7 @@ async def handle(request: Request, session: Session) -> Fields:
     }
 
 
-def _listed(each: TransactionDescription) -> Fields:
+def _listed(each: TransactionDescription) -> "bodies.ListTransactionsResponseTransactionState":
     return {
         "transactional_id": each.transactional_id,
         "producer_id": each.producer_id,
@@ -45,7 +51,9 @@ def _listed(each: TransactionDescription) -> Fields:
     }
 
 
-def _filter(body: Fields, wall_ms: int) -> Callable[[TransactionDescription], bool]:
+def _filter(
+    body: "bodies.ListTransactionsRequest", wall_ms: int
+) -> Callable[[TransactionDescription], bool]:
     states, ids = set(body["state_filters"]), frozenset(body["producer_id_filters"])
     duration_ms = body["duration_filter"]
     pattern = body["transactional_id_pattern"]

@@ -13,8 +13,8 @@ it was in its step. The response with all topics is built once for all clients w
 version, and cached until topics or the states of their logs change.
 """
 
-from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from broker.core.logs.log import Log
 from broker.core.scheduling.steps import in_parts, in_steps
@@ -25,16 +25,23 @@ from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
 from broker.model.limits import METADATA_PARTITIONS_CACHED, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, Response
+from broker.protocols.kafka.api import Api, Request, Response
 from broker.protocols.kafka.bodies import encoded
 from broker.protocols.kafka.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from broker.codec import bodies
 
 _KEY = 3
 _EMPTY_IS_ALL = 0  # the API version in which an empty list means all topics
 _LOOKUP_BY_ID_SINCE = 12
 
 
-async def handle(request: Request, session: Session) -> Response:
+async def handle(
+    request: "Request[bodies.MetadataRequest]", session: Session
+) -> "Response[bodies.MetadataResponse]":
     """Auto-create topics if allowed, then describe the requested topics."""
     if _is_all(request):
         return await _all(request, session)
@@ -44,7 +51,7 @@ async def handle(request: Request, session: Session) -> Response:
     return await _fields(request, session, rows)
 
 
-async def _all(request: Request, session: Session) -> bytes:
+async def _all(request: "Request[bodies.MetadataRequest]", session: Session) -> bytes:
     broker = session.broker
     key = (
         "Metadata",
@@ -63,11 +70,15 @@ async def _all(request: Request, session: Session) -> bytes:
     return await broker.response_cache.get(key, make)
 
 
-async def _fields(request: Request, session: Session, rows: Iterable[Fields | Log]) -> Fields:
+async def _fields(
+    request: "Request[bodies.MetadataRequest]",
+    session: Session,
+    rows: "Iterable[bodies.MetadataResponseTopic | Log]",
+) -> "bodies.MetadataResponse":
     """Return the response with topics, each followed by its partitions' logs in `rows`."""
     broker = session.broker
     node_id = broker.node_id
-    topics: list[Fields] = []
+    topics: list[bodies.MetadataResponseTopic] = []
     async for part in in_parts(rows, PARTITIONS_ANSWERED_PER_STEP):
         for row in part:
             if isinstance(row, dict):
@@ -84,35 +95,41 @@ async def _fields(request: Request, session: Session, rows: Iterable[Fields | Lo
     }
 
 
-def _broker(session: Session) -> Fields:
+def _broker(session: Session) -> "bodies.MetadataResponseBroker":
     """Return this broker with the address of the request's listener."""
     return {
         "node_id": session.broker.node_id,
         "host": session.listener_host,
         "port": session.listener_port,
-        "rack": session.broker.config.get("broker.rack"),
+        "rack": session.broker.config.text_or_none("broker.rack"),
     }
 
 
-def _is_all(request: Request) -> bool:
+def _is_all(request: "Request[bodies.MetadataRequest]") -> bool:
     topics = request.body["topics"]
     return topics is None or (not topics and request.version == _EMPTY_IS_ALL)
 
 
-def _is_by_id(request: Request, wanted: Fields) -> bool:
+def _is_by_id(
+    request: "Request[bodies.MetadataRequest]", wanted: "bodies.MetadataRequestTopic"
+) -> bool:
     return request.version >= _LOOKUP_BY_ID_SINCE and wanted["topic_id"] != NO_ID
 
 
-async def _wanted(request: Request) -> list[Fields]:
+async def _wanted(
+    request: "Request[bodies.MetadataRequest]",
+) -> "list[bodies.MetadataRequestTopic]":
     """Return the requested topics without duplicates, in request order."""
-    wanted: dict[str | bytes | None, Fields] = {}
-    async for each in in_steps(request.body["topics"], PARTITIONS_ANSWERED_PER_STEP):
+    wanted: dict[str | bytes | None, bodies.MetadataRequestTopic] = {}
+    async for each in in_steps(request.body["topics"] or (), PARTITIONS_ANSWERED_PER_STEP):
         wanted[each["topic_id"] if _is_by_id(request, each) else each["name"]] = each
     return list(wanted.values())
 
 
 async def _create(
-    request: Request, session: Session, wanted: list[Fields]
+    request: "Request[bodies.MetadataRequest]",
+    session: Session,
+    wanted: "list[bodies.MetadataRequestTopic]",
 ) -> dict[str, RequestError]:
     """Auto-create missing topics if allowed; return the errors of those that were not created."""
     refused: dict[str, RequestError] = {}
@@ -122,8 +139,9 @@ async def _create(
     topics = session.broker.topics
     async for each in in_steps(wanted, PARTITIONS_ANSWERED_PER_STEP):
         name = each["name"]
-        is_named = name is not None and not _is_by_id(request, each)
-        if is_named and name not in INTERNAL_TOPICS and topics.get(name) is None:
+        if name is None or _is_by_id(request, each):
+            continue
+        if name not in INTERNAL_TOPICS and topics.get(name) is None:
             try:
                 await topics.get_or_create(name)
             except RequestError as error:
@@ -132,24 +150,32 @@ async def _create(
 
 
 def _named_topics(
-    request: Request, session: Session, wanted: list[Fields], refused: dict[str, RequestError]
-) -> Iterator[Fields | Log]:
+    request: "Request[bodies.MetadataRequest]",
+    session: Session,
+    wanted: "list[bodies.MetadataRequestTopic]",
+    refused: dict[str, RequestError],
+) -> "Iterator[bodies.MetadataResponseTopic | Log]":
     for each in wanted:
         try:
             topic = _find(request, session, each, refused)
         except RequestError as error:
             has_null = request.version >= _LOOKUP_BY_ID_SINCE
-            yield {
+            refusal: bodies.MetadataResponseTopic = {
                 "error_code": errors.number(error.code),
                 "name": each["name"] if has_null else each["name"] or "",
                 "topic_id": each["topic_id"],
+                "partitions": [],
             }
+            yield refusal
         else:
             yield from _known_topic(request, topic)
 
 
 def _find(
-    request: Request, session: Session, wanted: Fields, refused: dict[str, RequestError]
+    request: "Request[bodies.MetadataRequest]",
+    session: Session,
+    wanted: "bodies.MetadataRequestTopic",
+    refused: dict[str, RequestError],
 ) -> Topic:
     topics = session.broker.topics
     if _is_by_id(request, wanted):
@@ -161,7 +187,9 @@ def _find(
     return topic_by_name(topics, wanted["name"])
 
 
-def _known_topic(request: Request, topic: Topic) -> Iterator[Fields | Log]:
+def _known_topic(
+    request: "Request[bodies.MetadataRequest]", topic: Topic
+) -> "Iterator[bodies.MetadataResponseTopic | Log]":
     is_asked = request.body["include_topic_authorized_operations"]
     yield {
         "error_code": 0,
@@ -174,7 +202,7 @@ def _known_topic(request: Request, topic: Topic) -> Iterator[Fields | Log]:
     yield from topic.logs
 
 
-def describe_partition(node_id: int, log: Log) -> Fields:
+def describe_partition(node_id: int, log: Log) -> "bodies.MetadataResponsePartition":
     """Describe a partition, for DescribeTopicPartitions too; the result must not be modified."""
     return _partition(node_id, log.partition, _epoch(log), is_offline=log.is_offline)
 
@@ -185,7 +213,9 @@ def _epoch(log: Log) -> int:
 
 
 @lru_cache(METADATA_PARTITIONS_CACHED)
-def _partition(node_id: int, partition: int, leader_epoch: int, *, is_offline: bool) -> Fields:
+def _partition(
+    node_id: int, partition: int, leader_epoch: int, *, is_offline: bool
+) -> "bodies.MetadataResponsePartition":
     """Describe a partition, whose only replica is this broker; an offline one has no leader.
 
     Partitions with the same number are equal in all topics, so the result is cached and shared.

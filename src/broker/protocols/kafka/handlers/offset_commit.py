@@ -5,7 +5,7 @@ v3 throttle time; v5 no retention time (KIP-211); v6 leader epoch (KIP-320); v7 
 ZooKeeper, is stored like the others.
 """
 
-from collections.abc import Awaitable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
 
 from broker.core.groups.commands.offsets import CommitRequest, CommitResponse, OffsetToCommit
 from broker.core.scheduling.steps import in_parts, in_steps
@@ -19,14 +19,25 @@ from broker.model.limits import (
     PARTITIONS_ANSWERED_PER_STEP,
 )
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, DeferredResponse, Fields, Request, respond_with
+from broker.protocols.kafka.api import Api, DeferrableResponse, Request, respond_with
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterator
+
+    from broker.codec import bodies
+
+    _Row: TypeAlias = tuple[
+        bodies.OffsetCommitRequestTopic, bodies.OffsetCommitRequestPartition | None
+    ]
 
 _MEMBER_EPOCHS_SINCE = 9
 _TOPIC_IDS_SINCE = 10
 _BROKERS_RETENTION = -1
 
 
-def handle(request: Request, session: Session) -> Fields | DeferredResponse | Awaitable[Fields]:
+def handle(
+    request: "Request[bodies.OffsetCommitRequest]", session: Session
+) -> "DeferrableResponse[bodies.OffsetCommitResponse] | Awaitable[bodies.OffsetCommitResponse]":
     """Commit offsets of existing partitions; the others get an error each."""
     topics = request.body["topics"]
     most = PARTITIONS_ANSWERED_PER_STEP
@@ -41,7 +52,9 @@ def handle(request: Request, session: Session) -> Fields | DeferredResponse | Aw
     return respond_with(committed, work.finish)
 
 
-async def _commit_many(request: Request, session: Session) -> Fields:
+async def _commit_many(
+    request: "Request[bodies.OffsetCommitRequest]", session: Session
+) -> "bodies.OffsetCommitResponse":
     """Commit many offsets in steps, each of which commits a part of them.
 
     A topic that is deleted between two steps is unknown or committed. If a rebalance begins between
@@ -61,7 +74,9 @@ async def _commit_many(request: Request, session: Session) -> Fields:
     return work.response()
 
 
-def _rows(request: Request) -> Iterator[tuple[Fields, Fields | None]]:
+def _rows(
+    request: "Request[bodies.OffsetCommitRequest]",
+) -> "Iterator[_Row]":
     """Yield each topic alone, then with each of its partitions."""
     for topic in request.body["topics"]:
         yield topic, None
@@ -72,21 +87,30 @@ def _rows(request: Request) -> Iterator[tuple[Fields, Fields | None]]:
 class _Work:
     """The offsets to commit, and the response as far as it is known."""
 
-    def __init__(self, request: Request, session: Session) -> None:
+    def __init__(self, request: "Request[bodies.OffsetCommitRequest]", session: Session) -> None:
         self._request = request
         self._session = session
-        self._answers: list[Fields] = []
+        self._answers: list[bodies.OffsetCommitResponseTopic] = []
         self.offsets: list[OffsetToCommit] = []
-        self.committed: list[Fields] = []  # the response rows of `offsets`
+        self.committed: list[
+            bodies.OffsetCommitResponsePartition
+        ] = []  # the response rows of `offsets`
 
-    def add(self, topic: Fields, wanted: Fields | None) -> None:
+    def add(
+        self,
+        topic: "bodies.OffsetCommitRequestTopic",
+        wanted: "bodies.OffsetCommitRequestPartition | None",
+    ) -> None:
         """Add a topic, or a partition of the topic that was added last."""
         if wanted is None:
             self._answers.append(
                 {"name": topic["name"], "topic_id": topic["topic_id"], "partitions": []}
             )
             return
-        answer = {"partition_index": wanted["partition_index"], "error_code": 0}
+        answer: bodies.OffsetCommitResponsePartition = {
+            "partition_index": wanted["partition_index"],
+            "error_code": 0,
+        }
         self._answers[-1]["partitions"].append(answer)
         try:
             found = _topic(self._request, self._session, topic)
@@ -108,13 +132,13 @@ class _Work:
             knows_epochs=self._request.version >= _MEMBER_EPOCHS_SINCE,
         )
 
-    def finish(self, result: CommitResponse) -> Fields:
+    def finish(self, result: CommitResponse) -> "bodies.OffsetCommitResponse":
         """Return the response after the commit."""
         for answer, code in zip(self.committed, result.errors, strict=True):
             answer["error_code"] = errors.number(code)
         return self.response()
 
-    def response(self) -> Fields:
+    def response(self) -> "bodies.OffsetCommitResponse":
         """Return the response as far as it is known."""
         return {"topics": self._answers}
 
@@ -123,13 +147,20 @@ def _retention(retention_ms: int) -> int | None:
     return None if retention_ms == _BROKERS_RETENTION else retention_ms
 
 
-def _topic(request: Request, session: Session, wanted: Fields) -> Topic:
+def _topic(
+    request: "Request[bodies.OffsetCommitRequest]",
+    session: Session,
+    wanted: "bodies.OffsetCommitRequestTopic",
+) -> Topic:
     if request.version >= _TOPIC_IDS_SINCE:
         return topic_by_id(session.broker.topics, wanted["topic_id"])
     return topic_by_name(session.broker.topics, wanted["name"])
 
 
-def offset_to_commit(topic: Topic, wanted: Fields) -> OffsetToCommit:
+def offset_to_commit(
+    topic: Topic,
+    wanted: "bodies.OffsetCommitRequestPartition | bodies.TxnOffsetCommitRequestPartition",
+) -> OffsetToCommit:
     """Return the offset of a request for one partition, which must exist."""
     check_partition(topic, wanted["partition_index"])
     return OffsetToCommit(

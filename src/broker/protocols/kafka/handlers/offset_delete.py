@@ -1,5 +1,7 @@
 """OffsetDelete, v0-0: delete offsets of topics without a subscribed member (KIP-496)."""
 
+from typing import TYPE_CHECKING
+
 from broker.core.groups.commands.offsets import DeleteOffsetsRequest
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
@@ -7,11 +9,16 @@ from broker.core.topics.lookup import check_partition, topic_by_name
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, unique
+from broker.protocols.kafka.api import Api, Request, unique
 from broker.protocols.kafka.partitions import rows_by_topic, topics_of
 
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
-async def handle(request: Request, session: Session) -> Fields:
+
+async def handle(
+    request: "Request[bodies.OffsetDeleteRequest]", session: Session
+) -> "bodies.OffsetDeleteResponse":
     """Delete the offsets of existing partitions; the others get an error each."""
     topics = request.body["topics"]
     places = await unique(
@@ -32,13 +39,17 @@ async def handle(request: Request, session: Session) -> Fields:
     )
     if response.error is not ErrorCode.NONE:
         return {"error_code": errors.number(response.error), "topics": []}
-    answers = await rows_by_topic(topic["name"] for topic in topics)
+    answers: dict[str, list[bodies.OffsetDeleteResponsePartition]] = await rows_by_topic(
+        topic["name"] for topic in topics
+    )
     both = zip(places, codes, strict=True)
     async for (name, partition), code in in_steps(both, NAMES_READ_PER_STEP):
         of_topic = response.topics.get(name, ErrorCode.NONE)
         answers[name].append(_partition(partition, code, of_topic))
-    topics = await topics_of(answers, name="name", partitions="partitions")
-    return {"error_code": 0, "topics": topics}
+    return {
+        "error_code": 0,
+        "topics": await topics_of(answers, lambda name, its: {"name": name, "partitions": its}),
+    }
 
 
 def _existence_error(session: Session, topic: str, partition: int) -> ErrorCode:
@@ -49,7 +60,9 @@ def _existence_error(session: Session, topic: str, partition: int) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _partition(partition: int, existence: ErrorCode, of_topic: ErrorCode) -> Fields:
+def _partition(
+    partition: int, existence: ErrorCode, of_topic: ErrorCode
+) -> "bodies.OffsetDeleteResponsePartition":
     code = of_topic if existence is ErrorCode.NONE else existence
     return {"partition_index": partition, "error_code": errors.number(code)}
 

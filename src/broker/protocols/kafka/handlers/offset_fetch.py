@@ -8,8 +8,7 @@ in the response; versions 0 and 1 have no group error, so each partition has it.
 The response is built in steps: each offset is as it was in its step.
 """
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.groups.commands.offsets import FetchOffsetsRequest, FetchOffsetsResponse
 from broker.core.groups.records.offsets import CommittedOffset
@@ -20,7 +19,12 @@ from broker.model.errors import ErrorCode
 from broker.model.identifiers import NO_ID
 from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, call_in_turns
+from broker.protocols.kafka.api import Api, Request, call_in_turns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from broker.codec import bodies
 
 _GROUP_ERROR_SINCE = 2
 _BATCHED_SINCE = 8
@@ -35,30 +39,83 @@ class _Asked(NamedTuple):
     partitions: list[int]
 
 
-async def handle(request: Request, session: Session) -> Fields:
+class _Group(NamedTuple):
+    """A group whose offsets are requested; `asked` is None for all of them."""
+
+    group_id: str
+    asked: list[_Asked] | None
+    member_id: str | None = None
+    member_epoch: int = -1
+
+
+class _Found(NamedTuple):
+    """The error of a group and its topics, each with the rows of its partitions."""
+
+    error_code: int
+    topics: "list[tuple[_Asked, list[bodies.OffsetFetchResponseGroupTopicPartition]]]"
+
+
+async def handle(
+    request: "Request[bodies.OffsetFetchRequest]", session: Session
+) -> "bodies.OffsetFetchResponse":
     """Return the offsets of one group, or of several."""
     if request.version < _BATCHED_SINCE:
-        return await _group(request, session, request.body)
+        return await _only_group(request, session)
     wanted = request.body["groups"]
     found = await call_in_turns(lambda each: _one_of_many(request, session, each), wanted)
     return {"groups": found}
 
 
-async def _one_of_many(request: Request, session: Session, wanted: Fields) -> Fields:
+async def _only_group(
+    request: "Request[bodies.OffsetFetchRequest]", session: Session
+) -> "bodies.OffsetFetchResponse":
+    topics = request.body["topics"]
+    asked = None
+    if topics is not None:
+        asked = [
+            _Asked(each["name"], NO_ID, each["partition_indexes"])
+            async for each in in_steps(topics, NAMES_READ_PER_STEP)
+        ]
+    found = await _find(request, session, _Group(request.body["group_id"], asked))
+    return {
+        "error_code": found.error_code,
+        "topics": [
+            {"name": topic.name or "", "partitions": partitions}
+            async for topic, partitions in in_steps(found.topics, NAMES_READ_PER_STEP)
+        ],
+    }
+
+
+async def _one_of_many(
+    request: "Request[bodies.OffsetFetchRequest]",
+    session: Session,
+    wanted: "bodies.OffsetFetchRequestGroup",
+) -> "bodies.OffsetFetchResponseGroup":
     await next_step()  # a turn begins several groups
-    return {"group_id": wanted["group_id"], **await _group(request, session, wanted)}
-
-
-async def _group(request: Request, session: Session, wanted: Fields) -> Fields:
     asked = await _asked(request, session.broker.topics, wanted["topics"])
+    group = _Group(wanted["group_id"], asked, wanted["member_id"], wanted["member_epoch"])
+    found = await _find(request, session, group)
+    return {
+        "group_id": wanted["group_id"],
+        "error_code": found.error_code,
+        "topics": [
+            {"name": topic.name or "", "topic_id": topic.topic_id, "partitions": partitions}
+            async for topic, partitions in in_steps(found.topics, NAMES_READ_PER_STEP)
+        ],
+    }
+
+
+async def _find(
+    request: "Request[bodies.OffsetFetchRequest]", session: Session, wanted: _Group
+) -> _Found:
+    asked = wanted.asked
     response = await session.broker.groups.fetch_offsets(
         FetchOffsetsRequest(
-            wanted["group_id"],
+            wanted.group_id,
             None if asked is None else await _partitions(asked),
             requires_stable=request.body["require_stable"],
-            # Absent before v8, -1 before v9.
-            member_id=wanted.get("member_id"),
-            member_epoch=wanted.get("member_epoch", -1),
+            member_id=wanted.member_id,
+            member_epoch=wanted.member_epoch,
         )
     )
     if response.error is not ErrorCode.NONE and request.version >= _GROUP_ERROR_SINCE:
@@ -68,15 +125,13 @@ async def _group(request: Request, session: Session, wanted: Fields) -> Fields:
             _Asked(name, _id_of(session.broker.topics, name), list(offsets))
             async for name, offsets in in_steps(response.topics.items(), NAMES_READ_PER_STEP)
         ]
-    has_ids = request.version >= _BATCHED_SINCE
-    return {
-        "error_code": errors.number(response.error),
-        "topics": await _topics(asked, response, has_ids=has_ids),
-    }
+    return _Found(errors.number(response.error), await _topics(asked, response))
 
 
 async def _asked(
-    request: Request, topics: Topics, wanted: list[Fields] | None
+    request: "Request[bodies.OffsetFetchRequest]",
+    topics: Topics,
+    wanted: "list[bodies.OffsetFetchRequestGroupTopic] | None",
 ) -> list[_Asked] | None:
     if wanted is None:
         return None
@@ -104,40 +159,39 @@ async def _partitions(asked: list[_Asked]) -> dict[str, tuple[int, ...]]:
 
 
 async def _topics(
-    asked: list[_Asked], response: FetchOffsetsResponse, *, has_ids: bool
-) -> list[Fields]:
-    topics: list[Fields] = []
-    rows = (row for each in asked for row in _rows(each, response, has_ids=has_ids))
+    asked: list[_Asked], response: FetchOffsetsResponse
+) -> "list[tuple[_Asked, list[bodies.OffsetFetchResponseGroupTopicPartition]]]":
+    topics: list[tuple[_Asked, list[bodies.OffsetFetchResponseGroupTopicPartition]]] = []
+    rows = (row for each in asked for row in _rows(each, response))
     async for part in in_parts(rows, PARTITIONS_ANSWERED_PER_STEP):
         for topic, partition in part:
             if partition is None:
-                topics.append(topic)
+                topics.append((topic, []))
             else:
-                topic["partitions"].append(partition)
+                topics[-1][1].append(partition)
     return topics
 
 
 def _rows(
-    asked: _Asked, response: FetchOffsetsResponse, *, has_ids: bool
-) -> Iterator[tuple[Fields, Fields | None]]:
+    asked: _Asked, response: FetchOffsetsResponse
+) -> "Iterator[tuple[_Asked, bodies.OffsetFetchResponseGroupTopicPartition | None]]":
     """Yield the topic alone, then with each of its partitions."""
     code = response.error
     if code is ErrorCode.NONE and asked.name is None:
         code = ErrorCode.UNKNOWN_TOPIC_ID
     name = asked.name or ""
     committed = response.topics.get(name, {})
-    topic: Fields = {"name": name, "partitions": []}
-    if has_ids:
-        topic["topic_id"] = asked.topic_id
-    yield topic, None
+    yield asked, None
     for partition in asked.partitions:
         if (name, partition) in response.unstable:
-            yield topic, _partition(partition, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+            yield asked, _partition(partition, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
         else:
-            yield topic, _partition(partition, committed.get(partition), code)
+            yield asked, _partition(partition, committed.get(partition), code)
 
 
-def _partition(partition: int, committed: CommittedOffset | None, code: ErrorCode) -> Fields:
+def _partition(
+    partition: int, committed: CommittedOffset | None, code: ErrorCode
+) -> "bodies.OffsetFetchResponseGroupTopicPartition":
     return {
         "partition_index": partition,
         "committed_offset": -1 if committed is None else committed.offset,

@@ -6,25 +6,39 @@ before it, or -1.
 """
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from broker.core.logs.partition import check_leader_epoch
 from broker.core.session import Session
 from broker.core.topics.lookup import log_of, topic_by_name
 from broker.model.errors import RequestError
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.partitions import answer_partitions
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 _UNKNOWN = (-1, -1)
 
 
-async def handle(request: Request, session: Session) -> Fields:
+async def handle(
+    request: "Request[bodies.OffsetForLeaderEpochRequest]", session: Session
+) -> "bodies.OffsetForLeaderEpochResponse":
     """Look up each partition."""
-    answer = partial(_answer, session)
-    return {"topics": await answer_partitions(request.body["topics"], answer, name="topic")}
+    topics = ((topic["topic"], topic["partitions"]) for topic in request.body["topics"])
+    return {"topics": await answer_partitions(topics, partial(_answer, session), _topic)}
 
 
-def _answer(session: Session, name: str, wanted: Fields) -> Fields:
+def _topic(
+    name: str, partitions: "list[bodies.OffsetForLeaderEpochResponsePartition]"
+) -> "bodies.OffsetForLeaderEpochResponseTopic":
+    return {"topic": name, "partitions": partitions}
+
+
+def _answer(
+    session: Session, name: str, wanted: "bodies.OffsetForLeaderEpochRequestPartition"
+) -> "bodies.OffsetForLeaderEpochResponsePartition":
     code = 0
     epoch, end = _UNKNOWN
     try:

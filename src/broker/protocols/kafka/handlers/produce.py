@@ -52,7 +52,9 @@ from broker.model.limits import (
 from broker.model.topic_config import TopicConfig
 from broker.protocols.base import SilentAnswer
 from broker.protocols.kafka import errors, transactions
-from broker.protocols.kafka.api import Api, Fields, Request, Response
+from broker.protocols.kafka.api import AnyRequest as Request
+from broker.protocols.kafka.api import AnyResponse as Response
+from broker.protocols.kafka.api import Api, Fields
 from broker.protocols.kafka.old_messages import Conversion, is_message_set
 from broker.protocols.kafka.partitions import named_once
 

@@ -1,15 +1,22 @@
 """SyncGroup, v0-5. v1 throttle time; v3 static members (KIP-345); v4 flexible; v5 protocol."""
 
+from typing import TYPE_CHECKING
+
 from broker.core.groups.commands.classic import SyncRequest, SyncResponse
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, DeferredResponse, Fields, Request, respond_with
+from broker.protocols.kafka.api import Api, DeferrableResponse, Request, respond_with
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 _PROTOCOL_NAMES_SINCE = 5
 
 
-def handle(request: Request, session: Session) -> Fields | DeferredResponse:
+def handle(
+    request: "Request[bodies.SyncGroupRequest]", session: Session
+) -> "DeferrableResponse[bodies.SyncGroupResponse]":
     """Wait for the leader's assignment."""
     body = request.body
     names = (body["protocol_type"], body["protocol_name"])
@@ -27,7 +34,7 @@ def handle(request: Request, session: Session) -> Fields | DeferredResponse:
     return respond_with(session.broker.groups.sync_group(command), _fields)
 
 
-def _fields(response: SyncResponse) -> Fields:
+def _fields(response: SyncResponse) -> "bodies.SyncGroupResponse":
     return {
         "error_code": errors.number(response.error),
         "protocol_type": response.protocol_type,

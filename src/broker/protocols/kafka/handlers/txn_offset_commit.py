@@ -4,7 +4,7 @@ v4 TRANSACTION_ABORTABLE; v5 adds the group to the transaction implicitly (KIP-8
 AddOffsetsToTxn must precede. The offsets are pending until the transaction is committed.
 """
 
-from collections.abc import Awaitable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
 
 from broker.core.groups.commands.offsets import CommitRequest, CommitResponse, OffsetToCommit
 from broker.core.scheduling.steps import in_parts, in_steps
@@ -19,23 +19,37 @@ from broker.model.limits import (
     PARTITIONS_ANSWERED_PER_STEP,
 )
 from broker.protocols.kafka import errors, transactions
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.handlers.offset_commit import offset_to_commit
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterator
+
+    from broker.codec import bodies
+
+    _Row: TypeAlias = tuple[
+        bodies.TxnOffsetCommitRequestTopic, bodies.TxnOffsetCommitRequestPartition | None
+    ]
 
 _ABORTABLE_SINCE = 4
 _IMPLICIT_SINCE = 5
 
 
-async def handle(request: Request, session: Session) -> Fields:
+async def handle(
+    request: "Request[bodies.TxnOffsetCommitRequest]", session: Session
+) -> "bodies.TxnOffsetCommitResponse":
     """Commit offsets of existing partitions; the others get an error each."""
-    answers: list[Fields] = []
+    answers: list[bodies.TxnOffsetCommitResponseTopic] = []
     offsets: list[OffsetToCommit] = []
-    committed: list[Fields] = []  # the response rows of `offsets`
+    committed: list[bodies.TxnOffsetCommitResponsePartition] = []  # the response rows of `offsets`
     async for topic, wanted in in_steps(_rows(request), PARTITIONS_ANSWERED_PER_STEP):
         if wanted is None:
             answers.append({"name": topic["name"], "partitions": []})
             continue
-        answer = {"partition_index": wanted["partition_index"], "error_code": 0}
+        answer: bodies.TxnOffsetCommitResponsePartition = {
+            "partition_index": wanted["partition_index"],
+            "error_code": 0,
+        }
         answers[-1]["partitions"].append(answer)
         try:
             found = topic_by_name(session.broker.topics, topic["name"])
@@ -46,12 +60,14 @@ async def handle(request: Request, session: Session) -> Fields:
     if offsets:
         codes = await _commit(request, session, offsets)
         both = zip(committed, codes, strict=True)
-        async for answer, code in in_steps(both, NAMES_READ_PER_STEP):
-            answer["error_code"] = errors.number(code)
+        async for row, code in in_steps(both, NAMES_READ_PER_STEP):
+            row["error_code"] = errors.number(code)
     return {"topics": answers}
 
 
-def _rows(request: Request) -> Iterator[tuple[Fields, Fields | None]]:
+def _rows(
+    request: "Request[bodies.TxnOffsetCommitRequest]",
+) -> "Iterator[_Row]":
     """Yield each topic alone, then with each of its partitions."""
     for topic in request.body["topics"]:
         yield topic, None
@@ -60,7 +76,9 @@ def _rows(request: Request) -> Iterator[tuple[Fields, Fields | None]]:
 
 
 async def _commit(
-    request: Request, session: Session, offsets: list[OffsetToCommit]
+    request: "Request[bodies.TxnOffsetCommitRequest]",
+    session: Session,
+    offsets: list[OffsetToCommit],
 ) -> list[ErrorCode]:
     """Commit offsets in parts; parts after the end of the transaction are refused."""
     body = request.body
@@ -94,7 +112,10 @@ async def _commit(
 
 
 async def _admission(
-    request: Request, session: Session, producer: Producer, place: TopicPartition
+    request: "Request[bodies.TxnOffsetCommitRequest]",
+    session: Session,
+    producer: Producer,
+    place: TopicPartition,
 ) -> ErrorCode:
     """Add the group to the transaction if necessary; return the error if it may not be."""
     coordinator = session.broker.transactions

@@ -4,16 +4,23 @@ Levels are fixed: a request for the current level succeeds and changes nothing, 
 refused. An error of one feature refuses the whole request.
 """
 
+from typing import TYPE_CHECKING
+
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, message, refuse_with_message
+from broker.protocols.kafka.api import Api, Request, message, refuse_with_message
 from broker.protocols.kafka.features import FEATURES
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 _ONE_ERROR_SINCE = 2
 
 
-def handle(request: Request, _session: Session) -> Fields:
+def handle(
+    request: "Request[bodies.UpdateFeaturesRequest]", _session: Session
+) -> "bodies.UpdateFeaturesResponse":
     """Refuse every change of a level."""
     names = [update["feature"] for update in request.body["feature_updates"]]
     if len(set(names)) < len(names):
@@ -29,7 +36,9 @@ def handle(request: Request, _session: Session) -> Fields:
     }
 
 
-def _result(update: Fields) -> Fields:
+def _result(
+    update: "bodies.UpdateFeaturesRequestFeatureUpdate",
+) -> "bodies.UpdateFeaturesResponseResult":
     refusal = None
     try:
         _check(update["feature"], update["max_version_level"])

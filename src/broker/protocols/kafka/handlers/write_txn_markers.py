@@ -5,6 +5,7 @@ open in a log but unknown to the transaction coordinator.
 """
 
 from asyncio import Future
+from typing import TYPE_CHECKING
 
 from broker.codec.control_records import Marker
 from broker.core.session import Session
@@ -12,16 +13,23 @@ from broker.core.transactions.records import TopicPartition, by_topic
 from broker.model.errors import ErrorCode
 from broker.model.limits import MARKERS_PER_TURN
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, call_in_turns
+from broker.protocols.kafka.api import Api, Request, call_in_turns
 from broker.protocols.kafka.partitions import unique_partitions
 
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
-async def handle(request: Request, session: Session) -> Fields:
+
+async def handle(
+    request: "Request[bodies.WriteTxnMarkersRequest]", session: Session
+) -> "bodies.WriteTxnMarkersResponse":
     """Write each marker into each of its partitions."""
     wanted = request.body["markers"]
     markers = [_marker(each) for each in wanted]
     places = [
-        await unique_partitions(each["topics"], name="name", partitions="partition_indexes")
+        await unique_partitions(
+            (topic["name"], topic["partition_indexes"]) for topic in each["topics"]
+        )
         for each in wanted
     ]
 
@@ -38,7 +46,7 @@ async def handle(request: Request, session: Session) -> Fields:
     }
 
 
-def _marker(wanted: Fields) -> Marker:
+def _marker(wanted: "bodies.WriteTxnMarkersRequestMarker") -> Marker:
     return Marker(
         wanted["producer_id"],
         wanted["producer_epoch"],
@@ -47,7 +55,9 @@ def _marker(wanted: Fields) -> Marker:
     )
 
 
-def _written(marker: Marker, codes: dict[TopicPartition, ErrorCode]) -> Fields:
+def _written(
+    marker: Marker, codes: dict[TopicPartition, ErrorCode]
+) -> "bodies.WriteTxnMarkersResponseMarker":
     return {
         "producer_id": marker.producer_id,
         "topics": [
