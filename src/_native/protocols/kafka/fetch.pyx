@@ -39,6 +39,19 @@ from broker._native.log.turn cimport (
     Turn,
     Watch,
 )
+from broker._native.messages.error_codes cimport (
+    ERROR_FENCED_LEADER_EPOCH,
+    ERROR_FETCH_SESSION_ID_NOT_FOUND,
+    ERROR_FETCH_SESSION_TOPIC_ID_ERROR,
+    ERROR_INVALID_FETCH_SESSION_EPOCH,
+    ERROR_KAFKA_STORAGE_ERROR,
+    ERROR_NOT_LEADER_OR_FOLLOWER,
+    ERROR_OFFSET_OUT_OF_RANGE,
+    ERROR_UNKNOWN_LEADER_EPOCH,
+    ERROR_UNKNOWN_TOPIC_ID,
+    ERROR_UNKNOWN_TOPIC_OR_PARTITION,
+    ERROR_UNSUPPORTED_COMPRESSION_TYPE,
+)
 from broker._native.protocols.kafka.envelope cimport RequestHead, put_compact
 from broker._native.protocols.kafka.fetch_reply cimport (
     ABORTED_SIZE,
@@ -71,18 +84,6 @@ cdef enum:
     TOPIC_ID_SIZE = 16
     CODEC_ZSTD = 4
     HEAD_SIZE_MAX = 4 + 4 + 1 + 4 + 2 + 4 + 5
-
-    ERROR_OFFSET_OUT_OF_RANGE = 1
-    ERROR_UNKNOWN_TOPIC = 3
-    ERROR_NOT_LEADER = 6
-    ERROR_KAFKA_STORAGE = 56
-    ERROR_SESSION_NOT_FOUND = 70
-    ERROR_SESSION_EPOCH = 71
-    ERROR_FENCED_EPOCH = 74
-    ERROR_UNKNOWN_EPOCH = 75
-    ERROR_COMPRESSION = 76
-    ERROR_UNKNOWN_TOPIC_ID = 100
-    ERROR_SESSION_TOPIC_ID = 106
 
 
 # ---- sessions ------------------------------------------------------------------------------------
@@ -422,9 +423,9 @@ cdef class FetchSession(Wait):
             return error
         if self.version < VERSION_ZSTD and uses_codec(
                 (<OpenFile>file[0]).fd, found.position, found.position + found.size, CODEC_ZSTD):
-            error = ERROR_COMPRESSION
+            error = ERROR_UNSUPPORTED_COMPRESSION_TYPE
         elif self.is_committed and log.find_aborted(node.offset, found.next_offset, aborted) < 0:
-            error = ERROR_KAFKA_STORAGE  # the list is needed to filter the records
+            error = ERROR_KAFKA_STORAGE_ERROR  # the list is needed to filter the records
         if error != 0:
             Py_DECREF(<object>file[0])
             file[0] = NULL
@@ -482,15 +483,15 @@ cdef int16_t node_error(FetchSession session, FetchNode* node) noexcept:
     cdef PartitionLog log = <PartitionLog>node.log
     if log.is_deleted:
         return ERROR_UNKNOWN_TOPIC_ID if session.version >= VERSION_TOPIC_ID else (
-            ERROR_UNKNOWN_TOPIC)
+            ERROR_UNKNOWN_TOPIC_OR_PARTITION)
     if log.is_loading:
-        return ERROR_NOT_LEADER
+        return ERROR_NOT_LEADER_OR_FOLLOWER
     if log.is_offline:
-        return ERROR_KAFKA_STORAGE
+        return ERROR_KAFKA_STORAGE_ERROR
     if node.leader_epoch >= 0 and node.leader_epoch < log.leader_epoch:
-        return ERROR_FENCED_EPOCH
+        return ERROR_FENCED_LEADER_EPOCH
     if node.leader_epoch > log.leader_epoch:
-        return ERROR_UNKNOWN_EPOCH
+        return ERROR_UNKNOWN_LEADER_EPOCH
     if node.offset < log.log_start_offset or node.offset > log.log_end_offset:
         return ERROR_OFFSET_OUT_OF_RANGE
     return 0
@@ -500,8 +501,8 @@ cdef int16_t error_of(FetchSession session, LogStatus status) noexcept:
     if status == LOG_OUT_OF_RANGE:
         return ERROR_OFFSET_OUT_OF_RANGE
     if status == LOG_LOADING:
-        return ERROR_NOT_LEADER
-    return 0 if status == LOG_OK else ERROR_KAFKA_STORAGE
+        return ERROR_NOT_LEADER_OR_FOLLOWER
+    return 0 if status == LOG_OK else ERROR_KAFKA_STORAGE_ERROR
 
 
 @cython.final
@@ -565,14 +566,14 @@ cdef class FetchSessions:
                                        FetchSession session):
         cdef int16_t error = 0
         if session is None or session.owner.is_parked:
-            error = ERROR_SESSION_NOT_FOUND
+            error = ERROR_FETCH_SESSION_ID_NOT_FOUND
         elif session.epoch != request.epoch:
-            error = ERROR_SESSION_EPOCH
+            error = ERROR_INVALID_FETCH_SESSION_EPOCH
         elif request.wanted > 0 and self.is_over_limit():
             self.end(session)    # it would grow: its client starts again without a session
-            error = ERROR_SESSION_NOT_FOUND
+            error = ERROR_FETCH_SESSION_ID_NOT_FOUND
         elif session.by_id != (head.api_version >= VERSION_TOPIC_ID):
-            error = ERROR_SESSION_TOPIC_ID
+            error = ERROR_FETCH_SESSION_TOPIC_ID_ERROR
         if error != 0:
             session = FetchSession(self, turn)
             session.error = error

@@ -32,6 +32,12 @@ from broker._native.log.producer_state cimport (
 )
 from broker._native.log.topic_table cimport TopicEntry, TopicTable, new_request_mark
 from broker._native.log.turn cimport LOG_FULL, LOG_OK, AckWaiter, LogStatus, Turn
+from broker._native.messages.error_codes cimport (
+    ERROR_KAFKA_STORAGE_ERROR,
+    ERROR_NOT_ENOUGH_REPLICAS,
+    ERROR_NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ERROR_NOT_LEADER_OR_FOLLOWER,
+)
 from broker._native.protocols.kafka.envelope cimport (
     RequestHead,
     put_count,
@@ -69,10 +75,6 @@ cdef enum:
     VERSION_LOG_START = 5
     VERSION_TOPIC_ID = 13
     CODEC_ZSTD = 4
-    ERROR_NOT_LEADER = 6
-    ERROR_NOT_ENOUGH_REPLICAS = 19   # the error of a full disk (protocols/kafka/errors.py)
-    ERROR_NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20   # appended, but the disk is full
-    ERROR_KAFKA_STORAGE = 56
 
 assert PARTS_MAX == limits.NATIVE_PRODUCE_PARTITIONS_MAX
 
@@ -217,7 +219,9 @@ cdef inline uint8_t* put_part(uint8_t* at, RequestHead* head, int32_t partition,
 
 cdef inline int16_t storage_error(RequestHead* head) noexcept nogil:
     # Clients of Kafka 0.8 to 0.10 do not know the code that was added later.
-    return ERROR_KAFKA_STORAGE if head.api_version >= VERSION_BATCHES else ERROR_NOT_LEADER
+    return (
+        ERROR_KAFKA_STORAGE_ERROR if head.api_version >= VERSION_BATCHES
+        else ERROR_NOT_LEADER_OR_FOLLOWER)
 
 
 cdef inline void fail_part(uint8_t* error_at, LogStatus status, int16_t storage) noexcept nogil:
@@ -230,16 +234,16 @@ cdef inline void fail_part(uint8_t* error_at, LogStatus status, int16_t storage)
 # One per layout of a partition in the reply. Each is a SlotFail; `place` is that of the error.
 
 cdef void fail_from_log_start(ReplySlot* slot, uint32_t place, LogStatus status) noexcept nogil:
-    fail_part(slot.data + place, status, ERROR_KAFKA_STORAGE)
+    fail_part(slot.data + place, status, ERROR_KAFKA_STORAGE_ERROR)
     store_uint64(slot.data + place + 18, -1)     # no log start offset
 
 
 cdef void fail_from_batches(ReplySlot* slot, uint32_t place, LogStatus status) noexcept nogil:
-    fail_part(slot.data + place, status, ERROR_KAFKA_STORAGE)
+    fail_part(slot.data + place, status, ERROR_KAFKA_STORAGE_ERROR)
 
 
 cdef void fail_oldest(ReplySlot* slot, uint32_t place, LogStatus status) noexcept nogil:
-    fail_part(slot.data + place, status, ERROR_NOT_LEADER)
+    fail_part(slot.data + place, status, ERROR_NOT_LEADER_OR_FOLLOWER)
 
 
 cdef inline SlotFail fail_of(RequestHead* head) noexcept nogil:
@@ -275,6 +279,7 @@ cdef bint append_part(Part* part, UnseenWrites* unseen, ReplySlot* slot, uint8_t
         slot.waiting += 1
         at[0] = put_part(at[0], head, log.partition, 0, base_offset, log.log_start_offset)
         return True
+    # A full disk has the error on which every producer retries, as in protocols/kafka/errors.py.
     at[0] = put_part(at[0], head, log.partition,
                      ERROR_NOT_ENOUGH_REPLICAS if status == LOG_FULL else storage_error(head),
                      -1, -1)

@@ -1,10 +1,17 @@
 """Every error code but one is one of Kafka's; the numbers are tested where they stand."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from broker.codec.errors import error_of
 from broker.model.errors import ErrorCode
 from broker.protocols.kafka import errors
+
+NATIVE = Path(__file__).parents[4] / "src" / "_native"
+NATIVE_TABLE = NATIVE / "messages" / "error_codes.pxd"
+NATIVE_NUMBER = re.compile(r"^\s+ERROR_(\w+) = (\d+)", re.MULTILINE)
 
 
 @pytest.mark.parametrize("code", [each for each in ErrorCode if each is not ErrorCode.DISK_FULL])
@@ -14,6 +21,21 @@ def test_every_error_code_is_the_kafka_error_of_its_name(code: ErrorCode) -> Non
     assert error.name == code.name
     assert errors.is_retriable(code) == error.is_retriable
     assert errors.message(code) == (error.message or None)
+
+
+def test_the_numbers_of_native_code_are_those_of_the_table() -> None:
+    native = {name: int(number) for name, number in NATIVE_NUMBER.findall(NATIVE_TABLE.read_text())}
+
+    assert native == {name: errors.number(ErrorCode[name]) for name in native}
+    assert native
+
+
+def test_native_code_defines_numbers_of_errors_in_one_table_only() -> None:
+    tables = [
+        file for file in NATIVE.rglob("*.p[yx][xd]") if NATIVE_NUMBER.search(file.read_text())
+    ]
+
+    assert tables == [NATIVE_TABLE]
 
 
 def test_a_full_disk_returns_an_error_on_which_every_producer_retries() -> None:
