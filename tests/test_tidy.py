@@ -27,6 +27,7 @@ NATIVE_MAY_IMPORT = (
     "broker._native",
     "broker.model.errors",
     "broker.model.limits",
+    "broker.model.log_results",
 )
 
 FILE_SYSCALLS = (

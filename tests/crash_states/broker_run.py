@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
-from broker._native.log.turn import ROLLED, Turn
+from broker._native.log.turn import Turn
 from broker.codec.compression import decompress_into
 from broker.core.coordination.partitions import Environment
 from broker.core.groups.coordinator import GroupCoordinator
@@ -29,6 +29,7 @@ from broker.core.transactions.coordinator import TransactionCoordinator
 from broker.model.config import load
 from broker.model.errors import StorageError
 from broker.model.limits import TRANSACTION_RETRY_MS
+from broker.model.log_results import LogEvent
 from broker.storage import metadata
 from broker.storage.files.deletion import DeletedFolders
 from broker.storage.maintenance import compactor
@@ -277,7 +278,7 @@ class BrokerRun:
         """Do what the broker does after a roll."""
         events, self.turn.events = self.turn.events, []
         for kind, log in events:
-            if kind == ROLLED:
+            if kind is LogEvent.ROLLED:
                 self.partitions.write_snapshot(log, *log.producer_snapshot())
 
     # ---- the disk --------------------------------------------------------------------------------

@@ -345,7 +345,7 @@ def _go_on(log: PartitionLog, known: ExpectedLog, end: int, others: set[int]) ->
         if sent.kind == TRANSACTIONAL:
             log.admit_transaction(producer_id, sent.epoch)
         following = _next_of(sent)
-        status, _ = log.append(following)
+        status, *_ = log.append(following)
         if status != 0:
             yield SEQUENCE, f"producer {producer_id}, {sent.sequence}: {status}"
 

@@ -17,6 +17,7 @@ from broker.core.topics import records as topic_records
 from broker.core.topics import topics
 from broker.model.identifiers import random_id
 from broker.model.limits import PRODUCER_ID_BLOCK
+from broker.model.log_results import AppendResult
 from broker.storage import metadata
 from broker.storage.recovery import log_settings
 from broker.storage.recovery import partitions as recovery
@@ -146,7 +147,7 @@ def _shows_what_is_not_durable() -> AbstractContextManager[object]:
 def _acknowledges_repeats_at_once() -> AbstractContextManager[object]:
     append = partition.append
 
-    def hasty(log: Any, config: Any, batch: bytes, now_ms: int) -> partition.Appended:
+    def hasty(log: Any, config: Any, batch: bytes, now_ms: int) -> AppendResult:
         is_repeated = log.has_batch(batch)
         appended = append(log, config, batch, now_ms)
         return appended._replace(end_offset=0) if is_repeated else appended

@@ -60,6 +60,7 @@ from broker.core.transactions.records import TopicPartition
 from broker.model.config import Config, load
 from broker.model.errors import ErrorCode, StorageError
 from broker.model.identifiers import ID_BYTES
+from broker.model.log_results import AppendResult, AppendStatus
 from broker.model.topic_config import TopicConfig
 from broker.protocols.base import (
     Deferred,
@@ -140,21 +141,24 @@ class FakeLog:
     def last_stable_offset(self) -> int:
         return self.high_watermark
 
-    def append(self, records: bytes) -> tuple[int | tuple[str, int], int]:
+    def append(self, records: bytes) -> AppendResult:
         if not records:
-            return ("batch", 1), -1
+            return AppendResult(AppendStatus.BATCH_EMPTY)
         length, _, magic, crc = struct.unpack_from(">iibI", records, 8)
         if length + 12 != len(records):
-            return ("batch", 3 if length + 12 < len(records) else 2), -1
+            is_followed = length + 12 < len(records)
+            return AppendResult(
+                AppendStatus.BATCH_NOT_ALONE if is_followed else AppendStatus.BATCH_TRUNCATED
+            )
         if magic != 2:
-            return ("batch", 4), -1
+            return AppendResult(AppendStatus.BATCH_MAGIC)
         if crc32c(records[21:]) != crc:
-            return ("batch", 5), -1
+            return AppendResult(AppendStatus.BATCH_CRC)
         if len(records) > self.config.integer("max.message.bytes"):
-            return ("size", self.config.integer("max.message.bytes")), -1
+            return AppendResult(AppendStatus.BATCH_TOO_LARGE)
         attributes, producer_id, epoch = struct.unpack_from(">h20xqh", records, 21)
         if attributes & 0x10 and not self.admits_transaction(producer_id, epoch):
-            return ("transaction", 1), -1
+            return AppendResult(AppendStatus.TRANSACTION_NOT_ADMITTED)
         base_offset = self.log_end_offset
         last_delta, _, latest = struct.unpack_from(">iqq", records, 23)
         stored = struct.pack(">q", base_offset) + records[8:]
@@ -162,7 +166,7 @@ class FakeLog:
         self.timestamps += [latest] * (last_delta + 1)
         if not self.is_held:
             self.sync()
-        return 0, base_offset
+        return AppendResult(AppendStatus.APPENDED, base_offset, self.log_end_offset)
 
     def sync(self) -> None:
         """Make everything appended durable."""
@@ -237,8 +241,7 @@ class FakeLog:
         return False
 
     def append_internal(self, batch: bytes) -> int:
-        _, base_offset = self.append(batch)
-        return base_offset
+        return self.append(batch).base_offset
 
     def find_timestamp(self, timestamp: int) -> tuple[int, int] | None:
         found = [each for each in enumerate(self.timestamps) if each[1] >= timestamp]

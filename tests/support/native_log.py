@@ -10,6 +10,7 @@ from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
 from broker.codec.compression import decompress_into, decompress_sent_into
+from broker.model.log_results import AppendStatus
 from tests.support.batches import batch_of, header
 
 TOPIC_ID = b"topic id of 16 b"
@@ -145,9 +146,9 @@ def batches(data: bytes) -> list[bytes]:
 
 def appended(log: PartitionLog, batch: bytes) -> int:
     """Append a batch that must be accepted; return its base offset."""
-    status, base_offset = log.append(batch)
-    assert status == 0, status
-    return int(base_offset)
+    status, base_offset, *_ = log.append(batch)
+    assert status is AppendStatus.APPENDED, status
+    return base_offset
 
 
 def bases_of(log: PartitionLog) -> list[int]:

@@ -75,8 +75,6 @@ from broker._native.log.segmented_log cimport SegmentedLog
 from broker._native.log.transaction_index cimport AbortedTransaction
 from broker._native.log.transactions cimport Marker, Transactions, read_marker
 from broker._native.log.turn cimport (
-    EVENT_OFFLINE,
-    EVENT_ROLLED,
     LOG_FULL,
     LOG_LOADING,
     LOG_OFFLINE,
@@ -104,8 +102,16 @@ import os
 
 from broker.model import limits
 from broker.model.errors import DiskFull, TooManyProducers, StorageError
+from broker.model.log_results import AppendResult, AppendStatus, LogEvent
 
 logger = logging.getLogger(__name__)
+
+APPENDED, DUPLICATE = AppendStatus.APPENDED, AppendStatus.DUPLICATE
+
+cdef enum:    # the base of an AppendStatus
+    OF_BATCH = 10
+    OF_SEQUENCE = 20
+    OF_LOG = 30
 
 cdef size_t STAGED_BATCH_BYTES_MAX = limits.STAGED_BATCH_BYTES_MAX
 cdef size_t STAGED_BYTES_MAX = limits.STAGED_BYTES_MAX
@@ -490,7 +496,7 @@ cdef class PartitionLog(SegmentedLog):
         self.unsynced_indexes.append(self.active)
         self.segments.append(segment)
         self.active = segment
-        self.turn.events.append((EVENT_ROLLED, self))
+        self.turn.events.append((LogEvent.ROLLED, self))
         return 0
 
     cdef bint may_drop(self, Segment segment) noexcept:
@@ -711,7 +717,7 @@ cdef class PartitionLog(SegmentedLog):
         self.is_offline = True
         self.turn.log_changes += 1
         self.fail_waiters()
-        self.turn.events.append((EVENT_OFFLINE, self))
+        self.turn.events.append((LogEvent.OFFLINE, self))
 
     def retire(self):
         """Mark the log as deleted: refuse all requests from here on, and fail the waiters."""
@@ -774,14 +780,7 @@ cdef class PartitionLog(SegmentedLog):
     # ---- append from Python -------------------------------------------------------------------
 
     def append(self, bytes records):
-        """Append a client's records for this partition.
-
-        Returns (status, base offset): status is 0, or ("batch" | "sequence" | "log", number) with
-        the BatchStatus, SequenceStatus or LogStatus that refused it, or ("duplicate", end offset)
-        for a duplicate batch, with the base offset of the original, or ("transaction", 1 | 0) for a
-        batch outside of its producer's transaction: a transactional one that is not admitted, or
-        another one while the transaction is open.
-        """
+        """Append a client's batch; return its AppendResult, without an append time."""
         cdef BatchInfo info
         cdef ProducerBatch original
         cdef int64_t base_offset = -1
@@ -790,22 +789,26 @@ cdef class PartitionLog(SegmentedLog):
         cdef SequenceStatus sequence
         cdef LogStatus status
         if checked != BATCH_OK:
-            return ("batch", checked), -1
+            return AppendResult(AppendStatus(OF_BATCH + checked))
         if <int64_t>info.size > self.batch_bytes_max:
-            return ("size", self.batch_bytes_max), -1
+            return AppendResult(AppendStatus.BATCH_TOO_LARGE)
         sequence = self.check_sequence(&info, &original)
         if sequence == SEQUENCE_DUPLICATE:
-            return ("duplicate", original.base_offset + original.last_offset_delta + 1), (
-                original.base_offset)
+            return AppendResult(DUPLICATE, original.base_offset,
+                                original.base_offset + original.last_offset_delta + 1)
         if sequence != SEQUENCE_NEXT:
-            return ("sequence", sequence), -1
+            return AppendResult(AppendStatus(OF_SEQUENCE + sequence))
         if not self.fits_transaction(&info):
-            return ("transaction", int(info.attributes & ATTRIBUTE_TRANSACTIONAL > 0)), -1
+            return AppendResult(AppendStatus.TRANSACTION_NOT_ADMITTED
+                                if info.attributes & ATTRIBUTE_TRANSACTIONAL
+                                else AppendStatus.TRANSACTION_OPEN)
         if self.turn.refuses_clients:
-            return ("log", LOG_FULL), -1
+            return AppendResult(AppendStatus.LOG_FULL)
         copy = bytearray(records)
         status = self.append_batch(<uint8_t*><char*>copy, &info, &base_offset)
-        return (0, base_offset) if status == LOG_OK else (("log", status), -1)
+        if status != LOG_OK:
+            return AppendResult(AppendStatus(OF_LOG + status))
+        return AppendResult(APPENDED, base_offset, base_offset + info.last_offset_delta + 1)
 
     def append_internal(self, bytes batch):
         """Append a batch of the broker's own and return its base offset.

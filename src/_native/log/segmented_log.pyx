@@ -28,8 +28,6 @@ from broker._native.log.transaction_index cimport (
     aborted_list_sort,
 )
 from broker._native.log.turn cimport (
-    EVENT_BROKEN,
-    EVENT_OFFLINE,
     LOG_LOADING,
     LOG_OFFLINE,
     LOG_OK,
@@ -42,6 +40,7 @@ from broker._native.log.turn cimport (
 import logging
 
 from broker.model.errors import StorageError
+from broker.model.log_results import LogEvent
 
 logger = logging.getLogger(__name__)
 
@@ -435,7 +434,7 @@ cdef class SegmentedLog(AwaitedLog):
         reader at an offset; return whether the reader may retry. The log goes offline for any
         other error.
 
-        The handler of EVENT_BROKEN then checks how much of it is damaged.
+        The handler of LogEvent.BROKEN then checks how much of it is damaged.
         """
         cdef int64_t position, first = 0, end
         cdef tuple found
@@ -453,7 +452,7 @@ cdef class SegmentedLog(AwaitedLog):
                      "offsets=%d..%d: these records are refused, all others are served",
                      self.topic, self.partition, self.folder, segment.base_offset, position,
                      segment.written, first, end)
-        self.turn.events.append((EVENT_BROKEN, self))
+        self.turn.events.append((LogEvent.BROKEN, self))
         return True
 
     # ---- ends ---------------------------------------------------------------------------------
@@ -483,7 +482,7 @@ cdef class SegmentedLog(AwaitedLog):
                      "refused until the broker restarts on a working disk", self.topic,
                      self.partition, self.folder, reason_of(error))
         self.fail_waiters()
-        self.turn.events.append((EVENT_OFFLINE, self))
+        self.turn.events.append((LogEvent.OFFLINE, self))
 
     # ---- leader epochs ------------------------------------------------------------------------
 

@@ -12,11 +12,6 @@ cdef enum LogStatus:
     LOG_LOADING            # its files are not recovered yet
     LOG_FULL               # the disk is full; the same request may be retried later
 
-cdef enum:    # kinds of Turn.events
-    EVENT_ROLLED = 1           # the log has a new active segment
-    EVENT_OFFLINE = 2          # its disk failed
-    EVENT_BROKEN = 3           # a reader has found invalid bytes in a sealed segment
-
 # One acknowledgement that waits until the high watermark reaches an offset. Owned by the waiting
 # request; the log links it and returns it through Turn.finished.
 cdef struct AckWaiter:
@@ -61,7 +56,7 @@ cdef class Turn:
     cdef WatchOwner* woken_tail
     # Incremented when a log begins or ends loading, goes offline or begins a leader epoch.
     cdef public uint64_t log_changes
-    cdef public list events               # (kind, PartitionLog), drained by core/broker.py
+    cdef public list events               # (LogEvent, PartitionLog), drained by server/app.py
     cdef public object schedule           # called to have the loop run one more turn
     cdef public object decompress         # (codec, payload, output) → size: decompresses a batch
     cdef public int64_t decompressed_bytes_max

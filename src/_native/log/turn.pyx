@@ -25,9 +25,6 @@ from broker.model import limits
 logger = logging.getLogger(__name__)
 
 # Kinds of Turn.events.
-ROLLED = EVENT_ROLLED
-OFFLINE = EVENT_OFFLINE
-BROKEN = EVENT_BROKEN
 
 
 @cython.final

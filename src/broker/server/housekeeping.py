@@ -4,12 +4,13 @@ import asyncio
 from functools import partial
 
 from broker._native.log.partition_log import PartitionLog
-from broker._native.log.turn import BROKEN, OFFLINE, ROLLED, Turn
+from broker._native.log.turn import Turn
 from broker._native.wire.poller import Poller
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.maintenance.scrub import Scrub
 from broker.core.service import Service
 from broker.model import limits
+from broker.model.log_results import LogEvent
 from broker.server.coordinators import Coordinators
 from broker.server.small_files import SmallFiles
 from broker.storage.recovery.partitions import Partitions
@@ -36,12 +37,12 @@ class LogEvents:
     async def take(self) -> None:
         """Write snapshots of producers for rolled logs; probe the disk for those gone offline."""
         events, self._turn.events = self._turn.events, []
-        self._scrub.rolled(log for kind, log in events if kind == ROLLED)
-        self._scrub.broken(log for kind, log in events if kind == BROKEN)
+        self._scrub.rolled(log for kind, log in events if kind is LogEvent.ROLLED)
+        self._scrub.broken(log for kind, log in events if kind is LogEvent.BROKEN)
         for kind, log in events:
-            if kind == ROLLED:
+            if kind is LogEvent.ROLLED:
                 await self._write_snapshot(log)
-            elif kind == OFFLINE:
+            elif kind is LogEvent.OFFLINE:
                 self._coordinators.tick()  # requests that wait for this log are refused now
                 await self._small_files.probe()
 

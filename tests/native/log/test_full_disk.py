@@ -11,10 +11,11 @@ from broker._native.log import recovery
 from broker._native.log.partition_log import PartitionLog
 from broker.model import limits
 from broker.model.errors import DiskFull
+from broker.model.log_results import AppendResult, AppendStatus
 from tests.native.log.test_transactions import ABORT, end, send
 from tests.support.native_log import Logs, appended, bases_of, batches, placed, records
 
-FULL = (("log", 4), -1)
+FULL = AppendResult(AppendStatus.LOG_FULL)
 BATCH = records(1)
 LARGE = records(1, size=limits.STAGED_BATCH_BYTES_MAX)  # written at once
 no_room = pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT])
@@ -89,7 +90,7 @@ def test_a_failed_truncation_after_a_failed_write_takes_the_log_offline(logs: Lo
     file_ops.fail("write", ".log", errno.ENOSPC)
     file_ops.fail("truncate", ".log", errno.EIO)
 
-    assert log.append(LARGE) == (("log", 1), -1)
+    assert log.append(LARGE) == AppendResult(AppendStatus.LOG_OFFLINE)
     assert log.is_offline
 
 
@@ -219,7 +220,7 @@ def test_while_client_writes_are_refused_internal_appends_succeed(logs: Logs) ->
     logs.turn.refuses_clients = True
 
     assert log.append(BATCH) == FULL
-    assert log.append(original) == (("duplicate", 1), 0)
+    assert log.append(original) == AppendResult(AppendStatus.DUPLICATE, 0, 1)
     assert log.append_internal(BATCH) == 1
 
 
@@ -321,11 +322,11 @@ def test_wherever_the_disk_becomes_full_visible_records_survive_a_crash(
         taken: list[bytes] = []
         for number in range(10):
             batch = records(1, size=limits.STAGED_BATCH_BYTES_MAX if number % 3 else 100 + number)
-            status, base_offset = log.append(batch)
+            status, base_offset, *_ = log.append(batch)
             if status == 0:
                 taken.append(placed(batch, base_offset))
             else:
-                assert (status, base_offset) == FULL
+                assert (status, base_offset) == FULL[:2]
             here.turn.end()
             here.turn.retry_full()
         while log.is_full:

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from broker._native.kernel import file_ops
 from broker._native.log import recovery
 from broker._native.log.partition_log import PartitionLog
-from broker._native.log.turn import OFFLINE, ROLLED
 from broker.model import limits
 from broker.model.errors import StorageError
+from broker.model.log_results import AppendResult, AppendStatus, LogEvent
 from tests.oracles.record_batch_oracle import Header, Record
 from tests.support.batches import EMPTY
 from tests.support.native_log import NOW_MS, Logs, appended, bases_of, batches, placed, records
 
 BATCH = records(1)  # of one record: 76 bytes
-LOG_OFFLINE = 1
+BATCH_BASE = 10  # of the statuses of batches in AppendStatus
 ROOM_FOR_TWO = 2 * len(BATCH)
 
 
@@ -49,8 +49,8 @@ def test_a_batch_staged_while_a_sync_completes_is_not_durable_by_that_sync(logs:
 def test_an_append_takes_the_next_offsets(logs: Logs) -> None:
     log = logs.create()
 
-    assert log.append(records(3)) == (0, 0)
-    assert log.append(records(2)) == (0, 3)
+    assert log.append(records(3))[:2] == (0, 0)
+    assert log.append(records(2))[:2] == (0, 3)
     assert log.log_end_offset == 5
 
 
@@ -80,7 +80,7 @@ def test_a_batch_above_the_limit_is_refused_with_the_limit(logs: Logs) -> None:
     log = logs.create(batch_bytes_max=len(BATCH))
 
     assert log.append(BATCH)[0] == 0
-    assert log.append(records(1, size=9)) == (("size", len(BATCH)), -1)
+    assert log.append(records(1, size=9)) == AppendResult(AppendStatus.BATCH_TOO_LARGE)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_bytes_that_are_not_a_batch_are_refused_and_change_nothing(
 ) -> None:
     log = logs.create()
 
-    assert log.append(data) == (("batch", status), -1)
+    assert log.append(data) == AppendResult(AppendStatus(BATCH_BASE + status))
     assert log.log_end_offset == 0
     assert log.size == 0
 
@@ -110,7 +110,7 @@ def test_only_the_broker_appends_control_batches(logs: Logs) -> None:
     log = logs.create()
     marker = records(1, is_control=True)
 
-    assert log.append(marker) == (("batch", 7), -1)
+    assert log.append(marker) == AppendResult(AppendStatus.BATCH_ATTRIBUTES)
     assert log.append_internal(marker) == 0
 
 
@@ -233,7 +233,7 @@ def test_a_roll_is_reported(logs: Logs) -> None:
     for _ in range(3):
         log.append(BATCH)
 
-    assert logs.turn.events == [(ROLLED, log)]
+    assert logs.turn.events == [(LogEvent.ROLLED, log)]
 
 
 def test_a_sealed_file_has_exactly_its_batches(logs: Logs) -> None:
@@ -432,7 +432,7 @@ def test_a_failed_sync_takes_the_log_offline_and_acknowledges_nothing(
     assert log.is_offline
     assert calls == [False]
     assert log.high_watermark == log.durable_end == 0
-    assert (OFFLINE, log) in logs.turn.events
+    assert (LogEvent.OFFLINE, log) in logs.turn.events
 
 
 def test_a_failed_sync_is_never_retried(logs: Logs, recording: None) -> None:
@@ -444,7 +444,7 @@ def test_a_failed_sync_is_never_retried(logs: Logs, recording: None) -> None:
     logs.sync(log)
     before = len(file_ops.recorded())
 
-    assert log.append(BATCH) == (("log", 1), -1)
+    assert log.append(BATCH) == AppendResult(AppendStatus.LOG_OFFLINE)
     logs.turn.end()
 
     assert not [op for op in file_ops.recorded()[before:] if op[0].startswith(("sync", "write"))]
@@ -487,7 +487,7 @@ def test_a_failed_roll_takes_the_log_offline(logs: Logs, recording: None) -> Non
     logs.sync(log)
     file_ops.fail("open", f"{1:020}.log", errno.EIO)
 
-    assert log.append(BATCH) == (("log", 1), -1)
+    assert log.append(BATCH) == AppendResult(AppendStatus.LOG_OFFLINE)
     assert log.is_offline
 
 
@@ -502,8 +502,8 @@ def test_an_append_without_a_descriptor_is_refused_and_may_be_retried(
         logs.sync(log)
     file_ops.fail("open", f"{offset:020}.log", error, times=1 + offset)  # closing others may help
 
-    assert log.append(BATCH) == (("log", 1), -1)
-    assert log.append(BATCH) == (0, offset)
+    assert log.append(BATCH) == AppendResult(AppendStatus.LOG_OFFLINE)
+    assert log.append(BATCH)[:2] == (0, offset)
     logs.sync(log)
     assert log.read(offset, 1000) == placed(BATCH, offset)
 
@@ -533,7 +533,7 @@ def test_a_deleted_partition_fails_its_waiters_and_refuses_further_requests(logs
     log.when_durable(1, calls.append)
 
     assert calls == [False, False]
-    assert log.append(BATCH) == (("log", 1), -1)
+    assert log.append(BATCH) == AppendResult(AppendStatus.LOG_OFFLINE)
     with pytest.raises(StorageError):
         log.read(0, 1000)
 
@@ -864,7 +864,7 @@ def test_no_segment_is_begun_in_a_removed_folder(logs: Logs, way: str, is_made_a
     remove_folder(logs, is_made_again=is_made_again)
 
     if way == "append":
-        assert log.append(BATCH) == (("log", LOG_OFFLINE), -1)
+        assert log.append(BATCH) == AppendResult(AppendStatus.LOG_OFFLINE)
     else:
         with pytest.raises(StorageError):
             log.roll()
@@ -886,7 +886,7 @@ def test_a_log_with_closed_files_goes_offline_when_its_folder_was_removed(
     assert logs.turn.files.count == 0
     remove_folder(logs, is_made_again=is_made_again)
 
-    assert log.append(BATCH) == (("log", LOG_OFFLINE), -1)
+    assert log.append(BATCH) == AppendResult(AppendStatus.LOG_OFFLINE)
 
     assert log.is_offline
     assert not list(logs.folder().glob("*.log"))

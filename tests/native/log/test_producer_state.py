@@ -12,14 +12,15 @@ from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.producer_state import producers_total, set_producers_max
 from broker.model import limits
+from broker.model.log_results import AppendResult, AppendStatus
 from tests.oracles.producer_oracle import Producers
 from tests.support.native_log import NOW_MS, Logs, placed, records
 
-DUPLICATE = "duplicate"
-OUT_OF_ORDER = ("sequence", 2)
-FENCED = ("sequence", 3)
-FULL = ("sequence", 4)
-OPEN_TRANSACTION = ("transaction", 0)
+DUPLICATE = AppendStatus.DUPLICATE
+OUT_OF_ORDER = AppendStatus.SEQUENCE_OUT_OF_ORDER
+FENCED = AppendStatus.SEQUENCE_FENCED
+FULL = AppendStatus.SEQUENCE_FULL
+OPEN_TRANSACTION = AppendStatus.TRANSACTION_OPEN
 PRODUCER = 4711
 LAST_SEQUENCE = 2**31 - 1
 HEAD_SIZE = 2 + 4 + 4  # of a snapshot: version, CRC, count
@@ -64,14 +65,14 @@ def accept(log: PartitionLog, *sequences: int) -> None:
 
 
 def test_a_producers_first_batch_may_have_any_sequence(log: PartitionLog) -> None:
-    assert log.append(batch(17)) == (0, 0)
+    assert log.append(batch(17))[:2] == (0, 0)
 
 
 def test_a_batch_with_the_next_sequence_is_appended(log: PartitionLog) -> None:
     log.append(batch(0, 3))
 
-    assert log.append(batch(3, 2)) == (0, 3)
-    assert log.append(batch(5)) == (0, 5)
+    assert log.append(batch(3, 2))[:2] == (0, 3)
+    assert log.append(batch(5))[:2] == (0, 5)
 
 
 @pytest.mark.parametrize("age", range(5))
@@ -80,75 +81,75 @@ def test_each_of_the_last_five_batches_is_recognized_as_a_duplicate(
 ) -> None:
     accept(log, *range(7))
 
-    assert log.append(batch(6 - age)) == ((DUPLICATE, 7 - age), 6 - age)
+    assert log.append(batch(6 - age)) == AppendResult(DUPLICATE, 6 - age, 7 - age)
     assert log.log_end_offset == 7
 
 
 def test_the_sixth_oldest_batch_is_out_of_order(log: PartitionLog) -> None:
     accept(log, *range(7))
 
-    assert log.append(batch(1)) == (OUT_OF_ORDER, -1)
+    assert log.append(batch(1))[:2] == (OUT_OF_ORDER, -1)
 
 
 def test_a_batch_that_overlaps_an_older_one_is_not_a_duplicate(log: PartitionLog) -> None:
     log.append(batch(0, 3))
 
-    assert log.append(batch(0, 2)) == (OUT_OF_ORDER, -1)
-    assert log.append(batch(0, 4)) == (OUT_OF_ORDER, -1)
-    assert log.append(batch(1, 2)) == (OUT_OF_ORDER, -1)
+    assert log.append(batch(0, 2))[:2] == (OUT_OF_ORDER, -1)
+    assert log.append(batch(0, 4))[:2] == (OUT_OF_ORDER, -1)
+    assert log.append(batch(1, 2))[:2] == (OUT_OF_ORDER, -1)
 
 
 def test_a_gap_is_out_of_order(log: PartitionLog) -> None:
     accept(log, 0)
 
-    assert log.append(batch(2)) == (OUT_OF_ORDER, -1)
+    assert log.append(batch(2))[:2] == (OUT_OF_ORDER, -1)
     assert log.log_end_offset == 1
 
 
 def test_an_older_epoch_is_fenced(log: PartitionLog) -> None:
     log.append(batch(0, epoch=3))
 
-    assert log.append(batch(1, epoch=2)) == (FENCED, -1)
+    assert log.append(batch(1, epoch=2))[:2] == (FENCED, -1)
 
 
 def test_a_newer_epoch_starts_at_sequence_0(log: PartitionLog) -> None:
     accept(log, 0, 1)
 
-    assert log.append(batch(2, epoch=1)) == (OUT_OF_ORDER, -1)
-    assert log.append(batch(0, epoch=1)) == (0, 2)
-    assert log.append(batch(1, epoch=1)) == (0, 3)
+    assert log.append(batch(2, epoch=1))[:2] == (OUT_OF_ORDER, -1)
+    assert log.append(batch(0, epoch=1))[:2] == (0, 2)
+    assert log.append(batch(1, epoch=1))[:2] == (0, 3)
 
 
 def test_batches_of_the_previous_epoch_are_not_duplicates(log: PartitionLog) -> None:
     accept(log, 0, 1, 2)
     log.append(batch(0, epoch=1))
 
-    assert log.append(batch(1, epoch=1)) == (0, 4)
+    assert log.append(batch(1, epoch=1))[:2] == (0, 4)
 
 
 def test_sequence_0_follows_the_last_sequence(log: PartitionLog) -> None:
     accept(log, LAST_SEQUENCE)
 
-    assert log.append(batch(0)) == (0, 1)
+    assert log.append(batch(0))[:2] == (0, 1)
 
 
 def test_a_batch_may_wrap_around_the_last_sequence(log: PartitionLog) -> None:
     log.append(batch(LAST_SEQUENCE - 1, 4))
 
-    assert log.append(batch(LAST_SEQUENCE - 1, 4)) == ((DUPLICATE, 4), 0)
-    assert log.append(batch(2)) == (0, 4)
+    assert log.append(batch(LAST_SEQUENCE - 1, 4)) == AppendResult(DUPLICATE, 0, 4)
+    assert log.append(batch(2))[:2] == (0, 4)
 
 
 def test_producers_do_not_affect_each_other(log: PartitionLog) -> None:
     accept(log, 0)
 
-    assert log.append(batch(0, producer=1)) == (0, 1)
-    assert log.append(batch(7, producer=2)) == (0, 2)
+    assert log.append(batch(0, producer=1))[:2] == (0, 1)
+    assert log.append(batch(7, producer=2))[:2] == (0, 2)
 
 
 def test_a_batch_without_a_producer_id_has_no_sequence(log: PartitionLog) -> None:
-    assert log.append(records()) == (0, 0)
-    assert log.append(records()) == (0, 1)
+    assert log.append(records())[:2] == (0, 0)
+    assert log.append(records())[:2] == (0, 1)
     assert log.producer_count == 0
 
 
@@ -160,10 +161,10 @@ def test_an_idle_producer_expires(logs: Logs) -> None:
     accept(log, 5)
 
     logs.turn.steady_ms = NOW_MS + DAY_MS
-    assert log.append(batch(9)) == (OUT_OF_ORDER, -1)
+    assert log.append(batch(9))[:2] == (OUT_OF_ORDER, -1)
     logs.turn.steady_ms = NOW_MS + DAY_MS + 1
-    assert log.append(batch(9)) == (0, 1)
-    assert log.append(batch(5)) == (OUT_OF_ORDER, -1)
+    assert log.append(batch(9))[:2] == (0, 1)
+    assert log.append(batch(5))[:2] == (OUT_OF_ORDER, -1)
 
 
 def test_a_log_keeps_the_most_recently_active_producers(logs: Logs) -> None:
@@ -183,7 +184,7 @@ def test_an_active_producer_is_kept_however_many_others_appear(logs: Logs) -> No
         assert log.append(batch(number))[0] == 0
         log.append(batch(0, producer=number))
 
-    assert log.append(batch(199))[0] == (DUPLICATE, 399)
+    assert log.append(batch(199))[::2] == (DUPLICATE, 399)
     assert log.append(batch(201))[0] == OUT_OF_ORDER
 
 
@@ -227,7 +228,7 @@ def test_a_producer_with_an_open_transaction_is_never_evicted(
         assert others.append(batch(0, producer=number))[0] == 0
 
     assert producers_total() == left + bound
-    assert log.append(transactional)[0] == (DUPLICATE, 1)
+    assert log.append(transactional)[::2] == (DUPLICATE, 1)
     assert log.open_transactions == {PRODUCER: 0}
 
 
@@ -238,7 +239,7 @@ def test_where_every_producer_has_an_open_transaction_a_new_one_is_refused(logs:
         first = {"producer_id": number, "producer_epoch": 0, "base_sequence": 0}
         assert log.append(records(is_transactional=True, **first))[0] == 0
 
-    assert log.append(batch(0)) == (FULL, -1)
+    assert log.append(batch(0))[:2] == (FULL, -1)
     assert log.append(batch(1, producer=2))[0] == OPEN_TRANSACTION
 
 
@@ -270,9 +271,9 @@ def test_producers_are_added_and_evicted_in_any_order(
     for number, goes_on in heard:
         known = last.get(number)
         sequence = 0 if known is None else known + goes_on
-        found, base_offset = log.append(batch(sequence, producer=number))
+        found, base_offset, end_offset, _ = log.append(batch(sequence, producer=number))
         if known is not None and not goes_on:
-            assert found == (DUPLICATE, known_end[number])
+            assert (found, end_offset) == (DUPLICATE, known_end[number])
             continue
         assert found == 0
         last.pop(number, None)
@@ -302,10 +303,10 @@ def test_a_snapshot_keeps_the_last_batch_of_each_producer(logs: Logs, log: Parti
     other = reopened(logs, log)
 
     assert other.producer_count == 2
-    assert other.append(batch(2)) == ((DUPLICATE, 3), 2)
-    assert other.append(batch(1)) == (OUT_OF_ORDER, -1)
-    assert other.append(batch(6, 4, producer=1, epoch=2)) == ((DUPLICATE, 7), 3)
-    assert other.append(batch(10, producer=1, epoch=1)) == (FENCED, -1)
+    assert other.append(batch(2)) == AppendResult(DUPLICATE, 2, 3)
+    assert other.append(batch(1))[:2] == (OUT_OF_ORDER, -1)
+    assert other.append(batch(6, 4, producer=1, epoch=2)) == AppendResult(DUPLICATE, 3, 7)
+    assert other.append(batch(10, producer=1, epoch=1))[:2] == (FENCED, -1)
     assert other.append(batch(10, producer=1, epoch=2))[0] == 0
 
 
@@ -314,7 +315,7 @@ def test_a_snapshot_of_a_wrapped_sequence_is_complete(logs: Logs, log: Partition
 
     other = reopened(logs, log)
 
-    assert other.append(batch(LAST_SEQUENCE - 1, 4)) == ((DUPLICATE, 4), 0)
+    assert other.append(batch(LAST_SEQUENCE - 1, 4)) == AppendResult(DUPLICATE, 0, 4)
     assert other.append(batch(2))[0] == 0
 
 

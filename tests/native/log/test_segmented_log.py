@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from broker._native.kernel import file_ops
 from broker._native.log import recovery
 from broker._native.log.partition_log import PartitionLog
-from broker._native.log.turn import BROKEN
 from broker.model import limits
 from broker.model.errors import StorageError
+from broker.model.log_results import LogEvent
 from tests.support.native_log import NOW_MS, Logs, appended, bases_of, batches, placed, records
 
 BATCH = records()
@@ -77,7 +77,7 @@ def test_an_impossible_length_damages_the_rest_of_its_closed_segment(
     assert log.damaged_ranges == [(8, 10)]
     message = "bytes=%d..%d offsets=8..10: these records are refused, all others are served"
     assert message % (3 * len(BATCH), 5 * len(BATCH)) in caplog.text
-    assert logs.turn.events[-1] == (BROKEN, log)
+    assert logs.turn.events[-1] == (LogEvent.BROKEN, log)
     for offset in (*range(8), 10, 11):
         assert log.read(offset, 1) == placed(BATCH, offset)
     for offset in (8, 9):
@@ -86,7 +86,7 @@ def test_an_impossible_length_damages_the_rest_of_its_closed_segment(
     assert appended(log, BATCH) == 12
     logs.sync(log)
     assert log.read(12, 1) == placed(BATCH, 12)
-    assert len([event for event in logs.turn.events if event[0] == BROKEN]) == 1
+    assert len([event for event in logs.turn.events if event[0] == LogEvent.BROKEN]) == 1
 
 
 def test_a_read_that_meets_a_broken_length_returns_the_batches_before_it(logs: Logs) -> None:

@@ -9,6 +9,7 @@ from broker._native.kernel import file_ops
 from broker._native.log import recovery
 from broker._native.log.partition_log import PartitionLog
 from broker.model.errors import TooManyProducers
+from broker.model.log_results import AppendResult, AppendStatus
 from tests.support.batches import batch_of
 from tests.support.native_log import NOW_MS, Logs, appended, batches, records
 
@@ -64,9 +65,9 @@ def test_a_transactional_batch_without_admission_is_refused(
     if admitted_epoch is not None:
         log.admit_transaction(1, admitted_epoch)
 
-    status, _ = log.append(transactional(1, 0))
+    status, *_ = log.append(transactional(1, 0))
 
-    assert status == ("transaction", 1)
+    assert status is AppendStatus.TRANSACTION_NOT_ADMITTED
     assert log.log_end_offset == 0
 
 
@@ -76,9 +77,9 @@ def test_a_transaction_is_admitted_until_its_marker(logs: Logs) -> None:
     appended(log, transactional(1, 1))
     end(log, 1, COMMIT)
 
-    status, _ = log.append(transactional(1, 2))
+    status, *_ = log.append(transactional(1, 2))
 
-    assert status == ("transaction", 1)
+    assert status is AppendStatus.TRANSACTION_NOT_ADMITTED
     assert not log.admits_transaction(1, EPOCH)
 
 
@@ -100,9 +101,9 @@ def test_a_plain_producer_writes_while_the_transaction_of_another_is_open(logs: 
     log = logs.create()
     send(log, 1, 0)
 
-    assert log.append(records(producer_id=2, producer_epoch=0, base_sequence=0)) == (0, 1)
-    assert log.append(records(producer_id=2, producer_epoch=0, base_sequence=1)) == (0, 2)
-    assert log.append(records()) == (0, 3)
+    assert log.append(records(producer_id=2, producer_epoch=0, base_sequence=0))[:2] == (0, 1)
+    assert log.append(records(producer_id=2, producer_epoch=0, base_sequence=1))[:2] == (0, 2)
+    assert log.append(records())[:2] == (0, 3)
 
 
 def test_a_late_batch_of_a_decided_transaction_is_refused(logs: Logs) -> None:
@@ -110,9 +111,9 @@ def test_a_late_batch_of_a_decided_transaction_is_refused(logs: Logs) -> None:
     send(log, 1, 0)
     log.dismiss_transaction(1)
 
-    status, _ = log.append(transactional(1, 1))
+    status, *_ = log.append(transactional(1, 1))
 
-    assert status == ("transaction", 1)
+    assert status is AppendStatus.TRANSACTION_NOT_ADMITTED
 
 
 def test_a_batch_repeated_after_the_decision_gets_its_original_offset(logs: Logs) -> None:
@@ -121,7 +122,7 @@ def test_a_batch_repeated_after_the_decision_gets_its_original_offset(logs: Logs
     send(log, 1, 0)
     log.dismiss_transaction(1)
 
-    assert log.append(transactional(1, 0)) == (("duplicate", 2), 1)
+    assert log.append(transactional(1, 0)) == AppendResult(AppendStatus.DUPLICATE, 1, 2)
 
 
 def test_a_plain_batch_within_a_transaction_is_refused(logs: Logs) -> None:
@@ -129,7 +130,7 @@ def test_a_plain_batch_within_a_transaction_is_refused(logs: Logs) -> None:
     send(log, 1, 0)
     plain = records(producer_id=1, producer_epoch=EPOCH, base_sequence=1)
 
-    assert log.append(plain)[0] == ("transaction", 0)
+    assert log.append(plain)[0] is AppendStatus.TRANSACTION_OPEN
     end(log, 1, COMMIT)
     assert log.append(plain)[0] == 0
 
@@ -141,7 +142,7 @@ def test_an_admission_does_not_survive_a_restart(logs: Logs) -> None:
 
     log, _ = logs.recover()
 
-    assert log.append(transactional(1, 1))[0] == ("transaction", 1)
+    assert log.append(transactional(1, 1))[0] is AppendStatus.TRANSACTION_NOT_ADMITTED
 
 
 def test_a_coordinators_batches_open_a_transaction_that_the_snapshot_contains(logs: Logs) -> None:
@@ -461,11 +462,11 @@ def test_a_marker_of_a_new_epoch_fences_the_old_one(logs: Logs) -> None:
     send(log, 1, 0)
     end(log, 1, ABORT, epoch=EPOCH + 1)
 
-    status, _ = log.append(
+    status, *_ = log.append(
         records(producer_id=1, producer_epoch=EPOCH, base_sequence=1, is_transactional=True)
     )
 
-    assert status == ("sequence", 3)
+    assert status is AppendStatus.SEQUENCE_FENCED
 
 
 @pytest.mark.parametrize(("sequence", "is_accepted"), [(0, True), (1, False)])
@@ -476,7 +477,9 @@ def test_after_the_marker_of_a_new_epoch_sequences_start_again(
     send(log, 1, 0)
     end(log, 1, COMMIT, epoch=EPOCH + 1)
 
-    status, _ = log.append(records(producer_id=1, producer_epoch=EPOCH + 1, base_sequence=sequence))
+    status, *_ = log.append(
+        records(producer_id=1, producer_epoch=EPOCH + 1, base_sequence=sequence)
+    )
 
     assert (status == 0) is is_accepted
 
@@ -486,11 +489,11 @@ def test_a_producer_with_an_open_transaction_does_not_expire(logs: Logs) -> None
     send(log, 1, 0)
     logs.turn.steady_ms += 1000
 
-    status, _ = log.append(
+    status, *_ = log.append(
         records(producer_id=1, producer_epoch=EPOCH, base_sequence=7, is_transactional=True)
     )
 
-    assert status == ("sequence", 2)
+    assert status is AppendStatus.SEQUENCE_OUT_OF_ORDER
 
 
 def test_an_open_transaction_survives_a_clean_stop(logs: Logs) -> None:
@@ -520,8 +523,8 @@ def test_a_producer_known_only_by_a_marker_is_in_the_snapshot(logs: Logs) -> Non
 
     log = logs.attach(2, snapshot=snapshot)
 
-    status, _ = log.append(records(producer_id=1, producer_epoch=EPOCH, base_sequence=1))
-    assert status == ("sequence", 3)
+    status, *_ = log.append(records(producer_id=1, producer_epoch=EPOCH, base_sequence=1))
+    assert status is AppendStatus.SEQUENCE_FENCED
 
 
 def test_recovery_reads_transactions_from_the_log(logs: Logs) -> None:

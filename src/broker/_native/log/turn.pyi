@@ -1,17 +1,15 @@
 from collections.abc import Callable
 from logging import Logger
-from typing import Final, Self, final
+from typing import Self, final
 
 from typing_extensions import disjoint_base
 
 from broker._native.log.commit import CommitThread
 from broker._native.log.open_files import OpenFiles
 from broker._native.log.partition_log import PartitionLog
+from broker.model.log_results import LogEvent
 
 __pyx_capi__: dict[str, object]  # what turn.pxd declares
-ROLLED: Final[int]
-OFFLINE: Final[int]
-BROKEN: Final[int]
 logger: Logger
 
 @final
@@ -21,7 +19,7 @@ class Turn:
     def files(self) -> OpenFiles: ...
     now_ms: int
     steady_ms: int
-    events: list[tuple[int, PartitionLog]]
+    events: list[tuple[LogEvent, PartitionLog]]
     schedule: Callable[[], object] | None
     decompress: Callable[[int, memoryview, memoryview], int] | None
     decompressed_bytes_max: int

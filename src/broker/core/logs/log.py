@@ -7,6 +7,8 @@ way, and appended to in different ones.
 from collections.abc import Callable
 from typing import Protocol
 
+from broker.model.log_results import AppendResult
+
 
 class ReadableLog(Protocol):
     """The part of a log that every reader uses."""
@@ -118,8 +120,8 @@ class Log(TransactionalLog, Protocol):
     def has_batch(self, records: bytes) -> bool:
         """Whether a batch repeats one of its producer's last batches: it is appended only once."""
 
-    def append(self, records: bytes) -> tuple[int | tuple[str, int], int]:
-        """Append a client's batch; return 0 or the fault (see `partition.append`), base offset."""
+    def append(self, records: bytes) -> AppendResult:
+        """Append a client's batch, without checks of the topic's configuration."""
 
     def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int, int]]:
         """Return (producer id, first offset, marker's offset) of those with records in a range."""

@@ -11,12 +11,12 @@ from asyncio import Future, get_running_loop
 from collections.abc import Iterable
 from functools import partial
 from struct import Struct
-from typing import NamedTuple
 
 from broker._native.kernel.checksum import crc32c
 from broker.core.logs.log import Log
 from broker.core.scheduling.admission import Share
 from broker.model.errors import ErrorCode, RequestError
+from broker.model.log_results import AppendResult, AppendStatus
 from broker.model.topic_config import TopicConfig
 
 MAGIC = 2
@@ -35,38 +35,33 @@ _TIMESTAMPS = Struct(">qq")
 _MAX_TIMESTAMP = Struct(">q")
 
 
-class Appended(NamedTuple):
-    """The offsets of an appended batch."""
-
-    base_offset: int
-    end_offset: int  # exclusive; acknowledged once the high watermark is here
-    append_time_ms: int  # -1: the records keep their producer's time
-
-
-# Errors for the faults of the native append: BatchStatus, SequenceStatus, LogStatus by number.
+_IS_IN_LOG = (AppendStatus.APPENDED, AppendStatus.DUPLICATE)
 _REFUSALS = {
-    ("batch", 1): ErrorCode.INVALID_RECORD,  # empty
-    ("batch", 2): ErrorCode.CORRUPT_MESSAGE,  # truncated
-    ("batch", 3): ErrorCode.INVALID_RECORD,  # a second batch follows
-    ("batch", 4): ErrorCode.INVALID_RECORD,  # magic is not 2
-    ("batch", 5): ErrorCode.CORRUPT_MESSAGE,  # checksum
-    ("batch", 6): ErrorCode.INVALID_RECORD,  # counts
-    ("batch", 7): ErrorCode.INVALID_RECORD,  # unknown codec, or a client's control batch
-    ("batch", 8): ErrorCode.CORRUPT_MESSAGE,  # an impossible length
-    ("batch", 9): ErrorCode.INVALID_RECORD,  # a malformed record
-    ("sequence", 2): ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-    ("sequence", 3): ErrorCode.INVALID_PRODUCER_EPOCH,
-    ("sequence", 4): ErrorCode.POLICY_VIOLATION,  # one more producer than may be remembered
-    ("transaction", 0): ErrorCode.INVALID_TXN_STATE,  # plain, while a transaction is open
-    ("transaction", 1): ErrorCode.INVALID_TXN_STATE,  # transactional, not admitted
-    ("log", 1): ErrorCode.KAFKA_STORAGE_ERROR,
-    ("log", 3): ErrorCode.NOT_LEADER_OR_FOLLOWER,  # still being recovered
-    ("log", 4): ErrorCode.DISK_FULL,
+    AppendStatus.BATCH_EMPTY: ErrorCode.INVALID_RECORD,
+    AppendStatus.BATCH_TRUNCATED: ErrorCode.CORRUPT_MESSAGE,
+    AppendStatus.BATCH_NOT_ALONE: ErrorCode.INVALID_RECORD,
+    AppendStatus.BATCH_MAGIC: ErrorCode.INVALID_RECORD,
+    AppendStatus.BATCH_CRC: ErrorCode.CORRUPT_MESSAGE,
+    AppendStatus.BATCH_COUNT: ErrorCode.INVALID_RECORD,
+    AppendStatus.BATCH_ATTRIBUTES: ErrorCode.INVALID_RECORD,
+    AppendStatus.BATCH_LENGTH: ErrorCode.CORRUPT_MESSAGE,
+    AppendStatus.BATCH_RECORDS: ErrorCode.INVALID_RECORD,
+    AppendStatus.SEQUENCE_OUT_OF_ORDER: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    AppendStatus.SEQUENCE_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
+    AppendStatus.SEQUENCE_FULL: ErrorCode.POLICY_VIOLATION,
+    AppendStatus.TRANSACTION_OPEN: ErrorCode.INVALID_TXN_STATE,
+    AppendStatus.TRANSACTION_NOT_ADMITTED: ErrorCode.INVALID_TXN_STATE,
+    AppendStatus.LOG_OFFLINE: ErrorCode.KAFKA_STORAGE_ERROR,
+    AppendStatus.LOG_LOADING: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    AppendStatus.LOG_FULL: ErrorCode.DISK_FULL,
 }
 
 
-def append(log: Log, config: TopicConfig, records: bytes, now_ms: int) -> Appended:
-    """Append a client's batch under its topic's configuration; raises RequestError."""
+def append(log: Log, config: TopicConfig, records: bytes, now_ms: int) -> AppendResult:
+    """Append a client's batch under its topic's configuration, or find it in the log already.
+
+    Raises RequestError for a batch that is refused.
+    """
     append_time_ms = -1
     if len(records) >= BATCH_HEADER_BYTES and records[MAGIC_POSITION] == MAGIC:
         try:
@@ -78,17 +73,12 @@ def append(log: Log, config: TopicConfig, records: bytes, now_ms: int) -> Append
             _check_crc(records)
             append_time_ms = now_ms
             records = _stamp(records, now_ms)
-    status, base_offset = log.append(records)
-    match status:
-        case 0:
-            return Appended(base_offset, log.log_end_offset, append_time_ms)
-        case ("duplicate", int(end_offset)):
-            return Appended(base_offset, end_offset, append_time_ms)
-        case ("size", int(size_max)):
-            raise too_large(records, size_max)
-        case (str(kind), int(number)):
-            raise RequestError(_REFUSALS[kind, number])
-    raise AssertionError(f"{log!r}: append returned {status!r}")
+    result = log.append(records)
+    if result.status not in _IS_IN_LOG:
+        if result.status is AppendStatus.BATCH_TOO_LARGE:
+            raise too_large(records, config.integer("max.message.bytes"))
+        raise RequestError(_REFUSALS[result.status])
+    return result if append_time_ms < 0 else result._replace(append_time_ms=append_time_ms)
 
 
 def check_settings(config: TopicConfig, records: bytes, now_ms: int) -> None:

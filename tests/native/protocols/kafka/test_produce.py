@@ -8,6 +8,7 @@ from broker._native.kernel import file_ops
 from broker._native.log.partition_log import PartitionLog
 from broker.codec import schema
 from broker.model import limits
+from broker.model.log_results import AppendResult, AppendStatus
 from tests.support.native_log import Logs, placed, records
 from tests.support.native_wire import (
     PRODUCE,
@@ -256,7 +257,7 @@ def test_a_produce_to_a_loading_log_changes_nothing(client: Client, acks: int) -
     log.end_loading()
 
     assert len(client.wire.slow) == 1  # left to Python, which refuses it
-    assert refused == (("log", 3), -1)
+    assert refused == AppendResult(AppendStatus.LOG_LOADING)
     assert log.log_end_offset == 0
 
 

@@ -61,7 +61,7 @@ class Served(ServedTopic):
         """Append a batch as a Kafka client does."""
         log = self.partitions[partition]
         log.admit_transaction(PRODUCER, 0)
-        status, _ = log.append(data)
+        status, *_ = log.append(data)
         assert status == 0, status
         self.wire.run()
 

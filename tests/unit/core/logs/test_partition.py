@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from broker._native.records.record_batch import STATUS_TEXTS
 from broker.codec import encode
 from broker.core.logs import partition
 from broker.core.logs.partition import (
@@ -16,6 +15,7 @@ from broker.core.logs.partition import (
     wait_durable,
 )
 from broker.model.errors import ErrorCode, RequestError
+from broker.model.log_results import AppendResult, AppendStatus
 from tests.support.fakes import NOW_MS, FakeBroker, FakeLog, batch
 
 
@@ -35,39 +35,39 @@ def test_an_append_returns_the_first_and_last_offset_of_the_batch() -> None:
     log = make_log()
     append(log, log.config, batch(3), NOW_MS)
 
-    assert append(log, log.config, batch(2), NOW_MS) == (3, 5, -1)
+    assert append(log, log.config, batch(2), NOW_MS) == AppendResult(AppendStatus.APPENDED, 3, 5)
 
 
 def test_a_repeated_batch_gets_the_offset_of_its_original(monkeypatch: pytest.MonkeyPatch) -> None:
     log = make_log()
-    monkeypatch.setattr(log, "append", lambda _: (("duplicate", 12), 10))
+    monkeypatch.setattr(log, "append", lambda _: AppendResult(AppendStatus.DUPLICATE, 10, 12))
 
-    assert append(log, log.config, batch(2), NOW_MS) == (10, 12, -1)
+    assert append(log, log.config, batch(2), NOW_MS) == AppendResult(AppendStatus.DUPLICATE, 10, 12)
 
 
 @pytest.mark.parametrize(
     ("status", "code"),
     [
-        (("batch", 5), ErrorCode.CORRUPT_MESSAGE),
-        (("batch", 7), ErrorCode.INVALID_RECORD),
-        (("sequence", 2), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
-        (("sequence", 3), ErrorCode.INVALID_PRODUCER_EPOCH),
-        (("log", 1), ErrorCode.KAFKA_STORAGE_ERROR),
+        (AppendStatus.BATCH_CRC, ErrorCode.CORRUPT_MESSAGE),
+        (AppendStatus.BATCH_ATTRIBUTES, ErrorCode.INVALID_RECORD),
+        (AppendStatus.SEQUENCE_OUT_OF_ORDER, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        (AppendStatus.SEQUENCE_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (AppendStatus.LOG_OFFLINE, ErrorCode.KAFKA_STORAGE_ERROR),
     ],
 )
 def test_the_status_of_the_log_becomes_an_error_code(
-    monkeypatch: pytest.MonkeyPatch, status: tuple[str, int], code: ErrorCode
+    monkeypatch: pytest.MonkeyPatch, status: AppendStatus, code: ErrorCode
 ) -> None:
     log = make_log()
-    monkeypatch.setattr(log, "append", lambda _: (status, -1))
+    monkeypatch.setattr(log, "append", lambda _: AppendResult(status))
 
     assert refusal(log, batch()) is code
 
 
 def test_every_reason_for_refusing_a_batch_has_an_error_code() -> None:
-    found = {("batch", number) for number in STATUS_TEXTS}
+    others = {*partition._IS_IN_LOG, AppendStatus.BATCH_TOO_LARGE}
 
-    assert found <= partition._REFUSALS.keys()
+    assert partition._REFUSALS.keys() | others == set(AppendStatus)
 
 
 def test_records_older_than_the_topic_allows_are_refused() -> None:

@@ -23,6 +23,7 @@ from broker.model import limits
 from broker.model.config import load
 from broker.model.errors import StorageError
 from broker.model.guarded_clock import GuardedClock
+from broker.model.log_results import AppendStatus
 from broker.model.topic_config import TopicConfig
 from broker.segments import text_files
 from broker.segments.digests import read_digest
@@ -466,9 +467,8 @@ def test_producers_continue_their_sequences_after_all_their_records_were_removed
     first = bench.log.read(0, 1)
     assert int.from_bytes(first[57:61]) == 0  # records
     assert int.from_bytes(first[53:57]) == 5  # base sequence
-    status, _ = bench.log.append(batch)
-    assert isinstance(status, tuple)
-    assert status[0] == "duplicate"
+    status, *_ = bench.log.append(batch)
+    assert status is AppendStatus.DUPLICATE
 
 
 def transaction(log: PartitionLog, sequence: int, key: bytes, *, is_abort: bool) -> None:

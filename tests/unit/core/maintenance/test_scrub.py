@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from broker._native.log.partition_log import PartitionLog
-from broker._native.log.turn import BROKEN
 from broker.core.maintenance.scrub import Scrub, Settings
 from broker.core.scheduling.io_thread import IoThread
 from broker.model.errors import StorageError
 from broker.model.limits import SCRUB_LOOK_SECONDS
+from broker.model.log_results import LogEvent
 from broker.segments.digests import Digest, read_digest
 from broker.storage.files import damages
 from tests.support.batches import batch_of
@@ -217,7 +217,7 @@ def test_damage_met_by_a_reader_is_narrowed_by_a_check_of_the_segment(
     with pytest.raises(StorageError, match="offset 7 are damaged"):
         read(bench.log, 7)
     assert bench.log.damaged_ranges == [(7, 10)]
-    assert bench.logs.turn.events[-1] == (BROKEN, bench.log)
+    assert bench.logs.turn.events[-1] == (LogEvent.BROKEN, bench.log)
 
     bench.scrub.broken([bench.log, bench.log])
     asyncio.run(bench.scrub.take_digests())

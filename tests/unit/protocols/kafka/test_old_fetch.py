@@ -50,7 +50,7 @@ def fetch(
 def put(broker: FakeBroker, *values: bytes, partition: int = 0, **how: Any) -> None:
     """Append a batch."""
     [data] = encode([(b"k", value) for value in values], timestamp_ms=NOW_MS, **how)
-    status, _ = broker.log("a", partition).append(data)
+    status, *_ = broker.log("a", partition).append(data)
     assert status == 0
 
 

@@ -27,7 +27,6 @@ from broker.core.logs.log import Log
 from broker.core.logs.partition import (
     ATTRIBUTES_POSITION,
     BATCH_HEADER_BYTES,
-    Appended,
     append,
     wait_durable,
 )
@@ -49,6 +48,7 @@ from broker.model.limits import (
     PRODUCE_BYTES_PER_STEP,
     PRODUCE_PARTITION_BYTES,
 )
+from broker.model.log_results import AppendResult
 from broker.model.topic_config import TopicConfig
 from broker.protocols.base import SilentAnswer
 from broker.protocols.kafka import errors, transactions
@@ -89,7 +89,7 @@ class _Written(NamedTuple):
     """A batch that was appended, or had been appended before."""
 
     log: Log
-    appended: Appended
+    appended: AppendResult
 
 
 class _Failure(NamedTuple):
