@@ -28,7 +28,7 @@ from broker.core.session import Session
 from broker.core.topics.rules import NewTopic
 from broker.model.errors import ErrorCode
 from broker.protocols import PROTOCOLS
-from broker.protocols.base import Deferred, DroppableAnswer
+from broker.protocols.base import Answer, Deferred
 from tests.support.fakes import FakeBroker, batch
 from tests.support.memory_log import MemoryLog
 
@@ -150,7 +150,7 @@ class LargeBroker(FakeBroker):
             answer = answer.answer()
         elif isinstance(answer, Awaitable):
             answer = await answer
-        if isinstance(answer, DroppableAnswer):
+        if isinstance(answer, Answer):
             answer = answer.body
         assert isinstance(answer, bytes)
         return answer

@@ -22,34 +22,24 @@ from broker.model.settings import Setting
 from broker.model.topic_config import TopicConfig
 
 
-class LastAnswer(NamedTuple):
-    """A response after which the connection is closed."""
-
-    body: bytes
-
-
-class DroppableAnswer(NamedTuple):
-    """A response that some clients never read: dropped if earlier responses are still unread.
+class Answer(NamedTuple):
+    """A response with more than its bytes.
 
     Attributes:
+        body: its bytes without framing; None for no response, as to a write with acks=0.
+        is_last: the connection is closed after it.
+        is_droppable: some clients never read it: it is dropped if earlier responses are unread.
         written: the appends of this request that may not be visible yet, as (log, end offset).
             Later requests of the connection that do not write start once they are visible.
+        stream: a native flow that sends frames instead of `body`; later requests wait until it
+            ends.
     """
 
-    body: bytes
+    body: bytes | None
+    is_last: bool = False
+    is_droppable: bool = False
     written: Sequence[tuple[Log, int]] = ()
-
-
-class SilentAnswer(NamedTuple):
-    """No response, as to a write with acks=0; `written` is as in DroppableAnswer."""
-
-    written: Sequence[tuple[Log, int]]
-
-
-class StreamAnswer(NamedTuple):
-    """A stream of frames that native code sends; later requests wait until it ends."""
-
-    stream: Wait
+    stream: Wait | None = None
 
 
 _ResultT = TypeVar("_ResultT")
@@ -76,10 +66,10 @@ class Deferred(Generic[_ResultT, _AnswerT_co]):
         return self._finish(self.future)
 
 
-# A response: its bytes without framing, or one of the classes above.
-Answer: TypeAlias = bytes | LastAnswer | DroppableAnswer | SilentAnswer | StreamAnswer
+# A response that is there now: its bytes without framing, or these with more.
+Immediate: TypeAlias = bytes | Answer
 # A response, now or later.
-Reply: TypeAlias = Answer | Deferred[Any, Answer] | Awaitable[Answer]
+Reply: TypeAlias = Immediate | Deferred[Any, Immediate] | Awaitable[Immediate]
 
 
 class SmallFiles(Protocol):

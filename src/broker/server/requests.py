@@ -2,29 +2,22 @@
 
 import logging
 from asyncio import AbstractEventLoop, Future, Task, ensure_future
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from broker._native.wire.connection import Connection
 from broker._native.wire.pending_reply import PendingReply
-from broker.core.logs.log import Log
 from broker.core.scheduling.fair_clocks import FairClocks
 from broker.model.clock import monotonic_ns
 from broker.model.errors import CodecError, PeerError
 from broker.model.limits import PYTHON_SHARE_US
-from broker.protocols.base import (
-    Answer,
-    Deferred,
-    DroppableAnswer,
-    LastAnswer,
-    SilentAnswer,
-    StreamAnswer,
-    WireProtocol,
-)
+from broker.protocols.base import Answer, Deferred, Immediate, WireProtocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from broker._native.log.partition_log import PartitionLog
     from broker.core.session import Session
 
@@ -103,7 +96,7 @@ class Requests:
         except Exception as error:  # noqa: BLE001 - logged by _give_up
             _give_up(request, error)
             return
-        if isinstance(reply, (bytes, LastAnswer, DroppableAnswer, SilentAnswer, StreamAnswer)):
+        if isinstance(reply, (bytes, Answer)):
             _send(request, reply)
         elif isinstance(reply, Deferred):
             self._running[request.connection] = reply.future
@@ -131,7 +124,7 @@ class Requests:
             del self._running[connection]
 
     def _finish(
-        self, request: PendingReply, reply: Deferred[Any, Answer], done: Future[Any]
+        self, request: PendingReply, reply: Deferred[Any, Immediate], done: Future[Any]
     ) -> None:
         if done.cancelled():
             return  # the connection has closed
@@ -142,7 +135,7 @@ class Requests:
             _give_up(request, error)
 
 
-async def _answer(request: PendingReply, reply: Awaitable[Answer]) -> None:
+async def _answer(request: PendingReply, reply: Awaitable[Immediate]) -> None:
     try:
         _send(request, await reply)
     except Exception as error:  # noqa: BLE001 - logged by _give_up
@@ -153,21 +146,18 @@ def _protocol(request: PendingReply) -> WireProtocol:
     return cast("WireProtocol", request.protocol)
 
 
-def _send(request: PendingReply, answer: Answer) -> None:
-    if isinstance(answer, LastAnswer):
-        request.send(answer.body, is_last=True)
-    elif isinstance(answer, DroppableAnswer):
-        request.send(answer.body, is_droppable=True, written=_native(answer.written))
-    elif isinstance(answer, SilentAnswer):
-        request.send(None, written=_native(answer.written))
-    elif isinstance(answer, StreamAnswer):
+def _send(request: PendingReply, answer: Immediate) -> None:
+    if isinstance(answer, bytes):
+        request.send(answer)
+    elif answer.stream is not None:
         request.begin(answer.stream)
     else:
-        request.send(answer)
-
-
-def _native(written: Sequence[tuple[Log, int]]) -> "Sequence[tuple[PartitionLog, int]]":
-    return cast("Sequence[tuple[PartitionLog, int]]", written)
+        request.send(
+            answer.body,
+            is_last=answer.is_last,
+            is_droppable=answer.is_droppable,
+            written=cast("Sequence[tuple[PartitionLog, int]]", answer.written),
+        )
 
 
 def _give_up(request: PendingReply, error: Exception) -> None:

@@ -12,7 +12,7 @@ from broker.core.session import Session
 from broker.model.config import Config
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, StorageError
 from broker.model.topic_config import TopicConfig
-from broker.protocols.base import Additions, Answer, LastAnswer, Reply, SmallFiles, WireProtocol
+from broker.protocols.base import Additions, Answer, Immediate, Reply, SmallFiles, WireProtocol
 from broker.protocols.cursus import bodies
 from broker.protocols.cursus.acks import Sent
 from broker.protocols.cursus.bodies import BadBatch, Text
@@ -82,7 +82,7 @@ class Cursus(WireProtocol):
         return _answer(body, session, self._state)
 
 
-async def _answer(body: bytes, session: Session, state: ProtocolState) -> Answer:
+async def _answer(body: bytes, session: Session, state: ProtocolState) -> Immediate:
     connection = state_of(session)
     try:
         found = await bodies.read(body, session.broker.recompression)
@@ -98,7 +98,9 @@ async def _answer(body: bytes, session: Session, state: ProtocolState) -> Answer
         return _refused(of_request(error, address_of(session)), connection)
 
 
-async def _batch(batch: CursusBatch, session: Session, state: ProtocolState, leader: str) -> Answer:
+async def _batch(
+    batch: CursusBatch, session: Session, state: ProtocolState, leader: str
+) -> Immediate:
     try:
         return await produce.batch(batch, session.broker, state, leader)
     except Exception as error:
@@ -108,7 +110,7 @@ async def _batch(batch: CursusBatch, session: Session, state: ProtocolState, lea
 
 async def _command(
     text: Text, session: Session, connection: ConnectionState, state: ProtocolState
-) -> Answer:
+) -> Immediate:
     if text.is_enveloped and not keyword_of(text.body.strip(BLANKS)[:32]):
         raise _malformed()
     command = parse(text.body)
@@ -138,7 +140,7 @@ def _malformed() -> RefusedError:
     return RefusedError(error.refusal._replace(is_last=True))
 
 
-def _unsupported(command: Command, connection: ConnectionState) -> Answer:
+def _unsupported(command: Command, connection: ConnectionState) -> Immediate:
     if command.keyword not in _EVENT_SOURCING:
         return _refused(refused("unsupported_command", command=command.keyword).refusal, connection)
     if command.keyword == "READ_STREAM":
@@ -147,6 +149,6 @@ def _unsupported(command: Command, connection: ConnectionState) -> Answer:
     return _refused(refused("event_sourcing_not_enabled", topic=topic).refusal, connection)
 
 
-def _refused(refusal: Refusal, connection: ConnectionState) -> Answer:
+def _refused(refusal: Refusal, connection: ConnectionState) -> Immediate:
     text = encoded(refusal.text(is_structured=connection.has_structured_errors))
-    return LastAnswer(text) if refusal.is_last else text
+    return Answer(text, is_last=True) if refusal.is_last else text

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, TypeAlias
 from broker.core.broker import Broker
 from broker.core.session import Session
 from broker.core.topics.topic import Topic
-from broker.protocols.base import Answer
+from broker.protocols.base import Immediate
 from broker.protocols.cursus.connections import ConnectionState
 from broker.protocols.cursus.errors import quoted, refused
 from broker.protocols.cursus.grammar import Command
@@ -51,4 +51,4 @@ def is_pattern(name: str) -> bool:
 
 
 # A text, or another response.
-Handler: TypeAlias = Callable[[Request], Awaitable[str | Answer]]
+Handler: TypeAlias = Callable[[Request], Awaitable[str | Immediate]]

@@ -10,7 +10,7 @@ from broker._native.protocols.http import protocol as native
 from broker.core.broker import Broker
 from broker.core.session import Session
 from broker.model.config import Config
-from broker.protocols.base import Answer, LastAnswer, WireProtocol
+from broker.protocols.base import Answer, WireProtocol
 
 _OK: Final = "200 OK"
 _UNAVAILABLE: Final = "503 Service Unavailable"
@@ -64,7 +64,7 @@ def _page(path: str, broker: Broker) -> tuple[str, str, str]:
     return "404 Not Found", _TEXT, "not found\n"
 
 
-def _response(status: str, kind: str, text: str, *headers: str, has_body: bool) -> LastAnswer:
+def _response(status: str, kind: str, text: str, *headers: str, has_body: bool) -> Answer:
     lines = [
         f"HTTP/1.1 {status}",
         f"Content-Type: {kind}",
@@ -73,7 +73,7 @@ def _response(status: str, kind: str, text: str, *headers: str, has_body: bool) 
         "Connection: close",
         *headers,
     ]
-    return LastAnswer("\r\n".join([*lines, "", text if has_body else ""]).encode())
+    return Answer("\r\n".join([*lines, "", text if has_body else ""]).encode(), is_last=True)
 
 
 PROTOCOL = Http

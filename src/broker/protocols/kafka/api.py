@@ -14,7 +14,7 @@ from broker.model.limits import (
     GROUPS_ASKED_PER_TURN,
     NAMES_READ_PER_STEP,
 )
-from broker.protocols.base import Deferred, SilentAnswer
+from broker.protocols.base import Answer, Deferred
 from broker.protocols.kafka import errors
 
 # A message that is decoded or to be encoded, in code for all APIs. A handler has the class of its
@@ -38,8 +38,8 @@ class Request(NamedTuple, Generic[_BodyT_co]):
     share: Share  # of the memory budget of requests in progress
 
 
-# Bytes: already encoded; SilentAnswer: the request has no response (Produce with acks=0).
-Response: TypeAlias = _BodyT | bytes | SilentAnswer
+# Bytes: already encoded; Answer: the request has no response (Produce with acks=0).
+Response: TypeAlias = _BodyT | bytes | Answer
 # A response that is made from a result of core when that is there.
 DeferredResponse: TypeAlias = Deferred[Any, _BodyT]
 # The response is known now, or when a future of core is done.

@@ -13,7 +13,7 @@ from broker.core.session import Session
 from broker.model import limits
 from broker.model.config import Config
 from broker.model.errors import CodecError, PeerError, RequestError
-from broker.protocols.base import Answer, Deferred, Reply, SilentAnswer, WireProtocol
+from broker.protocols.base import Answer, Deferred, Immediate, Reply, WireProtocol
 from broker.protocols.kafka import apis
 from broker.protocols.kafka.api import Api, Body, DeferredResponse, Request, Response
 from broker.protocols.kafka.authorization import authorize
@@ -65,7 +65,7 @@ class Kafka(WireProtocol):
 
     async def _serve_in_turn(
         self, api: Api, version: int, client_id: str | None, body: bytes, session: Session
-    ) -> Answer:
+    ) -> Immediate:
         size = len(body)
         # REQUEST_WEIGHT_MAX bounds the objects of a request to this.
         weight = min(size * limits.REQUEST_OBJECTS_PER_BYTE, limits.REQUEST_OBJECTS_BYTES_MAX)
@@ -80,7 +80,7 @@ def _serve_short(
 ) -> Reply:
     fields, _ = schema.request(api.key).decode(version, body, weight_max=limits.REQUEST_WEIGHT_MAX)
     response = _response(api, Request(version, client_id, fields, share), session)
-    if isinstance(response, (SilentAnswer, bytes, dict)):
+    if isinstance(response, (Answer, bytes, dict)):
         return _encode(api, version, response)
     if isinstance(response, Deferred):
         return Deferred(response.future, lambda _: _answer(api, version, response))
@@ -89,7 +89,7 @@ def _serve_short(
 
 async def _serve_long(
     api: Api, version: int, client_id: str | None, body: bytes, session: Session, share: Share
-) -> Answer:
+) -> Immediate:
     request = Request(version, client_id, await decoded(api.key, version, body), share)
     del body
     response = _response(api, request, session)
@@ -125,7 +125,7 @@ def _served_apis() -> list[tuple[int, int, int, int]]:
     return rows
 
 
-def _answer(api: Api, version: int, response: DeferredResponse[Body]) -> Answer:
+def _answer(api: Api, version: int, response: DeferredResponse[Body]) -> Immediate:
     return _encode(api, version, _fields(api, version, response))
 
 
@@ -138,7 +138,7 @@ def _fields(api: Api, version: int, response: DeferredResponse[Body]) -> Respons
 
 async def _answer_later(
     api: Api, version: int, response: Awaitable[Response[Body]], share: Share
-) -> Answer:
+) -> Immediate:
     try:
         try:
             fields = await Parked(response, share)
@@ -149,9 +149,9 @@ async def _answer_later(
         share.end()
 
 
-async def _encode_in_steps(api: Api, version: int, response: Response[Body]) -> Answer:
+async def _encode_in_steps(api: Api, version: int, response: Response[Body]) -> Immediate:
     """Encode a response, in steps if it is long."""
-    if isinstance(response, (SilentAnswer, bytes)):
+    if isinstance(response, (Answer, bytes)):
         return response
     try:
         return await encoded(api.key, version, response)
@@ -159,8 +159,8 @@ async def _encode_in_steps(api: Api, version: int, response: Response[Body]) -> 
         raise _failed(api, version, error) from error
 
 
-def _encode(api: Api, version: int, response: Response[Body]) -> Answer:
-    if isinstance(response, (SilentAnswer, bytes)):
+def _encode(api: Api, version: int, response: Response[Body]) -> Immediate:
+    if isinstance(response, (Answer, bytes)):
         return response
     try:
         return schema.response(api.key).encode(version, response)
@@ -183,7 +183,7 @@ def _failed(api: Api, version: int, error: Exception) -> PeerError:
     return PeerError(f"{api.name} v{version} failed in the broker")
 
 
-def _unsupported(operation: int, version: int) -> Answer:
+def _unsupported(operation: int, version: int) -> Immediate:
     """Respond to an unsupported version: only ApiVersions has a response for it (KIP-35)."""
     if operation != api_versions.KEY:
         raise PeerError(f"API key {operation} version {version} is not supported")

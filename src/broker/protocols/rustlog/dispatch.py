@@ -8,7 +8,7 @@ from broker._native.protocols.rustlog.counters import RustLogCounters
 from broker.model.config import Config
 from broker.model.errors import ErrorCode
 from broker.model.limits import RUSTLOG_FRAME_BYTES_MAX
-from broker.protocols.base import Answer, LastAnswer, Reply, WireProtocol
+from broker.protocols.base import Answer, Immediate, Reply, WireProtocol
 from broker.protocols.rustlog.binary import Binary
 from broker.protocols.rustlog.call import Call
 from broker.protocols.rustlog.errors import Failure, RefusalError, reason
@@ -78,10 +78,10 @@ class RustLog(WireProtocol):
         """Serve one frame; the version is 1 for the JSON form, 0 for the binary one."""
         form: Form = _JSON if version else _BINARY
         if operation == REFUSE:
-            return LastAnswer(form.refuse(_bad_frame(int.from_bytes(body))))
+            return Answer(form.refuse(_bad_frame(int.from_bytes(body))), is_last=True)
         return self._serve(body, Call(session.broker, form, self.counters, self._lags))
 
-    async def _serve(self, body: bytes, call: Call) -> Answer:
+    async def _serve(self, body: bytes, call: Call) -> Immediate:
         try:
             request = await call.form.parse(body)
             response = await _HANDLERS[type(request)](request, call)

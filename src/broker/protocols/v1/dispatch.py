@@ -9,7 +9,7 @@ from broker.core.session import Session
 from broker.model.config import Config
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, StorageError
 from broker.model.limits import V1_BROKERS_MAX, V1_REPLICATED_PARTITIONS_MAX
-from broker.protocols.base import Additions, Answer, Reply, SmallFiles, WireProtocol
+from broker.protocols.base import Additions, Immediate, Reply, SmallFiles, WireProtocol
 from broker.protocols.v1 import errors
 from broker.protocols.v1.brokers import Brokers
 from broker.protocols.v1.commands import (
@@ -89,7 +89,7 @@ class V1(WireProtocol):
         return _answer(envelope, command, request)
 
 
-async def _answer(envelope: Envelope, command: Command, request: Request) -> Answer:
+async def _answer(envelope: Envelope, command: Command, request: Request) -> Immediate:
     try:
         return ok_line(envelope.correlation_id, await command.handle(request))
     except RefusedError as error:

@@ -11,7 +11,7 @@ from broker.codec.control_records import Marker, encode_marker
 from broker.codec.encoding import encode
 from broker.core.logs import reading
 from broker.model.limits import CURSUS_READ_BYTES_PER_STEP
-from broker.protocols.base import Answer
+from broker.protocols.base import Immediate
 from broker.protocols.cursus import PROTOCOL
 from broker.protocols.cursus.handlers import consume as consume_handler
 from tests.support.cursus_client import Batch, read_batch
@@ -46,14 +46,14 @@ def broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Broker:
     return Broker(tmp_path)
 
 
-async def ask(broker: Broker, command: str) -> Answer:
+async def ask(broker: Broker, command: str) -> Immediate:
     answer = PROTOCOL().handle(0, 0, None, command.encode(), broker.fakes.session)
     assert isinstance(answer, Awaitable)
-    answered: Answer = await answer
+    answered: Immediate = await answer
     return answered
 
 
-def read(answer: Answer) -> Batch | str:
+def read(answer: Immediate) -> Batch | str:
     """Return the batch of a response, or the text of an error."""
     assert isinstance(answer, bytes)
     return answer.decode() if answer.startswith(b"E") else read_batch(answer, is_original=True)

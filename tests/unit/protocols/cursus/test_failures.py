@@ -10,7 +10,7 @@ import pytest
 from broker.core.groups.commands.assigned import AssignedError, AssignedResponse
 from broker.core.groups.commands.offsets import FetchOffsetsResponse
 from broker.model.errors import ErrorCode
-from broker.protocols.base import DroppableAnswer, LastAnswer
+from broker.protocols.base import Answer
 from broker.protocols.cursus import PROTOCOL
 from tests.support.cursus_client import Message, batch
 from tests.support.fakes import FakeBroker
@@ -35,7 +35,7 @@ def ask(broker: FakeBroker, body: str | bytes) -> str:
         return await answer if isinstance(answer, Awaitable) else answer
 
     answer = asyncio.run(answered())
-    if isinstance(answer, (LastAnswer, DroppableAnswer)):
+    if isinstance(answer, Answer):
         answer = answer.body
     assert isinstance(answer, bytes)
     return answer.decode()

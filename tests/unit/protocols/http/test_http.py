@@ -2,14 +2,16 @@
 
 import pytest
 
-from broker.protocols.base import LastAnswer
+from broker.protocols.base import Answer
 from broker.protocols.http import PROTOCOL
 from tests.support.fakes import FakeBroker
 
 
 def ask(broker: FakeBroker, head: str) -> str:
     answer = PROTOCOL().handle(0, 0, None, head.encode(), broker.session)
-    assert isinstance(answer, LastAnswer), "the connection ends behind it"
+    assert isinstance(answer, Answer)
+    assert answer.is_last, "the connection is closed after it"
+    assert answer.body is not None
     return answer.body.decode()
 
 

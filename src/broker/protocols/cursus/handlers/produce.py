@@ -34,7 +34,7 @@ from broker.model.limits import (
     CURSUS_ROWS_PER_TURN,
     CURSUS_RUNS_PER_BATCH_MAX,
 )
-from broker.protocols.base import Answer, DroppableAnswer
+from broker.protocols.base import Answer, Immediate
 from broker.protocols.cursus.acks import UNACKNOWLEDGED, Sent, failed, stored
 from broker.protocols.cursus.errors import (
     Refusal,
@@ -79,7 +79,7 @@ class _Records(NamedTuple):
     batch_assumed: int  # see Sequences.plan
 
 
-async def batch(found: CursusBatch, broker: Broker, state: ProtocolState, leader: str) -> Answer:
+async def batch(found: CursusBatch, broker: Broker, state: ProtocolState, leader: str) -> Immediate:
     """Append a batch; the response is JSON, errors too."""
     sent = Sent(decoded(found.producer_id), found.epoch, found.seq_start, found.seq_end)
     acks = _ACKS.get(decoded(found.acks).lower())
@@ -98,7 +98,7 @@ async def batch(found: CursusBatch, broker: Broker, state: ProtocolState, leader
         return await _append(records, broker, state, sent, acks)
     except (RefusedError, RequestError, CodecError, StorageError) as error:
         answer = refusal_of(error, sent, leader)
-    return DroppableAnswer(answer) if acks == _NO_ACKS else answer
+    return Answer(answer, is_droppable=True) if acks == _NO_ACKS else answer
 
 
 def refusal_of(error: Exception, sent: Sent, leader: str) -> bytes:
@@ -155,7 +155,7 @@ def _check_partition(topic: Topic, partition: int) -> None:
 
 async def _append(
     records: _Records, broker: Broker, state: ProtocolState, sent: Sent, acks: str
-) -> Answer:
+) -> Immediate:
     check_size(records.rows)
     log = log_of(records.topic, records.partition)
     if not records.runs:
@@ -163,7 +163,9 @@ async def _append(
     else:
         written = await _append_new(records, broker, state, log)
     if acks == _NO_ACKS:
-        return DroppableAnswer(UNACKNOWLEDGED, [(written.log, written.end_offset)])
+        return Answer(
+            UNACKNOWLEDGED, is_droppable=True, written=[(written.log, written.end_offset)]
+        )
     if not await wait_durable(written.log, written.end_offset):
         raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, "the log of the partition has failed")
     return stored(sent, written.end_offset - 1)
@@ -208,7 +210,7 @@ def _planned(sequences: Sequences, records: _Records) -> Plan:
 # ---- PUBLISH -------------------------------------------------------------------------------------
 
 
-async def publish(request: Request) -> Answer:
+async def publish(request: Request) -> Immediate:
     """Append one message; the response is that of a batch, but errors are texts."""
     command, broker = request.command, request.broker
     name = command.need("topic")

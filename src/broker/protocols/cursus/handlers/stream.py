@@ -14,7 +14,7 @@ from broker.core.logs.log import Log
 from broker.core.topics.lookup import log_of
 from broker.core.topics.topic import Topic
 from broker.model.limits import CURSUS_KEEPALIVE_MS
-from broker.protocols.base import LastAnswer, StreamAnswer
+from broker.protocols.base import Answer
 from broker.protocols.cursus import members
 from broker.protocols.cursus.errors import reason, refused
 from broker.protocols.cursus.grammar import Command, encoded, integer
@@ -46,7 +46,7 @@ class _Wanted(NamedTuple):
     generation: int
 
 
-async def handle(request: Request) -> StreamAnswer | LastAnswer:
+async def handle(request: Request) -> Answer:
     """Open the stream; close it at once if it cannot start at its offset."""
     wanted = _wanted(request.command)
     topic = _topic(request, wanted)
@@ -72,7 +72,7 @@ async def handle(request: Request) -> StreamAnswer | LastAnswer:
     request.state.streams.add(
         stream, Reader(request.broker, request.connection, wanted.is_positional, key, call)
     )
-    return StreamAnswer(stream)
+    return Answer(None, stream=stream)
 
 
 def _wanted(command: Command) -> _Wanted:
@@ -145,10 +145,10 @@ def _start(wanted: _Wanted, committed: int | None, log: Log) -> int:
     return max(wanted.offset or 0, committed or 0)
 
 
-def _out_of_range(wanted: _Wanted, offset: int, log: Log) -> LastAnswer:
+def _out_of_range(wanted: _Wanted, offset: int, log: Log) -> Answer:
     """Return the CLOSE frame with the log's offsets; clients continue at the log start offset."""
     start, end = log.log_start_offset, log.high_watermark
     if wanted.is_positional:
         raise refused("OFFSET_OUT_OF_RANGE", requested=offset, earliest=start, latest=end)
     text = close_text("offset_out_of_range", start, requested=offset, earliest=start, latest=end)
-    return LastAnswer(encoded(text))
+    return Answer(encoded(text), is_last=True)

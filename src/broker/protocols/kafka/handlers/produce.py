@@ -50,7 +50,7 @@ from broker.model.limits import (
 )
 from broker.model.log_results import AppendResult
 from broker.model.topic_config import TopicConfig
-from broker.protocols.base import SilentAnswer
+from broker.protocols.base import Answer
 from broker.protocols.kafka import errors, transactions
 from broker.protocols.kafka.api import AnyRequest as Request
 from broker.protocols.kafka.api import AnyResponse as Response
@@ -123,7 +123,7 @@ async def _serve(request: Request, session: Session) -> Response:
     refused = await _admit(request, session, sent)
     outcomes = await _append_all(request, session, sent, refused)
     if request.body["acks"] == 0:
-        return SilentAnswer(await _all_written(outcomes))
+        return Answer(None, written=await _all_written(outcomes))
     return await _answer(request, outcomes)
 
 
