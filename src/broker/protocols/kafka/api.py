@@ -48,10 +48,6 @@ DeferrableResponse: TypeAlias = _BodyT | DeferredResponse[_BodyT]
 Handler: TypeAlias = Callable[
     [Request[Any], Session], Response[Body] | DeferredResponse[Body] | Awaitable[Response[Body]]
 ]
-# For the handlers whose messages have no types yet.
-Fields: TypeAlias = dict[str, Any]
-AnyRequest: TypeAlias = Request[Any]
-AnyResponse: TypeAlias = Response[Fields]
 
 
 class Refusal(TypedDict):

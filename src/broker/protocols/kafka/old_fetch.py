@@ -16,7 +16,7 @@ clients rotate the partitions themselves.
 from asyncio import get_running_loop
 from collections.abc import Iterator
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from broker.codec import scan_headers
 from broker.core.logs.log import Log
@@ -32,9 +32,11 @@ from broker.model.limits import (
     PYTHON_FETCH_BYTES_MAX,
 )
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import AnyRequest as Request
-from broker.protocols.kafka.api import Fields
 from broker.protocols.kafka.old_messages import for_consumer
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
+    from broker.protocols.kafka.api import Request
 
 _MAGIC_1_SINCE = 2
 _WHOLE_MESSAGES_SINCE = 3
@@ -42,7 +44,9 @@ _CODEC = 0x07
 _CONTROL = 0x20
 
 
-async def fetch(request: Request, session: Session) -> Fields:
+async def fetch(
+    request: "Request[bodies.FetchRequest]", session: Session
+) -> "bodies.FetchResponse":
     """Read and convert; below `min_bytes`, wait for more data and continue."""
     reading = _Reading(request, session)
     await reading.read_more()
@@ -72,7 +76,7 @@ class _PartitionRead:
 
     __slots__ = ("_next", "error", "high_watermark", "is_full", "log", "messages", "size", "wanted")
 
-    def __init__(self, wanted: Fields) -> None:
+    def __init__(self, wanted: "bodies.FetchRequestPartition") -> None:
         """Begin without data."""
         self.wanted = wanted
         self.log: Log | None = None
@@ -81,7 +85,7 @@ class _PartitionRead:
         self.is_full = False
         self.error = ErrorCode.NONE
         self.high_watermark = -1
-        self._next: int = wanted["fetch_offset"]
+        self._next = wanted["fetch_offset"]
 
     @property
     def has_more(self) -> bool:
@@ -89,7 +93,7 @@ class _PartitionRead:
         return self.log is not None and not self.is_full and self._next < self.log.high_watermark
 
     @property
-    def response(self) -> Fields:
+    def response(self) -> "bodies.FetchResponsePartition":
         """The partition's part of the response."""
         index = self.wanted["partition"]
         if self.error is not ErrorCode.NONE:
@@ -149,8 +153,7 @@ class _PartitionRead:
     @property
     def offset(self) -> int:
         """The requested offset."""
-        offset: int = self.wanted["fetch_offset"]
-        return offset
+        return self.wanted["fetch_offset"]
 
 
 class _Reading:
@@ -158,7 +161,7 @@ class _Reading:
 
     __slots__ = ("_budget", "_bytes_max", "_order", "_request", "_session", "_size", "_topics")
 
-    def __init__(self, request: Request, session: Session) -> None:
+    def __init__(self, request: "Request[bodies.FetchRequest]", session: Session) -> None:
         """Begin without data."""
         self._request = request
         self._session = session
@@ -200,7 +203,7 @@ class _Reading:
         )
 
     @property
-    def response(self) -> Fields:
+    def response(self) -> "bodies.FetchResponse":
         """The response from the data read so far."""
         return {
             "responses": [

@@ -18,6 +18,7 @@ an error, or whose client must truncate, is answered at once; others wait for `m
 
 from asyncio import get_running_loop
 from collections.abc import Awaitable, Iterator
+from typing import TYPE_CHECKING
 
 from broker.codec import scan_headers
 from broker.core.logs.log import Log
@@ -35,8 +36,10 @@ from broker.model.limits import (
     PYTHON_FETCH_BYTES_MAX,
 )
 from broker.protocols.kafka import errors, old_fetch
-from broker.protocols.kafka.api import AnyRequest as Request
-from broker.protocols.kafka.api import Api, Fields
+from broker.protocols.kafka.api import Api, Request
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 _READ_COMMITTED = 1
 _MAGIC_2_SINCE = 4
@@ -50,7 +53,9 @@ _LENGTH_POSITION = 8  # of a batch: int32, counts what follows it
 _LENGTH_END = 12
 
 
-def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
+def handle(
+    request: "Request[bodies.FetchRequest]", session: Session
+) -> "bodies.FetchResponse | Awaitable[bodies.FetchResponse]":
     """Refuse what is not served, else read."""
     body = request.body
     if body["session_epoch"] > 0:
@@ -64,7 +69,9 @@ def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
     return run_to_first_wait(fetch(request, session))
 
 
-async def _fetch(request: Request, session: Session) -> Fields:
+async def _fetch(
+    request: "Request[bodies.FetchRequest]", session: Session
+) -> "bodies.FetchResponse":
     """Read; again whenever a partition grows, until it is enough or `max_wait_ms` has passed.
 
     It ends early if other requests need its memory.
@@ -80,7 +87,7 @@ async def _fetch(request: Request, session: Session) -> Fields:
     return {"responses": reading.responses}
 
 
-async def _read(request: Request, session: Session) -> "_Reading":
+async def _read(request: "Request[bodies.FetchRequest]", session: Session) -> "_Reading":
     reading = _Reading(request, session)
     async for _ in in_steps(reading.each(), FETCH_PARTITIONS_PER_STEP):
         pass
@@ -90,29 +97,30 @@ async def _read(request: Request, session: Session) -> "_Reading":
 # ---- what is not served --------------------------------------------------------------------------
 
 
-def _too_many(request: Request, count: int) -> RequestError | PeerError:
+def _too_many(request: "Request[bodies.FetchRequest]", count: int) -> RequestError | PeerError:
     text = f"a fetch of {count} partitions, {NATIVE_FETCH_PARTITIONS_MAX} are allowed"
     if request.version < _ERRORS_SINCE:
         return PeerError(text)
     return RequestError(ErrorCode.INVALID_REQUEST, text)
 
 
-def _is_follower(request: Request) -> bool:
+def _is_follower(request: "Request[bodies.FetchRequest]") -> bool:
     if request.version >= _REPLICA_STATE_SINCE:
         return bool(request.body["replica_state"]["replica_id"] >= 0)
     return bool(request.body["replica_id"] >= 0)
 
 
-def _not_a_follower(wanted: Fields) -> Fields:
+def _not_a_follower(wanted: "bodies.FetchRequestTopic") -> "bodies.FetchResponseResponse":
     """Refuse a fetch of a follower: there are none, and it would read above the high watermark."""
-    partition = {
-        "error_code": errors.number(ErrorCode.NOT_LEADER_OR_FOLLOWER),
-        "high_watermark": -1,
-        "aborted_transactions": None,
-        "records": b"",
-    }
-    partitions = [
-        {"partition_index": each["partition"], **partition} for each in wanted["partitions"]
+    partitions: list[bodies.FetchResponsePartition] = [
+        {
+            "partition_index": each["partition"],
+            "error_code": errors.number(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+            "high_watermark": -1,
+            "aborted_transactions": None,
+            "records": b"",
+        }
+        for each in wanted["partitions"]
     ]
     return {"topic": wanted["topic"], "topic_id": wanted["topic_id"], "partitions": partitions}
 
@@ -125,7 +133,7 @@ class _Reading:
 
     __slots__ = ("_bytes_left", "bytes_read", "is_final", "logs", "request", "responses", "session")
 
-    def __init__(self, request: Request, session: Session) -> None:
+    def __init__(self, request: "Request[bodies.FetchRequest]", session: Session) -> None:
         """Begin without data."""
         self.request = request
         self.session = session
@@ -134,7 +142,7 @@ class _Reading:
         self.bytes_read = 0
         self.is_final = False  # an error or a diverging epoch: respond without waiting
         self.logs: list[Log] = []
-        self.responses: list[Fields] = []
+        self.responses: list[bodies.FetchResponseResponse] = []
 
     @property
     def is_enough(self) -> bool:
@@ -144,38 +152,47 @@ class _Reading:
     def each(self) -> Iterator[None]:
         """Read every partition in request order, one per step."""
         for wanted in self.request.body["topics"]:
-            named = {"topic": wanted["topic"], "topic_id": wanted["topic_id"]}
-            partitions: list[Fields] = []
-            self.responses.append({**named, "partitions": partitions})
+            partitions: list[bodies.FetchResponsePartition] = []
+            self.responses.append(
+                {
+                    "topic": wanted["topic"],
+                    "topic_id": wanted["topic_id"],
+                    "partitions": partitions,
+                }
+            )
             for one in wanted["partitions"]:
                 partitions.append(self._partition(wanted, one))
                 yield
 
-    def _partition(self, topic: Fields, wanted: Fields) -> Fields:
-        index = wanted["partition"]
+    def _partition(
+        self, topic: "bodies.FetchRequestTopic", wanted: "bodies.FetchRequestPartition"
+    ) -> "bodies.FetchResponsePartition":
         try:
-            return {"partition_index": index, **self._read(self._find(topic), wanted)}
+            return self._read(self._find(topic), wanted)
         except RequestError as error:
             self.is_final = True
             return {
-                "partition_index": index,
+                "partition_index": wanted["partition"],
                 "error_code": errors.number(error.code),
                 "high_watermark": -1,
                 "aborted_transactions": None,
                 "records": b"",
             }
 
-    def _find(self, wanted: Fields) -> Topic:
+    def _find(self, wanted: "bodies.FetchRequestTopic") -> Topic:
         topics = self.session.broker.topics
         if self.request.version >= _TOPIC_IDS_SINCE:
             return topic_by_id(topics, wanted["topic_id"])
         return topic_by_name(topics, wanted["topic"])
 
-    def _read(self, topic: Topic, wanted: Fields) -> Fields:
+    def _read(
+        self, topic: Topic, wanted: "bodies.FetchRequestPartition"
+    ) -> "bodies.FetchResponsePartition":
         log = log_of(topic, wanted["partition"])
         check_leader_epoch(log, wanted["current_leader_epoch"])
         is_committed = self.request.body["isolation_level"] == _READ_COMMITTED
-        fields: Fields = {
+        fields: bodies.FetchResponsePartition = {
+            "partition_index": wanted["partition"],
             "error_code": 0,
             "high_watermark": log.high_watermark,
             "last_stable_offset": log.last_stable_offset,
@@ -194,7 +211,7 @@ class _Reading:
             fields["aborted_transactions"] = _aborted(log, wanted["fetch_offset"], records)
         return fields
 
-    def _records(self, log: Log, wanted: Fields, end: int) -> bytes:
+    def _records(self, log: Log, wanted: "bodies.FetchRequestPartition", end: int) -> bytes:
         """Read within the limits, but at least one batch of the first partition that has data."""
         offset = wanted["fetch_offset"]
         if not log.log_start_offset <= offset <= log.log_end_offset:
@@ -213,7 +230,9 @@ class _Reading:
         return records
 
 
-def _diverging_epoch(log: Log, wanted: Fields) -> Fields | None:
+def _diverging_epoch(
+    log: Log, wanted: "bodies.FetchRequestPartition"
+) -> "bodies.FetchResponseDivergingEpoch | None":
     """Return the end of the last common epoch if the client has read truncated data (KIP-595)."""
     epoch = wanted["last_fetched_epoch"]
     if epoch == -1:
@@ -226,7 +245,9 @@ def _diverging_epoch(log: Log, wanted: Fields) -> Fields | None:
     return {"epoch": known, "end_offset": end}
 
 
-def _aborted(log: Log, start: int, records: bytes) -> list[Fields]:
+def _aborted(
+    log: Log, start: int, records: bytes
+) -> "list[bodies.FetchResponseAbortedTransaction]":
     """Return the aborted transactions among these records, sorted by first offset."""
     end = scan_headers(records)[-1].last_offset + 1
     try:

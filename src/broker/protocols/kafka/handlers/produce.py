@@ -21,7 +21,7 @@ connection.
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from struct import Struct
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from broker.core.logs.log import Log
 from broker.core.logs.partition import (
@@ -52,11 +52,14 @@ from broker.model.log_results import AppendResult
 from broker.model.topic_config import TopicConfig
 from broker.protocols.base import Answer
 from broker.protocols.kafka import errors, transactions
-from broker.protocols.kafka.api import AnyRequest as Request
-from broker.protocols.kafka.api import AnyResponse as Response
-from broker.protocols.kafka.api import Api, Fields
+from broker.protocols.kafka.api import Api, Request, Response
 from broker.protocols.kafka.old_messages import Conversion, is_message_set
 from broker.protocols.kafka.partitions import named_once
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
+
+    _Produced: TypeAlias = Response[bodies.ProduceResponse]
 
 _MAGIC_2_SINCE = 3
 _ZSTD_SINCE = 7
@@ -110,7 +113,9 @@ _Refused: TypeAlias = Mapping[_Partition, ErrorCode]
 _appending = Tasks()
 
 
-def handle(request: Request, session: Session) -> Response | Awaitable[Response]:
+def handle(
+    request: "Request[bodies.ProduceRequest]", session: Session
+) -> "_Produced | Awaitable[_Produced]":
     """Append all valid batches; respond when they are durable.
 
     A short request has no wait before that.
@@ -118,7 +123,7 @@ def handle(request: Request, session: Session) -> Response | Awaitable[Response]
     return run_to_first_wait(_serve(request, session))
 
 
-async def _serve(request: Request, session: Session) -> Response:
+async def _serve(request: "Request[bodies.ProduceRequest]", session: Session) -> "_Produced":
     sent = await named_once(_read(request))
     refused = await _admit(request, session, sent)
     outcomes = await _append_all(request, session, sent, refused)
@@ -130,7 +135,7 @@ async def _serve(request: Request, session: Session) -> Response:
 # ---- read ----------------------------------------------------------------------------------------
 
 
-def _read(request: Request) -> Iterator[tuple[_Place, bytes]]:
+def _read(request: "Request[bodies.ProduceRequest]") -> Iterator[tuple[_Place, bytes]]:
     """Yield the records for each partition."""
     for topic in request.body["topic_data"]:
         for partition in topic["partition_data"]:
@@ -138,7 +143,7 @@ def _read(request: Request) -> Iterator[tuple[_Place, bytes]]:
             yield place, partition["records"] or b""
 
 
-def _topic(request: Request, session: Session, place: _Place) -> Topic:
+def _topic(request: "Request[bodies.ProduceRequest]", session: Session, place: _Place) -> Topic:
     topics = session.broker.topics
     if request.version >= _TOPIC_IDS_SINCE:
         topic = topic_by_id(topics, place.topic_id)
@@ -150,7 +155,7 @@ def _topic(request: Request, session: Session, place: _Place) -> Topic:
     return topic
 
 
-def _may_write_internal(request: Request, session: Session) -> bool:
+def _may_write_internal(request: "Request[bodies.ProduceRequest]", session: Session) -> bool:
     return request.client_id == _ADMIN_CLIENT and session.broker.config.flag(
         "polylog.internal.topics.writable"
     )
@@ -159,7 +164,9 @@ def _may_write_internal(request: Request, session: Session) -> bool:
 # ---- admit ---------------------------------------------------------------------------------------
 
 
-async def _admit(request: Request, session: Session, sent: _Sent) -> _Refused:
+async def _admit(
+    request: "Request[bodies.ProduceRequest]", session: Session, sent: _Sent
+) -> _Refused:
     """Wait until the partitions are in their producers' transactions; return the refused ones."""
     refused: dict[_Partition, ErrorCode] = {}
     if request.body["transactional_id"] is None:
@@ -178,7 +185,7 @@ async def _admit(request: Request, session: Session, sent: _Sent) -> _Refused:
 
 
 async def _unadmitted(
-    request: Request, session: Session, sent: _Sent
+    request: "Request[bodies.ProduceRequest]", session: Session, sent: _Sent
 ) -> dict[_Producer, list[_Partition]]:
     """Return the partitions, by producer, that are not in the producer's transaction yet."""
     found: dict[_Producer, list[_Partition]] = {}
@@ -204,7 +211,7 @@ def _producer_of(records: bytes) -> tuple[int, _Producer]:
     return attributes, (producer_id, epoch)
 
 
-def _refusal(request: Request, error: ErrorCode) -> ErrorCode:
+def _refusal(request: "Request[bodies.ProduceRequest]", error: ErrorCode) -> ErrorCode:
     """Translate a coordinator's error to one that producers handle (KIP-890, ReplicaManager)."""
     if error in _COORDINATOR_IS_BUSY:
         return ErrorCode.NOT_ENOUGH_REPLICAS  # retriable for every producer
@@ -215,7 +222,7 @@ def _refusal(request: Request, error: ErrorCode) -> ErrorCode:
 
 
 async def _append_all(
-    request: Request, session: Session, sent: _Sent, refused: _Refused
+    request: "Request[bodies.ProduceRequest]", session: Session, sent: _Sent, refused: _Refused
 ) -> dict[_Place, _Outcome]:
     """Append in request order; all of it, even if the producer disconnects meanwhile."""
     rest = run_to_first_wait(_append_each(request, session, sent, refused))
@@ -223,7 +230,7 @@ async def _append_all(
 
 
 async def _append_each(
-    request: Request, session: Session, sent: _Sent, refused: _Refused
+    request: "Request[bodies.ProduceRequest]", session: Session, sent: _Sent, refused: _Refused
 ) -> dict[_Place, _Outcome]:
     budget = StepBudget(PRODUCE_BYTES_PER_STEP)
     outcomes: dict[_Place, _Outcome] = {}
@@ -239,7 +246,11 @@ async def _append_each(
 
 
 async def _append(
-    request: Request, session: Session, place: _Place, records: bytes | None, refused: _Refused
+    request: "Request[bodies.ProduceRequest]",
+    session: Session,
+    place: _Place,
+    records: bytes | None,
+    refused: _Refused,
 ) -> _Written:
     """Check, prepare and append one partition's batch; RequestError is the partition's answer."""
     if records is None:
@@ -260,7 +271,7 @@ async def _append(
 
 
 def _preparation(
-    request: Request, config: TopicConfig, records: bytes
+    request: "Request[bodies.ProduceRequest]", config: TopicConfig, records: bytes
 ) -> Conversion | Preparation | None:
     """Return the work on the records before they are appended; None: there is none.
 
@@ -272,7 +283,7 @@ def _preparation(
     return prepare(config, records)
 
 
-def _check_version(request: Request, records: bytes) -> None:
+def _check_version(request: "Request[bodies.ProduceRequest]", records: bytes) -> None:
     """Check what depends on the API version."""
     if request.version >= _MAGIC_2_SINCE and is_message_set(records):
         text = f"Produce v{request.version} takes batches of magic 2 only"
@@ -305,23 +316,28 @@ async def _all_written(outcomes: Mapping[_Place, _Outcome]) -> list[tuple[Log, i
     return written
 
 
-async def _answer(request: Request, outcomes: Mapping[_Place, _Outcome]) -> Fields:
+async def _answer(
+    request: "Request[bodies.ProduceRequest]", outcomes: Mapping[_Place, _Outcome]
+) -> "bodies.ProduceResponse":
     number = errors.number if request.version >= _MAGIC_2_SINCE else errors.old_number
-    topics: dict[tuple[str, bytes], list[Fields]] = {}
+    topics: dict[tuple[str, bytes], list[bodies.ProduceResponsePartitionResponse]] = {}
     async for place, outcome in in_steps(outcomes.items(), PARTITIONS_ANSWERED_PER_STEP):
         partitions = topics.setdefault((place.name, place.topic_id), [])
-        partitions.append({"index": place.partition, **await _partition(outcome, number)})
-    responses: list[Fields] = []
+        partitions.append(await _partition(place.partition, outcome, number))
+    responses: list[bodies.ProduceResponseResponse] = []
     async for (name, topic_id), partitions in in_steps(topics.items(), NAMES_READ_PER_STEP):
         responses.append({"name": name, "topic_id": topic_id, "partition_responses": partitions})
     return {"responses": responses}
 
 
-async def _partition(outcome: _Outcome, number: Callable[[ErrorCode], int]) -> Fields:
+async def _partition(
+    index: int, outcome: _Outcome, number: Callable[[ErrorCode], int]
+) -> "bodies.ProduceResponsePartitionResponse":
     if isinstance(outcome, _Written):
         log, appended = outcome
         if await wait_durable(log, appended.end_offset):
             return {
+                "index": index,
                 "error_code": 0,
                 "base_offset": appended.base_offset,
                 "log_append_time_ms": appended.append_time_ms,
@@ -335,6 +351,7 @@ async def _partition(outcome: _Outcome, number: Callable[[ErrorCode], int]) -> F
             [],
         )
     return {
+        "index": index,
         "error_code": number(outcome.code),
         "base_offset": -1,
         "record_errors": [
