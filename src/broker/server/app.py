@@ -14,7 +14,7 @@ from broker.model.address import Address
 from broker.model.config import Config
 from broker.model.errors import StorageError
 from broker.server import descriptors
-from broker.server.composition import compose
+from broker.server.composition import compose, services_of
 from broker.server.listener import Listener
 from broker.server.loop import Loop
 from broker.storage.log_dir import LogDir
@@ -56,6 +56,7 @@ class _Process:
         self._descriptors = descriptors.of_this_process()
         lost = partial(self._end, EXIT_STORAGE)
         self._parts = compose(config, log_dir, loop, self._descriptors, lost)
+        self._services = services_of(self._parts, loop)
         self._configs = self._parts.broker.configs
 
     async def run(self, announce: Announce) -> int:
@@ -63,7 +64,7 @@ class _Process:
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
                 self._loop.add_signal_handler(number, self._on_signal)
         listeners = self._listen()
-        services = self._parts.services
+        services = self._services
         services.start()
         if not await self._prepare():
             await services.stop()
@@ -99,7 +100,7 @@ class _Process:
 
     async def _prepare(self) -> bool:
         """Do what protocols need before; False when the broker is stopped before that is done."""
-        preparing = asyncio.ensure_future(self._prepare_protocols())
+        preparing = asyncio.ensure_future(self._parts.before_serving())
         either: list[asyncio.Future[Any]] = [preparing, self._stop]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not preparing.done():
@@ -109,13 +110,9 @@ class _Process:
         try:
             preparing.result()
         except StorageError:
-            await self._parts.services.stop()
+            await self._services.stop()
             raise
         return True
-
-    async def _prepare_protocols(self) -> None:
-        for prepare in self._parts.before_serving:
-            await prepare()
 
     def _on_signal(self) -> None:
         if self._stop.done():

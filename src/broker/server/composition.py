@@ -3,13 +3,14 @@
     Storage       the data directory, its threads and small files, the configuration in it
     Logs          native logs, their recovery, topics
     Broker        coordinators, checkpoints and what else handlers use (core/broker.py)
+    protocols     one object of each, attached to the broker
     Maintenance   retention, compaction, scrubbing, levels of the disk
-    Wire          sockets and protocols
+    Poller        sockets, with the native path of each protocol
 
 Nothing is started here: `services_of` returns what starts, in order.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -227,68 +228,81 @@ def make_poller(
     return poller
 
 
-class Process(NamedTuple):
-    """A composed broker; `services` start and stop it."""
+class Composition(NamedTuple):
+    """All parts of a broker."""
 
+    storage: Storage
+    logs: Logs
+    coordinators: Coordinators
+    checkpoints: Checkpoints
     broker: Broker
+    protocols: Mapping[WireProtocol, Additions]
+    maintenance: Maintenance
     poller: Poller
-    services: Services
-    before_serving: Sequence[Callable[[], Awaitable[None]]]
+
+    async def before_serving(self) -> None:
+        """Do what protocols need before the first connection, one after another."""
+        for added in self.protocols.values():
+            if added.before_serving is not None:
+                await added.before_serving()
 
 
 def compose(
     config: Config, log_dir: LogDir, loop: Loop, descriptors: Shares, when_lost: Callable[[], None]
-) -> Process:
+) -> Composition:
     """Make all parts; `when_lost` is called when the data directory has failed.
 
     Raises StorageError when the metadata store or a checkpoint cannot be read.
     """
     storage = open_storage(config, log_dir, when_lost)
-    config = storage.configs.current
-    clock = storage.clock_watch.clock
+    config, small_files = storage.configs.current, storage.small_files
     logs = make_logs(storage, descriptors, loop)
+    clock = storage.clock_watch.clock
     coordinators = Coordinators(config, loop, clock, logs.topics, storage.group_configs)
     logs.loader.when_ready(coordinators.log_is_ready)
-    checkpoints = Checkpoints(
-        logs.partitions, logs.topics, storage.io_thread, storage.small_files.write
-    )
+    checkpoints = Checkpoints(logs.partitions, logs.topics, storage.io_thread, small_files.write)
     broker = make_broker(storage, logs, coordinators, checkpoints)
-    protocols = attach_protocols(broker, storage.small_files, checkpoints)
+    protocols = attach_protocols(broker, small_files, checkpoints)
     maintenance = make_maintenance(storage, logs, checkpoints)
     poller = make_poller(config, logs, protocols, loop)
-    connections = Connections(poller, clock, loop)
+    return Composition(
+        storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller
+    )
+
+
+def services_of(parts: Composition, loop: Loop) -> Services:
+    """Return what starts, runs and stops, each after what it uses."""
+    storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller = parts
+    config, small_files = storage.configs.current, storage.small_files
     recovery = Recovery(logs.topics, logs.partitions, logs.deletions, logs.loader)
-    log_events = LogEvents(
-        logs.turn, logs.partitions, storage.small_files, coordinators, maintenance.scrub
-    )
+    connections = Connections(poller, storage.clock_watch.clock, loop)
+    events = LogEvents(logs.turn, logs.partitions, small_files, coordinators, maintenance.scrub)
     check_ms = config.integer("log.retention.check.interval.ms")
-    cleaner = maintenance.cleaner.run if config.flag("log.cleaner.enable") else None
-    services = (
-        Part("metadata store", stop=storage.store.close),
-        Part("partitions", stop=logs.partitions.close),
-        maintenance.disk_watch,  # its stop frees the reserve, for what is still to be written
-        Part("I/O thread", stop=storage.io_thread.stop),
-        Part("recompression", stop=broker.recompression.stop),
-        Part("sync threads", stop=partial(_end_syncs, logs)),
-        Part("topics", start=recovery.register_topics),
-        Part("connections", start=connections.open, stop=connections.close),
-        Part("coordinators", start=coordinators.expect, stop=coordinators.close),
-        storage.clock_watch,
-        *(service for added in protocols.values() for service in added.services),
-        Part("deletions", start=recovery.remove_strays, stop=logs.deletions.stop),
-        Part("log loader", start=recovery.load_logs, stop=logs.loader.stop),
-        Part("replies", stop=connections.drain),
-        Housekeeping(storage.configs, poller, logs.turn, log_events),
-        Part("checkpoints", run=checkpoints.run),
-        Part("retention", run=partial(maintenance.retention.run, check_ms)),
-        Part("digests", run=maintenance.scrub.follow),
-        Part("scrub", run=maintenance.scrub.run),
-        Part("cleaner", run=cleaner),
+    clean = maintenance.cleaner.run if config.flag("log.cleaner.enable") else None
+    return Services(
+        (
+            Part("metadata store", stop=storage.store.close),
+            Part("partitions", stop=logs.partitions.close),
+            maintenance.disk_watch,  # its stop frees the reserve, for what is still to be written
+            Part("I/O thread", stop=storage.io_thread.stop),
+            Part("recompression", stop=broker.recompression.stop),
+            Part("sync threads", stop=partial(_end_syncs, logs)),
+            Part("topics", start=recovery.register_topics),
+            Part("connections", start=connections.open, stop=connections.close),
+            Part("coordinators", start=coordinators.expect, stop=coordinators.close),
+            storage.clock_watch,
+            *(service for added in protocols.values() for service in added.services),
+            Part("deletions", start=recovery.remove_strays, stop=logs.deletions.stop),
+            Part("log loader", start=recovery.load_logs, stop=logs.loader.stop),
+            Part("replies", stop=connections.drain),
+            Housekeeping(storage.configs, poller, logs.turn, events),
+            Part("checkpoints", run=checkpoints.run),
+            Part("retention", run=partial(maintenance.retention.run, check_ms)),
+            Part("digests", run=maintenance.scrub.follow),
+            Part("scrub", run=maintenance.scrub.run),
+            Part("cleaner", run=clean),
+        )
     )
-    before_serving = [
-        added.before_serving for added in protocols.values() if added.before_serving is not None
-    ]
-    return Process(broker, poller, Services(services), before_serving)
 
 
 def _end_syncs(logs: Logs) -> None:
