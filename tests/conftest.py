@@ -53,6 +53,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=[],
         help="a Python whose environment has another PySpark, for tests/pipeline; may be repeated",
     )
+    parser.addoption(
+        "--rebuild-without-protocols",
+        action="store_true",
+        help="build the sources without each protocol that can be removed, and test the rest",
+    )
     parser.addoption("--every-call-site", action="store_true", help="one EIO at each, not some")
 
 

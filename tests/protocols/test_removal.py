@@ -4,13 +4,22 @@ import json
 import re
 import socket
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from broker.model.protocol_names import PROTOCOL_NAMES
-from tests.protocols.removal import broker_of, change, package_without, python_of
+from tests.protocols.removal import (
+    broker_of,
+    change,
+    own_sources,
+    package_without,
+    python_of,
+    shared_tests,
+    source_without,
+)
 from tests.support import wire_requests
 from tests.support.batches import batch_of, records_of
 from tests.support.cursus_client import CursusClient, Message, batch
@@ -20,6 +29,7 @@ from tests.support.wire_client import WireClient
 
 REMOVABLE = ("v1", "rustlog", "cursus")
 TIMEOUT_S = 60
+BUILD_S = 3_600
 TOPIC = "orders"
 TIME_MS = 1_700_000_000_000
 # Imports every module, also those that only some commands or handlers import.
@@ -159,10 +169,30 @@ def test_no_module_needs_a_protocol_that_is_removed(package: Path) -> None:
     run(python_of(package, "-W", "error", "-c", IMPORT_ALL))
 
 
-def run(command: list[str]) -> str:
+@pytest.mark.slow("compiles all native modules")
+def test_sources_without_a_protocol_are_built_and_pass_their_tests(
+    removed: str, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    if not pytestconfig.getoption("--rebuild-without-protocols"):
+        pytest.skip("--rebuild-without-protocols builds the package once for each protocol")
+    source = source_without(removed, tmp_path / "source")
+    assert [each for each in own_sources(removed) if (source / each).exists()] == []
+    package = tmp_path / "package"
+    options = ["--no-build-isolation", "--no-deps", "--target", str(package)]
+    options += [f"--config-settings=build-dir={tmp_path / 'build'}"]
+    run([sys.executable, "-m", "pip", "install", "--quiet", *options, str(source)], BUILD_S)
+    ignored = [f"--ignore={each}" for each in shared_tests(removed, source)]
+    tests = ["tests/unit", "tests/native", "-q", "-n", "2", "-p", "no:cacheprovider", *ignored]
+
+    run(python_of(package, "-m", "pytest", "--rootdir", str(source), *tests), BUILD_S, source)
+
+
+def run(command: list[str], timeout_s: float = TIMEOUT_S, folder: Path | None = None) -> str:
     """Run a command that succeeds; return what it prints."""
-    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=TIMEOUT_S)
-    assert ended.returncode == 0, ended.stderr
+    ended = subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=timeout_s, cwd=folder
+    )
+    assert ended.returncode == 0, f"{ended.stdout[-10_000:]}{ended.stderr}"
     return ended.stdout
 
 

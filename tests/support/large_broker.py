@@ -27,6 +27,7 @@ from broker.core.groups.settings import GroupSettings
 from broker.core.session import Session
 from broker.core.topics.rules import NewTopic
 from broker.model.errors import ErrorCode
+from broker.model.protocol_names import PROTOCOL_NAMES
 from broker.protocols import PROTOCOLS
 from broker.protocols.base import Answer, Deferred
 from tests.support.fakes import FakeBroker, batch
@@ -178,7 +179,7 @@ def _kafka(name: str, key: int, version: int, answer_bytes_min: int, **fields: A
 
 
 def requests(size: Size) -> list[LongRequest]:
-    """Return every long request, each in its worst case."""
+    """Return every long request of the protocols that are served, each in its worst case."""
     names = topic_names(size)
     named = size.named
     wide = range(named)
@@ -200,7 +201,7 @@ def requests(size: Size) -> list[LongRequest]:
         {"resource_type": 2, "resource_name": each, "configuration_keys": None}
         for each in names[: named // 10]
     ]
-    return [
+    everything = [
         _kafka("Metadata of all topics", 3, 12, 10 * partitions, topics=None),
         _kafka(
             "Metadata of topics by name",
@@ -413,6 +414,7 @@ def requests(size: Size) -> list[LongRequest]:
         LongRequest("rustlog", "RustLog ListTopics", 0, 0, b"\x06", 10 * size.topics),
         LongRequest("rustlog", "RustLog DescribeTopic", 0, 0, b"\x07\x00\x04wide", 10 * named),
     ]
+    return [each for each in everything if each.protocol in PROTOCOL_NAMES]
 
 
 _RETENTION = [{"name": "retention.ms", "config_operation": 0, "value": "1000"}]

@@ -88,22 +88,6 @@ def test_an_invalid_configuration_exits_2_and_names_the_remedy(
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--partitions", "0"], "--partitions 0: give 1 .. 10000"),
-        (["--broker", "nowhere"], "expected HOST:PORT"),
-        ([], "give the data directory of V1's server"),
-    ],
-)
-def test_an_invalid_import_exits_2_and_names_the_remedy(
-    tmp_path: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["import", "v1", str(tmp_path), *options]) == 2
-
-    assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
     "arguments", [["stop"], ["start", "--frobnicate"], ["start", "extra"], ["import", "v2", "."]]
 )
 def test_wrong_usage_exits_2(arguments: list[str]) -> None:

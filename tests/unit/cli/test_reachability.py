@@ -17,6 +17,7 @@ from broker.client.metadata import Cluster
 from broker.client.reachability import check_reachable
 from broker.model.errors import ConfigError, Unreachable
 from broker.model.limits import CLIENT_REACH_SECONDS
+from broker.protocols import PROTOCOLS
 from tests.support.scripted_broker import scripted_broker
 
 
@@ -35,8 +36,9 @@ def commands(folder: Path) -> dict[str, list[str]]:
     }
 
 
+IMPORTS = [each.name for each in PROTOCOLS if each.import_command]
 COMMANDS = (
-    "import v1",
+    *(f"import {name}" for name in IMPORTS),
     "snapshot create",
     "pipeline archive",
     "pipeline replay",
@@ -103,7 +105,7 @@ def test_every_command_with_the_broker_option_is_tested_here(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     groups = {
-        "import": ("v1",),
+        "import": tuple(IMPORTS),
         "pipeline": ("archive", "replay", "dedupe", "audit", "lag"),
         "snapshot": ("create",),
     }
