@@ -445,7 +445,7 @@ def test_the_compactor_dies_with_a_killed_parent_and_holds_no_lock_of_it(
 def is_running(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # before the open, or after it
         return False
     return state != "Z"
 
