@@ -53,9 +53,9 @@ class ServedTopic:
         self.handed_over = 0
 
     def dispatch(self, pending: list[Any]) -> None:
-        """Let Python serve requests, and count them."""
+        """Let Python serve requests, in the loop as the poller does, and count them."""
         self.handed_over += len(pending)
-        self.requests.dispatch(pending)
+        self.loop.call_soon(self.requests.dispatch, pending)
 
     def connect(self, transactions: Any = None) -> Client:
         """Return a client of a broker that has these logs, and maybe a transaction coordinator."""

@@ -549,17 +549,17 @@ def test_a_recreated_topic_starts_at_offset_0(broker: BrokerRun) -> None:
 
 
 def test_the_epochs_of_a_recreated_topic_are_written_even_if_equal_to_those_of_the_old_one(
-    life: BrokerRun,
+    broker: BrokerRun,
 ) -> None:
     topic_id = TOPIC_ID
     for _ in range(2):
-        (log,) = life.make(topic_id)
+        (log,) = broker.make(topic_id)
         log.append(BATCH)
-        life.end_synced(log)
-        life.partitions.prepare_checkpoint()
+        broker.end_synced(log)
+        broker.partitions.prepare_checkpoint()
         assert text_files.read_leader_epochs(Path(log.folder)) == [(0, 0)]
-        life.partitions.delete(log)
-        DeletedFolders(life.path).put_away("topic", topic_id, [0], is_name_taken=False)
+        broker.partitions.delete(log)
+        DeletedFolders(broker.path).put_away("topic", topic_id, [0], is_name_taken=False)
         topic_id = random_id()
 
 
@@ -650,14 +650,14 @@ def test_a_stop_writes_nothing_for_an_unused_log(broker: BrokerRun) -> None:
     assert checkpoint.take_clean_shutdown(broker.path)
 
 
-def test_a_stop_syncs_records_before_they_are_below_the_recovery_point(life: BrokerRun) -> None:
-    (log,) = life.make()
+def test_a_stop_syncs_records_before_they_are_below_the_recovery_point(broker: BrokerRun) -> None:
+    (log,) = broker.make()
     log.append(BATCH)
-    life.commit.stop()
+    broker.commit.stop()
     assert log.needs_sync
     file_ops.start_recording()
 
-    life.partitions.close()
+    broker.partitions.close()
 
     file_ops.stop_recording()
     done = [(op, Path(path).name) for op, path, *_ in file_ops.recorded()]

@@ -115,7 +115,7 @@ _appending = Tasks()
 
 def handle(
     request: "Request[bodies.ProduceRequest]", session: Session
-) -> "_Produced | Awaitable[_Produced]":
+) -> "Response[bodies.ProduceResponse] | Awaitable[Response[bodies.ProduceResponse]]":
     """Append all valid batches; respond when they are durable.
 
     A short request has no wait before that.
