@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,31 @@ def test_a_source_is_transpiled_again_only_if_it_or_what_it_cimports_changed(pla
     after_a_source = written_again(place)
 
     assert (nothing, after_the_declarations, after_a_source) == ([], ["user"], ["alone"])
+
+
+def test_a_source_is_transpiled_again_if_a_declaration_it_cimported_is_gone(place: Path) -> None:
+    assert transpile(place) == 0
+    (place / "source" / "shared.pxd").unlink()
+
+    assert transpile(place) == 1
+
+
+def test_a_change_during_a_run_is_seen_by_the_next_one(place: Path) -> None:
+    begun_ns = time.time_ns()
+    assert transpile(place) == 0
+
+    for path in PATHS:
+        written = (place / "generated" / f"{path}.c").stat().st_mtime_ns
+        assert begun_ns <= written < (place / "generated" / f"{path}.needs").stat().st_mtime_ns
+
+
+def test_a_run_that_was_killed_leaves_no_part_of_a_c_file(place: Path) -> None:
+    assert transpile(place) == 0
+    whole = (place / "generated" / "alone.c").read_bytes()
+    write(place / "source" / "alone.pyx", "def of(int value:\n")
+
+    assert transpile(place) == 1
+    assert (place / "generated" / "alone.c").read_bytes() == whole
 
 
 def test_the_depfile_names_the_declarations_that_any_source_cimports(place: Path) -> None:

@@ -51,6 +51,7 @@ from broker.core.logs.recompression import Recompression
 from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.response_cache import ResponseCache
+from broker.core.scheduling.tasks import Tasks
 from broker.core.session import Session
 from broker.core.topics.deletion import Deletions
 from broker.core.topics.rules import NewTopic
@@ -553,6 +554,7 @@ class FakeBroker:
             persist_log_starts=self.persist_log_starts,
             group_configs=self.group_configs,
             metadata_revision=self.metadata_revision,
+            appends=Tasks(1 << 62),
             long_answers=Admission(1 << 62, 0),
             response_cache=ResponseCache(lambda: self.topics.revision, 1 << 20),
         )

@@ -9,6 +9,7 @@ from broker.core.logs.recompression import Recompression
 from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.response_cache import ResponseCache
+from broker.core.scheduling.tasks import Tasks
 from broker.core.topics.topic import Topic
 from broker.model.clock import SystemClock
 from broker.model.config import load
@@ -50,6 +51,7 @@ def broker_of(topic: Topic, transactions: Any = None) -> Broker:
         persist_log_starts=nothing,
         group_configs=nothing,
         metadata_revision=nothing,
+        appends=Tasks(1 << 62),
         long_answers=Admission(1 << 62, 0),
         response_cache=ResponseCache(lambda: 0, 1 << 20),
     )

@@ -56,7 +56,7 @@ cdef class Turn:
     cdef WatchOwner* woken_tail
     # Incremented when a log begins or ends loading, goes offline or begins a leader epoch.
     cdef public uint64_t log_changes
-    cdef public list events               # (LogEvent, PartitionLog), drained by server/app.py
+    cdef public list events               # (LogEvent, PartitionLog), for server/housekeeping.py
     cdef public object schedule           # called to have the loop run one more turn
     cdef public object decompress         # (codec, payload, output) → size: decompresses a batch
     cdef public int64_t decompressed_bytes_max

@@ -24,8 +24,6 @@ from broker.model import limits
 
 logger = logging.getLogger(__name__)
 
-# Kinds of Turn.events.
-
 
 @cython.final
 cdef class Turn:

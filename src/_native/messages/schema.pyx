@@ -1,7 +1,7 @@
 """Programs: one version of one Kafka message, compiled to structs of fields in wire order.
 
-`broker.codec.schema` builds these from the table of messages; `schema_decoder` and
-`schema_encoder` walk them to build dictionaries, or bytes. The encoding of values (Kafka's protocol
+`broker.codec.schema` builds these from the table of messages; `decoder` and
+`encoder` walk them to build dictionaries, or bytes. The encoding of values (Kafka's protocol
 guide and KIP-482):
 
     integers        big-endian; bool one byte, uuid 16 bytes

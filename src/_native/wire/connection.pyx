@@ -2,9 +2,8 @@
 
 Requests of a connection are started in order and answered in order. A request that cannot be
 answered at once (one that waits for a log, or that Python serves) delays the later ones of its
-connection. A write that waits for its sync delays all requests but
-writes, so that a request sees everything that was written before it; unanswered writes are bounded
-by bytes.
+connection. A write that waits for its sync delays all requests but writes, so that a request sees
+everything that was written before it; unanswered writes are bounded by bytes.
 
     recv -> poller.receive, one buffer for all; the start of a frame is copied to `input`
                       |

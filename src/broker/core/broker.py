@@ -14,6 +14,7 @@ from broker.core.producer_ids import ProducerIds
 from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.response_cache import ResponseCache
+from broker.core.scheduling.tasks import Tasks
 from broker.core.topics.topics import Topics
 from broker.core.transactions.coordinator import TransactionCoordinator
 from broker.model.clock import Clock
@@ -39,6 +40,7 @@ class Broker(NamedTuple):
     group_configs: GroupConfigs
     # The revision of the metadata store: it grows with each change.
     metadata_revision: Callable[[], Awaitable[int]]
+    appends: Tasks  # of requests whose connections may be closed before all is appended
     long_answers: Admission  # responses that are whole in memory before they are sent
     response_cache: ResponseCache  # responses about all topics
 

@@ -103,6 +103,8 @@ REPLY_MEMORY_BYTES_MAX = 32 * MIB
 # What responses of the other protocols may take together that are whole in memory before they are
 # sent: the largest is made alone.
 LONG_ANSWERS_BYTES_MAX = 15 * MIB
+# Requests with acks=0 whose connections were closed while they were appended; above this they end.
+DISCONNECTED_APPENDS_BYTES_MAX = 32 * MIB
 # Reply slots kept for the next requests, of all connections: some 300 KB.
 REPLY_SLOTS_KEPT_MAX = 1_024
 

@@ -36,6 +36,7 @@ from broker.core.producer_ids import ProducerIds
 from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.response_cache import ResponseCache
+from broker.core.scheduling.tasks import Tasks
 from broker.core.topics.deletion import Deletions
 from broker.core.topics.topics import Topics
 from broker.model import limits
@@ -169,6 +170,7 @@ def make_broker(
         persist_log_starts=checkpoints.persist_log_starts,
         group_configs=storage.group_configs,
         metadata_revision=storage.metadata_revision,
+        appends=Tasks(limits.DISCONNECTED_APPENDS_BYTES_MAX),
         long_answers=Admission(limits.LONG_ANSWERS_BYTES_MAX, 0),
         response_cache=ResponseCache(lambda: logs.topics.revision, limits.RESPONSE_CACHE_BYTES_MAX),
     )
@@ -287,6 +289,7 @@ def services_of(parts: Composition, loop: Loop) -> Services:
             Part("I/O thread", stop=storage.io_thread.stop),
             Part("recompression", stop=broker.recompression.stop),
             Part("sync threads", stop=partial(_end_syncs, logs)),
+            Part("appends", stop=broker.appends.stop),
             Part("topics", start=recovery.register_topics),
             Part("connections", start=connections.open, stop=connections.close),
             Part("coordinators", start=coordinators.expect, stop=coordinators.close),

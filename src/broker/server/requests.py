@@ -165,7 +165,7 @@ def _give_up(request: PendingReply, error: Exception) -> None:
     is_expected = isinstance(error, (CodecError, PeerError))
     _log.log(
         logging.WARNING if is_expected else logging.ERROR,
-        "request %s: peer=%s protocol=%s api_key=%d version=%d error=%s",
+        "request %s: peer=%s protocol=%s operation=%d version=%d error=%s",
         "refused" if is_expected else "failed in the broker",
         request.connection.peer_host,
         _protocol(request).name,

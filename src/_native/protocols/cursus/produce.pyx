@@ -96,7 +96,7 @@ cdef uint8_t* put_number(
 
 
 cdef size_t put_headers(uint8_t* into, CursusRecord* record) noexcept nogil:
-    """Write the headers named in cursus_batch.pyx, after their count; return their size."""
+    """Write the headers named in batch.pyx, after their count; return their size."""
     cdef uint8_t* at = into + 1
     cdef uint8_t count = 0
     if record.producer_id.size > 0:

@@ -1,7 +1,7 @@
 """V1: a request is a line, and its answer is a line.
 
-PRODUCE and CONSUME are served natively in the form that programs send (v1_line, v1_produce,
-v1_consume), everything else by Python.
+PRODUCE and CONSUME are served natively in the form that programs send (line, produce, consume),
+everything else by Python.
 
 A line may have 65,535 bytes before its newline, as many as the original's buffer of 64 KiB held. A
 longer one closes the connection without an answer, after the answers to the lines before it. The

@@ -81,6 +81,7 @@ def _serve_short(
     fields, _ = schema.request(api.key).decode(version, body, weight_max=limits.REQUEST_WEIGHT_MAX)
     response = _response(api, Request(version, client_id, fields, share), session)
     if isinstance(response, (Answer, bytes, dict)):
+        share.end()  # it may have been parked, and woken at once
         return _encode(api, version, response)
     if isinstance(response, Deferred):
         return Deferred(response.future, lambda _: _answer(api, version, response))

@@ -35,8 +35,11 @@ class Asked:
         body = schema.request(key).encode(version, fields)
         session = Session(self.broker.broker, "127.0.0.1", "broker.example", 9092)
         reply = self.protocol.handle(key, version, "tester", body, session)
-        assert isinstance(reply, Awaitable)
-        self.tasks.append(asyncio.ensure_future(reply))
+        if isinstance(reply, Awaitable):
+            self.tasks.append(asyncio.ensure_future(reply))
+        else:
+            self.tasks.append(asyncio.get_running_loop().create_future())
+            self.tasks[-1].set_result(reply)
         return self.tasks[-1]
 
     def poll(self, version: int, count: int) -> asyncio.Future[Any]:
@@ -135,5 +138,20 @@ def test_short_polls_count_towards_the_limit_too(monkeypatch: pytest.MonkeyPatch
         await turns(SOON)
 
         assert 0 < sum(each.done() for each in polls) < 30
+
+    played(scenario)
+
+
+@fetch_versions
+def test_a_poll_that_is_answered_at_once_to_free_memory_holds_none(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "PARKED_REQUESTS_BYTES_MAX", 1)
+
+    async def scenario(asked: Asked) -> None:
+        for _ in range(3):
+            await asked.poll(version, 1)
+
+        assert asked.protocol._admission._parking.bytes == 0
 
     played(scenario)

@@ -131,7 +131,16 @@ def _not_a_follower(wanted: "bodies.FetchRequestTopic") -> "bodies.FetchResponse
 class _Reading:
     """One pass over the request's partitions."""
 
-    __slots__ = ("_bytes_left", "bytes_read", "is_final", "logs", "request", "responses", "session")
+    __slots__ = (
+        "_bytes_left",
+        "_bytes_min",
+        "bytes_read",
+        "is_final",
+        "logs",
+        "request",
+        "responses",
+        "session",
+    )
 
     def __init__(self, request: "Request[bodies.FetchRequest]", session: Session) -> None:
         """Begin without data."""
@@ -139,6 +148,8 @@ class _Reading:
         self.session = session
         fetch_max = session.broker.config.integer("fetch.max.bytes")
         self._bytes_left = min(request.body["max_bytes"], fetch_max, PYTHON_FETCH_BYTES_MAX)
+        # From half of the limit on, the next batch may not fit: more would never come.
+        self._bytes_min = min(request.body["min_bytes"], PYTHON_FETCH_BYTES_MAX // 2)
         self.bytes_read = 0
         self.is_final = False  # an error or a diverging epoch: respond without waiting
         self.logs: list[Log] = []
@@ -147,7 +158,7 @@ class _Reading:
     @property
     def is_enough(self) -> bool:
         """Whether the fetch can be answered without waiting."""
-        return self.is_final or not self.logs or self.bytes_read >= self.request.body["min_bytes"]
+        return self.is_final or not self.logs or self.bytes_read >= self._bytes_min
 
     def each(self) -> Iterator[None]:
         """Read every partition in request order, one per step."""

@@ -37,7 +37,6 @@ from broker.core.logs.recompression import (
 )
 from broker.core.scheduling.eager import run_to_first_wait
 from broker.core.scheduling.steps import StepBudget, in_steps
-from broker.core.scheduling.tasks import Tasks
 from broker.core.session import Session
 from broker.core.topics.lookup import log_of, topic_by_id, topic_by_name
 from broker.core.topics.topic import Topic
@@ -109,8 +108,6 @@ _Sent: TypeAlias = Mapping[_Place, bytes | None]
 _Partition: TypeAlias = tuple[str, int]  # topic name and partition
 _Producer: TypeAlias = tuple[int, int]  # id and epoch
 _Refused: TypeAlias = Mapping[_Partition, ErrorCode]
-
-_appending = Tasks()
 
 
 def handle(
@@ -224,9 +221,18 @@ def _refusal(request: "Request[bodies.ProduceRequest]", error: ErrorCode) -> Err
 async def _append_all(
     request: "Request[bodies.ProduceRequest]", session: Session, sent: _Sent, refused: _Refused
 ) -> dict[_Place, _Outcome]:
-    """Append in request order; all of it, even if the producer disconnects meanwhile."""
+    """Append in request order.
+
+    With acks=0 a producer may disconnect as soon as it has sent the request: all of it is appended
+    nevertheless, within the limits of `Broker.appends`.
+    """
     rest = run_to_first_wait(_append_each(request, session, sent, refused))
-    return await _appending.run_to_completion(rest) if isinstance(rest, Awaitable) else rest
+    if not isinstance(rest, Awaitable):
+        return rest
+    if request.body["acks"] != 0:
+        return await rest
+    size = sum(len(records or b"") for records in sent.values())
+    return await session.broker.appends.run_to_completion(rest, size)
 
 
 async def _append_each(

@@ -161,6 +161,16 @@ def test_a_response_has_no_more_bytes_than_one_step_can_copy(broker: FakeBroker)
     assert PYTHON_FETCH_BYTES_MAX // 2 < size <= PYTHON_FETCH_BYTES_MAX
 
 
+def test_a_fetch_for_more_than_a_response_may_have_does_not_wait(broker: FakeBroker) -> None:
+    for _ in range(5):
+        broker.log("a", 0).append(batch(body=bytes(PYTHON_FETCH_BYTES_MAX // 4 + 1)))
+    limits = {"max_bytes": 1 << 30, "min_bytes": 1 << 29, "max_wait_ms": 60_000}
+
+    [answered] = fetch(broker, 12, part(size_max=1 << 30), **limits)
+
+    assert len(answered["records"]) > PYTHON_FETCH_BYTES_MAX // 2
+
+
 def test_the_brokers_limit_caps_the_clients_limit() -> None:
     broker = FakeBroker({"fetch.max.bytes": "1024"})
     broker.create("a", 2)
