@@ -286,7 +286,9 @@ class ClassicMember:
             lambda broker: broker.groups.heartbeat(request)
         )
         if error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
-            self.lease.heard(sent_ms, is_told=error is ErrorCode.REBALANCE_IN_PROGRESS)
+            # During a load every heartbeat succeeds (as in Kafka), also that of a removed member.
+            if sent_ms >= self._sim.loaded_ms:
+                self.lease.heard(sent_ms, is_told=error is ErrorCode.REBALANCE_IN_PROGRESS)
         elif error is ErrorCode.UNKNOWN_MEMBER_ID:
             self._sim.check_thrown_out(self.name, self.lease)
         if error not in (None, ErrorCode.NONE):

@@ -46,10 +46,14 @@ class Simulation:
         """Record an event, for the analysis of a violation."""
         self.events.append(f"{self.time.now_ms:>7} {event}")
 
+    @property
+    def loaded_ms(self) -> int:
+        """When the groups' last load has certainly ended."""
+        return max(self.audit.ages.started_ms, self.disk.last_fault_ms) + LOAD_MS
+
     def check_thrown_out(self, name: str, lease: Lease) -> None:
         """Note that a member's group does not know it any more."""
-        loads_ms = max(self.audit.ages.started_ms, self.disk.last_fault_ms)
-        lease.check_over(name, self.time.now_ms, loads_ms + LOAD_MS)
+        lease.check_over(name, self.time.now_ms, self.loaded_ms)
 
     # ---- faults of the broker
     # -----------------------------------------------------------------------

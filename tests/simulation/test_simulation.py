@@ -47,6 +47,11 @@ def test_the_guarantees_hold_under_any_failures(seeds: range) -> None:
     _run_all(seeds)
 
 
+def test_a_heartbeat_during_a_load_is_no_sign_that_the_group_knows_the_member() -> None:
+    """A removed member's heartbeat succeeds in it, and its partition belongs to another one."""
+    run(2504792090)
+
+
 _TELL = """
 from tests.simulation.run import run
 
