@@ -362,7 +362,7 @@ def _committed(sim: Simulation, producer: TransactionalProducer) -> int:
     shard = next(
         (
             each
-            for each in sim.broker.groups._partitions.shards()
+            for each in sim.broker.groups.shards()
             if producer.group_id in each.groups
         ),
         None,

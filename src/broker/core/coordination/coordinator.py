@@ -6,7 +6,7 @@
                               |         v
                         durable? ----> replies are sent
 
-Loading (coordinator_load.py) reads the same log through the same `replay`. Every reply, also to a
+Loading (load.py) reads the same log through the same `replay`. Every reply, also to a
 read, waits until everything appended before it is durable: a power cut takes back nothing that was
 returned. When an append fails or the log goes offline, the machine is dropped, waiting requests
 are answered with an error that makes clients look for the coordinator again, and the next command

@@ -1,16 +1,15 @@
 """The group coordinator: the API of groups and offsets for protocols and the broker.
 
 A group is stored in the partition of `__consumer_offsets` that its name hashes to; what all
-coordinators share is in `coordinator_partitions.py`. Requests return a future, which is often done
+coordinators share is in `coordination/partitions.py`. Requests return a future, which is often done
 already.
 """
 
 from asyncio import Future
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeAlias, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol, TypeVar
 
-from broker.codec.control_records import Marker
-from broker.core.coordination.coordinator import Callback, ResponseFuture
+from broker.core.coordination.coordinator import Callback
 from broker.core.coordination.machine import Moment, RecordFormat, Token
 from broker.core.coordination.partitions import CoordinatorPartitions, Environment
 from broker.core.groups.assigned.group import AssignedGroup
@@ -53,6 +52,7 @@ from broker.core.groups.commands.offsets import (
 )
 from broker.core.groups.consumer.subscriptions import TopicsView
 from broker.core.groups.memory import GroupMemoryBudget
+from broker.core.groups.partition.assigned_groups import AssignedGroups
 from broker.core.groups.partition.shard import GroupShard
 from broker.core.groups.records import encoding
 from broker.core.groups.records.encoding import Record
@@ -66,10 +66,21 @@ from broker.model.identifiers import random_uuid
 RECORD_FORMAT: RecordFormat[Record] = RecordFormat(encoding.encode, encoding.decode)
 
 ResponseT = TypeVar("ResponseT", bound=Response)
-Command: TypeAlias = Callable[[GroupShard, Token, Moment], GroupDecision]
 
 
-class GroupCoordinator:
+class _OfGroup(Protocol):
+    """A request to one group."""
+
+    @property
+    def group_id(self) -> str:
+        """The group."""
+
+
+RequestT = TypeVar("RequestT")
+OfGroupT = TypeVar("OfGroupT", bound=_OfGroup)
+
+
+class GroupCoordinator(CoordinatorPartitions[Record, Response, GroupShard]):
     """All groups of this broker."""
 
     def __init__(
@@ -90,55 +101,22 @@ class GroupCoordinator:
             partition_count: of `__consumer_offsets` if it does not exist yet.
             fresh_id: returns a new id, which makes member ids unique.
         """
-        self._settings = settings or GroupSettings()
-        self._clock = environment.clock
+        settings = settings or GroupSettings()
+        memory_budget = GroupMemoryBudget(settings.memory_bytes_max)
+        super().__init__(
+            OFFSETS_TOPIC,
+            partition_count,
+            environment,
+            RECORD_FORMAT,
+            lambda _: GroupShard(settings, memory_budget, topics, self._count_assigned_change),
+            expiry_interval_ms=limits.OFFSETS_EXPIRY_INTERVAL_MS,
+            can_resume_partly=True,  # groups do not depend on each other
+        )
+        memory_budget.measure(lambda: (shard.memory_usage for shard in self.shards()))
         self._fresh_id = fresh_id
         self._rebalance_watchers: list[Callable[[str], None]] = []
-        self.assigned_changes = (
-            0  # incremented with each change of an assigned group or of its offsets
-        )
-        memory_budget = GroupMemoryBudget(self._settings.memory_bytes_max)
-        self._partitions: CoordinatorPartitions[Record, Response, GroupShard] = (
-            CoordinatorPartitions(
-                OFFSETS_TOPIC,
-                partition_count,
-                environment,
-                RECORD_FORMAT,
-                lambda _number: GroupShard(
-                    self._settings, memory_budget, topics, self._count_assigned_change
-                ),
-                expiry_interval_ms=limits.OFFSETS_EXPIRY_INTERVAL_MS,
-                can_resume_partly=True,  # groups do not depend on each other
-            )
-        )
-        memory_budget.measure(lambda: (shard.memory_usage for shard in self._partitions.shards()))
-
-    # ---- partitions of the coordinator -----------------------------------------------------------
-
-    def partition_for(self, group_id: str) -> int:
-        """Return the partition of `__consumer_offsets` that stores a group."""
-        return self._partitions.partition_for(group_id)
-
-    def expect(self, partitions: Iterable[int]) -> None:
-        """Register partitions whose logs are still being recovered."""
-        self._partitions.expect(partitions)
-
-    def recovered(self, number: int, *, is_empty: bool) -> None:
-        """Begin to load a partition that `expect` registered."""
-        self._partitions.recovered(number, is_empty=is_empty)
-
-    @property
-    def is_loading(self) -> bool:
-        """Whether a partition is not loaded yet."""
-        return self._partitions.is_loading
-
-    def tick(self) -> int:
-        """Continue loads, handle deadlines; return the monotonic time in ms of the next call."""
-        return self._partitions.tick()
-
-    def close(self) -> None:
-        """Stop serving: waiting requests are answered with NOT_COORDINATOR."""
-        self._partitions.close()
+        # Incremented with each change of an assigned group or of its offsets.
+        self.assigned_changes = 0
 
     # ---- membership ------------------------------------------------------------------------------
 
@@ -148,16 +126,16 @@ class GroupCoordinator:
         if request.member_id == NO_MEMBER_ID:
             named = request._replace(fresh_id=self._fresh_id())
         return self._serve(
-            request.group_id,
-            lambda shard, token, now: shard.classic_group_join(named, token, now),
+            GroupShard.classic_group_join,
+            named,
             lambda error: JoinResponse(error, request.member_id),
         )
 
     def sync_group(self, request: SyncRequest) -> Future[SyncResponse]:
         """Serve SyncGroup."""
         return self._serve(
-            request.group_id,
-            lambda shard, token, now: shard.sync(request, token, now),
+            GroupShard.sync,
+            request,
             # Kafka's answer while loading: the member joins again, which waits for the load.
             lambda error: SyncResponse(
                 ErrorCode.REBALANCE_IN_PROGRESS
@@ -169,8 +147,8 @@ class GroupCoordinator:
     def heartbeat(self, request: HeartbeatRequest) -> Future[ErrorCode]:
         """Serve Heartbeat; while a group is being loaded, every member is taken for live."""
         return self._serve(
-            request.group_id,
-            lambda shard, token, now: shard.heartbeat(request, token, now),
+            GroupShard.heartbeat,
+            request,
             lambda error: (
                 ErrorCode.NONE if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error
             ),
@@ -178,27 +156,19 @@ class GroupCoordinator:
 
     def leave_group(self, request: LeaveRequest) -> Future[LeaveResponse]:
         """Serve LeaveGroup."""
-        return self._serve(
-            request.group_id,
-            lambda shard, token, now: shard.leave(request, token, now),
-            LeaveResponse,
-        )
+        return self._serve(GroupShard.leave, request, LeaveResponse)
 
     def describe_group(self, group_id: str) -> Future[GroupDescription]:
         """Serve DescribeGroups for one group."""
-        return self._serve(
+        return self.serve(
             group_id,
             lambda shard, token, _: shard.describe(group_id, token),
             lambda error: GroupDescription(error, group_id),
         )
 
-    def partitions(self) -> list[int]:
-        """Return the partitions of `__consumer_offsets` that are not offline."""
-        return self._partitions.within_reach()
-
     def list_groups(self, number: int, request: ListGroupsRequest) -> Future[ListGroupsResponse]:
         """Serve ListGroups for one partition."""
-        return self._partitions.serve_in_steps(
+        return self.serve_in_steps(
             number,
             lambda shard, token, _: shard.administration.list_groups(request, token),
             ListGroupsResponse,
@@ -206,7 +176,7 @@ class GroupCoordinator:
 
     def delete_group(self, group_id: str) -> Future[ErrorCode]:
         """Delete a group without members, and its offsets."""
-        return self._partitions.serve_in_steps(
+        return self.serve_in_steps(
             self.partition_for(group_id),
             lambda shard, token, _: shard.administration.delete_group(group_id, token),
             lambda error: error,
@@ -219,15 +189,11 @@ class GroupCoordinator:
     ) -> Future[ConsumerHeartbeatResponse]:
         """Serve ConsumerGroupHeartbeat: a member joins, stays or leaves."""
         named = request if request.member_id else request._replace(fresh_id=self._fresh_id())
-        return self._serve(
-            request.group_id,
-            lambda shard, token, now: shard.consumer_heartbeat(named, token, now),
-            ConsumerHeartbeatResponse,
-        )
+        return self._serve(GroupShard.consumer_heartbeat, named, ConsumerHeartbeatResponse)
 
     def consumer_group_describe(self, group_id: str) -> Future[ConsumerGroupDescription]:
         """Serve ConsumerGroupDescribe for one group."""
-        return self._serve(
+        return self.serve(
             group_id,
             lambda shard, token, _: shard.consumer_describe(group_id, token),
             lambda error: ConsumerGroupDescription(error, group_id),
@@ -242,44 +208,24 @@ class GroupCoordinator:
         """
         number = self.partition_for(request.group_id)
         ignored: Callback[AssignedResponse] = Callback(lambda _: None)
-        self._partitions.serve_to(  # Sessions that are over must end before the join is decided.
+        self.serve_to(  # Sessions that are over must end before the join is decided.
             number,
             lambda shard, _, now: shard.end_sessions(request.group_id, now),
             ignored,
             lambda error: _refused(error, request.member_id),
         )
-        return self._serve(
-            request.group_id,
-            lambda shard, token, now: shard.assigned.assigned_group_join(request, token, now),
-            lambda error: _refused(error, request.member_id),
-        )
+        return self._serve_assigned(AssignedGroups.assigned_group_join, request, request)
 
     def assigned_sync(self, call: AssignedCall) -> Future[AssignedResponse]:
         """Return the partitions of a member of this generation, and extend its session.
 
         Errors: LOADING, UNAVAILABLE, GROUP_NOT_FOUND, STALE_GENERATION, UNKNOWN_MEMBER.
         """
-        return self._serve(
-            call.group_id,
-            lambda shard, token, now: shard.assigned.sync(call, token, now),
-            lambda error: _refused(error, call.member_id),
-        )
-
-    def assigned_heartbeat(self, call: AssignedCall) -> Future[AssignedResponse]:
-        """Extend the session of a member of this generation; errors as `assigned_sync`."""
-        return self._serve(
-            call.group_id,
-            lambda shard, token, now: shard.assigned.sync(call, token, now),
-            lambda error: _refused(error, call.member_id),
-        )
+        return self._serve_assigned(AssignedGroups.sync, call, call)
 
     def assigned_leave(self, call: AssignedCall) -> Future[AssignedResponse]:
         """Remove a member of this generation; errors as `assigned_sync`."""
-        return self._serve(
-            call.group_id,
-            lambda shard, token, now: shard.assigned.leave(call, token, now),
-            lambda error: _refused(error, call.member_id),
-        )
+        return self._serve_assigned(AssignedGroups.leave, call, call)
 
     def assigned_commit(self, request: AssignedCommit) -> Future[AssignedResponse]:
         """Commit a member's offset of one of its partitions; this does not extend its session.
@@ -288,22 +234,14 @@ class GroupCoordinator:
         member: UNKNOWN_MEMBER_ID while the group has live members. Errors: those of
         `assigned_sync`, then NOT_ASSIGNED, OFFSET_REFUSED.
         """
-        return self._serve(
-            request.call.group_id,
-            lambda shard, token, now: shard.assigned.commit(request, token, now),
-            lambda error: _refused(error, request.call.member_id),
-        )
+        return self._serve_assigned(AssignedGroups.commit, request, request.call)
 
     def assigned_check(self, call: AssignedCall) -> Future[AssignedResponse]:
         """Check that a member is of this generation, without extending its session.
 
         Errors: those of `assigned_sync`.
         """
-        return self._serve(
-            call.group_id,
-            lambda shard, token, now: shard.assigned.check(call, token, now),
-            lambda error: _refused(error, call.member_id),
-        )
+        return self._serve_assigned(AssignedGroups.check, call, call)
 
     def assigned_commit_all(self, request: AssignedCommits) -> Future[AssignedResponse]:
         """Commit offsets of several partitions, all or none; offsets may not decrease.
@@ -312,18 +250,14 @@ class GroupCoordinator:
         the group need not exist; errors: INVALID_NAME, OTHER_PROTOCOL, FULL, OFFSET_REGRESSION,
         OFFSET_REFUSED.
         """
-        return self._serve(
-            request.call.group_id,
-            lambda shard, token, now: shard.assigned.commit_all(request, token, now),
-            lambda error: _refused(error, request.call.member_id),
-        )
+        return self._serve_assigned(AssignedGroups.commit_all, request, request.call)
 
     def assigned_status(self, call: AssignedCall) -> Future[AssignedStatus]:
         """Return the status of a group; only `protocol` and `group_id` of the call are used.
 
         Errors: LOADING, UNAVAILABLE, GROUP_NOT_FOUND.
         """
-        return self._serve(
+        return self.serve(
             call.group_id,
             lambda shard, token, now: shard.assigned.status(call, token, now),
             lambda error: AssignedStatus(_refused(error, "").error),
@@ -334,7 +268,7 @@ class GroupCoordinator:
 
         Errors: LOADING, UNAVAILABLE, OTHER_PROTOCOL, FULL.
         """
-        return self._serve(
+        return self.serve(
             group_id,
             lambda shard, token, now: shard.assigned.restore(group_id, image, token, now),
             lambda error: _refused(error, ""),
@@ -347,36 +281,31 @@ class GroupCoordinator:
 
         Other work may run between two groups, but not while a group's offsets are read.
         """
-        for shard in list(self._partitions.shards()):
+        for shard in list(self.shards()):
             for group_id in list(shard.groups):
                 group = shard.groups.get(group_id)
                 if isinstance(group, AssignedGroup) and group.image.protocol is protocol:
                     yield group, shard.offsets.of_group(group_id)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every partition with records is loaded."""
-        return self._partitions.is_complete
 
     # ---- offsets ---------------------------------------------------------------------------------
 
     def commit_offsets(self, request: CommitRequest) -> Future[CommitResponse]:
         """Serve OffsetCommit."""
         return self._serve(
-            request.group_id,
-            lambda shard, token, now: shard.commit(request, token, now),
+            GroupShard.commit,
+            request,
             lambda error: CommitResponse((error,) * len(request.offsets)),
         )
 
     def fetch_offsets(self, request: FetchOffsetsRequest) -> Future[FetchOffsetsResponse]:
         """Serve OffsetFetch; in steps for many partitions."""
         if _is_long(request):
-            return self._partitions.serve_in_steps(
+            return self.serve_in_steps(
                 self.partition_for(request.group_id),
                 lambda shard, token, _: shard.administration.fetch_offsets(request, token),
                 FetchOffsetsResponse,
             )
-        return self._serve(
+        return self.serve(
             request.group_id,
             lambda shard, token, _: shard.fetch_offsets(request, token),
             FetchOffsetsResponse,
@@ -384,24 +313,16 @@ class GroupCoordinator:
 
     def delete_offsets(self, request: DeleteOffsetsRequest) -> Future[DeleteOffsetsResponse]:
         """Serve OffsetDelete."""
-        return self._partitions.serve_in_steps(
+        return self.serve_in_steps(
             self.partition_for(request.group_id),
             lambda shard, token, _: shard.administration.delete_offsets(request, token),
             DeleteOffsetsResponse,
         )
 
-    def end_transaction(
-        self, number: int, marker: Marker, future: ResponseFuture[ErrorCode]
-    ) -> None:
-        """Write a marker, which commits or drops the offsets of its transaction."""
-        self._partitions.end_transaction(number, marker, future)
-
     def topic_deleted(self, topic: str) -> None:
         """Delete all groups' offsets of a deleted topic."""
-        now_ms = self._clock.latest_ms()
-        self._partitions.in_every_partition(
-            lambda shard: shard.administration.forget_topic(topic, now_ms)
-        )
+        now_ms = self._environment.clock.latest_ms()
+        self.in_every_partition(lambda shard: shard.administration.forget_topic(topic, now_ms))
 
     def watch_rebalances(self, notify: Callable[[str], None]) -> None:
         """Call `notify` with the name of each assigned group that may have been rebalanced.
@@ -413,9 +334,26 @@ class GroupCoordinator:
     # ---- helpers ---------------------------------------------------------------------------------
 
     def _serve(
-        self, group_id: str, command: Command, refusal: Callable[[ErrorCode], ResponseT]
+        self,
+        command: Callable[[GroupShard, OfGroupT, Token, Moment], GroupDecision],
+        request: OfGroupT,
+        refusal: Callable[[ErrorCode], ResponseT],
     ) -> Future[ResponseT]:
-        return self._partitions.serve(group_id, command, refusal)
+        return self.serve(
+            request.group_id, lambda shard, token, now: command(shard, request, token, now), refusal
+        )
+
+    def _serve_assigned(
+        self,
+        command: Callable[[AssignedGroups, RequestT, Token, Moment], GroupDecision],
+        request: RequestT,
+        call: AssignedJoin | AssignedCall,
+    ) -> Future[AssignedResponse]:
+        return self.serve(
+            call.group_id,
+            lambda shard, token, now: command(shard.assigned, request, token, now),
+            lambda error: _refused(error, call.member_id),
+        )
 
     def _count_assigned_change(self, group_id: str | None) -> None:
         self.assigned_changes += 1

@@ -390,7 +390,7 @@ def test_a_list_fails_while_a_partition_is_temporarily_unavailable(broker: Broke
     broker.clock.advance(limits.LOAD_RETRY_MS)
     broker.coordinator.tick()
 
-    assert broker.coordinator.partitions() == [number]
+    assert broker.coordinator.within_reach() == [number]
     listed = broker.coordinator.list_groups(number, ListGroupsRequest()).result()
     assert listed.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
@@ -407,7 +407,7 @@ def test_a_partition_with_a_failed_disk_is_omitted_from_lists_and_reported(
     broker.clock.advance(limits.LOAD_RETRY_MS)
     broker.coordinator.tick()
 
-    assert broker.coordinator.partitions() == []
+    assert broker.coordinator.within_reach() == []
     assert not broker.coordinator.is_complete
 
 
@@ -810,7 +810,7 @@ def test_a_deletion_that_cannot_be_finished_is_refused(broker: Broker) -> None:
 
 def test_groups_are_listed_by_partition_and_not_while_one_loads(broker: Broker) -> None:
     number = broker.coordinator.partition_for("g")
-    assert broker.coordinator.partitions() == []
+    assert broker.coordinator.within_reach() == []
 
     broker.commit(5)
     listed = broker.coordinator.list_groups(number, ListGroupsRequest()).result()
@@ -819,7 +819,7 @@ def test_groups_are_listed_by_partition_and_not_while_one_loads(broker: Broker) 
     loading = broker.coordinator.list_groups(number, ListGroupsRequest()).result()
 
     assert [each.group_id for each in listed.groups] == ["g"]
-    assert broker.coordinator.partitions() == [number]
+    assert broker.coordinator.within_reach() == [number]
     assert (loading.error, loading.groups) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ())
 
 

@@ -20,7 +20,6 @@ class FakeAssignedGroups(FakeGroups):
 
     assigned_join = _answer
     assigned_sync = _answer
-    assigned_heartbeat = _answer
     assigned_leave = _answer
     assigned_commit = _answer
 

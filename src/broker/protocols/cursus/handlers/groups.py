@@ -166,7 +166,7 @@ async def list_groups(request: Request) -> str:
     """Return the names of this protocol's groups, sorted."""
     groups = await groups_of(request.broker)
     found: list[str] = []
-    for number in groups.partitions():
+    for number in groups.within_reach():
         answer = await groups.list_groups(number, ListGroupsRequest())
         if answer.error is not ErrorCode.NONE:
             continue

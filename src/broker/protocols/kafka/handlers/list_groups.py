@@ -27,7 +27,7 @@ async def handle(
         frozenset(group_type.lower() for group_type in request.body["types_filter"]),
     )
     groups: list[bodies.ListGroupsResponseGroup] = []
-    for number in session.broker.groups.partitions():
+    for number in session.broker.groups.within_reach():
         response = await session.broker.groups.list_groups(number, asked)
         if response.error is not ErrorCode.NONE:
             return {"error_code": errors.number(response.error), "groups": []}

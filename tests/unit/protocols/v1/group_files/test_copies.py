@@ -66,7 +66,7 @@ def test_nothing_is_written_without_a_change(tmp_path: Path) -> None:
         for name in (files.GROUPS_FILE, files.OFFSETS_FILE):
             (tmp_path / name).unlink()
 
-        await v1.groups.assigned_heartbeat(CALL)
+        await v1.groups.assigned_sync(CALL)
         await copies.write()
 
     asyncio.run(scenario())
