@@ -92,9 +92,13 @@ class TransactionScenario(Scenario[TransactionShard]):
         self.ids += 1
         return self.ids
 
+    def needs_fresh_id(self, name: str, *, at_end: bool) -> bool:
+        transaction = self.shard.transactions.get(name)
+        return not at_end if transaction is None else transaction.needs_fresh_id
+
     def do_init(self, words: Arguments) -> None:
         name = words.bare[0]
-        needs_id = self.shard.needs_fresh_id(name, at_end=False)
+        needs_id = self.needs_fresh_id(name, at_end=False)
         request = InitRequest(
             name,
             words.number("timeout", 60_000),
@@ -130,7 +134,7 @@ class TransactionScenario(Scenario[TransactionShard]):
     def end(self, words: Arguments, *, is_commit: bool) -> None:
         name = words.bare[0]
         bumps = "v2" in words.bare
-        needs_id = bumps and self.shard.needs_fresh_id(name, at_end=True)
+        needs_id = bumps and self.needs_fresh_id(name, at_end=True)
         fresh_id = self.fresh_id() if needs_id else -1
         request = EndRequest(self.producer(words), is_commit, bumps, fresh_id)
         self.apply(self.shard.end(request, words.token, self.now()))

@@ -1,7 +1,7 @@
 """The transaction coordinator: what protocols and the broker call.
 
 A transactional id lives in the partition of `__transaction_state` that it hashes to; what all
-coordinators share is in `coordinator_partitions.py`. Commands return a future. What a decision
+coordinators share is in `coordination/partitions.py`. Commands return a future. What a decision
 needs done in other logs arrives as a reply in `_take`, and goes to the end driver.
 """
 
@@ -41,6 +41,7 @@ from broker.core.transactions.markers import Markers
 from broker.core.transactions.records import TopicPartition
 from broker.core.transactions.shard import TransactionLimits, TransactionShard
 from broker.core.transactions.step_queue import StepQueue
+from broker.core.transactions.transaction import Transaction
 from broker.core.transactions.waiters import TransactionWaiters
 from broker.model import limits
 from broker.model.errors import ErrorCode
@@ -52,7 +53,9 @@ RECORD_FORMAT: RecordFormat[records.TransactionRecord] = RecordFormat(
 _IMPLICIT_VERSION = 2
 
 
-class TransactionCoordinator:
+class TransactionCoordinator(
+    CoordinatorPartitions[records.TransactionRecord, Response, TransactionShard]
+):
     """All transactional ids of this broker."""
 
     def __init__(
@@ -74,40 +77,33 @@ class TransactionCoordinator:
             settings: settings and limits.
             partition_count: of `__transaction_state`; fixed once that topic exists.
         """
-        self._environment = environment
+        settings = settings or TransactionSettings()
+        transaction_limits = TransactionLimits(settings)
+        # Replies for the end driver are addressed to this waiter, which never goes.
+        outbox: Waiter[Response] = Waiter(Callback(self._take), lambda error: error)
+        super().__init__(
+            TRANSACTIONS_TOPIC,
+            partition_count,
+            environment,
+            RECORD_FORMAT,
+            lambda _: TransactionShard(settings, transaction_limits, outbox),
+            expiry_interval_ms=limits.TRANSACTIONS_EXPIRY_INTERVAL_MS,
+            can_resume_partly=False,  # a prepared transaction must be completed
+        )
+        transaction_limits.count(self.shards)
         self._groups = groups
         self._markers = Markers(find_log, groups.end_transaction, environment.clock)
         self._steps = StepQueue(self.wake)
         self._end_driver = EndDriver(self, self._markers, self._steps)
         self._hanging = HangingTransactions(self._markers, Notes(environment.clock))
         self._waiters = TransactionWaiters(environment)
-        settings = settings or TransactionSettings()
-        transaction_limits = TransactionLimits(settings)
-        # Replies for the end driver are addressed to this waiter, which never goes.
-        outbox: Waiter[Response] = Waiter(Callback(self._take), lambda error: error)
-        self._partitions: CoordinatorPartitions[
-            records.TransactionRecord, Response, TransactionShard
-        ] = CoordinatorPartitions(
-            TRANSACTIONS_TOPIC,
-            partition_count,
-            environment,
-            RECORD_FORMAT,
-            lambda _number: TransactionShard(settings, transaction_limits, outbox),
-            expiry_interval_ms=limits.TRANSACTIONS_EXPIRY_INTERVAL_MS,
-            can_resume_partly=False,  # a prepared transaction must be completed
-        )
-        transaction_limits.count(self._partitions.shards)
-        self._retry_ms: int | None = None
+        self._ends_retry_ms: int | None = None
 
     # ---- where transactional ids live ------------------------------------------------------------
 
-    def expect(self, partitions: Iterable[int]) -> None:
-        """Register partitions that exist and whose logs are still being recovered."""
-        self._partitions.expect(partitions)
-
     def recovered(self, number: int, *, is_empty: bool) -> None:
         """Begin to load a partition that was expected."""
-        self._partitions.recovered(number, is_empty=is_empty)
+        super().recovered(number, is_empty=is_empty)
         self.wake()
 
     def suspect(self, topic_partition: TopicPartition) -> None:
@@ -115,66 +111,55 @@ class TransactionCoordinator:
         self._hanging.suspect(topic_partition)
         self.wake()
 
-    @property
-    def is_loading(self) -> bool:
-        """Whether a partition that exists is not loaded yet."""
-        return self._partitions.is_loading
-
     def tick(self) -> int:
         """Load, check deadlines, write markers; return the time of the next call (monotonic ms)."""
         now_ms = self._environment.clock.monotonic_ms()
         self._waiters.tick()
         self._abort_hanging()
         self._end_some(now_ms)
-        deadlines = [self._partitions.tick(), self._waiters.next_deadline_ms(), self._retry_ms]
+        deadlines = [super().tick(), self._waiters.next_deadline_ms(), self._ends_retry_ms]
         if self._steps.wants_turn:
             deadlines.append(now_ms)
         if self._hanging.has_suspects:
-            is_complete = self._partitions.is_complete
+            is_complete = self.is_complete
             deadlines.append(now_ms + (0 if is_complete else limits.TRANSACTION_RETRY_MS))
         return min(each for each in deadlines if each is not None)
 
     def _end_some(self, now_ms: int) -> None:
         """Continue unfinished ends; retry failed markers when their delay is over."""
-        is_retry = self._retry_ms is not None and now_ms >= self._retry_ms
+        is_retry = self._ends_retry_ms is not None and now_ms >= self._ends_retry_ms
         if is_retry:
             self._end_driver.retry()
             self._hanging.retry()
         self._steps.tick()
         if not (self._end_driver.wants_retry or self._hanging.wants_retry):
-            self._retry_ms = None
-        elif is_retry or self._retry_ms is None:
-            self._retry_ms = now_ms + limits.TRANSACTION_RETRY_MS
+            self._ends_retry_ms = None
+        elif is_retry or self._ends_retry_ms is None:
+            self._ends_retry_ms = now_ms + limits.TRANSACTION_RETRY_MS
 
     def _abort_hanging(self) -> None:
-        if self._hanging.has_suspects and self._partitions.is_complete:
+        if self._hanging.has_suspects and self.is_complete:
             undecided: dict[int, frozenset[TopicPartition]] = {}
-            for shard in self._partitions.shards():
+            for shard in self.shards():
                 undecided.update(shard.undecided())
             self._hanging.abort_some(
                 lambda producer_id, topic_partition: (
                     topic_partition in undecided.get(producer_id, ())
                 ),
                 epoch=0,
-                is_certain=not self._partitions.lost_count,
+                is_certain=not self.lost_count,
             )
-
-    def close(self) -> None:
-        """Stop serving: waiting requests get NOT_COORDINATOR, what was appended stays."""
-        self._partitions.close()
 
     # ---- producers -------------------------------------------------------------------------------
 
     def needs_fresh_id(self, transactional_id: str, *, at_end: bool = False) -> bool:
         """Whether the next init (or end) assigns a producer id, which the request must bring."""
-        shard = self._partitions.shard(self._partitions.partition_for(transactional_id))
-        return (
-            not at_end if shard is None else shard.needs_fresh_id(transactional_id, at_end=at_end)
-        )
+        transaction = self._transaction(transactional_id)
+        return not at_end if transaction is None else transaction.needs_fresh_id
 
     def init(self, request: InitRequest) -> Future[InitResponse]:
         """Let a producer take a transactional id."""
-        return self._partitions.serve(
+        return self.serve(
             request.transactional_id,
             lambda shard, token, now: shard.init(request, token, now),
             InitResponse,
@@ -182,7 +167,7 @@ class TransactionCoordinator:
 
     def end(self, request: EndRequest) -> Future[EndResponse]:
         """Commit or abort."""
-        return self._partitions.serve(
+        return self.serve(
             request.producer.transactional_id,
             lambda shard, token, now: shard.end(request, token, now),
             EndResponse,
@@ -190,7 +175,7 @@ class TransactionCoordinator:
 
     def begin(self, request: BeginRequest) -> Future[ErrorCode]:
         """Begin a transaction before it touches a partition; `add` begins one by itself."""
-        return self._partitions.serve(
+        return self.serve(
             request.producer.transactional_id,
             lambda shard, token, now: shard.begin(request, token, now),
             lambda error: error,
@@ -212,19 +197,15 @@ class TransactionCoordinator:
         """
         deadline_ms = self._environment.clock.monotonic_ms() + timeout_ms
         waiting = self._committing(topic_partition)
-        while waiting and self._partitions.is_complete:
+        while waiting and self.is_complete:
             if self._environment.clock.monotonic_ms() >= deadline_ms:
                 return False
             await self._waiters.wait(min(waiting))
             waiting &= self._committing(topic_partition)  # without those that began later
-        return self._partitions.is_complete
+        return self.is_complete
 
     def _committing(self, topic_partition: TopicPartition) -> set[str]:
-        return {
-            each
-            for shard in self._partitions.shards()
-            for each in shard.committing(topic_partition)
-        }
+        return {each for shard in self.shards() for each in shard.committing(topic_partition)}
 
     # ---- partitions ------------------------------------------------------------------------------
 
@@ -246,8 +227,8 @@ class TransactionCoordinator:
             else:
                 put(error)
 
-        self._partitions.serve_to(
-            self._partitions.partition_for(request.producer.transactional_id),
+        self.serve_to(
+            self.partition_for(request.producer.transactional_id),
             lambda shard, token, now: shard.add(request, token, now),
             Callback(answer),
             lambda error: error,
@@ -273,8 +254,8 @@ class TransactionCoordinator:
 
             self._steps.begin(self._admit(request.producer, right, admitted))
 
-        self._partitions.serve_to(
-            self._partitions.partition_for(request.producer.transactional_id),
+        self.serve_to(
+            self.partition_for(request.producer.transactional_id),
             lambda shard, token, _: shard.verify(request, token),
             Callback(answer),
             lambda error: VerifyResponse((error,) * len(topic_partitions)),
@@ -318,21 +299,26 @@ class TransactionCoordinator:
 
     def has(self, producer: Producer, topic_partition: TopicPartition) -> bool:
         """Whether a partition may be written to in a producer's transaction now."""
-        shard = self._shard_of(producer)
-        return shard is not None and shard.has(producer, topic_partition)
+        transaction = self._transaction(producer.transactional_id)
+        return transaction is not None and transaction.has(producer, topic_partition)
 
     def is_unfinished(self, producer: Producer) -> bool:
         """Whether a producer's transaction has begun and has not ended everywhere."""
-        shard = self._shard_of(producer)
-        return shard is not None and shard.is_unfinished(producer)
+        transaction = self._transaction(producer.transactional_id)
+        return transaction is not None and transaction.is_unfinished(producer)
 
     def offsets_partition(self, group_id: str) -> TopicPartition:
         """Return the partition that a transaction touches when it commits a group's offsets."""
         return OFFSETS_TOPIC, self._groups.partition_for(group_id)
 
     def _is_ending(self, transactional_id: str) -> bool:
-        shard = self._partitions.shard(self._partitions.partition_for(transactional_id))
-        return shard is not None and shard.is_ending(transactional_id)
+        transaction = self._transaction(transactional_id)
+        return transaction is not None and transaction.is_ending
+
+    def _transaction(self, transactional_id: str) -> Transaction | None:
+        """Return the state of a transactional id, if it exists and its partition serves now."""
+        shard = self.shard(self.partition_for(transactional_id))
+        return None if shard is None else shard.transactions.get(transactional_id)
 
     def _admit(
         self,
@@ -355,28 +341,18 @@ class TransactionCoordinator:
 
     def describe(self, transactional_id: str) -> Future[TransactionDescription]:
         """Describe a transactional id."""
-        return self._partitions.serve(
+        return self.serve(
             transactional_id,
             lambda shard, token, _: shard.describe(transactional_id, token),
             lambda error: TransactionDescription(error, transactional_id),
         )
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every partition of `__transaction_state` is loaded."""
-        return self._partitions.is_complete
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether every partition of `__transaction_state` is loaded, except on failed disks."""
-        return self._partitions.is_ready
 
     def listing(self) -> Iterator[list[TransactionDescription]]:
         """Yield every transactional id, a few at a time; the caller may yield to others in between.
 
         Ids that are created or removed meanwhile may be missing.
         """
-        for shard in list(self._partitions.shards()):
+        for shard in list(self.shards()):
             ids = iter(list(shard.transactions))
             while some := list(islice(ids, limits.TRANSACTIONS_PER_STEP)):
                 found = map(shard.transactions.get, some)
@@ -428,21 +404,17 @@ class TransactionCoordinator:
 
     def awaits_sync(self, producer: Producer, attempt: int) -> bool:
         """Whether this attempt to end a transaction still waits for its data."""
-        shard = self._shard_of(producer)
-        return shard is not None and shard.awaits_sync(producer, attempt)
+        transaction = self._transaction(producer.transactional_id)
+        return transaction is not None and transaction.awaits_sync(producer, attempt)
 
     def is_decided(self, producer: Producer) -> bool:
         """Whether the markers of a producer's transaction have to be written."""
-        shard = self._shard_of(producer)
-        return shard is not None and shard.is_decided(producer)
+        transaction = self._transaction(producer.transactional_id)
+        return transaction is not None and transaction.is_decided(producer)
 
     def coordinator_epoch(self, transactional_id: str) -> int:
         """Return the epoch of a transactional id's markers."""
-        return self._partitions.leader_epoch(self._partitions.partition_for(transactional_id))
-
-    def _shard_of(self, producer: Producer) -> TransactionShard | None:
-        """Return the shard of a transactional id, if it serves now."""
-        return self._partitions.shard(self._partitions.partition_for(producer.transactional_id))
+        return self.leader_epoch(self.partition_for(transactional_id))
 
     def _command(
         self,
@@ -450,9 +422,9 @@ class TransactionCoordinator:
         command: Callable[[TransactionShard, Token, Moment], TransactionDecision],
     ) -> None:
         """Report to a shard what was done for it; a shard that is loaded again asks again."""
-        number = self._partitions.partition_for(producer.transactional_id)
-        if self._partitions.shard(number) is not None:
-            self._partitions.serve_to(number, command, Callback(_ignore), lambda error: error)
+        number = self.partition_for(producer.transactional_id)
+        if self.shard(number) is not None:
+            self.serve_to(number, command, Callback(_ignore), lambda error: error)
 
     def _take(self, message: Response) -> None:
         if isinstance(message, SyncData):

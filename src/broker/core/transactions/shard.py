@@ -174,25 +174,6 @@ class TransactionShard:
 
     # ---- queries of the coordinator --------------------------------------------------------------
 
-    def has(self, producer: Producer, topic_partition: TopicPartition) -> bool:
-        """Whether a producer's transaction is open, not ending, and has the partition."""
-        transaction = self.transactions.get(producer.transactional_id)
-        if transaction is None or transaction.image is None or not transaction.is_of(producer):
-            return False
-        return topic_partition in transaction.image.partitions
-
-    def is_unfinished(self, producer: Producer) -> bool:
-        """Whether a producer's transaction has begun and has not ended everywhere."""
-        transaction = self._unfinished.get(producer.transactional_id)
-        if transaction is None or transaction.image is None:
-            return False
-        return transaction.image[:2] == producer[1:]
-
-    def is_ending(self, transactional_id: str) -> bool:
-        """Whether a transactional id's next transaction has to wait for the end of this one."""
-        transaction = self.transactions.get(transactional_id)
-        return transaction is not None and transaction.is_ending
-
     def committing(self, topic_partition: TopicPartition) -> Iterator[str]:
         """Yield the transactional ids whose commit has begun and is not complete in a partition."""
         for transactional_id, transaction in self._unfinished.items():
@@ -210,23 +191,6 @@ class TransactionShard:
             image = transaction.image
             if image is not None:
                 yield image.producer_id, image.partitions
-
-    def awaits_sync(self, producer: Producer, attempt: int) -> bool:
-        """Whether an attempt to end a producer's transaction waits for its data."""
-        transaction = self.transactions.get(producer.transactional_id)
-        return transaction is not None and transaction.awaits_sync(producer, attempt)
-
-    def is_decided(self, producer: Producer) -> bool:
-        """Whether the markers of a producer's transaction have to be written."""
-        transaction = self.transactions.get(producer.transactional_id)
-        if transaction is None or not transaction.is_prepared or transaction.image is None:
-            return False
-        return transaction.image[:2] == producer[1:]
-
-    def needs_fresh_id(self, transactional_id: str, *, at_end: bool) -> bool:
-        """Whether the next init or end of a transactional id assigns a producer id."""
-        transaction = self.transactions.get(transactional_id)
-        return not at_end if transaction is None else transaction.needs_fresh_id
 
     # ---- time ------------------------------------------------------------------------------------
 

@@ -35,6 +35,7 @@ from broker.core.transactions.commands import (
 from broker.core.transactions.names import is_reserved
 from broker.core.transactions.records import (
     NO_ID,
+    TopicPartition,
     TransactionImage,
     TransactionRecord,
     TransactionState,
@@ -94,18 +95,31 @@ class Transaction:
             return self._ending.is_commit
         return self.image is not None and self.image.state is TransactionState.PREPARE_COMMIT
 
-    def is_of(self, producer: Producer) -> bool:
-        """Whether its transaction is this producer's, open and not ending."""
+    def has(self, producer: Producer, topic_partition: TopicPartition) -> bool:
+        """Whether a producer's transaction is open, not ending, and has the partition."""
+        image = self.image
         return (
-            self.is_open and not self._ending and self._identity_error(producer) is ErrorCode.NONE
+            image is not None
+            and self.is_open
+            and self._use_error(producer) is ErrorCode.NONE
+            and topic_partition in image.partitions
         )
 
+    def is_unfinished(self, producer: Producer) -> bool:
+        """Whether a producer's transaction has begun and has not ended everywhere."""
+        return (self.is_open or self.is_prepared) and self._is_held_by(producer)
+
+    def is_decided(self, producer: Producer) -> bool:
+        """Whether the markers of a producer's transaction have to be written."""
+        return self.is_prepared and self._is_held_by(producer)
+
     def awaits_sync(self, producer: Producer, attempt: int) -> bool:
-        """Whether this attempt to end its transaction still waits for the data."""
-        ending, image = self._ending, self.image
-        if ending is None or image is None or ending.attempt != attempt:
-            return False
-        return self._producer(image) == producer
+        """Whether this attempt to end a producer's transaction still waits for the data."""
+        ending = self._ending
+        return ending is not None and ending.attempt == attempt and self._is_held_by(producer)
+
+    def _is_held_by(self, producer: Producer) -> bool:
+        return self.image is not None and self.image[:2] == producer[1:]
 
     @property
     def needs_fresh_id(self) -> bool:
@@ -431,7 +445,7 @@ class Transaction:
     def marked(self, producer: Producer, now: Moment) -> TransactionDecision:
         """Complete the transaction: every marker is durable."""
         image = self.image
-        if image is None or not self.is_prepared or self._producer(image) != producer:
+        if image is None or not self.is_decided(producer):
             return TransactionDecision()
         is_commit = image.state is TransactionState.PREPARE_COMMIT
         done = image._replace(

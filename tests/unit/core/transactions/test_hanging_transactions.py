@@ -117,7 +117,7 @@ def test_undecided_transactions_are_collected_per_producer(
     """They are collected in each turn that looks for orphans."""
     producer = broker.begin(FIRST, SECOND)
 
-    [shard] = broker.transactions._partitions.shards()
+    [shard] = broker.transactions.shards()
 
     assert list(shard.undecided()) == [(producer.producer_id, frozenset((FIRST, SECOND)))]
 

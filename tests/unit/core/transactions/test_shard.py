@@ -137,20 +137,19 @@ def test_a_transaction_begun_without_a_partition_has_a_deadline() -> None:
 def test_a_transaction_is_unfinished_from_its_begin_until_its_markers_are_written() -> None:
     shard = Shard(TransactionSettings())
     producer = Producer("x", 7, 0)
-    assert not shard.is_unfinished(producer)
     init(shard)
-    assert not shard.is_unfinished(producer)
+    transaction = shard.transactions["x"]
+    assert not transaction.is_unfinished(producer)
 
     shard.obey(shard.add(AddRequest(producer, (("t", 0),)), "add", NOW))
-    assert shard.is_unfinished(producer)
-    assert not shard.is_unfinished(producer._replace(producer_epoch=1))
-    assert not shard.is_unfinished(producer._replace(transactional_id="y"))
+    assert transaction.is_unfinished(producer)
+    assert not transaction.is_unfinished(producer._replace(producer_epoch=1))
 
     [(_, sync)] = shard.end(EndRequest(producer, is_commit=True), "end", NOW).replies
     assert isinstance(sync, SyncData)
     for record in shard.synced(producer, sync.attempt, NOW, is_durable=True).records:
         shard.replay(record)
-    assert shard.is_unfinished(producer)
+    assert transaction.is_unfinished(producer)
     for record in shard.marked(producer, NOW).records:
         shard.replay(record)
-    assert not shard.is_unfinished(producer)
+    assert not transaction.is_unfinished(producer)
