@@ -17,8 +17,6 @@ _LAST_ID = (1 << 63) - 1
 class ProducerIds:
     """Assigns ids that were never used; one store write per thousand."""
 
-    __slots__ = ("_block_end", "_next_id", "_store")
-
     def __init__(self, store: metadata.MetaStore) -> None:
         """Reserve nothing yet: a broker without idempotent producers writes nothing."""
         self._store = store

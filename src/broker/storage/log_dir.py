@@ -38,8 +38,6 @@ class DiskSpace(NamedTuple):
 class LogDir:
     """An open data directory."""
 
-    __slots__ = ("_lock", "cluster_id", "directory_id", "path")
-
     def __init__(self, path: Path, node_id: int) -> None:
         """Open or create the directory for the broker of that id; DataDirError if that fails."""
         self.path = path

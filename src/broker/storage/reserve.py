@@ -15,8 +15,6 @@ FILE_NAME = "disk.reserve"
 class Reserve:
     """The reserve of a data directory."""
 
-    __slots__ = ("_path",)
-
     def __init__(self, path: Path) -> None:
         """Set the data directory; an earlier run may have left a reserve."""
         self._path = str(path / FILE_NAME)

@@ -41,17 +41,6 @@ class Heirs(Protocol):
 class BrokerConfigs:
     """The configuration in force, and which settings of it were altered."""
 
-    __slots__ = (
-        "_callbacks",
-        "_changes",
-        "_heirs",
-        "_io_thread",
-        "_own",
-        "_store",
-        "_tasks",
-        "current",
-    )
-
     def __init__(
         self,
         given: Config,

@@ -21,8 +21,6 @@ _log = logging.getLogger(__name__)
 class GroupConfigs:
     """The own configurations of groups; a group need not exist to have one."""
 
-    __slots__ = ("_broker", "_changes", "_io_thread", "_own", "_store", "_tasks")
-
     def __init__(
         self, broker: Callable[[], Config], store: metadata.MetaStore, io_thread: IoThread
     ) -> None:

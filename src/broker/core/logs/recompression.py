@@ -164,8 +164,6 @@ def _preparation(
 class Recompression:
     """Runs slow preparations, one after the other, in a thread."""
 
-    __slots__ = ("_executor", "_slots", "_tasks", "_waiting_bytes")
-
     def __init__(self) -> None:
         """Create the executor; the thread starts with its first batch."""
         self._executor = ThreadPoolExecutor(

@@ -120,22 +120,6 @@ class _GivenUpError(Exception):
 class Cleaner:
     """Compacts every log whose topic asks for it, repeatedly."""
 
-    __slots__ = (
-        "_clock",
-        "_first_dirty",
-        "_has_altered",
-        "_logs",
-        "_not_before",
-        "_on_disk",
-        "_path",
-        "_save_recovery_points",
-        "_saving",
-        "_settings",
-        "_swapping",
-        "_uncleanable",
-        "is_paused",
-    )
-
     def __init__(
         self,
         logs: Logs,

@@ -56,8 +56,6 @@ class Observation(NamedTuple):
 class DiskSpace:
     """The level of one disk."""
 
-    __slots__ = ("_held_looks", "_hold_looks", "level")
-
     def __init__(self) -> None:
         """Start at the level NORMAL."""
         self.level = Level.NORMAL

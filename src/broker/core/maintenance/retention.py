@@ -95,8 +95,6 @@ class _Removal(NamedTuple):
 class Retention:
     """Applies retention to every log, repeatedly."""
 
-    __slots__ = ("_clock", "_logs", "_on_disk", "_removals", "_save_log_starts", "is_urgent")
-
     def __init__(
         self,
         logs: Logs,

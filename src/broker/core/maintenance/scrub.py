@@ -77,17 +77,6 @@ OnDisk = Callable[[Callable[[], Any]], Awaitable[bool]]
 class Scrub:
     """Takes digests, and compares segments with them."""
 
-    __slots__ = (
-        "_checked",
-        "_clock",
-        "_io_thread",
-        "_is_swapping",
-        "_logs",
-        "_on_disk",
-        "_settings",
-        "_waiting",
-    )
-
     def __init__(
         self,
         logs: Logs,

@@ -15,8 +15,6 @@ _T = TypeVar("_T")
 class IoThread:
     """Runs blocking work outside the event loop."""
 
-    __slots__ = ("_executor",)
-
     def __init__(self) -> None:
         """Create the executor; the thread starts with its first work."""
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="broker-io")

@@ -10,8 +10,6 @@ _T = TypeVar("_T")
 class Tasks:
     """Holds tasks until they have ended; their requesters may be cancelled."""
 
-    __slots__ = ("_bytes_max", "_orphaned", "_running")
-
     def __init__(self, bytes_max: int = 0) -> None:
         """Start without tasks.
 

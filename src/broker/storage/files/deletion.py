@@ -35,8 +35,6 @@ def deleted_folder(folder: Path, topic_id: bytes) -> Path:
 class DeletedFolders:
     """The folders of deleted topics in one data directory."""
 
-    __slots__ = ("_path",)
-
     def __init__(self, path: Path) -> None:
         """Set the data directory."""
         self._path = path

@@ -37,8 +37,6 @@ _NOTHING = _Written((), 0)
 class SideFiles:
     """The small files of all logs of a data directory."""
 
-    __slots__ = ("_written",)
-
     def __init__(self) -> None:
         """Begin without knowledge of any file."""
         self._written: dict[str, _Written] = {}

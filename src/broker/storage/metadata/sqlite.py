@@ -66,8 +66,6 @@ COMMIT;
 class SqliteMetaStore:
     """A MetaStore in one file."""
 
-    __slots__ = ("_calling", "_connection", "_path")
-
     def __init__(self, path: Path) -> None:
         """Open the file, or create it if there are no partitions yet.
 

@@ -33,8 +33,6 @@ _log = logging.getLogger(__name__)
 class Opening:
     """Opens the logs of one start, each in any thread."""
 
-    __slots__ = ("_clean", "_epoch", "_is_clean", "_offsets", "_raised_epoch", "_side_files")
-
     def __init__(
         self,
         offsets: OffsetCheckpoints,
