@@ -116,17 +116,14 @@ class ClassicGroup(ClassicGroupState):
             ErrorCode.NONE,
             self.group_id,
             self.state,
-            self.image.protocol_type if self.rebalance is None else self.rebalance.protocol_type,
+            self.protocol_type,
             (self.image.protocol or "") if is_stable else "",
             members,
         )
 
     def listing(self) -> GroupListing:
         """Return its row of ListGroups."""
-        protocol_type = (
-            self.image.protocol_type if self.rebalance is None else self.rebalance.protocol_type
-        )
-        return GroupListing(self.group_id, protocol_type, self.state.value, GROUP_TYPE)
+        return GroupListing(self.group_id, self.protocol_type, self.state.value, GROUP_TYPE)
 
     def deletion_error(self) -> ErrorCode:
         """Return NON_EMPTY_GROUP if it may not be deleted."""
@@ -135,8 +132,7 @@ class ClassicGroup(ClassicGroupState):
 
     def offset_deletion_error(self) -> ErrorCode:
         """Return NON_EMPTY_GROUP if it has members whose subscriptions cannot be read."""
-        protocol_type = self.listing().protocol_type
-        is_known = protocol_type == CONSUMER_PROTOCOL or self.state is GroupState.EMPTY
+        is_known = self.protocol_type == CONSUMER_PROTOCOL or self.state is GroupState.EMPTY
         return ErrorCode.NONE if is_known else ErrorCode.NON_EMPTY_GROUP
 
     def tombstones(self) -> list[Record]:

@@ -1,6 +1,7 @@
 """The join phase of a rebalance: it begins, members join, the next generation is complete."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from broker.core.coordination.machine import Moment, Token
 from broker.core.groups.classic.rebalance import PendingRebalance, choose_protocol, join_response
@@ -31,14 +32,22 @@ def begin_rebalance(
     return group.rebalance
 
 
-def add_waiting_join(
-    group: ClassicGroupState,
-    request: JoinRequest,
-    token: Token,
-    now: Moment,
-    decision: GroupDecision,
-) -> None:
+class Join(NamedTuple):
+    """A join that is being decided."""
+
+    request: JoinRequest
+    token: Token
+    now: Moment
+    decision: GroupDecision
+
+    def answer(self, response: JoinResponse) -> None:
+        """Respond to it."""
+        self.decision.reply(self.token, response)
+
+
+def add_waiting_join(group: ClassicGroupState, join: Join) -> None:
     """Let a join wait for the other members; answer an earlier join of the same member."""
+    request, token, now, decision = join
     rebalance = group.rebalance
     assert rebalance is not None
     earlier = rebalance.joined.pop(request.member_id, None)

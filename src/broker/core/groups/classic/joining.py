@@ -2,6 +2,7 @@
 
 from broker.core.coordination.machine import Decision, Moment, Token
 from broker.core.groups.classic.join_phase import (
+    Join,
     add_waiting_join,
     begin_rebalance,
     note_removed,
@@ -33,22 +34,22 @@ def join(
     group: ClassicGroupState, request: JoinRequest, token: Token, now: Moment
 ) -> GroupDecision:
     """Add a member to the next generation; its response may wait for the other members."""
-    decision: GroupDecision = Decision()
+    joining = Join(request, token, now, Decision())
     error = _join_error(group, request)
     if error is ErrorCode.GROUP_MAX_SIZE_REACHED and request.member_id in group.members:
         # The others would wait for this member until the rebalance timeout.
-        note_removed(group, [request.member_id], "rejoined a full group", decision)
-        remove_members(group, [request.member_id], "the group is full", decision, now)
+        note_removed(group, [request.member_id], "rejoined a full group", joining.decision)
+        remove_members(group, [request.member_id], "the group is full", joining.decision, now)
     if error is not ErrorCode.NONE:
-        decision.reply(token, JoinResponse(error, request.member_id))
+        joining.answer(JoinResponse(error, request.member_id))
     elif request.member_id == NO_MEMBER_ID:
-        _join_without_id(group, request, token, now, decision)
+        _join_without_id(group, joining)
     elif request.member_id in group.pending_members:
         group.pending_members.remove(request.member_id)
-        _add_member(group, request, token, now, decision)
+        _add_member(group, joining)
     else:
-        _rejoin(group, request, token, now, decision)
-    return decision
+        _rejoin(group, joining)
+    return joining.decision
 
 
 def _join_error(group: ClassicGroupState, request: JoinRequest) -> ErrorCode:
@@ -69,10 +70,7 @@ def _supports(group: ClassicGroupState, request: JoinRequest) -> bool:
     joining_id = group.joining_id(request)
     if not group.presence.has_others(joining_id):
         return True
-    expected = (
-        group.image.protocol_type if group.rebalance is None else group.rebalance.protocol_type
-    )
-    is_expected = request.protocol_type == expected
+    is_expected = request.protocol_type == group.protocol_type
     return is_expected and group.presence.supports(names, excluding=joining_id)
 
 
@@ -87,96 +85,75 @@ def _is_full_for(group: ClassicGroupState, request: JoinRequest) -> bool:
     return joining_id not in present and len(present) >= group.settings.members_max
 
 
-def _join_without_id(
-    group: ClassicGroupState,
-    request: JoinRequest,
-    token: Token,
-    now: Moment,
-    decision: GroupDecision,
-) -> None:
+def _join_without_id(group: ClassicGroupState, join: Join) -> None:
     """Join a member without an id; a static one may be a restarted instance."""
+    request = join.request
     member_id = request.fresh_member_id
-    named = request._replace(member_id=member_id)
+    named = join._replace(request=request._replace(member_id=member_id))
     if request.instance_id is not None:
         old_id = group.presence.static_member_id(request.instance_id)
         if old_id is None:
-            _add_member(group, named, token, now, decision)
+            _add_member(group, named)
         else:
-            _replace_static_member(group, old_id, named, token, now, decision)
+            _replace_static_member(group, old_id, named)
     elif not request.requires_member_id:
-        _add_member(group, named, token, now, decision)
+        _add_member(group, named)
     elif len(group.pending_members) >= limits.PENDING_MEMBERS_PER_GROUP_MAX:
-        decision.reply(token, JoinResponse(ErrorCode.GROUP_MAX_SIZE_REACHED))
+        join.answer(JoinResponse(ErrorCode.GROUP_MAX_SIZE_REACHED))
     else:  # KIP-394: a client that gives up between the two joins leaves no member behind.
-        group.pending_members.add(member_id, now.monotonic_ms + request.session_timeout_ms)
-        decision.reply(token, JoinResponse(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+        group.pending_members.add(member_id, join.now.monotonic_ms + request.session_timeout_ms)
+        join.answer(JoinResponse(ErrorCode.MEMBER_ID_REQUIRED, member_id))
 
 
-def _rejoin(
-    group: ClassicGroupState,
-    request: JoinRequest,
-    token: Token,
-    now: Moment,
-    decision: GroupDecision,
-) -> None:
+def _rejoin(group: ClassicGroupState, join: Join) -> None:
     """Join a current member again: a rebalance, unless nothing has changed."""
+    request = join.request
     is_unchanged = group.presence[request.member_id].protocols == request.protocols
     is_leader = request.member_id == group.image.leader
     state = group.state
     if (is_unchanged and not group.was_consumer_group) and (
         state is GroupState.COMPLETING_REBALANCE or (state is GroupState.STABLE and not is_leader)
     ):
-        group.extend_session(request.member_id, now)
-        decision.reply(token, join_response(group.image, request.member_id))
+        group.extend_session(request.member_id, join.now)
+        join.answer(join_response(group.image, request.member_id))
         return
     what = "joined again" if is_unchanged else "changed its subscription or protocols"
     who = "leader" if is_leader else "member"
     reason = f"{who} {request.member_id} {what}{reason_text(request.reason)}"
-    rebalance = group.rebalance or begin_rebalance(group, reason, decision)
+    rebalance = group.rebalance or begin_rebalance(group, reason, join.decision)
     rebalance.members[request.member_id] = new_member(request)
-    add_waiting_join(group, request, token, now, decision)
+    add_waiting_join(group, join)
 
 
-def _add_member(
-    group: ClassicGroupState,
-    request: JoinRequest,
-    token: Token,
-    now: Moment,
-    decision: GroupDecision,
-) -> None:
+def _add_member(group: ClassicGroupState, join: Join) -> None:
     """Add a new member."""
+    request = join.request
     reason = f"member {request.member_id} joined{reason_text(request.reason)}"
-    rebalance = group.rebalance or begin_rebalance(group, reason, decision)
+    rebalance = group.rebalance or begin_rebalance(group, reason, join.decision)
     rebalance.add(new_member(request), request.protocol_type)
-    deadline_ms = now.monotonic_ms + limits.NEW_MEMBER_JOIN_TIMEOUT_MS
+    deadline_ms = join.now.monotonic_ms + limits.NEW_MEMBER_JOIN_TIMEOUT_MS
     group.presence.add(
         request.member_id,
         Presence(request.instance_id, request.protocols, deadline_ms, is_new=True),
     )
-    add_waiting_join(group, request, token, now, decision)
+    add_waiting_join(group, join)
 
 
-def _replace_static_member(
-    group: ClassicGroupState,
-    old_id: str,
-    request: JoinRequest,
-    token: Token,
-    now: Moment,
-    decision: GroupDecision,
-) -> None:
+def _replace_static_member(group: ClassicGroupState, old_id: str, join: Join) -> None:
     """Give a restarted instance its old place under a new id; fence the old id (KIP-345)."""
-    _fence(group, old_id, request, decision)
+    request = join.request
+    _fence(group, old_id, join)
     if (
         group.state is GroupState.STABLE
         and _protocol_after_replacement(group, old_id, request) == group.image.protocol
     ):
-        _replace_without_rebalance(group, old_id, request, token, now, decision)
+        _replace_without_rebalance(group, old_id, join)
         return
     group.presence.add(request.member_id, group.presence.remove(old_id))
     reason = f"static member {request.member_id} rejoined and needs a new assignment"
-    rebalance = group.rebalance or begin_rebalance(group, reason, decision)
+    rebalance = group.rebalance or begin_rebalance(group, reason, join.decision)
     rebalance.replace(old_id, new_member(request))
-    add_waiting_join(group, request, token, now, decision)
+    add_waiting_join(group, join)
 
 
 def _protocol_after_replacement(group: ClassicGroupState, old_id: str, request: JoinRequest) -> str:
@@ -187,20 +164,14 @@ def _protocol_after_replacement(group: ClassicGroupState, old_id: str, request: 
     )
 
 
-def _replace_without_rebalance(
-    group: ClassicGroupState,
-    old_id: str,
-    request: JoinRequest,
-    token: Token,
-    now: Moment,
-    decision: GroupDecision,
-) -> None:
+def _replace_without_rebalance(group: ClassicGroupState, old_id: str, join: Join) -> None:
     """Give the new id the old assignment, without a rebalance.
 
     A client without `skip_assignment` (KIP-814) gets the old leader's id as leader, so that it
     does not compute an assignment that would not be used.
     """
-    deadline_ms = now.monotonic_ms + request.session_timeout_ms
+    request = join.request
+    deadline_ms = join.now.monotonic_ms + request.session_timeout_ms
     presence = Presence(request.instance_id, request.protocols, deadline_ms)
     member = new_member(request).with_assignment(
         presence.metadata.get(group.image.protocol or "", b""),
@@ -214,26 +185,25 @@ def _replace_without_rebalance(
     group.presence.remove(old_id)
     group.presence.add(member.member_id, presence)
     group.pending_syncs.mark_received(old_id)
-    decision.records.append(GroupRecord(group.group_id, image))
+    join.decision.records.append(GroupRecord(group.group_id, image))
     response = join_response(image, member.member_id)
     if is_leader and request.supports_skip_assignment:
         response = response._replace(skip_assignment=True)
     elif is_leader:
         response = response._replace(leader=old_id, members=())
-    decision.reply(token, response)
+    join.answer(response)
 
 
-def _fence(
-    group: ClassicGroupState, member_id: str, by: JoinRequest, decision: GroupDecision
-) -> None:
+def _fence(group: ClassicGroupState, member_id: str, by: Join) -> None:
     """Note the replacement; answer waiting requests of the old id with FENCED_INSTANCE_ID."""
+    decision = by.decision
     decision.note(
         "group member fenced",
-        f"another process joined with its instance id{reason_text(by.reason)}",
+        f"another process joined with its instance id{reason_text(by.request.reason)}",
         group=group.group_id,
-        instance=by.instance_id,
+        instance=by.request.instance_id,
         member=member_id,
-        successor=by.member_id,
+        successor=by.request.member_id,
     )
     joining = None if group.rebalance is None else group.rebalance.joined.pop(member_id, None)
     if joining is not None:

@@ -64,6 +64,11 @@ class ClassicGroupState:
         return self.image.members if self.rebalance is None else self.rebalance.members
 
     @property
+    def protocol_type(self) -> str:
+        """The protocol type of the members."""
+        return (self.rebalance or self.image).protocol_type
+
+    @property
     def was_consumer_group(self) -> bool:
         """Whether it was converted and no member has joined again: members have its assignments.
 

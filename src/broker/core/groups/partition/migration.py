@@ -65,7 +65,7 @@ def upgrade_records(
     """
     if not settings.migration.allows_upgrade:
         raise _impossible("groups are not upgraded here (group.consumer.migration.policy)")
-    if group.listing().protocol_type != CONSUMER_PROTOCOL:
+    if group.protocol_type != CONSUMER_PROTOCOL:
         raise _impossible("its members do not speak the consumer protocol")
     if len(group.members) >= settings.members_max:
         raise RequestError(ErrorCode.GROUP_MAX_SIZE_REACHED, "the group has too many members")
