@@ -18,8 +18,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from broker._native.log.partition_log import PartitionLog
 from broker.core.maintenance.compactor_process import CompactorFailedError, Message, compacting
 from broker.core.scheduling.steps import in_steps
 from broker.model import limits
@@ -38,70 +39,8 @@ _MAX_TIMESTAMP = slice(35, 43)  # in the header of a batch (Kafka's record batch
 _log = logging.getLogger(__name__)
 
 
-class CompactedLog(Protocol):
-    """What compaction needs of a log; implemented by the native `PartitionLog`."""
-
-    @property
-    def topic(self) -> str:
-        """The name of its topic."""
-
-    @property
-    def partition(self) -> int:
-        """Its partition number."""
-
-    @property
-    def folder(self) -> str:
-        """Its folder."""
-
-    @property
-    def log_start_offset(self) -> int:
-        """The first offset that can be read."""
-
-    @property
-    def high_watermark(self) -> int:
-        """The end of what may be read, exclusive."""
-
-    @property
-    def last_stable_offset(self) -> int:
-        """The first offset of the oldest open transaction, or else the high watermark."""
-
-    @property
-    def durable_end(self) -> int:
-        """The offset below which everything is on the disk."""
-
-    @property
-    def is_in_service(self) -> bool:
-        """Whether it is loaded, and neither offline nor deleted."""
-
-    @property
-    def segment_entries(self) -> list[tuple[int, int, int]]:
-        """(base offset, bytes, largest timestamp) of all segments, oldest first."""
-
-    @property
-    def producer_ends(self) -> list[tuple[int, int, int]]:
-        """(id, epoch, last offset) of each live producer."""
-
-    def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int, int]]:
-        """(producer id, first offset, marker's offset) of aborted transactions in [start, end)."""
-
-    def read(self, offset: int, size_max: int) -> bytes:
-        """Read whole batches, from the one that holds `offset` on."""
-
-    def roll(self) -> bool:
-        """Close the active segment and begin the next."""
-
-    def can_replace(self, old: list[int]) -> bool:
-        """Whether these segments are adjacent, sealed and on the disk."""
-
-    def replace(self, old: list[int], new: int | None) -> None:
-        """Use the files of segment `new` in place of those of `old`."""
-
-    def take_offline(self, reason: str) -> None:
-        """Refuse every request from now on."""
-
-
 # Every log with the configuration of its topic.
-Logs = Callable[[], Iterable[tuple[CompactedLog, TopicConfig]]]
+Logs = Callable[[], Iterable[tuple[PartitionLog, TopicConfig]]]
 # Runs work in the I/O thread; returns whether it succeeded.
 OnDisk = Callable[[Callable[[], None]], Awaitable[bool]]
 
@@ -175,7 +114,7 @@ class Cleaner:
     async def clean_next(self) -> bool:
         """Do one pass over the most urgent log; False when none is due."""
         plans: dict[str, Plan] = {}
-        logs: dict[str, tuple[CompactedLog, TopicConfig]] = {}
+        logs: dict[str, tuple[PartitionLog, TopicConfig]] = {}
         async for log, config in in_steps(list(self._logs()), limits.LOGS_CHECKED_PER_STEP):
             if "compact" in config.words("cleanup.policy") and self._may_clean(log):
                 plan = self._plan(log, config)
@@ -189,14 +128,14 @@ class Cleaner:
         await self._clean(*logs[folder], plan)
         return True
 
-    def _may_clean(self, log: CompactedLog) -> bool:
+    def _may_clean(self, log: PartitionLog) -> bool:
         return (
             log.is_in_service
             and log.folder not in self._uncleanable
             and self._not_before.get(log.folder, 0) <= self._clock.monotonic_ms()
         )
 
-    def _plan(self, log: CompactedLog, config: TopicConfig) -> Plan | None:
+    def _plan(self, log: PartitionLog, config: TopicConfig) -> Plan | None:
         """Return the pass that a log is due for; roll the active segment if the pass needs it."""
         now_ms = self._clock.aged_ms()
         facts = self._facts(log, config)
@@ -212,7 +151,7 @@ class Cleaner:
         # A segment that was closed just now is not truncated yet: it waits for the next pass.
         return plan if all(map(log.can_replace, groups)) else None
 
-    def _facts(self, log: CompactedLog, config: TopicConfig) -> LogFacts:
+    def _facts(self, log: PartitionLog, config: TopicConfig) -> LogFacts:
         facts = LogFacts(
             segments=list(map(Segment._make, log.segment_entries)),
             first_dirty_offset=self._first_dirty.get((log.topic, log.partition), 0),
@@ -233,7 +172,7 @@ class Cleaner:
 
     # ---- a pass ------------------------------------------------------------------------------
 
-    async def _clean(self, log: CompactedLog, config: TopicConfig, plan: Plan) -> None:
+    async def _clean(self, log: PartitionLog, config: TopicConfig, plan: Plan) -> None:
         """Do a pass; a failure is logged, and this log is skipped for the backoff time."""
         folder = Path(log.folder)
         try:
@@ -248,11 +187,11 @@ class Cleaner:
         if log.is_in_service:
             await self._on_disk(partial(swap.drop_cleaned, folder))
 
-    def _give_up(self, log: CompactedLog, reason: str) -> None:
+    def _give_up(self, log: PartitionLog, reason: str) -> None:
         _log.warning("compaction failed: folder=%s error=%s", Path(log.folder).name, reason)
         self._not_before[log.folder] = self._clock.monotonic_ms() + self._settings.backoff_ms
 
-    def _job(self, log: CompactedLog, config: TopicConfig, plan: Plan) -> Job:
+    def _job(self, log: PartitionLog, config: TopicConfig, plan: Plan) -> Job:
         start = plan.groups[0][0].base_offset
         now_ms = self._clock.aged_ms()
         # Tombstones must not be removed too early by either of the two clocks.
@@ -272,7 +211,7 @@ class Cleaner:
             parent_pid=os.getpid(),
         )
 
-    async def _pass(self, log: CompactedLog, job: Job) -> None:
+    async def _pass(self, log: PartitionLog, job: Job) -> None:
         async with compacting(job) as messages:
             async for message in messages:
                 if not log.is_in_service:
@@ -285,7 +224,7 @@ class Cleaner:
                 elif message["kind"] == "done":
                     await self._done(log, job, message)
 
-    def _failed(self, log: CompactedLog, message: Message) -> None:
+    def _failed(self, log: PartitionLog, message: Message) -> None:
         if not message["is_damaged"]:
             raise _GivenUpError(message["reason"])
         self._uncleanable.add(log.folder)
@@ -294,18 +233,18 @@ class Cleaner:
         )
         raise _GivenUpError("a damaged batch")
 
-    def is_swapping(self, log: CompactedLog) -> bool:
+    def is_swapping(self, log: PartitionLog) -> bool:
         """Whether files of a log are being replaced: nothing else may write files beside them."""
         return self._swapping == log.folder
 
-    async def _swap(self, log: CompactedLog, ready: Swap) -> None:
+    async def _swap(self, log: PartitionLog, ready: Swap) -> None:
         self._swapping = log.folder
         try:
             await self._replace(log, ready)
         finally:
             self._swapping = None
 
-    async def _replace(self, log: CompactedLog, ready: Swap) -> None:
+    async def _replace(self, log: PartitionLog, ready: Swap) -> None:
         """Put a compacted group into service if the log still has its source segments."""
         if not log.can_replace(ready.old):
             raise _GivenUpError(f"segments {ready.old} have changed")
@@ -322,13 +261,13 @@ class Cleaner:
             raise _GivenUpError(str(error)) from error
         await self._must(log, partial(swap.finish, ready))
 
-    async def _must(self, log: CompactedLog, step: Callable[[], None]) -> None:
+    async def _must(self, log: PartitionLog, step: Callable[[], None]) -> None:
         """Do one step of a swap; if it fails, this log is not compacted again before a restart."""
         if not await self._on_disk(step):
             self._uncleanable.add(log.folder)
             raise _GivenUpError("a swap was cut off")
 
-    async def _done(self, log: CompactedLog, job: Job, message: Message) -> None:
+    async def _done(self, log: PartitionLog, job: Job, message: Message) -> None:
         self._not_before.pop(log.folder, None)
         self._first_dirty[log.topic, log.partition] = message["end_offset"]
         _log.info(
@@ -348,7 +287,7 @@ class Cleaner:
         await self._on_disk(partial(checkpoint.write_offsets, file, offsets))
 
 
-def _time_at(log: CompactedLog, offset: int) -> int:
+def _time_at(log: PartitionLog, offset: int) -> int:
     """Return the time of the first batch from an offset on, -1 when none can be read."""
     if not log.log_start_offset <= offset < log.high_watermark:
         return -1

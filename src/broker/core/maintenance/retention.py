@@ -16,9 +16,10 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from broker._native.kernel import file_ops
+from broker._native.log.partition_log import PartitionLog
 from broker.core.scheduling.steps import in_steps
 from broker.model import limits
 from broker.model.clock import Clock
@@ -31,55 +32,11 @@ from broker.storage.maintenance.retention import UNLIMITED, Limits, LogFacts, Se
 _log = logging.getLogger(__name__)
 
 
-class TrimmedLog(Protocol):
-    """What retention needs of a log; implemented by the native `PartitionLog`."""
-
-    @property
-    def folder(self) -> str:
-        """Its folder."""
-
-    @property
-    def size(self) -> int:
-        """Bytes in all segments."""
-
-    @property
-    def segment_count(self) -> int:
-        """How many segments there are, with the active one."""
-
-    @property
-    def log_start_offset(self) -> int:
-        """The first offset that can be read."""
-
-    @property
-    def high_watermark(self) -> int:
-        """The end of what may be read, exclusive."""
-
-    @property
-    def log_end_offset(self) -> int:
-        """The next offset to be assigned."""
-
-    @property
-    def is_in_service(self) -> bool:
-        """Whether it is loaded, and neither offline nor deleted."""
-
-    def oldest_entries(self, at_most: int) -> list[tuple[int, int, int]]:
-        """Return (base offset, bytes, largest timestamp) of the oldest segments."""
-
-    def roll(self) -> bool:
-        """Close the active segment and begin the next."""
-
-    def move_log_start(self, offset: int) -> None:
-        """Move the log start offset forward."""
-
-    def drop_segments(self, at_most: int) -> list[int]:
-        """Remove segments below the log start from the log; return their base offsets."""
-
-
 # Runs work in the I/O thread; returns whether it succeeded.
 OnDisk = Callable[[Callable[[], None]], Awaitable[bool]]
 # Makes these log start offsets durable; returns whether it succeeded.
 SaveLogStarts = Callable[[Sequence[tuple[Any, int]]], Awaitable[bool]]
-_Configured: TypeAlias = tuple[TrimmedLog, TopicConfig]
+_Configured: TypeAlias = tuple[PartitionLog, TopicConfig]
 # Every log with the configuration of its topic.
 Logs = Callable[[], Iterable[_Configured]]
 
@@ -124,7 +81,7 @@ class Retention:
 
     async def apply_retention(self) -> None:
         """Delete what each log's settings do not retain, some segments of each at a time."""
-        taken: Counter[TrimmedLog] = Counter()
+        taken: Counter[PartitionLog] = Counter()
         logs = list(self._logs())
         while logs:
             logs = await self._round(logs, taken)
@@ -137,7 +94,7 @@ class Retention:
             )
 
     async def _round(
-        self, logs: list[_Configured], taken: Counter[TrimmedLog]
+        self, logs: list[_Configured], taken: Counter[PartitionLog]
     ) -> list[_Configured]:
         """Plan, make durable, remove; return the logs that may have more to remove."""
         planned = [each async for each in self._plans(logs)]
@@ -158,7 +115,7 @@ class Retention:
 
     async def _plans(
         self, logs: list[_Configured]
-    ) -> AsyncIterator[tuple[TrimmedLog, TopicConfig, int]]:
+    ) -> AsyncIterator[tuple[PartitionLog, TopicConfig, int]]:
         """Yield the logs with expired segments, and where they are to start."""
         now_ms = self._clock.aged_ms()
         async for log, config in in_steps(logs, limits.LOGS_CHECKED_PER_STEP):
@@ -176,7 +133,7 @@ class Retention:
                 yield log, config, decided.log_start_offset
 
     async def _mark_deleted(
-        self, log: TrimmedLog, config: TopicConfig, base_offsets: list[int]
+        self, log: PartitionLog, config: TopicConfig, base_offsets: list[int]
     ) -> None:
         folder = Path(log.folder)
         delay_ms = config.integer("file.delete.delay.ms")
@@ -203,7 +160,7 @@ def _limits(config: TopicConfig) -> Limits:
     return Limits(config.integer("retention.ms"), config.integer("retention.bytes"))
 
 
-def _facts(log: TrimmedLog) -> LogFacts:
+def _facts(log: PartitionLog) -> LogFacts:
     folder = Path(log.folder)
     segments = [
         SegmentFacts(

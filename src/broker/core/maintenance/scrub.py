@@ -19,8 +19,9 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from broker._native.log.partition_log import PartitionLog
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.steps import in_steps
 from broker.model import limits
@@ -34,31 +35,6 @@ from broker.storage.maintenance import scrubbing
 from broker.storage.maintenance.scrubbing import NEVER_MS, Closed
 
 _log = logging.getLogger(__name__)
-
-
-class ScrubbedLog(Protocol):
-    """What a scrub needs of a log; implemented by the native `PartitionLog`."""
-
-    @property
-    def folder(self) -> str:
-        """Its folder."""
-
-    @property
-    def is_in_service(self) -> bool:
-        """Whether it is loaded, and neither offline nor deleted."""
-
-    @property
-    def segment_entries(self) -> list[tuple[int, int, int]]:
-        """(base offset, bytes, largest timestamp) of all segments, oldest first."""
-
-    def can_replace(self, old: list[int]) -> bool:
-        """Whether these segments are adjacent, sealed and on the disk."""
-
-    def mark_damaged(self, base_offset: int, ranges: list[tuple[int, int, int, int]]) -> bool:
-        """Refuse exactly these ranges of a sealed segment; return whether the segment exists."""
-
-    def damages_of(self, base_offset: int) -> list[tuple[int, int, int, int]]:
-        """Return the ranges that it refuses."""
 
 
 class Settings(NamedTuple):
@@ -93,18 +69,18 @@ class Scrub:
         self._on_disk = on_disk
         self._is_swapping = is_swapping
         self._settings = settings
-        self._waiting: deque[tuple[ScrubbedLog, int]] = deque(maxlen=limits.DIGESTS_WAITING_MAX)
+        self._waiting: deque[tuple[PartitionLog, int]] = deque(maxlen=limits.DIGESTS_WAITING_MAX)
         self._checked: dict[Closed, int] = {}  # when each was last checked, where that is known
 
     # ---- segments just closed, or found broken -------------------------------------------------
 
-    def rolled(self, logs: Iterable[ScrubbedLog]) -> None:
+    def rolled(self, logs: Iterable[PartitionLog]) -> None:
         """Queue segments for digests: these logs have rolled, each as often as it is listed."""
         for log, count in Counter(logs).items():
             closed = [base for base, _, _ in log.segment_entries[:-1]]
             self._waiting.extend((log, base) for base in closed[-count:])
 
-    def broken(self, logs: Iterable[ScrubbedLog]) -> None:
+    def broken(self, logs: Iterable[PartitionLog]) -> None:
         """Queue segments whose readers met damage: its range is determined soon."""
         for log in set(logs):
             for base in _closed(log):
@@ -143,7 +119,7 @@ class Scrub:
         """Check every segment that is due, in the order of their last checks."""
         if self._settings().interval_ms == scrubbing.OFF_MS:
             return
-        logs: dict[str, ScrubbedLog] = {}
+        logs: dict[str, PartitionLog] = {}
         checked: list[tuple[Closed, int]] = []
         async for log, _ in in_steps(list(self._logs()), limits.LOGS_CHECKED_PER_STEP):
             if log.is_in_service:
@@ -169,10 +145,10 @@ class Scrub:
             digest = None
         return NEVER_MS if digest is None else digest.checked_ms
 
-    def _is_steady(self, log: ScrubbedLog, base: int) -> bool:
+    def _is_steady(self, log: PartitionLog, base: int) -> bool:
         return log.can_replace([base]) and not self._is_swapping(log)
 
-    async def _look_at(self, log: ScrubbedLog, base: int, bytes_per_second: int | None) -> None:
+    async def _look_at(self, log: PartitionLog, base: int, bytes_per_second: int | None) -> None:
         """Check one segment; write its digest, or report and refuse its damage."""
         folder = Path(log.folder)
         try:
@@ -221,7 +197,7 @@ class Scrub:
                 await asyncio.sleep(scrubbing.pause_seconds(size, seconds, bytes_per_second))
         return examination.verdict()
 
-    async def _refuse(self, log: ScrubbedLog, base: int, found: Verdict) -> bool:
+    async def _refuse(self, log: PartitionLog, base: int, found: Verdict) -> bool:
         """Refuse the damaged ranges and store them; False when that segment has been removed."""
         folder, before = Path(log.folder), log.damages_of(base)
         ranges = [
@@ -254,10 +230,10 @@ class Scrub:
         return True
 
 
-def _closed(log: ScrubbedLog) -> list[int]:
+def _closed(log: PartitionLog) -> list[int]:
     return [base for base, size, _ in log.segment_entries[:-1] if size > 0]
 
 
-def _end(log: ScrubbedLog, base: int) -> int:
+def _end(log: PartitionLog, base: int) -> int:
     """Return the base offset of the segment after a closed one."""
     return min(each for each, _, _ in log.segment_entries if each > base)

@@ -12,9 +12,10 @@ same damage again.
 import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from broker._native.kernel import file_ops
+from broker._native.log.partition_log import PartitionLog
 from broker.model.errors import StorageError
 from broker.segments.names import DAMAGE, LOG, file_name
 from broker.segments.sidecar import read_sidecar
@@ -30,24 +31,6 @@ class Range(NamedTuple):
     end_offset: int
     position: int
     end_position: int
-
-
-class DamagedLog(Protocol):
-    """The part of the native `PartitionLog` that concerns damage."""
-
-    @property
-    def folder(self) -> str:
-        """Where its files are."""
-
-    @property
-    def damaged_ranges(self) -> list[tuple[int, int]]:
-        """The (offset, end offset) of all damaged ranges."""
-
-    def damages_of(self, base_offset: int) -> list[tuple[int, int, int, int]]:
-        """Return the damaged ranges of a segment."""
-
-    def mark_damaged(self, base_offset: int, ranges: list[tuple[int, int, int, int]]) -> bool:
-        """Set the damaged ranges of a sealed segment; return whether it exists."""
 
 
 def read(folder: Path, base_offset: int) -> list[Range]:
@@ -79,7 +62,7 @@ def remove(folder: Path, base_offset: int) -> None:
     file_ops.sync_folder(folder)
 
 
-def save(log: DamagedLog, base_offsets: Iterable[int]) -> list[int]:
+def save(log: PartitionLog, base_offsets: Iterable[int]) -> list[int]:
     """Write the damage that a recovery has found; return the base offsets of those segments.
 
     Raises StorageError.
@@ -95,7 +78,7 @@ def save(log: DamagedLog, base_offsets: Iterable[int]) -> list[int]:
     return found
 
 
-def restore(log: DamagedLog, base_offsets: Iterable[int]) -> None:
+def restore(log: PartitionLog, base_offsets: Iterable[int]) -> None:
     """Mark in an opened log the damage of segments that an earlier run has found."""
     folder = Path(log.folder)
     for base_offset in base_offsets:
