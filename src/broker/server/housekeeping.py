@@ -2,6 +2,7 @@
 
 import asyncio
 from functools import partial
+from typing import NamedTuple
 
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
@@ -16,40 +17,31 @@ from broker.server.small_files import SmallFiles
 from broker.storage.recovery.partitions import Partitions
 
 
-class LogEvents:
+class LogEvents(NamedTuple):
     """Processes what the native logs have reported since the last time."""
 
-    def __init__(
-        self,
-        turn: Turn,
-        partitions: Partitions,
-        small_files: SmallFiles,
-        coordinators: Coordinators,
-        scrub: Scrub,
-    ) -> None:
-        """Keep what it needs."""
-        self._turn = turn
-        self._partitions = partitions
-        self._small_files = small_files
-        self._coordinators = coordinators
-        self._scrub = scrub
+    turn: Turn
+    partitions: Partitions
+    small_files: SmallFiles
+    coordinators: Coordinators
+    scrub: Scrub
 
     async def take(self) -> None:
         """Write snapshots of producers for rolled logs; probe the disk for those gone offline."""
-        events, self._turn.events = self._turn.events, []
-        self._scrub.rolled(log for kind, log in events if kind is LogEvent.ROLLED)
-        self._scrub.broken(log for kind, log in events if kind is LogEvent.BROKEN)
+        events, self.turn.events = self.turn.events, []
+        self.scrub.rolled(log for kind, log in events if kind is LogEvent.ROLLED)
+        self.scrub.broken(log for kind, log in events if kind is LogEvent.BROKEN)
         for kind, log in events:
             if kind is LogEvent.ROLLED:
                 await self._write_snapshot(log)
             elif kind is LogEvent.OFFLINE:
-                self._coordinators.tick()  # requests that wait for this log are refused now
-                await self._small_files.probe()
+                self.coordinators.tick()  # requests that wait for this log are refused now
+                await self.small_files.probe()
 
     async def _write_snapshot(self, log: PartitionLog) -> None:
         offset, content = log.producer_snapshot()
-        write = partial(self._partitions.write_snapshot, log, offset, content)
-        await self._small_files.write(write)
+        write = partial(self.partitions.write_snapshot, log, offset, content)
+        await self.small_files.write(write)
 
 
 class Housekeeping(Service):

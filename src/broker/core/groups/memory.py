@@ -6,17 +6,8 @@ may grow (`GroupMemoryBudget`).
 """
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 from broker.model import limits
-
-
-class HasMemorySize(Protocol):
-    """Something with a size in memory."""
-
-    @property
-    def memory_bytes(self) -> int:
-        """Its size in bytes."""
 
 
 class GroupMemoryBudget:
@@ -59,10 +50,8 @@ class GroupSizes:
         self._by_name: dict[str, int] = {}
         self.total = 0
 
-    def update(self, name: str, group: HasMemorySize | None) -> None:
-        """Store the current size of a group; None: it was removed."""
-        before = self._by_name.pop(name, 0)
-        now = 0 if group is None else group.memory_bytes
-        if group is not None:
-            self._by_name[name] = now
-        self.total += now - before
+    def update(self, name: str, memory_bytes: int) -> None:
+        """Store the current size of a group; 0: it was removed."""
+        self.total += memory_bytes - self._by_name.pop(name, 0)
+        if memory_bytes:
+            self._by_name[name] = memory_bytes

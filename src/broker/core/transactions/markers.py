@@ -1,7 +1,7 @@
 """Writes markers into the logs of clients and of groups; reports when they are on the disk."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple
 
 from broker.codec.control_records import Marker, encode_marker
 from broker.core.coordination.coordinator import Callback, ResponseFuture
@@ -12,30 +12,23 @@ from broker.model.clock import Clock
 from broker.model.errors import ErrorCode, PolylogError
 
 
-class EndInGroups(Protocol):
-    """Writes a marker through the group coordinator, where it decides pending offsets."""
+class Markers(NamedTuple):
+    """Writes markers into partitions.
 
-    def __call__(self, number: int, marker: Marker, future: ResponseFuture[ErrorCode], /) -> None:
-        """Write a marker into a partition of `__consumer_offsets`."""
+    Attributes:
+        find_log: returns the log of a partition; None: its topic was deleted.
+        end_in_groups: writes a marker into a partition of `__consumer_offsets` through the group
+            coordinator, where it decides pending offsets.
+        clock: for the timestamps of markers.
+    """
 
-
-class Markers:
-    """Writes markers into partitions."""
-
-    def __init__(
-        self,
-        find_log: Callable[[TopicPartition], TransactionalLog | None],
-        end_in_groups: EndInGroups,
-        clock: Clock,
-    ) -> None:
-        """Keep how logs are found; `find_log` returns None for a deleted topic."""
-        self.find_log = find_log
-        self._end_in_groups = end_in_groups
-        self._clock = clock
+    find_log: Callable[[TopicPartition], TransactionalLog | None]
+    end_in_groups: Callable[[int, Marker, ResponseFuture[ErrorCode]], None]
+    clock: Clock
 
     def batch(self, marker: Marker) -> bytes:
         """Return the encoded marker, the same for every log."""
-        return encode_marker(marker, timestamp_ms=self._clock.wall_ms())
+        return encode_marker(marker, timestamp_ms=self.clock.wall_ms())
 
     def write(
         self,
@@ -55,7 +48,7 @@ class Markers:
         elif log.is_loading:
             answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif topic == OFFSETS_TOPIC:
-            self._end_in_groups(partition, marker, Callback(answer))
+            self.end_in_groups(partition, marker, Callback(answer))
         else:
             _append(log, batch, answer)
 

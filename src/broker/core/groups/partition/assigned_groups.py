@@ -5,6 +5,7 @@ of another type or protocol. `conversions` keeps the new group until its record 
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from broker.core.coordination.machine import Decision, Moment, Token
 from broker.core.groups.assigned.group import AssignedGroup, Outcome
@@ -37,28 +38,24 @@ _NON_MEMBER_ERRORS = {
 }
 
 
-class AssignedGroups:
-    """Finds the group that a command is for, and adds its response to the decision."""
+class AssignedGroups(NamedTuple):
+    """Finds the group that a command is for, and adds its response to the decision.
 
-    def __init__(
-        self,
-        find: Callable[[str, Moment], Group | None],
-        watch: Callable[[Group], None],
-        offsets: CommittedOffsets,
-        conversions: Conversions,
-        commit_error: Callable[[CommitRequest, Moment], ErrorCode],
-        memory_budget: GroupMemoryBudget,
-    ) -> None:
-        """Serve the groups and offsets that a shard owns.
+    Attributes:
+        find: returns a group of the shard by name, as of this time.
+        watch: schedules the next deadline of a group.
+        offsets: those of the shard.
+        conversions: those of the shard.
+        commit_error: returns why a consumer without membership may not commit for a group.
+        memory_budget: of all groups of the broker.
+    """
 
-        `commit_error` returns why a consumer without membership may not commit for a group.
-        """
-        self._find = find
-        self._watch = watch
-        self._offsets = offsets
-        self._conversions = conversions
-        self._commit_error = commit_error
-        self._memory_budget = memory_budget
+    find: Callable[[str, Moment], Group | None]
+    watch: Callable[[Group], None]
+    offsets: CommittedOffsets
+    conversions: Conversions
+    commit_error: Callable[[CommitRequest, Moment], ErrorCode]
+    memory_budget: GroupMemoryBudget
 
     def assigned_group_join(
         self, request: AssignedJoin, token: Token, now: Moment
@@ -68,17 +65,17 @@ class AssignedGroups:
         if not (request.member_id and fits(request.group_id, request.topic, member_id)):
             response = AssignedResponse(AssignedError.INVALID_NAME, request.member_id)
             return Decision((), [(token, response)])
-        known = self._find(request.group_id, now)
+        known = self.find(request.group_id, now)
         if isinstance(known, AssignedGroup) and known.image.protocol is request.protocol:
             is_known = member_id in known.image.members
-            if is_known or self._memory_budget.allows_bytes(MEMBER_BYTES):
+            if is_known or self.memory_budget.allows_bytes(MEMBER_BYTES):
                 outcome = known.join_to_assigned_group(request, now)
             else:
                 outcome = Decision(), AssignedResponse(AssignedError.FULL, request.member_id)
         else:
-            outcome = self._conversions.convert_to_assigned_on_join(request, known, now)
+            outcome = self.conversions.convert_to_assigned_on_join(request, known, now)
         if known is not None:
-            self._watch(known)
+            self.watch(known)
         return _answered(outcome, token)
 
     def sync(self, call: AssignedCall, token: Token, now: Moment) -> GroupDecision:
@@ -103,7 +100,7 @@ class AssignedGroups:
                 call.topic, request.partition, request.offset, metadata=request.metadata
             )
             commit = CommitRequest(call.group_id, call.member_id, None, NO_GENERATION, (offset,))
-            records, [error] = self._offsets.commit(commit, now.wall_ms)
+            records, [error] = self.offsets.commit(commit, now.wall_ms)
             decision.records += records
             if error is not ErrorCode.NONE:
                 response = response._replace(error=AssignedError.OFFSET_REFUSED)
@@ -139,14 +136,14 @@ class AssignedGroups:
     def _check_non_member(self, call: AssignedCall, now: Moment) -> AssignedResponse:
         """Check a commit without membership for a group that is not of this protocol."""
         request = CommitRequest(call.group_id, NO_MEMBER_ID, None, NO_GENERATION, ())
-        error = self._commit_error(request, now)
+        error = self.commit_error(request, now)
         return AssignedResponse(_NON_MEMBER_ERRORS.get(error, AssignedError.OTHER_PROTOCOL))
 
     def _records_of_rising_offsets(
         self, request: AssignedCommits, response: AssignedResponse, now: Moment
     ) -> tuple[list[OffsetRecord], AssignedResponse]:
         topic, group_id = request.call.topic, request.call.group_id
-        before = self._offsets.of_group(group_id).get(topic, {})
+        before = self.offsets.of_group(group_id).get(topic, {})
         offsets = []
         for partition, offset in request.offsets:
             committed = before[partition].offset if partition in before else -1
@@ -161,7 +158,7 @@ class AssignedGroups:
         commit = CommitRequest(
             group_id, request.call.member_id, None, NO_GENERATION, tuple(offsets)
         )
-        records, errors = self._offsets.commit(commit, now.wall_ms)
+        records, errors = self.offsets.commit(commit, now.wall_ms)
         if any(error is not ErrorCode.NONE for error in errors):
             return [], response._replace(error=AssignedError.OFFSET_REFUSED)
         return records, response
@@ -179,12 +176,12 @@ class AssignedGroups:
         self, group_id: str, image: AssignedImage, token: Token, now: Moment
     ) -> GroupDecision:
         """Create a group from the state of another server, unless it exists or is in use."""
-        known = self._find(group_id, now)
-        outcome = self._conversions.restore_assigned_group(group_id, image, known, now)
+        known = self.find(group_id, now)
+        outcome = self.conversions.restore_assigned_group(group_id, image, known, now)
         return _answered(outcome, token)
 
     def _group(self, call: AssignedCall, now: Moment) -> AssignedGroup | None:
-        group = self._find(call.group_id, now)
+        group = self.find(call.group_id, now)
         return group if isinstance(group, AssignedGroup) else None
 
 

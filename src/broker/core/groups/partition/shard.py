@@ -401,7 +401,8 @@ class GroupShard:
             heappush(self._deadlines, (deadline_ms, group.group_id))
 
     def _update_size(self, group_id: str) -> None:
-        self._sizes.update(group_id, self.groups.get(group_id))
+        group = self.groups.get(group_id)
+        self._sizes.update(group_id, 0 if group is None else group.memory_bytes)
 
     # ---- lookup ----------------------------------------------------------------------------------
 
