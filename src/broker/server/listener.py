@@ -7,19 +7,9 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from broker._native.wire.poller import Poller
+from broker.model import limits
 from broker.model.address import Address
 from broker.model.errors import ConfigError
-from broker.model.limits import (
-    ACCEPT_AGAIN_SECONDS,
-    ACCEPTS_PER_TURN,
-    KEEPALIVE_IDLE_SECONDS,
-    KEEPALIVE_PROBES,
-    KEEPALIVE_SECONDS,
-    LISTEN_BACKLOG,
-    LISTEN_TRIES,
-    REFUSALS_LOGGED_SECONDS,
-    SEND_BUFFER_BYTES,
-)
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +38,7 @@ class _Refusals:
         """Count one; the first is logged at once, the next ones together after a time."""
         self._count += 1
         now = self._loop.time()
-        if self._logged_at is None or now - self._logged_at >= REFUSALS_LOGGED_SECONDS:
+        if self._logged_at is None or now - self._logged_at >= limits.REFUSALS_LOGGED_SECONDS:
             _log.warning("connections refused: count=%d reason=%s", self._count, reason)
             self._logged_at, self._count = now, 0
 
@@ -90,7 +80,7 @@ class Listener:
             listening.close()
 
     def _accept(self, listening: socket.socket, acceptor: _Acceptor) -> None:
-        for _ in range(ACCEPTS_PER_TURN):
+        for _ in range(limits.ACCEPTS_PER_TURN):
             try:
                 accepted, peer = listening.accept()
             except BlockingIOError:
@@ -99,7 +89,9 @@ class Listener:
                 # EMFILE: it stays in the backlog, and epoll would report it in every turn.
                 self._refusals.add(f"accept failed: {error}")
                 acceptor.loop.remove_reader(listening.fileno())
-                acceptor.loop.call_later(ACCEPT_AGAIN_SECONDS, self._watch, listening, acceptor)
+                acceptor.loop.call_later(
+                    limits.ACCEPT_AGAIN_SECONDS, self._watch, listening, acceptor
+                )
                 return
             count_max = acceptor.connections_max()
             if len(acceptor.poller.connections) >= count_max:
@@ -113,11 +105,11 @@ class Listener:
     ) -> None:
         accepted.setblocking(False)
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.SEND_BUFFER_BYTES)
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_SECONDS)
-        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_SECONDS)
-        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, limits.KEEPALIVE_IDLE_SECONDS)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, limits.KEEPALIVE_SECONDS)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, limits.KEEPALIVE_PROBES)
         local = str(accepted.getsockname()[0])
         reached = self._advertised or Address(local, self.port)
         session = make_session(peer, reached.host, reached.port)
@@ -127,7 +119,7 @@ class Listener:
 def _bind_all(address: Address) -> list[socket.socket]:
     """Bind a socket per host, all on one port; for port 0 one that is free on all of them."""
     failure = OSError("no such address on this machine")
-    for _ in range(LISTEN_TRIES if address.port == 0 else 1):
+    for _ in range(limits.LISTEN_TRIES if address.port == 0 else 1):
         sockets: list[socket.socket] = []
         try:
             port = address.port
@@ -164,7 +156,7 @@ def _bind(host: str, port: int) -> socket.socket | None:
             return None
         raise
     listening.setblocking(False)
-    listening.listen(LISTEN_BACKLOG)
+    listening.listen(limits.LISTEN_BACKLOG)
     return listening
 
 

@@ -7,9 +7,8 @@ from typing import Any, cast
 
 import pytest
 
+from broker.model import limits
 from broker.model.address import Address
-from broker.model.limits import KEEPALIVE_IDLE_SECONDS, KEEPALIVE_PROBES, KEEPALIVE_SECONDS
-from broker.server import listener as listening
 from broker.server.listener import Listener
 
 
@@ -37,9 +36,9 @@ def test_accepted_connections_use_tcp_keepalive() -> None:
         with accepted:
             assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
             for option, value in (
-                (socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_SECONDS),
-                (socket.TCP_KEEPINTVL, KEEPALIVE_SECONDS),
-                (socket.TCP_KEEPCNT, KEEPALIVE_PROBES),
+                (socket.TCP_KEEPIDLE, limits.KEEPALIVE_IDLE_SECONDS),
+                (socket.TCP_KEEPINTVL, limits.KEEPALIVE_SECONDS),
+                (socket.TCP_KEEPCNT, limits.KEEPALIVE_PROBES),
             ):
                 assert accepted.getsockopt(socket.IPPROTO_TCP, option) == value
         listener.close(loop)
@@ -61,7 +60,7 @@ def test_without_a_descriptor_the_listener_waits_and_logs_once(
         loop = asyncio.get_running_loop()
         listener = Listener(Address("127.0.0.1", 0, ""), None)
         poller = FakePoller()
-        monkeypatch.setattr(listening, "ACCEPT_AGAIN_SECONDS", 0.01)
+        monkeypatch.setattr(limits, "ACCEPT_AGAIN_SECONDS", 0.01)
         monkeypatch.setattr(socket.socket, "accept", fail)
         with socket.create_connection(("127.0.0.1", listener.port), 20):
             listener.serve(loop, cast("Any", poller), lambda *_: None, lambda: 10)

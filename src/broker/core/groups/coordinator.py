@@ -14,6 +14,7 @@ from broker.core.coordination.machine import Moment, RecordFormat, Token
 from broker.core.coordination.partitions import CoordinatorPartitions, Environment
 from broker.core.groups.assigned.group import AssignedGroup
 from broker.core.groups.assigned.images import AssignedImage
+from broker.core.groups.commands import classic, offsets
 from broker.core.groups.commands.assigned import (
     AssignedCall,
     AssignedCommit,
@@ -24,17 +25,6 @@ from broker.core.groups.commands.assigned import (
     AssignedResponse,
     AssignedStatus,
 )
-from broker.core.groups.commands.classic import (
-    NO_MEMBER_ID,
-    GroupDescription,
-    HeartbeatRequest,
-    JoinRequest,
-    JoinResponse,
-    LeaveRequest,
-    LeaveResponse,
-    SyncRequest,
-    SyncResponse,
-)
 from broker.core.groups.commands.consumer import (
     ConsumerGroupDescription,
     ConsumerHeartbeat,
@@ -42,14 +32,6 @@ from broker.core.groups.commands.consumer import (
 )
 from broker.core.groups.commands.decision import GroupDecision, Response
 from broker.core.groups.commands.listing import ListGroupsRequest, ListGroupsResponse
-from broker.core.groups.commands.offsets import (
-    CommitRequest,
-    CommitResponse,
-    DeleteOffsetsRequest,
-    DeleteOffsetsResponse,
-    FetchOffsetsRequest,
-    FetchOffsetsResponse,
-)
 from broker.core.groups.consumer.subscriptions import TopicsView
 from broker.core.groups.memory import GroupMemoryBudget
 from broker.core.groups.partition.assigned_groups import AssignedGroups
@@ -120,31 +102,31 @@ class GroupCoordinator(CoordinatorPartitions[Record, Response, GroupShard]):
 
     # ---- membership ------------------------------------------------------------------------------
 
-    def join_group(self, request: JoinRequest) -> Future[JoinResponse]:
+    def join_group(self, request: classic.JoinRequest) -> Future[classic.JoinResponse]:
         """Serve JoinGroup."""
         named = request
-        if request.member_id == NO_MEMBER_ID:
+        if request.member_id == classic.NO_MEMBER_ID:
             named = request._replace(fresh_id=self._fresh_id())
         return self._serve(
             GroupShard.classic_group_join,
             named,
-            lambda error: JoinResponse(error, request.member_id),
+            lambda error: classic.JoinResponse(error, request.member_id),
         )
 
-    def sync_group(self, request: SyncRequest) -> Future[SyncResponse]:
+    def sync_group(self, request: classic.SyncRequest) -> Future[classic.SyncResponse]:
         """Serve SyncGroup."""
         return self._serve(
             GroupShard.sync,
             request,
             # Kafka's answer while loading: the member joins again, which waits for the load.
-            lambda error: SyncResponse(
+            lambda error: classic.SyncResponse(
                 ErrorCode.REBALANCE_IN_PROGRESS
                 if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
                 else error
             ),
         )
 
-    def heartbeat(self, request: HeartbeatRequest) -> Future[ErrorCode]:
+    def heartbeat(self, request: classic.HeartbeatRequest) -> Future[ErrorCode]:
         """Serve Heartbeat; while a group is being loaded, every member is taken for live."""
         return self._serve(
             GroupShard.heartbeat,
@@ -154,16 +136,16 @@ class GroupCoordinator(CoordinatorPartitions[Record, Response, GroupShard]):
             ),
         )
 
-    def leave_group(self, request: LeaveRequest) -> Future[LeaveResponse]:
+    def leave_group(self, request: classic.LeaveRequest) -> Future[classic.LeaveResponse]:
         """Serve LeaveGroup."""
-        return self._serve(GroupShard.leave, request, LeaveResponse)
+        return self._serve(GroupShard.leave, request, classic.LeaveResponse)
 
-    def describe_group(self, group_id: str) -> Future[GroupDescription]:
+    def describe_group(self, group_id: str) -> Future[classic.GroupDescription]:
         """Serve DescribeGroups for one group."""
         return self.serve(
             group_id,
             lambda shard, token, _: shard.describe(group_id, token),
-            lambda error: GroupDescription(error, group_id),
+            lambda error: classic.GroupDescription(error, group_id),
         )
 
     def list_groups(self, number: int, request: ListGroupsRequest) -> Future[ListGroupsResponse]:
@@ -289,34 +271,38 @@ class GroupCoordinator(CoordinatorPartitions[Record, Response, GroupShard]):
 
     # ---- offsets ---------------------------------------------------------------------------------
 
-    def commit_offsets(self, request: CommitRequest) -> Future[CommitResponse]:
+    def commit_offsets(self, request: offsets.CommitRequest) -> Future[offsets.CommitResponse]:
         """Serve OffsetCommit."""
         return self._serve(
             GroupShard.commit,
             request,
-            lambda error: CommitResponse((error,) * len(request.offsets)),
+            lambda error: offsets.CommitResponse((error,) * len(request.offsets)),
         )
 
-    def fetch_offsets(self, request: FetchOffsetsRequest) -> Future[FetchOffsetsResponse]:
+    def fetch_offsets(
+        self, request: offsets.FetchOffsetsRequest
+    ) -> Future[offsets.FetchOffsetsResponse]:
         """Serve OffsetFetch; in steps for many partitions."""
         if _is_long(request):
             return self.serve_in_steps(
                 self.partition_for(request.group_id),
                 lambda shard, token, _: shard.administration.fetch_offsets(request, token),
-                FetchOffsetsResponse,
+                offsets.FetchOffsetsResponse,
             )
         return self.serve(
             request.group_id,
             lambda shard, token, _: shard.fetch_offsets(request, token),
-            FetchOffsetsResponse,
+            offsets.FetchOffsetsResponse,
         )
 
-    def delete_offsets(self, request: DeleteOffsetsRequest) -> Future[DeleteOffsetsResponse]:
+    def delete_offsets(
+        self, request: offsets.DeleteOffsetsRequest
+    ) -> Future[offsets.DeleteOffsetsResponse]:
         """Serve OffsetDelete."""
         return self.serve_in_steps(
             self.partition_for(request.group_id),
             lambda shard, token, _: shard.administration.delete_offsets(request, token),
-            DeleteOffsetsResponse,
+            offsets.DeleteOffsetsResponse,
         )
 
     def topic_deleted(self, topic: str) -> None:
@@ -362,7 +348,7 @@ class GroupCoordinator(CoordinatorPartitions[Record, Response, GroupShard]):
                 notify(group_id)
 
 
-def _is_long(request: FetchOffsetsRequest) -> bool:
+def _is_long(request: offsets.FetchOffsetsRequest) -> bool:
     """Return whether it may cover more offsets than one step does."""
     topics = request.topics
     most = limits.OFFSETS_FETCHED_PER_STEP

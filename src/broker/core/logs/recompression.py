@@ -26,14 +26,9 @@ from broker._native.records.record_checks import keyless
 from broker.codec.compression import compress, decompress
 from broker.core.logs.partition import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES
 from broker.core.scheduling.tasks import Tasks
+from broker.model import limits
 from broker.model.compressions import BY_NAME, COMPRESSIONS, GZIP, LZ4, NONE, ZSTD, Compression
 from broker.model.errors import CodecError, ErrorCode, LimitExceeded, RequestError, Unsupported
-from broker.model.limits import (
-    RECOMPRESSION_THREADS,
-    RECOMPRESSION_WAITING_BYTES_MAX,
-    RECORD_ERRORS_MAX,
-    decompressed_bytes_max,
-)
 from broker.model.topic_config import TopicConfig
 
 _T = TypeVar("_T")
@@ -89,7 +84,7 @@ class Preparation(NamedTuple):
         plain = self._decompressed()
         (count,) = _INT32.unpack_from(self.records, _COUNT_POSITION)
         try:
-            places = keyless(plain, count, RECORD_ERRORS_MAX)
+            places = keyless(plain, count, limits.RECORD_ERRORS_MAX)
         except CodecError as error:
             raise RequestError(ErrorCode.INVALID_RECORD, str(error)) from None
         if self.needs_keys and places:
@@ -157,7 +152,7 @@ def _preparation(
         stored,
         _level(config, stored),
         needs_keys,
-        decompressed_bytes_max(config.integer("max.message.bytes")),
+        limits.decompressed_bytes_max(config.integer("max.message.bytes")),
     )
 
 
@@ -167,9 +162,9 @@ class Recompression:
     def __init__(self) -> None:
         """Create the executor; the thread starts with its first batch."""
         self._executor = ThreadPoolExecutor(
-            RECOMPRESSION_THREADS, thread_name_prefix="broker-recompression"
+            limits.RECOMPRESSION_THREADS, thread_name_prefix="broker-recompression"
         )
-        self._slots = Semaphore(RECOMPRESSION_THREADS)
+        self._slots = Semaphore(limits.RECOMPRESSION_THREADS)
         self._tasks = Tasks()
         self._waiting_bytes = 0
 
@@ -193,7 +188,7 @@ class Recompression:
         return await self._tasks.run_to_completion(self._run(len(compressed), work, _unchanged))
 
     def _reserve(self, size: int) -> None:
-        if self._waiting_bytes + size > RECOMPRESSION_WAITING_BYTES_MAX:
+        if self._waiting_bytes + size > limits.RECOMPRESSION_WAITING_BYTES_MAX:
             text = "too many bytes of batches wait to be compressed"
             raise RequestError(ErrorCode.REQUEST_TIMED_OUT, text)
         self._waiting_bytes += size

@@ -9,17 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from broker.core.topics.topic import INTERNAL_TOPICS, Topic
+from broker.model import limits
 from broker.model.config import Config
 from broker.model.errors import ConfigError, ErrorCode, RequestError
-from broker.model.limits import (
-    PARTITIONS_PER_BROKER_MAX,
-    PARTITIONS_PER_TOPIC_MAX,
-    TOPIC_NAME_BYTES_MAX,
-)
 from broker.model.topic_config import TopicConfig
 
 DEFAULT = -1  # Kafka's value for the broker's default: partitions, replication factor
-_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{TOPIC_NAME_BYTES_MAX}}}")
+_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{limits.TOPIC_NAME_BYTES_MAX}}}")
 
 
 class NewTopic(NamedTuple):
@@ -52,7 +48,7 @@ def check_name(name: str) -> None:
     if not _NAME.fullmatch(name) or name in (".", ".."):
         raise RequestError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"a topic name has 1 to {TOPIC_NAME_BYTES_MAX} of the characters"
+            f"a topic name has 1 to {limits.TOPIC_NAME_BYTES_MAX} of the characters"
             " a-z, A-Z, 0-9, '.', '_' and '-', and is not '.' or '..'",
         )
 
@@ -95,15 +91,15 @@ def _assigned_partitions(new: NewTopic, node_id: int) -> int:
 
 def check_partition_count(count: int, *, existing: int, held: int) -> None:
     """Refuse more partitions than a topic or this broker may have."""
-    if not 1 <= count <= PARTITIONS_PER_TOPIC_MAX:
+    if not 1 <= count <= limits.PARTITIONS_PER_TOPIC_MAX:
         raise RequestError(
             ErrorCode.INVALID_PARTITIONS,
-            f"a topic has 1 to {PARTITIONS_PER_TOPIC_MAX} partitions, not {count}",
+            f"a topic has 1 to {limits.PARTITIONS_PER_TOPIC_MAX} partitions, not {count}",
         )
-    if held + count - existing > PARTITIONS_PER_BROKER_MAX:
+    if held + count - existing > limits.PARTITIONS_PER_BROKER_MAX:
         raise RequestError(
             ErrorCode.INVALID_PARTITIONS,
-            f"this broker holds {held} of at most {PARTITIONS_PER_BROKER_MAX} partitions",
+            f"this broker holds {held} of at most {limits.PARTITIONS_PER_BROKER_MAX} partitions",
         )
 
 

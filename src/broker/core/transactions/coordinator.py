@@ -17,24 +17,7 @@ from broker.core.coordination.partitions import CoordinatorPartitions, Environme
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.logs.log import TransactionalLog
 from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from broker.core.transactions import records
-from broker.core.transactions.commands import (
-    AddRequest,
-    BeginRequest,
-    EndRequest,
-    EndResponse,
-    InitRequest,
-    InitResponse,
-    Producer,
-    Response,
-    SyncData,
-    TransactionDecision,
-    TransactionDescription,
-    TransactionSettings,
-    VerifyRequest,
-    VerifyResponse,
-    WriteMarkers,
-)
+from broker.core.transactions import commands, records
 from broker.core.transactions.end_driver import EndDriver
 from broker.core.transactions.hanging_transactions import HangingTransactions
 from broker.core.transactions.markers import Markers
@@ -54,7 +37,7 @@ _IMPLICIT_VERSION = 2
 
 
 class TransactionCoordinator(
-    CoordinatorPartitions[records.TransactionRecord, Response, TransactionShard]
+    CoordinatorPartitions[records.TransactionRecord, commands.Response, TransactionShard]
 ):
     """All transactional ids of this broker."""
 
@@ -64,7 +47,7 @@ class TransactionCoordinator(
         find_log: Callable[[TopicPartition], TransactionalLog | None],
         groups: GroupCoordinator,
         *,
-        settings: TransactionSettings | None = None,
+        settings: commands.TransactionSettings | None = None,
         partition_count: int = 50,
     ) -> None:
         """Keep what it needs; nothing is opened yet.
@@ -77,10 +60,10 @@ class TransactionCoordinator(
             settings: settings and limits.
             partition_count: of `__transaction_state`; fixed once that topic exists.
         """
-        settings = settings or TransactionSettings()
+        settings = settings or commands.TransactionSettings()
         transaction_limits = TransactionLimits(settings)
         # Replies for the end driver are addressed to this waiter, which never goes.
-        outbox: Waiter[Response] = Waiter(Callback(self._take), lambda error: error)
+        outbox: Waiter[commands.Response] = Waiter(Callback(self._take), lambda error: error)
         super().__init__(
             TRANSACTIONS_TOPIC,
             partition_count,
@@ -157,23 +140,23 @@ class TransactionCoordinator(
         transaction = self._transaction(transactional_id)
         return not at_end if transaction is None else transaction.needs_fresh_id
 
-    def init(self, request: InitRequest) -> Future[InitResponse]:
+    def init(self, request: commands.InitRequest) -> Future[commands.InitResponse]:
         """Let a producer take a transactional id."""
         return self.serve(
             request.transactional_id,
             lambda shard, token, now: shard.init(request, token, now),
-            InitResponse,
+            commands.InitResponse,
         )
 
-    def end(self, request: EndRequest) -> Future[EndResponse]:
+    def end(self, request: commands.EndRequest) -> Future[commands.EndResponse]:
         """Commit or abort."""
         return self.serve(
             request.producer.transactional_id,
             lambda shard, token, now: shard.end(request, token, now),
-            EndResponse,
+            commands.EndResponse,
         )
 
-    def begin(self, request: BeginRequest) -> Future[ErrorCode]:
+    def begin(self, request: commands.BeginRequest) -> Future[ErrorCode]:
         """Begin a transaction before it touches a partition; `add` begins one by itself."""
         return self.serve(
             request.producer.transactional_id,
@@ -209,7 +192,7 @@ class TransactionCoordinator(
 
     # ---- partitions ------------------------------------------------------------------------------
 
-    def add(self, request: AddRequest) -> Future[ErrorCode]:
+    def add(self, request: commands.AddRequest) -> Future[ErrorCode]:
         """Add partitions to a transaction; their logs accept its batches from then on."""
         added: Future[ErrorCode] = self._environment.create_future()
 
@@ -235,12 +218,12 @@ class TransactionCoordinator(
         )
         return added
 
-    def verify(self, request: VerifyRequest) -> Future[VerifyResponse]:
+    def verify(self, request: commands.VerifyRequest) -> Future[commands.VerifyResponse]:
         """Check partitions of a transaction; logs of the right ones accept its batches."""
-        verified: Future[VerifyResponse] = self._environment.create_future()
+        verified: Future[commands.VerifyResponse] = self._environment.create_future()
         topic_partitions = request.partitions
 
-        def answer(response: VerifyResponse) -> None:
+        def answer(response: commands.VerifyResponse) -> None:
             right = [
                 topic_partition
                 for topic_partition, error in zip(topic_partitions, response.errors, strict=True)
@@ -250,7 +233,9 @@ class TransactionCoordinator(
             def admitted(is_open: bool) -> None:
                 concurrent = (ErrorCode.CONCURRENT_TRANSACTIONS,) * len(topic_partitions)
                 if not verified.done():
-                    verified.set_result(response if is_open else VerifyResponse(concurrent))
+                    verified.set_result(
+                        response if is_open else commands.VerifyResponse(concurrent)
+                    )
 
             self._steps.begin(self._admit(request.producer, right, admitted))
 
@@ -258,7 +243,7 @@ class TransactionCoordinator(
             self.partition_for(request.producer.transactional_id),
             lambda shard, token, _: shard.verify(request, token),
             Callback(answer),
-            lambda error: VerifyResponse((error,) * len(topic_partitions)),
+            lambda error: commands.VerifyResponse((error,) * len(topic_partitions)),
         )
         return verified
 
@@ -276,10 +261,10 @@ class TransactionCoordinator(
         A newer producer adds partitions by writing to them, an older one must have added them. A
         fenced producer gets INVALID_PRODUCER_EPOCH, which all clients expect of a Produce.
         """
-        producer = Producer(transactional_id, producer_id, producer_epoch)
+        producer = commands.Producer(transactional_id, producer_id, producer_epoch)
         partitions = tuple(dict.fromkeys(topic_partitions))
         if adds_implicitly:
-            request = AddRequest(producer, partitions, _IMPLICIT_VERSION)
+            request = commands.AddRequest(producer, partitions, _IMPLICIT_VERSION)
             error = await self.add(request)
             if error is ErrorCode.CONCURRENT_TRANSACTIONS:
                 if self._is_ending(
@@ -289,7 +274,7 @@ class TransactionCoordinator(
                 error = await self.add(request)
             errors = [error] * len(partitions)
         else:
-            errors = list((await self.verify(VerifyRequest(producer, partitions))).errors)
+            errors = list((await self.verify(commands.VerifyRequest(producer, partitions))).errors)
         return {
             topic_partition: ErrorCode.INVALID_PRODUCER_EPOCH
             if error is ErrorCode.PRODUCER_FENCED
@@ -297,12 +282,12 @@ class TransactionCoordinator(
             for topic_partition, error in zip(partitions, errors, strict=True)
         }
 
-    def has(self, producer: Producer, topic_partition: TopicPartition) -> bool:
+    def has(self, producer: commands.Producer, topic_partition: TopicPartition) -> bool:
         """Whether a partition may be written to in a producer's transaction now."""
         transaction = self._transaction(producer.transactional_id)
         return transaction is not None and transaction.has(producer, topic_partition)
 
-    def is_unfinished(self, producer: Producer) -> bool:
+    def is_unfinished(self, producer: commands.Producer) -> bool:
         """Whether a producer's transaction has begun and has not ended everywhere."""
         transaction = self._transaction(producer.transactional_id)
         return transaction is not None and transaction.is_unfinished(producer)
@@ -322,7 +307,7 @@ class TransactionCoordinator(
 
     def _admit(
         self,
-        producer: Producer,
+        producer: commands.Producer,
         topic_partitions: Iterable[TopicPartition],
         answer: Callable[[bool], None],
     ) -> Iterator[None]:
@@ -339,15 +324,15 @@ class TransactionCoordinator(
 
     # ---- administration --------------------------------------------------------------------------
 
-    def describe(self, transactional_id: str) -> Future[TransactionDescription]:
+    def describe(self, transactional_id: str) -> Future[commands.TransactionDescription]:
         """Describe a transactional id."""
         return self.serve(
             transactional_id,
             lambda shard, token, _: shard.describe(transactional_id, token),
-            lambda error: TransactionDescription(error, transactional_id),
+            lambda error: commands.TransactionDescription(error, transactional_id),
         )
 
-    def listing(self) -> Iterator[list[TransactionDescription]]:
+    def listing(self) -> Iterator[list[commands.TransactionDescription]]:
         """Yield every transactional id, a few at a time; the caller may yield to others in between.
 
         Ids that are created or removed meanwhile may be missing.
@@ -389,25 +374,25 @@ class TransactionCoordinator(
 
     # ---- calls of the end driver -----------------------------------------------------------------
 
-    def synced(self, producer: Producer, attempt: int, *, is_durable: bool) -> None:
+    def synced(self, producer: commands.Producer, attempt: int, *, is_durable: bool) -> None:
         """Report that a transaction's data is on the disk, or cannot be."""
 
-        def command(shard: TransactionShard, _: Token, now: Moment) -> TransactionDecision:
+        def command(shard: TransactionShard, _: Token, now: Moment) -> commands.TransactionDecision:
             return shard.synced(producer, attempt, now, is_durable=is_durable)
 
         self._command(producer, command)
 
-    def marked(self, producer: Producer) -> None:
+    def marked(self, producer: commands.Producer) -> None:
         """Report that a transaction's markers are on the disk."""
         self._command(producer, lambda shard, _, now: shard.marked(producer, now))
         self._waiters.ended(producer.transactional_id)
 
-    def awaits_sync(self, producer: Producer, attempt: int) -> bool:
+    def awaits_sync(self, producer: commands.Producer, attempt: int) -> bool:
         """Whether this attempt to end a transaction still waits for its data."""
         transaction = self._transaction(producer.transactional_id)
         return transaction is not None and transaction.awaits_sync(producer, attempt)
 
-    def is_decided(self, producer: Producer) -> bool:
+    def is_decided(self, producer: commands.Producer) -> bool:
         """Whether the markers of a producer's transaction have to be written."""
         transaction = self._transaction(producer.transactional_id)
         return transaction is not None and transaction.is_decided(producer)
@@ -418,18 +403,18 @@ class TransactionCoordinator(
 
     def _command(
         self,
-        producer: Producer,
-        command: Callable[[TransactionShard, Token, Moment], TransactionDecision],
+        producer: commands.Producer,
+        command: Callable[[TransactionShard, Token, Moment], commands.TransactionDecision],
     ) -> None:
         """Report to a shard what was done for it; a shard that is loaded again asks again."""
         number = self.partition_for(producer.transactional_id)
         if self.shard(number) is not None:
             self.serve_to(number, command, Callback(_ignore), lambda error: error)
 
-    def _take(self, message: Response) -> None:
-        if isinstance(message, SyncData):
+    def _take(self, message: commands.Response) -> None:
+        if isinstance(message, commands.SyncData):
             self._end_driver.sync(message)
-        elif isinstance(message, WriteMarkers):
+        elif isinstance(message, commands.WriteMarkers):
             self._end_driver.write(message)
 
     def wake(self) -> None:
@@ -437,5 +422,5 @@ class TransactionCoordinator(
         self._environment.wake_at(self._environment.clock.monotonic_ms())
 
 
-def _ignore(_: Response) -> None:
+def _ignore(_: commands.Response) -> None:
     """Drop the response."""

@@ -29,12 +29,8 @@ from broker._native.log.transaction_index import select_entries
 from broker._native.records.compaction import KeyCollector, RecordFilter
 from broker._native.records.key_map import PLACE_BYTES, KeyMap
 from broker.codec import compression
+from broker.model import limits
 from broker.model.errors import CodecError, Corrupt, StorageError
-from broker.model.limits import (
-    BATCH_BYTES_MAX,
-    COMPACTION_NICE,
-    COMPACTION_READ_BYTES,
-)
 from broker.segments.digests import Digest, read_digest
 from broker.segments.integrity import Examination
 from broker.segments.names import ABORTED, CLEANED, LOG, file_name
@@ -197,7 +193,7 @@ def _write_digest(folder: Path, base: int, now_ms: int, report: Report) -> None:
 
 def _run(examination: Examination, report: Report) -> None:
     try:
-        while examination.step(COMPACTION_READ_BYTES):
+        while examination.step(limits.COMPACTION_READ_BYTES):
             report({"kind": "progress"})
     finally:
         examination.close()
@@ -220,7 +216,7 @@ def _read_segment(
     `take` returns where the last whole batch of a piece ends, or None to stop.
     """
     path = Path(folder) / file_name(base, LOG)
-    position, piece_bytes = 0, COMPACTION_READ_BYTES
+    position, piece_bytes = 0, limits.COMPACTION_READ_BYTES
     while position < size:
         piece = file_ops.read_range(path, position, min(piece_bytes, size - position))
         try:
@@ -232,8 +228,8 @@ def _read_segment(
         position += taken
         report({"kind": "progress"})
         if taken:
-            piece_bytes = COMPACTION_READ_BYTES
-        elif len(piece) < piece_bytes or piece_bytes > BATCH_BYTES_MAX:
+            piece_bytes = limits.COMPACTION_READ_BYTES
+        elif len(piece) < piece_bytes or piece_bytes > limits.BATCH_BYTES_MAX:
             raise Corrupt(f"{path.name}: a batch cut short", position)
         else:
             piece_bytes *= 2  # a batch is larger than a piece
@@ -247,7 +243,7 @@ def main() -> None:
     import ctypes  # noqa: PLC0415 - a broker, which only makes jobs, does not need it
 
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    os.nice(COMPACTION_NICE)
+    os.nice(limits.COMPACTION_NICE)
     line = sys.stdin.buffer.readline()
     if not line.endswith(b"\n"):  # the parent died before it had written the job
         os._exit(_EXIT_ORPHANED)

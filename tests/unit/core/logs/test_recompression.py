@@ -26,7 +26,6 @@ from tests.support.broken_batches import CASES as ALL_CASES
 from tests.support.broken_batches import NONE
 from tests.support.fakes import NOW_MS
 
-RECOMPRESSION = "broker.core.logs.recompression"
 VALUE = b"words that fold well " * 20
 CODECS = list(BY_NAME)
 COMPRESSED = CODECS[1:]
@@ -145,7 +144,7 @@ def test_a_compacted_topic_stores_records_with_keys_unchanged(codec: str) -> Non
 def test_a_limited_number_of_records_without_a_key_is_listed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("broker.core.logs.recompression.RECORD_ERRORS_MAX", 3)
+    monkeypatch.setattr("broker.model.limits.RECORD_ERRORS_MAX", 3)
 
     error = refusal(topic(cleanup_policy="compact"), records(*[None] * 9))
 
@@ -246,7 +245,7 @@ def test_batches_are_appended_in_the_order_of_arrival() -> None:
 
 def test_the_bytes_of_waiting_batches_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     size = len(slow_one().records)
-    monkeypatch.setattr(f"{RECOMPRESSION}.RECOMPRESSION_WAITING_BYTES_MAX", 3 * size + 1)
+    monkeypatch.setattr("broker.model.limits.RECOMPRESSION_WAITING_BYTES_MAX", 3 * size + 1)
     recompression = Recompression()
 
     async def five() -> list[int | BaseException]:
@@ -267,7 +266,7 @@ def test_a_refused_batch_releases_its_bytes(monkeypatch: pytest.MonkeyPatch) -> 
     bad = forged(records(b"k"), 1, b"nothing that decompresses")
     preparation = prepare(topic(compression_type="zstd"), bad)
     assert preparation is not None
-    monkeypatch.setattr(f"{RECOMPRESSION}.RECOMPRESSION_WAITING_BYTES_MAX", len(bad) + 1)
+    monkeypatch.setattr("broker.model.limits.RECOMPRESSION_WAITING_BYTES_MAX", len(bad) + 1)
     recompression = Recompression()
 
     for _ in range(2):

@@ -268,7 +268,7 @@ def test_the_logs_of_many_topics_are_configured_in_steps(
 
 
 def test_the_number_of_partitions_of_a_broker_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.core.topics.rules.PARTITIONS_PER_BROKER_MAX", 5)
+    monkeypatch.setattr("broker.model.limits.PARTITIONS_PER_BROKER_MAX", 5)
     broker = FakeBroker()
     topic = broker.create("a", 3)
 

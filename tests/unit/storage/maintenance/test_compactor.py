@@ -19,6 +19,7 @@ import broker
 from broker._native.kernel import file_ops
 from broker._native.log.segment_check import digest_of
 from broker.codec import records
+from broker.model import limits
 from broker.model.errors import Corrupt, StorageError
 from broker.segments.digests import Digest
 from broker.segments.names import LOG, file_name
@@ -97,7 +98,7 @@ def test_the_indexes_equal_those_written_by_the_log_itself(logs: Logs, tmp_path:
 def test_read_pieces_smaller_than_a_batch_grow_until_it_fits(
     logs: Logs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compactor, "COMPACTION_READ_BYTES", 7)
+    monkeypatch.setattr(limits, "COMPACTION_READ_BYTES", 7)
     writes = [(b"key %d" % (i % 3), b"value %d" % i) for i in range(20)]
     log = written(logs, writes)
 

@@ -23,16 +23,11 @@ from broker.core.groups.offsets.committed import CommittedOffsets
 from broker.core.groups.partition.group_types import Group
 from broker.core.groups.records.offsets import CommittedOffset, OffsetRecord
 from broker.core.groups.settings import GroupSettings
+from broker.model import limits
 from broker.model.errors import ErrorCode
-from broker.model.limits import (
-    COORDINATOR_DECISION_RECORDS,
-    GROUPS_LISTED_PER_STEP,
-    OFFSETS_FETCHED_PER_STEP,
-    REMOVALS_PER_STEP,
-)
 
 # The cost of one fetch step, in decisions: looking an offset up is cheaper than writing a record.
-_FETCH_WEIGHT = OFFSETS_FETCHED_PER_STEP // (4 * COORDINATOR_DECISION_RECORDS)
+_FETCH_WEIGHT = limits.OFFSETS_FETCHED_PER_STEP // (4 * limits.COORDINATOR_DECISION_RECORDS)
 # The number of offsets examined, and the records that remove the expired ones of them.
 _Part: TypeAlias = tuple[int, list[OffsetRecord]]
 
@@ -65,7 +60,7 @@ class Administration:
     def _list_groups(self, request: ListGroupsRequest, token: Token) -> Iterator[GroupDecision]:
         listed = []
         for place, group_id in enumerate(list(self._groups), 1):
-            if place % GROUPS_LISTED_PER_STEP == 0:
+            if place % limits.GROUPS_LISTED_PER_STEP == 0:
                 yield Decision()
             group = self._groups.get(group_id)
             if group is None:
@@ -100,7 +95,7 @@ class Administration:
             if request.requires_stable:
                 unstable.update(self._offsets.unstable(request.group_id, wanted))
             looked_at += 1 + len(part)
-            if looked_at >= OFFSETS_FETCHED_PER_STEP:
+            if looked_at >= limits.OFFSETS_FETCHED_PER_STEP:
                 yield Decision(weight=_FETCH_WEIGHT)
                 looked_at = 0
         yield Decision((), [(token, FetchOffsetsResponse(ErrorCode.NONE, found, unstable))])
@@ -112,8 +107,8 @@ class Administration:
             topics = self._offsets.of_group(request.group_id)
         for topic, partitions in list(topics.items()):
             numbers = tuple(partitions)
-            for first in range(0, max(len(numbers), 1), OFFSETS_FETCHED_PER_STEP):
-                yield topic, numbers[first : first + OFFSETS_FETCHED_PER_STEP]
+            for first in range(0, max(len(numbers), 1), limits.OFFSETS_FETCHED_PER_STEP):
+                yield topic, numbers[first : first + limits.OFFSETS_FETCHED_PER_STEP]
 
     def _until_answered(
         self, token: Token, steps: Iterator[GroupDecision]
@@ -143,10 +138,10 @@ class Administration:
                 yield Decision((), [(token, error)])
                 return
             removals = list(
-                islice(self._offsets.removals_of_group(group_id), REMOVALS_PER_STEP + 1)
+                islice(self._offsets.removals_of_group(group_id), limits.REMOVALS_PER_STEP + 1)
             )
-            is_last = len(removals) <= REMOVALS_PER_STEP
-            decision: GroupDecision = Decision(removals[:REMOVALS_PER_STEP])
+            is_last = len(removals) <= limits.REMOVALS_PER_STEP
+            decision: GroupDecision = Decision(removals[: limits.REMOVALS_PER_STEP])
             if is_last:
                 decision.records += group.tombstones()
                 decision.note("group deleted", "an administrator asked for it", group=group_id)
@@ -216,8 +211,8 @@ class Administration:
     def _expire_offsets(self, group_id: str, now: Moment) -> Iterator[GroupDecision]:
         for topic in list(self._offsets.of_group(group_id)):
             partitions = list(self._offsets.of_group(group_id).get(topic, {}))
-            for first in range(0, len(partitions), REMOVALS_PER_STEP):
-                part = partitions[first : first + REMOVALS_PER_STEP]
+            for first in range(0, len(partitions), limits.REMOVALS_PER_STEP):
+                part = partitions[first : first + limits.REMOVALS_PER_STEP]
                 yield Decision(self._expired(group_id, topic, part, now))
 
     def _expired(
@@ -274,8 +269,8 @@ def fetch_error(group: Group | None, request: FetchOffsetsRequest) -> ErrorCode:
 
 def _parts(partitions: Sequence[int]) -> Iterator[Sequence[int]]:
     """Yield partitions in parts of one step; one empty part if there are none."""
-    for first in range(0, max(len(partitions), 1), REMOVALS_PER_STEP):
-        yield partitions[first : first + REMOVALS_PER_STEP]
+    for first in range(0, max(len(partitions), 1), limits.REMOVALS_PER_STEP):
+        yield partitions[first : first + limits.REMOVALS_PER_STEP]
 
 
 def _gathered(parts: Iterable[_Part]) -> Iterator[GroupDecision]:
@@ -285,9 +280,9 @@ def _gathered(parts: Iterable[_Part]) -> Iterator[GroupDecision]:
     for weight, removals in parts:
         records += removals
         looked_at += weight
-        if looked_at >= REMOVALS_PER_STEP:
+        if looked_at >= limits.REMOVALS_PER_STEP:
             others = looked_at - len(records)
-            yield Decision(records, weight=others // COORDINATOR_DECISION_RECORDS)
+            yield Decision(records, weight=others // limits.COORDINATOR_DECISION_RECORDS)
             records, looked_at = [], 0
     if records:
         yield Decision(records)

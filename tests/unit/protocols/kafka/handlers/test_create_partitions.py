@@ -91,7 +91,7 @@ def test_a_count_that_is_not_an_increase_or_too_large_is_refused(count: int) -> 
 
 
 def test_the_number_of_partitions_of_a_broker_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.core.topics.rules.PARTITIONS_PER_BROKER_MAX", 5)
+    monkeypatch.setattr("broker.model.limits.PARTITIONS_PER_BROKER_MAX", 5)
     broker = FakeBroker()
     broker.create("a", 2)
     broker.create("b", 1)
