@@ -539,7 +539,7 @@ class FakeBroker:
             FakePartitionLogs(self),
             self.deletions,
         )
-        self.configs.inherited_by(self.topics)
+        self.configs.inherited_by(self.topics.alter_defaults)
         self.broker = Broker(
             configs=self.configs,
             clock=ManualClock(NOW_MS),

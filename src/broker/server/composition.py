@@ -53,7 +53,6 @@ from broker.server.disk_watch import DiskWatch
 from broker.server.housekeeping import Housekeeping, LogEvents
 from broker.server.loop import Loop
 from broker.server.partition_logs import NativeLogs
-from broker.server.recovery import Recovery
 from broker.server.requests import Requests
 from broker.server.services import Part, Services
 from broker.server.small_files import SmallFiles
@@ -148,7 +147,7 @@ def make_logs(storage: Storage, descriptors: Shares, loop: Loop) -> Logs:
     table = TopicTable()
     logs = NativeLogs(partitions, loader, turn)
     topics = Topics(config, storage.store, storage.io_thread, table, logs, deletions)
-    storage.configs.inherited_by(topics)
+    storage.configs.inherited_by(topics.alter_defaults)
     return Logs(turn, commit, table, partitions, loader, deletions, topics)
 
 
@@ -276,11 +275,19 @@ def services_of(parts: Composition, loop: Loop) -> Services:
     """Return what starts, runs and stops, each after what it uses."""
     storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller = parts
     config, small_files = storage.configs.current, storage.small_files
-    recovery = Recovery(logs.topics, logs.partitions, logs.deletions, logs.loader)
+    loading: list[PartitionLog] = []  # from the start of topics to that of the loader
     connections = Connections(poller, storage.clock_watch.clock, loop)
     events = LogEvents(logs.turn, logs.partitions, small_files, coordinators, maintenance.scrub)
     check_ms = config.integer("log.retention.check.interval.ms")
     clean = maintenance.cleaner.run if config.flag("log.cleaner.enable") else None
+
+    def load_logs() -> None:
+        logs.loader.start(loading, limits.RECOVERY_THREADS)
+        loading.clear()
+
+    def remove_strays() -> None:
+        logs.deletions.remove(logs.partitions.rename_strays())
+
     return Services(
         (
             Part("metadata store", stop=storage.store.close),
@@ -290,13 +297,13 @@ def services_of(parts: Composition, loop: Loop) -> Services:
             Part("recompression", stop=broker.recompression.stop),
             Part("sync threads", stop=partial(_end_syncs, logs)),
             Part("appends", stop=broker.appends.stop),
-            Part("topics", start=recovery.register_topics),
+            Part("topics", start=lambda: loading.extend(logs.topics.load())),
             Part("connections", start=connections.open, stop=connections.close),
             Part("coordinators", start=coordinators.expect, stop=coordinators.close),
             storage.clock_watch,
             *(service for added in protocols.values() for service in added.services),
-            Part("deletions", start=recovery.remove_strays, stop=logs.deletions.stop),
-            Part("log loader", start=recovery.load_logs, stop=logs.loader.stop),
+            Part("deletions", start=remove_strays, stop=logs.deletions.stop),
+            Part("log loader", start=load_logs, stop=logs.loader.stop),
             Part("replies", stop=connections.drain),
             Housekeeping(storage.configs, poller, logs.turn, events),
             Part("checkpoints", run=checkpoints.run),

@@ -9,7 +9,7 @@ checked against everything that would inherit it, then made durable, then applie
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from broker.core.configs import records as config_records
 from broker.core.scheduling.io_thread import IoThread
@@ -26,16 +26,9 @@ _log = logging.getLogger(__name__)
 ALL_BROKERS = ""
 
 Commit: TypeAlias = Callable[[], Awaitable[None]]
-
-
-class Heirs(Protocol):
-    """What inherits from the configuration: implemented by topics."""
-
-    async def alter_defaults(self, config: Config, commit: Commit | None, /) -> None:
-        """Inherit from a configuration once `commit` has made it durable; without it only check.
-
-        Raises RequestError.
-        """
+# Makes everything that inherits from a configuration do so, once `commit` has made it durable;
+# without `commit` it only checks that all can. Raises RequestError.
+AlterHeirs: TypeAlias = Callable[[Config, Commit | None], Awaitable[None]]
 
 
 class BrokerConfigs:
@@ -52,7 +45,7 @@ class BrokerConfigs:
         self._io_thread = io_thread
         self._own = config_records.read_all(store, metadata.BROKER_CONFIGS)
         self._callbacks: list[Callable[[Config], None]] = []
-        self._heirs: Heirs  # set before the first request
+        self._alter_heirs: AlterHeirs  # set before the first request
         self._changes = asyncio.Lock()  # one at a time
         self._tasks = Tasks()
         self.current = given
@@ -65,9 +58,9 @@ class BrokerConfigs:
     def _name(self) -> str:
         return str(self.current.integer("node.id"))
 
-    def inherited_by(self, heirs: Heirs) -> None:
+    def inherited_by(self, alter_heirs: AlterHeirs) -> None:
         """Set what inherits from it, before anything is altered."""
-        self._heirs = heirs
+        self._alter_heirs = alter_heirs
 
     def when_altered(self, callback: Callable[[Config], None]) -> None:
         """Register a callback that gets each new configuration once it is in force."""
@@ -75,7 +68,7 @@ class BrokerConfigs:
 
     async def plan(self, name: str, change: ConfigChange) -> None:
         """Check an alteration without making it; raises RequestError."""
-        await self._heirs.alter_defaults(self._planned(name, self._changed(name, change)), None)
+        await self._alter_heirs(self._planned(name, self._changed(name, change)), None)
 
     async def alter(self, name: str, change: ConfigChange) -> None:
         """Alter the configuration of one broker or of all: in force at return, and durable."""
@@ -90,7 +83,7 @@ class BrokerConfigs:
                 key = metadata.broker_config_key(name)
                 await config_records.put(self._store, self._io_thread, key, own)
 
-            await self._heirs.alter_defaults(config, commit)
+            await self._alter_heirs(config, commit)
             self._own[name] = own
             self._report(config)
             self.current = config
