@@ -7,7 +7,7 @@ coordinator checks the open transactions of recovered logs.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from broker._native.log.partition_log import PartitionLog
 from broker.core.configs.group_configs import GroupConfigs
@@ -43,11 +43,11 @@ class Coordinators:
         """Make them; nothing is opened yet."""
         self._config = config
         self._topics = topics
-        self._offsets_topic = _InternalTopic(OFFSETS_TOPIC, topics, topics.offsets_topic)
-        self._state_topic = _InternalTopic(TRANSACTIONS_TOPIC, topics, topics.transactions_topic)
+        self._offsets_topic = _InternalTopic(OFFSETS_TOPIC, topics)
+        self._state_topic = _InternalTopic(TRANSACTIONS_TOPIC, topics)
         self._alarms = [
-            _Alarm(loop, clock, self._tick_groups),
-            _Alarm(loop, clock, self._tick_transactions),
+            _Alarm(loop, clock, lambda: self._then_look(self.groups.tick())),
+            _Alarm(loop, clock, lambda: self._then_look(self.transactions.tick())),
         ]
         groups_alarm, transactions_alarm = self._alarms
         self.groups = GroupCoordinator(
@@ -104,12 +104,6 @@ class Coordinators:
         self.transactions.close()
         self.groups.close()
 
-    def _tick_groups(self) -> int:
-        return self._then_look(self.groups.tick())
-
-    def _tick_transactions(self) -> int:
-        return self._then_look(self.transactions.tick())
-
     def _then_look(self, next_ms: int) -> int:
         if self._collector_pause.is_held and not (
             self.groups.is_loading or self.transactions.is_loading
@@ -162,10 +156,9 @@ class _Alarm:
 class _InternalTopic:
     """The logs of an internal topic, which is created on first use."""
 
-    def __init__(self, name: str, topics: Topics, make: Callable[[], Awaitable[Topic]]) -> None:
+    def __init__(self, name: str, topics: Topics) -> None:
         self._name = name
         self._topics = topics
-        self._make = make
         self._making: asyncio.Future[Topic] | None = None
 
     def environment(
@@ -183,7 +176,7 @@ class _InternalTopic:
     def log(self, partition: int) -> PartitionLog:
         topic = self._topics.get(self._name)
         if topic is None and self._making is None:
-            self._making = asyncio.ensure_future(self._make())
+            self._making = asyncio.ensure_future(self._topics.get_or_create(self._name))
             self._making.add_done_callback(self._made)
         log = topic.log(partition) if topic else None
         if not isinstance(log, PartitionLog):
