@@ -56,8 +56,7 @@ class TransactionScenario(Scenario[TransactionShard]):
         super().__init__(RECORD_FORMAT)
 
     def make_shard(self) -> TransactionShard:
-        limits = TransactionLimits(self.settings)
-        limits.count(lambda: iter((self.shard,)))
+        limits = TransactionLimits(self.settings, lambda: iter((self.shard,)))
         return TransactionShard(self.settings, limits, "outside")
 
     def shown_record(self, record: records.TransactionRecord) -> str:

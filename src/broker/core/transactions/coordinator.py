@@ -61,7 +61,7 @@ class TransactionCoordinator(
             partition_count: of `__transaction_state`; fixed once that topic exists.
         """
         settings = settings or commands.TransactionSettings()
-        transaction_limits = TransactionLimits(settings)
+        transaction_limits = TransactionLimits(settings, self.shards)
         # Replies for the end driver are addressed to this waiter, which never goes.
         outbox: Waiter[commands.Response] = Waiter(Callback(self._take), lambda error: error)
         super().__init__(
@@ -73,7 +73,6 @@ class TransactionCoordinator(
             expiry_interval_ms=limits.TRANSACTIONS_EXPIRY_INTERVAL_MS,
             can_resume_partly=False,  # a prepared transaction must be completed
         )
-        transaction_limits.count(self.shards)
         self._groups = groups
         self._markers = Markers(find_log, groups.end_transaction, environment.clock)
         self._steps = StepQueue(self.wake)
@@ -129,7 +128,6 @@ class TransactionCoordinator(
                 lambda producer_id, topic_partition: (
                     topic_partition in undecided.get(producer_id, ())
                 ),
-                epoch=0,
                 is_certain=not self.lost_count,
             )
 

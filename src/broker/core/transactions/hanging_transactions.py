@@ -54,7 +54,7 @@ class HangingTransactions:
         self._failed = {}
 
     def abort_some(
-        self, is_known: Callable[[int, TopicPartition], bool], epoch: int, *, is_certain: bool
+        self, is_known: Callable[[int, TopicPartition], bool], *, is_certain: bool
     ) -> None:
         """Check the next open transactions, and abort those that no coordinator knows.
 
@@ -78,7 +78,7 @@ class HangingTransactions:
                     producer_epoch = _EPOCH_MIN if known is None else known[1]
                     if is_certain:
                         self._abort(
-                            topic_partition, Marker(producer_id, producer_epoch, False, epoch)
+                            topic_partition, Marker(producer_id, producer_epoch, False, _EPOCH_MIN)
                         )
                     else:
                         self._leave_open(topic_partition, producer_id, still_open[producer_id])

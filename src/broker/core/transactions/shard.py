@@ -31,13 +31,11 @@ from broker.model.errors import ErrorCode
 class TransactionLimits:
     """How many transactional ids and open transactions the whole broker may have."""
 
-    def __init__(self, settings: TransactionSettings) -> None:
-        """Count on demand, because shards are loaded and dropped without notice."""
+    def __init__(
+        self, settings: TransactionSettings, shards: "Callable[[], Iterator[TransactionShard]]"
+    ) -> None:
+        """Count `shards` on demand, because they are loaded and dropped without notice."""
         self._settings = settings
-        self._shards: Callable[[], Iterator[TransactionShard]] = lambda: iter(())
-
-    def count(self, shards: "Callable[[], Iterator[TransactionShard]]") -> None:
-        """Set what is counted."""
         self._shards = shards
 
     @property

@@ -31,9 +31,7 @@ class Shard(TransactionShard):
 
     def __init__(self, settings: TransactionSettings) -> None:
         self.counted = 0
-        limits = TransactionLimits(settings)
-        limits.count(self.all)
-        super().__init__(settings, limits, "outside")
+        super().__init__(settings, TransactionLimits(settings, self.all), "outside")
 
     def all(self) -> Iterator[TransactionShard]:
         self.counted += 1
