@@ -4,6 +4,7 @@ It is created with its full size or not at all, and then only shrinks. A clean s
 start on a full disk first releases the space that it needs for its own writes.
 """
 
+from contextlib import suppress
 from pathlib import Path
 
 from broker._native.kernel import file_ops
@@ -26,25 +27,19 @@ class Reserve:
         except FileNotFoundError:
             return 0
 
-    def resize(self, size: int) -> int:
-        """Set its size, or remove it if the disk has no space for that; return the size now.
+    def resize(self, size: int) -> None:
+        """Set its size, or remove it if the disk has no space for that.
 
         StorageError when the disk fails.
         """
         present = self.size()
-        if size == present:
-            return present
-        if size == 0:
-            self.remove()
-        elif size < present:
+        if 0 < size < present:
             file_ops.truncate(self._path, size)
-        else:
+        elif size != present:
             self.remove()
-            try:
-                file_ops.reserve_file(self._path, size)
-            except DiskFull:
-                return 0
-        return size
+            if size > 0:
+                with suppress(DiskFull):
+                    file_ops.reserve_file(self._path, size)
 
     def free_disk_space(self, size: int) -> None:
         """Shrink the reserve until `size` bytes of the disk are free, as far as possible.
@@ -58,7 +53,5 @@ class Reserve:
 
     def remove(self) -> None:
         """Release all of it."""
-        try:
+        with suppress(FileNotFoundError):
             file_ops.remove(self._path)
-        except FileNotFoundError:
-            return

@@ -41,13 +41,6 @@ class Unchanged(NamedTuple):
     mod_revision: int
 
 
-class CreatedAt(NamedTuple):
-    """Guard: the key exists and was created at this revision, whatever its value is now."""
-
-    key: bytes
-    create_revision: int
-
-
 class Put(NamedTuple):
     """Operation: set a key."""
 
@@ -61,7 +54,7 @@ class Delete(NamedTuple):
     key: bytes
 
 
-Guard: TypeAlias = Absent | Unchanged | CreatedAt
+Guard: TypeAlias = Absent | Unchanged
 Operation: TypeAlias = Put | Delete
 
 

@@ -22,7 +22,6 @@ from broker.model.errors import DataDirError, DiskFull, StorageError
 from broker.segments.text_files import PARTITION_METADATA
 from broker.storage.metadata import (
     Absent,
-    CreatedAt,
     Guard,
     KeyValue,
     Operation,
@@ -170,8 +169,6 @@ class SqliteMetaStore:
                 return current is None
             case Unchanged(_, revision):
                 return current is not None and current.mod_revision == revision
-            case CreatedAt(_, revision):
-                return current is not None and current.create_revision == revision
 
     def _apply(self, operations: Iterable[Operation], revision: int) -> None:
         for operation in operations:

@@ -15,7 +15,7 @@ from broker.model import limits
 from broker.model.errors import DataDirError, DiskFull, StorageError
 from broker.segments.text_files import PARTITION_METADATA
 from broker.storage import metadata
-from broker.storage.metadata import Absent, CreatedAt, Delete, KeyValue, Put, Unchanged
+from broker.storage.metadata import Absent, Delete, KeyValue, Put, Unchanged
 from broker.storage.metadata.sqlite import SqliteMetaStore
 
 
@@ -70,9 +70,6 @@ def test_deleting_a_missing_key_changes_nothing_else(store: SqliteMetaStore) -> 
         (Unchanged(b"a", 2), True),
         (Unchanged(b"a", 1), False),
         (Unchanged(b"b", 0), False),
-        (CreatedAt(b"a", 1), True),
-        (CreatedAt(b"a", 2), False),
-        (CreatedAt(b"b", 0), False),
     ],
 )
 def test_a_transaction_is_applied_only_if_its_guard_holds(
