@@ -87,8 +87,4 @@ async def _prepared(broker: Broker, topic: Topic, batch: bytes) -> bytes:
         return batch
     if not preparation.is_slow:
         return preparation.run()
-    return await broker.recompression.append(preparation, _as_it_is)
-
-
-def _as_it_is(batch: bytes) -> bytes:
-    return batch
+    return await broker.recompression.append(preparation, bytes)

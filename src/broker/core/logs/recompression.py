@@ -185,7 +185,7 @@ class Recompression:
         """
         self._reserve(len(compressed))
         work = partial(decompress, codec, compressed, size_max)
-        return await self._tasks.run_to_completion(self._run(len(compressed), work, _unchanged))
+        return await self._tasks.run_to_completion(self._run(len(compressed), work, bytes))
 
     def _reserve(self, size: int) -> None:
         if self._waiting_bytes + size > limits.RECOMPRESSION_WAITING_BYTES_MAX:
@@ -208,10 +208,6 @@ class Recompression:
     def stop(self) -> None:
         """Finish the current batch and end the thread."""
         self._executor.shutdown()
-
-
-def _unchanged(decompressed: bytes) -> bytes:
-    return decompressed
 
 
 def _stored(config: TopicConfig, came: Compression) -> Compression:
