@@ -7,7 +7,7 @@ The generation is the member's epoch. An eager member has revoked all partitions
 cooperative one sends those that it still owns.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from broker.codec import schema
 from broker.codec.coordinator_records import decode_subscription, encode_assignment
@@ -29,7 +29,7 @@ from broker.core.groups.consumer.group import ConsumerGroup
 from broker.core.groups.consumer.group_update import ConsumerGroupUpdate
 from broker.core.groups.consumer.reconcile import difference
 from broker.core.groups.consumer.subscriptions import TopicsView
-from broker.core.groups.records.classic import CONSUMER_PROTOCOL
+from broker.core.groups.records.classic import CONSUMER_PROTOCOL, Member
 from broker.core.groups.records.consumer import (
     NO_PARTITIONS,
     ClassicMetadata,
@@ -89,25 +89,30 @@ def by_id(partitions: dict[str, list[int]], topics: TopicsView) -> Partitions:
 
 
 def consumer_member(
-    member_id: str, request: JoinRequest, subscription: Subscription
+    member_id: str,
+    described: JoinRequest | Member,
+    protocols: Iterable[GroupProtocol],
+    subscription: Subscription,
 ) -> ConsumerMember:
-    """Return the member that a join describes."""
+    """Return the member that a join, or the record of a classic group, describes."""
     return ConsumerMember(
         member_id,
-        request.instance_id,
+        described.instance_id,
         subscription.rack_id,
-        request.client_id,
-        request.client_host,
+        described.client_id,
+        described.client_host,
         subscription.topic_names,
-        rebalance_timeout_ms=request.rebalance_timeout_ms,
-        classic=classic_metadata(request),
+        rebalance_timeout_ms=described.rebalance_timeout_ms,
+        classic=classic_metadata(described.session_timeout_ms, protocols),
     )
 
 
-def classic_metadata(request: JoinRequest) -> ClassicMetadata:
-    """Return the protocols of a join, as they are stored."""
-    protocols = tuple(ClassicProtocol(each.name, each.metadata) for each in request.protocols)
-    return ClassicMetadata(request.session_timeout_ms, protocols)
+def classic_metadata(
+    session_timeout_ms: int, protocols: Iterable[GroupProtocol]
+) -> ClassicMetadata:
+    """Return the protocols of a member, as they are stored."""
+    stored = tuple(ClassicProtocol(each.name, each.metadata) for each in protocols)
+    return ClassicMetadata(session_timeout_ms, stored)
 
 
 class ClassicMembers:
@@ -137,7 +142,8 @@ class ClassicMembers:
     def _join(self, request: JoinRequest, decision: GroupDecision, now: Moment) -> JoinResponse:
         member_id = request.member_id
         static_id = self._state.static_id(request.instance_id)
-        self._check_offer(classic_metadata(request), request.protocol_type, static_id or member_id)
+        offer = classic_metadata(request.session_timeout_ms, request.protocols)
+        self._check_offer(offer, request.protocol_type, static_id or member_id)
         subscription = self._subscription(request)
         if member_id == NO_MEMBER_ID:
             member_id = request.fresh_member_id
@@ -155,7 +161,7 @@ class ClassicMembers:
         else:
             self._group.check_members_max(member_id)
             update.select_member(member_id)
-        member = consumer_member(member_id, request, subscription)
+        member = consumer_member(member_id, request, request.protocols, subscription)
         update.set_member(member)
         self._group.finish_update(update, subscription.owned, decision, now)
         self._group.cancel_rebalance_timeout(member_id)

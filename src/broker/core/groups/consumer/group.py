@@ -175,10 +175,8 @@ class ConsumerGroup:
         """Serve a heartbeat: a member joins, stays or leaves."""
         decision: GroupDecision = Decision()
         try:
-            if request.member_epoch == LEAVE_EPOCH:
+            if request.member_epoch in {LEAVE_EPOCH, LEAVE_STATIC_EPOCH}:
                 response = self._leave(request, decision)
-            elif request.member_epoch == LEAVE_STATIC_EPOCH:
-                response = self._leave_temporarily(request, decision)
             else:
                 response = self._join_or_stay(request, decision, now)
         except RequestError as error:
@@ -275,25 +273,21 @@ class ConsumerGroup:
     ) -> ConsumerHeartbeatResponse:
         """Remove a member; the next heartbeat of another one computes a new target."""
         self.check_identity(request.member_id, request.instance_id)
-        self.remove({request.member_id: "left"}, decision)
+        if request.member_epoch == LEAVE_EPOCH:
+            self.remove({request.member_id: "left"}, decision)
+        else:
+            self._leave_temporarily(request.member_id, decision)
         return ConsumerHeartbeatResponse(
             ErrorCode.NONE, member_id=request.member_id, member_epoch=request.member_epoch
         )
 
-    def _leave_temporarily(
-        self, request: ConsumerHeartbeat, decision: GroupDecision
-    ) -> ConsumerHeartbeatResponse:
+    def _leave_temporarily(self, member_id: str, decision: GroupDecision) -> None:
         """Mark a static member as left; it keeps its partitions until its session ends."""
-        self.check_identity(request.member_id, request.instance_id)
-        current = self.state.current[request.member_id]
-        left = current._replace(
+        left = self.state.current[member_id]._replace(
             epoch=LEAVE_STATIC_EPOCH, state=MemberState.STABLE, revoking=NO_PARTITIONS
         )
-        decision.records.append(CurrentRecord(self.group_id, request.member_id, left))
-        self._deadlines.cancel_rebalance_timeout(request.member_id)
-        return ConsumerHeartbeatResponse(
-            ErrorCode.NONE, member_id=request.member_id, member_epoch=request.member_epoch
-        )
+        decision.records.append(CurrentRecord(self.group_id, member_id, left))
+        self._deadlines.cancel_rebalance_timeout(member_id)
 
     def remove(self, reasons: Mapping[str, str], decision: GroupDecision) -> None:
         """Remove members, each with a reason for the log."""

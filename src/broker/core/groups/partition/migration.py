@@ -18,9 +18,9 @@ from broker.core.groups.classic.rebalance import choose_protocol, metadata_of
 from broker.core.groups.commands.classic import GroupProtocol
 from broker.core.groups.commands.decision import GroupDecision
 from broker.core.groups.consumer.classic_members import (
-    Subscription,
     assignment_bytes,
     by_id,
+    consumer_member,
     subscription_in,
 )
 from broker.core.groups.consumer.group import ConsumerGroup
@@ -30,8 +30,6 @@ from broker.core.groups.consumer.subscriptions import TopicsView
 from broker.core.groups.records.classic import CONSUMER_PROTOCOL, GroupImage, GroupRecord, Member
 from broker.core.groups.records.consumer import (
     NO_PARTITIONS,
-    ClassicMetadata,
-    ClassicProtocol,
     ConsumerEpochRecord,
     ConsumerMember,
     ConsumerMemberRecord,
@@ -82,7 +80,7 @@ def upgrade_records(
             ) from error
         has = difference(said, taken)
         taken = union(taken, has)
-        upgraded = _upgraded(member, protocols, subscription)
+        upgraded = consumer_member(member.member_id, member, protocols, subscription)
         found.append((member, upgraded, has, subscription.owned))
     records: list[ConsumerRecord] = []
     for member, upgraded, has, owned in found:
@@ -110,22 +108,6 @@ def _assigned(group: ClassicGroup, member: Member, topics: TopicsView) -> Partit
         raise _impossible("its assignor gives members data that would be lost")
     assigned = embedded.body["assigned_partitions"]
     return by_id({each["topic"]: each["partitions"] for each in assigned}, topics)
-
-
-def _upgraded(
-    member: Member, protocols: tuple[GroupProtocol, ...], subscription: Subscription
-) -> ConsumerMember:
-    offered = tuple(ClassicProtocol(each.name, each.metadata) for each in protocols)
-    return ConsumerMember(
-        member.member_id,
-        member.instance_id,
-        subscription.rack_id,
-        member.client_id,
-        member.client_host,
-        subscription.topic_names,
-        rebalance_timeout_ms=member.rebalance_timeout_ms,
-        classic=ClassicMetadata(member.session_timeout_ms, offered),
-    )
 
 
 def _impossible(message: str) -> RequestError:
