@@ -19,7 +19,6 @@ import pytest
 from broker.core.transactions import records
 from broker.core.transactions.commands import (
     AddRequest,
-    BeginRequest,
     EndRequest,
     EndResponse,
     InitRequest,
@@ -118,7 +117,8 @@ class TransactionScenario(Scenario[TransactionShard]):
         self.apply(self.shard.add(request, words.token, self.now()))
 
     def do_begin(self, words: Arguments) -> None:
-        self.apply(self.shard.begin(BeginRequest(self.producer(words)), words.token, self.now()))
+        request = AddRequest(self.producer(words), (), begins=True)
+        self.apply(self.shard.add(request, words.token, self.now()))
 
     def do_verify(self, words: Arguments) -> None:
         request = VerifyRequest(self.producer(words), tuple(map(place, words.bare[1:])))

@@ -62,18 +62,16 @@ class InitResponse(NamedTuple):
     producer_epoch: int = NO_EPOCH
 
 
-class BeginRequest(NamedTuple):
-    """A transaction begins before it touches a partition, as in Cursus."""
-
-    producer: Producer
-
-
 class AddRequest(NamedTuple):
-    """A transaction is about to touch partitions; the first of them begins it."""
+    """A transaction is about to touch partitions; the first of them begins it.
+
+    With `begins` it has none: the transaction begins before it touches a partition, as in Cursus.
+    """
 
     producer: Producer
     partitions: tuple[TopicPartition, ...]
     client_version: int = 0
+    begins: bool = False
 
 
 class VerifyRequest(NamedTuple):

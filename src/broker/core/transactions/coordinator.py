@@ -154,11 +154,12 @@ class TransactionCoordinator(
             commands.EndResponse,
         )
 
-    def begin(self, request: commands.BeginRequest) -> Future[ErrorCode]:
+    def begin(self, producer: commands.Producer) -> Future[ErrorCode]:
         """Begin a transaction before it touches a partition; `add` begins one by itself."""
+        request = commands.AddRequest(producer, (), begins=True)
         return self.serve(
-            request.producer.transactional_id,
-            lambda shard, token, now: shard.begin(request, token, now),
+            producer.transactional_id,
+            lambda shard, token, now: shard.add(request, token, now),
             lambda error: error,
         )
 

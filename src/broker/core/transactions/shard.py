@@ -10,7 +10,6 @@ from heapq import heappop, heappush
 from broker.core.coordination.machine import Moment, Token
 from broker.core.transactions.commands import (
     AddRequest,
-    BeginRequest,
     EndRequest,
     EndResponse,
     InitRequest,
@@ -113,18 +112,8 @@ class TransactionShard:
             transaction = self._new(request.transactional_id)
         return transaction.init(request, token, now)
 
-    def begin(self, request: BeginRequest, token: Token, now: Moment) -> TransactionDecision:
-        """Begin a transaction without partitions."""
-        transaction = self.transactions.get(request.producer.transactional_id)
-        if transaction is None:
-            return _answer(token, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        may_begin = transaction.is_open or self._limits.has_open
-        decision = transaction.begin(request, token, now, may_begin=may_begin)
-        self._watch(transaction)
-        return decision
-
     def add(self, request: AddRequest, token: Token, now: Moment) -> TransactionDecision:
-        """Add partitions to a transaction."""
+        """Add partitions to a transaction, or begin one without any."""
         transaction = self.transactions.get(request.producer.transactional_id)
         if transaction is None:
             return _answer(token, ErrorCode.INVALID_PRODUCER_ID_MAPPING)

@@ -19,7 +19,6 @@ from broker.core.transactions.commands import (
     LAST_EPOCH,
     NO_EPOCH,
     AddRequest,
-    BeginRequest,
     EndRequest,
     EndResponse,
     InitRequest,
@@ -255,45 +254,24 @@ class Transaction:
 
     # ---- partitions ------------------------------------------------------------------------------
 
-    def begin(
-        self, request: BeginRequest, token: Token, now: Moment, *, may_begin: bool
-    ) -> TransactionDecision:
-        """Begin a transaction without partitions; INVALID_TXN_STATE if one is open already."""
-        decision = TransactionDecision()
-        image = self.image
-        error = self._use_error(request.producer)
-        if error is ErrorCode.NONE and self.is_open:
-            error = ErrorCode.INVALID_TXN_STATE
-        elif error is ErrorCode.NONE and not may_begin:
-            error = ErrorCode.CONCURRENT_TRANSACTIONS  # retried until others have ended
-        if error is not ErrorCode.NONE or image is None:
-            self._note_fenced(decision, error, *request.producer[1:])
-        else:
-            begun = image._replace(
-                state=TransactionState.ONGOING,
-                partitions=frozenset(),
-                updated_ms=now.wall_ms,
-                started_ms=now.wall_ms,
-                client_version=0,
-            )
-            self.deadline_ms = now.monotonic_ms + image.timeout_ms
-            decision.records.append(TransactionRecord(self.transactional_id, begun))
-        decision.reply(token, error)
-        return decision
-
     def add(
         self, request: AddRequest, token: Token, now: Moment, *, may_begin: bool
     ) -> TransactionDecision:
-        """Add partitions to the transaction; the first of them begin it."""
+        """Add partitions to the transaction; the first of them begin it.
+
+        A request that only begins a transaction gets INVALID_TXN_STATE if one is open already.
+        """
         decision = TransactionDecision()
         image = self.image
         error = self._use_error(request.producer)
         is_new = not self.is_open
-        if error is ErrorCode.NONE and is_new and not may_begin:
+        if error is ErrorCode.NONE and request.begins and not is_new:
+            error = ErrorCode.INVALID_TXN_STATE
+        elif error is ErrorCode.NONE and is_new and not may_begin:
             error = ErrorCode.CONCURRENT_TRANSACTIONS  # retried until others have ended
         if error is not ErrorCode.NONE or image is None:
             self._note_fenced(decision, error, *request.producer[1:])
-        elif not image.partitions.issuperset(request.partitions):
+        elif request.begins or not image.partitions.issuperset(request.partitions):
             grown = image._replace(
                 state=TransactionState.ONGOING,
                 partitions=image.partitions.union(request.partitions),

@@ -6,7 +6,6 @@ from broker.core.coordination.machine import Moment
 from broker.core.transactions.commands import (
     LAST_EPOCH,
     AddRequest,
-    BeginRequest,
     EndRequest,
     InitRequest,
     InitResponse,
@@ -121,8 +120,8 @@ def test_a_producer_two_epochs_behind_is_fenced() -> None:
 def test_a_transaction_begun_without_a_partition_has_a_deadline() -> None:
     shard = Shard(TransactionSettings())
     init(shard)
-    begin = BeginRequest(Producer("x", 7, 0))
-    assert shard.obey(shard.begin(begin, "begin", Moment(1_000, 1_000))) is ErrorCode.NONE
+    begin = AddRequest(Producer("x", 7, 0), (), begins=True)
+    assert shard.obey(shard.add(begin, "begin", Moment(1_000, 1_000))) is ErrorCode.NONE
     assert shard.next_deadline_ms() == 61_000
 
     assert list(shard.tick(Moment(60_999, 60_999))) == []

@@ -14,7 +14,6 @@ from asyncio import Future
 from typing import Final
 
 from broker.core.transactions.commands import (
-    BeginRequest,
     EndRequest,
     EndResponse,
     InitRequest,
@@ -102,9 +101,9 @@ async def _begin(request: Request, holder: Holder) -> None:
     transactions = request.broker.transactions
     # Before the coordinator's begin: a client that loses the response may send BEGIN_TXN again.
     request.state.transactions.begin(holder.name, holder.producer, transactions.is_unfinished)
-    error = await transactions.begin(BeginRequest(holder.producer))
+    error = await transactions.begin(holder.producer)
     if error is ErrorCode.CONCURRENT_TRANSACTIONS and await _ended(request, holder.name):
-        error = await transactions.begin(BeginRequest(holder.producer))
+        error = await transactions.begin(holder.producer)
     if error is not ErrorCode.NONE:
         raise refusal_of(error, holder.name, "transaction_begin_failed")
 
