@@ -15,7 +15,7 @@ loads a new machine from the log.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from functools import partial
 from typing import Generic, Protocol, TypeVar, cast
@@ -129,6 +129,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         self._awaited_offset = 0  # the log will call back when this offset is durable
         self._held: deque[tuple[int, list[tuple[Token, ResponseT]]]] = deque()
         self._replies_later = False  # this turn has sent REPLIES_PER_TURN
+        self._in_steps: set[Token] = set()  # requests whose decisions are not all applied yet
 
     @property
     def leader_epoch(self) -> int:
@@ -231,6 +232,19 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         self._notes.log(decision.notes)
         self._hold(decision.replies)
         return True
+
+    def until_answered(
+        self, token: Token, steps: Iterator[Decision[RecordT, ResponseT]]
+    ) -> Iterator[Decision[RecordT, ResponseT]]:
+        """Return the decisions of a request, which is refused if their end is never reached."""
+        self._in_steps.add(token)
+        return self._run_registered(token, steps)
+
+    def _run_registered(
+        self, token: Token, steps: Iterator[Decision[RecordT, ResponseT]]
+    ) -> Iterator[Decision[RecordT, ResponseT]]:
+        yield from steps
+        self._in_steps.discard(token)
 
     @property
     def _can_answer_now(self) -> bool:
@@ -344,7 +358,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         self.state = PartitionState.UNLOADED
         held = [token for _, replies in self._held for token, _ in replies]
         self._held.clear()
-        _refuse([*held, *self._machine.waiting()], error)
+        _refuse([*held, *self._machine.waiting(), *self._in_steps], error)
 
 
 def _waiter(token: Token) -> Waiter[object]:

@@ -248,7 +248,8 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         waiter = Waiter(future, refusal)
         partition = self._ready(number, waiter)
         if partition is not None:
-            partition.work.append(command(partition.shard, waiter, self._now()))
+            steps = command(partition.shard, waiter, self._now())
+            partition.work.append(partition.driver.until_answered(waiter, steps))
             self._run_work(partition, partition.work, limits.COORDINATOR_DECISIONS_PER_TURN)
             self._wake_for(partition)
         return future

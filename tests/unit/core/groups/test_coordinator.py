@@ -808,6 +808,19 @@ def test_a_deletion_that_cannot_be_finished_is_refused(broker: Broker) -> None:
     assert answer.result() is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
+def test_requests_that_take_several_steps_are_refused_by_close_whether_begun_or_not(
+    broker: Broker,
+) -> None:
+    partitions = limits.REMOVALS_PER_STEP * 8
+    offsets = tuple(OffsetToCommit("t", partition, 1) for partition in range(partitions))
+    broker.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
+    answers = [broker.coordinator.delete_group("g") for _ in range(2)]
+
+    broker.coordinator.close()
+
+    assert [each.result() for each in answers] == [ErrorCode.NOT_COORDINATOR] * 2
+
+
 def test_groups_are_listed_by_partition_and_not_while_one_loads(broker: Broker) -> None:
     number = broker.coordinator.partition_for("g")
     assert broker.coordinator.within_reach() == []

@@ -45,19 +45,11 @@ class Administration:
         self._groups = groups
         self._offsets = offsets
         self._settings = settings
-        self._waiting: set[Token] = set()  # requests whose steps have not ended
-
-    def waiting(self) -> list[Token]:
-        """Return the tokens of requests that have begun and have not ended."""
-        return list(self._waiting)
 
     # ---- lists and fetches -----------------------------------------------------------------------
 
     def list_groups(self, request: ListGroupsRequest, token: Token) -> Iterator[GroupDecision]:
         """Respond with the groups that pass the filters."""
-        return self._until_answered(token, self._list_groups(request, token))
-
-    def _list_groups(self, request: ListGroupsRequest, token: Token) -> Iterator[GroupDecision]:
         listed = []
         for place, group_id in enumerate(list(self._groups), 1):
             if place % limits.GROUPS_LISTED_PER_STEP == 0:
@@ -76,9 +68,6 @@ class Administration:
 
         Each offset is read in its step; a member that leaves meanwhile still gets a response.
         """
-        return self._until_answered(token, self._fetch_offsets(request, token))
-
-    def _fetch_offsets(self, request: FetchOffsetsRequest, token: Token) -> Iterator[GroupDecision]:
         error = fetch_error(self._groups.get(request.group_id), request)
         if error is not ErrorCode.NONE:
             yield Decision((), [(token, FetchOffsetsResponse(error))])
@@ -110,26 +99,10 @@ class Administration:
             for first in range(0, max(len(numbers), 1), limits.OFFSETS_FETCHED_PER_STEP):
                 yield topic, numbers[first : first + limits.OFFSETS_FETCHED_PER_STEP]
 
-    def _until_answered(
-        self, token: Token, steps: Iterator[GroupDecision]
-    ) -> Iterator[GroupDecision]:
-        """Register the token, so that it gets an error if the steps are never finished."""
-        self._waiting.add(token)
-        return self._run_registered(token, steps)
-
-    def _run_registered(
-        self, token: Token, steps: Iterator[GroupDecision]
-    ) -> Iterator[GroupDecision]:
-        yield from steps
-        self._waiting.discard(token)
-
     # ---- deleting --------------------------------------------------------------------------------
 
     def delete_group(self, group_id: str, token: Token) -> Iterator[GroupDecision]:
         """Delete a group without members, and all its offsets."""
-        return self._until_answered(token, self._delete_group(group_id, token))
-
-    def _delete_group(self, group_id: str, token: Token) -> Iterator[GroupDecision]:
         is_last = False
         while not is_last:
             group = self._groups.get(group_id)
@@ -152,11 +125,6 @@ class Administration:
         self, request: DeleteOffsetsRequest, token: Token
     ) -> Iterator[GroupDecision]:
         """Delete a group's offsets of partitions that none of its members is subscribed to."""
-        return self._until_answered(token, self._delete_offsets(request, token))
-
-    def _delete_offsets(
-        self, request: DeleteOffsetsRequest, token: Token
-    ) -> Iterator[GroupDecision]:
         group = self._groups.get(request.group_id)
         error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.offset_deletion_error()
         errors: dict[str, ErrorCode] = {}

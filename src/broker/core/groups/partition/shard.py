@@ -202,9 +202,8 @@ class GroupShard:
             yield Decision()
 
     def waiting(self) -> list[Token]:
-        """Return the tokens of requests that wait in a group, or take several steps."""
-        parked = [token for group in self.groups.values() for token in group.waiting()]
-        return parked + self.administration.waiting()
+        """Return the tokens of requests that wait in a group."""
+        return [token for group in self.groups.values() for token in group.waiting()]
 
     # ---- membership ------------------------------------------------------------------------------
 

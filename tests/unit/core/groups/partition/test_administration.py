@@ -57,18 +57,6 @@ def test_a_group_joined_during_its_deletion_is_not_deleted() -> None:
     assert last.records == []
 
 
-def test_the_deletion_request_waits_until_its_last_step_has_taken_effect() -> None:
-    shard = shard_of(REMOVALS_PER_STEP + 1)
-
-    steps = shard.administration.delete_group("g0", "asks")
-    before = shard.waiting()
-    for step in steps:
-        have_effect(shard, step)
-
-    assert before == ["asks"]
-    assert shard.waiting() == []
-
-
 def test_deleting_a_group_deletes_its_pending_offsets() -> None:
     shard = shard_of(1, producer_id=7)
 
@@ -145,7 +133,6 @@ def test_many_offsets_are_deleted_in_steps_and_answered_after_the_last() -> None
             DeleteOffsetsResponse(ErrorCode.NONE, {"t": ErrorCode.NONE, "u": ErrorCode.NONE}),
         )
     ]
-    assert shard.waiting() == []
 
 
 def test_offsets_of_a_topic_subscribed_to_during_the_deletion_are_not_deleted() -> None:
