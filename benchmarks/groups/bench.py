@@ -33,6 +33,7 @@ from broker.core.groups.settings import GroupSettings
 from broker.model.errors import ErrorCode
 from broker.model.limits import BATCH_BYTES_MAX
 from broker.server.garbage_collection import CollectorPause
+from tests.support.fakes import FakeTopics
 from tests.support.manual_clock import ManualClock
 
 ResultT = TypeVar("ResultT")
@@ -69,6 +70,7 @@ class Bench:
                 self.clock,
                 lambda _: None,
             ),
+            topics=FakeTopics(),
             settings=GroupSettings(initial_rebalance_delay_ms=0),
             partition_count=PARTITIONS,
             fresh_id=lambda: f"{next(ids):036}",

@@ -38,7 +38,7 @@ from broker.storage.metadata.sqlite import FILE_NAME, SqliteMetaStore
 from broker.storage.recovery.partitions import Partitions
 from tests.crash_states.expected_state import Place
 from tests.crash_states.record import Record
-from tests.support.fakes import FakeTable
+from tests.support.fakes import FakeTable, FakeTopics
 from tests.support.manual_clock import ManualClock
 from tests.support.native_log import NOW_MS
 
@@ -132,6 +132,7 @@ class BrokerRun:
             Environment(
                 self._offsets_log, loop.create_future, self.clock, lambda _: None, lambda: 1
             ),
+            topics=FakeTopics(),
             partition_count=1,
         )
         # Called before a marker is appended.

@@ -69,7 +69,7 @@ class GroupScenario(ConsumerScenario, AssignedScenario):
         super().__init__(RECORD_FORMAT)
 
     def make_shard(self) -> GroupShard:
-        shard = GroupShard(self.settings, self.memory_budget, self.topics)
+        shard = GroupShard(self.settings, self.topics, self.memory_budget)
         self.memory_budget.measure(lambda: [shard.memory_usage])
         return shard
 

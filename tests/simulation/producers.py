@@ -360,11 +360,7 @@ def _check_not_committed(
 
 def _committed(sim: Simulation, producer: TransactionalProducer) -> int:
     shard = next(
-        (
-            each
-            for each in sim.broker.groups.shards()
-            if producer.group_id in each.groups
-        ),
+        (each for each in sim.broker.groups.shards() if producer.group_id in each.groups),
         None,
     )
     topics = {} if shard is None else shard.offsets.of_group(producer.group_id)

@@ -11,6 +11,7 @@ from broker.core.groups.settings import GroupSettings
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.topics.topic import OFFSETS_TOPIC
 from broker.model.errors import ErrorCode, RequestError
+from tests.support.fakes import FakeTopics
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_log import MemoryLog
 
@@ -38,6 +39,7 @@ class V1Groups:
                 self.clock,
                 lambda _: None,
             ),
+            topics=FakeTopics(),
             settings=GroupSettings(initial_rebalance_delay_ms=0),
         )
 

@@ -69,8 +69,8 @@ class GroupCoordinator(CoordinatorPartitions[Record, Response, GroupShard]):
         self,
         environment: Environment,
         *,
+        topics: TopicsView,
         settings: GroupSettings | None = None,
-        topics: TopicsView | None = None,
         partition_count: int = 50,
         fresh_id: Callable[[], str] = random_uuid,
     ) -> None:
@@ -78,8 +78,8 @@ class GroupCoordinator(CoordinatorPartitions[Record, Response, GroupShard]):
 
         Args:
             environment: the logs of `__consumer_offsets`, the loop and the clock.
-            settings: configurable limits and intervals.
             topics: the topics that consumer groups can subscribe to.
+            settings: configurable limits and intervals.
             partition_count: of `__consumer_offsets` if it does not exist yet.
             fresh_id: returns a new id, which makes member ids unique.
         """
@@ -90,7 +90,7 @@ class GroupCoordinator(CoordinatorPartitions[Record, Response, GroupShard]):
             partition_count,
             environment,
             RECORD_FORMAT,
-            lambda _: GroupShard(settings, memory_budget, topics, self._count_assigned_change),
+            lambda _: GroupShard(settings, topics, memory_budget, self._count_assigned_change),
             expiry_interval_ms=limits.OFFSETS_EXPIRY_INTERVAL_MS,
             can_resume_partly=True,  # groups do not depend on each other
         )

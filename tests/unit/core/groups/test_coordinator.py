@@ -35,6 +35,7 @@ from broker.core.groups.settings import GroupSettings
 from broker.model import limits
 from broker.model.errors import DiskFull, ErrorCode, RequestError, StorageError, TooManyProducers
 from tests.support.batches import batch_of, header
+from tests.support.fakes import FakeTopics
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_log import MemoryLog
 
@@ -55,6 +56,7 @@ class Broker:
         """Return a coordinator that finds the log as it is."""
         return GroupCoordinator(
             Environment(self.open, self.loop.create_future, self.clock, self.wakes.append),
+            topics=FakeTopics(),
             settings=GroupSettings(initial_rebalance_delay_ms=0),
             fresh_id=iter("123456789").__next__,
         )
@@ -131,6 +133,7 @@ def test_the_partition_of_a_group_follows_the_existing_topics_partition_count(
         Environment(
             broker.open, broker.loop.create_future, broker.clock, broker.wakes.append, lambda: count
         ),
+        topics=FakeTopics(),
         partition_count=50,
     )
     before = coordinator.partition_for("hello")

@@ -11,6 +11,7 @@ from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.groups.settings import GroupSettings
 from broker.model import limits
 from broker.model.errors import ErrorCode
+from tests.support.fakes import FakeTopics
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_log import MemoryLog
 
@@ -31,6 +32,7 @@ def test_groups_of_different_partitions_share_one_budget(loop: asyncio.AbstractE
             ManualClock(),
             lambda _: None,
         ),
+        topics=FakeTopics(),
         settings=GroupSettings(
             initial_rebalance_delay_ms=0, memory_bytes_max=6 * limits.GROUP_BYTES
         ),

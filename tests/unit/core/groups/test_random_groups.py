@@ -33,6 +33,7 @@ from broker.core.groups.records.offsets import CommittedOffset
 from broker.core.groups.settings import GroupSettings
 from broker.model import limits
 from broker.model.errors import ErrorCode
+from tests.support.fakes import FakeTopics
 from tests.support.logged_shard import LoggedShard
 
 START_MS = 1_000_000
@@ -62,7 +63,7 @@ class Run(LoggedShard[GroupShard]):
 
     def __init__(self, delay_ms: int) -> None:
         settings = GroupSettings(initial_rebalance_delay_ms=delay_ms)
-        super().__init__(lambda: GroupShard(settings), RECORD_FORMAT, START_MS)
+        super().__init__(lambda: GroupShard(settings, topics=FakeTopics()), RECORD_FORMAT, START_MS)
         self.clients = [Client("a", None), Client("b", None), Client("c", None), Client("d", "D")]
         self.ids = 0
         self.owners: dict[tuple[int, int], str] = {}

@@ -18,6 +18,7 @@ from broker.core.transactions.records import (
     TransactionState,
 )
 from broker.model.errors import ErrorCode
+from tests.support.fakes import FakeTopics
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_log import ClientLog, MemoryLog
 
@@ -42,7 +43,9 @@ class Broker:
         """Return coordinators that find the logs as they are."""
         for log in self.logs.values():
             log.admitted.clear()
-        self.groups = GroupCoordinator(self.environment(self.offsets), partition_count=1)
+        self.groups = GroupCoordinator(
+            self.environment(self.offsets), topics=FakeTopics(), partition_count=1
+        )
         self.transactions = TransactionCoordinator(
             self.environment(self.state), self.find, self.groups, partition_count=1
         )

@@ -250,11 +250,9 @@ class AssignedGroup:
 
     def check_commit(self, request: AssignedCommit, now: Moment) -> Outcome:
         """Check that a member may commit, without extending its session."""
-        call = request.call
-        update = AssignedGroupUpdate(self.image)
-        error = self._call_error(update, call, now)
-        decision, response = self._decide(update, call.member_id, call.partition_count, error, now)
-        if error is AssignedError.NONE and request.partition not in response.partitions:
+        decision, response = self.check(request.call, now)
+        is_member = response.error is AssignedError.NONE
+        if is_member and request.partition not in response.partitions:
             response = response._replace(error=AssignedError.NOT_ASSIGNED, partitions=())
         return decision, response
 

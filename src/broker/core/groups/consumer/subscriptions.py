@@ -52,24 +52,6 @@ class TopicsView(Protocol):
         """Return the names of all topics."""
 
 
-class NoTopics:
-    """A broker without topics."""
-
-    version = 0
-
-    def get(self, _name: str, /) -> TopicView | None:
-        """Return None."""
-        return None
-
-    def by_id(self, _topic_id: bytes, /) -> TopicView | None:
-        """Return None, for every id."""
-        return None
-
-    def names(self) -> Collection[str]:
-        """Return no names."""
-        return ()
-
-
 def subscribed_topics(
     state: Membership,
     regexes: Mapping[str, ResolvedRegex],

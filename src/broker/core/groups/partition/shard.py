@@ -35,7 +35,7 @@ from broker.core.groups.commands.offsets import (
 )
 from broker.core.groups.consumer.classic_members import ClassicMembers
 from broker.core.groups.consumer.group import ConsumerGroup
-from broker.core.groups.consumer.subscriptions import NoTopics, TopicsView
+from broker.core.groups.consumer.subscriptions import TopicsView
 from broker.core.groups.memory import GroupMemoryBudget, GroupSizes
 from broker.core.groups.offsets.committed import CommittedOffsets
 from broker.core.groups.partition.administration import Administration, fetch_error
@@ -66,16 +66,16 @@ class GroupShard:
     def __init__(
         self,
         settings: GroupSettings,
+        topics: TopicsView,
         memory_budget: GroupMemoryBudget | None = None,
-        topics: TopicsView | None = None,
         assigned_changed: Callable[[str | None], None] = lambda _group_id: None,
     ) -> None:
         """Begin without groups.
 
         Args:
             settings: configurable limits and intervals.
-            memory_budget: of all groups of the broker.
             topics: the topics that consumer groups can subscribe to.
+            memory_budget: of all groups of the broker.
             assigned_changed: called with each change of an assigned group: its name, or None if
                 only its offsets have changed.
         """
@@ -83,7 +83,7 @@ class GroupShard:
         self._settings = settings
         self._memory_budget = memory_budget or GroupMemoryBudget(settings.memory_bytes_max)
         self._sizes = GroupSizes()
-        self._topics = topics or NoTopics()
+        self._topics = topics
         self.groups: dict[str, Group] = {}
         self.offsets = CommittedOffsets(settings, self._memory_budget)
         self._conversions = Conversions(settings, self._topics, self._memory_budget)

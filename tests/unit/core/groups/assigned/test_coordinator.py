@@ -25,6 +25,7 @@ from broker.core.groups.commands.offsets import CommitRequest, FetchOffsetsReque
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.groups.settings import GroupSettings
 from broker.model.errors import ErrorCode
+from tests.support.fakes import FakeTopics
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_log import MemoryLog
 
@@ -49,6 +50,7 @@ class Broker:
         """Return a coordinator that finds the log as it is."""
         return GroupCoordinator(
             Environment(lambda _: self.log, self.loop.create_future, self.clock, lambda _: None),
+            topics=FakeTopics(),
             settings=GroupSettings(initial_rebalance_delay_ms=0),
             fresh_id=iter("123456789").__next__,
         )
@@ -100,6 +102,7 @@ def test_an_offset_committed_through_one_protocol_is_visible_to_all(broker: Brok
 def test_a_group_with_the_maximum_number_of_offsets_refuses_one_more(broker: Broker) -> None:
     broker.groups = GroupCoordinator(
         Environment(lambda _: broker.log, broker.loop.create_future, broker.clock, lambda _: None),
+        topics=FakeTopics(),
         settings=GroupSettings(offsets_max=1),
     )
     broker.join().result()
@@ -288,6 +291,7 @@ def test_several_commits_to_a_group_with_the_maximum_of_offsets_are_refused_toge
 ) -> None:
     broker.groups = GroupCoordinator(
         Environment(lambda _: broker.log, broker.loop.create_future, broker.clock, lambda _: None),
+        topics=FakeTopics(),
         settings=GroupSettings(offsets_max=1),
     )
     join = AssignedJoin(AssignedProtocol.CURSUS, "g", "t", "a", 3, suffix="1111")

@@ -21,6 +21,7 @@ from broker.core.groups.commands.decision import GroupDecision
 from broker.core.groups.partition.shard import GroupShard
 from broker.core.groups.records import encoding
 from broker.core.groups.settings import GroupSettings
+from tests.support.fakes import FakeTopics
 
 SESSION_MS = 10_000
 ASSIGNORS = (None, Assignor.ROUND_ROBIN, Assignor.RANGE)
@@ -103,7 +104,7 @@ class Run:
     """The shard, its log, the model, and what members believe."""
 
     def __init__(self) -> None:
-        self.shard = GroupShard(GroupSettings())
+        self.shard = GroupShard(GroupSettings(), topics=FakeTopics())
         self.log: list[tuple[bytes, bytes | None]] = []
         self.model = Model()
         self.now_ms = 1_000_000
@@ -145,7 +146,7 @@ class Run:
         assert (response.error, response.generation, list(response.partitions)) == expected
 
     def check_load(self) -> None:
-        loaded = GroupShard(GroupSettings())
+        loaded = GroupShard(GroupSettings(), topics=FakeTopics())
         for key, value in self.log:
             record = encoding.decode(key, value)
             assert record is not None

@@ -10,6 +10,7 @@ from broker.core.groups.offsets.committed import CommittedOffsets
 from broker.core.groups.partition.shard import GroupShard
 from broker.core.groups.records.offsets import CommittedOffset, OffsetRecord
 from broker.core.groups.settings import GroupSettings
+from tests.support.fakes import FakeTopics
 
 SETTINGS = GroupSettings(offsets_max=2, offset_metadata_bytes_max=4)
 
@@ -135,7 +136,7 @@ def test_a_partition_named_twice_in_a_commit_counts_once() -> None:
 
 def test_only_requests_for_stable_offsets_report_an_open_transaction() -> None:
     """KIP-447."""
-    shard = GroupShard(SETTINGS)
+    shard = GroupShard(SETTINGS, topics=FakeTopics())
     record = OffsetRecord("g", "t", 0, CommittedOffset(5, -1, "", 0))
     shard.replay(record)
     shard.replay(record._replace(partition=1))
@@ -152,7 +153,7 @@ def test_only_requests_for_stable_offsets_report_an_open_transaction() -> None:
 
 
 def test_a_marker_makes_a_partition_stable() -> None:
-    shard = GroupShard(SETTINGS)
+    shard = GroupShard(SETTINGS, topics=FakeTopics())
     shard.replay_pending(7, OffsetRecord("g", "t", 0, CommittedOffset(5, -1, "", 0)))
 
     shard.end_transaction(7, is_committed=True)

@@ -11,6 +11,7 @@ from broker.core.groups.commands.offsets import CommitRequest, FetchOffsetsReque
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.model import limits
 from broker.model.errors import ErrorCode
+from tests.support.fakes import FakeTopics
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_log import MemoryLog
 
@@ -30,7 +31,7 @@ class Groups:
         environment = Environment(
             lambda _: self.log, self.loop.create_future, self.clock, lambda _: None
         )
-        self.groups = GroupCoordinator(environment, partition_count=1)
+        self.groups = GroupCoordinator(environment, topics=FakeTopics(), partition_count=1)
 
     def commit(self, offset: int, producer_id: int | None = None, partition: int = 0) -> ErrorCode:
         request = CommitRequest(

@@ -11,6 +11,7 @@ from broker.core.groups.records.offsets import CommittedOffset, OffsetRecord
 from broker.core.groups.settings import GroupSettings
 from broker.model.errors import ErrorCode
 from broker.model.limits import GROUPS_LISTED_PER_STEP, REMOVALS_PER_STEP
+from tests.support.fakes import FakeTopics
 
 MEMBERS = {"m": Member("m", None, "c", "", 60_000, 10_000)}
 LATER = Moment(1 << 40, 1 << 40)
@@ -18,7 +19,7 @@ LATER = Moment(1 << 40, 1 << 40)
 
 def shard_of(offsets: int, *, groups: int = 1, producer_id: int | None = None) -> GroupShard:
     """Return a shard of groups that have only offsets."""
-    shard = GroupShard(GroupSettings())
+    shard = GroupShard(GroupSettings(), topics=FakeTopics())
     for group in range(groups):
         for partition in range(offsets):
             record = OffsetRecord(f"g{group}", "t", partition, CommittedOffset(1, -1, "", 0))
@@ -150,7 +151,7 @@ def test_offsets_of_a_topic_subscribed_to_during_the_deletion_are_not_deleted() 
 
 
 def test_after_a_load_sessions_start_one_group_per_step_or_on_the_first_request() -> None:
-    shard = GroupShard(GroupSettings())
+    shard = GroupShard(GroupSettings(), topics=FakeTopics())
     for name in ("g", "h"):
         shard.replay(GroupRecord(name, GroupImage(1, "consumer", "range", "m", 1, MEMBERS)))
 
