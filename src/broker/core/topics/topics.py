@@ -19,21 +19,9 @@ from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.steps import in_steps
 from broker.core.scheduling.tasks import Tasks
 from broker.core.topics import records as topic_records
+from broker.core.topics import rules
 from broker.core.topics.deletion import Deletions
 from broker.core.topics.interfaces import PartitionLogs, TopicTable
-from broker.core.topics.rules import (
-    DEFAULT,
-    NewPartitions,
-    NewTopic,
-    Plan,
-    check_durability,
-    check_name,
-    check_new_partitions,
-    check_partition_count,
-    metric_name,
-    partition_count,
-    without_null,
-)
 from broker.core.topics.topic import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.model.config import Config
 from broker.model.errors import (
@@ -155,7 +143,7 @@ class Topics:
         """
         loading: list[Any] = []
         for name, topic_id, partitions, own_config in topic_records.read_all(self._store):
-            plan = Plan(name, partitions, self._config_of(own_config))
+            plan = rules.Plan(name, partitions, self._config_of(own_config))
             logs = self._logs.announce_topic(name, topic_id, partitions, plan.config)
             self._publish(plan, topic_id, logs)
             # Internal topics first: groups wait for them.
@@ -166,49 +154,49 @@ class Topics:
     def _config_of(self, own: Mapping[str, str]) -> TopicConfig:
         return TopicConfig(own, self._config) if own else self._plain_config
 
-    def plan(self, new: NewTopic) -> Plan:
+    def plan(self, new: rules.NewTopic) -> rules.Plan:
         """Check a new topic without creating it; raises RequestError.
 
         Internal topics get the broker's own settings, whichever request creates them.
         """
-        check_name(new.name)
+        rules.check_name(new.name)
         if new.name in self._by_name:
             raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic '{new.name}' already exists")
-        collision = self._colliding.get(metric_name(new.name))
+        collision = self._colliding.get(rules.metric_name(new.name))
         if collision is not None:
             raise RequestError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"topic '{new.name}' collides with existing topic '{collision}'",
             )
         partitions = self._new_partitions(new)
-        check_partition_count(partitions, existing=0, held=self._partition_count)
+        rules.check_partition_count(partitions, existing=0, held=self._partition_count)
         try:
             config = self._new_config(new)
         except ConfigError as error:
             raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
-        return Plan(new.name, partitions, config)
+        return rules.Plan(new.name, partitions, config)
 
-    def _new_partitions(self, new: NewTopic) -> int:
+    def _new_partitions(self, new: rules.NewTopic) -> int:
         setting = _COORDINATOR_PARTITIONS.get(new.name)
-        if setting is not None and new.partitions == DEFAULT and not new.assignments:
+        if setting is not None and new.partitions == rules.DEFAULT and not new.assignments:
             new = new._replace(partitions=self._config.integer(setting))
-        return partition_count(new, self._config)
+        return rules.partition_count(new, self._config)
 
-    def _new_config(self, new: NewTopic) -> TopicConfig:
-        own = without_null(new.config)
+    def _new_config(self, new: rules.NewTopic) -> TopicConfig:
+        own = rules.without_null(new.config)
         if new.name not in INTERNAL_TOPICS:
             return self._config_of(own)
-        check_durability(new.name, self._config_of({**_COORDINATOR_CONFIG, **own}))
+        rules.check_durability(new.name, self._config_of({**_COORDINATOR_CONFIG, **own}))
         return self._config_of({**own, **_COORDINATOR_CONFIG})
 
-    async def create(self, new: NewTopic) -> Topic:
+    async def create(self, new: rules.NewTopic) -> Topic:
         """Create a topic; at return it can be written and read."""
         return await self._tasks.run_to_completion(self._create(new))
 
-    async def get_or_create(self, name: str, partitions: int = DEFAULT) -> Topic:
+    async def get_or_create(self, name: str, partitions: int = rules.DEFAULT) -> Topic:
         """Return the topic of that name; create it with the broker's defaults if need be."""
         try:
-            return self._by_name.get(name) or await self.create(NewTopic(name, partitions))
+            return self._by_name.get(name) or await self.create(rules.NewTopic(name, partitions))
         except RequestError as error:
             existing = self._by_name.get(name)  # created by another request meanwhile
             if existing is None or error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -233,7 +221,7 @@ class Topics:
             config = TopicConfig(change(topic.config), self._config)
         except ConfigError as error:
             raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
-        check_durability(topic.name, config)
+        rules.check_durability(topic.name, config)
         return config
 
     async def alter_config(self, topic: Topic, change: ConfigChange) -> None:
@@ -262,16 +250,16 @@ class Topics:
             self._config, self._plain_config = config, plain
             await self._apply_configs(zip(topics, planned, strict=True))
 
-    def plan_partitions(self, topic: Topic, new: NewPartitions) -> None:
+    def plan_partitions(self, topic: Topic, new: rules.NewPartitions) -> None:
         """Check an increase of partitions without making it; raises RequestError."""
-        check_new_partitions(topic, new, self._config.integer("node.id"))
-        check_partition_count(new.total, existing=len(topic.logs), held=self._partition_count)
+        rules.check_new_partitions(topic, new, self._config.integer("node.id"))
+        rules.check_partition_count(new.total, existing=len(topic.logs), held=self._partition_count)
 
-    async def add_partitions(self, topic: Topic, new: NewPartitions) -> None:
+    async def add_partitions(self, topic: Topic, new: rules.NewPartitions) -> None:
         """Add partitions to a topic; at return they can be written and read."""
         await self._tasks.run_to_completion(self._add_partitions(topic, new))
 
-    async def _create(self, new: NewTopic) -> Topic:
+    async def _create(self, new: rules.NewTopic) -> Topic:
         async with self._changes:
             plan = self.plan(new)
             self._check_disk()
@@ -352,17 +340,17 @@ class Topics:
             of = f"topic '{topic.name}' would have " if topic else ""
             raise RequestError(ErrorCode.INVALID_REQUEST, f"{of}{error}") from None
         if topic is not None:
-            check_durability(topic.name, planned)
+            rules.check_durability(topic.name, planned)
         return planned
 
-    async def _add_partitions(self, topic: Topic, new: NewPartitions) -> Topic:
+    async def _add_partitions(self, topic: Topic, new: rules.NewPartitions) -> Topic:
         """Commit first, as a create does, so that a start completes it after a crash."""
         async with self._changes:
             self.plan_partitions(topic, new)
             self._check_disk()
             existing = len(topic.logs)
             await self._put_partitions(topic, new.total)
-            plan = Plan(topic.name, new.total, topic.config)
+            plan = rules.Plan(topic.name, new.total, topic.config)
             try:
                 logs = await self._open(plan, topic.topic_id, existing)
             except StorageError as error:
@@ -389,7 +377,7 @@ class Topics:
         if not is_there:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-    async def _commit(self, plan: Plan, topic_id: bytes) -> None:
+    async def _commit(self, plan: rules.Plan, topic_id: bytes) -> None:
         guard = metadata.Absent(metadata.topic_key(plan.name))
         creations = topic_records.creations(
             plan.name, topic_id, plan.partitions, plan.config.overrides
@@ -411,7 +399,7 @@ class Topics:
         if self._logs.is_read_only:
             raise RequestError(ErrorCode.DISK_FULL, "the disk is full: first delete something")
 
-    async def _open(self, plan: Plan, topic_id: bytes, first: int = 0) -> list[Log]:
+    async def _open(self, plan: rules.Plan, topic_id: bytes, first: int = 0) -> list[Log]:
         """Open the logs in the I/O thread; they are not published yet."""
         return await self._io_thread.run(
             lambda: list(
@@ -419,12 +407,12 @@ class Topics:
             )
         )
 
-    def _publish(self, plan: Plan, topic_id: bytes, logs: list[Log]) -> Topic:
+    def _publish(self, plan: rules.Plan, topic_id: bytes, logs: list[Log]) -> Topic:
         topic = Topic(plan.name, topic_id, plan.config, logs)
         insort(self._names, topic.name)
         self._by_name[topic.name] = topic
         self._by_id[topic.topic_id] = topic
-        self._colliding[metric_name(topic.name)] = topic.name
+        self._colliding[rules.metric_name(topic.name)] = topic.name
         self._partition_count += len(topic.logs)
         self.version += 1
         self._table.add(topic.name, topic.topic_id, topic.logs)
@@ -434,7 +422,7 @@ class Topics:
         self._table.remove(topic.name)
         self._partition_count -= len(topic.logs)
         self.version += 1
-        del self._colliding[metric_name(topic.name)]
+        del self._colliding[rules.metric_name(topic.name)]
         del self._by_id[topic.topic_id]
         del self._by_name[topic.name]
         del self._names[bisect_left(self._names, topic.name)]
