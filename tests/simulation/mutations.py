@@ -112,7 +112,7 @@ def _fence_nobody(patch: Patch) -> None:
 
 def _decide_before_data_is_synced(patch: Patch) -> None:
     def at_once(self: Any, request: Any) -> None:
-        self._coordinator.synced(request.producer, request.attempt, is_durable=True)
+        self.coordinator.synced(request.producer, request.attempt, is_durable=True)
 
     patch.setattr(EndDriver, "sync", at_once)
 

@@ -48,61 +48,53 @@ class EndDriver:
 
     def __init__(self, coordinator: Coordinator, markers: Markers, steps: StepQueue) -> None:
         """Start with none."""
-        self._coordinator = coordinator
-        self._markers = markers
+        self.coordinator = coordinator
+        self.markers = markers
         self._steps = steps
         # By transactional id. A second request for one comes after its shard was loaded again.
-        self._syncing: dict[str, _Syncing] = {}
-        self._writing: dict[str, _Writing] = {}
-        self._failing: dict[str, _Writing] = {}  # those of them with markers to retry
+        self.syncing: dict[str, _Syncing] = {}
+        self.writing: dict[str, _Writing] = {}
+        self.failing: dict[str, _Writing] = {}  # those of them with markers to retry
 
     def sync(self, request: SyncData) -> None:
         """Dismiss the producer in every log and sync the logs: some now, others in later turns."""
         transactional_id = request.producer.transactional_id
-        earlier = self._syncing.get(transactional_id)
+        earlier = self.syncing.get(transactional_id)
         if earlier is not None:
             earlier.is_done = True
-        syncing = _Syncing(self._coordinator, self._markers, request, self._syncing)
-        self._syncing[transactional_id] = syncing
+        syncing = _Syncing(self, request)
+        self.syncing[transactional_id] = syncing
         self._steps.begin(syncing.ask())
 
     def write(self, request: WriteMarkers) -> None:
         """Write the markers: some now, the others in later turns."""
         transactional_id = request.producer.transactional_id
-        earlier = self._writing.get(transactional_id)
+        earlier = self.writing.get(transactional_id)
         if earlier is not None:
             earlier.end()
-        writing = _Writing(self._coordinator, self._markers, request, self._writing, self._failing)
-        self._writing[transactional_id] = writing
+        writing = _Writing(self, request)
+        self.writing[transactional_id] = writing
         self._steps.begin(writing.write())
 
     def retry(self) -> None:
         """Retry failed markers in the next turns."""
-        failing = list(self._failing.values())
-        self._failing.clear()
+        failing = list(self.failing.values())
+        self.failing.clear()
         for writing in failing:
             self._steps.queue(writing.write_again())
 
     @property
     def wants_retry(self) -> bool:
         """Whether there are failed markers."""
-        return bool(self._failing)
+        return bool(self.failing)
 
 
 class _Syncing:
     """The sync of one transaction's data."""
 
-    def __init__(
-        self,
-        coordinator: Coordinator,
-        markers: Markers,
-        request: SyncData,
-        all_syncing: "dict[str, _Syncing]",
-    ) -> None:
-        self._coordinator = coordinator
-        self._markers = markers
+    def __init__(self, driver: EndDriver, request: SyncData) -> None:
+        self._driver = driver
         self._request = request
-        self._all = all_syncing
         self._left = 1  # `ask`
         self._is_durable = True
         self.is_done = False
@@ -113,7 +105,7 @@ class _Syncing:
         for topic_partition in partitions:
             if self.is_done:
                 return
-            if not self._coordinator.awaits_sync(producer, attempt):
+            if not self._driver.coordinator.awaits_sync(producer, attempt):
                 self._end()  # its shard was loaded again, and the transaction is still open
                 return
             self._left += 1
@@ -125,7 +117,7 @@ class _Syncing:
         self._report(is_durable=True)
 
     def _ask(self, topic_partition: TopicPartition) -> None:
-        log = self._markers.find_log(topic_partition)
+        log = self._driver.markers.find_log(topic_partition)
         if log is None:  # its topic was deleted, and the data with it
             self._report(is_durable=True)
         elif log.is_loading:
@@ -143,37 +135,27 @@ class _Syncing:
         if not self._left and not self.is_done:
             producer, _, attempt = self._request
             self._end()
-            self._coordinator.synced(producer, attempt, is_durable=self._is_durable)
+            self._driver.coordinator.synced(producer, attempt, is_durable=self._is_durable)
 
     def _end(self) -> None:
         self.is_done = True
-        del self._all[self._request.producer.transactional_id]
+        del self._driver.syncing[self._request.producer.transactional_id]
 
 
 class _Writing:
     """The markers of one transaction."""
 
-    def __init__(
-        self,
-        coordinator: Coordinator,
-        markers: Markers,
-        request: WriteMarkers,
-        all_writing: "dict[str, _Writing]",
-        failing: "dict[str, _Writing]",
-    ) -> None:
-        self._coordinator = coordinator
-        self._markers = markers
+    def __init__(self, driver: EndDriver, request: WriteMarkers) -> None:
+        self._driver = driver
         self._producer = request.producer
-        self._all = all_writing
-        self._failing = failing
         transactional_id, producer_id, epoch = request.producer
         self._marker = Marker(
             producer_id,
             epoch,
             request.is_committed,
-            coordinator.coordinator_epoch(transactional_id),
+            driver.coordinator.coordinator_epoch(transactional_id),
         )
-        self._batch = markers.batch(self._marker)
+        self._batch = driver.markers.batch(self._marker)
         self._to_write = deque(sorted(request.partitions))
         self._failed: list[TopicPartition] = []
         self._syncing = 0
@@ -182,13 +164,13 @@ class _Writing:
     def write(self) -> Iterator[None]:
         """Write the markers that are left."""
         while self._to_write and not self._is_done:
-            if not self._coordinator.is_decided(self._producer):
+            if not self._driver.coordinator.is_decided(self._producer):
                 self.end()  # it has ended, or its shard was loaded again and will ask again
                 return
             topic_partition = self._to_write.popleft()
             self._syncing += 1
             answer = partial(self._written, topic_partition)
-            self._markers.write(topic_partition, self._marker, self._batch, answer)
+            self._driver.markers.write(topic_partition, self._marker, self._batch, answer)
             yield
         self._end_if_written()
 
@@ -202,8 +184,8 @@ class _Writing:
         """Write no more markers."""
         transactional_id = self._producer.transactional_id
         self._is_done = True
-        self._failing.pop(transactional_id, None)
-        del self._all[transactional_id]
+        self._driver.failing.pop(transactional_id, None)
+        del self._driver.writing[transactional_id]
 
     def _written(self, topic_partition: TopicPartition, error: ErrorCode) -> None:
         self._syncing -= 1
@@ -212,11 +194,11 @@ class _Writing:
         # A topic that was deleted needs no marker.
         if error not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
             self._failed.append(topic_partition)
-            self._failing[self._producer.transactional_id] = self
-            self._coordinator.wake()
+            self._driver.failing[self._producer.transactional_id] = self
+            self._driver.coordinator.wake()
         self._end_if_written()
 
     def _end_if_written(self) -> None:
         if not (self._is_done or self._to_write or self._failed or self._syncing):
             self.end()
-            self._coordinator.marked(self._producer)
+            self._driver.coordinator.marked(self._producer)

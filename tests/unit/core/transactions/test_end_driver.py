@@ -77,7 +77,7 @@ def test_an_undecided_producers_markers_are_not_written() -> None:
 
     assert fakes.logs[SECOND].markers == []
     assert not fakes.end_driver.wants_retry
-    assert not fakes.end_driver._writing  # nothing of it stays in memory
+    assert not fakes.end_driver.writing  # nothing of it stays in memory
 
 
 def test_only_the_latest_request_for_markers_reports_completion() -> None:
