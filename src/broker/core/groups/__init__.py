@@ -9,6 +9,7 @@
     commands/       requests and responses, independent of the wire protocol
     records/        what is stored in `__consumer_offsets`, in Kafka's record formats
     settings.py     the settings that an operator may change
+    deadlines.py    deadlines of members
     memory.py       the memory that groups take, and its budget
 
 Imports go down this list; classic, consumer and assigned groups do not know each other.

@@ -19,7 +19,7 @@ The state is not stored. It is derived from two things:
   written; the record that completes the rebalance ends it.
 
 Sessions, waiting requests and ids without a join (`GroupPresence`, `PendingSyncs`,
-`PendingMembers`) are not written either: after a load members have a full session timeout, and
+`pending_members`) are not written either: after a load members have a full session timeout, and
 requests that were waiting have been answered with an error. A command writes at most one record, so
 that each command sees the effect of the one before.
 """

@@ -101,7 +101,7 @@ def _join_without_id(group: ClassicGroupState, join: Join) -> None:
     elif len(group.pending_members) >= limits.PENDING_MEMBERS_PER_GROUP_MAX:
         join.answer(JoinResponse(ErrorCode.GROUP_MAX_SIZE_REACHED))
     else:  # KIP-394: a client that gives up between the two joins leaves no member behind.
-        group.pending_members.add(member_id, join.now.monotonic_ms + request.session_timeout_ms)
+        group.pending_members.set(member_id, join.now.monotonic_ms + request.session_timeout_ms)
         join.answer(JoinResponse(ErrorCode.MEMBER_ID_REQUIRED, member_id))
 
 

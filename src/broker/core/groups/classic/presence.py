@@ -1,4 +1,4 @@
-"""The sessions and protocols of a classic group's members, and ids that wait for a join.
+"""The sessions and protocols of a classic group's members.
 
 Nothing here is written to the log: after a load members have a full session timeout. What a join
 must know of all other members (supported protocols, bytes of subscriptions, instance ids, the next
@@ -143,43 +143,3 @@ class GroupPresence:
     def _lower_earliest(self, deadline_ms: int) -> None:
         if self.earliest_ms is None or deadline_ms < self.earliest_ms:
             self.earliest_ms = deadline_ms
-
-
-class PendingMembers:
-    """Member ids that were assigned with MEMBER_ID_REQUIRED and have not joined yet (KIP-394).
-
-    Attributes:
-        earliest_ms: the monotonic time before which no id expires; None: there is none.
-    """
-
-    __slots__ = ("_deadlines", "earliest_ms")
-
-    def __init__(self) -> None:
-        """Begin without ids."""
-        self._deadlines: dict[str, int] = {}
-        self.earliest_ms: int | None = None
-
-    def __len__(self) -> int:
-        """Return the number of ids."""
-        return len(self._deadlines)
-
-    def __contains__(self, member_id: str) -> bool:
-        """Return whether a member may still join with this id."""
-        return member_id in self._deadlines
-
-    def add(self, member_id: str, deadline_ms: int) -> None:
-        """Add an id that expires at that time."""
-        self._deadlines[member_id] = deadline_ms
-        if self.earliest_ms is None or deadline_ms < self.earliest_ms:
-            self.earliest_ms = deadline_ms
-
-    def remove(self, member_id: str) -> None:
-        """Remove an id that was used or given up."""
-        del self._deadlines[member_id]
-
-    def expire(self, now_ms: int) -> None:
-        """Remove expired ids."""
-        for member_id, deadline_ms in list(self._deadlines.items()):
-            if now_ms >= deadline_ms:
-                del self._deadlines[member_id]
-        self.earliest_ms = min(self._deadlines.values(), default=None)

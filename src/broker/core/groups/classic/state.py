@@ -6,7 +6,7 @@ Only `replay` changes the record. The rest is not stored: group.py says why.
 from collections.abc import Mapping
 
 from broker.core.coordination.machine import Moment, Token
-from broker.core.groups.classic.presence import GroupPresence, PendingMembers, Presence
+from broker.core.groups.classic.presence import GroupPresence, Presence
 from broker.core.groups.classic.rebalance import PendingRebalance, PendingSyncs
 from broker.core.groups.commands.classic import (
     NO_MEMBER_ID,
@@ -17,6 +17,7 @@ from broker.core.groups.commands.classic import (
     SyncResponse,
 )
 from broker.core.groups.commands.decision import GroupDecision
+from broker.core.groups.deadlines import Deadlines
 from broker.core.groups.records.classic import GroupImage, Member
 from broker.core.groups.settings import GroupSettings
 from broker.model.errors import ErrorCode
@@ -31,7 +32,8 @@ class ClassicGroupState:
         image: the content of the last record; empty: the log has none.
         rebalance: the next generation while its members join.
         presence: sessions and protocols of the members.
-        pending_members: member ids that were assigned and have not joined yet.
+        pending_members: when member ids expire that were assigned with MEMBER_ID_REQUIRED and have
+            not joined yet (KIP-394).
         pending_syncs: syncs that wait for the leader's assignments.
         assigned_bytes: the size of all assignments.
     """
@@ -43,7 +45,7 @@ class ClassicGroupState:
         self.image = GroupImage()
         self.rebalance: PendingRebalance | None = None
         self.presence = GroupPresence()
-        self.pending_members = PendingMembers()
+        self.pending_members = Deadlines()
         self.pending_syncs = PendingSyncs()
         self.assigned_bytes = 0
 

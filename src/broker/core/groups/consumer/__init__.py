@@ -1,7 +1,7 @@
 """Consumer groups (KIP-848): the broker assigns partitions, members reconcile.
 
 group.py        the state machine of one group; checks.py its validation of heartbeats
-group_update.py the changes of one command; member_deadlines.py sessions and timeouts
+group_update.py the changes of one command
 membership.py   the state of a group from the log, and what is derived from it: partition owners
 subscriptions.py  the topics that a group is subscribed to, and a hash to detect changes
 reconcile.py    one member's next step towards its target assignment

@@ -30,10 +30,10 @@ from broker.core.groups.commands.decision import GroupDecision
 from broker.core.groups.commands.listing import GroupListing
 from broker.core.groups.consumer.checks import check_epoch
 from broker.core.groups.consumer.group_update import ConsumerGroupUpdate
-from broker.core.groups.consumer.member_deadlines import MemberDeadlines
 from broker.core.groups.consumer.membership import Membership
 from broker.core.groups.consumer.planning import Planner
 from broker.core.groups.consumer.subscriptions import TopicsView
+from broker.core.groups.deadlines import Deadlines
 from broker.core.groups.records.classic import CONSUMER_PROTOCOL
 from broker.core.groups.records.consumer import (
     NO_PARTITIONS,
@@ -63,7 +63,8 @@ class ConsumerGroup:
         self.tick_scheduled_ms: int | None = None  # when its shard will call `tick`
         self._settings = settings
         self._topics = topics
-        self._deadlines = MemberDeadlines()
+        self._sessions = Deadlines()
+        self._rebalance_timeouts = Deadlines()
         self._planner = Planner(settings, topics)
 
     # ---- state -----------------------------------------------------------------------------------
@@ -287,7 +288,7 @@ class ConsumerGroup:
             epoch=LEAVE_STATIC_EPOCH, state=MemberState.STABLE, revoking=NO_PARTITIONS
         )
         decision.records.append(CurrentRecord(self.group_id, member_id, left))
-        self._deadlines.cancel_rebalance_timeout(member_id)
+        self._rebalance_timeouts.remove(member_id)
 
     def remove(self, reasons: Mapping[str, str], decision: GroupDecision) -> None:
         """Remove members, each with a reason for the log."""
@@ -298,15 +299,22 @@ class ConsumerGroup:
         update.refresh_metadata_hash(self._topics)
         update.bump_epoch()
         for member_id in reasons:
-            self._deadlines.remove(member_id)
+            self._remove_deadlines(member_id)
         self._record(update, decision)
+
+    def _remove_deadlines(self, member_id: str) -> None:
+        self._sessions.remove(member_id)
+        self._rebalance_timeouts.remove(member_id)
 
     # ---- time ------------------------------------------------------------------------------------
 
     def tick(self, now: Moment) -> GroupDecision:
         """Remove members over their deadlines, or else continue a long computation."""
         decision: GroupDecision = Decision()
-        gone = self._deadlines.expired(now.monotonic_ms)
+        late = "did not complete the rebalance within its rebalance timeout"
+        gone = dict.fromkeys(self._rebalance_timeouts.expire(now.monotonic_ms), late)
+        silent = "sent no heartbeat within the session timeout"
+        gone |= dict.fromkeys(self._sessions.expire(now.monotonic_ms), silent)
         if gone:
             self.remove(gone, decision)
         else:
@@ -319,7 +327,11 @@ class ConsumerGroup:
 
     def next_deadline_ms(self) -> int | None:
         """Return the monotonic time of the next `tick`; None: never."""
-        deadlines = (self._deadlines.earliest_ms, self._planner.deadline_ms)
+        deadlines = (
+            self._sessions.earliest_ms,
+            self._rebalance_timeouts.earliest_ms,
+            self._planner.deadline_ms,
+        )
         return min((each for each in deadlines if each is not None), default=None)
 
     # ---- offsets ---------------------------------------------------------------------------------
@@ -367,7 +379,7 @@ class ConsumerGroup:
         self._planner.apply_change(update, owned, now)
         assert update.member is not None
         for member_id in update.removed:
-            self._deadlines.remove(member_id)
+            self._remove_deadlines(member_id)
         self.extend_session(update.member, now)
         if update.current is not self.state.current.get(update.member_id):
             # Its assignment has changed: the next step has a full rebalance timeout.
@@ -391,7 +403,7 @@ class ConsumerGroup:
         timeout_ms = self._group_setting("consumer.session.timeout.ms")
         if member.classic is not None:
             timeout_ms = member.classic.session_timeout_ms
-        self._deadlines.extend_session(member.member_id, now.monotonic_ms + timeout_ms)
+        self._sessions.set(member.member_id, now.monotonic_ms + timeout_ms)
 
     def _update_rebalance_timeout(
         self, member: ConsumerMember, current: CurrentAssignment, now: Moment
@@ -404,13 +416,13 @@ class ConsumerGroup:
 
     def start_rebalance_timeout(self, member: ConsumerMember, now: Moment) -> None:
         """Start a member's rebalance timeout for its next step, if it is not running."""
-        self._deadlines.start_rebalance_timeout(
-            member.member_id, now.monotonic_ms + member.rebalance_timeout_ms
-        )
+        if member.member_id not in self._rebalance_timeouts:
+            deadline_ms = now.monotonic_ms + member.rebalance_timeout_ms
+            self._rebalance_timeouts.set(member.member_id, deadline_ms)
 
     def cancel_rebalance_timeout(self, member_id: str) -> None:
         """Cancel the rebalance timeout of a member that has completed its step."""
-        self._deadlines.cancel_rebalance_timeout(member_id)
+        self._rebalance_timeouts.remove(member_id)
 
 
 def _updated(

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.groups.classic.presence import GroupPresence, PendingMembers, Presence
+from broker.core.groups.classic.presence import GroupPresence, Presence
 from broker.core.groups.commands.classic import GroupProtocol
 
 NAMES = ("range", "sticky", "uniform")
@@ -67,26 +67,3 @@ def test_no_session_ends_before_the_earliest_deadline_found() -> None:
     presence.update_earliest()
 
     assert presence.earliest_ms == 7
-
-
-def test_an_unused_member_id_expires() -> None:
-    ids = PendingMembers()
-    ids.add("late", 300)
-    ids.add("soon", 200)
-    earliest = [ids.earliest_ms]
-
-    ids.expire(200)
-    earliest.append(ids.earliest_ms)
-
-    assert earliest == [200, 300]
-    assert ("soon" in ids, "late" in ids, len(ids)) == (False, True, 1)
-
-
-def test_a_member_id_is_used_once() -> None:
-    ids = PendingMembers()
-    ids.add("a", 300)
-
-    ids.remove("a")
-
-    assert "a" not in ids
-    assert not ids
