@@ -69,6 +69,7 @@ from broker.protocols.base import (
 )
 from broker.protocols.kafka import PROTOCOL
 from broker.storage import metadata
+from broker.storage.files.deletion import DeletedFolders
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_log import MemoryLog
 
@@ -442,10 +443,11 @@ class FakeProducerIds:
         return self.last
 
 
-class FakeFolders:
+class FakeFolders(DeletedFolders):
     """Deleted topic folders that do not exist."""
 
     def __init__(self) -> None:
+        super().__init__(Path())
         self.put_aside: list[tuple[str, list[int]]] = []  # topic, partitions
 
     def put_away(

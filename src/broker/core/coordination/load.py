@@ -34,12 +34,8 @@ from broker.codec import BatchHeader, records, scan_headers
 from broker.codec.control_records import decode_marker, is_control, is_transactional
 from broker.core.coordination.machine import Machine, RecordFormat
 from broker.core.logs.log import InternalLog
+from broker.model import limits
 from broker.model.errors import CodecError, StorageError
-from broker.model.limits import (
-    LOAD_BYTES_PER_STEP,
-    LOAD_RECORDS_PER_STEP,
-    LOST_OFFSETS_SHOWN,
-)
 
 RecordT = TypeVar("RecordT")
 
@@ -61,7 +57,7 @@ class LostRecords(NamedTuple):
         """Return these, and `count` others from an offset on."""
         return LostRecords(
             self.total + count,
-            (*self.offsets, offset)[:LOST_OFFSETS_SHOWN],
+            (*self.offsets, offset)[: limits.LOST_OFFSETS_SHOWN],
             self.reason or reason,
         )
 
@@ -113,7 +109,7 @@ class CoordinatorLoad(Generic[RecordT]):
                 self._lose(self.next_offset, self.end_offset, "a file has lost what was synced")
                 return True
             self._replaying = self._replay_all(data)
-        for _ in islice(self._replaying, LOAD_RECORDS_PER_STEP):
+        for _ in islice(self._replaying, limits.LOAD_RECORDS_PER_STEP):
             pass
         return True
 
@@ -124,7 +120,7 @@ class CoordinatorLoad(Generic[RecordT]):
         it is damaged. So the first load to meet it fails, and the next one, later, continues.
         """
         try:
-            return self._log.read(self.next_offset, LOAD_BYTES_PER_STEP)
+            return self._log.read(self.next_offset, limits.LOAD_BYTES_PER_STEP)
         except StorageError:
             ranges = self._log.damaged_ranges
             damage = next((each for each in ranges if each[0] <= self.next_offset < each[1]), None)

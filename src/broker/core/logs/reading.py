@@ -16,14 +16,8 @@ from broker.codec.headers import BatchHeader, scan_headers
 from broker.core.logs.log import Log
 from broker.core.logs.partition import BATCH_HEADER_BYTES
 from broker.core.scheduling.steps import next_step
+from broker.model import limits
 from broker.model.errors import Corrupt, LimitExceeded, Truncated
-from broker.model.limits import (
-    READ_BYTES_PER_STEP,
-    READ_DECOMPRESSED_BYTES_MAX,
-    READ_DECOMPRESSED_BYTES_PER_TURN,
-    RECORDS_READ_PER_TURN,
-    decompressed_bytes_max,
-)
 
 # Errors of a stored batch that are not the disk's: damaged, or too large when decompressed.
 UNREADABLE = (Corrupt, LimitExceeded, Truncated)
@@ -64,7 +58,7 @@ async def committed_batches(log: Log, offset: int) -> AsyncGenerator[_Batch, Non
     """
     end = log.last_stable_offset
     while (offset := max(offset, log.log_start_offset)) < end:
-        data = memoryview(log.read(offset, READ_BYTES_PER_STEP, True, end))
+        data = memoryview(log.read(offset, limits.READ_BYTES_PER_STEP, True, end))
         headers = list(scan_headers(data))
         if not headers:
             return
@@ -104,7 +98,7 @@ async def committed_values(
             for at, start, length in rows:
                 yield StoredValue(at, None if length < 0 else data[start : start + length])
                 given += 1
-                if given % RECORDS_READ_PER_TURN == 0:
+                if given % limits.RECORDS_READ_PER_TURN == 0:
                     await next_step()
 
 
@@ -138,13 +132,13 @@ async def decode_limited(
     A small batch is decoded at once, and the loop serves others after it; a larger one is decoded
     in the thread. Raises what UNREADABLE lists.
     """
-    if header.size <= READ_DECOMPRESSED_BYTES_PER_TURN:
+    if header.size <= limits.READ_DECOMPRESSED_BYTES_PER_TURN:
         with suppress(LimitExceeded):
             try:
-                return decode(READ_DECOMPRESSED_BYTES_PER_TURN)
+                return decode(limits.READ_DECOMPRESSED_BYTES_PER_TURN)
             finally:
                 await next_step()
-    bytes_max = max(READ_DECOMPRESSED_BYTES_MAX, decompressed_bytes_max(header.size))
+    bytes_max = max(limits.READ_DECOMPRESSED_BYTES_MAX, limits.decompressed_bytes_max(header.size))
     return await run_in_thread(partial(decode, bytes_max))
 
 

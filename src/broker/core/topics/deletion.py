@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.topics import records as topic_records
@@ -21,26 +21,9 @@ from broker.core.topics.records import DeletedTopic
 from broker.model.errors import StorageError
 from broker.model.limits import DELETED_TOPICS_WAITING_MAX, FOLDERS_RENAMED_PER_STEP
 from broker.storage import metadata
+from broker.storage.files.deletion import DeletedFolders
 
 _log = logging.getLogger(__name__)
-
-
-class Folders(Protocol):
-    """The operations on folders of deleted topics (`storage.deletion`)."""
-
-    def put_away(
-        self, topic: str, topic_id: bytes, partitions: Iterable[int], *, is_name_taken: bool
-    ) -> None:
-        """Rename folders so that their names cannot be a partition's."""
-
-    def sync(self) -> None:
-        """Make the renames durable."""
-
-    def waiting(self, topic: str, topic_id: bytes, partitions: Iterable[int]) -> list[Path]:
-        """Return where the folders are now."""
-
-    def remove_some(self, folders: deque[Path]) -> None:
-        """Remove a bounded number of files, and drop folders from the list that are gone."""
 
 
 class _Removal(NamedTuple):
@@ -54,7 +37,9 @@ class _Removal(NamedTuple):
 class Deletions:
     """The deleted topics of a broker whose folders still exist."""
 
-    def __init__(self, store: metadata.MetaStore, io_thread: IoThread, folders: Folders) -> None:
+    def __init__(
+        self, store: metadata.MetaStore, io_thread: IoThread, folders: DeletedFolders
+    ) -> None:
         """Start with none."""
         self._store = store
         self._io_thread = io_thread

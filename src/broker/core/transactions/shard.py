@@ -15,6 +15,7 @@ from broker.core.transactions.commands import (
     InitRequest,
     InitResponse,
     Producer,
+    Response,
     TransactionDecision,
     TransactionDescription,
     TransactionSettings,
@@ -216,10 +217,7 @@ class TransactionShard:
         return Transaction(transactional_id, self._outside)
 
 
-def _answer(
-    token: Token,
-    response: InitResponse | VerifyResponse | EndResponse | TransactionDescription | ErrorCode,
-) -> TransactionDecision:
+def _answer(token: Token, response: Response) -> TransactionDecision:
     return TransactionDecision((), [(token, response)])
 
 

@@ -35,13 +35,7 @@ from broker.segments import text_files
 from broker.segments.names import SWAP
 from broker.storage.checkpoints import checkpoint, clean_segments
 from broker.storage.checkpoints.offset_checkpoints import OffsetCheckpoints, Points
-from broker.storage.files.deletion import (
-    DELETE_SUFFIX,
-    STRAY_SUFFIX,
-    deleted_folder,
-    remove_folder,
-    renamed_folder,
-)
+from broker.storage.files import deletion
 from broker.storage.files.side_files import SideFiles
 from broker.storage.files.swap import finish_swaps
 from broker.storage.metadata import MetaStore, Put
@@ -254,11 +248,13 @@ class Partitions:
         return names
 
     def _set_aside(self, folder: Path) -> None:
-        aside = renamed_folder(folder, f"{self._epoch}{STRAY_SUFFIX}")
+        aside = deletion.renamed_folder(folder, f"{self._epoch}{deletion.STRAY_SUFFIX}")
         number = 0
         while aside.exists():
             number += 1
-            aside = renamed_folder(folder, f"{self._epoch}.{number}{STRAY_SUFFIX}")
+            aside = deletion.renamed_folder(
+                folder, f"{self._epoch}.{number}{deletion.STRAY_SUFFIX}"
+            )
         _log.warning("folder of no known topic renamed: folder=%s as=%s", folder, aside.name)
         file_ops.rename(str(folder), str(aside))
         file_ops.sync_folder(str(self._path))
@@ -268,9 +264,9 @@ class Partitions:
         doomed = []
         for name in file_ops.list_folder(str(self._path)):
             folder = self._path / name
-            if name in self._logs or name.endswith(STRAY_SUFFIX) or not _is_folder(folder):
+            if name in self._logs or name.endswith(deletion.STRAY_SUFFIX) or not _is_folder(folder):
                 continue
-            if name.endswith(DELETE_SUFFIX):
+            if name.endswith(deletion.DELETE_SUFFIX):
                 doomed.append(folder)
             elif name.rpartition("-")[2].isdigit():
                 self._set_aside(folder)
@@ -287,12 +283,12 @@ class Partitions:
 
     def _remove(self, log: PartitionLog) -> None:
         folder = Path(log.folder)
-        doomed = deleted_folder(folder, log.topic_id)
+        doomed = deletion.deleted_folder(folder, log.topic_id)
         try:
             file_ops.rename(str(folder), str(doomed))
         except FileNotFoundError:
             return  # it was never created
-        remove_folder(doomed)
+        deletion.remove_folder(doomed)
 
     # ---- checkpoint and close ----------------------------------------------------------------
 

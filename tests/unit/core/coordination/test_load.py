@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from broker.codec.control_records import Marker, encode_marker
-from broker.core.coordination import load as coordinator_load
 from broker.core.coordination.load import CoordinatorLoad
 from broker.core.coordination.machine import RecordFormat
 from broker.model import limits
@@ -147,7 +146,7 @@ def test_records_replayed_before_an_unreadable_batch_are_not_replayed_again(
     machine = Machine()
     names = [f"{number:05}" for number in range(20_000)]
     large = batch(*names)
-    monkeypatch.setattr(coordinator_load, "LOAD_BYTES_PER_STEP", 1 << 30)
+    monkeypatch.setattr(limits, "LOAD_BYTES_PER_STEP", 1 << 30)
 
     lost = load(logged(batch("a"), large, flipped(batch("b")), batch("c")), machine).lost
 

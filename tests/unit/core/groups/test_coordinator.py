@@ -8,7 +8,6 @@ import pytest
 from broker.codec import scan_headers
 from broker.codec.control_records import Marker
 from broker.core.coordination import coordinator as driver
-from broker.core.coordination import load as coordinator_load
 from broker.core.coordination.partitions import Environment
 from broker.core.groups.classic.group import ClassicGroup
 from broker.core.groups.commands.classic import (
@@ -562,7 +561,7 @@ def test_undurable_state_is_lost_in_a_crash(broker: Broker) -> None:
 def test_requests_to_a_loading_partition_are_answered_as_kafka_answers(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coordinator_load, "LOAD_BYTES_PER_STEP", 1)  # one batch a step
+    monkeypatch.setattr(limits, "LOAD_BYTES_PER_STEP", 1)  # one batch a step
     broker.commit(5)
     broker.commit(6)
     broker.coordinator = broker.start()
@@ -669,7 +668,7 @@ def test_a_load_waits_for_records_that_may_still_become_durable(broker: Broker) 
 def test_a_topic_deleted_while_its_offsets_load_is_forgotten(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coordinator_load, "LOAD_BYTES_PER_STEP", 1)
+    monkeypatch.setattr(limits, "LOAD_BYTES_PER_STEP", 1)
     broker.commit(5)
     broker.commit(6)
     broker.coordinator = broker.start()
@@ -685,7 +684,7 @@ def test_a_topic_deleted_while_its_offsets_load_is_forgotten(
 def test_a_load_step_replays_few_records_however_large_their_batch_is(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coordinator_load, "LOAD_RECORDS_PER_STEP", 40)
+    monkeypatch.setattr(limits, "LOAD_RECORDS_PER_STEP", 40)
     offsets = tuple(OffsetToCommit("t", partition, 1) for partition in range(100))
     broker.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
     broker.coordinator = broker.start()

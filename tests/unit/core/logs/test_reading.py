@@ -7,9 +7,9 @@ import pytest
 
 from broker.codec.control_records import Marker, encode_marker
 from broker.codec.encoding import Row, encode
-from broker.core.logs import reading
 from broker.core.logs.reading import StoredValue, Unreadable, committed_values
 from broker.core.logs.recompression import Recompression
+from broker.model import limits
 from tests.support.native_log import NOW_MS, Logs
 
 PRODUCER = 7
@@ -159,7 +159,7 @@ def test_a_batch_that_decompresses_to_many_bytes_is_read_in_a_thread(partition: 
 def test_a_batch_that_decompresses_above_the_limit_is_skipped_and_reported(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "READ_DECOMPRESSED_BYTES_MAX", 17 << 20)
+    monkeypatch.setattr(limits, "READ_DECOMPRESSED_BYTES_MAX", 17 << 20)
     partition.append(b"a")
     partition.append(bytes(20 << 20), b"lost", codec="gzip")
     partition.append(b"d")

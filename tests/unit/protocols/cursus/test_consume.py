@@ -9,7 +9,7 @@ import pytest
 from broker._native.log.partition_log import PartitionLog
 from broker.codec.control_records import Marker, encode_marker
 from broker.codec.encoding import encode
-from broker.core.logs import reading
+from broker.model import limits
 from broker.model.limits import CURSUS_READ_BYTES_PER_STEP
 from broker.protocols.base import Immediate
 from broker.protocols.cursus import PROTOCOL
@@ -42,7 +42,7 @@ class Broker:
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Broker:
     """Batches that decompress to more than 17 MiB cannot be read."""
-    monkeypatch.setattr(reading, "READ_DECOMPRESSED_BYTES_MAX", 17 << 20)
+    monkeypatch.setattr(limits, "READ_DECOMPRESSED_BYTES_MAX", 17 << 20)
     return Broker(tmp_path)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from broker._native.protocols.cursus.stream import StreamEvent
 from broker.codec.encoding import encode
-from broker.core.logs import reading
+from broker.model import limits
 from broker.protocols.cursus import streams as streams_module
 from broker.protocols.cursus.connections import ConnectionState
 from broker.protocols.cursus.streams import Reader, Streams
@@ -103,7 +103,7 @@ def test_an_exception_during_decompression_ends_the_stream(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def play() -> None:
-        monkeypatch.setattr(reading, "READ_DECOMPRESSED_BYTES_PER_TURN", 0)
+        monkeypatch.setattr(limits, "READ_DECOMPRESSED_BYTES_PER_TURN", 0)
 
         async def fail(_work: object) -> bytes:
             raise MemoryError
@@ -122,8 +122,8 @@ def test_an_exception_during_decompression_ends_the_stream(
 
 
 def test_nothing_is_decompressed_for_an_ended_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "READ_DECOMPRESSED_BYTES_PER_TURN", 0)
-    monkeypatch.setattr(reading, "READ_DECOMPRESSED_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(limits, "READ_DECOMPRESSED_BYTES_PER_TURN", 0)
+    monkeypatch.setattr(limits, "READ_DECOMPRESSED_BYTES_MAX", 1 << 20)
 
     async def play() -> None:
         turn = asyncio.Semaphore(0)

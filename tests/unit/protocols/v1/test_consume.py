@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from broker._native.protocols.v1.line_text import escape_value
 from broker.codec.encoding import encode
-from broker.core.logs import reading
+from broker.model import limits
 from broker.protocols.v1.handlers import consume
 from tests.support.fakes import FakeLog
 from tests.unit.protocols.v1.v1_client import V1Client
@@ -42,7 +42,7 @@ def test_a_value_larger_than_a_line_is_returned_alone(monkeypatch: pytest.Monkey
 
 
 def test_unreadable_records_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "READ_DECOMPRESSED_BYTES_MAX", 17 << 20)
+    monkeypatch.setattr(limits, "READ_DECOMPRESSED_BYTES_MAX", 17 << 20)
     client = V1Client()
     log = client.fakes.create("t").logs[0]
     for values in ([b"a"], [bytes(20 << 20), b"lost"], [b"b,"]):

@@ -13,12 +13,7 @@ from broker.core.groups.consumer.subscriptions import TopicsView
 from broker.core.groups.consumer.targets import TargetJob, assignment_steps
 from broker.core.groups.records.consumer import ConsumerMember, Partitions, ResolvedRegex
 from broker.core.groups.settings import ConsumerSettings
-from broker.model.limits import (
-    ASSIGNMENT_SLICE_INTERVAL_MS,
-    ASSIGNMENT_WORK_PER_SLICE,
-    REGEX_MATCHES_PER_SLICE,
-    REGEX_REFRESH_INTERVAL_MS,
-)
+from broker.model import limits
 
 
 class Planner:
@@ -70,13 +65,13 @@ class Planner:
             self._search = RegexJob(wanted, self._topics)
             if is_due:
                 self._searched_version = self._topics.version
-                self._search_again_ms = now.monotonic_ms + REGEX_REFRESH_INTERVAL_MS
+                self._search_again_ms = now.monotonic_ms + limits.REGEX_REFRESH_INTERVAL_MS
         if self._search is not None:
             self._continue_search(self._search, update, now)
 
     def _continue_search(self, job: RegexJob, update: ConsumerGroupUpdate, now: Moment) -> None:
-        if not job.run(REGEX_MATCHES_PER_SLICE):
-            self._next_slice_ms = now.monotonic_ms + ASSIGNMENT_SLICE_INTERVAL_MS
+        if not job.run(limits.REGEX_MATCHES_PER_SLICE):
+            self._next_slice_ms = now.monotonic_ms + limits.ASSIGNMENT_SLICE_INTERVAL_MS
             return
         self._search = None
         assert job.matched is not None
@@ -90,11 +85,11 @@ class Planner:
         """Compute a target now if it fits one slice; otherwise `tick` continues it."""
         if self._job is None:
             job = self._new_job(update)
-            if job.run(ASSIGNMENT_WORK_PER_SLICE) and not job.is_large:
+            if job.run(limits.ASSIGNMENT_WORK_PER_SLICE) and not job.is_large:
                 update.set_target(job.take(), job.epoch)
                 return
             self._job = job
-            self._next_slice_ms = now.monotonic_ms + ASSIGNMENT_SLICE_INTERVAL_MS
+            self._next_slice_ms = now.monotonic_ms + limits.ASSIGNMENT_SLICE_INTERVAL_MS
         if not update.target_epoch:
             update.set_empty_target()
             self._job.epoch = update.epoch
@@ -132,8 +127,8 @@ class Planner:
         return update if update.records else None
 
     def _continue_target(self, job: TargetJob, update: ConsumerGroupUpdate, now: Moment) -> None:
-        self._next_slice_ms = now.monotonic_ms + ASSIGNMENT_SLICE_INTERVAL_MS
-        if not job.run(ASSIGNMENT_WORK_PER_SLICE):
+        self._next_slice_ms = now.monotonic_ms + limits.ASSIGNMENT_SLICE_INTERVAL_MS
+        if not job.run(limits.ASSIGNMENT_WORK_PER_SLICE):
             return
         # A member may reconcile with its part of a target before all of it is written: it only gets
         # partitions that no other member owns.

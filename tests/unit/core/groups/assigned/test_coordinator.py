@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import pytest
 
 from broker.codec.control_records import Marker
-from broker.core.coordination import load as coordinator_load
 from broker.core.coordination.coordinator import Callback
 from broker.core.coordination.partitions import Environment
 from broker.core.groups.assigned.images import AssignedImage, AssignedMember
@@ -24,6 +23,7 @@ from broker.core.groups.commands.listing import ListGroupsRequest
 from broker.core.groups.commands.offsets import CommitRequest, FetchOffsetsRequest, OffsetToCommit
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.groups.settings import GroupSettings
+from broker.model import limits
 from broker.model.errors import ErrorCode
 from tests.support.fakes import FakeTopics
 from tests.support.manual_clock import ManualClock
@@ -245,7 +245,7 @@ def test_listed_groups_have_their_protocol_type(broker: Broker) -> None:
 def test_while_the_partition_loads_every_command_returns_loading(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coordinator_load, "LOAD_BYTES_PER_STEP", 1)  # one batch a step
+    monkeypatch.setattr(limits, "LOAD_BYTES_PER_STEP", 1)  # one batch a step
     broker.join().result()
     broker.join("b").result()
     broker.groups = broker.start()
@@ -273,7 +273,7 @@ def test_with_an_offline_log_every_command_returns_unavailable(broker: Broker) -
 def test_while_the_partition_loads_cursus_commands_return_loading(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coordinator_load, "LOAD_BYTES_PER_STEP", 1)  # one batch a step
+    monkeypatch.setattr(limits, "LOAD_BYTES_PER_STEP", 1)  # one batch a step
     broker.join().result()
     broker.join("b").result()
     broker.groups = broker.start()

@@ -4,7 +4,6 @@ import pytest
 
 from broker.core.coordination.machine import Moment
 from broker.core.groups.commands.consumer import ConsumerHeartbeat
-from broker.core.groups.consumer import planning
 from broker.core.groups.consumer.group import ConsumerGroup
 from broker.core.groups.consumer.regex import RegexJob
 from broker.core.groups.records.consumer import (
@@ -13,6 +12,7 @@ from broker.core.groups.records.consumer import (
     RegexRecord,
 )
 from broker.core.groups.settings import ConsumerSettings
+from broker.model import limits
 from broker.model.limits import COORDINATOR_SLICE_DECISIONS
 from tests.support.fakes import FakeTopics
 
@@ -59,7 +59,7 @@ def test_a_stored_pattern_that_cannot_be_compiled_is_logged_once() -> None:
 def test_a_slice_of_a_regex_search_weighs_as_much_as_many_decisions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(planning, "REGEX_MATCHES_PER_SLICE", 1)
+    monkeypatch.setattr(limits, "REGEX_MATCHES_PER_SLICE", 1)
     group = ConsumerGroup("g", ConsumerSettings(), topics())
     joining = ConsumerHeartbeat(
         "g", "b", 0, rebalance_timeout_ms=1, topic_names=(), topic_regex="t.*", owned={}

@@ -2,8 +2,9 @@
 
 import pytest
 
-from broker.core.groups.consumer import planning, targets
+from broker.core.groups.consumer import targets
 from broker.core.groups.consumer.group import ConsumerGroup
+from broker.model import limits
 from tests.unit.core.groups.consumer.migration_simulation import (
     GROUP,
     SESSION_MS,
@@ -122,8 +123,8 @@ class Story:
 def slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let targets of these small groups take as many turns of the loop as those of large ones."""
     if request.param:
-        monkeypatch.setattr(planning, "ASSIGNMENT_WORK_PER_SLICE", 2)
-        monkeypatch.setattr(planning, "REGEX_MATCHES_PER_SLICE", 1)
+        monkeypatch.setattr(limits, "ASSIGNMENT_WORK_PER_SLICE", 2)
+        monkeypatch.setattr(limits, "REGEX_MATCHES_PER_SLICE", 1)
         monkeypatch.setattr(targets, "TARGETS_PER_BATCH", 1)
 
 

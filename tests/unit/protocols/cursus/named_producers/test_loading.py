@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from broker._native.protocols.cursus.batch import SEQUENCE, sequence_of
-from broker.core.logs import reading
+from broker.model import limits
 from broker.protocols.cursus.named_producers import loading
 from broker.protocols.cursus.named_producers.loading import SequenceHeaders
 from broker.protocols.cursus.named_producers.sequences import ProducerCheckpoint, Run, Sequences
@@ -34,7 +34,7 @@ def test_a_producers_sequence_continues_after_a_damaged_batch(
 def test_a_producers_sequence_continues_after_a_batch_that_decompresses_above_the_limit(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "READ_DECOMPRESSED_BYTES_MAX", 17 << 20)
+    monkeypatch.setattr(limits, "READ_DECOMPRESSED_BYTES_MAX", 17 << 20)
     partition.append(1)
     partition.append(2, value=bytes(20 << 20), compression="gzip")
     partition.append(3, value=bytes(10 << 20), compression="gzip")
