@@ -5,7 +5,7 @@ CreatePartitions, KIP-195).
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from broker.core.topics.topic import INTERNAL_TOPICS, Topic
@@ -84,8 +84,7 @@ def _assigned_partitions(new: NewTopic, node_id: int) -> int:
         raise RequestError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions must be consecutive from 0"
         )
-    if any(list(replicas) != [node_id] for replicas in new.assignments.values()):
-        raise RequestError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {node_id}")
+    _check_replicas(new.assignments.values(), node_id)
     return len(new.assignments)
 
 
@@ -122,7 +121,11 @@ def check_new_partitions(topic: Topic, new: NewPartitions, node_id: int) -> None
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"{added} partitions would be added, {len(new.assignments)} are assigned",
         )
-    if any(list(replicas) != [node_id] for replicas in new.assignments):
+    _check_replicas(new.assignments, node_id)
+
+
+def _check_replicas(assignments: Iterable[Sequence[int]], node_id: int) -> None:
+    if any(list(replicas) != [node_id] for replicas in assignments):
         raise RequestError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {node_id}")
 
 

@@ -277,7 +277,7 @@ class Topics:
             )
             return self._publish(plan, topic_id, logs)
 
-    async def _delete(self, topic: Topic) -> Topic:
+    async def _delete(self, topic: Topic) -> None:
         await self._logs.until_loaded(topic.logs)
         async with self._changes:
             if self._by_id.get(topic.topic_id) is not topic:
@@ -298,9 +298,8 @@ class Topics:
             # Before a topic of that name can be created again.
             delay_ms = topic.config.integer("file.delete.delay.ms")
             await self._deletions.put_away(deleted, delay_ms)
-            return topic
 
-    async def _alter_config(self, topic: Topic, change: ConfigChange) -> Topic:
+    async def _alter_config(self, topic: Topic, change: ConfigChange) -> None:
         await self._logs.until_loaded(topic.logs)  # a log that is being loaded belongs to a thread
         async with self._changes:
             config = self.plan_config(topic, change)
@@ -316,7 +315,6 @@ class Topics:
                 [key for key in old if key not in own],
             )
             await self._apply_configs([(topic, config)])
-            return topic
 
     async def _apply_configs(self, configs: Iterable[tuple[Topic, TopicConfig]]) -> None:
         async for _ in in_steps(self._applying(configs), LOGS_CONFIGURED_PER_STEP):
@@ -343,7 +341,7 @@ class Topics:
             rules.check_durability(topic.name, planned)
         return planned
 
-    async def _add_partitions(self, topic: Topic, new: rules.NewPartitions) -> Topic:
+    async def _add_partitions(self, topic: Topic, new: rules.NewPartitions) -> None:
         """Commit first, as a create does, so that a start completes it after a crash."""
         async with self._changes:
             self.plan_partitions(topic, new)
@@ -361,7 +359,6 @@ class Topics:
             self.version += 1
             self._table.add(topic.name, topic.topic_id, topic.logs)
             _log.info("partitions added: topic=%s from=%d to=%d", topic.name, existing, new.total)
-            return topic
 
     async def _put_partitions(self, topic: Topic, count: int) -> None:
         await self._put(
