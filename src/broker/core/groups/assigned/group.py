@@ -14,7 +14,7 @@ members have a full session timeout.
 
 from typing import TypeAlias
 
-from broker.core.coordination.machine import Decision, Moment, Token
+from broker.core.coordination.machine import Decision, Moment
 from broker.core.groups.assigned.group_update import AssignedGroupUpdate
 from broker.core.groups.assigned.images import AssignedImage, AssignedMember, from_log, to_log
 from broker.core.groups.assigned.rejoining import PendingRejoin, only_member_named, unique_member_id
@@ -159,10 +159,6 @@ class AssignedGroup:
         if self.is_idle:
             return self.image.timestamp_ms
         return None if self.subscribes_to(topic) else 0
-
-    def waiting(self) -> list[Token]:
-        """Return no tokens: every command is answered at once."""
-        return []
 
     # ---- the log ---------------------------------------------------------------------------------
 

@@ -120,10 +120,6 @@ class ConsumerGroup:
         """Return 0 if it is empty: offsets expire by commit time; None: they do not expire."""
         return 0 if self.is_idle else None
 
-    def waiting(self) -> list[Token]:
-        """Return no tokens: every heartbeat is answered at once."""
-        return []
-
     def describe(self) -> ConsumerGroupDescription:
         """Return its description for ConsumerGroupDescribe."""
         state = self.state

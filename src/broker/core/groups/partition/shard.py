@@ -202,8 +202,9 @@ class GroupShard:
             yield Decision()
 
     def waiting(self) -> list[Token]:
-        """Return the tokens of requests that wait in a group."""
-        return [token for group in self.groups.values() for token in group.waiting()]
+        """Return the tokens of requests that wait in a group; only classic ones let them wait."""
+        classic = (each for each in self.groups.values() if isinstance(each, ClassicGroup))
+        return [token for group in classic for token in group.waiting()]
 
     # ---- membership ------------------------------------------------------------------------------
 
@@ -213,11 +214,9 @@ class GroupShard:
         error = join_error(request, known, now, self._settings, self._memory_budget)
         if error is not ErrorCode.NONE:
             return _answer(token, JoinResponse(error, request.member_id))
-        if isinstance(known, AssignedGroup):
+        if isinstance(known, AssignedGroup) or (isinstance(known, ConsumerGroup) and known.is_idle):
             return self._conversions.convert_to_classic_on_join(request, known, token, now)
         if isinstance(known, ConsumerGroup):
-            if known.is_idle:
-                return self._conversions.convert_to_classic_on_join(request, known, token, now)
             decision = self._classic_members(known).join_to_consumer_group(request, token, now)
             self._conversions.maybe_downgrade(known, decision)
             self._schedule_tick(known)
