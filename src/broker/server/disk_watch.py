@@ -8,6 +8,7 @@ statvfs, reserve (I/O thread) → core/maintenance/disk_space.py
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -70,10 +71,8 @@ class DiskWatch(Service):
                 await self._look()
             except StorageError as error:
                 _log.warning("disk not checked: error=%s", error)
-            try:
+            with suppress(TimeoutError):
                 await asyncio.wait_for(self._is_called.wait(), limits.DISK_LOOK_SECONDS)
-            except TimeoutError:
-                continue
 
     async def stop(self) -> None:
         """Remove the reserve: no other program should find its space occupied."""

@@ -1,7 +1,5 @@
 """The logs of partitions, as topics use them: files, native logs, and those still being loaded."""
 
-from collections.abc import Sequence
-
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
 from broker.core.logs.log_loader import LogLoader
@@ -13,16 +11,12 @@ class NativeLogs:
 
     def __init__(self, partitions: Partitions, loader: LogLoader[PartitionLog], turn: Turn) -> None:
         """Keep what it needs."""
-        self._loader = loader
         self._turn = turn
         self.open_topic = partitions.open_topic
         self.announce_topic = partitions.announce_topic
         self.delete = partitions.delete
         self.configure = partitions.configure
-
-    async def until_loaded(self, logs: Sequence[PartitionLog]) -> None:
-        """Wait until none of these logs is being loaded."""
-        await self._loader.until_loaded(logs)
+        self.until_loaded = loader.until_loaded
 
     @property
     def is_read_only(self) -> bool:

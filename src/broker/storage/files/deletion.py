@@ -6,6 +6,7 @@ topic of the same name can be created while the old files still exist.
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from broker._native.kernel import file_ops
@@ -52,10 +53,8 @@ class DeletedFolders:
             owner = text_files.read_partition_metadata(folder)
             if owner != topic_id and (owner is not None or is_name_taken):
                 continue
-            try:
+            with suppress(FileNotFoundError):
                 file_ops.rename(str(folder), str(deleted_folder(folder, topic_id)))
-            except FileNotFoundError:
-                continue
 
     def sync(self) -> None:
         """Make the renames durable; then a topic of the same name may be created."""
@@ -79,16 +78,12 @@ class DeletedFolders:
 
 def remove_folder(folder: Path) -> None:
     """Remove a folder with its files; it may be gone already."""
-    try:
+    with suppress(FileNotFoundError):
         for name in file_ops.list_folder(str(folder)):
             file_ops.remove(str(folder / name))
         file_ops.remove(str(folder))
-    except FileNotFoundError:
-        return
 
 
 def _first_names(folder: Path, at_most: int) -> Iterator[str]:
-    try:
+    with suppress(FileNotFoundError):
         yield from file_ops.list_folder(str(folder))[:at_most]
-    except FileNotFoundError:
-        return
