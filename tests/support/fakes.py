@@ -15,7 +15,6 @@ from broker.core.broker import Broker
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
 from broker.core.coordination import partitions as coordinator_partitions
-from broker.core.coordination.coordinator import ResponseFuture
 from broker.core.groups.commands.assigned import (
     AssignedCall,
     AssignedCommits,
@@ -423,10 +422,10 @@ class FakeGroups:
         return len(group_id)
 
     def end_transaction(
-        self, number: int, marker: Marker, future: ResponseFuture[ErrorCode]
+        self, number: int, marker: Marker, answer: Callable[[ErrorCode], None]
     ) -> None:
         self.commands.append((number, marker))
-        future.set_result(ErrorCode.NONE)
+        answer(ErrorCode.NONE)
 
 
 class FakeProducerIds:

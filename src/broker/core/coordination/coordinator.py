@@ -14,11 +14,12 @@ loads a new machine from the log.
 """
 
 import logging
+from asyncio import Future
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from functools import partial
-from typing import Generic, Protocol, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from broker.codec import encode
 from broker.codec.control_records import Marker, encode_marker
@@ -34,53 +35,25 @@ logger = logging.getLogger(__name__)
 
 RecordT = TypeVar("RecordT")
 ResponseT = TypeVar("ResponseT")
-ResponseT_contra = TypeVar("ResponseT_contra", contravariant=True)
 
 
-class ResponseFuture(Protocol[ResponseT_contra]):
-    """Receives a response: an asyncio.Future, or a Callback."""
-
-    def done(self) -> bool:
-        """Whether it has a result, or was cancelled by its requester."""
-
-    def set_result(self, result: ResponseT_contra, /) -> None:
-        """Set the response."""
-
-
-class Callback(Generic[ResponseT_contra]):
-    """A ResponseFuture for the broker's own requests: it calls a function with the response."""
-
-    __slots__ = ("_callback",)
-
-    def __init__(self, callback: Callable[[ResponseT_contra], None]) -> None:
-        """Keep the function that gets the response."""
-        self._callback = callback
-
-    def done(self) -> bool:
-        """Return False: it cannot be cancelled."""
-        return False
-
-    def set_result(self, result: ResponseT_contra, /) -> None:
-        """Call the function."""
-        self._callback(result)
+def put_response(future: Future[ResponseT], response: ResponseT) -> None:
+    """Set the response of a future, unless its requester has gone."""
+    if not future.done():
+        future.set_result(response)
 
 
 class Waiter(Generic[ResponseT]):
     """A request that waits for its response: the token that this driver gives to machines."""
 
-    __slots__ = ("_future", "_refusal")
+    __slots__ = ("_refusal", "answer")
 
     def __init__(
-        self, future: ResponseFuture[ResponseT], refusal: Callable[[ErrorCode], ResponseT]
+        self, answer: Callable[[ResponseT], None], refusal: Callable[[ErrorCode], ResponseT]
     ) -> None:
-        """Keep where the response goes, and how an error is expressed in a response of its kind."""
-        self._future = future
+        """Keep what sends the response, and how an error is expressed in one of its kind."""
+        self.answer = answer
         self._refusal = refusal
-
-    def answer(self, response: ResponseT) -> None:
-        """Send the response, unless the requester has gone."""
-        if not self._future.done():
-            self._future.set_result(response)
 
     def refuse(self, error: ErrorCode) -> None:
         """Respond with an error."""

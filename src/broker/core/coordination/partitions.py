@@ -12,15 +12,15 @@ import logging
 from asyncio import Future
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from broker.codec.control_records import Marker
 from broker.core.coordination.coordinator import (
     CoordinatorPartition,
     PartitionState,
-    ResponseFuture,
     Waiter,
+    put_response,
 )
 from broker.core.coordination.machine import Decision, Machine, Moment, RecordFormat, Token
 from broker.core.coordination.notes import Notes
@@ -220,18 +220,18 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
     ) -> Future[AnswerT]:
         """Have the shard of a key decide; the future gets its response, or the refusal."""
         future: Future[AnswerT] = self._environment.create_future()
-        self.serve_to(self.partition_for(key), command, future, refusal)
+        self.serve_to(self.partition_for(key), command, partial(put_response, future), refusal)
         return future
 
     def serve_to(
         self,
         number: int,
         command: Callable[[ShardT, Token, Moment], Decision[RecordT, ResponseT]],
-        future: ResponseFuture[AnswerT],
+        answer: Callable[[AnswerT], None],
         refusal: Callable[[ErrorCode], AnswerT],
     ) -> None:
-        """Do as `serve`, for a partition by its number, with a future of the caller's."""
-        waiter = Waiter(future, refusal)
+        """Do as `serve`, for a partition by its number; `answer` is called with the response."""
+        waiter = Waiter(answer, refusal)
         partition = self._ready(number, waiter)
         if partition is not None:
             partition.driver.apply(command(partition.shard, waiter, self._now()))
@@ -245,7 +245,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
     ) -> Future[AnswerT]:
         """Do as `serve`, for a partition by its number and a command of many decisions."""
         future: Future[AnswerT] = self._environment.create_future()
-        waiter = Waiter(future, refusal)
+        waiter = Waiter(partial(put_response, future), refusal)
         partition = self._ready(number, waiter)
         if partition is not None:
             steps = command(partition.shard, waiter, self._now())
@@ -255,10 +255,10 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         return future
 
     def end_transaction(
-        self, number: int, marker: Marker, future: ResponseFuture[ErrorCode]
+        self, number: int, marker: Marker, answer: Callable[[ErrorCode], None]
     ) -> None:
         """Write a marker, which decides the producer's pending records in that partition."""
-        waiter = Waiter(future, lambda error: error)
+        waiter = Waiter(answer, lambda error: error)
         partition = self._ready(number, waiter)
         if partition is not None:
             partition.driver.end_transaction(marker, waiter)

@@ -9,7 +9,6 @@ from asyncio import Future
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
-from broker.core.coordination.coordinator import Callback
 from broker.core.coordination.machine import Moment, RecordFormat, Token
 from broker.core.coordination.partitions import CoordinatorPartitions, Environment
 from broker.core.groups.assigned.group import AssignedGroup
@@ -189,11 +188,10 @@ class GroupCoordinator(CoordinatorPartitions[Record, Response, GroupShard]):
         Errors: LOADING, UNAVAILABLE, INVALID_NAME, OTHER_PROTOCOL, FULL.
         """
         number = self.partition_for(request.group_id)
-        ignored: Callback[AssignedResponse] = Callback(lambda _: None)
         self.serve_to(  # Sessions that are over must end before the join is decided.
             number,
             lambda shard, _, now: shard.end_sessions(request.group_id, now),
-            ignored,
+            lambda _: None,
             lambda error: _refused(error, request.member_id),
         )
         return self._serve_assigned(AssignedGroups.assigned_group_join, request, request)

@@ -7,10 +7,11 @@ needs done in other logs arrives as a reply in `_take`, and goes to the end driv
 
 from asyncio import Future
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
 
 from broker.codec.control_records import Marker
-from broker.core.coordination.coordinator import Callback, Waiter
+from broker.core.coordination.coordinator import Waiter, put_response
 from broker.core.coordination.machine import Moment, RecordFormat, Token
 from broker.core.coordination.notes import Notes
 from broker.core.coordination.partitions import CoordinatorPartitions, Environment
@@ -63,7 +64,7 @@ class TransactionCoordinator(
         settings = settings or commands.TransactionSettings()
         transaction_limits = TransactionLimits(settings, self.shards)
         # Replies for the end driver are addressed to this waiter, which never goes.
-        outbox: Waiter[commands.Response] = Waiter(Callback(self._take), lambda error: error)
+        outbox: Waiter[commands.Response] = Waiter(self._take, lambda error: error)
         super().__init__(
             TRANSACTIONS_TOPIC,
             partition_count,
@@ -197,22 +198,18 @@ class TransactionCoordinator(
 
         def admitted(is_open: bool) -> None:
             # If not, the transaction has ended meanwhile.
-            put(ErrorCode.NONE if is_open else ErrorCode.CONCURRENT_TRANSACTIONS)
-
-        def put(error: ErrorCode) -> None:
-            if not added.done():
-                added.set_result(error)
+            put_response(added, ErrorCode.NONE if is_open else ErrorCode.CONCURRENT_TRANSACTIONS)
 
         def answer(error: ErrorCode) -> None:
             if error is ErrorCode.NONE:
                 self._steps.begin(self._admit(request.producer, request.partitions, admitted))
             else:
-                put(error)
+                put_response(added, error)
 
         self.serve_to(
             self.partition_for(request.producer.transactional_id),
             lambda shard, token, now: shard.add(request, token, now),
-            Callback(answer),
+            answer,
             lambda error: error,
         )
         return added
@@ -231,17 +228,15 @@ class TransactionCoordinator(
 
             def admitted(is_open: bool) -> None:
                 concurrent = (ErrorCode.CONCURRENT_TRANSACTIONS,) * len(topic_partitions)
-                if not verified.done():
-                    verified.set_result(
-                        response if is_open else commands.VerifyResponse(concurrent)
-                    )
+                refused = commands.VerifyResponse(concurrent)
+                put_response(verified, response if is_open else refused)
 
             self._steps.begin(self._admit(request.producer, right, admitted))
 
         self.serve_to(
             self.partition_for(request.producer.transactional_id),
             lambda shard, token, _: shard.verify(request, token),
-            Callback(answer),
+            answer,
             lambda error: commands.VerifyResponse((error,) * len(topic_partitions)),
         )
         return verified
@@ -351,7 +346,7 @@ class TransactionCoordinator(
                 topic_partition,
                 marker,
                 self._markers.batch(marker),
-                lambda result: None if written.done() else written.set_result(result),
+                partial(put_response, written),
             )
         else:
             written.set_result(error)
@@ -408,7 +403,7 @@ class TransactionCoordinator(
         """Report to a shard what was done for it; a shard that is loaded again asks again."""
         number = self.partition_for(producer.transactional_id)
         if self.shard(number) is not None:
-            self.serve_to(number, command, Callback(_ignore), lambda error: error)
+            self.serve_to(number, command, lambda _: None, lambda error: error)
 
     def _take(self, message: commands.Response) -> None:
         if isinstance(message, commands.SyncData):
@@ -419,7 +414,3 @@ class TransactionCoordinator(
     def wake(self) -> None:
         """Ask for a tick in a later turn."""
         self._environment.wake_at(self._environment.clock.monotonic_ms())
-
-
-def _ignore(_: commands.Response) -> None:
-    """Drop the response."""

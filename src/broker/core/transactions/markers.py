@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from broker.codec.control_records import Marker, encode_marker
-from broker.core.coordination.coordinator import Callback, ResponseFuture
 from broker.core.logs.log import TransactionalLog
 from broker.core.topics.topic import OFFSETS_TOPIC
 from broker.core.transactions.records import TopicPartition
@@ -23,7 +22,7 @@ class Markers(NamedTuple):
     """
 
     find_log: Callable[[TopicPartition], TransactionalLog | None]
-    end_in_groups: Callable[[int, Marker, ResponseFuture[ErrorCode]], None]
+    end_in_groups: Callable[[int, Marker, Callable[[ErrorCode], None]], None]
     clock: Clock
 
     def batch(self, marker: Marker) -> bytes:
@@ -48,7 +47,7 @@ class Markers(NamedTuple):
         elif log.is_loading:
             answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif topic == OFFSETS_TOPIC:
-            self.end_in_groups(partition, marker, Callback(answer))
+            self.end_in_groups(partition, marker, answer)
         else:
             _append(log, batch, answer)
 

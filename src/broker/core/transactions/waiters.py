@@ -7,6 +7,7 @@ retry, and log a warning, after each transaction. Kafka's broker waits for the s
 
 from asyncio import Future
 
+from broker.core.coordination.coordinator import put_response
 from broker.core.coordination.partitions import Environment
 from broker.model.limits import CONCURRENT_TRANSACTION_WAIT_MS
 
@@ -30,7 +31,7 @@ class TransactionWaiters:
     def ended(self, transactional_id: str) -> None:
         """Wake the waiters of an id whose transaction has ended."""
         for _, future in self._waiting.pop(transactional_id, ()):
-            _finish(future)
+            put_response(future, None)
 
     def tick(self) -> None:
         """Wake those whose timeout is over."""
@@ -38,7 +39,7 @@ class TransactionWaiters:
         for transactional_id, waiting in list(self._waiting.items()):
             left = [each for each in waiting if each[0] > now_ms]
             for _, future in waiting[: len(waiting) - len(left)]:
-                _finish(future)
+                put_response(future, None)
             if left:
                 self._waiting[transactional_id] = left
             else:
@@ -47,8 +48,3 @@ class TransactionWaiters:
     def next_deadline_ms(self) -> int | None:
         """Return the earliest deadline; None: nothing waits."""
         return min((waiting[0][0] for waiting in self._waiting.values()), default=None)
-
-
-def _finish(future: Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

@@ -6,7 +6,6 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from broker.core.coordination.coordinator import Callback
 from broker.core.coordination.machine import Decision, Moment, RecordFormat, Token
 from broker.core.coordination.partitions import CoordinatorPartitions, Environment
 from broker.model import limits
@@ -285,7 +284,7 @@ def test_a_request_refused_by_an_unload_gets_no_second_response() -> None:
     broker.turn()
     log.syncs = False
     responses: list[ErrorCode] = []
-    broker.partitions.serve_to(0, decide, Callback(responses.append), lambda error: error)
+    broker.partitions.serve_to(0, decide, responses.append, lambda error: error)
     assert responses == []
 
     broker.partitions.close()

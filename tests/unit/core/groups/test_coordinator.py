@@ -460,7 +460,7 @@ def test_a_marker_that_cannot_be_written_causes_a_reload(
     with monkeypatch.context() as broken:
         broken.setattr(broker.log, "append_internal", refuse)
         number = broker.coordinator.partition_for("g")
-        broker.coordinator.end_transaction(number, Marker(7, 0, True, 0), answer)
+        broker.coordinator.end_transaction(number, Marker(7, 0, True, 0), answer.set_result)
 
     assert answer.result() is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert broker.wakes == [broker.clock.monotonic_ms()]

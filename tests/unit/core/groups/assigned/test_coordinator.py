@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import pytest
 
 from broker.codec.control_records import Marker
-from broker.core.coordination.coordinator import Callback
 from broker.core.coordination.partitions import Environment
 from broker.core.groups.assigned.images import AssignedImage, AssignedMember
 from broker.core.groups.commands.assigned import (
@@ -174,7 +173,7 @@ def test_an_offset_committed_by_its_transaction_counts_as_a_change(broker: Broke
 
     answer: asyncio.Future[ErrorCode] = broker.loop.create_future()
     number = broker.groups.partition_for("g")
-    broker.groups.end_transaction(number, Marker(PRODUCER, 0, True, 0), answer)
+    broker.groups.end_transaction(number, Marker(PRODUCER, 0, True, 0), answer.set_result)
 
     assert answer.result() is ErrorCode.NONE
     assert broker.groups.assigned_changes > before
@@ -321,9 +320,7 @@ def test_offsets_in_a_transaction_become_visible_when_it_is_committed(
     before = broker.groups.fetch_offsets(FetchOffsetsRequest("g", None)).result()
     ended: list[ErrorCode] = []
     place = broker.groups.partition_for("g")
-    broker.groups.end_transaction(
-        place, Marker(PRODUCER, 0, is_committed, 0), Callback(ended.append)
-    )
+    broker.groups.end_transaction(place, Marker(PRODUCER, 0, is_committed, 0), ended.append)
 
     assert lower.error is AssignedError.OFFSET_REGRESSION
     assert {number: each.offset for number, each in before.topics["t"].items() if each} == {

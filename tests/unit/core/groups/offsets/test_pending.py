@@ -47,7 +47,7 @@ class Groups:
 
     def end(self, *, is_committed: bool, producer_id: int = PRODUCER) -> asyncio.Future[ErrorCode]:
         answer: asyncio.Future[ErrorCode] = self.loop.create_future()
-        self.groups.end_transaction(0, Marker(producer_id, 0, is_committed, 0), answer)
+        self.groups.end_transaction(0, Marker(producer_id, 0, is_committed, 0), answer.set_result)
         return answer
 
     def committed(self, partition: int = 0) -> int | None:
