@@ -26,9 +26,8 @@ class GroupMemoryBudget:
     @property
     def allows_group(self) -> bool:
         """Whether one more group may be created."""
-        memory_usage = list(self._usage())
-        groups, size = map(sum, zip(*memory_usage, strict=True)) if memory_usage else (0, 0)
-        return groups < self._groups_max and size + limits.GROUP_BYTES <= self._bytes_max
+        groups = sum(count for count, _ in self._usage())
+        return groups < self._groups_max and limits.GROUP_BYTES <= self.bytes_left
 
     def allows_bytes(self, added: int) -> bool:
         """Return whether memory may grow by so many bytes; always true for 0 and less."""
@@ -38,20 +37,3 @@ class GroupMemoryBudget:
     def bytes_left(self) -> int:
         """The bytes left for all groups; negative if more is in use than is allowed."""
         return self._bytes_max - sum(size for _, size in self._usage())
-
-
-class GroupSizes:
-    """The sizes of groups by name, and their sum."""
-
-    __slots__ = ("_by_name", "total")
-
-    def __init__(self) -> None:
-        """Begin without groups."""
-        self._by_name: dict[str, int] = {}
-        self.total = 0
-
-    def update(self, name: str, memory_bytes: int) -> None:
-        """Store the current size of a group; 0: it was removed."""
-        self.total += memory_bytes - self._by_name.pop(name, 0)
-        if memory_bytes:
-            self._by_name[name] = memory_bytes

@@ -36,7 +36,7 @@ from broker.core.groups.commands.offsets import (
 from broker.core.groups.consumer.classic_members import ClassicMembers
 from broker.core.groups.consumer.group import ConsumerGroup
 from broker.core.groups.consumer.subscriptions import TopicsView
-from broker.core.groups.memory import GroupMemoryBudget, GroupSizes
+from broker.core.groups.memory import GroupMemoryBudget
 from broker.core.groups.offsets.committed import CommittedOffsets
 from broker.core.groups.partition.administration import Administration, fetch_error
 from broker.core.groups.partition.assigned_groups import AssignedGroups
@@ -82,7 +82,8 @@ class GroupShard:
         self._assigned_changed = assigned_changed
         self._settings = settings
         self._memory_budget = memory_budget or GroupMemoryBudget(settings.memory_bytes_max)
-        self._sizes = GroupSizes()
+        self._sizes: dict[str, int] = {}  # by group
+        self._groups_bytes = 0
         self._topics = topics
         self.groups: dict[str, Group] = {}
         self.offsets = CommittedOffsets(settings, self._memory_budget)
@@ -104,7 +105,7 @@ class GroupShard:
     @property
     def memory_usage(self) -> tuple[int, int]:
         """The number of groups, and the bytes of groups and offsets."""
-        return len(self.groups), self._sizes.total + self.offsets.memory_bytes
+        return len(self.groups), self._groups_bytes + self.offsets.memory_bytes
 
     # ---- the log ---------------------------------------------------------------------------------
 
@@ -400,7 +401,10 @@ class GroupShard:
 
     def _update_size(self, group_id: str) -> None:
         group = self.groups.get(group_id)
-        self._sizes.update(group_id, 0 if group is None else group.memory_bytes)
+        size = 0 if group is None else group.memory_bytes
+        self._groups_bytes += size - self._sizes.pop(group_id, 0)
+        if size:
+            self._sizes[group_id] = size
 
     # ---- lookup ----------------------------------------------------------------------------------
 
