@@ -23,6 +23,7 @@ from broker.core.topics import rules
 from broker.core.topics.deletion import Deletions
 from broker.core.topics.interfaces import PartitionLogs, TopicTable
 from broker.core.topics.topic import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
+from broker.model import limits
 from broker.model.config import Config
 from broker.model.errors import (
     ConfigError,
@@ -32,11 +33,6 @@ from broker.model.errors import (
     disk_refusal,
 )
 from broker.model.identifiers import id_to_text, random_id
-from broker.model.limits import (
-    LOGS_CONFIGURED_PER_STEP,
-    LOGS_DELETED_PER_STEP,
-    TOPICS_CONFIGURED_PER_STEP,
-)
 from broker.model.own_config import ConfigChange
 from broker.model.topic_config import TopicConfig
 from broker.storage import metadata
@@ -233,7 +229,9 @@ class Topics:
 
         Without `commit`, only check that all topics can; RequestError names one that cannot.
         """
-        async for topic in in_steps(list(self._by_name.values()), TOPICS_CONFIGURED_PER_STEP):
+        async for topic in in_steps(
+            list(self._by_name.values()), limits.TOPICS_CONFIGURED_PER_STEP
+        ):
             await self._logs.until_loaded(
                 topic.logs
             )  # a log that is being loaded belongs to a thread
@@ -241,7 +239,7 @@ class Topics:
             topics = list(self._by_name.values())
             plain = self._planned(None, {}, config)
             planned = []
-            async for topic in in_steps(topics, TOPICS_CONFIGURED_PER_STEP):
+            async for topic in in_steps(topics, limits.TOPICS_CONFIGURED_PER_STEP):
                 own = topic.config.overrides
                 planned.append(self._planned(topic, own, config) if own else plain)
             if commit is None:
@@ -291,7 +289,7 @@ class Topics:
                 "topic deleted: topic=%s id=%s partitions=%d",
                 *(topic.name, shown_id, deleted.partitions),
             )
-            async for log in in_steps(topic.logs, LOGS_DELETED_PER_STEP):
+            async for log in in_steps(topic.logs, limits.LOGS_DELETED_PER_STEP):
                 self._logs.delete(log)
             for callback in self._on_delete:
                 callback(topic.name)
@@ -317,7 +315,7 @@ class Topics:
             await self._apply_configs([(topic, config)])
 
     async def _apply_configs(self, configs: Iterable[tuple[Topic, TopicConfig]]) -> None:
-        async for _ in in_steps(self._applying(configs), LOGS_CONFIGURED_PER_STEP):
+        async for _ in in_steps(self._applying(configs), limits.LOGS_CONFIGURED_PER_STEP):
             pass
 
     def _applying(self, configs: Iterable[tuple[Topic, TopicConfig]]) -> Iterator[None]:
