@@ -141,7 +141,13 @@ class ConsumerMember:
         return answer, sent_ms
 
     async def _follow(self, answer: ConsumerHeartbeatResponse, sent_ms: int) -> bool:
-        """Revoke and take over; return whether to send the next heartbeat at once."""
+        """Revoke and take over; return whether to send the next heartbeat at once.
+
+        It acknowledges an assignment with its list of partitions, also an empty one after a join
+        (as Kafka's clients do): a lost response to an earlier join may have assigned some, which
+        the group considers its own until then.
+        """
+        has_joined = self._epoch == JOIN_EPOCH
         self._epoch = answer.member_epoch
         if answer.assignment is None:
             self.lease.heard(sent_ms, is_told=False)
@@ -156,7 +162,7 @@ class ConsumerMember:
             self._give_back(revoked)
         self._claims.take(self, added, self._sim.time.now_ms)
         self.owned |= added
-        return bool(revoked or added)
+        return bool(revoked or added or has_joined)
 
     async def _work(self) -> None:
         """Read its partitions, and record it."""

@@ -20,10 +20,12 @@ class _Answers:
     """Replaces network and broker: the responses to heartbeats; None is a lost response."""
 
     def __init__(self, time: VirtualTime, answers: Iterable[Any]) -> None:
+        self.requests: list[Any] = []
         self._time = time
         self._answers = iter(answers)
 
-    def heartbeat(self, _: Any) -> Any:
+    def heartbeat(self, request: Any) -> Any:
+        self.requests.append(request)
         return next(self._answers)
 
     consumer_group_heartbeat = heartbeat
@@ -69,6 +71,19 @@ def test_a_lost_response_may_have_asked_a_consumer_member_to_revoke() -> None:
     sim.time.run_until(11_300)
 
     assert member.lease.end_ms == 100 + consumer_members.REBALANCE_MS < 11_300 + SESSION_MS
+
+
+def test_a_consumer_member_acknowledges_that_a_join_assigned_nothing() -> None:
+    """The group may wait for it: the lost response to an earlier join assigned some partitions."""
+    nothing = ConsumerHeartbeatResponse(ErrorCode.NONE, "", "m", 1, 3_000, {})
+    sim = _simulation(nothing, nothing, nothing._replace(assignment=None))
+    member = ConsumerMember(sim, "g", "m", Claims(), is_static=False)
+
+    Task(member.process(), sim.time.answer())
+    sim.time.run_until(4_000)
+
+    sent = [(each.member_epoch, each.owned) for each in sim.network.requests]  # type: ignore[attr-defined]
+    assert sent == [(0, {}), (1, {}), (1, None)]
 
 
 def test_a_classic_member_fetches_the_committed_offset_of_a_partition_it_had_given_up() -> None:
