@@ -30,6 +30,8 @@ SOURCES = {
 LONG_AGO_S = 1_000_000_000
 PATHS = ("user", "alone")
 
+pytestmark = pytest.mark.slow("starts Cython fourteen times")
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:

@@ -17,7 +17,7 @@ CONTENT = text(5_000)
 CODECS = range(5)
 
 
-@cache  # zstd's level 22 takes its time
+@cache
 def compressed(name: str, content: bytes = CONTENT) -> tuple[int, bytes]:
     codec, compress = COMPRESSORS[name]
     return codec, bytes(compress(content))
