@@ -5,6 +5,7 @@ running broker (an Apache Kafka, for example), which proves the tests themselves
 kill, restart or inspect the process are skipped then.
 """
 
+import gc
 import logging
 import os
 import re
@@ -66,6 +67,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not JVM_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.jvm)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collected tests out of garbage collection, which tests start many times."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -23,9 +23,10 @@ print(*gc.get_threshold())
 
 @pytest.fixture(autouse=True)
 def _collector() -> Iterator[None]:
+    gc.unfreeze()  # the collected tests (tests/conftest.py)
     yield
-    gc.unfreeze()
     gc.enable()
+    gc.freeze()
 
 
 def test_the_collector_is_paused_until_everything_is_loaded() -> None:
