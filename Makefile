@@ -73,8 +73,9 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 test: $(VENV)/.test $(VENV)/.built
 	$(PYTEST) $(TEST)
 
-# What a developer runs at each commit: no client programs, no JVM, small samples, no faults planted
-# to test the tests, not every version of every message. These tests compute: a worker for each core.
+# What a developer runs at each commit: no client programs, no JVM, small samples, also of the cases
+# of tests that have very many, no faults planted to test the tests, no builds. These tests compute: a
+# worker for each core.
 test-quick: WORKERS = $(CORES)
 test-quick: $(VENV)/.test $(VENV)/.built
 	$(PYTEST) -m "not client and not jvm and not slow and not control and not exhaustive" \
