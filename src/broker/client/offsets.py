@@ -3,7 +3,7 @@
 A committed offset is the next one to read.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 from broker.client.coordinators import GROUP, coordinator
@@ -21,7 +21,6 @@ _AnswerT = TypeVar("_AnswerT")
 
 _LIST_OFFSETS_VERSIONS = range(2, 8)
 _OFFSET_FETCH_VERSIONS = range(2, 8)
-_OFFSET_COMMIT_VERSIONS = range(2, 9)
 
 
 class Found(NamedTuple):
@@ -86,26 +85,14 @@ def _ask_leader(
     return found
 
 
-def committed_offsets(
-    cluster: Cluster, group: str, partitions: Collection[Partition] | None = None
-) -> dict[Partition, int]:
-    """Return a group's committed offsets of these partitions, or of all.
-
-    Partitions without a committed offset are left out.
+def committed_offsets(cluster: Cluster, group: str) -> dict[Partition, int]:
+    """Return the committed offsets of a group in all partitions that have one.
 
     Raises:
         RequestError: the coordinator refuses.
         Unreachable: no broker responds, or the coordinator does not.
     """
-    body: Fields = {
-        "group_id": group,
-        "topics": None
-        if partitions is None
-        else [
-            {"name": topic, "partition_indexes": numbers}
-            for topic, numbers in _by_topic(partitions).items()
-        ],
-    }
+    body: Fields = {"group_id": group, "topics": None}
 
     def ask() -> Fields:
         address = coordinator(cluster, group, GROUP)
@@ -122,45 +109,6 @@ def committed_offsets(
             if each["committed_offset"] >= 0:
                 found[topic["name"], each["partition_index"]] = each["committed_offset"]
     return found
-
-
-def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[Partition, int]) -> None:
-    """Commit offsets for a group that has no members.
-
-    Raises:
-        RequestError: the coordinator refuses, for example because the group has members.
-        Unreachable: no broker responds, or the coordinator does not.
-    """
-    body: Fields = {
-        "group_id": group,
-        "generation_id_or_member_epoch": -1,
-        "member_id": "",
-        "retention_time_ms": -1,
-        "topics": [
-            {
-                "name": topic,
-                "partitions": [
-                    {
-                        "partition_index": each,
-                        "committed_offset": offsets[topic, each],
-                        "committed_metadata": "",
-                    }
-                    for each in numbers
-                ],
-            }
-            for topic, numbers in _by_topic(offsets).items()
-        ],
-    }
-
-    def ask() -> None:
-        address = coordinator(cluster, group, GROUP)
-        answer = cluster.ask(address, "OffsetCommit", _OFFSET_COMMIT_VERSIONS, body)
-        for topic in answer["topics"]:
-            for each in topic["partitions"]:
-                what = f"{address}: {topic['name']}-{each['partition_index']} of group {group!r}"
-                check(each["error_code"], what)
-
-    with_retries(ask, give_up_seconds=cluster.give_up_seconds)
 
 
 def _with_new_leaders(
