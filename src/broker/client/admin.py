@@ -3,16 +3,22 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from broker.client.connection import Api
 from broker.client.metadata import Cluster
-from broker.client.retry import check, with_retries
+from broker.client.retry import check
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import CLIENT_TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
-    from broker.codec import Fields
+    from broker.codec import bodies
 
-_CREATE_VERSIONS = range(4, 8)  # since 4 the replication factor may be the broker's default
-_DESCRIBE_CONFIGS_VERSIONS = range(1, 5)
+# Since version 4 the replication factor may be the broker's default.
+_CREATE_TOPICS: "Api[bodies.CreateTopicsRequest, bodies.CreateTopicsResponse]" = Api(
+    "CreateTopics", range(4, 8)
+)
+_DESCRIBE_CONFIGS: "Api[bodies.DescribeConfigsRequest, bodies.DescribeConfigsResponse]" = Api(
+    "DescribeConfigs", range(1, 5)
+)
 _TOPIC: Final = 2  # a resource type of DescribeConfigs
 _BROKER_DEFAULT: Final = -1
 
@@ -32,7 +38,7 @@ def create_topic(
         RequestError: the broker refuses.
         Unreachable: none of the addresses responds.
     """
-    body: Fields = {
+    body: bodies.CreateTopicsRequest = {
         "topics": [
             {
                 "name": name,
@@ -46,7 +52,7 @@ def create_topic(
     }
 
     def ask() -> bool:
-        address, answer = cluster.ask_any("CreateTopics", _CREATE_VERSIONS, body)
+        address, answer = cluster.ask_any(_CREATE_TOPICS, body)
         [topic] = answer["topics"]
         text = f": {topic['error_message']}" if topic["error_message"] else ""
         try:
@@ -57,7 +63,7 @@ def create_topic(
             raise
         return True
 
-    return with_retries(ask, give_up_seconds=cluster.give_up_seconds)
+    return cluster.retried(ask)
 
 
 def topic_config(cluster: Cluster, name: str, setting: str) -> str | None:
@@ -67,18 +73,16 @@ def topic_config(cluster: Cluster, name: str, setting: str) -> str | None:
         RequestError: the topic does not exist, or the broker refuses.
         Unreachable: none of the addresses responds.
     """
-    body: Fields = {
+    body: bodies.DescribeConfigsRequest = {
         "resources": [
             {"resource_type": _TOPIC, "resource_name": name, "configuration_keys": [setting]}
         ]
     }
 
     def ask() -> str | None:
-        address, answer = cluster.ask_any("DescribeConfigs", _DESCRIBE_CONFIGS_VERSIONS, body)
+        address, answer = cluster.ask_any(_DESCRIBE_CONFIGS, body)
         [result] = answer["results"]
         check(result["error_code"], f"{address}: settings of topic {name!r}")
-        values = {each["name"]: each["value"] for each in result["configs"]}
-        value: str | None = values.get(setting)
-        return value
+        return {each["name"]: each["value"] for each in result["configs"]}.get(setting)
 
-    return with_retries(ask, give_up_seconds=cluster.give_up_seconds)
+    return cluster.retried(ask)

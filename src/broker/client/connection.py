@@ -2,8 +2,8 @@
 
 import socket
 import struct
-from types import TracebackType
-from typing import Self
+from collections.abc import Mapping
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from broker import codec
 from broker.codec import Fields
@@ -13,6 +13,16 @@ from broker.model.limits import CLIENT_TIMEOUT_SECONDS, CODEC_FRAME_BYTES_MAX
 
 _SIZE_BYTES = 4
 CLIENT_ID = "polylog"
+
+RequestT = TypeVar("RequestT", bound=Mapping[str, Any])
+ResponseT = TypeVar("ResponseT", bound=Mapping[str, Any])
+
+
+class Api(NamedTuple, Generic[RequestT, ResponseT]):
+    """An API, the versions that the caller supports, and the types of the bodies (codec/bodies)."""
+
+    name: str
+    versions: range
 
 
 class Client:
@@ -57,12 +67,7 @@ class Client:
         """Return itself."""
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the connection."""
         self.close()
 
@@ -97,7 +102,9 @@ class Client:
             )
         return newest
 
-    def request(self, api: str, version: int, body: Fields, *, as_views: bool = False) -> Fields:
+    def request(
+        self, api: str, version: int, body: Mapping[str, Any], *, as_views: bool = False
+    ) -> Fields:
         """Send a request and return the response's body.
 
         Args:

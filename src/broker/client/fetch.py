@@ -6,21 +6,26 @@ requested one.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker import codec
-from broker.client.metadata import Cluster
-from broker.client.retry import check, with_retries
-from broker.codec import Fields
+from broker.client.connection import Api
+from broker.client.metadata import Cluster, Partition
+from broker.client.retry import check
+from broker.model.address import Address
 from broker.model.clock import Clock, SystemClock
-from broker.model.errors import ErrorCode, PeerError, RequestError, Unreachable
+from broker.model.errors import ErrorCode, PeerError, RequestError
 from broker.model.limits import (
     CLIENT_FETCH_BYTES,
     CLIENT_FETCH_BYTES_MIN,
     CLIENT_FETCH_WAIT_MS,
 )
 
-_FETCH_VERSIONS = range(4, 18)
+if TYPE_CHECKING:
+    from broker.codec import bodies
+
+_FETCH: "Api[bodies.FetchRequest, bodies.FetchResponse]" = Api("Fetch", range(4, 18))
+_FETCH_BY_NAME = _FETCH._replace(versions=range(4, 13))
 _RECORD_BYTES_GUESS = 1024  # the size of a record that the first Fetch of a range assumes
 _GONE = frozenset(
     {
@@ -83,9 +88,9 @@ def fetch(
     waits_until = 0.0
     while position < part.end:
         size = _size((part.end - position) * bytes_per_offset, bytes_max)
-        found = _with_retries(cluster, part, position, size, is_committed=is_committed)
+        found = _ask(cluster, part, position, size, is_committed=is_committed)
         if not found["records"]:
-            end = found["last_stable_offset" if is_committed else "high_watermark"]
+            end = found["last_stable_offset"] if is_committed else found["high_watermark"]
             if end >= part.end:
                 return  # compaction has removed the rest of the range
             waits_until = waits_until or clock.monotonic_ms() + cluster.give_up_seconds * 1000
@@ -97,7 +102,7 @@ def fetch(
                 )
             continue
         waits_until = 0
-        data = found["records"]
+        data = memoryview(found["records"])
         headers = codec.scan_headers(data)
         if not len(headers) or headers[-1].last_offset < position:
             raise PeerError(
@@ -115,49 +120,17 @@ def _size(expected: float, bytes_max: int) -> int:
     return int(min(expected * 1.05 + CLIENT_FETCH_BYTES_MIN, bytes_max))
 
 
-def _aborted(found: Fields) -> list[tuple[int, int]]:
+def _aborted(found: "bodies.FetchResponsePartition") -> list[tuple[int, int]]:
     return [
         (each["producer_id"], each["first_offset"]) for each in found["aborted_transactions"] or ()
     ]
 
 
-def _with_retries(
+def _ask(
     cluster: Cluster, part: Range, position: int, size: int, *, is_committed: bool
-) -> Fields:
-    def ask() -> Fields:
-        try:
-            return _ask(cluster, part, position, size, is_committed=is_committed)
-        except (RequestError, Unreachable) as error:
-            cluster.forget_leaders(part.topic)
-            if isinstance(error, RequestError) and error.code in _GONE:
-                _check_topic(cluster, part)
-            raise
-
-    return with_retries(
-        ask,
-        give_up_seconds=cluster.give_up_seconds,
-        final=frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}),
-    )
-
-
-def _check_topic(cluster: Cluster, part: Range) -> None:
-    """Raise the error for a topic that the leader does not know: deleted, or not known yet."""
-    now = cluster.topics([part.topic])[part.topic]
-    if part.topic_id and now.topic_id and now.topic_id != part.topic_id:
-        raise RequestError(
-            ErrorCode.UNKNOWN_TOPIC_ID,
-            f"{cluster}: topic {part.topic!r} was deleted and created again: its id was"
-            f" {part.topic_id}, now it is {now.topic_id}",
-        )
-    raise RequestError(
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        f"{cluster}: the leader of {part.topic}-{part.partition} does not know it yet",
-    )
-
-
-def _ask(cluster: Cluster, part: Range, position: int, size: int, *, is_committed: bool) -> Fields:
-    address = cluster.leader(part.topic, part.partition)
-    body: Fields = {
+) -> "bodies.FetchResponsePartition":
+    """Fetch from the leader of the partition."""
+    body: bodies.FetchRequest = {
         "max_wait_ms": CLIENT_FETCH_WAIT_MS,
         "min_bytes": 1,
         "max_bytes": size,
@@ -176,13 +149,39 @@ def _ask(cluster: Cluster, part: Range, position: int, size: int, *, is_committe
             }
         ],
     }
-    known = _FETCH_VERSIONS if part.topic_id else range(4, 13)
-    answer = cluster.ask(address, "Fetch", known, body, as_views=True)
-    what = f"{address}: Fetch of {part.topic}-{part.partition} at offset {position}"
-    check(answer["error_code"], what)
-    for topic in answer["responses"]:
-        for each in topic["partitions"]:
-            check(each["error_code"], what)
-            found: Fields = each
-            return found
-    raise PeerError(f"{what}: the response does not contain the partition")
+    api = _FETCH if part.topic_id else _FETCH_BY_NAME
+
+    def ask(address: Address, _: list[Partition]) -> "bodies.FetchResponsePartition":
+        answer = cluster.ask(address, api, body, as_views=True)
+        what = f"{address}: Fetch of {part.topic}-{part.partition} at offset {position}"
+        found = [each for topic in answer["responses"] for each in topic["partitions"]]
+        try:
+            check(answer["error_code"], what)
+            for each in found:
+                check(each["error_code"], what)
+        except RequestError as error:
+            if error.code in _GONE:
+                _check_topic(cluster, part)
+            raise
+        if not found:
+            raise PeerError(f"{what}: the response does not contain the partition")
+        return found[0]
+
+    final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+    [found] = cluster.ask_leaders([(part.topic, part.partition)], ask, final=final)
+    return found
+
+
+def _check_topic(cluster: Cluster, part: Range) -> None:
+    """Raise the error for a topic that the leader does not know: deleted, or not known yet."""
+    now = cluster.topics([part.topic])[part.topic]
+    if part.topic_id and now.topic_id and now.topic_id != part.topic_id:
+        raise RequestError(
+            ErrorCode.UNKNOWN_TOPIC_ID,
+            f"{cluster}: topic {part.topic!r} was deleted and created again: its id was"
+            f" {part.topic_id}, now it is {now.topic_id}",
+        )
+    raise RequestError(
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        f"{cluster}: the leader of {part.topic}-{part.partition} does not know it yet",
+    )

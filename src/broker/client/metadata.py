@@ -1,18 +1,25 @@
-"""Topics, their ids and partitions, and the leaders of partitions."""
+"""Topics, their ids and partitions, and requests to brokers and to the leaders of partitions."""
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
-from broker.client.connection import CLIENT_ID
+from broker.client.connection import CLIENT_ID, Api, RequestT, ResponseT
 from broker.client.pool import POOL, Pool
 from broker.client.retry import check, with_retries
-from broker.codec import Fields
 from broker.model.address import Address
 from broker.model.errors import ErrorCode, RequestError, Unreachable
 from broker.model.limits import CLIENT_GIVE_UP_SECONDS
 
-_METADATA_VERSIONS = range(4, 14)  # since 4 a client can prevent that topics are created
+if TYPE_CHECKING:
+    from broker.codec import bodies
+
+Partition = tuple[str, int]  # topic and number
+_AnswerT = TypeVar("_AnswerT")
+
+# Since version 4 a client can prevent that topics are created.
+_METADATA: "Api[bodies.MetadataRequest, bodies.MetadataResponse]" = Api("Metadata", range(4, 14))
 _NO_ID = bytes(16)
+_UNKNOWN_TOPIC = 3
 
 
 class Topic(NamedTuple):
@@ -53,17 +60,6 @@ class Cluster:
         """Return the addresses in the format of bootstrap.servers."""
         return ",".join(map(str, self.bootstrap))
 
-    def ask(
-        self, address: Address, api: str, known: range, body: Fields, *, as_views: bool = False
-    ) -> Fields:
-        """Send a request to one broker, in the newest version that it and the caller support.
-
-        Raises:
-            PeerError, Unreachable: see Client.version, Client.request and Pool.lease.
-        """
-        with self._pool.lease(address, self.client_id) as client:
-            return client.request(api, client.version(api, known), body, as_views=as_views)
-
     def topics(self, names: Collection[str]) -> dict[str, Topic]:
         """Describe topics by name.
 
@@ -72,14 +68,14 @@ class Cluster:
                 another error of the broker.
             Unreachable: none of the addresses responds.
         """
-        found = self._metadata(sorted(names))
-        unknown = [each["name"] for each in found if each["error_code"] == _UNKNOWN_TOPIC]
+        found = self.metadata(names)["topics"]
+        unknown = [repr(each["name"]) for each in found if each["error_code"] == _UNKNOWN_TOPIC]
         if unknown:
             raise RequestError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"{self}: there is no topic named {', '.join(map(repr, sorted(unknown)))}",
+                f"{self}: there is no topic named {', '.join(sorted(unknown))}",
             )
-        return {each["name"]: _topic(each) for each in found}
+        return {each.name: each for each in map(_topic, found)}
 
     def existing_topics(self, names: Collection[str] | None = None) -> dict[str, Topic]:
         """Describe all topics, or those of `names` that exist.
@@ -87,36 +83,96 @@ class Cluster:
         Raises:
             RequestError, Unreachable: as `topics`.
         """
-        found = self._metadata(None if names is None else sorted(names))
-        return {each["name"]: _topic(each) for each in found if not each["error_code"]}
+        found = [each for each in self.metadata(names)["topics"] if not each["error_code"]]
+        return {each.name: each for each in map(_topic, found)}
 
-    def leader(self, topic: str, partition: int) -> Address:
-        """Return the address of the broker that leads a partition.
+    def metadata(self, names: Collection[str] | None) -> "bodies.MetadataResponse":
+        """Return the brokers, and all topics or those of `names`; keep the leaders.
 
         Raises:
-            RequestError: the partition does not exist, or it has no leader.
+            RequestError: an error of the broker or of a topic, except that it is unknown.
             Unreachable: none of the addresses responds.
         """
-        found = self._leaders.get((topic, partition))
-        if found is None:
-            self.topics([topic])
-            found = self._leaders.get((topic, partition))
-        if found is None:
-            raise RequestError(
-                ErrorCode.LEADER_NOT_AVAILABLE,
-                f"{self}: no broker leads partition {partition} of {topic!r}",
-            )
-        return found
+        body: bodies.MetadataRequest = {
+            "topics": None if names is None else [{"name": each} for each in sorted(names)],
+            "allow_auto_topic_creation": False,
+        }
 
-    def forget_leaders(self, topic: str) -> None:
-        """Drop the cached leaders of a topic, and idle connections to them.
+        def ask() -> "bodies.MetadataResponse":
+            address, answer = self.ask_any(_METADATA, body)
+            check(answer["error_code"], f"Metadata of {address}")
+            for each in answer["topics"]:
+                if each["error_code"] != _UNKNOWN_TOPIC:
+                    check(each["error_code"], f"{address}: topic {each['name']!r}")
+            return answer
 
-        Called after an error: leaders may have moved or stopped.
+        answer = self.retried(ask)
+        brokers = {
+            each["node_id"]: Address(each["host"], each["port"]) for each in answer["brokers"]
+        }
+        for topic in answer["topics"]:
+            for each in topic["partitions"]:
+                key = topic["name"] or "", each["partition_index"]
+                if each["leader_id"] in brokers:
+                    self._leaders[key] = brokers[each["leader_id"]]
+                else:
+                    self._leaders.pop(key, None)
+        return answer
+
+    def ask_leaders(
+        self,
+        partitions: Collection[Partition],
+        ask: Callable[[Address, list[Partition]], _AnswerT],
+        *,
+        final: frozenset[ErrorCode] = frozenset(),
+    ) -> list[_AnswerT]:
+        """Return the results of `ask` for each leader and its partitions; retry after errors.
+
+        Before each retry the leaders are looked up again, because they may have moved or stopped.
+
+        Args:
+            partitions: all partitions; read again for each retry.
+            ask: sends a request to a leader; raises RequestError or Unreachable.
+            final: as in with_retries.
+
+        Raises:
+            RequestError: of `ask`; or a partition does not exist, or has no leader.
+            Unreachable: of `ask`; or none of the addresses responds.
         """
-        for key in [each for each in self._leaders if each[0] == topic]:
-            self._pool.close(self._leaders.pop(key))
 
-    def ask_any(self, api: str, known: range, body: Fields) -> tuple[Address, Fields]:
+        def once() -> list[_AnswerT]:
+            try:
+                return [ask(*each) for each in self._by_leader(partitions).items()]
+            except (RequestError, Unreachable):
+                topics = {topic for topic, _ in partitions}
+                for key in [each for each in self._leaders if each[0] in topics]:
+                    self._pool.close(self._leaders.pop(key))
+                raise
+
+        return self.retried(once, final=final)
+
+    def _by_leader(self, partitions: Collection[Partition]) -> dict[Address, list[Partition]]:
+        """Group partitions by the address of their leader."""
+        if not self._leaders.keys() >= set(partitions):
+            self.topics({topic for topic, _ in partitions})
+        groups: dict[Address, list[Partition]] = {}
+        for topic, partition in partitions:
+            address = self._leaders.get((topic, partition))
+            if address is None:
+                raise RequestError(
+                    ErrorCode.LEADER_NOT_AVAILABLE,
+                    f"{self}: no broker leads partition {partition} of {topic!r}",
+                )
+            groups.setdefault(address, []).append((topic, partition))
+        return groups
+
+    def retried(
+        self, ask: Callable[[], _AnswerT], *, final: frozenset[ErrorCode] = frozenset()
+    ) -> _AnswerT:
+        """Return the result of `ask`, repeated for `give_up_seconds`; see with_retries."""
+        return with_retries(ask, give_up_seconds=self.give_up_seconds, final=final)
+
+    def ask_any(self, api: Api[RequestT, ResponseT], body: RequestT) -> tuple[Address, ResponseT]:
         """Send a request to the first broker that responds; return its address, too.
 
         Raises:
@@ -125,64 +181,46 @@ class Cluster:
         failures: list[Unreachable] = []
         for address in self.bootstrap:
             try:
-                return address, self.ask(address, api, known, body)
+                return address, self.ask(address, api, body)
             except Unreachable as error:
                 self._pool.close(address)
                 failures.append(error)
-        raise _of_all(failures)
+        if len(failures) == 1:
+            raise failures[0]
+        raise Unreachable("; ".join(map(str, failures)) or "no broker address given: name one")
 
-    def _metadata(self, names: list[str] | None) -> list[Fields]:
-        def ask() -> list[Fields]:
-            wanted = None if names is None else [{"name": each} for each in names]
-            body: Fields = {"topics": wanted, "allow_auto_topic_creation": False}
-            address, answer = self.ask_any("Metadata", _METADATA_VERSIONS, body)
-            check(answer["error_code"], f"Metadata of {address}")
-            for each in answer["topics"]:
-                if each["error_code"] != _UNKNOWN_TOPIC:
-                    check(each["error_code"], f"{address}: topic {each['name']!r}")
-            self._cache_leaders(answer)
-            found: list[Fields] = answer["topics"]
-            return found
+    def ask(
+        self,
+        address: Address,
+        api: Api[RequestT, ResponseT],
+        body: RequestT,
+        *,
+        as_views: bool = False,
+    ) -> ResponseT:
+        """Send a request to one broker, in the newest version that it and the caller support.
 
-        return with_retries(ask, give_up_seconds=self.give_up_seconds)
-
-    def _cache_leaders(self, answer: Fields) -> None:
-        brokers = {
-            each["node_id"]: Address(each["host"], each["port"]) for each in answer["brokers"]
-        }
-        for topic in answer["topics"]:
-            for each in topic["partitions"]:
-                key = topic["name"], each["partition_index"]
-                if each["leader_id"] in brokers:
-                    self._leaders[key] = brokers[each["leader_id"]]
-                else:
-                    self._leaders.pop(key, None)
+        Raises:
+            PeerError, Unreachable: see Client.version, Client.request and Pool.lease.
+        """
+        with self._pool.lease(address, self.client_id) as client:
+            version = client.version(api.name, api.versions)
+            answer = client.request(api.name, version, body, as_views=as_views)
+        return cast("ResponseT", answer)
 
 
-def by_leader(
-    cluster: Cluster, partitions: Collection[tuple[str, int]]
-) -> Iterator[tuple[Address, list[tuple[str, int]]]]:
-    """Group partitions by the address of their leader."""
-    groups: dict[Address, list[tuple[str, int]]] = {}
+def by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
+    """Group the numbers of partitions by topic."""
+    topics: dict[str, list[int]] = {}
     for topic, partition in partitions:
-        groups.setdefault(cluster.leader(topic, partition), []).append((topic, partition))
-    yield from groups.items()
+        topics.setdefault(topic, []).append(partition)
+    return topics
 
 
-_UNKNOWN_TOPIC = 3
-
-
-def _topic(found: Fields) -> Topic:
-    topic_id: bytes = found["topic_id"]
+def _topic(found: "bodies.MetadataResponseTopic") -> Topic:
+    topic_id = found["topic_id"]
     return Topic(
-        found["name"],
+        found["name"] or "",
         "" if topic_id == _NO_ID else topic_id.hex(),
         tuple(sorted(each["partition_index"] for each in found["partitions"])),
         found["is_internal"],
     )
-
-
-def _of_all(failures: list[Unreachable]) -> Unreachable:
-    if len(failures) == 1:
-        return failures[0]
-    return Unreachable("; ".join(map(str, failures)) or "no broker address given: name one")

@@ -3,24 +3,27 @@
 A committed offset is the next one to read.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from broker.client.connection import Api
 from broker.client.coordinators import GROUP, coordinator
-from broker.client.metadata import Cluster, by_leader
-from broker.client.retry import check, with_retries
-from broker.codec import Fields
+from broker.client.metadata import Cluster, Partition, by_topic
+from broker.client.retry import check
 from broker.model.address import Address
-from broker.model.errors import RequestError, Unreachable
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 EARLIEST: Final = -2  # requests the log start offset
 LATEST: Final = -1  # requests the high watermark, or the last stable offset
 
-Partition = tuple[str, int]
-_AnswerT = TypeVar("_AnswerT")
-
-_LIST_OFFSETS_VERSIONS = range(2, 8)
-_OFFSET_FETCH_VERSIONS = range(2, 8)
+_LIST_OFFSETS: "Api[bodies.ListOffsetsRequest, bodies.ListOffsetsResponse]" = Api(
+    "ListOffsets", range(2, 8)
+)
+_OFFSET_FETCH: "Api[bodies.OffsetFetchRequest, bodies.OffsetFetchResponse]" = Api(
+    "OffsetFetch", range(2, 8)
+)
 
 
 class Found(NamedTuple):
@@ -49,40 +52,31 @@ def list_offsets(
         Unreachable: a leader does not respond.
     """
 
-    def ask() -> dict[Partition, Found]:
-        found: dict[Partition, Found] = {}
-        for address, partitions in by_leader(cluster, wanted):
-            found.update(_ask_leader(cluster, address, partitions, wanted, is_committed))
-        return found
-
-    return _with_new_leaders(cluster, wanted, ask)
-
-
-def _ask_leader(
-    cluster: Cluster,
-    address: Address,
-    partitions: list[Partition],
-    wanted: Mapping[Partition, int],
-    is_committed: bool,  # noqa: FBT001 - private, with one caller
-) -> dict[Partition, Found]:
-    topics = [
-        {
-            "name": topic,
-            "partitions": [
-                {"partition_index": each, "timestamp": wanted[topic, each]} for each in numbers
+    def ask(address: Address, partitions: list[Partition]) -> dict[Partition, Found]:
+        body: bodies.ListOffsetsRequest = {
+            "replica_id": -1,
+            "isolation_level": int(is_committed),
+            "topics": [
+                {
+                    "name": topic,
+                    "partitions": [
+                        {"partition_index": each, "timestamp": wanted[topic, each]}
+                        for each in numbers
+                    ],
+                }
+                for topic, numbers in by_topic(partitions).items()
             ],
         }
-        for topic, numbers in _by_topic(partitions).items()
-    ]
-    body: Fields = {"replica_id": -1, "isolation_level": int(is_committed), "topics": topics}
-    answer = cluster.ask(address, "ListOffsets", _LIST_OFFSETS_VERSIONS, body)
-    found: dict[Partition, Found] = {}
-    for topic in answer["topics"]:
-        for each in topic["partitions"]:
-            key = topic["name"], each["partition_index"]
-            check(each["error_code"], f"{address}: offsets of {key[0]}-{key[1]}")
-            found[key] = Found(each["offset"], each["timestamp"])
-    return found
+        found: dict[Partition, Found] = {}
+        for topic in cluster.ask(address, _LIST_OFFSETS, body)["topics"]:
+            for each in topic["partitions"]:
+                key = topic["name"], each["partition_index"]
+                check(each["error_code"], f"{address}: offsets of {key[0]}-{key[1]}")
+                found[key] = Found(each["offset"], each["timestamp"])
+        return found
+
+    answers = cluster.ask_leaders(wanted, ask)
+    return {key: found for answer in answers for key, found in answer.items()}
 
 
 def committed_offsets(cluster: Cluster, group: str) -> dict[Partition, int]:
@@ -92,15 +86,15 @@ def committed_offsets(cluster: Cluster, group: str) -> dict[Partition, int]:
         RequestError: the coordinator refuses.
         Unreachable: no broker responds, or the coordinator does not.
     """
-    body: Fields = {"group_id": group, "topics": None}
+    body: bodies.OffsetFetchRequest = {"group_id": group, "topics": None}
 
-    def ask() -> Fields:
+    def ask() -> "bodies.OffsetFetchResponse":
         address = coordinator(cluster, group, GROUP)
-        answer = cluster.ask(address, "OffsetFetch", _OFFSET_FETCH_VERSIONS, body)
+        answer = cluster.ask(address, _OFFSET_FETCH, body)
         check(answer["error_code"], f"{address}: offsets of group {group!r}")
         return answer
 
-    answer = with_retries(ask, give_up_seconds=cluster.give_up_seconds)
+    answer = cluster.retried(ask)
     found: dict[Partition, int] = {}
     for topic in answer["topics"]:
         for each in topic["partitions"]:
@@ -109,26 +103,3 @@ def committed_offsets(cluster: Cluster, group: str) -> dict[Partition, int]:
             if each["committed_offset"] >= 0:
                 found[topic["name"], each["partition_index"]] = each["committed_offset"]
     return found
-
-
-def _with_new_leaders(
-    cluster: Cluster, partitions: Iterable[Partition], ask: Callable[[], _AnswerT]
-) -> _AnswerT:
-    """Call `ask` with retries; look up the leaders again before each retry."""
-
-    def once() -> _AnswerT:
-        try:
-            return ask()
-        except (RequestError, Unreachable):
-            for topic in {each for each, _ in partitions}:
-                cluster.forget_leaders(topic)
-            raise
-
-    return with_retries(once, give_up_seconds=cluster.give_up_seconds)
-
-
-def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
-    topics: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        topics.setdefault(topic, []).append(partition)
-    return topics

@@ -42,20 +42,25 @@ class Pool:
         except BaseException:
             client.close()  # a response may still be on its way
             raise
-        self._return((address, client_id), client)
+        with self._lock:
+            idle = self._idle.setdefault((address, client_id), [])
+            if len(idle) < CLIENT_IDLE_CONNECTIONS_MAX:
+                idle.append((self._clock.monotonic_ms(), client))
+            else:
+                client.close()
 
     def close(self, address: Address | None = None) -> None:
         """Close the idle connections to an address, whose broker stopped or restarted, or all."""
         with self._lock:
-            for key in [each for each in self._idle if address in {each[0], None}]:
-                for _, client in self._idle.pop(key):
-                    client.close()
+            self._close([each for each in self._idle if address in {each[0], None}])
 
     def _take(self, key: _Key) -> Client | None:
         oldest = self._clock.monotonic_ms() - CLIENT_IDLE_SECONDS * 1000
         with self._lock:
             if self._process != os.getpid():
-                self._close_copies()
+                # These are copies of the parent's connections; the parent keeps its own.
+                self._process = os.getpid()
+                self._close(list(self._idle))
             idle = self._idle.get(key, [])
             while idle:
                 since, client = idle.pop()
@@ -64,21 +69,10 @@ class Pool:
                 client.close()
         return None
 
-    def _return(self, key: _Key, client: Client) -> None:
-        with self._lock:
-            idle = self._idle.setdefault(key, [])
-            if len(idle) >= CLIENT_IDLE_CONNECTIONS_MAX:
+    def _close(self, keys: list[_Key]) -> None:
+        for key in keys:
+            for _, client in self._idle.pop(key):
                 client.close()
-                return
-            idle.append((self._clock.monotonic_ms(), client))
-
-    def _close_copies(self) -> None:
-        """Close this process's copies of the parent's connections; the parent keeps its own."""
-        self._process = os.getpid()
-        for idle in self._idle.values():
-            for _, client in idle:
-                client.close()
-        self._idle.clear()
 
 
 POOL = Pool(SystemClock())  # of this process

@@ -9,18 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker import codec
-from broker.client.metadata import Cluster, by_leader
-from broker.client.offsets import Partition
-from broker.client.retry import check, with_retries
+from broker.client.connection import Api
+from broker.client.metadata import Cluster, Partition, by_topic
+from broker.client.retry import check
 from broker.client.transactions import ProducerId
 from broker.model.address import Address
-from broker.model.errors import RequestError, Unreachable
 from broker.model.limits import CLIENT_PRODUCE_BYTES, CLIENT_TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
-    from broker.codec import Fields
+    from broker.codec import bodies
 
-_VERSIONS = range(3, 10)  # since 3 batches have magic 2; since 13 topics have ids, not names
+# Since version 3 batches have magic 2; since 13 topics have ids, not names.
+_PRODUCE: "Api[bodies.ProduceRequest, bodies.ProduceResponse]" = Api("Produce", range(3, 10))
 _ALL_REPLICAS = -1
 _SEQUENCE_END: Final = 1 << 31
 _OFFSET_0: Final = bytes(8)  # the first field of a batch
@@ -87,23 +87,17 @@ class Producer:
         left = dict(batches)
         written: list[Written] = []
 
-        def once() -> None:
-            try:
-                for address, partitions in by_leader(self._cluster, list(left)):
-                    for each in self._ask(address, {key: left[key] for key in partitions}):
-                        written.append(each)
-                        del left[each.partition]
-            except (RequestError, Unreachable):
-                for topic in {topic for topic, _ in left}:
-                    self._cluster.forget_leaders(topic)
-                raise
+        def ask(address: Address, partitions: list[Partition]) -> None:
+            for each in self._ask(address, {key: left[key] for key in partitions}):
+                written.append(each)
+                del left[each.partition]
 
-        with_retries(once, give_up_seconds=self._cluster.give_up_seconds)
+        self._cluster.ask_leaders(left, ask)
         return written
 
     def _ask(self, address: Address, batches: dict[Partition, bytes]) -> Iterator[Written]:
         """Yield the written batches; then raise RequestError if one was refused."""
-        body: Fields = {
+        body: bodies.ProduceRequest = {
             "transactional_id": self.transactional_id,
             "acks": _ALL_REPLICAS,
             "timeout_ms": CLIENT_TIMEOUT_SECONDS * 1000,
@@ -111,16 +105,14 @@ class Producer:
                 {
                     "name": name,
                     "partition_data": [
-                        {"index": number, "records": records}
-                        for (topic, number), records in batches.items()
-                        if topic == name
+                        {"index": each, "records": batches[name, each]} for each in numbers
                     ],
                 }
-                for name in dict.fromkeys(topic for topic, _ in batches)
+                for name, numbers in by_topic(batches).items()
             ],
         }
-        answer = self._cluster.ask(address, "Produce", _VERSIONS, body)
-        refused: list[tuple[Partition, Fields]] = []
+        answer = self._cluster.ask(address, _PRODUCE, body)
+        refused: list[tuple[Partition, bodies.ProduceResponsePartitionResponse]] = []
         for topic in answer["responses"]:
             for each in topic["partition_responses"]:
                 partition = topic["name"], each["index"]

@@ -11,22 +11,26 @@ Kafka's transactions before KIP-890, which every broker supports: partitions are
 Source: KIP-98; docs/spark.md describes the sink that uses them.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from broker.client.connection import Api, RequestT, ResponseT
 from broker.client.coordinators import TRANSACTION, coordinator
-from broker.client.metadata import Cluster
-from broker.client.offsets import Partition
-from broker.client.retry import check, with_retries
-from broker.codec import Fields
-from broker.model.errors import RequestError, Unreachable
+from broker.client.metadata import Cluster, Partition, by_topic
+from broker.client.retry import check
 
 if TYPE_CHECKING:
+    from broker.codec import bodies
     from broker.model.address import Address
 
-_INIT_VERSIONS = range(5)
-_ADD_PARTITIONS_VERSIONS = range(4)
-_END_VERSIONS = range(5)
+_INIT: "Api[bodies.InitProducerIdRequest, bodies.InitProducerIdResponse]" = Api(
+    "InitProducerId", range(5)
+)
+_ADD: "Api[bodies.AddPartitionsToTxnRequest, bodies.AddPartitionsToTxnResponse]" = Api(
+    "AddPartitionsToTxn", range(4)
+)
+_END: "Api[bodies.EndTxnRequest, bodies.EndTxnResponse]" = Api("EndTxn", range(5))
+_NOT_ATTEMPTED = 55
 
 
 class ProducerId(NamedTuple):
@@ -45,12 +49,12 @@ def new_producer_id(cluster: Cluster) -> ProducerId:
     """
 
     def ask() -> ProducerId:
-        body: Fields = {"transactional_id": None, "transaction_timeout_ms": 0}
-        address, answer = cluster.ask_any("InitProducerId", _INIT_VERSIONS, body)
+        body: bodies.InitProducerIdRequest = {"transactional_id": None, "transaction_timeout_ms": 0}
+        address, answer = cluster.ask_any(_INIT, body)
         check(answer["error_code"], f"{address}: a producer id")
         return ProducerId(answer["producer_id"], answer["producer_epoch"])
 
-    return with_retries(ask, give_up_seconds=cluster.give_up_seconds)
+    return cluster.retried(ask)
 
 
 class Transactions:
@@ -77,12 +81,11 @@ class Transactions:
         self._cluster = cluster
         self._coordinator: Address | None = None
         self._partitions: set[Partition] = set()
-        answer = self._ask(
-            "InitProducerId",
-            _INIT_VERSIONS,
-            {"transactional_id": transactional_id, "transaction_timeout_ms": timeout_ms},
-            lambda body: [body["error_code"]],
-        )
+        body: bodies.InitProducerIdRequest = {
+            "transactional_id": transactional_id,
+            "transaction_timeout_ms": timeout_ms,
+        }
+        answer = self._ask(_INIT, body, lambda answer: [answer["error_code"]])
         self.producer = ProducerId(answer["producer_id"], answer["producer_epoch"])
 
     def add(self, partitions: Collection[Partition]) -> None:
@@ -96,12 +99,15 @@ class Transactions:
         new = sorted(set(partitions) - self._partitions)
         if not new:
             return
-        topics = [
-            {"name": name, "partitions": [number for topic, number in new if topic == name]}
-            for name in dict.fromkeys(topic for topic, _ in new)
-        ]
-        body = self._named("v3_and_below_", {"v3_and_below_topics": topics})
-        self._ask("AddPartitionsToTxn", _ADD_PARTITIONS_VERSIONS, body, _codes_of_partitions)
+        body: bodies.AddPartitionsToTxnRequest = {
+            "v3_and_below_transactional_id": self.transactional_id,
+            "v3_and_below_producer_id": self.producer.producer_id,
+            "v3_and_below_producer_epoch": self.producer.epoch,
+            "v3_and_below_topics": [
+                {"name": name, "partitions": numbers} for name, numbers in by_topic(new).items()
+            ],
+        }
+        self._ask(_ADD, body, _codes_of_partitions)
         self._partitions.update(new)
 
     def end(self, *, is_committed: bool) -> None:
@@ -112,51 +118,39 @@ class Transactions:
         """
         if not self._partitions:
             return
-        body = self._named("", {"committed": is_committed})
-        self._ask("EndTxn", _END_VERSIONS, body, lambda answer: [answer["error_code"]])
+        body: bodies.EndTxnRequest = {
+            "transactional_id": self.transactional_id,
+            "producer_id": self.producer.producer_id,
+            "producer_epoch": self.producer.epoch,
+            "committed": is_committed,
+        }
+        self._ask(_END, body, lambda answer: [answer["error_code"]])
         self._partitions.clear()
 
-    def _named(self, prefix: str, fields: Fields) -> Fields:
-        return {
-            f"{prefix}transactional_id": self.transactional_id,
-            f"{prefix}producer_id": self.producer.producer_id,
-            f"{prefix}producer_epoch": self.producer.epoch,
-            **fields,
-        }
-
     def _ask(
-        self, api: str, known: range, body: Fields, codes: Callable[[Fields], list[int]]
-    ) -> Fields:
+        self,
+        api: Api[RequestT, ResponseT],
+        body: RequestT,
+        codes: Callable[[ResponseT], Iterable[int]],
+    ) -> ResponseT:
         """Send a request to the coordinator, which is looked up again after every failure."""
 
-        def once() -> Fields:
-            try:
-                return self._ask_once(api, known, body, codes)
-            except (RequestError, Unreachable):
-                self._coordinator = None
-                raise
+        def once() -> ResponseT:
+            address = self._coordinator or coordinator(
+                self._cluster, self.transactional_id, TRANSACTION
+            )
+            self._coordinator = None
+            answer = self._cluster.ask(address, api, body)
+            # Of several errors, raise the first that is not OPERATION_NOT_ATTEMPTED.
+            for code in sorted(codes(answer), key=lambda code: code == _NOT_ATTEMPTED):
+                check(code, f"{address}: {api.name} of transactional id {self.transactional_id!r}")
+            self._coordinator = address
+            return answer
 
-        return with_retries(once, give_up_seconds=self._cluster.give_up_seconds)
-
-    def _ask_once(
-        self, api: str, known: range, body: Fields, codes: Callable[[Fields], list[int]]
-    ) -> Fields:
-        if self._coordinator is None:
-            self._coordinator = coordinator(self._cluster, self.transactional_id, TRANSACTION)
-        address = self._coordinator
-        answer = self._cluster.ask(address, api, known, body)
-        # Of several errors, raise the first that is not OPERATION_NOT_ATTEMPTED.
-        failed = [each for each in codes(answer) if each]
-        reasons = [each for each in failed if each != _NOT_ATTEMPTED] or failed
-        for code in reasons:
-            check(code, f"{address}: {api} of transactional id {self.transactional_id!r}")
-        return answer
+        return self._cluster.retried(once)
 
 
-_NOT_ATTEMPTED = 55
-
-
-def _codes_of_partitions(answer: Fields) -> list[int]:
+def _codes_of_partitions(answer: "bodies.AddPartitionsToTxnResponse") -> list[int]:
     return [
         each["partition_error_code"]
         for topic in answer["results_by_topic_v3_and_below"]

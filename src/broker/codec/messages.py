@@ -26,8 +26,9 @@ A response does not contain its API or version: the client knows them by the cor
 Positions in errors are byte positions in the argument.
 """
 
+from collections.abc import Mapping
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.codec import schema
 from broker.codec.schema import Fields, Message
@@ -159,7 +160,7 @@ def frames(data: "Buffer", *, frame_bytes_max: int = CODEC_FRAME_BYTES_MAX) -> F
 def request_frame(
     api: int | str,
     version: int,
-    body: Fields,
+    body: Mapping[str, Any],
     *,
     correlation_id: int = 0,
     client_id: str | None = None,

@@ -93,14 +93,23 @@ def test_every_address_is_named_when_none_answers(cluster_of: Clusters) -> None:
         cluster_of(one, other).topics(["a"])
 
 
-def test_a_leader_is_looked_up_once_and_again_after_it_was_forgotten(cluster_of: Clusters) -> None:
+def test_leaders_are_looked_up_once_and_again_after_an_error_of_one(cluster_of: Clusters) -> None:
+    def refuse(*_: object) -> None:
+        raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "moved")
+
+    def answer(*each: object) -> tuple[object, ...]:
+        return each
+
     with with_topics("a") as broker:
         cluster = cluster_of(broker.address)
+        both = [("a", 0), ("a", 2)]
 
-        assert {cluster.leader("a", each) for each in (0, 1, 2, 0)} == {broker.address}
+        for wanted in (both, [("a", 1)], both):
+            assert cluster.ask_leaders(wanted, answer) == [(broker.address, wanted)]
         assert len(broker.of("Metadata")) == 1
-        cluster.forget_leaders("a")
-        cluster.leader("a", 0)
+        with pytest.raises(RequestError, match="moved"):
+            cluster.ask_leaders(both, refuse)
+        cluster.ask_leaders([("a", 1)], answer)
         assert len(broker.of("Metadata")) == 2
 
 
@@ -109,7 +118,7 @@ def test_a_partition_without_a_leader_is_reported(cluster_of: Clusters) -> None:
         with_topics("a") as broker,
         pytest.raises(RequestError, match="no broker leads partition 3 of 'a'") as raised,
     ):
-        cluster_of(broker.address).leader("a", 3)
+        cluster_of(broker.address).ask_leaders([("a", 3)], lambda *_: None)
     assert raised.value.code is ErrorCode.LEADER_NOT_AVAILABLE
 
 

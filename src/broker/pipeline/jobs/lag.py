@@ -9,10 +9,11 @@ skew                of a group in a topic: its largest lag in a partition divide
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from broker.client.connection import Api
 from broker.client.fetch import Range, fetch
-from broker.client.metadata import Cluster, Topic
+from broker.client.metadata import Cluster, Partition, Topic
 from broker.client.offsets import EARLIEST, LATEST, Found, committed_offsets, list_offsets
 from broker.client.retry import check
 from broker.codec import decode_columns
@@ -21,6 +22,9 @@ from broker.model.address import Address, parse_address
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError, ErrorCode, RequestError
 from broker.model.report import Report
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
 
 COLUMNS: Final = (
     "group",
@@ -33,13 +37,12 @@ COLUMNS: Final = (
     "seconds_behind",
     "share",
 )
-_LIST_GROUPS: Final = range(5)  # versions
-_METADATA: Final = range(4, 14)
+_LIST_GROUPS: "Final[Api[bodies.ListGroupsRequest, bodies.ListGroupsResponse]]" = Api(
+    "ListGroups", range(5)
+)
 _FIRST_BATCH_BYTES: Final = 1  # a broker returns one whole batch
 _BAR_INCHES: Final = 0.3
 _BARS_MAX: Final = 200
-
-Partition = tuple[str, int]
 
 
 class _Log(NamedTuple):
@@ -112,12 +115,11 @@ def _of_existing(
 
 def _groups(cluster: Cluster) -> set[str]:
     """Ask every broker for the groups that it coordinates."""
-    body = {"topics": [], "allow_auto_topic_creation": False}
-    _, answer = cluster.ask_any("Metadata", _METADATA, body)
+    body: bodies.ListGroupsRequest = {"states_filter": []}
     found = set()
-    for broker in answer["brokers"]:
+    for broker in cluster.metadata([])["brokers"]:
         address = Address(broker["host"], broker["port"])
-        listed = cluster.ask(address, "ListGroups", _LIST_GROUPS, {"states_filter": []})
+        listed = cluster.ask(address, _LIST_GROUPS, body)
         check(listed["error_code"], f"{address}: the list of groups")
         found |= {each["group_id"] for each in listed["groups"]}
     return found

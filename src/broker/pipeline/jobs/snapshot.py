@@ -48,7 +48,6 @@ COLUMNS: Final = (
     "segments",
     "bytes",
 )
-_LEADER_EPOCHS: Final = range(7, 14)  # versions of Metadata that have leader epochs
 _SMALL_FILES: Final = (text_files.LEADER_EPOCHS, text_files.PARTITION_METADATA)
 
 
@@ -96,7 +95,11 @@ def create(
     cluster = Cluster([parse_address(broker)])
     found = cluster.topics(topics) if topics else cluster.existing_topics()
     wanted = [each for each in found.values() if topics or not each.is_internal]
-    epochs = _leader_epochs(cluster, wanted)
+    epochs = {
+        (topic["name"], each["partition_index"]): each["leader_epoch"]
+        for topic in cluster.metadata([each.name for each in wanted])["topics"]
+        for each in topic["partitions"]
+    }
     created_ms = (clock or SystemClock()).wall_ms()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -138,19 +141,6 @@ def _report(entries: Sequence[PartitionEntry], problems: Sequence[str], folder: 
         "bytes": sum(row[-1] for row in rows),
     }
     return Report(COLUMNS, rows, totals, problems)
-
-
-def _leader_epochs(cluster: Cluster, topics: Sequence[Topic]) -> dict[tuple[str, int], int]:
-    body = {
-        "topics": [{"topic_id": bytes(16), "name": each.name} for each in topics],
-        "allow_auto_topic_creation": False,
-    }
-    _, answer = cluster.ask_any("Metadata", _LEADER_EPOCHS, body)
-    return {
-        (topic["name"], each["partition_index"]): each["leader_epoch"]
-        for topic in answer["topics"]
-        for each in topic["partitions"]
-    }
 
 
 class _Partition:

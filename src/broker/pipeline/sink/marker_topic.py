@@ -6,10 +6,9 @@ from typing import Final
 from broker import codec
 from broker.client.admin import create_topic, topic_config
 from broker.client.fetch import Range, fetch
-from broker.client.metadata import Cluster, Topic
-from broker.client.offsets import EARLIEST, LATEST, Partition, list_offsets
+from broker.client.metadata import Cluster, Partition, Topic
+from broker.client.offsets import EARLIEST, LATEST, list_offsets
 from broker.client.produce import Producer
-from broker.client.retry import with_retries
 from broker.client.transactions import ProducerId
 from broker.model.errors import ConfigError, ErrorCode, RequestError
 from broker.model.limits import (
@@ -110,7 +109,7 @@ class MarkerTopic:
                 )
             return log
 
-        return with_retries(ask, give_up_seconds=self._cluster.give_up_seconds)
+        return self._cluster.retried(ask)
 
     def write(self, record: tuple[bytes, bytes]) -> None:
         """Write a record outside of transactions; it may be written twice if a response is lost.

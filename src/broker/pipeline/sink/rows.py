@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from broker import codec
-from broker.client.offsets import Partition
+from broker.client.metadata import Partition
 from broker.client.produce import Producer
 from broker.model.errors import SchemaMismatch
 

@@ -12,8 +12,7 @@ from typing import NamedTuple, Self
 import pyarrow as pa
 
 from broker import codec
-from broker.client.metadata import Cluster
-from broker.client.offsets import Partition
+from broker.client.metadata import Cluster, Partition
 from broker.client.produce import Producer
 from broker.client.transactions import Transactions, new_producer_id
 from broker.model.clock import Clock, SystemClock

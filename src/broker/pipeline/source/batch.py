@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from broker.client.fetch import Range
-from broker.client.metadata import Cluster, Topic
+from broker.client.metadata import Cluster, Partition, Topic
 from broker.client.offsets import EARLIEST, LATEST, list_offsets
 from broker.model.errors import ConfigError
 from broker.pipeline.decoding import Selection
 from broker.pipeline.source.bounds import Bounds
-from broker.pipeline.source.planning import Partition, inverted, losses, split
+from broker.pipeline.source.planning import inverted, losses, split
 from broker.pipeline.source.settings import Settings
 from broker.pipeline.source.task import read_task
 from broker.pipeline.source.topics import (

@@ -8,9 +8,9 @@ import math
 from collections.abc import Iterable, Mapping
 
 from broker.client.fetch import Range
+from broker.client.metadata import Partition
 from broker.model.limits import PIPELINE_SHARED_TASK_OFFSETS
 
-Partition = tuple[str, int]
 Task = tuple[Range, ...]
 
 

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
 
 from broker import codec
 from broker.client.fetch import Range, fetch
-from broker.client.metadata import Cluster, Topic
+from broker.client.metadata import Cluster, Partition, Topic
 from broker.client.offsets import EARLIEST, LATEST
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError
@@ -28,7 +28,6 @@ from broker.model.limits import CLIENT_FETCH_BYTES_MIN
 from broker.pipeline.decoding import Selection
 from broker.pipeline.source.offsets import Offsets, TopicOffsets, from_json, to_json
 from broker.pipeline.source.planning import (
-    Partition,
     limited,
     limited_by_bytes,
     losses,

@@ -4,10 +4,9 @@ import logging
 import re
 from collections.abc import Collection, Iterable
 
-from broker.client.metadata import Cluster, Topic
+from broker.client.metadata import Cluster, Partition, Topic
 from broker.client.offsets import EARLIEST, LATEST, list_offsets
 from broker.model.errors import ConfigError
-from broker.pipeline.source.planning import Partition
 from broker.pipeline.source.settings import Bound, Settings
 
 _log = logging.getLogger("broker.pipeline")

@@ -31,7 +31,9 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     checkpoint.write_partition_metadata(folder / "topic-0", TOPIC_ID)
     known = {"topic": Topic("topic", TOPIC_ID.hex(), (0,), is_internal=False)}
     monkeypatch.setattr(Cluster, "existing_topics", lambda _: known)
-    monkeypatch.setattr(snapshot, "_leader_epochs", lambda *_: {("topic", 0): 4})
+    partition = {"partition_index": 0, "leader_epoch": 4}
+    metadata = {"topics": [{"name": "topic", "partitions": [partition]}]}
+    monkeypatch.setattr(Cluster, "metadata", lambda *_: metadata)
     monkeypatch.setattr(
         snapshot,
         "list_offsets",
