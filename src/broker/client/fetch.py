@@ -49,11 +49,13 @@ class Range(NamedTuple):
 class Chunk(NamedTuple):
     """Whole batches; the first may begin before the range, the last may end after it.
 
-    next_offset is the first offset of the next chunk. aborted has (producer id, first offset) of
-    aborted transactions, as decode_columns takes them; None for read_uncommitted.
+    start is the first offset that belongs to it, next_offset that of the next chunk. aborted has
+    (producer id, first offset) of aborted transactions, as decode_columns takes them; None for
+    read_uncommitted.
     """
 
     data: memoryview
+    start: int
     next_offset: int
     aborted: list[tuple[int, int]] | None
 
@@ -111,19 +113,17 @@ def fetch(
             )
         next_offset = headers[-1].last_offset + 1
         bytes_per_offset = headers.end / max(next_offset - headers[0].base_offset, 1)
-        yield Chunk(data[: headers.end], next_offset, _aborted(found) if is_committed else None)
+        aborted = None
+        if is_committed:
+            transactions = found["aborted_transactions"] or ()
+            aborted = [(each["producer_id"], each["first_offset"]) for each in transactions]
+        yield Chunk(data[: headers.end], position, next_offset, aborted)
         position = next_offset
 
 
 def _size(expected: float, bytes_max: int) -> int:
     """Return the size of a fetch: 5% more than expected, to avoid a second small request."""
     return int(min(expected * 1.05 + CLIENT_FETCH_BYTES_MIN, bytes_max))
-
-
-def _aborted(found: "bodies.FetchResponsePartition") -> list[tuple[int, int]]:
-    return [
-        (each["producer_id"], each["first_offset"]) for each in found["aborted_transactions"] or ()
-    ]
 
 
 def _ask(

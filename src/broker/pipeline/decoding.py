@@ -40,15 +40,12 @@ class Selection:
 class Decoder:
     """Decodes the chunks of one partition, one after the other, and reuses its memory."""
 
-    def __init__(
-        self, topic: str, partition: int, selection: Selection, *, check_crc: bool = True
-    ) -> None:
+    def __init__(self, topic: str, partition: int, selection: Selection) -> None:
         """Create a decoder; topic and partition appear in rows and in errors."""
         self._topic = topic
         self._partition = partition
         self._selection = selection
-        self._check_crc = check_crc
-        self._decoded = decoded_columns(selection.columns)
+        self._columns = decoded_columns(selection.columns)
         # Spark uses one result while the next is made, so memory is taken from the one before.
         self._older: Columns | None = None
         self._newer: Columns | None = None
@@ -72,72 +69,69 @@ class Decoder:
             CodecError: damaged batches; the message has the partition and the offset.
         """
         headers = list(codec.scan_headers(data))
-        if not any(each.attributes & _CODEC_BITS for each in headers):
-            yield from self._decode(data, headers, start, end, aborted)
-            return
-        for piece in _pieces(headers):
-            yield from self._decode(data, piece, start, end, aborted)
-            aborted = still_aborted(aborted, piece)
+        left = _pieces(headers)
+        while left:
+            piece = left.pop()
+            try:
+                batch = self._decoded(data, piece, start, end, aborted)
+            except LimitExceeded as error:
+                if len(piece) == 1:
+                    raise self._with_location(error, piece) from error
+                half = len(piece) // 2
+                left += [piece[half:], piece[:half]]
+                continue
+            except CodecError as error:
+                raise self._with_location(error, piece) from error
+            if left:
+                aborted = still_aborted(aborted, piece)
+            parts = -(-batch.num_rows // PIPELINE_BATCH_ROWS)
+            for part in range(parts):  # of similar size: a small rest costs as much as a batch
+                first, last = (batch.num_rows * each // parts for each in (part, part + 1))
+                yield batch.slice(first, last - first)
 
-    def _decode(
+    def _decoded(
         self,
         data: memoryview,
         headers: list[BatchHeader],
         start: int,
         end: int,
         aborted: Iterable[tuple[int, int]] | None,
-    ) -> Iterator["pa.RecordBatch"]:
-        if not headers:
-            return
-        last = headers[-1]
+    ) -> "pa.RecordBatch":
         selection = self._selection
         reuse, self._older = self._older, None  # its memory is taken over even by a call that fails
-        try:
-            columns = codec.decode_columns(
-                data[headers[0].position : last.position + last.size],
-                columns=self._decoded,
-                check_crc=self._check_crc,
-                min_offset=start,
-                max_offset=end - 1,
-                min_timestamp=selection.min_timestamp,
-                max_timestamp=selection.max_timestamp,
-                key_filter=selection.keys,
-                aborted=aborted,
-                reuse=reuse,
-            )
-            self._older, self._newer = self._newer, columns
-            batch = arrow_batch(columns, selection.columns, self._topic, self._partition)
-        except LimitExceeded as error:
-            if len(headers) == 1:
-                raise self._with_location(error, headers) from error
-            half = len(headers) // 2
-            yield from self._decode(data, headers[:half], start, end, aborted)
-            aborted = still_aborted(aborted, headers[:half])
-            yield from self._decode(data, headers[half:], start, end, aborted)
-            return
-        except CodecError as error:
-            raise self._with_location(error, headers) from error
-        del columns  # so that the next call may reuse its memory
-        parts = -(-batch.num_rows // PIPELINE_BATCH_ROWS)
-        for part in range(parts):  # of similar size: a small rest costs as much as a batch
-            first, end = (batch.num_rows * each // parts for each in (part, part + 1))
-            yield batch.slice(first, end - first)
+        columns = codec.decode_columns(
+            data[headers[0].position : headers[-1].position + headers[-1].size],
+            columns=self._columns,
+            min_offset=start,
+            max_offset=end - 1,
+            min_timestamp=selection.min_timestamp,
+            max_timestamp=selection.max_timestamp,
+            key_filter=selection.keys,
+            aborted=aborted,
+            reuse=reuse,
+        )
+        self._older, self._newer = self._newer, columns
+        return arrow_batch(columns, selection.columns, self._topic, self._partition)
 
     def _with_location(self, error: CodecError, headers: list[BatchHeader]) -> CodecError:
         where = f"{self._topic}-{self._partition}, in the batches from offset"
         return type(error)(f"{where} {headers[0].base_offset} on: {error}")
 
 
-def _pieces(headers: list[BatchHeader]) -> Iterator[list[BatchHeader]]:
-    piece: list[BatchHeader] = []
+def _pieces(headers: list[BatchHeader]) -> list[list[BatchHeader]]:
+    """Divide batches into those that are decoded at once, the last ones first."""
+    if headers and not any(each.attributes & _CODEC_BITS for each in headers):
+        return [headers]
+    pieces: list[list[BatchHeader]] = []
     size = 0
     for each in headers:
-        if piece and size + each.size > PIPELINE_COMPRESSED_BYTES:
-            yield piece
-            piece, size = [], 0
-        piece.append(each)
         size += each.size
-    yield piece
+        if pieces and size <= PIPELINE_COMPRESSED_BYTES:
+            pieces[-1].append(each)
+        else:
+            pieces.append([each])
+            size = each.size
+    return pieces[::-1]
 
 
 def still_aborted(

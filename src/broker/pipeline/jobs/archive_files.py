@@ -132,11 +132,9 @@ class FileWriter:
             StorageError: the disk has failed.
         """
         decoder = Decoder(part.topic, part.partition, _SELECTION)
-        position = part.start
         for chunk in fetch(cluster, part, is_committed=True):
-            for batch in decoder.batches(chunk.data, position, part.end, chunk.aborted):
+            for batch in decoder.batches(chunk.data, chunk.start, part.end, chunk.aborted):
                 self._add(batch, part.partition)
-            position = chunk.next_offset
         for date in list(self._open):
             self._close(date)
         sync_folders(self._folder, [each.path for each in self._closed])

@@ -7,7 +7,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from broker.client.fetch import Range
 from broker.client.metadata import Cluster, Partition, Topic
-from broker.client.offsets import EARLIEST, LATEST, list_offsets
+from broker.client.offsets import list_offsets
 from broker.model.errors import ConfigError
 from broker.pipeline.decoding import Selection
 from broker.pipeline.source.bounds import Bounds
@@ -16,7 +16,7 @@ from broker.pipeline.source.settings import Settings
 from broker.pipeline.source.task import read_task
 from broker.pipeline.source.topics import (
     find_topics,
-    log_offsets,
+    log_bounds,
     partitions_of,
     report_loss,
     resolve,
@@ -88,8 +88,7 @@ class BatchReader(DataSourceReader):
     ) -> None:
         """Report offsets that do not exist, and limit the ranges to existing ones."""
         settings = self._settings
-        earliest = log_offsets(cluster, settings, starts, EARLIEST)
-        latest = log_offsets(cluster, settings, starts, LATEST)
+        earliest, latest = log_bounds(cluster, settings, starts)
         by_offset = settings.starting.offsets or {}
         named = {each: offset for each, offset in by_offset.items() if offset >= 0}
         self._check_order(starts, ends, earliest, latest)

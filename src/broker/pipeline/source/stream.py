@@ -40,6 +40,7 @@ from broker.pipeline.source.topics import (
     find_existing_topics,
     find_topics,
     is_read,
+    log_bounds,
     log_offsets,
     named_topics,
     partitions_of,
@@ -91,8 +92,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         partitions = partitions_of(topics)
         starts = resolve(cluster, self._settings, starting, partitions, is_start=True)
         if self._settings.starting.offsets:
-            earliest = log_offsets(cluster, self._settings, partitions, EARLIEST)
-            latest = log_offsets(cluster, self._settings, partitions, LATEST)
+            earliest, latest = log_bounds(cluster, self._settings, partitions)
             report_loss(self._settings, losses(starts, earliest, latest))
             starts = {
                 each: min(max(offset, earliest[each]), latest[each])

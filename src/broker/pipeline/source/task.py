@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 from broker.client.fetch import Chunk, Range, fetch
 from broker.client.metadata import Cluster
-from broker.client.offsets import EARLIEST, LATEST
 from broker.model.errors import ErrorCode, RequestError
 from broker.pipeline.decoding import Decoder, Selection
 from broker.pipeline.source.planning import Task
 from broker.pipeline.source.settings import Settings
-from broker.pipeline.source.topics import log_offsets, report_loss
+from broker.pipeline.source.topics import log_bounds, report_loss
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,37 +35,33 @@ def read_task(settings: Settings, task: Task, selection: Selection) -> Iterator[
     """
     cluster = settings.cluster()
     for part in task:
-        yield from _read_range(cluster, settings, part, selection)
+        chunks = _chunks(cluster, settings, part)
+        decoder = Decoder(part.topic, part.partition, selection)
+        for chunk in chunks:
+            yield from decoder.batches(chunk.data, chunk.start, part.end, chunk.aborted)
 
 
-def _read_range(
-    cluster: Cluster, settings: Settings, part: Range, selection: Selection
-) -> Iterator["pa.RecordBatch"]:
-    decoder = Decoder(part.topic, part.partition, selection)
+def _chunks(cluster: Cluster, settings: Settings, part: Range) -> Iterator[Chunk]:
+    """Yield the chunks of a range; those that were deleted are reported and left out."""
     position = part.start
     while position < part.end:
         try:
             for chunk in _prefetched(cluster, settings, part._replace(start=position)):
-                yield from decoder.batches(chunk.data, position, part.end, chunk.aborted)
+                yield chunk
                 position = chunk.next_offset
         except RequestError as error:
             if error.code not in _LOST:
                 raise
             report_loss(settings, [f"{part.topic}-{part.partition} at offset {position}: {error}"])
-            position = _next_existing(cluster, settings, part, position)
+            if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                return  # the topic was deleted
+            key = part.topic, part.partition
+            earliest, latest = log_bounds(cluster, settings, [key])
+            if not position < earliest[key] < latest[key]:
+                return
+            position = earliest[key]
         else:
             return
-
-
-def _next_existing(cluster: Cluster, settings: Settings, part: Range, position: int) -> int:
-    """Return the offset after the lost records; the end of the range if none of it is left."""
-    topic = cluster.existing_topics([part.topic]).get(part.topic)
-    if topic is None or (part.topic_id and topic.topic_id != part.topic_id):
-        return part.end
-    key = part.topic, part.partition
-    earliest = log_offsets(cluster, settings, [key], EARLIEST)[key]
-    latest = log_offsets(cluster, settings, [key], LATEST)[key]
-    return earliest if position < earliest < min(latest, part.end) else part.end
 
 
 def _prefetched(cluster: Cluster, settings: Settings, part: Range) -> Iterator[Chunk]:

@@ -104,6 +104,16 @@ def log_offsets(
     return {each: at.offset for each, at in found.items()}
 
 
+def log_bounds(
+    cluster: Cluster, settings: Settings, partitions: Iterable[Partition]
+) -> tuple[dict[Partition, int], dict[Partition, int]]:
+    """Return the EARLIEST and the LATEST offsets of partitions, as `log_offsets`."""
+    earliest, latest = (
+        log_offsets(cluster, settings, partitions, edge) for edge in (EARLIEST, LATEST)
+    )
+    return earliest, latest
+
+
 def resolve(
     cluster: Cluster,
     settings: Settings,

@@ -28,7 +28,7 @@ def write(
             some = times[start : start + 10]
             rows = [(b"k", b"v" * 50, [("h", b"1")], each) for each in some]
             data = b"".join(codec.encode(rows, base_offset=start))
-            chunks.append(Chunk(memoryview(data), start + len(some), []))
+            chunks.append(Chunk(memoryview(data), start, start + len(some), []))
         return chunks
 
     monkeypatch.setattr("broker.pipeline.jobs.archive_files.fetch", fetch)

@@ -30,7 +30,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> None:
         assert is_committed
         rows = [(None, b"%d" % each, None, NOON) for each in range(part.start, part.end)]
         data = b"".join(codec.encode(rows, base_offset=part.start))
-        return [Chunk(memoryview(data), part.end, [])]
+        return [Chunk(memoryview(data), part.start, part.end, [])]
 
     monkeypatch.setattr("broker.pipeline.jobs.archive_files.fetch", fetch)
 
