@@ -8,9 +8,10 @@ imports its modules only when it runs.
 import argparse
 import sys
 from collections.abc import Sequence
-from functools import partial
+from importlib import import_module
 from pathlib import Path
 
+from broker.cli.reporting import Parser
 from broker.model.errors import (
     ConfigError,
     DataDirError,
@@ -33,17 +34,26 @@ _EXIT_CODES: tuple[tuple[type[PolylogError], int], ...] = (
     (DataDirError, EXIT_DATA_DIR),
     (StorageError, EXIT_STORAGE),
 )
-# A fixed width: otherwise argparse imports shutil, which imports every compression module, to find
-# the terminal's width for each option that is added: 3 ms.
-_FORMATTER = partial(argparse.HelpFormatter, width=78)
+# Commands whose line is parsed by a module of their own, to keep the start fast, and their purpose.
+_WITH_MODULES = {
+    "import": ("importing", "import another server's data into a running broker"),
+    "pipeline": ("pipeline", "archive, replay, dedupe and audit topics; show the lag of groups"),
+    "segment": ("segment", "verify or dump the segment files of a log"),
+    "snapshot": (
+        "snapshot",
+        "create hard links of a running broker's files, to be read without it",
+    ),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; an error is one line that says what to do."""
     argv = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        if argv and argv[0] in _WITH_COMMANDS:
-            return _WITH_COMMANDS[argv[0]](argv[1:])
+        if argv and argv[0] in _WITH_MODULES:
+            module, _ = _WITH_MODULES[argv[0]]
+            exit_code: int = import_module(f"broker.cli.{module}").run(argv[1:])
+            return exit_code
         parser = _parser()
         parsed = parser.parse_args(argv)
         if parsed.version:
@@ -57,12 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), EXIT_FAILED)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="broker",
-        description="Polylog: a durable log for Kafka clients.",
-        formatter_class=_FORMATTER,
-    )
+def _parser() -> Parser:
+    parser = Parser(prog="broker", description="Polylog: a durable log for Kafka clients.")
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     start = commands.add_parser(
@@ -71,7 +77,6 @@ def _parser() -> argparse.ArgumentParser:
         description="Run a broker until SIGTERM, SIGINT or SIGHUP. A setting is taken from --set,"
         " else from the environment (BROKER_NUM_PARTITIONS=3), else from the file, else it has its"
         " default.",
-        formatter_class=_FORMATTER,
     )
     start.add_argument(
         "--config", type=Path, metavar="FILE.toml", help="read settings from this file"
@@ -96,14 +101,8 @@ def _parser() -> argparse.ArgumentParser:
     start.add_argument(
         "--check", action="store_true", help="check the configuration, print it and exit"
     )
-    # The rest of their command lines is parsed by their own modules, to keep the start fast.
-    for name, purpose in (
-        ("import", "import another server's data into a running broker"),
-        ("pipeline", "archive, replay, dedupe and audit topics; show the lag of groups"),
-        ("segment", "verify or dump the segment files of a log"),
-        ("snapshot", "create hard links of a running broker's files, to be read without it"),
-    ):
-        commands.add_parser(name, help=purpose, formatter_class=_FORMATTER)
+    for name, (_, purpose) in _WITH_MODULES.items():
+        commands.add_parser(name, help=purpose)
     return parser
 
 
@@ -114,40 +113,8 @@ def _version() -> int:
     return EXIT_OK
 
 
-def _import(argv: Sequence[str]) -> int:
-    from broker.cli import importing  # noqa: PLC0415 - not needed by a start
-
-    return importing.run(argv)
-
-
 def _start(parsed: argparse.Namespace) -> int:
     from broker.cli import start  # noqa: PLC0415 - not needed by `--version` and `--help`
 
     config = start.configuration(parsed.config, parsed.data_dir, parsed.listen, parsed.set)
     return start.check(config) if parsed.check else start.run(config)
-
-
-def _pipeline(argv: Sequence[str]) -> int:
-    from broker.cli import pipeline  # noqa: PLC0415 - not needed by a start
-
-    return pipeline.run(argv)
-
-
-def _snapshot(argv: Sequence[str]) -> int:
-    from broker.cli import snapshot  # noqa: PLC0415 - not needed by a start
-
-    return snapshot.run(argv)
-
-
-def _segment(argv: Sequence[str]) -> int:
-    from broker.cli import segment  # noqa: PLC0415 - not needed by a start
-
-    return segment.run(argv)
-
-
-_WITH_COMMANDS = {
-    "import": _import,
-    "pipeline": _pipeline,
-    "segment": _segment,
-    "snapshot": _snapshot,
-}

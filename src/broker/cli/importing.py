@@ -1,11 +1,10 @@
 """`broker import PROTOCOL`: the import commands of the protocols that have one."""
 
-import argparse
 from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from broker.cli.reporting import FORMATTER, add_broker, print_progress
+from broker.cli.reporting import Parser, add_broker, print_progress
 from broker.protocols import PROTOCOLS
 
 if TYPE_CHECKING:
@@ -14,12 +13,11 @@ if TYPE_CHECKING:
 
 def run(argv: Sequence[str]) -> int:
     """Run one of the commands; return its exit code."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="broker import",
         description="Import the data of another server into a running broker.",
-        formatter_class=FORMATTER,
     )
-    servers = parser.add_subparsers(dest="protocol", metavar="PROTOCOL", required=True)
+    servers = parser.add_commands("PROTOCOL")
     commands: dict[str, ImportCommand] = {}
     for protocol in PROTOCOLS:
         if protocol.import_command:
@@ -29,9 +27,8 @@ def run(argv: Sequence[str]) -> int:
                 protocol.name,
                 help=command.SUMMARY,
                 description=command.DESCRIPTION,
-                formatter_class=FORMATTER,
             )
             command.add_options(server)
             add_broker(server)
     options = parser.parse_args(argv)
-    return commands[options.protocol].run(options, print_progress)
+    return commands[options.command].run(options, print_progress)

@@ -6,7 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker.cli import pipeline_jobs
-from broker.cli.reporting import FORMATTER, add_broker, add_output, print_progress, print_report
+from broker.cli.reporting import (
+    Parser,
+    add_broker,
+    add_output,
+    add_topics,
+    print_progress,
+    print_report,
+)
 from broker.client.reachability import check_reachable
 
 if TYPE_CHECKING:
@@ -21,8 +28,8 @@ def run(arguments: Sequence[str]) -> int:
 
     Each command's parser sets `run`, a function of the parsed arguments that returns the report.
     """
-    parser = argparse.ArgumentParser(prog="broker pipeline", formatter_class=FORMATTER)
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    parser = Parser(prog="broker pipeline")
+    commands = parser.add_commands()
     pipeline_jobs.add_commands(commands)
     _add_audit(commands)
     _add_lag(commands)
@@ -39,16 +46,9 @@ def _add_audit(commands: "Commands") -> None:
         description="Check every byte of the closed segments of a data directory or of a snapshot:"
         " CRCs, gaps and duplicates in offsets and in producers' sequence numbers, the order of"
         " timestamps, and indexes against their log. The exit code is 1 if problems are found.",
-        formatter_class=FORMATTER,
     )
     audit.add_argument("folder", type=Path, metavar="DIR", help="a snapshot or a data directory")
-    audit.add_argument(
-        "--topic",
-        action="append",
-        default=[],
-        metavar="T",
-        help="only this topic; may be repeated (default: all but the internal ones)",
-    )
+    add_topics(audit)
     audit.add_argument("--workers", type=int, metavar="N", help="threads (default: one per core)")
     audit.add_argument(
         "--master", metavar="MASTER", help="run it in Spark: local[*], spark://HOST:PORT, ..."
@@ -79,7 +79,6 @@ def _add_lag(commands: "Commands") -> None:
         help="show the lag of groups",
         description="Show the lag of groups per partition in records and seconds, the rate of new"
         " records, and how unevenly the lag is distributed.",
-        formatter_class=FORMATTER,
     )
     add_broker(lag)
     lag.add_argument(

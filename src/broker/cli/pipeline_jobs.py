@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from broker.cli.reporting import FORMATTER, add_broker, add_output, print_progress
+from broker import pipeline
+from broker.cli.reporting import add_broker, add_output, print_progress
 from broker.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from broker.model.report import Report
 
 _FORMATS = ("delta", "parquet")
-
-Progress = Callable[[str], None]
 
 
 def add_commands(commands: "Commands") -> None:
@@ -30,7 +29,6 @@ def add_commands(commands: "Commands") -> None:
         description="Append the records of a topic, up to its current end, to a table. The table"
         " contains the offsets to continue at: run the command again at any time, also after a"
         " failure.",
-        formatter_class=FORMATTER,
     )
     archive.add_argument("topic", metavar="TOPIC", help="the topic to copy")
     _add_table(archive)
@@ -50,7 +48,6 @@ def add_commands(commands: "Commands") -> None:
         help="write an archive to a topic, with keys, timestamps and order, exactly once",
         description="Write the records of an archive to a topic. If it is run again, it continues"
         " where it stopped; the same replay is not written twice.",
-        formatter_class=FORMATTER,
     )
     _add_table(replay)
     replay.add_argument("topic", metavar="TOPIC", help="the topic to write to")
@@ -76,7 +73,6 @@ def add_commands(commands: "Commands") -> None:
         help="copy a topic to another one without duplicates",
         description="Write one of all records with the same identity. If it is run again, it"
         " continues where it stopped.",
-        formatter_class=FORMATTER,
     )
     dedupe.add_argument("source", metavar="FROM", help="the topic to read")
     dedupe.add_argument("target", metavar="TO", help="the topic to write to")
@@ -122,41 +118,34 @@ def _add_common(parser: argparse.ArgumentParser, job: Callable[..., "Report"]) -
 
 
 def _run(parsed: argparse.Namespace, job: Callable[..., "Report"]) -> "Report":
-    from broker import pipeline  # noqa: PLC0415 - only these commands need it
-    from broker.pipeline.session import session  # noqa: PLC0415
-
-    spark = session(parsed.master, options={"spark.ui.showConsoleProgress": "false"})
+    spark = pipeline.session(parsed.master, options={"spark.ui.showConsoleProgress": "false"})
     pipeline.register(spark)
     try:
-        return job(spark, parsed, print_progress)
+        return job(spark, parsed)
     finally:
         spark.stop()
 
 
-def _archive(spark: "SparkSession", parsed: argparse.Namespace, progress: Progress) -> "Report":
-    from broker.pipeline.jobs.archive import ArchiveOptions, archive, compact  # noqa: PLC0415
-
-    options = ArchiveOptions(
+def _archive(spark: "SparkSession", parsed: argparse.Namespace) -> "Report":
+    options = pipeline.ArchiveOptions(
         parsed.broker,
         parsed.topic,
         parsed.folder,
         parsed.format,
         fails_on_data_loss=not parsed.allow_data_loss,
     )
-    report = archive(spark, options, progress=progress)
+    report = pipeline.archive(spark, options, progress=print_progress)
     if parsed.compact:
-        joined = compact(parsed.folder, parsed.format)
+        joined = pipeline.compact(parsed.folder, parsed.format)
         report = report._replace(totals=report.totals | joined.totals)
     return report
 
 
-def _replay(spark: "SparkSession", parsed: argparse.Namespace, progress: Progress) -> "Report":
-    from broker.pipeline.jobs.replay import ReplayOptions, replay  # noqa: PLC0415
-
+def _replay(spark: "SparkSession", parsed: argparse.Namespace) -> "Report":
     rate: int | None = parsed.records_per_second
     if rate is not None and rate < 1:
         raise ConfigError(f"--records-per-second {rate}: give 1 or more")
-    options = ReplayOptions(
+    options = pipeline.ReplayOptions(
         parsed.folder,
         parsed.format,
         parsed.broker,
@@ -166,13 +155,11 @@ def _replay(spark: "SparkSession", parsed: argparse.Namespace, progress: Progres
         records_per_second=rate,
         replay_id=parsed.id,
     )
-    return replay(spark, options, progress=progress)
+    return pipeline.replay(spark, options, progress=print_progress)
 
 
-def _dedupe(spark: "SparkSession", parsed: argparse.Namespace, progress: Progress) -> "Report":
-    from broker.pipeline.jobs.dedupe import DedupeOptions, dedupe  # noqa: PLC0415
-
-    options = DedupeOptions(
+def _dedupe(spark: "SparkSession", parsed: argparse.Namespace) -> "Report":
+    options = pipeline.DedupeOptions(
         parsed.broker,
         parsed.source,
         parsed.target,
@@ -180,4 +167,4 @@ def _dedupe(spark: "SparkSession", parsed: argparse.Namespace, progress: Progres
         within=parsed.within,
         checkpoint=parsed.checkpoint,
     )
-    return dedupe(spark, options, progress=progress)
+    return pipeline.dedupe(spark, options, progress=print_progress)

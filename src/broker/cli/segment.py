@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from broker.cli.reporting import FORMATTER, add_output, print_progress, print_report
+from broker.cli.reporting import Parser, add_output, print_progress, print_report
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import CodecError, StorageError
 from broker.model.limits import PROGRESS_MS
@@ -33,8 +33,8 @@ _INDEXES = ("offset index", "time index", "index of aborted transactions")
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return the exit code: 1 if damage was found."""
-    parser = argparse.ArgumentParser(prog="broker segment", formatter_class=FORMATTER)
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    parser = Parser(prog="broker segment")
+    commands = parser.add_commands()
     verify = commands.add_parser(
         "verify",
         help="check every byte of segments",
@@ -42,14 +42,6 @@ def run(arguments: Sequence[str]) -> int:
         " the digest that was recorded when a segment was closed or compacted, and the three"
         " indexes against the log. No broker is needed; if one is running, the active segment is"
         " checked up to its last whole batch. The exit code is 1 if damage is found.",
-        formatter_class=FORMATTER,
-    )
-    verify.add_argument(
-        "paths",
-        type=Path,
-        nargs="+",
-        metavar="PATH",
-        help="a segment (.log), a partition's folder or a data directory",
     )
     verify.add_argument(
         "--manifest",
@@ -62,33 +54,29 @@ def run(arguments: Sequence[str]) -> int:
     )
     add_output(verify)
     verify.set_defaults(run=_verify)
-    _add_dump(commands)
-    parsed = parser.parse_args(arguments)
-    exit_code: int = parsed.run(parsed)
-    return exit_code
-
-
-def _add_dump(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     dump = commands.add_parser(
         "dump",
         help="show the batches or records of segments",
         description="Show the batches of segments, or their records, one per line. Damage is shown"
         " with its position; the exit code is 1 then. Keys and values are shown as text if they"
         " are UTF-8, otherwise as base64.",
-        formatter_class=FORMATTER,
-    )
-    dump.add_argument(
-        "paths",
-        type=Path,
-        nargs="+",
-        metavar="PATH",
-        help="a segment (.log), a partition's folder or a data directory",
     )
     dump.add_argument("--records", action="store_true", help="show records instead of batches")
     dump.add_argument(
         "-o", "--output", choices=("table", "jsonl"), default="table", help="output format"
     )
     dump.set_defaults(run=_dump)
+    for command in (verify, dump):
+        command.add_argument(
+            "paths",
+            type=Path,
+            nargs="+",
+            metavar="PATH",
+            help="a segment (.log), a partition's folder or a data directory",
+        )
+    parsed = parser.parse_args(arguments)
+    exit_code: int = parsed.run(parsed)
+    return exit_code
 
 
 def _dump(parsed: argparse.Namespace) -> int:
@@ -96,9 +84,6 @@ def _dump(parsed: argparse.Namespace) -> int:
 
     places = [place for path in parsed.paths for place in verification.find(path)]
     return segment_dump.run(places, parsed.output, has_records=parsed.records)
-
-
-# ---- verify --------------------------------------------------------------------------------------
 
 
 def _verify(parsed: argparse.Namespace) -> int:

@@ -15,9 +15,8 @@ from broker._native.log.segment_check import Damage
 from broker.codec import BatchHeader, records, scan_headers
 from broker.model.compressions import COMPRESSIONS
 from broker.model.errors import CodecError
-from broker.model.limits import DUMP_READ_BYTES, SEGMENT_CHECK_STEP_BYTES
-from broker.segments.integrity import Examination
-from broker.segments.verification import LocatedSegment
+from broker.model.limits import DUMP_READ_BYTES
+from broker.segments.verification import LocatedSegment, examined
 
 # The fields of a line by name.
 Row: TypeAlias = dict[str, Any]
@@ -45,30 +44,13 @@ def run(places: Sequence[LocatedSegment], output: str, *, has_records: bool) -> 
 def rows(place: LocatedSegment, *, has_records: bool) -> Iterator[Row]:
     """Yield a row for each batch or record, and for each damaged range, in order of position."""
     position = 0
-    damages, end = _examined(place)
-    for damage in damages:
+    found = examined(place, lambda _: None, has_digest=False)
+    for damage in found.damages:
         yield from _intact_rows(place, position, damage.position, has_records=has_records)
         yield _damage_row(place, damage)
         position = damage.end_position
+    end = found.size - found.reserved_bytes - found.tail_bytes
     yield from _intact_rows(place, position, end, has_records=has_records)
-
-
-def _examined(place: LocatedSegment) -> tuple[tuple[Damage, ...], int]:
-    """Return the damaged ranges of a segment, and the position where its batches end."""
-    examination = Examination(
-        place.folder,
-        place.base_offset,
-        place.end_offset,
-        is_active=place.is_active,
-        has_digest=False,
-    )
-    try:
-        while examination.step(SEGMENT_CHECK_STEP_BYTES):
-            continue
-        found = examination.verdict()
-    finally:
-        examination.close()
-    return found.damages, found.size - found.reserved_bytes - found.tail_bytes
 
 
 def _intact_rows(

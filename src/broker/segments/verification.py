@@ -12,7 +12,7 @@ of the folder are not compared, because it is unclear which file they belong to.
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -89,7 +89,9 @@ def verify(segment: LocatedSegment, progress: Progress) -> Verdict | None:
     """
     for _ in range(VERIFY_TRIES):
         try:
-            found = _examined(segment, progress)
+            swaps = (is_offset_file(each, SWAP) for each in file_ops.list_folder(segment.folder))
+            has_digest = segment.end_offset >= 0 and not any(swaps)
+            found = examined(segment, progress, has_digest=has_digest)
             if found.is_valid or not _has_changed(segment, found):
                 return found
         except FileNotFoundError:
@@ -99,24 +101,22 @@ def verify(segment: LocatedSegment, progress: Progress) -> Verdict | None:
     raise Truncated(f"{segment.file}: replaced or truncated repeatedly while it was read")
 
 
-def _examined(segment: LocatedSegment, progress: Progress) -> Verdict:
-    is_swapping = any(is_offset_file(name, SWAP) for name in file_ops.list_folder(segment.folder))
+def examined(segment: LocatedSegment, progress: Progress, *, has_digest: bool) -> Verdict:
+    """Return the result of examining a segment once; see Examination for arguments and errors."""
     examination = Examination(
         segment.folder,
         segment.base_offset,
         segment.end_offset,
         is_active=segment.is_active,
-        has_digest=segment.end_offset >= 0 and not is_swapping,
+        has_digest=has_digest,
     )
-    try:
+    with closing(examination):
         is_more = True
         while is_more:
             before = examination.position
             is_more = examination.step(SEGMENT_CHECK_STEP_BYTES)
             progress(examination.position - before)
         return examination.verdict()
-    finally:
-        examination.close()
 
 
 def _has_changed(segment: LocatedSegment, found: Verdict) -> bool:
