@@ -23,7 +23,6 @@ from broker.model.errors import (
 from broker.pipeline.sink.identity import Batch
 from broker.pipeline.sink.marker_topic import prepare
 from broker.pipeline.sink.options import SinkOptions
-from broker.pipeline.sink.rows import Encoder, Part
 from broker.pipeline.sink.task import (
     Outcome,
     check_brokers,
@@ -161,14 +160,13 @@ def test_an_abandoned_attempt_can_write_nothing_more(
 ) -> None:
     zombie = Transactions(cluster, f"{topic}-0", 60_000)
     producer = Producer(cluster, zombie.producer, zombie.transactional_id)
-    encoder = Encoder(producer, compression="none", batch_bytes_max=1_000)
     zombie.add([(topic, 0)])
-    producer.send({(topic, 0): encoder.encode(Part((topic, 0), rows(b"early")))})
+    producer.send({(topic, 0): producer.encode((topic, 0), rows(b"early"))})
 
     write_exactly_once(options(), batch_of(topic), 0, iter([rows(b"a")]))
 
     with pytest.raises(RequestError) as caught:
-        producer.send({(topic, 0): encoder.encode(Part((topic, 0), rows(b"late")))})
+        producer.send({(topic, 0): producer.encode((topic, 0), rows(b"late"))})
     assert caught.value.code in {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
     with pytest.raises(RequestError):
         zombie.end(is_committed=True)

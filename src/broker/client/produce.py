@@ -14,10 +14,13 @@ from broker.client.metadata import Cluster, Partition, by_topic
 from broker.client.retry import check
 from broker.client.transactions import ProducerId
 from broker.model.address import Address
-from broker.model.limits import CLIENT_PRODUCE_BYTES, CLIENT_TIMEOUT_SECONDS
+from broker.model.limits import CLIENT_PRODUCE_BYTES, CLIENT_TIMEOUT_SECONDS, MESSAGE_BYTES_MAX
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from broker.codec import bodies
+    from broker.codec.encoding import Row
 
 # Since version 3 batches have magic 2; since 13 topics have ids, not names.
 _PRODUCE: "Api[bodies.ProduceRequest, bodies.ProduceResponse]" = Api("Produce", range(3, 10))
@@ -34,26 +37,12 @@ class Written(NamedTuple):
     base_offset: int
 
 
-class Sequences:
-    """The sequence number of the producer's next record in each partition."""
-
-    def __init__(self) -> None:
-        """Start with 0 in every partition: for a new producer id, or a new epoch of it."""
-        self._next: dict[Partition, int] = {}
-
-    def take(self, partition: Partition, count: int) -> int:
-        """Return the sequence number of the next record, and advance it by `count` records."""
-        first = self._next.get(partition, 0)
-        self._next[partition] = (first + count) % _SEQUENCE_END
-        return first
-
-
 class Producer:
     """A producer; not thread-safe.
 
     Attributes:
-        producer: the producer id and epoch that batches must contain.
-        sequences: the sequence numbers that they must contain.
+        producer: the producer id and epoch of its batches.
+        next_sequences: the sequence number of the next record in each partition; 0 if missing.
         transactional_id: of the transaction that the batches belong to; None: no transaction.
     """
 
@@ -62,9 +51,40 @@ class Producer:
     ) -> None:
         """Keep the producer id without sending anything."""
         self.producer = producer
-        self.sequences = Sequences()
         self.transactional_id = transactional_id
         self._cluster = cluster
+        self.next_sequences: dict[Partition, int] = {}
+
+    def encode(
+        self,
+        partition: Partition,
+        records: "Sequence[Row] | pa.RecordBatch",
+        *,
+        compression: str = "none",
+        batch_bytes_max: int = MESSAGE_BYTES_MAX,
+    ) -> list[bytes]:
+        """Return records of one partition as batches, to be sent in this order.
+
+        Args:
+            partition: topic and number.
+            records: see codec.encode.
+            compression: the same.
+            batch_bytes_max: the same.
+
+        Raises:
+            LimitExceeded: a record does not fit into a batch.
+        """
+        sequence = self.next_sequences.get(partition, 0)
+        self.next_sequences[partition] = (sequence + len(records)) % _SEQUENCE_END
+        return codec.encode(
+            records,
+            compression=compression,
+            batch_bytes_max=batch_bytes_max,
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.epoch,
+            base_sequence=sequence,
+            is_transactional=self.transactional_id is not None,
+        )
 
     def send(self, batches: Mapping[Partition, Sequence[bytes]]) -> list[Written]:
         """Write batches, in order within a partition, and wait until all are acknowledged.

@@ -8,7 +8,7 @@ import pytest
 from broker import codec
 from broker.client.metadata import Cluster
 from broker.client.pool import Pool
-from broker.client.produce import Producer, Sequences
+from broker.client.produce import Producer
 from broker.client.transactions import ProducerId
 from broker.codec import Fields
 from broker.model import limits
@@ -114,10 +114,14 @@ def test_an_error_names_the_leader_and_the_partition() -> None:
 
 
 def test_sequences_continue_in_each_partition_and_wrap_after_the_largest() -> None:
-    sequences = Sequences()
+    producer = Producer(Cluster([]), ProducerId(9, 2))
     largest = (1 << 31) - 1
 
-    taken = [sequences.take(("t", 0), count) for count in (5, largest - 5, 3, 1)]
+    def sequence_of(partition: int, *values: bytes) -> int:
+        [batch] = producer.encode(("t", partition), [(None, each) for each in values])
+        return codec.scan_headers(batch)[0].base_sequence
 
-    assert taken == [0, 5, largest, 2]
-    assert sequences.take(("t", 1), 1) == 0
+    assert [sequence_of(0, b"a", b"b"), sequence_of(0, b"c")] == [0, 2]
+    producer.next_sequences["t", 0] = largest
+    assert [sequence_of(0, b"a", b"b", b"c"), sequence_of(0, b"d")] == [largest, 2]
+    assert sequence_of(1, b"a") == 0

@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from broker import codec
 from broker.client.metadata import Partition
-from broker.client.produce import Producer
 from broker.model.errors import SchemaMismatch
 
 _CONTENT: Final = ("key", "value", "headers", "timestamp")
@@ -142,33 +141,6 @@ class Partitioner:
                 )
             numbers = np.where(wanted >= 0, wanted, numbers).astype(np.int32)
         return numbers
-
-
-class Encoder:
-    """Encodes batches with a producer's id, epoch and sequence numbers."""
-
-    def __init__(self, producer: Producer, *, compression: str, batch_bytes_max: int) -> None:
-        """Create an encoder with the settings of all batches."""
-        self._producer = producer
-        self._compression = compression
-        self._batch_bytes_max = batch_bytes_max
-
-    def encode(self, part: Part) -> list[bytes]:
-        """Return the rows of one partition as batches, to be sent in this order.
-
-        Raises:
-            LimitExceeded: a row does not fit into a batch.
-        """
-        producer_id, epoch = self._producer.producer
-        return codec.encode(
-            part.rows,
-            compression=self._compression,
-            batch_bytes_max=self._batch_bytes_max,
-            producer_id=producer_id,
-            producer_epoch=epoch,
-            base_sequence=self._producer.sequences.take(part.partition, part.rows.num_rows),
-            is_transactional=self._producer.transactional_id is not None,
-        )
 
 
 class Digest:

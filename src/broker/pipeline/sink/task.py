@@ -11,7 +11,6 @@ from typing import NamedTuple, Self
 
 import pyarrow as pa
 
-from broker import codec
 from broker.client.metadata import Cluster, Partition
 from broker.client.produce import Producer
 from broker.client.transactions import Transactions, new_producer_id
@@ -22,7 +21,7 @@ from broker.pipeline.sink.identity import Batch
 from broker.pipeline.sink.marker_topic import MarkerTopic, prepare
 from broker.pipeline.sink.markers import Done, done_record, plan_record
 from broker.pipeline.sink.options import SinkOptions
-from broker.pipeline.sink.rows import Chunk, Digest, Encoder, Partitioner, chunks
+from broker.pipeline.sink.rows import Chunk, Digest, Partitioner, chunks
 
 
 class Outcome(NamedTuple):
@@ -123,22 +122,13 @@ def _write_new(  # noqa: PLR0913, PLR0917 - the state of write_exactly_once
         # The marker is written last: until the commit it delays read_committed consumers.
         done = Done(batch, task, digest.rows, digest.hexdigest())
         transactions.add([markers.partition])
-        producer.send({markers.partition: _encoded(producer, markers.partition, done)})
+        record = producer.encode(markers.partition, [done_record(done)])
+        producer.send({markers.partition: record})
         transactions.end(is_committed=True)
     except BaseException as error:
         _abort(transactions, error)
         raise
     return Outcome(digest.rows, was_done=False)
-
-
-def _encoded(producer: Producer, partition: Partition, done: Done) -> list[bytes]:
-    return codec.encode(
-        [done_record(done)],
-        producer_id=producer.producer.producer_id,
-        producer_epoch=producer.producer.epoch,
-        base_sequence=producer.sequences.take(partition, 1),
-        is_transactional=True,
-    )
 
 
 def _abort(transactions: Transactions, error: BaseException) -> None:
@@ -180,10 +170,8 @@ class _Sender:
         self._producer = producer
         self._transactions = transactions
         self._partitioner = Partitioner(options.topic, partitions_of, task)
-        self._encoder = Encoder(
-            producer, compression=options.compression, batch_bytes_max=options.batch_bytes_max
-        )
-        self._piece_bytes = max(options.batch_bytes_max // 2, 1)
+        self._compression = options.compression
+        self._batch_bytes_max = options.batch_bytes_max
         self._rate_limiter = RateLimiter(options.rows_per_second)
         self._thread = ThreadPoolExecutor(1, "polylog-sink")
         self._in_flight: Future[object] | None = None
@@ -201,9 +189,16 @@ class _Sender:
     def send(self, chunk: Chunk) -> None:
         """Send a chunk after the previous one was acknowledged."""
         batches: dict[Partition, list[bytes]] = {}
-        for piece in self._partitioner.pieces(chunk, self._piece_bytes):
-            for part in self._partitioner.split(piece):
-                batches.setdefault(part.partition, []).extend(self._encoder.encode(part))
+        for piece in self._partitioner.pieces(chunk, max(self._batch_bytes_max // 2, 1)):
+            for partition, rows in self._partitioner.split(piece):
+                batches.setdefault(partition, []).extend(
+                    self._producer.encode(
+                        partition,
+                        rows,
+                        compression=self._compression,
+                        batch_bytes_max=self._batch_bytes_max,
+                    )
+                )
         self._wait()
         if self._transactions is not None:
             self._transactions.add(list(batches))

@@ -66,7 +66,7 @@ class Sink(TaskCode):
         if self.options.is_exactly_once and not is_stream:
             batch_of(self.options, self.columns, lambda _: None, is_stream=False)
 
-    def write(self, batches: "Iterator[pa.RecordBatch]") -> TaskWritten:
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskWritten:
         """Write the rows of the current task."""
         context = TaskContext.get()
         if context is None:
@@ -75,34 +75,31 @@ class Sink(TaskCode):
             begin_task()
         task = context.partitionId()
         if not self.options.is_exactly_once:
-            return TaskWritten(task, write_at_least_once(self.options, task, batches))
+            return TaskWritten(task, write_at_least_once(self.options, task, iterator))
         batch = batch_of(
             self.options, self.columns, context.getLocalProperty, is_stream=self.is_stream
         )
-        return TaskWritten(task, write_exactly_once(self.options, batch, task, batches))
+        return TaskWritten(task, write_exactly_once(self.options, batch, task, iterator))
 
-    def check_count(self, count: int) -> None:
-        """Raise an error if a batch had another number of tasks than option tasks says.
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int = 0) -> None:  # noqa: ARG002, N803
+        """Check the number of tasks; their transactions are committed already.
+
+        Nothing is to be done when a job fails: the next attempts of tasks find what is committed.
 
         Raises:
-            MarkerMismatch: the number differs.
+            MarkerMismatch: the option tasks has another number.
         """
-        if self.options.is_exactly_once and self.options.tasks not in {None, count}:
+        if self.options.is_exactly_once and self.options.tasks not in {None, len(messages)}:
             raise MarkerMismatch(
-                f"the batch had {count} tasks, option tasks says {self.options.tasks}: use"
+                f"the batch had {len(messages)} tasks, option tasks says {self.options.tasks}: use"
                 f" .repartition({self.options.tasks}), or leave the option out"
             )
 
 
-class PolylogWriter(DataSourceArrowWriter):
+class PolylogWriter(Sink, DataSourceArrowWriter):
     """The sink of a batch job."""
 
-    def __init__(
-        self,
-        options: Mapping[str, str],
-        schema: "StructType",
-        overwrite: bool,  # noqa: FBT001
-    ) -> None:
+    def __init__(self, options: Mapping[str, str], schema: "StructType", overwrite: bool) -> None:  # noqa: FBT001
         """Check options, columns and brokers before the job starts.
 
         Raises:
@@ -110,16 +107,5 @@ class PolylogWriter(DataSourceArrowWriter):
             RequestError: there is no such topic.
             Unreachable: no broker answers.
         """
-        self._sink = Sink(options, schema, overwrites=overwrite, is_stream=False)
-        check_brokers(self._sink.options)
-
-    def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
-        """Write the rows of a task."""
-        return self._sink.write(iterator)
-
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Check the number of tasks; their transactions are committed already."""
-        self._sink.check_count(len(messages))
-
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Do nothing: the next attempts of tasks find what is committed."""
+        super().__init__(options, schema, overwrites=overwrite, is_stream=False)
+        check_brokers(self.options)

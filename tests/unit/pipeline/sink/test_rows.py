@@ -10,7 +10,7 @@ from broker.client.metadata import Cluster
 from broker.client.produce import Producer
 from broker.client.transactions import ProducerId
 from broker.model.errors import SchemaMismatch
-from broker.pipeline.sink.rows import Chunk, Digest, Encoder, Part, Partitioner, chunks
+from broker.pipeline.sink.rows import Chunk, Digest, Partitioner, chunks
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -92,10 +92,9 @@ def test_a_record_has_the_key_value_headers_and_timestamp_of_its_row() -> None:
         offset=[77],
     )
     producer = Producer(Cluster([]), ProducerId(9, 2), "q-0")
-    encoder = Encoder(producer, compression="none", batch_bytes_max=1_000)
 
     [part] = Partitioner("t", lambda _: 1, 0).split(chunk)
-    [first], [second] = encoder.encode(part), encoder.encode(part)
+    [first], [second] = producer.encode(*part), producer.encode(*part)
 
     [record] = codec.records(first)
     assert (record.key, record.value, record.headers) == (b"k", None, [(b"h", b"1")])
@@ -108,9 +107,8 @@ def test_a_record_has_the_key_value_headers_and_timestamp_of_its_row() -> None:
 
 def test_batches_stay_within_their_limit_and_continue_the_sequence() -> None:
     producer = Producer(Cluster([]), ProducerId(9, 0))
-    encoder = Encoder(producer, compression="none", batch_bytes_max=500)
 
-    found = encoder.encode(Part(("t", 0), rows(value=[b"x" * 100] * 10)))
+    found = producer.encode(("t", 0), rows(value=[b"x" * 100] * 10), batch_bytes_max=500)
 
     assert len(found) > 1
     assert all(len(each) <= 500 for each in found)
