@@ -115,6 +115,23 @@ def decoded_columns(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(_DECODED[each] for each in names if each in _DECODED) or ("offset",)
 
 
+def arrow_schema(columns: str) -> "pa.Schema":
+    """Return the Arrow schema of columns in DDL; a timestamp is in UTC."""
+    import pyarrow as pa  # noqa: PLC0415 - half a second, which other commands do not need
+
+    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    types = {
+        "array<struct<key:string,value:binary>>": pa.list_(pa.field("element", header)),
+        "bigint": pa.int64(),
+        "binary": pa.binary(),
+        "int": pa.int32(),
+        "string": pa.string(),
+        "timestamp": pa.timestamp("us", "UTC"),
+    }
+    fields = (each.split(" ", 1) for each in columns.split(", "))
+    return pa.schema([(name, types[kind]) for name, kind in fields])
+
+
 def arrow_batch(
     columns: "Columns", wanted: Sequence[str], topic: str, partition: int
 ) -> "pa.RecordBatch":
@@ -130,7 +147,7 @@ def arrow_batch(
         LimitExceeded: the values of a column take 2 GiB or more in total.
         Corrupt: the name of a header is not UTF-8.
     """
-    import pyarrow as pa  # noqa: PLC0415 - half a second, which other commands do not need
+    import pyarrow as pa  # noqa: PLC0415 - as above
     import pyarrow.compute as pc  # noqa: PLC0415
 
     batch = columns.to_arrow(

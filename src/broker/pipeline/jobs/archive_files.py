@@ -22,34 +22,22 @@ from broker.client.fetch import Range, fetch
 from broker.client.metadata import Cluster
 from broker.model.limits import ARCHIVE_FILES_OPEN
 from broker.pipeline.decoding import Decoder, Selection
-from broker.pipeline.schema import default_columns
+from broker.pipeline.schema import ALL_COLUMNS, arrow_schema, ddl
 
-# The rows that a task returns to the driver, as a schema of Spark.
+# The rows that a task returns to the driver, as a schema of Spark: an ArchivedFile each.
 COLUMNS: Final = (
-    "path string, date string, rows long, size long, partition int, first_offset long,"
-    " last_offset long"
+    "path string, date string, rows bigint, size bigint, partition int, first_offset bigint,"
+    " last_offset bigint"
 )
 _DAY_US: Final = 86_400_000_000
 _NO_TIMESTAMP_US: Final = -1_000
 _EPOCH: Final = dt.date(1970, 1, 1)
-_HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
-SCHEMA: Final = pa.schema(
-    [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("timestampType", pa.int32()),
-        ("headers", pa.list_(pa.field("element", _HEADER))),
-    ]
-)
+SCHEMA: Final = arrow_schema(ddl(ALL_COLUMNS))
 PARQUET: Final = {
     "compression": "zstd",
     "use_dictionary": ["topic", "partition", "timestampType"],
 }
-_SELECTION: Final = Selection(default_columns(has_headers=True))
+_SELECTION: Final = Selection(tuple(ALL_COLUMNS))
 
 
 class ArchivedFile(NamedTuple):
@@ -138,11 +126,8 @@ class FileWriter:
         for date in list(self._open):
             self._close(date)
         sync_folders(self._folder, [each.path for each in self._closed])
-        names = ArchivedFile._fields
-        columns = {name: [getattr(each, name) for each in self._closed] for name in names}
-        return pa.record_batch(
-            [pa.array(columns[name], _TYPES[kind]) for name, kind in _FIELDS], names=names
-        )
+        rows = [each._asdict() for each in self._closed]
+        return pa.RecordBatch.from_pylist(rows, arrow_schema(COLUMNS))
 
     def _add(self, batch: pa.RecordBatch, partition: int) -> None:
         times = batch.column("timestamp").cast(pa.int64()).fill_null(_NO_TIMESTAMP_US).to_numpy()
@@ -175,7 +160,3 @@ def sync_folders(folder: Path, paths: Iterable[str]) -> None:
     parents = {(folder / each).parent for each in paths}
     for each in (*sorted(parents), *([folder] if parents else ())):
         file_ops.sync_folder(each)
-
-
-_TYPES: Final = {"string": pa.string(), "long": pa.int64(), "int": pa.int32()}
-_FIELDS: Final = [tuple(each.split()) for each in COLUMNS.split(", ")]

@@ -28,8 +28,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import fs
 
 from broker._native.kernel import file_ops
 from broker.client.metadata import Topic
@@ -115,7 +115,7 @@ class DeltaTable(Table):
             if folder.exists() and any(folder.iterdir()):
                 raise ConfigError(f"{folder} has files in it, but no Delta table")
             folder.mkdir(parents=True, exist_ok=True)
-            fields = SCHEMA.append(_date_field())
+            fields = SCHEMA.append(pa.field(_PARTITIONED_BY, pa.date32()))
             delta.DeltaTable.create(
                 str(folder),
                 schema=delta.Schema.from_arrow(fields),
@@ -205,12 +205,6 @@ class DeltaTable(Table):
         return done["numFilesRemoved"], done["numFilesAdded"]
 
 
-def _date_field() -> Any:  # noqa: ANN401 - pyarrow has no types
-    return import_optional("pyarrow", "a table").field(
-        _PARTITIONED_BY, import_optional("pyarrow", "a table").date32()
-    )
-
-
 def _description(topic: Topic) -> str:
     return json.dumps({"topic": topic.name, "topic_id": topic.topic_id})
 
@@ -233,7 +227,6 @@ class ParquetTable(Table):
     def __init__(self, folder: Path, topic: Topic | None) -> None:
         """Open or create the table; complete the last commit if it was interrupted."""
         super().__init__(folder, topic)
-        self._files = fs.LocalFileSystem()
         self._commits = folder / _COMMITS
         self._number = max(
             (int(each.stem) for each in self._commits.glob("[0-9]*.json")), default=0
@@ -321,13 +314,13 @@ class ParquetTable(Table):
         """Move and remove the files of the last commit, except those that are done already."""
         for each in self._last["removed"]:
             if (self.folder / each).exists():
-                self._files.delete_file(str(self.folder / each))
+                file_ops.remove(self.folder / each)
         for each in self._last["added"]:
             target = self.folder / each
             if target.exists():
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
-            self._files.move(str(self._commits / self._last["staging"] / each), str(target))
+            file_ops.rename(self._commits / self._last["staging"] / each, target)
         # The new names must be durable before the staging folder is removed.
         sync_folders(self.folder, self._last["added"])
 
@@ -337,14 +330,13 @@ class ParquetTable(Table):
             if each.is_dir():
                 shutil.rmtree(each)
             elif each.name.startswith("draft-"):
-                self._files.delete_file(str(each))
+                file_ops.remove(each)
 
     def _path(self, number: int) -> Path:
         return self._commits / f"{number:020}.json"
 
     def _read(self, number: int) -> dict[str, Any]:
-        with self._files.open_input_file(str(self._path(number))) as stream:
-            text = stream.read()
+        text = file_ops.read_file(self._path(number))
         try:
             fields: dict[str, Any] = json.loads(text)
         except ValueError:

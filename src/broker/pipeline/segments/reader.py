@@ -21,7 +21,14 @@ from broker.model.errors import ConfigError, Corrupt
 from broker.model.limits import PIPELINE_BATCH_ROWS, SCAN_CHUNK_BYTES
 from broker.pipeline.decoding import Decoder, Selection
 from broker.pipeline.options import Use, parse
-from broker.pipeline.schema import checked_columns, columns_of, ddl, default_columns
+from broker.pipeline.schema import (
+    ALL_COLUMNS,
+    arrow_schema,
+    checked_columns,
+    columns_of,
+    ddl,
+    default_columns,
+)
 from broker.pipeline.segments import scan
 from broker.pipeline.segments.planning import Piece, opened, pieces, stored_partitions
 from broker.pipeline.segments.scan import Damage, ScanRange
@@ -64,15 +71,6 @@ def default_schema(given: Mapping[str, str]) -> str:
     return ddl(settings.columns) + error
 
 
-class PiecePartition(InputPartition):
-    """A task of Spark: one piece."""
-
-    def __init__(self, piece: Piece) -> None:
-        """Create the task of a piece."""
-        super().__init__(piece)
-        self.piece = piece
-
-
 class SegmentReader(DataSourceReader):
     """Reads the files of a snapshot or of a data directory."""
 
@@ -106,23 +104,23 @@ class SegmentReader(DataSourceReader):
                 f"{settings.folder}: no closed segment of {', '.join(map(repr, sorted(missing)))}"
             )
         return [
-            PiecePartition(piece)
+            InputPartition(piece)
             for each in found
             for piece in pieces(each, settings.bytes_per_task, is_committed=settings.is_committed)
         ]
 
-    def read(self, partition: InputPartition | None) -> "Iterator[pa.RecordBatch]":
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Yield the records of a piece.
 
         Raises:
             Corrupt: a batch is damaged, and onCorrupt is fail.
             SegmentGone: retention has deleted the segment.
         """
-        if not isinstance(partition, PiecePartition):  # an empty plan of Spark
-            return
+        piece: Piece | None = partition.value
+        if piece is None:
+            return  # Spark plans an empty partition if there is no task
         if self._settings.tunes_worker:
             begin_task()
-        piece = partition.piece
         wanted = ScanRange(piece.start_offset, piece.end_offset, piece.aborted, piece.ends)
         selection = Selection(self._columns, keys=self._settings.key_prefix)
         decoder = Decoder(piece.topic, piece.partition, selection)
@@ -156,14 +154,12 @@ class SegmentReader(DataSourceReader):
         """Yield a number of rows of columns that are equal in all records."""
         import pyarrow as pa  # noqa: PLC0415 - the driver does not need it
 
-        values = {
-            "topic": pa.scalar(piece.topic, pa.string()),
-            "partition": pa.scalar(piece.partition, pa.int32()),
-        }
+        schema = arrow_schema(ddl(self._columns))
+        values = {"topic": piece.topic, "partition": piece.partition}
         while count > 0:
             some = min(count, PIPELINE_BATCH_ROWS)
-            arrays = [pa.repeat(values[name], some) for name in self._columns]
-            yield self._with_error(pa.record_batch(arrays, list(self._columns)))
+            arrays = [pa.repeat(pa.scalar(values[each.name], each.type), some) for each in schema]
+            yield self._with_error(pa.record_batch(arrays, schema=schema))
             count -= some
 
     def _with_error(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
@@ -191,32 +187,15 @@ class SegmentReader(DataSourceReader):
             f"{where} at byte {damage.position}: {damage.reason}; offsets {damage.offset} to"
             f" {damage.next_offset - 1} are lost"
         )
-        known = {
+        row = {
             "topic": piece.topic,
             "partition": piece.partition,
             "offset": damage.offset,
             ERROR: text,
         }
-        types = _arrow_types()
-        arrays = [pa.array([known.get(name)], types[name]) for name in self._names]
-        return pa.record_batch(arrays, list(self._names))
-
-
-def _arrow_types() -> "dict[str, pa.DataType]":
-    import pyarrow as pa  # noqa: PLC0415
-
-    header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
-    return {
-        "key": pa.binary(),
-        "value": pa.binary(),
-        "topic": pa.string(),
-        "partition": pa.int32(),
-        "offset": pa.int64(),
-        "timestamp": pa.timestamp("us", "UTC"),
-        "timestampType": pa.int32(),
-        "headers": pa.list_(pa.field("element", header)),
-        ERROR: pa.string(),
-    }
+        types = ALL_COLUMNS | {ERROR: "string"}
+        schema = arrow_schema(", ".join(f"{name} {types[name]}" for name in self._names))
+        return pa.RecordBatch.from_pylist([row], schema)
 
 
 def _settings(given: Mapping[str, str]) -> _Settings:

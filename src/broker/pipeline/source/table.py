@@ -13,34 +13,16 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from broker.pipeline.schema import arrow_schema
 
 _PREFIX: Final = "option."
 _PROVIDER: Final = "provider"
 _METADATA: Final = "polylog.options"
 # Options with the location of rows: a program that gives one does not refer to a table.
 _LOCATION_OPTIONS: Final = frozenset({"kafka.bootstrap.servers", "segments"})
-# By the type names in schema.py: the process that is asked has no JVM to parse them.
-_TYPES: Final[dict[str, DataType]] = {
-    "array<struct<key:string,value:binary>>": ArrayType(
-        StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-    ),
-    "bigint": LongType(),
-    "binary": BinaryType(),
-    "int": IntegerType(),
-    "string": StringType(),
-    "timestamp": TimestampType(),
-}
 
 
 def options_of_new(given: Mapping[str, str]) -> dict[str, str] | None:
@@ -56,8 +38,7 @@ def options_of_new(given: Mapping[str, str]) -> dict[str, str] | None:
 
 def with_options(ddl: str, options: Mapping[str, str]) -> StructType:
     """Return the columns of a new table with its options as metadata."""
-    fields = [each.split(" ", 1) for each in ddl.split(", ")]
-    schema = StructType([StructField(name, _TYPES[kind]) for name, kind in fields])
+    schema = from_arrow_schema(arrow_schema(ddl))  # this process has no JVM to parse the DDL
     schema.fields[0].metadata[_METADATA] = json.dumps(dict(options), sort_keys=True)
     return schema
 
