@@ -37,7 +37,6 @@ from broker.pipeline.source.planning import (
 from broker.pipeline.source.settings import Settings
 from broker.pipeline.source.task import read_task
 from broker.pipeline.source.topics import (
-    find_existing_topics,
     find_topics,
     is_read,
     log_bounds,
@@ -83,7 +82,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._settings.fails_on_data_loss:
             topics = find_topics(cluster, self._settings)
         else:
-            topics = find_existing_topics(cluster, self._settings)
+            topics = find_topics(cluster, self._settings, may_be_deleted=True)
             missing = named_topics(self._settings) - topics.keys()
             report_loss(
                 self._settings, [f"there is no topic named {each!r}" for each in sorted(missing)]
@@ -114,7 +113,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Store the current end offsets: the query ends when it has read up to them."""
         cluster = self._settings.cluster()
-        topics = find_existing_topics(cluster, self._settings)
+        topics = find_topics(cluster, self._settings, may_be_deleted=True)
         self._goal = log_offsets(cluster, self._settings, partitions_of(topics), LATEST)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -127,7 +126,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         cluster = self._settings.cluster()
         start_offsets = from_json(start)
-        topics = find_existing_topics(cluster, self._settings)
+        topics = find_topics(cluster, self._settings, may_be_deleted=True)
         begins, ends = self._begins_and_ends(cluster, start_offsets, topics)
         self._check_ends(begins, ends)
         self._latest = _topic_offsets(topics, ends)
@@ -157,7 +156,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         partitions = partitions_of(topics)
         earliest = log_offsets(cluster, self._settings, partitions, EARLIEST)
         ends = {(name, each): target[name].offsets[each] for name, each in partitions}
-        begins = self._begins(start_offsets, topics, earliest)
+        begins = earliest | _reached(start_offsets, topics)
         known = {each: begin for each, begin in begins.items() if begin != earliest[each]}
         report_loss(self._settings, losses(known, earliest, ends))
         ranges = [
@@ -222,15 +221,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
         report_loss(self._settings, [*gone, *recreated])
         ends = log_offsets(cluster, self._settings, partitions, LATEST)
-        fresh = [
-            (name, each)
-            for name, each in partitions
-            if name not in start_offsets
-            or _has_other_id(start_offsets[name], topics[name])
-            or each not in start_offsets[name].offsets
-        ]
-        earliest = log_offsets(cluster, self._settings, fresh, EARLIEST)
-        return self._begins(start_offsets, topics, earliest), ends
+        reached = _reached(start_offsets, topics)
+        fresh = existing - reached.keys()
+        return reached | log_offsets(cluster, self._settings, fresh, EARLIEST), ends
 
     def _check_ends(self, begins: dict[Partition, int], ends: dict[Partition, int]) -> None:
         """Report logs that end before the offsets already read, and continue at their ends.
@@ -246,20 +239,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ],
         )
         begins |= short
-
-    def _begins(
-        self, start_offsets: Offsets, topics: dict[str, Topic], earliest: dict[Partition, int]
-    ) -> dict[Partition, int]:
-        begins: dict[Partition, int] = {}
-        for name, each in partitions_of(topics):
-            known_offsets = start_offsets.get(name)
-            if known_offsets is None or _has_other_id(known_offsets, topics[name]):
-                begins[name, each] = earliest[name, each]
-            elif each in known_offsets.offsets:
-                begins[name, each] = known_offsets.offsets[each]
-            else:
-                begins[name, each] = earliest[name, each]
-        return begins
 
     def _limited(
         self,
@@ -300,6 +279,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return True
         self._last_trigger_ms = now
         return False
+
+
+def _reached(start_offsets: Offsets, topics: dict[str, Topic]) -> dict[Partition, int]:
+    """Return the start offsets of the existing partitions that have been read already."""
+    return {
+        (name, each): known_offsets.offsets[each]
+        for name, known_offsets in start_offsets.items()
+        if name in topics and not _has_other_id(known_offsets, topics[name])
+        for each in topics[name].partitions
+        if each in known_offsets.offsets
+    }
 
 
 def _topic_offsets(topics: dict[str, Topic], offsets: dict[Partition, int]) -> Offsets:

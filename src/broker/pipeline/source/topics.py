@@ -1,12 +1,12 @@
 """The topics of a read and their offsets, from the broker."""
 
 import logging
-import re
 from collections.abc import Collection, Iterable
 
 from broker.client.metadata import Cluster, Partition, Topic
 from broker.client.offsets import EARLIEST, LATEST, list_offsets
 from broker.model.errors import ConfigError
+from broker.pipeline.options import Assignment
 from broker.pipeline.source.settings import Bound, Settings
 
 _log = logging.getLogger("broker.pipeline")
@@ -29,8 +29,12 @@ def report_loss(settings: Settings, what: Collection[str]) -> None:
     _log.warning("data may be lost: %s", text)
 
 
-def find_topics(cluster: Cluster, settings: Settings) -> dict[str, Topic]:
+def find_topics(
+    cluster: Cluster, settings: Settings, *, may_be_deleted: bool = False
+) -> dict[str, Topic]:
     """Return the topics that a read names, or that match its pattern (there may be none).
+
+    Named topics that do not exist are left out if they may have been deleted.
 
     Raises:
         RequestError: UNKNOWN_TOPIC_OR_PARTITION: a named topic does not exist.
@@ -38,29 +42,17 @@ def find_topics(cluster: Cluster, settings: Settings) -> dict[str, Topic]:
         Unreachable: no broker answers.
     """
     if settings.pattern is not None:
-        found = _matching(cluster, settings.pattern)
-        if not found:
+        found = {
+            name: each
+            for name, each in cluster.existing_topics().items()
+            if settings.pattern.search(name) and not each.is_internal
+        }
+        if not found and not may_be_deleted:
             _log.warning("%s: no topic matches %r", cluster, settings.pattern.pattern)
         return found
-    if settings.assignment is not None:
-        return _assigned(cluster, cluster.topics(settings.assignment), settings)
-    return cluster.topics(settings.topics or ())
-
-
-def find_existing_topics(cluster: Cluster, settings: Settings) -> dict[str, Topic]:
-    """Return the topics of a stream that exist now; others may have been deleted."""
-    if settings.pattern is not None:
-        return _matching(cluster, settings.pattern)
-    found = cluster.existing_topics(settings.assignment or settings.topics or ())
-    return found if settings.assignment is None else _assigned(cluster, found, settings)
-
-
-def _matching(cluster: Cluster, pattern: re.Pattern[str]) -> dict[str, Topic]:
-    return {
-        name: each
-        for name, each in cluster.existing_topics().items()
-        if pattern.search(name) and not each.is_internal
-    }
+    names = named_topics(settings)
+    found = cluster.existing_topics(names) if may_be_deleted else cluster.topics(names)
+    return found if settings.assignment is None else _assigned(cluster, found, settings.assignment)
 
 
 def named_topics(settings: Settings) -> set[str]:
@@ -75,10 +67,12 @@ def is_read(settings: Settings, topic: str) -> bool:
     return topic in named_topics(settings)
 
 
-def _assigned(cluster: Cluster, found: dict[str, Topic], settings: Settings) -> dict[str, Topic]:
+def _assigned(
+    cluster: Cluster, found: dict[str, Topic], assignment: Assignment
+) -> dict[str, Topic]:
     topics: dict[str, Topic] = {}
     for name, topic in found.items():
-        wanted = (settings.assignment or {})[name]
+        wanted = assignment[name]
         missing = set(wanted) - set(topic.partitions)
         if missing:
             raise ConfigError(
