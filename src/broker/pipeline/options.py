@@ -25,6 +25,7 @@ from broker.model.limits import (
     TRANSACTIONAL_ID_BYTES_MAX,
 )
 from broker.pipeline.java_patterns import compile_java
+from broker.pipeline.schema import checked_columns
 
 _TASK_DIGITS = 11  # of a transactional id: a dash and the number of the task
 
@@ -126,6 +127,10 @@ def _names(value: str) -> tuple[str, ...]:
     return names
 
 
+def _columns(value: str) -> tuple[str, ...]:
+    return checked_columns(_names(value))
+
+
 Assignment = dict[str, tuple[int, ...]]
 Numbers = dict[tuple[str, int], int]
 
@@ -199,7 +204,7 @@ OPTIONS: Final = (
     Option("failOnDataLoss", _boolean, _READS, default=True),
     # Which columns, keys and filters.
     Option("includeHeaders", _boolean, _READS | _F | _WRITES, default=False),  # a sink always does
-    Option("columns", _names, _READS | _F),
+    Option("columns", _columns, _READS | _F),
     Option("keyPrefix", _text, _READS | _F),
     Option("pushdown", _boolean, _R, default=False),
     # Files instead of a broker.
@@ -319,16 +324,19 @@ def parse(given: Mapping[str, str], use: Use) -> dict[str, Any]:
     Raises:
         ConfigError: an unknown name, an option of another use, or an invalid value.
     """
-    values = {each.name: each.default for each in OPTIONS if each.uses & use}
-    values |= {KAFKA + each.name: each.default for each in KAFKA_OPTIONS if each.uses & use}
-    for name, value in given.items():
-        option, full_name = _find(name, use)
-        if option is None:
+    values = {name: each.default for name, each in _OPTIONS.items() if each.uses & use}
+    for given_name, value in given.items():
+        name = _known_name(given_name, use)
+        if name is None:
             continue
+        option = _OPTIONS[name]
+        if not option.uses & use:
+            where = " and ".join(each.name or "" for each in option.uses).lower().replace("_", " ")
+            raise ConfigError(f"option {name}: only for {where}")
         try:
-            values[full_name] = option.parse(value)
+            values[name] = option.parse(value)
         except ValueError as error:
-            raise ConfigError(f"option {full_name}: expected {error}, got {value!r}") from None
+            raise ConfigError(f"option {name}: expected {error}, got {value!r}") from None
     return values
 
 
@@ -340,12 +348,11 @@ def table_options(given: Mapping[str, str], use: Use) -> dict[str, str]:
     Raises:
         ConfigError: an unknown name.
     """
-    every = Use.READ | Use.STREAM | Use.WRITE | Use.STREAM_WRITE | Use.SEGMENTS
-    found = {name: _find(name, every)[0] for name in given}
+    names = {name: _known_name(name, ~Use(0)) for name in given}
     options = {
-        name: value
-        for name, value in given.items()
-        if (option := found[name]) is None or option.uses & use
+        given_name: value
+        for given_name, value in given.items()
+        if (name := names[given_name]) is None or _OPTIONS[name].uses & use
     }
     by_name = {name.lower(): value for name, value in given.items()}
     topics = [each.strip() for each in by_name.get("subscribe", "").split(",")]
@@ -360,29 +367,29 @@ def tunes_worker(given: Mapping[str, str]) -> bool:
     return by_name.get("tuneworkers", "true").lower() != "false"
 
 
-def _find(name: str, use: Use) -> tuple[Option | None, str]:
-    """Return the option of a name (None if it has no effect) and its name in the usual case."""
-    lower = name.lower()
-    is_kafka = lower.startswith(KAFKA)
-    table, prefix = (KAFKA_OPTIONS, KAFKA) if is_kafka else (OPTIONS, "")
-    without_effect = KAFKA_WITHOUT_EFFECT if is_kafka else WITHOUT_EFFECT
-    if lower in SPARK_OPTIONS or lower.removeprefix(KAFKA if is_kafka else "") in without_effect:
-        return None, name
-    known = {(prefix + each.name).lower(): each for each in table}
-    option = known.get(lower)
-    if option is None:
-        raise ConfigError(f"there is no option {name!r}{_nearest(lower, use)}")
-    if not option.uses & use:
-        where = " and ".join(each.name or "" for each in option.uses).lower().replace("_", " ")
-        raise ConfigError(f"option {prefix}{option.name}: only for {where}")
-    return option, prefix + option.name
+def _known_name(given: str, use: Use) -> str | None:
+    """Return the name of an option in the usual case; None if it has no effect."""
+    lower = given.lower()
+    if lower in _WITHOUT_EFFECT:
+        return None
+    if lower not in _NAMES:
+        raise ConfigError(f"there is no option {given!r}{_nearest(lower, use)}")
+    return _NAMES[lower]
 
 
 def _nearest(name: str, use: Use) -> str:
-    known = [each.name for each in OPTIONS if each.uses & use]
-    known += [KAFKA + each.name for each in KAFKA_OPTIONS if each.uses & use]
+    known = [each for each, option in _OPTIONS.items() if option.uses & use]
     lower = {each.lower(): each for each in known}
     near = difflib.get_close_matches(name, lower, n=1, cutoff=0.6)
     if not near:
         near = [each for each in lower if each == KAFKA + name]
     return f"; did you mean {lower[near[0]]}?" if near else f"; there are {', '.join(known)}"
+
+
+_OPTIONS: Final = {each.name: each for each in OPTIONS} | {
+    KAFKA + each.name: each for each in KAFKA_OPTIONS
+}
+_NAMES: Final = {each.lower(): each for each in _OPTIONS}
+_WITHOUT_EFFECT: Final = (
+    SPARK_OPTIONS | WITHOUT_EFFECT | {KAFKA + each for each in KAFKA_WITHOUT_EFFECT}
+)

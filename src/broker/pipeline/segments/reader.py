@@ -24,7 +24,6 @@ from broker.pipeline.options import Use, parse
 from broker.pipeline.schema import (
     ALL_COLUMNS,
     arrow_schema,
-    checked_columns,
     columns_of,
     ddl,
     default_columns,
@@ -202,15 +201,12 @@ def _settings(given: Mapping[str, str]) -> _Settings:
     values = parse(given, Use.SEGMENTS)
     if values["subscribe"] is not None and values["subscribePattern"] is not None:
         raise ConfigError("options subscribe and subscribePattern: give one of them")
-    columns = values["columns"]
-    if columns is None:
-        columns = default_columns(has_headers=values["includeHeaders"])
     pattern, prefix = values["subscribePattern"], values["keyPrefix"]
     return _Settings(
         Path(values["segments"]),
         values["subscribe"],
         pattern,
-        checked_columns(columns),
+        values["columns"] or default_columns(has_headers=values["includeHeaders"]),
         None if prefix is None else prefix.encode(),
         values["kafka.isolation.level"] != "read_uncommitted",
         values["onCorrupt"] == "row",

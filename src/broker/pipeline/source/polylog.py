@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from broker.pipeline.options import Use, parse, table_options, tunes_worker
-from broker.pipeline.schema import checked_columns, columns_of, ddl, default_columns
+from broker.pipeline.schema import columns_of, ddl, default_columns
 from broker.pipeline.source.settings import settings_of
 from broker.pipeline.source.table import has_location, options_of, options_of_new, with_options
 from broker.pipeline.versions import require_pyspark
@@ -58,12 +58,9 @@ class PolylogDataSource(TaskCode, DataSource):
         settings = settings_of(given.of(Use.READ), Use.READ)
         if settings.has_pushdown:
             require_pyspark("pushdown", (4, 1))
-        module, name = (
-            ("pushdown", "PushdownBatchReader")
-            if settings.has_pushdown
-            else ("batch", "BatchReader")
-        )
-        kind: Callable[..., DataSourceReader] = _named(f"source.{module}", name)
+            kind: Callable[..., DataSourceReader] = _named("source.pushdown", "PushdownBatchReader")
+        else:
+            kind = _named("source.batch", "BatchReader")
         return kind(settings, columns_of(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
@@ -116,9 +113,7 @@ def _schema(given: _Given) -> str:
         return columns(given.of(Use.SEGMENTS))
     use = Use.READ | Use.STREAM
     values = parse(given.of(use), use)
-    if values.get("columns") is not None:
-        return ddl(checked_columns(values["columns"]))
-    return ddl(default_columns(has_headers=values.get("includeHeaders", False)))
+    return ddl(values["columns"] or default_columns(has_headers=values["includeHeaders"]))
 
 
 def _named(module: str, name: str) -> Any:  # noqa: ANN401 - typed where it is called

@@ -11,7 +11,6 @@ from broker.model.address import Address, parse_addresses
 from broker.model.errors import ConfigError
 from broker.model.limits import CLIENT_FETCH_BYTES, CLIENT_GIVE_UP_SECONDS, FETCH_BYTES_MAX
 from broker.pipeline.options import NO_OPTIONS, Assignment, Numbers, Use, parse
-from broker.pipeline.schema import checked_columns, default_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,6 @@ class Settings:
     ending: Bound
     is_late_start_an_error: bool
     fails_on_data_loss: bool
-    columns: tuple[str, ...]
     key_prefix: bytes | None
     min_partitions: int | None
     records_per_task_max: int | None
@@ -106,7 +104,6 @@ def settings_of(given: Mapping[str, str], use: Use) -> Settings:
         ending=_ending(values) if is_batch else Bound(LATEST),
         is_late_start_an_error=values["startingOffsetsByTimestampStrategy"] == "error",
         fails_on_data_loss=values["failOnDataLoss"],
-        columns=_columns(values),
         key_prefix=prefix.encode() if prefix else None,
         min_partitions=values["minPartitions"],
         records_per_task_max=values["maxRecordsPerPartition"],
@@ -135,12 +132,6 @@ def _bootstrap(servers: str | None) -> tuple[Address, ...]:
 def _chunk_bytes(values: Mapping[str, Any]) -> int:
     given = [values["kafka.max.partition.fetch.bytes"], values["kafka.fetch.max.bytes"]]
     return min([each for each in given if each] or [CLIENT_FETCH_BYTES], default=FETCH_BYTES_MAX)
-
-
-def _columns(values: Mapping[str, Any]) -> tuple[str, ...]:
-    if values["columns"] is not None:
-        return checked_columns(values["columns"])
-    return default_columns(has_headers=values["includeHeaders"])
 
 
 def _starting(values: Mapping[str, Any], *, is_batch: bool) -> Bound:
