@@ -94,53 +94,33 @@ def read(folder: Path) -> Manifest:
         version = content["version"]
         if version != _VERSION:
             raise Unsupported(f"{file}: version {version!r}, expected {_VERSION}")
-        return Manifest(
-            _text(content, "cluster"),
-            _natural(content, "created_ms"),
-            tuple(map(_partition, content["partitions"])),
-        )
+        partitions = tuple(map(_partition, content["partitions"]))
+        return Manifest(**_fields(content, Manifest), partitions=partitions)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Corrupt(f"{file}: {type(error).__name__} {error}") from None
 
 
 def _partition(found: Mapping[str, Any]) -> PartitionEntry:
-    entry = PartitionEntry(
-        _text(found, "topic"),
-        _text(found, "topic_id"),
-        _natural(found, "partition"),
-        _natural(found, "start_offset"),
-        _natural(found, "high_watermark"),
-        _natural(found, "last_stable_offset"),
-        int(found["leader_epoch"]),
-        tuple(map(_segment, found["segments"])),
-    )
+    segments = tuple(SegmentEntry(**_fields(each, SegmentEntry)) for each in found["segments"])
+    entry = PartitionEntry(**_fields(found, PartitionEntry), segments=segments)
     if "/" in entry.topic or entry.topic in {"", ".", ".."}:
         raise ValueError(f"{entry.topic!r} is not a topic name")
-    bases = [each.base_offset for each in entry.segments]
+    bases = [each.base_offset for each in segments]
     if sorted(set(bases)) != bases:
         raise ValueError(f"segments of {entry.folder} do not ascend")
     return entry
 
 
-def _segment(found: Mapping[str, Any]) -> SegmentEntry:
-    return SegmentEntry(
-        _natural(found, "base_offset"),
-        _natural(found, "end_offset"),
-        _natural(found, "end_position"),
-        _natural(found, "size"),
-        _text(found, "xxh3_64"),
-    )
-
-
-def _text(found: Mapping[str, Any], name: str) -> str:
-    value = found[name]
-    if not isinstance(value, str):
-        raise TypeError(f"{name} is {value!r}, expected text")
-    return value
-
-
-def _natural(found: Mapping[str, Any], name: str) -> int:
-    value = found[name]
-    if type(value) is not int or not 0 <= value < _OFFSET_END:
-        raise ValueError(f"{name} is {value!r}, expected a number from 0")
-    return value
+def _fields(found: Mapping[str, Any], kind: type[NamedTuple]) -> dict[str, Any]:
+    """Return the texts and numbers of an entry, which must have the types of its fields."""
+    fields: dict[str, Any] = {}
+    for name, expected in kind.__annotations__.items():
+        if expected not in {int, str}:
+            continue
+        value = fields[name] = found[name]
+        least = -1 if name == "leader_epoch" else 0
+        if type(value) is not expected:
+            raise TypeError(f"{name} is {value!r}, expected {expected.__name__}")
+        if expected is int and not least <= value < _OFFSET_END:
+            raise ValueError(f"{name} is {value!r}, expected a number from {least}")
+    return fields
