@@ -85,9 +85,14 @@ def dedupe(
     cluster = Cluster(parse_addresses(options.bootstrap))
     topics = cluster.topics([options.source, options.target])
     keeps = len(topics[options.source].partitions) <= len(topics[options.target].partitions)
-    counts = _Counts(progress)
+    written: list[int] = []  # the records of each batch
+
+    def count(batch_id: int, kept: int) -> None:
+        written.append(kept)
+        progress(f"batch {batch_id}: {kept} records")
+
     records = _without_duplicates(_stream(spark, options), identity, options.within)
-    query = _start(records, options, counts, keeps_partitions=keeps)
+    query = _start(records, options, count, keeps_partitions=keeps)
     read: dict[int, int] = {}
     late: dict[int, int] = {}
     try:
@@ -101,10 +106,10 @@ def dedupe(
         "source": options.source,
         "target": options.target,
         "records read": sum(read.values()),
-        "records written": counts.written,
-        "duplicates left out": sum(read.values()) - counts.written - dropped,
+        "records written": sum(written),
+        "duplicates left out": sum(read.values()) - sum(written) - dropped,
         "too old to compare": dropped,
-        "batches": counts.batches,
+        "batches": len(written),
         "seconds": (clock.monotonic_ms() - started_ms) / 1000,
     }
     problems = []
@@ -130,19 +135,6 @@ def identity_of(by: str) -> str:
             f"identity {by!r}: expected one of {', '.join(_IDENTITIES)}, {_HEADER}NAME"
         )
     return _IDENTITIES[by]
-
-
-class _Counts:
-    """The number of batches and records that this run has written."""
-
-    def __init__(self, progress: Callable[[str], None]) -> None:
-        self.written = self.batches = 0
-        self._progress = progress
-
-    def add(self, batch_id: int, records: int) -> None:
-        self.written += records
-        self.batches += 1
-        self._progress(f"batch {batch_id}: {records} records")
 
 
 def _stream(spark: "SparkSession", options: DedupeOptions) -> "DataFrame":
@@ -174,7 +166,7 @@ def _without_duplicates(records: "DataFrame", identity: str, within: str) -> "Da
 def _start(
     records: "DataFrame",
     options: DedupeOptions,
-    counts: _Counts,
+    count: Callable[[int, int], None],
     *,
     keeps_partitions: bool,
 ) -> "StreamingQuery":
@@ -203,7 +195,7 @@ def _start(
             .option("tasks", str(tasks))
             .save()
         )
-        counts.add(batch_id, kept.count())
+        count(batch_id, kept.count())
 
     return (
         records.writeStream.foreachBatch(write)

@@ -141,12 +141,9 @@ def _records(spark: "SparkSession", options: ReplayOptions) -> "DataFrame":
 
 
 def _parts(records: "DataFrame") -> list[_Part]:
-    rows = records.groupBy("partition").agg({"*": "count"}).collect()
-    counts = {row[0]: row[1] for row in rows}
-    log_offsets = records.groupBy("partition").agg({"offset": "min"}).collect()
-    ends = records.groupBy("partition").agg({"offset": "max"}).collect()
-    last = {row[0]: row[1] for row in ends}
-    return sorted(_Part(row[0], counts[row[0]], row[1], last[row[0]]) for row in log_offsets)
+    sql = import_optional("pyspark.sql.functions", "a replay")
+    found = records.groupBy("partition").agg(sql.count("*"), sql.min("offset"), sql.max("offset"))
+    return sorted(_Part(*row) for row in found.collect())
 
 
 def _id_of(options: ReplayOptions, parts: list[_Part]) -> str:

@@ -19,6 +19,7 @@ import errno
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from itertools import zip_longest
 from pathlib import Path
 from shutil import rmtree
@@ -260,12 +261,9 @@ class _Partition:
         with Segment(file) as segment:
             size = segment.size
             position, offset = self._end(segment, after, offsets.high_watermark)
-        stored = SegmentFile(file)
-        try:
+        with closing(SegmentFile(file)) as stored:
             content = stored.view(0, position, copy=False).data if position else memoryview(b"")
             [digest] = memoryview(xxh3_64_column([content])).cast("B").cast("Q")
-        finally:
-            stored.close()
         return SegmentEntry(base, offset, position, size, f"{digest:016x}")
 
     def _end(self, segment: Segment, after: int | None, high_watermark: int) -> tuple[int, int]:

@@ -6,6 +6,7 @@
 Bytes that begin no batch are skipped up to the next batch in the offset index.
 """
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -100,37 +101,25 @@ def audit_segment(facts: SegmentFacts) -> SegmentIntegrity:
         segment, file = Segment(path), SegmentFile(path)
     except FileNotFoundError:
         raise SegmentGone(f"{path}: the segment is gone") from None
-    with segment:
-        try:
-            size = file.size
-            limit = size if facts.end_position is None else min(facts.end_position, size)
-            counts, headers, unreadable = _walk(segment, file, limit)
-        finally:
-            file.close()
-        unreadable += max((facts.end_position or 0) - size, 0)
+    with segment, closing(file):
+        size = file.size
+        limit = size if facts.end_position is None else min(facts.end_position, size)
+        counts, headers, unreadable = _walk(segment, file, limit)
         index_errors = _index_errors(segment, headers, limit)
     gaps, repeats, producers = _sequences(headers)
+    counted: dict[str, Any] = {
+        name: getattr(counts, name) for name in SegmentIntegrity._fields if hasattr(counts, name)
+    }
     return SegmentIntegrity(
-        facts,
-        segment.base_offset,
-        counts.first_offset,
-        counts.next_offset,
-        counts.batches,
-        counts.records,
-        counts.size,
-        counts.min_timestamp,
-        counts.max_timestamp,
-        counts.crc_errors,
-        counts.damaged_batches,
-        counts.gaps,
-        counts.missing_offsets,
-        counts.disorders,
-        _late_batches(headers["max_timestamp"]),
-        gaps,
-        repeats,
-        index_errors,
-        unreadable,
-        producers,
+        facts=facts,
+        base_offset=segment.base_offset,
+        late_batches=_late_batches(headers["max_timestamp"]),
+        sequence_gaps=gaps,
+        sequence_repeats=repeats,
+        index_errors=index_errors,
+        unreadable_bytes=unreadable + max((facts.end_position or 0) - size, 0),
+        producers=producers,
+        **counted,
     )
 
 

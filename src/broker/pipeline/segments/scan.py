@@ -9,6 +9,7 @@ or has no record to return: it was removed by compaction, is a control record, o
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import chain, islice, pairwise, repeat, zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -315,16 +316,14 @@ def _gap_fault(log: Log, base: int, position: int, offset: int, end: int) -> str
     the last segment.
     """
     followers = [each for each in log.base_offsets if each > base]
-    file = SegmentFile(log.path / f"{base:020}.log" if log.path.is_dir() else log.path)
-    try:
+    path = log.path / f"{base:020}.log" if log.path.is_dir() else log.path
+    with closing(SegmentFile(path)) as file:
         first, second = islice(chain(file.batches(position, offset), repeat(None)), 2)
         if first is None:
             is_end = bool(followers) and file.has_only_zeros(position)
             is_intact = is_end and followers[0] >= end
             return "" if is_intact else file.fault(position, offset) or "nothing"
         is_last = second is None and file.has_only_zeros(first.end)
-    finally:
-        file.close()
     can_follow = first.base_offset >= end and (second is not None or is_last)
     if can_follow and followers and first.last_offset < followers[0]:
         return ""
