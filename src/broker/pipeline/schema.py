@@ -11,12 +11,13 @@ Source: Spark's Structured Streaming + Kafka integration guide; pyspark.sql.pand
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from broker.model.errors import ConfigError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.types import StructField
 
     from broker.codec import Columns
 
@@ -35,38 +36,7 @@ ALL_COLUMNS: Final = COLUMNS | HEADERS
 # SQL for jobs that copy records: the sink replaces a null timestamp by the time of the write, while
 # -1 ms is written as no timestamp.
 ORIGINAL_TIMESTAMP: Final = "coalesce(timestamp, timestamp_millis(-1)) AS timestamp"
-# Name → the column of decode_columns; topic and partition are not part of a record.
-_DECODED: Final = {
-    "key": "key",
-    "value": "value",
-    "offset": "offset",
-    "timestamp": "timestamp",
-    "timestampType": "timestamp_type",
-    "headers": "headers",
-}
-
-
-class _Type(Protocol):
-    """The part of pyspark's DataType that is used here."""
-
-    def simpleString(self) -> str:  # noqa: N802 - pyspark's name
-        """Return the type in SQL."""
-
-
-class _Field(Protocol):
-    """The part of pyspark's StructField that is used here."""
-
-    @property
-    def name(self) -> str:
-        """The column's name."""
-
-    @property
-    def dataType(self) -> _Type:  # noqa: N802 - pyspark's name
-        """Its type."""
-
-    @property
-    def nullable(self) -> bool:
-        """Whether it may be null."""
+OF_PARTITION: Final = frozenset({"topic", "partition"})  # columns that are not part of a record
 
 
 def ddl(names: Iterable[str]) -> str:
@@ -93,7 +63,7 @@ def checked_columns(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def columns_of(fields: Iterable[_Field]) -> tuple[str, ...]:
+def columns_of(fields: "Iterable[StructField]") -> tuple[str, ...]:
     """Return the column names of a StructType that a reader has to return.
 
     Raises:
@@ -112,7 +82,8 @@ def columns_of(fields: Iterable[_Field]) -> tuple[str, ...]:
 
 def decoded_columns(names: Iterable[str]) -> tuple[str, ...]:
     """Return the columns to be decoded by decode_columns, at least one."""
-    return tuple(_DECODED[each] for each in names if each in _DECODED) or ("offset",)
+    decoded = (each for each in names if each not in OF_PARTITION)
+    return tuple(each.replace("timestampType", "timestamp_type") for each in decoded) or ("offset",)
 
 
 def arrow_schema(columns: str) -> "pa.Schema":

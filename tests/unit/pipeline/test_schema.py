@@ -1,8 +1,9 @@
 """The columns of Spark's own Kafka source."""
 
-from typing import NamedTuple
-
 import pytest
+
+pytest.importorskip("pyspark")
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField
 
 from broker.model.errors import ConfigError
 from broker.pipeline.schema import (
@@ -12,19 +13,6 @@ from broker.pipeline.schema import (
     decoded_columns,
     default_columns,
 )
-
-
-class Kind(NamedTuple):
-    text: str
-
-    def simpleString(self) -> str:  # noqa: N802 - pyspark's name
-        return self.text
-
-
-class Field(NamedTuple):
-    name: str
-    dataType: Kind  # noqa: N815 - pyspark's name
-    nullable: bool = True
 
 
 def test_the_default_schema_is_that_of_sparks_source() -> None:
@@ -37,7 +25,7 @@ def test_the_default_schema_is_that_of_sparks_source() -> None:
 
 
 def test_a_schema_chooses_columns_and_their_order() -> None:
-    fields = [Field("offset", Kind("bigint")), Field("key", Kind("binary"))]
+    fields = [StructField("offset", LongType()), StructField("key", BinaryType())]
 
     assert columns_of(fields) == ("offset", "key")
 
@@ -45,12 +33,15 @@ def test_a_schema_chooses_columns_and_their_order() -> None:
 @pytest.mark.parametrize(
     ("field", "expected"),
     [
-        (Field("ofset", Kind("bigint")), "no column 'ofset': expected some of key, value"),
-        (Field("offset", Kind("int")), "column offset: expected type bigint, got int"),
-        (Field("key", Kind("binary"), False), "expected a nullable column, got NOT NULL"),
+        (StructField("ofset", LongType()), "no column 'ofset': expected some of key, value"),
+        (StructField("offset", IntegerType()), "column offset: expected type bigint, got int"),
+        (
+            StructField("key", BinaryType(), nullable=False),
+            "expected a nullable column, got NOT NULL",
+        ),
     ],
 )
-def test_a_schema_that_does_not_fit_is_refused(field: Field, expected: str) -> None:
+def test_a_schema_that_does_not_fit_is_refused(field: StructField, expected: str) -> None:
     with pytest.raises(ConfigError, match=expected):
         columns_of([field])
 

@@ -23,6 +23,7 @@ from broker.pipeline.decoding import Decoder, Selection
 from broker.pipeline.options import Use, parse
 from broker.pipeline.schema import (
     ALL_COLUMNS,
+    OF_PARTITION,
     arrow_schema,
     columns_of,
     ddl,
@@ -32,13 +33,12 @@ from broker.pipeline.segments import scan
 from broker.pipeline.segments.planning import Piece, opened, pieces, stored_partitions
 from broker.pipeline.segments.scan import Damage, ScanRange
 from broker.pipeline.worker import begin_task
-from broker.segments import Chunk
+from broker.segments import Chunk, Log
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 ERROR: Final = "error"
-_OF_NO_RECORD: Final = frozenset({"topic", "partition"})
 
 
 class _Settings(NamedTuple):
@@ -124,30 +124,26 @@ class SegmentReader(DataSourceReader):
         selection = Selection(self._columns, keys=self._settings.key_prefix)
         decoder = Decoder(piece.topic, piece.partition, selection)
         with opened(Path(piece.folder)) as log:
-            for chunk in scan.chunks(log, wanted, SCAN_CHUNK_BYTES):
-                if isinstance(chunk, Damage):
-                    yield self._damaged(piece, chunk)
-                else:
-                    count = self._count(chunk, wanted)
-                    if count is None:
-                        yield from self._rows(piece, scan.rows(log, chunk, wanted, decoder))
-                    else:
-                        yield from self._counted(piece, count)
+            for each in self._found(log, piece, wanted, decoder):
+                is_damage = isinstance(each, Damage)
+                yield self._damaged(piece, each) if is_damage else self._with_error(each)
+
+    def _found(
+        self, log: Log, piece: Piece, wanted: ScanRange, decoder: Decoder
+    ) -> "Iterator[pa.RecordBatch | Damage]":
+        for chunk in scan.chunks(log, wanted, SCAN_CHUNK_BYTES):
+            if isinstance(chunk, Damage):
+                yield chunk
+            elif (count := self._count(chunk, wanted)) is not None:
+                yield from self._counted(piece, count)
+            else:
+                yield from scan.rows(log, chunk, wanted, decoder)
 
     def _count(self, chunk: Chunk, wanted: ScanRange) -> int | None:
         """Return the number of rows of a chunk by its headers; None: records must be read."""
-        if self._settings.key_prefix is not None or not _OF_NO_RECORD.issuperset(self._columns):
+        if self._settings.key_prefix is not None or not OF_PARTITION.issuperset(self._columns):
             return None
         return scan.count_by_headers(chunk, wanted)
-
-    def _rows(
-        self, piece: Piece, found: "Iterator[pa.RecordBatch | Damage]"
-    ) -> "Iterator[pa.RecordBatch]":
-        for each in found:
-            if isinstance(each, Damage):
-                yield self._damaged(piece, each)
-            else:
-                yield self._with_error(each)
 
     def _counted(self, piece: Piece, count: int) -> "Iterator[pa.RecordBatch]":
         """Yield a number of rows of columns that are equal in all records."""
@@ -158,7 +154,7 @@ class SegmentReader(DataSourceReader):
         while count > 0:
             some = min(count, PIPELINE_BATCH_ROWS)
             arrays = [pa.repeat(pa.scalar(values[each.name], each.type), some) for each in schema]
-            yield self._with_error(pa.record_batch(arrays, schema=schema))
+            yield pa.record_batch(arrays, schema=schema)
             count -= some
 
     def _with_error(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":

@@ -5,19 +5,17 @@ from collections.abc import Mapping
 from typing import Final
 
 from broker.model.errors import SchemaMismatch
+from broker.pipeline.schema import ALL_COLUMNS
 
-# The types of a column, as Spark names them.
-_BYTES: Final = ("binary", "string")
-_TYPES: Final[dict[str, tuple[str, ...]]] = {
-    "key": _BYTES,
-    "value": _BYTES,
-    "topic": ("string",),
-    "partition": ("int",),
-    "timestamp": ("timestamp",),
-    "headers": ("array<struct<key:string,value:binary>>",),
-}
 # Other columns of the source: rows read from a topic may be written to one unchanged.
 IGNORED: Final = ("offset", "timestampType")
+# The types of a column, as Spark names them.
+_TYPES: Final = {
+    name: ("binary", "string") if kind == "binary" else (kind,)
+    for name, kind in ALL_COLUMNS.items()
+    if name not in IGNORED
+}
+_ALL: Final = ", ".join(_TYPES)
 
 
 def check_columns(
@@ -54,9 +52,6 @@ def check_columns(
         )
     if topic is None and "topic" not in columns:
         raise SchemaMismatch("no column 'topic' and no option topic: no topic for the rows")
-
-
-_ALL: Final = ", ".join(_TYPES)
 
 
 def _hint(name: str) -> str:
