@@ -89,6 +89,12 @@ def settings_of(given: Mapping[str, str], use: Use) -> Settings:
         raise ConfigError(
             f"minOffsetsPerTrigger {minimum} is more than maxOffsetsPerTrigger {maximum}"
         )
+    starting = _bound(values, "starting", "earliest" if is_batch else "latest")
+    ending = _bound(values, "ending", "latest") if is_batch else Bound(LATEST)
+    if is_batch and _has(starting, LATEST):
+        raise ConfigError("option startingOffsets: a batch cannot begin at latest (-1)")
+    if _has(ending, EARLIEST):
+        raise ConfigError("option endingOffsets: a batch cannot end at earliest (-2)")
     timeout_ms = values["kafka.default.api.timeout.ms"]
     prefix = values["keyPrefix"]
     return Settings(
@@ -100,8 +106,8 @@ def settings_of(given: Mapping[str, str], use: Use) -> Settings:
         topics=values["subscribe"],
         pattern=values["subscribePattern"],
         assignment=values["assign"],
-        starting=_starting(values, is_batch=is_batch),
-        ending=_ending(values) if is_batch else Bound(LATEST),
+        starting=starting,
+        ending=ending,
         is_late_start_an_error=values["startingOffsetsByTimestampStrategy"] == "error",
         fails_on_data_loss=values["failOnDataLoss"],
         key_prefix=prefix.encode() if prefix else None,
@@ -134,31 +140,19 @@ def _chunk_bytes(values: Mapping[str, Any]) -> int:
     return min([each for each in given if each] or [CLIENT_FETCH_BYTES], default=FETCH_BYTES_MAX)
 
 
-def _starting(values: Mapping[str, Any], *, is_batch: bool) -> Bound:
-    """Return the start; timestamps take precedence over offsets, as in Spark's source."""
-    if values["startingTimestamp"] is not None:
-        return Bound(time=values["startingTimestamp"])
-    if values["startingOffsetsByTimestamp"] is not None:
-        return Bound(times=_times("startingOffsetsByTimestamp", values))
-    offsets = values["startingOffsets"] or ("earliest" if is_batch else "latest")
-    bound = _bound(offsets)
-    if is_batch and _has(bound, LATEST):
-        raise ConfigError("option startingOffsets: a batch cannot begin at latest (-1)")
-    return bound
-
-
-def _ending(values: Mapping[str, Any]) -> Bound:
-    if values["endingTimestamp"] is not None:
-        return Bound(time=values["endingTimestamp"])
-    if values["endingOffsetsByTimestamp"] is not None:
-        return Bound(times=_times("endingOffsetsByTimestamp", values))
-    bound = _bound(values["endingOffsets"] or "latest")
-    if _has(bound, EARLIEST):
-        raise ConfigError("option endingOffsets: a batch cannot end at earliest (-2)")
-    return bound
-
-
-def _bound(offsets: str | Numbers) -> Bound:
+def _bound(values: Mapping[str, Any], which: str, default: str) -> Bound:
+    """Return the start or end; timestamps take precedence over offsets, as in Spark's source."""
+    time, times = values[f"{which}Timestamp"], values[f"{which}OffsetsByTimestamp"]
+    if time is not None:
+        return Bound(time=time)
+    if times is not None:
+        if min(times.values()) < 0:
+            raise ConfigError(
+                f"option {which}OffsetsByTimestamp: expected milliseconds since 1970, got less"
+                " than 0"
+            )
+        return Bound(times=times)
+    offsets: str | Numbers = values[f"{which}Offsets"] or default
     if isinstance(offsets, str):
         return Bound(EARLIEST if offsets == "earliest" else LATEST)
     return Bound(offsets=offsets)
@@ -166,10 +160,3 @@ def _bound(offsets: str | Numbers) -> Bound:
 
 def _has(bound: Bound, offset: int) -> bool:
     return bound.everywhere == offset or offset in (bound.offsets or {}).values()
-
-
-def _times(name: str, values: Mapping[str, Any]) -> Numbers:
-    times: Numbers = values[name]
-    if min(times.values()) < 0:
-        raise ConfigError(f"option {name}: expected milliseconds since 1970, got less than 0")
-    return times
