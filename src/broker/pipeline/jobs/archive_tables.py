@@ -23,7 +23,6 @@ readers need atomic commits.
 
 import json
 import shutil
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -48,51 +47,6 @@ _VERSION: Final = 1
 _SMALL: Final = 0.5  # of the target size: smaller files are merged
 
 
-class Table(ABC):
-    """A table, opened for one topic; with None for operations that need no topic."""
-
-    def __init__(self, folder: Path, topic: Topic | None) -> None:
-        """Set the folder and the topic."""
-        self.folder = folder
-        self.topic = topic
-
-    @abstractmethod
-    def next_offset(self, partition: int) -> int | None:
-        """Return the next offset of a partition; None: the table has nothing of it."""
-
-    @abstractmethod
-    def staging(self, name: str) -> Path:
-        """Return the folder under which new files are written."""
-
-    @abstractmethod
-    def commit(
-        self, files: Sequence[ArchivedFile], next_offsets: Mapping[int, int], now_ms: int
-    ) -> None:
-        """Add files of the staging folder and set the next offsets, atomically.
-
-        Raises:
-            ConfigError: another process has committed since the table was opened.
-            StorageError: the disk has failed.
-        """
-
-    @abstractmethod
-    def compact(self, file_bytes: int, now_ms: int) -> tuple[int, int]:
-        """Merge small files; return how many were removed and how many were added."""
-
-
-def open_table(folder: Path, table_format: str, topic: Topic | None) -> Table:
-    """Open a table, or create it if it does not exist and a topic is given.
-
-    Raises:
-        ConfigError: an unknown format, no such table, or a table of another topic.
-        Unsupported: deltalake is not installed.
-    """
-    formats: dict[str, type[Table]] = {"delta": DeltaTable, "parquet": ParquetTable}
-    if table_format not in formats:
-        raise ConfigError(f"table format {table_format!r}: expected {' or '.join(formats)}")
-    return formats[table_format](folder, topic)
-
-
 def _check_topic(folder: Path, topic: Topic, name: str, topic_id: str) -> None:
     if (name, topic_id) != (topic.name, topic.topic_id):
         again = " (it was deleted and recreated)" if name == topic.name else ""
@@ -102,12 +56,13 @@ def _check_topic(folder: Path, topic: Topic, name: str, topic_id: str) -> None:
         )
 
 
-class DeltaTable(Table):
-    """A Delta Lake table."""
+class DeltaTable:
+    """A Delta Lake table, opened for one topic; with None for operations that need no topic."""
 
     def __init__(self, folder: Path, topic: Topic | None) -> None:
         """Open or create the table."""
-        super().__init__(folder, topic)
+        self.folder = folder
+        self.topic = topic
         delta = import_optional("deltalake", "a Delta table")
         if not delta.DeltaTable.is_deltatable(str(folder)):
             if topic is None:
@@ -141,7 +96,7 @@ class DeltaTable(Table):
         _check_topic(self.folder, topic, name, topic_id)
 
     def next_offset(self, partition: int) -> int | None:
-        """As Table."""
+        """Return the next offset of a partition; None: the table has nothing of it."""
         return self._delta.transaction_version(self._application(partition))
 
     def _application(self, partition: int) -> str:
@@ -149,13 +104,18 @@ class DeltaTable(Table):
         return f"polylog:{self.topic.topic_id}:{partition}"
 
     def staging(self, name: str) -> Path:  # noqa: ARG002 - no commit names the files yet
-        """Return the table's folder: files are written to their final paths."""
+        """Return the folder under which new files are written, here to their final paths."""
         return self.folder
 
     def commit(
         self, files: Sequence[ArchivedFile], next_offsets: Mapping[int, int], now_ms: int
     ) -> None:
-        """As Table."""
+        """Add files of the staging folder and set the next offsets, atomically.
+
+        Raises:
+            ConfigError: another process has committed since the table was opened.
+            StorageError: the disk has failed.
+        """
         delta = import_optional("deltalake", "a Delta table")
         actions = [
             import_optional("deltalake.transaction", "a Delta table").AddAction(
@@ -192,7 +152,10 @@ class DeltaTable(Table):
         file_ops.sync_folder(self.folder / _DELTA_COMMITS)
 
     def compact(self, file_bytes: int, now_ms: int) -> tuple[int, int]:  # noqa: ARG002
-        """As Table; also remove files that no commit has named for ARCHIVE_ORPHAN_HOURS."""
+        """Merge small files; return how many were removed and how many were added.
+
+        Also remove files that no commit has named for ARCHIVE_ORPHAN_HOURS.
+        """
         before, version = set(self._delta.file_uris()), self._delta.version()
         done: dict[str, Any] = self._delta.optimize.compact(target_size=file_bytes)
         # The merged files stay until they are vacuumed, but new readers use only the added ones.
@@ -221,12 +184,12 @@ def _statistics(file: ArchivedFile) -> str:
     )
 
 
-class ParquetTable(Table):
-    """A folder of Parquet files."""
+class ParquetTable:
+    """A folder of Parquet files; its methods are those of DeltaTable."""
 
     def __init__(self, folder: Path, topic: Topic | None) -> None:
         """Open or create the table; complete the last commit if it was interrupted."""
-        super().__init__(folder, topic)
+        self.folder = folder
         self._commits = folder / _COMMITS
         self._number = max(
             (int(each.stem) for each in self._commits.glob("[0-9]*.json")), default=0
@@ -255,12 +218,12 @@ class ParquetTable(Table):
         self._remove_staging()
 
     def next_offset(self, partition: int) -> int | None:
-        """As Table."""
+        """As DeltaTable."""
         found: int | None = self._last["next_offsets"].get(str(partition))
         return found
 
     def staging(self, name: str) -> Path:
-        """As Table."""
+        """As DeltaTable."""
         return self._commits / name
 
     def commit(
@@ -269,7 +232,7 @@ class ParquetTable(Table):
         next_offsets: Mapping[int, int],
         now_ms: int,  # noqa: ARG002
     ) -> None:
-        """As Table."""
+        """As DeltaTable."""
         offsets = self._last["next_offsets"] | {
             str(key): each for key, each in next_offsets.items()
         }
@@ -348,7 +311,7 @@ class ParquetTable(Table):
         return fields
 
     def compact(self, file_bytes: int, now_ms: int) -> tuple[int, int]:  # noqa: ARG002
-        """As Table."""
+        """As DeltaTable."""
         removed: list[str] = []
         added: list[str] = []
         staging = self.staging("compaction")
@@ -386,3 +349,19 @@ class ParquetTable(Table):
                 size += bytes_
             if len(group) > 1:
                 yield group
+
+
+Table = DeltaTable | ParquetTable
+
+
+def open_table(folder: Path, table_format: str, topic: Topic | None) -> Table:
+    """Open a table, or create it if it does not exist and a topic is given.
+
+    Raises:
+        ConfigError: an unknown format, no such table, or a table of another topic.
+        Unsupported: deltalake is not installed.
+    """
+    formats: dict[str, type[Table]] = {"delta": DeltaTable, "parquet": ParquetTable}
+    if table_format not in formats:
+        raise ConfigError(f"table format {table_format!r}: expected {' or '.join(formats)}")
+    return formats[table_format](folder, topic)
