@@ -130,14 +130,8 @@ def _record_rows(
 
 
 def _damage_row(place: LocatedSegment, damage: Damage) -> Row:
-    return {
-        "segment": place.name,
-        "damage": damage.reason,
-        "position": damage.position,
-        "end_position": damage.end_position,
-        "offset": damage.offset,
-        "end_offset": damage.end_offset,
-    }
+    fields = damage._asdict()
+    return {"segment": place.name, "damage": fields.pop("reason"), **fields}
 
 
 def _shown(data: bytes | None) -> str | dict[str, str] | None:

@@ -11,8 +11,8 @@ of the folder are not compared, because it is unclear which file they belong to.
 """
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from collections.abc import Callable
+from contextlib import closing
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -128,18 +128,14 @@ def _has_changed(segment: LocatedSegment, found: Verdict) -> bool:
 
 
 def _in_folder(folder: Path, prefix: str) -> list[LocatedSegment]:
-    with suppress(FileNotFoundError):
+    try:
         bases = offsets_of(file_ops.list_folder(folder), LOG)
-        is_clean = (folder.parent / text_files.CLEAN_SHUTDOWN).exists()
-        return list(_segments(folder, prefix, bases, is_clean=is_clean))
-    return []
-
-
-def _segments(
-    folder: Path, prefix: str, bases: list[int], *, is_clean: bool
-) -> Iterator[LocatedSegment]:
-    for base, end in zip_longest(bases, bases[1:]):
-        is_active = end is None and not is_clean
-        yield LocatedSegment(
-            prefix + file_name(base, LOG), folder, base, -1 if end is None else end, is_active
+    except FileNotFoundError:
+        return []
+    is_clean = (folder.parent / text_files.CLEAN_SHUTDOWN).exists()
+    return [
+        LocatedSegment(
+            prefix + file_name(base, LOG), folder, base, end, is_active=end < 0 and not is_clean
         )
+        for base, end in zip_longest(bases, bases[1:], fillvalue=-1)
+    ]

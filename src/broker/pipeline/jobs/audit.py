@@ -23,6 +23,8 @@ from broker.pipeline.segments.planning import StoredPartition, opened, stored_pa
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_FIELDS: Final = SegmentIntegrity._fields
+_COUNTS: Final = _FIELDS[_FIELDS.index("crc_errors") : _FIELDS.index("producers")]
 COLUMNS: Final = (
     "topic",
     "partition",
@@ -33,18 +35,8 @@ COLUMNS: Final = (
     "size",
     "oldest",
     "newest",
-    "crc_errors",
-    "damaged_batches",
-    "gaps",
-    "missing_offsets",
-    "disorders",
-    "late_batches",
-    "sequence_gaps",
-    "sequence_repeats",
-    "index_errors",
-    "unreadable_bytes",
+    *_COUNTS,
 )
-_COUNTS: Final = frozenset(COLUMNS[COLUMNS.index("newest") + 1 :])
 # Texts of faults, and of those that are faults only in logs that were not compacted.
 _FAULTS: Final = {
     "crc_errors": "batches with a wrong CRC",
@@ -157,7 +149,7 @@ def _report(found: Sequence[SegmentIntegrity], seconds: float) -> Report:
     }
     rows = [tuple(_cell(each, name) for name in COLUMNS) for each in segments]
     faults = [fault for each in segments for fault in _faults(each)]
-    return Report(COLUMNS, rows, totals, faults, _COUNTS)
+    return Report(COLUMNS, rows, totals, faults, frozenset(_COUNTS))
 
 
 def _cell(found: SegmentIntegrity, name: str) -> object:

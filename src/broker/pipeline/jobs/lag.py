@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from broker.client.connection import Api
 from broker.client.fetch import Range, fetch
 from broker.client.metadata import Cluster, Partition, Topic
-from broker.client.offsets import EARLIEST, LATEST, Found, committed_offsets, list_offsets
+from broker.client.offsets import EARLIEST, LATEST, committed_offsets, list_offsets
 from broker.client.retry import check
 from broker.codec import decode_columns
 from broker.codec.packages import import_optional
@@ -129,12 +129,9 @@ def _logs(
     cluster: Cluster, partitions: set[Partition], now_ms: int, window_seconds: float
 ) -> dict[Partition, _Log]:
     since = now_ms - int(window_seconds * 1000)
-
-    def ask(what: int) -> dict[Partition, Found]:
-        wanted = dict.fromkeys(partitions, what)
-        return list_offsets(cluster, wanted) if wanted else {}
-
-    starts, recent, ends = ask(EARLIEST), ask(since), ask(LATEST)
+    starts, recent, ends = (
+        list_offsets(cluster, dict.fromkeys(partitions, what)) for what in (EARLIEST, since, LATEST)
+    )
     return {
         key: _Log(
             starts[key].offset,

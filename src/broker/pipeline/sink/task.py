@@ -126,17 +126,12 @@ def _write_new(  # noqa: PLR0913, PLR0917 - the state of write_exactly_once
         producer.send({markers.partition: record})
         transactions.end(is_committed=True)
     except BaseException as error:
-        _abort(transactions, error)
+        try:  # abort at once: until the next attempt does it, readers would wait
+            transactions.end(is_committed=False)
+        except PolylogError as failed:
+            error.add_note(f"its transaction could not be aborted: {failed}")
         raise
     return Outcome(digest.rows, was_done=False)
-
-
-def _abort(transactions: Transactions, error: BaseException) -> None:
-    """Abort the transaction at once: until the next attempt does it, readers would wait."""
-    try:
-        transactions.end(is_committed=False)
-    except PolylogError as failed:
-        error.add_note(f"its transaction could not be aborted: {failed}")
 
 
 def _check_same(done: Done | None, digest: Digest) -> None:
