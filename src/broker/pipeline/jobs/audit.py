@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError
 from broker.model.report import Report
-from broker.pipeline.segments import manifest
 from broker.pipeline.segments.integrity import SegmentFacts, SegmentIntegrity, audit_segment
 from broker.pipeline.segments.planning import StoredPartition, opened, stored_partitions
 
@@ -88,7 +87,7 @@ def audit(
     missing = wanted - {each.topic for each in stored}
     if missing:
         raise ConfigError(f"{folder}: no closed segment of {', '.join(sorted(missing))}")
-    facts = [each for partition in stored for each in _facts(folder, partition)]
+    facts = [each for partition in stored for each in _facts(partition)]
     started_ms = clock.monotonic_ms()
     if spark is None:
         found = list(_in_threads(facts, workers or len(os.sched_getaffinity(0)), progress))
@@ -100,16 +99,8 @@ def audit(
     return _report(found, seconds)
 
 
-def _facts(folder: Path, stored: StoredPartition) -> Iterator[SegmentFacts]:
+def _facts(stored: StoredPartition) -> Iterator[SegmentFacts]:
     """Yield what is known about each segment of a partition before it is read."""
-    positions: dict[int, int] = {}
-    if (folder / manifest.FILE_NAME).exists():
-        positions = {
-            segment.base_offset: segment.end_position
-            for each in manifest.read(folder).partitions
-            if (each.topic, each.partition) == stored[:2]
-            for segment in each.segments
-        }
     ends = dict(stored.ends or ())
     has_gaps = not ends or any(one[1] != two[0] for one, two in pairwise(stored.ends or ()))
     with opened(stored.folder) as log:
@@ -120,7 +111,7 @@ def _facts(folder: Path, stored: StoredPartition) -> Iterator[SegmentFacts]:
                     stored.topic,
                     stored.partition,
                     file,
-                    positions.get(base),
+                    stored.end_positions.get(base),
                     ends.get(base),
                     has_gaps,
                 )

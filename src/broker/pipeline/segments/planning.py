@@ -40,7 +40,8 @@ class StoredPartition(NamedTuple):
 
     stable_offset is the last stable offset, or None if it is unknown. ends: the base offset of each
     segment and the offset after its last batch, or None if unknown; offsets missing before that are
-    damage, offsets missing after it were removed by compaction.
+    damage, offsets missing after it were removed by compaction. end_positions: the position after
+    the last byte of a snapshot's segments, by base offset.
     """
 
     topic: str
@@ -50,6 +51,7 @@ class StoredPartition(NamedTuple):
     end_offset: int
     stable_offset: int | None
     ends: tuple[tuple[int, int], ...] | None
+    end_positions: dict[int, int]
 
 
 class Piece(NamedTuple):
@@ -88,6 +90,7 @@ def stored_partitions(folder: Path, is_wanted: Callable[[str], bool]) -> list[St
                 each.high_watermark,
                 each.last_stable_offset,
                 tuple((segment.base_offset, segment.end_offset) for segment in each.segments),
+                {segment.base_offset: segment.end_position for segment in each.segments},
             )
             for each in manifest.read(folder).partitions
             if is_wanted(each.topic) and each.segments
@@ -133,7 +136,7 @@ def _closed(
         bases = [base for base in log.base_offsets if base < end]
         ends = None if has_gaps else tuple(pairwise((*bases, end)))
         if start < end:
-            found.append(StoredPartition(topic, partition, folder, start, end, None, ends))
+            found.append(StoredPartition(topic, partition, folder, start, end, None, ends, {}))
     return sorted(found)
 
 

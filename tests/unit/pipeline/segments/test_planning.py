@@ -78,8 +78,9 @@ def test_the_manifest_of_a_snapshot_determines_what_is_read(tmp_path: Path) -> N
 
     partition = found(tmp_path)
 
+    ends, end_positions = ((0, 190), (190, 200)), {0: 10, 190: 10}
     assert partition == StoredPartition(
-        "topic", 0, tmp_path / "topic-0", 5, 200, 199, ((0, 190), (190, 200))
+        "topic", 0, tmp_path / "topic-0", 5, 200, 199, ends, end_positions
     )
 
 
@@ -106,7 +107,7 @@ def test_a_folder_without_logs_is_refused(tmp_path: Path, name: str) -> None:
 def large(tmp_path: Path) -> StoredPartition:
     write_ascending(tmp_path, count=400, segment_bytes_max=150_000)
     folder = tmp_path / "topic-0"
-    return StoredPartition("topic", 0, folder, 3, 3_990, 3_990, None)
+    return StoredPartition("topic", 0, folder, 3, 3_990, 3_990, None, {})
 
 
 @pytest.mark.parametrize("name", ["_polylog", "_delta_log"])
