@@ -57,13 +57,9 @@ class _OpenFile:
 
     def __init__(self, folder: Path, date: str, partition: int, first_offset: int) -> None:
         name = f"part-{partition:05}-{first_offset:020}-{uuid.uuid4().hex}.parquet"
-        self._date = date
-        self._partition = partition
-        self._first_offset = first_offset
-        self._last_offset = first_offset
-        self._rows = 0
-        self._path = Path(f"date={date}") / name
-        self._target = folder / self._path
+        path = f"date={date}/{name}"
+        self._file = ArchivedFile(path, date, 0, 0, partition, first_offset, first_offset)
+        self._target = folder / path
         self._target.parent.mkdir(parents=True, exist_ok=True)
         self._stream = pa.OSFile(str(self._target), "wb")
         self._writer = pq.ParquetWriter(self._stream, SCHEMA, **PARQUET)
@@ -71,8 +67,9 @@ class _OpenFile:
     def write(self, batch: pa.RecordBatch) -> None:
         """Append records."""
         self._writer.write_batch(batch)
-        self._rows += batch.num_rows
-        self._last_offset = batch.column("offset")[-1].as_py()
+        self._file = self._file._replace(
+            rows=self._file.rows + batch.num_rows, last_offset=batch.column("offset")[-1].as_py()
+        )
 
     @property
     def size(self) -> int:
@@ -89,15 +86,7 @@ class _OpenFile:
         size = self.size
         self._stream.close()
         file_ops.sync_file(self._target)
-        return ArchivedFile(
-            self._path.as_posix(),
-            self._date,
-            self._rows,
-            size,
-            self._partition,
-            self._first_offset,
-            self._last_offset,
-        )
+        return self._file._replace(size=size)
 
 
 class FileWriter:

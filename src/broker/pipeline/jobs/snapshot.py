@@ -125,11 +125,7 @@ def create(
 def _report(entries: Sequence[PartitionEntry], problems: Sequence[str], folder: Path) -> Report:
     rows = [
         (
-            each.topic,
-            each.partition,
-            each.start_offset,
-            each.high_watermark,
-            each.last_stable_offset,
+            *(getattr(each, name) for name in COLUMNS[:5]),
             len(each.segments),
             sum(segment.end_position for segment in each.segments),
         )

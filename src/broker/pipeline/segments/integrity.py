@@ -181,8 +181,6 @@ def _next_indexed(segment: Segment, position: int, limit: int) -> int:
 
 def _late_batches(timestamps: "Array") -> int:
     numpy = import_optional("numpy", "an audit")
-    if len(timestamps) == 0:
-        return 0
     newest = numpy.maximum.accumulate(timestamps)
     return int((timestamps[1:] < newest[:-1]).sum())
 
