@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from broker.client.connection import Api
 from broker.client.metadata import Cluster
 from broker.client.retry import check
-from broker.model.errors import ErrorCode, RequestError
+from broker.codec import error_named
 from broker.model.limits import CLIENT_TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ _DESCRIBE_CONFIGS: "Api[bodies.DescribeConfigsRequest, bodies.DescribeConfigsRes
 )
 _TOPIC: Final = 2  # a resource type of DescribeConfigs
 _BROKER_DEFAULT: Final = -1
+_EXISTS: Final = error_named("TOPIC_ALREADY_EXISTS").code
 
 
 def create_topic(
@@ -55,12 +56,9 @@ def create_topic(
         address, answer = cluster.ask_any(_CREATE_TOPICS, body)
         [topic] = answer["topics"]
         text = f": {topic['error_message']}" if topic["error_message"] else ""
-        try:
-            check(topic["error_code"], f"{address}: topic {name!r}{text}")
-        except RequestError as error:
-            if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
-                return False
-            raise
+        if topic["error_code"] == _EXISTS:
+            return False
+        check(topic["error_code"], f"{address}: topic {name!r}{text}")
         return True
 
     return cluster.retried(ask)

@@ -89,7 +89,9 @@ def fetch(
     position, bytes_per_offset = part.start, float(_RECORD_BYTES_GUESS)
     waits_until = 0.0
     while position < part.end:
-        size = _size((part.end - position) * bytes_per_offset, bytes_max)
+        # 5% more than expected, to avoid a second small request.
+        expected = (part.end - position) * bytes_per_offset * 1.05
+        size = int(min(expected + CLIENT_FETCH_BYTES_MIN, bytes_max))
         found = _ask(cluster, part, position, size, is_committed=is_committed)
         if not found["records"]:
             end = found["last_stable_offset"] if is_committed else found["high_watermark"]
@@ -119,11 +121,6 @@ def fetch(
             aborted = [(each["producer_id"], each["first_offset"]) for each in transactions]
         yield Chunk(data[: headers.end], position, next_offset, aborted)
         position = next_offset
-
-
-def _size(expected: float, bytes_max: int) -> int:
-    """Return the size of a fetch: 5% more than expected, to avoid a second small request."""
-    return int(min(expected * 1.05 + CLIENT_FETCH_BYTES_MIN, bytes_max))
 
 
 def _ask(

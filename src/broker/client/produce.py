@@ -6,7 +6,7 @@ in flight to a leader, with one batch per partition, as the protocol requires.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from broker import codec
 from broker.client.connection import Api
@@ -28,13 +28,6 @@ _ALL_REPLICAS = -1
 _SEQUENCE_END: Final = 1 << 31
 _OFFSET_0: Final = bytes(8)  # the first field of a batch
 _DUPLICATE: Final = codec.error_named("DUPLICATE_SEQUENCE_NUMBER").code
-
-
-class Written(NamedTuple):
-    """A written batch; base_offset is -1 if it is a duplicate whose offset the broker lost."""
-
-    partition: Partition
-    base_offset: int
 
 
 class Producer:
@@ -86,7 +79,7 @@ class Producer:
             is_transactional=self.transactional_id is not None,
         )
 
-    def send(self, batches: Mapping[Partition, Sequence[bytes]]) -> list[Written]:
+    def send(self, batches: Mapping[Partition, Sequence[bytes]]) -> None:
         """Write batches, in order within a partition, and wait until all are acknowledged.
 
         Args:
@@ -97,26 +90,20 @@ class Producer:
                 of the others may be written.
             Unreachable: a leader does not respond within the cluster's `give_up_seconds`.
         """
-        written: list[Written] = []
         for each in _rounds(batches):
-            written += self._send_round(each)
-        return written
+            self._send_round(each)
 
-    def _send_round(self, batches: dict[Partition, bytes]) -> list[Written]:
+    def _send_round(self, left: dict[Partition, bytes]) -> None:
         """Send at most one batch per partition; retry those that fail."""
-        left = dict(batches)
-        written: list[Written] = []
 
         def ask(address: Address, partitions: list[Partition]) -> None:
-            for each in self._ask(address, {key: left[key] for key in partitions}):
-                written.append(each)
-                del left[each.partition]
+            for each in self._written(address, {key: left[key] for key in partitions}):
+                del left[each]
 
         self._cluster.ask_leaders(left, ask)
-        return written
 
-    def _ask(self, address: Address, batches: dict[Partition, bytes]) -> Iterator[Written]:
-        """Yield the written batches; then raise RequestError if one was refused."""
+    def _written(self, address: Address, batches: dict[Partition, bytes]) -> Iterator[Partition]:
+        """Yield the partitions whose batch is written; then raise RequestError if one is not."""
         body: bodies.ProduceRequest = {
             "transactional_id": self.transactional_id,
             "acks": _ALL_REPLICAS,
@@ -137,7 +124,7 @@ class Producer:
             for each in topic["partition_responses"]:
                 partition = topic["name"], each["index"]
                 if each["error_code"] in {0, _DUPLICATE}:
-                    yield Written(partition, each["base_offset"])
+                    yield partition
                 else:
                     refused.append((partition, each))
         for (name, number), each in refused:

@@ -56,11 +56,9 @@ def serving(on_batch: OnBatch) -> Iterator[tuple[ScriptedBroker, Producer]]:
 
 def test_a_request_has_one_batch_per_partition_and_keeps_the_order_within_partitions() -> None:
     with serving(lambda *_: 0) as (broker, producer):
-        written = producer.send({("t", 0): [FIRST, SECOND], ("t", 1): [THIRD]})
+        producer.send({("t", 0): [FIRST, SECOND], ("t", 1): [THIRD]})
 
     assert [sent(each) for each in broker.of("Produce")] == [{0: FIRST, 1: THIRD}, {0: SECOND}]
-    assert [each.partition for each in written] == [("t", 0), ("t", 1), ("t", 0)]
-    assert {each.base_offset for each in written} == {7}
 
 
 def test_every_batch_has_base_offset_0_because_the_leader_assigns_offsets() -> None:
@@ -93,15 +91,16 @@ def test_a_request_whose_response_is_lost_is_sent_again() -> None:
 def test_only_the_batch_without_a_leader_is_sent_again() -> None:
     answers = iter([0, NOT_LEADER, 0])
     with serving(lambda *_: next(answers)) as (broker, producer):
-        written = producer.send({("t", 0): [FIRST], ("t", 1): [SECOND]})
+        producer.send({("t", 0): [FIRST], ("t", 1): [SECOND]})
 
     assert [sent(each) for each in broker.of("Produce")][1:] == [{1: SECOND}]
-    assert len(written) == 2
 
 
 def test_a_batch_that_the_leader_reports_as_duplicate_counts_as_written() -> None:
-    with serving(lambda *_: DUPLICATE) as (_, producer):
-        assert len(producer.send({("t", 0): [FIRST]})) == 1
+    with serving(lambda *_: DUPLICATE) as (broker, producer):
+        producer.send({("t", 0): [FIRST]})
+
+    assert len(broker.of("Produce")) == 1
 
 
 def test_an_error_names_the_leader_and_the_partition() -> None:
