@@ -158,7 +158,7 @@ def _ask(
                 check(each["error_code"], what)
         except RequestError as error:
             if error.code in _GONE:
-                _check_topic(cluster, part)
+                cluster.check_topic(part.topic, part.topic_id, part.partition)
             raise
         if not found:
             raise PeerError(f"{what}: the response does not contain the partition")
@@ -167,18 +167,3 @@ def _ask(
     final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
     [found] = cluster.ask_leaders([(part.topic, part.partition)], ask, final=final)
     return found
-
-
-def _check_topic(cluster: Cluster, part: Range) -> None:
-    """Raise the error for a topic that the leader does not know: deleted, or not known yet."""
-    now = cluster.topics([part.topic])[part.topic]
-    if part.topic_id and now.topic_id and now.topic_id != part.topic_id:
-        raise RequestError(
-            ErrorCode.UNKNOWN_TOPIC_ID,
-            f"{cluster}: topic {part.topic!r} was deleted and created again: its id was"
-            f" {part.topic_id}, now it is {now.topic_id}",
-        )
-    raise RequestError(
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        f"{cluster}: the leader of {part.topic}-{part.partition} does not know it yet",
-    )

@@ -38,7 +38,7 @@ class Topic(NamedTuple):
 class Cluster:
     """A Kafka cluster, found by any of its bootstrap addresses.
 
-    The leaders of partitions are cached until `forget_leaders`.
+    The leaders of partitions are cached until a request to one of them fails.
     """
 
     def __init__(
@@ -85,6 +85,26 @@ class Cluster:
         """
         found = [each for each in self.metadata(names)["topics"] if not each["error_code"]]
         return {each.name: each for each in map(_topic, found)}
+
+    def check_topic(self, name: str, topic_id: str, partition: int) -> None:
+        """Raise the error for a topic that a leader does not know: deleted, or not known yet.
+
+        Raises:
+            RequestError: UNKNOWN_TOPIC_OR_PARTITION; UNKNOWN_TOPIC_ID: it was created again; or
+                LEADER_NOT_AVAILABLE.
+            Unreachable: none of the addresses responds.
+        """
+        now = self.topics([name])[name]
+        if topic_id and now.topic_id and now.topic_id != topic_id:
+            raise RequestError(
+                ErrorCode.UNKNOWN_TOPIC_ID,
+                f"{self}: topic {name!r} was deleted and created again: its id was {topic_id}, now"
+                f" it is {now.topic_id}",
+            )
+        raise RequestError(
+            ErrorCode.LEADER_NOT_AVAILABLE,
+            f"{self}: the leader of {name}-{partition} does not know it yet",
+        )
 
     def metadata(self, names: Collection[str] | None) -> "bodies.MetadataResponse":
         """Return the brokers, and all topics or those of `names`; keep the leaders.
