@@ -150,9 +150,10 @@ NATIVE_FETCH_PARTITIONS_MAX = 10_000
 # Largest native response to ListOffsets: some 600 partitions. A longer one is made by Python.
 NATIVE_LIST_OFFSETS_ANSWER_BYTES_MAX = 16 * KIB
 # Bytes of batches that Python's Produce appends in one step, 1 ms. The work on each partition, some
-# 20 us, counts as bytes, too.
+# 20 us, counts as bytes, too; so do, 4 us each, reading its name, its look-up and its answer.
 PRODUCE_BYTES_PER_STEP = 1 * MIB
 PRODUCE_PARTITION_BYTES = 16 * KIB
+PRODUCE_NAME_BYTES = 4 * KIB
 # Partitions that Python's Fetch reads in one step: some 10 us each, and 40 where there are records.
 FETCH_PARTITIONS_PER_STEP = 32
 RECORD_BYTES_MIN = 7  # an empty record of magic 2: a batch of n bytes holds at most n / 7

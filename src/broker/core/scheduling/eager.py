@@ -1,28 +1,39 @@
-"""Runs a coroutine at once up to its first wait, without a task if there is none.
+"""Runs coroutine functions at once up to their first wait, without a task if there is none.
 
 A task costs 20 us and a turn of the loop before its first line runs. Work that often ends without a
 wait is begun by its caller instead; only the rest of it needs a task, as an eager task of Python
 3.12 does.
 """
 
-from collections.abc import Awaitable, Coroutine, Generator
-from typing import Any, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from functools import wraps
+from typing import Any, Generic, ParamSpec, TypeVar
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-def run_to_first_wait(work: Coroutine[Any, Any, _T]) -> _T | Awaitable[_T]:
-    """Return the result if the work ends without a wait, else what has to be awaited for it.
+def run_to_first_wait(
+    work: Callable[_P, Coroutine[Any, Any, _T]],
+) -> Callable[_P, _T | Awaitable[_T]]:
+    """Make a coroutine function whose calls begin at once.
 
-    Raises what the work raises before its first wait. Up to there it has no task: it must not ask
-    for the current one.
+    A call returns the result if the work ends without a wait, else what has to be awaited for it,
+    and raises what the work raises before its first wait. Up to there it has no task: it must not
+    ask for the current one.
     """
-    try:
-        awaited = work.send(None)
-    except StopIteration as end:
-        result: _T = end.value
-        return result
-    return _Begun(work, awaited)
+
+    @wraps(work)
+    def begin(*arguments: _P.args, **named: _P.kwargs) -> _T | Awaitable[_T]:
+        begun = work(*arguments, **named)
+        try:
+            awaited = begun.send(None)
+        except StopIteration as end:
+            result: _T = end.value
+            return result
+        return _Begun(begun, awaited)
+
+    return begin
 
 
 class _Begun(Generic[_T]):

@@ -8,22 +8,31 @@ in any of these versions.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from broker._native.records.up_conversion import convert_messages, read_wrapper
 from broker.codec import down_convert
 from broker.codec.compression import decompress
+from broker.codec.headers import BatchHeader
 from broker.core.logs.partition import MAGIC, MAGIC_POSITION
-from broker.core.logs.recompression import compress_batch, needs_compression
+from broker.core.logs.recompression import Recompression, compress_batch, needs_compression
+from broker.core.scheduling.steps import StepBudget
 from broker.model.compressions import COMPRESSIONS, NONE, ZSTD, Compression
 from broker.model.errors import CodecError, ErrorCode, LimitExceeded, RequestError, Unsupported
-from broker.model.limits import OLD_MESSAGES_BYTES_MAX, decompressed_bytes_max
+from broker.model.limits import (
+    OLD_FETCH_BATCH_BYTES,
+    OLD_FETCH_BYTES_PER_TURN,
+    OLD_MESSAGES_BYTES_MAX,
+    decompressed_bytes_max,
+)
 from broker.model.topic_config import TopicConfig
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _CODEC = 0x07
+_CONTROL = 0x20
 _OFFSET_BYTES = 8  # of a message, where it begins
 _ATTRIBUTES_POSITION = 17  # of a message, int8
 
@@ -100,3 +109,23 @@ def for_consumer(batch: "Buffer", magic: Literal[0, 1], offset: int, config: Top
     # forever.
     is_behind = int.from_bytes(messages[:_OFFSET_BYTES]) < offset
     return b"" if is_behind else messages
+
+
+class Converter(NamedTuple):
+    """Converts stored batches for a request of an old consumer, in steps or in the thread."""
+
+    magic: Literal[0, 1]
+    recompression: Recompression
+    budget: StepBudget
+
+    async def convert(
+        self, batch: memoryview, header: BatchHeader, offset: int, config: TopicConfig
+    ) -> bytes:
+        """Return the messages of a batch as `for_consumer`; none of a control or empty batch."""
+        await self.budget.spend(max(header.size, OLD_FETCH_BATCH_BYTES))
+        if header.record_count == 0 or header.attributes & _CONTROL:
+            return b""
+        convert = partial(for_consumer, batch, self.magic, offset, config)
+        if header.attributes & _CODEC != 0 or header.size > OLD_FETCH_BYTES_PER_TURN:
+            return await self.recompression.run(convert)
+        return convert()

@@ -12,7 +12,7 @@ def test_work_without_a_wait_needs_no_loop() -> None:
     async def work() -> int:
         return 5
 
-    assert run_to_first_wait(work()) == 5
+    assert run_to_first_wait(work)() == 5
 
 
 def test_an_error_before_the_first_wait_is_raised_at_once() -> None:
@@ -20,7 +20,7 @@ def test_an_error_before_the_first_wait_is_raised_at_once() -> None:
         raise ValueError("bad")
 
     with pytest.raises(ValueError, match="bad"):
-        run_to_first_wait(work())
+        run_to_first_wait(work)()
 
 
 @pytest.mark.parametrize("waits", [1, 3])
@@ -36,7 +36,7 @@ def test_work_that_waits_is_begun_at_once_and_continues_when_it_is_awaited(waits
 
     async def scenario() -> None:
         turn = asyncio.Event()
-        rest = run_to_first_wait(work(turn))
+        rest = run_to_first_wait(work)(turn)
         assert done == [0]
         assert isinstance(rest, Awaitable)
         asyncio.get_running_loop().call_soon(turn.set)
@@ -53,7 +53,7 @@ def test_what_has_ended_before_the_rest_is_awaited_is_not_missed() -> None:
         async def work() -> int:
             return await waited + 1
 
-        rest = run_to_first_wait(work())
+        rest = run_to_first_wait(work)()
         waited.set_result(1)
         assert isinstance(rest, Awaitable)
         assert await rest == 2
@@ -74,7 +74,7 @@ def test_a_cancelled_request_cancels_its_work_at_its_wait() -> None:
             raise
 
     async def scenario() -> None:
-        rest = run_to_first_wait(work())
+        rest = run_to_first_wait(work)()
         assert isinstance(rest, Awaitable)
         task = asyncio.ensure_future(rest)
         await asyncio.sleep(0)

@@ -16,7 +16,7 @@ from broker.model.limits import (
     OLD_FETCH_BYTES_PER_TURN,
     PYTHON_FETCH_BYTES_MAX,
 )
-from broker.protocols.kafka import old_fetch
+from broker.protocols.kafka import old_messages
 from broker.protocols.kafka.old_messages import for_consumer
 from tests.oracles.message_set_oracle import LOG_APPEND_TIME, Message
 from tests.support.batches import EMPTY, batch_of
@@ -454,7 +454,7 @@ def test_a_fetch_waits_for_min_bytes_of_messages_and_converts_nothing_twice(
         converted.append(len(batch))
         return for_consumer(batch, *more)
 
-    monkeypatch.setattr(old_fetch, "for_consumer", counting)
+    monkeypatch.setattr(old_messages, "for_consumer", counting)
     size = len(message(MAGIC_OF[version], 0, b"v"))
 
     async def scenario() -> Any:

@@ -522,6 +522,25 @@ def test_a_partition_that_waits_for_recompression_is_answered_with_the_others() 
     assert codes == [("b", 0), ("a", 0)]
 
 
+def test_a_long_request_is_appended_whole_if_the_producer_disconnects_while_it_is_read() -> None:
+    """With acks=0 a producer may close its connection as soon as it has sent the request."""
+    broker = FakeBroker()
+    count = 1_100  # so many that their names are read in two steps
+    broker.create("a", count)
+    parts = [{"index": index, "records": batch()} for index in range(count)]
+
+    async def scenario() -> list[int]:
+        data = [{"name": "a", "partition_data": parts}]
+        asked = asyncio.create_task(broker.ask_soon(0, 9, acks=0, topic_data=data))
+        await asyncio.sleep(0)
+        asked.cancel()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        return [broker.log("a", index).log_end_offset for index in range(count)]
+
+    assert asyncio.run(scenario()) == [1] * count
+
+
 def test_a_long_request_is_appended_whole_even_if_the_producer_disconnects() -> None:
     """With acks=0 a producer may close its connection as soon as it has sent the request."""
     broker = FakeBroker()

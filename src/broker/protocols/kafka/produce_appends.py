@@ -1,0 +1,102 @@
+"""The appends of a Produce request: each batch is checked, prepared and written."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from broker.core.logs.partition import (
+    ATTRIBUTES_POSITION,
+    BATCH_HEADER_BYTES,
+    append,
+    wait_durable,
+)
+from broker.core.logs.recompression import KeylessRecordsError, Preparation, prepare
+from broker.core.scheduling.steps import StepBudget
+from broker.core.session import Session
+from broker.model.errors import ErrorCode, RequestError
+from broker.model.limits import PRODUCE_NAME_BYTES, PRODUCE_PARTITION_BYTES
+from broker.protocols.kafka.old_messages import Conversion, is_message_set
+from broker.protocols.kafka.produce_response import Batch, Place, Refused, Written
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
+    from broker.protocols.kafka.api import Request
+
+_MAGIC_2_SINCE = 3
+_ZSTD_SINCE = 7
+_CODEC = 0x07
+_ZSTD = 4
+_TRANSACTIONAL = 0x10
+
+
+async def append_all(
+    request: "Request[bodies.ProduceRequest]",
+    session: Session,
+    batches: Mapping[Place, Batch | Refused],
+    budget: StepBudget,
+) -> dict[Place, Written | Refused]:
+    """Append in request order; with another acks than 0, wait until all is durable."""
+    outcomes: dict[Place, Written | Refused] = {}
+    for place, batch in batches.items():
+        if isinstance(batch, Refused):
+            outcomes[place] = batch
+            continue
+        try:
+            outcomes[place] = await _append(request, session, batch, budget)
+        except KeylessRecordsError as error:
+            outcomes[place] = Refused(error.code, error.message, tuple(error.places))
+        except RequestError as error:
+            outcomes[place] = Refused(error.code, error.message)
+    if request.body["acks"] == 0:
+        return outcomes
+    for place, outcome in outcomes.items():
+        if isinstance(outcome, Written):
+            log, appended = outcome
+            if not await wait_durable(log, appended.end_offset):
+                outcomes[place] = Refused(
+                    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND  # a retry may still write it
+                    if log.is_full
+                    else ErrorCode.KAFKA_STORAGE_ERROR
+                )
+        await budget.spend(PRODUCE_NAME_BYTES)
+    return outcomes
+
+
+async def _append(
+    request: "Request[bodies.ProduceRequest]", session: Session, batch: Batch, budget: StepBudget
+) -> Written:
+    """Check, prepare and append one batch; RequestError is the partition's answer."""
+    topic, log, records = batch
+    config, broker = topic.config, session.broker
+    preparation = _preparation(request, batch)
+    await budget.spend(PRODUCE_PARTITION_BYTES + len(records))
+
+    def write(prepared: bytes) -> Written:
+        return Written(log, append(log, config, prepared, broker.clock.wall_ms()))
+
+    if preparation is None:
+        return write(records)
+    if not preparation.is_slow:
+        return write(preparation.run())
+    return await broker.recompression.append(preparation, write)
+
+
+def _preparation(
+    request: "Request[bodies.ProduceRequest]", batch: Batch
+) -> Conversion | Preparation | None:
+    """Check what depends on the API version; return the work before the append, or None.
+
+    v0-2 have message sets, which are converted to batches (old_messages.py).
+    """
+    config, records = batch.topic.config, batch.records
+    if is_message_set(records):
+        if request.version < _MAGIC_2_SINCE:
+            return Conversion(records, config)
+        text = f"Produce v{request.version} takes batches of magic 2 only"
+        raise RequestError(ErrorCode.INVALID_RECORD, text)
+    if len(records) >= BATCH_HEADER_BYTES:  # the log refuses a shorter one
+        attributes = records[ATTRIBUTES_POSITION + 1]
+        if attributes & _CODEC == _ZSTD and request.version < _ZSTD_SINCE:
+            raise RequestError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        if attributes & _TRANSACTIONAL and request.body["transactional_id"] is None:
+            raise RequestError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    return prepare(config, records)
