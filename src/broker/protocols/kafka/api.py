@@ -44,10 +44,9 @@ Response: TypeAlias = _BodyT | bytes | Answer
 DeferredResponse: TypeAlias = Deferred[Any, _BodyT]
 # The response is known now, or when a future of core is done.
 DeferrableResponse: TypeAlias = _BodyT | DeferredResponse[_BodyT]
-# In the table of APIs the body of a request is not known.
-Handler: TypeAlias = Callable[
-    [Request[Any], Session], Response[Body] | DeferredResponse[Body] | Awaitable[Response[Body]]
-]
+# In code for all APIs the body is not known.
+KnownResponse: TypeAlias = Response[Body] | DeferredResponse[Body]
+Handler: TypeAlias = Callable[[Request[Any], Session], KnownResponse | Awaitable[KnownResponse]]
 
 
 class Refusal(TypedDict):

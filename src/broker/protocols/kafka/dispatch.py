@@ -15,7 +15,7 @@ from broker.model.config import Config
 from broker.model.errors import CodecError, PeerError, RequestError
 from broker.protocols.base import Answer, Deferred, Immediate, Reply, WireProtocol
 from broker.protocols.kafka import apis
-from broker.protocols.kafka.api import Api, Body, DeferredResponse, Request, Response
+from broker.protocols.kafka.api import Api, Body, DeferredResponse, KnownResponse, Request, Response
 from broker.protocols.kafka.authorization import authorize
 from broker.protocols.kafka.bodies import decoded, encoded, freed
 from broker.protocols.kafka.handlers import api_versions
@@ -85,7 +85,7 @@ def _serve_short(
         return _encode(api, version, response)
     if isinstance(response, Deferred):
         return Deferred(response.future, lambda _: _answer(api, version, response))
-    return _answer_later(api, version, cast("Awaitable[Response[Body]]", response), share)
+    return _answer_later(api, version, cast("Awaitable[KnownResponse]", response), share)
 
 
 async def _serve_long(
@@ -94,11 +94,7 @@ async def _serve_long(
     request = Request(version, client_id, await decoded(api.key, version, body), share)
     del body
     response = _response(api, request, session)
-    if isinstance(response, Deferred):
-        share.park()
-        await response.future
-        answer = await _encode_in_steps(api, version, _fields(api, version, response))
-    elif isinstance(response, Awaitable):
+    if isinstance(response, (Deferred, Awaitable)):
         answer = await _answer_later(api, version, response, share)
     else:
         answer = await _encode_in_steps(api, version, response)
@@ -108,7 +104,7 @@ async def _serve_long(
 
 def _response(
     api: Api, request: Request[Body], session: Session
-) -> Response[Body] | DeferredResponse[Body] | Awaitable[Response[Body]]:
+) -> KnownResponse | Awaitable[KnownResponse]:
     try:
         authorize(session, api, request)
         return api.handle(request, session)
@@ -127,22 +123,26 @@ def _served_apis() -> list[tuple[int, int, int, int]]:
 
 
 def _answer(api: Api, version: int, response: DeferredResponse[Body]) -> Immediate:
-    return _encode(api, version, _fields(api, version, response))
-
-
-def _fields(api: Api, version: int, response: DeferredResponse[Body]) -> Response[Body]:
     try:
-        return response.answer()
+        fields = response.answer()
     except Exception as error:  # noqa: BLE001 - sorted by _failure
-        return _failure(api, version, error)
+        fields = _failure(api, version, error)
+    return _encode(api, version, fields)
 
 
 async def _answer_later(
-    api: Api, version: int, response: Awaitable[Response[Body]], share: Share
+    api: Api,
+    version: int,
+    response: DeferredResponse[Body] | Awaitable[KnownResponse],
+    share: Share,
 ) -> Immediate:
     try:
         try:
-            fields = await Parked(response, share)
+            fields = response if isinstance(response, Deferred) else await Parked(response, share)
+            if isinstance(fields, Deferred):
+                share.park()
+                await fields.future
+                fields = fields.answer()
         except Exception as error:  # noqa: BLE001 - sorted by _failure
             fields = _failure(api, version, error)
         return await _encode_in_steps(api, version, fields)

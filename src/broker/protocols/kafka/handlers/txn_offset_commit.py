@@ -4,12 +4,11 @@ v4 TRANSACTION_ABORTABLE; v5 adds the group to the transaction implicitly (KIP-8
 AddOffsetsToTxn must precede. The offsets are pending until the transaction is committed.
 """
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from broker.core.groups.commands.offsets import CommitRequest, CommitResponse, OffsetToCommit
 from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.session import Session
-from broker.core.topics.lookup import topic_by_name
 from broker.core.transactions.commands import Producer
 from broker.core.transactions.records import TopicPartition
 from broker.model.errors import ErrorCode, RequestError
@@ -18,18 +17,14 @@ from broker.model.limits import (
     OFFSETS_COMMITTED_PER_STEP,
     PARTITIONS_ANSWERED_PER_STEP,
 )
-from broker.protocols.kafka import errors, transactions
+from broker.protocols.kafka import transactions
 from broker.protocols.kafka.api import Api, Request
-from broker.protocols.kafka.handlers.offset_commit import offset_to_commit
+from broker.protocols.kafka.offsets import Offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterator
+    from collections.abc import Awaitable
 
     from broker.codec import bodies
-
-    _Row: TypeAlias = tuple[
-        bodies.TxnOffsetCommitRequestTopic, bodies.TxnOffsetCommitRequestPartition | None
-    ]
 
 _ABORTABLE_SINCE = 4
 _IMPLICIT_SINCE = 5
@@ -39,40 +34,15 @@ async def handle(
     request: "Request[bodies.TxnOffsetCommitRequest]", session: Session
 ) -> "bodies.TxnOffsetCommitResponse":
     """Commit offsets of existing partitions; the others get an error each."""
-    answers: list[bodies.TxnOffsetCommitResponseTopic] = []
-    offsets: list[OffsetToCommit] = []
-    committed: list[bodies.TxnOffsetCommitResponsePartition] = []  # the response rows of `offsets`
-    async for topic, wanted in in_steps(_rows(request), PARTITIONS_ANSWERED_PER_STEP):
-        if wanted is None:
-            answers.append({"name": topic["name"], "partitions": []})
-            continue
-        answer: bodies.TxnOffsetCommitResponsePartition = {
-            "partition_index": wanted["partition_index"],
-            "error_code": 0,
-        }
-        answers[-1]["partitions"].append(answer)
-        try:
-            found = topic_by_name(session.broker.topics, topic["name"])
-            offsets.append(offset_to_commit(found, wanted))
-            committed.append(answer)
-        except RequestError as error:
-            answer["error_code"] = errors.number(error.code)
-    if offsets:
-        codes = await _commit(request, session, offsets)
-        both = zip(committed, codes, strict=True)
-        async for row, code in in_steps(both, NAMES_READ_PER_STEP):
-            row["error_code"] = errors.number(code)
-    return {"topics": answers}
-
-
-def _rows(
-    request: "Request[bodies.TxnOffsetCommitRequest]",
-) -> "Iterator[_Row]":
-    """Yield each topic alone, then with each of its partitions."""
-    for topic in request.body["topics"]:
-        yield topic, None
-        for wanted in topic["partitions"]:
-            yield topic, wanted
+    offsets = Offsets()
+    reading = offsets.read(request.body["topics"], session.broker.topics)
+    async for _ in in_steps(reading, PARTITIONS_ANSWERED_PER_STEP):
+        pass
+    if offsets.to_commit:
+        codes = await _commit(request, session, offsets.to_commit)
+        async for _ in in_steps(offsets.answer(codes), NAMES_READ_PER_STEP):
+            pass
+    return {"topics": offsets.topics}
 
 
 async def _commit(

@@ -1,0 +1,74 @@
+"""The offsets that OffsetCommit and TxnOffsetCommit commit, and the rows of their responses."""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from broker.core.groups.commands.offsets import OffsetToCommit
+from broker.core.topics.lookup import check_partition, topic_by_id, topic_by_name
+from broker.core.topics.topics import Topics
+from broker.model.errors import ErrorCode, RequestError
+from broker.protocols.kafka import errors
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
+
+
+class Offsets:
+    """The offsets of a request for existing partitions, and the response as far as it is known."""
+
+    __slots__ = ("_rows", "to_commit", "topics")
+
+    def __init__(self) -> None:
+        """Begin without offsets."""
+        self.topics: list[bodies.OffsetCommitResponseTopic] = []
+        self.to_commit: list[OffsetToCommit] = []
+        self._rows: list[bodies.OffsetCommitResponsePartition] = []  # of the response, for each
+
+    def read(
+        self,
+        wanted: "Iterable[bodies.OffsetCommitRequestTopic | bodies.TxnOffsetCommitRequestTopic]",
+        topics: Topics,
+        *,
+        by_id: bool = False,
+    ) -> Iterator[None]:
+        """Read a request, a topic or a partition per step; an unknown partition is refused."""
+        for each in wanted:
+            rows: list[bodies.OffsetCommitResponsePartition] = []
+            self.topics.append(
+                {"name": each["name"], "topic_id": each["topic_id"], "partitions": rows}
+            )
+            yield
+            for partition in each["partitions"]:
+                index = partition["partition_index"]
+                row: bodies.OffsetCommitResponsePartition = {
+                    "partition_index": index,
+                    "error_code": 0,
+                }
+                rows.append(row)
+                try:
+                    topic = (
+                        topic_by_id(topics, each["topic_id"])
+                        if by_id
+                        else topic_by_name(topics, each["name"])
+                    )
+                    check_partition(topic, index)
+                except RequestError as error:
+                    row["error_code"] = errors.number(error.code)
+                else:
+                    self.to_commit.append(
+                        OffsetToCommit(
+                            topic.name,
+                            index,
+                            partition["committed_offset"],
+                            partition["committed_leader_epoch"],
+                            partition["committed_metadata"] or "",
+                        )
+                    )
+                    self._rows.append(row)
+                yield
+
+    def answer(self, codes: Iterable[ErrorCode]) -> Iterator[None]:
+        """Complete the response with the error of each offset, one per step."""
+        for row, code in zip(self._rows, codes, strict=True):
+            row["error_code"] = errors.number(code)
+            yield
