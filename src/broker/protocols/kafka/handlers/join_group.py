@@ -25,8 +25,8 @@ def handle(
 ) -> "DeferrableResponse[bodies.JoinGroupResponse]":
     """Join the next generation; the response may wait for the other members."""
     joined = session.broker.groups.join_group(_command(request, session))
-    version = request.version  # while it waits, the request itself is not kept
-    return respond_with(joined, lambda response: _fields(version, response))
+    # While it waits, the request itself is not kept.
+    return respond_with(joined, _fields if request.version >= _NULL_PROTOCOL_SINCE else _old_fields)
 
 
 def _command(request: "Request[bodies.JoinGroupRequest]", session: Session) -> JoinRequest:
@@ -50,13 +50,16 @@ def _command(request: "Request[bodies.JoinGroupRequest]", session: Session) -> J
     )
 
 
-def _fields(version: int, response: JoinResponse) -> "bodies.JoinGroupResponse":
-    protocol = response.protocol
+def _old_fields(response: JoinResponse) -> "bodies.JoinGroupResponse":
+    return _fields(response._replace(protocol=response.protocol or ""))
+
+
+def _fields(response: JoinResponse) -> "bodies.JoinGroupResponse":
     return {
         "error_code": errors.number(response.error),
         "generation_id": response.generation,
         "protocol_type": response.protocol_type,
-        "protocol_name": protocol if version >= _NULL_PROTOCOL_SINCE else protocol or "",
+        "protocol_name": response.protocol,
         "leader": response.leader,
         "skip_assignment": response.skip_assignment,
         "member_id": response.member_id,
