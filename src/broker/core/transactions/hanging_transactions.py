@@ -113,7 +113,7 @@ class HangingTransactions:
             line = (
                 f"transaction abort topic={topic} partition={partition}"
                 f" producer_id={marker.producer_id} epoch={marker.producer_epoch}"
-                f" outcome={error.value} reason=no coordinator knows of it"
+                f" outcome={error.name} reason=no coordinator knows of it"
             )
             self._notes.log([line])
 

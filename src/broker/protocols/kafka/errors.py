@@ -1,15 +1,15 @@
-"""Kafka's number and text of each ErrorCode, from broker.codec.errors."""
+"""Kafka's number and text of each ErrorCode."""
 
 from typing import Final
 
-from broker.codec.errors import ERRORS, KafkaError
 from broker.model.errors import ErrorCode
 
-_ERRORS: Final[dict[ErrorCode, KafkaError]] = {ErrorCode[error.name]: error for error in ERRORS}
 # Every producer retries the same request after this code. After KAFKA_STORAGE_ERROR it would look
 # for another leader, and tools would report a failed disk.
-_ERRORS[ErrorCode.DISK_FULL] = _ERRORS[ErrorCode.NOT_ENOUGH_REPLICAS]
-_NUMBERS: Final[dict[ErrorCode, int]] = {code: error.code for code, error in _ERRORS.items()}
+_OF_DISK_FULL: Final = ErrorCode.NOT_ENOUGH_REPLICAS
+_NUMBERS: Final[dict[ErrorCode, int]] = {code: code.number for code in ErrorCode} | {
+    ErrorCode.DISK_FULL: _OF_DISK_FULL.number
+}
 
 
 def number(code: ErrorCode) -> int:
@@ -32,11 +32,6 @@ def old_number(code: ErrorCode) -> int:
     return number(_OLD_CODES.get(code, code))
 
 
-def is_retriable(code: ErrorCode) -> bool:
-    """Return whether clients retry after this error."""
-    return _ERRORS[code].is_retriable
-
-
 def message(code: ErrorCode) -> str | None:
     """Return the default text; None for no error."""
-    return _ERRORS[code].message or None
+    return (_OF_DISK_FULL if code is ErrorCode.DISK_FULL else code).message or None

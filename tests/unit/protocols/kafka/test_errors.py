@@ -19,7 +19,6 @@ def test_every_error_code_is_the_kafka_error_of_its_name(code: ErrorCode) -> Non
     error = error_of(errors.number(code))
 
     assert error.name == code.name
-    assert errors.is_retriable(code) == error.is_retriable
     assert errors.message(code) == (error.message or None)
 
 
@@ -42,7 +41,7 @@ def test_a_full_disk_returns_an_error_on_which_every_producer_retries() -> None:
     numbers = {errors.number(ErrorCode.DISK_FULL), errors.old_number(ErrorCode.DISK_FULL)}
 
     assert numbers == {19}
-    assert errors.is_retriable(ErrorCode.DISK_FULL)
+    assert error_of(19).is_retriable
 
 
 def test_a_response_without_an_error_has_no_message() -> None:

@@ -149,7 +149,7 @@ class V1Import:
         # The group has members: an earlier import has written it, and its offsets before it.
         was_imported = self._is_second and error is ErrorCode.UNKNOWN_MEMBER_ID
         if error is not ErrorCode.NONE and not was_imported:
-            self._left_out.append(f"offsets of group {group_id}: {error.value}")
+            self._left_out.append(f"offsets of group {group_id}: {error.name}")
 
     async def _import_group(self, group_id: str, group: V1Group) -> None:
         try:

@@ -19,7 +19,7 @@ def commit(offsets: CommittedOffsets, *committed: OffsetToCommit) -> list[str]:
     records, errors = offsets.commit(CommitRequest("g", "", None, -1, committed), wall_ms=1)
     for record in records:
         offsets.replay(record)
-    return [error.value for error in errors]
+    return [error.name for error in errors]
 
 
 def test_metadata_up_to_the_limit_is_kept_and_longer_metadata_refused_alone() -> None:
@@ -66,7 +66,7 @@ def commit_pending(offsets: CommittedOffsets, *committed: OffsetToCommit) -> lis
     records, errors = offsets.commit(CommitRequest("g", "", None, -1, committed, (7, 0)), wall_ms=1)
     for record in records:
         offsets.pending.replay_pending(7, record)
-    return [error.value for error in errors]
+    return [error.name for error in errors]
 
 
 def test_offsets_of_open_transactions_count_towards_the_limit() -> None:
@@ -118,7 +118,7 @@ def test_a_partition_named_twice_in_a_commit_is_written_once_with_the_last_offse
         (0, 2),
         (1, 5),
     ]
-    assert [error.value for error in errors] == [
+    assert [error.name for error in errors] == [
         "NONE",
         "NONE",
         "NONE",
