@@ -1,65 +1,17 @@
-"""The table of served Kafka APIs, in the order of their keys.
+"""The table of served Kafka APIs: `API` of each module in `handlers`, in the order of their keys.
 
 The response of ApiVersions, the check that every advertised version has a schema, and the names in
 logs and metrics come from this table.
 """
 
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Final
 
 from broker.codec import schema
+from broker.protocols.kafka import handlers
 from broker.protocols.kafka.api import Api
-from broker.protocols.kafka.handlers import (
-    add_offsets_to_txn,
-    add_partitions_to_txn,
-    alter_configs,
-    alter_partition_reassignments,
-    alter_replica_log_dirs,
-    api_versions,
-    consumer_group_describe,
-    consumer_group_heartbeat,
-    create_acls,
-    create_partitions,
-    create_topics,
-    delete_acls,
-    delete_groups,
-    delete_records,
-    delete_topics,
-    describe_acls,
-    describe_client_quotas,
-    describe_cluster,
-    describe_configs,
-    describe_groups,
-    describe_log_dirs,
-    describe_producers,
-    describe_quorum,
-    describe_topic_partitions,
-    describe_transactions,
-    describe_user_scram_credentials,
-    elect_leaders,
-    end_txn,
-    fetch,
-    find_coordinator,
-    heartbeat,
-    incremental_alter_configs,
-    init_producer_id,
-    join_group,
-    leave_group,
-    list_config_resources,
-    list_groups,
-    list_offsets,
-    list_partition_reassignments,
-    list_transactions,
-    metadata,
-    offset_commit,
-    offset_delete,
-    offset_fetch,
-    offset_for_leader_epoch,
-    produce,
-    sync_group,
-    txn_offset_commit,
-    update_features,
-    write_txn_markers,
-)
+from broker.protocols.kafka.handlers import api_versions
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -77,61 +29,14 @@ def advertised() -> "list[bodies.ApiVersionsResponseApiKey]":
     ]
 
 
-APIS: Final[dict[int, Api]] = {
-    api.key: api
-    for api in (
-        produce.API,
-        fetch.API,
-        list_offsets.API,
-        metadata.API,
-        offset_commit.API,
-        offset_fetch.API,
-        find_coordinator.API,
-        join_group.API,
-        heartbeat.API,
-        leave_group.API,
-        sync_group.API,
-        describe_groups.API,
-        list_groups.API,
-        api_versions.build(advertised),
-        create_topics.API,
-        delete_topics.API,
-        delete_records.API,
-        init_producer_id.API,
-        offset_for_leader_epoch.API,
-        add_partitions_to_txn.API,
-        add_offsets_to_txn.API,
-        end_txn.API,
-        write_txn_markers.API,
-        txn_offset_commit.API,
-        describe_acls.API,
-        create_acls.API,
-        delete_acls.API,
-        describe_configs.API,
-        alter_configs.API,
-        alter_replica_log_dirs.API,
-        describe_log_dirs.API,
-        create_partitions.API,
-        delete_groups.API,
-        elect_leaders.API,
-        incremental_alter_configs.API,
-        alter_partition_reassignments.API,
-        list_partition_reassignments.API,
-        offset_delete.API,
-        describe_client_quotas.API,
-        describe_user_scram_credentials.API,
-        describe_quorum.API,
-        update_features.API,
-        describe_cluster.API,
-        describe_producers.API,
-        describe_transactions.API,
-        list_transactions.API,
-        consumer_group_heartbeat.API,
-        consumer_group_describe.API,
-        list_config_resources.API,
-        describe_topic_partitions.API,
-    )
-}
+def _apis() -> list[Api]:
+    names = (found.name for found in iter_modules(handlers.__path__, f"{handlers.__name__}."))
+    modules = [import_module(name) for name in names]
+    found = [module.API for module in modules if module is not api_versions]
+    return [*found, api_versions.build(advertised)]
+
+
+APIS: Final[dict[int, Api]] = {api.key: api for api in sorted(_apis(), key=lambda api: api.key)}
 
 
 def check() -> None:
