@@ -12,8 +12,8 @@ from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP
 from broker.model.own_config import ConfigChange
-from broker.protocols.kafka import errors, resources
-from broker.protocols.kafka.api import message
+from broker.protocols.kafka import resources
+from broker.protocols.kafka.api import outcome
 from broker.protocols.kafka.configs import Resource
 from broker.protocols.kafka.partitions import named_once
 
@@ -50,11 +50,13 @@ async def alter(
                 text = f"resource type {resource_type} is for IncrementalAlterConfigs only"
                 raise RequestError(ErrorCode.INVALID_REQUEST, text)
             kind = resources.kind(resource_type)
-            do = kind.plan if validates_only else kind.alter
-            await do(session, name, change(_with_effect(resource)))
+            altered = change(_with_effect(resource))
+            await kind.alter(session, name, altered, validates_only=validates_only)
         except RequestError as error:
             refusal = error
-        responses.append(_response(resource_type, name, refusal))
+        responses.append(
+            {"resource_type": resource_type, "resource_name": name, **outcome(refusal)}
+        )
     return responses
 
 
@@ -86,14 +88,3 @@ def _checked(resource: _ResourceT | None) -> _ResourceT:
     if len(set(names)) < len(names):
         raise RequestError(ErrorCode.INVALID_REQUEST, "the request names a key twice")
     return resource
-
-
-def _response(
-    resource_type: int, name: str, refusal: RequestError | None
-) -> "bodies.AlterConfigsResponseResponse":
-    return {
-        "error_code": errors.number(refusal.code) if refusal else 0,
-        "error_message": message(refusal) if refusal else None,
-        "resource_type": resource_type,
-        "resource_name": name,
-    }

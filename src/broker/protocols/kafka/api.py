@@ -100,6 +100,11 @@ def refuse_with_message(error: RequestError) -> RefusalWithMessage:
     return {"error_code": errors.number(error.code), "error_message": message(error)}
 
 
+def outcome(refusal: RequestError | None) -> RefusalWithMessage:
+    """Return the error code and message of one of a request's parts."""
+    return refuse_with_message(refusal) if refusal else {"error_code": 0, "error_message": None}
+
+
 def message(error: RequestError) -> str | None:
     """Return the message of an error, or else the default text of its code."""
     return error.message[:ERROR_TEXT_CHARS_MAX] or errors.message(error.code)

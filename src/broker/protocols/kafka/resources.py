@@ -1,8 +1,8 @@
 """The types of config resources: how each is described, validated and altered."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from broker.core.configs import group_configs, loggers
 from broker.core.configs.broker_configs import ALL_BROKERS
@@ -18,8 +18,13 @@ class Kind(NamedTuple):
     """One type of resource; its functions raise RequestError for an invalid name or change."""
 
     describe: Callable[[Session, str], list[ConfigEntry]]
-    plan: Callable[[Session, str, ConfigChange], Awaitable[None]]
-    alter: Callable[[Session, str, ConfigChange], Awaitable[None]]
+    alter: "_Alter"
+
+
+class _Alter(Protocol):
+    async def __call__(
+        self, session: Session, name: str, change: ConfigChange, *, validates_only: bool
+    ) -> None: ...
 
 
 def kind(resource_type: int) -> Kind:
@@ -35,22 +40,18 @@ def _describe_topic(session: Session, name: str) -> list[ConfigEntry]:
     return topic_by_name(session.broker.topics, name).config.describe()
 
 
-async def _plan_topic(session: Session, name: str, change: ConfigChange) -> None:
-    _check_topic(name)
-    topics = session.broker.topics
-    topics.plan_config(topic_by_name(topics, name), change)
-
-
-async def _alter_topic(session: Session, name: str, change: ConfigChange) -> None:
-    _check_topic(name)
-    topics = session.broker.topics
-    await topics.alter_config(topic_by_name(topics, name), change)
-
-
-def _check_topic(name: str) -> None:
+async def _alter_topic(
+    session: Session, name: str, change: ConfigChange, *, validates_only: bool
+) -> None:
     if not name:
         text = "there is no configuration of all topics: name one, or alter the broker's"
         raise RequestError(ErrorCode.INVALID_REQUEST, text)
+    topics = session.broker.topics
+    topic = topic_by_name(topics, name)
+    if validates_only:
+        topics.plan_config(topic, change)
+    else:
+        await topics.alter_config(topic, change)
 
 
 def _describe_broker(session: Session, name: str) -> list[ConfigEntry]:
@@ -61,16 +62,13 @@ def _describe_broker(session: Session, name: str) -> list[ConfigEntry]:
     return config.describe()
 
 
-async def _plan_broker(session: Session, name: str, change: ConfigChange) -> None:
+async def _alter_broker(
+    session: Session, name: str, change: ConfigChange, *, validates_only: bool
+) -> None:
     if name != ALL_BROKERS:
         _check_broker(session, name)
-    await session.broker.configs.plan(name, change)
-
-
-async def _alter_broker(session: Session, name: str, change: ConfigChange) -> None:
-    if name != ALL_BROKERS:
-        _check_broker(session, name)
-    await session.broker.configs.alter(name, change)
+    configs = session.broker.configs
+    await (configs.plan if validates_only else configs.alter)(name, change)
 
 
 def _check_broker(session: Session, name: str) -> None:
@@ -84,14 +82,14 @@ def _describe_loggers(session: Session, name: str) -> list[ConfigEntry]:
     return loggers.describe()
 
 
-async def _plan_loggers(session: Session, name: str, change: ConfigChange) -> None:
+async def _alter_loggers(
+    session: Session, name: str, change: ConfigChange, *, validates_only: bool
+) -> None:
     _check_broker(session, name)
-    loggers.plan(change)
-
-
-async def _alter_loggers(session: Session, name: str, change: ConfigChange) -> None:
-    _check_broker(session, name)
-    loggers.alter(change)
+    if validates_only:
+        loggers.plan(change)
+    else:
+        loggers.alter(change)
 
 
 def _describe_group(session: Session, name: str) -> list[ConfigEntry]:
@@ -99,19 +97,20 @@ def _describe_group(session: Session, name: str) -> list[ConfigEntry]:
     return session.broker.group_configs.of(name).describe()
 
 
-async def _plan_group(session: Session, name: str, change: ConfigChange) -> None:
-    session.broker.group_configs.plan(name, change)
-
-
-async def _alter_group(session: Session, name: str, change: ConfigChange) -> None:
-    await session.broker.group_configs.alter(name, change)
+async def _alter_group(
+    session: Session, name: str, change: ConfigChange, *, validates_only: bool
+) -> None:
+    if validates_only:
+        session.broker.group_configs.plan(name, change)
+    else:
+        await session.broker.group_configs.alter(name, change)
 
 
 _KINDS: Mapping[int, Kind] = MappingProxyType(
     {
-        Resource.TOPIC: Kind(_describe_topic, _plan_topic, _alter_topic),
-        Resource.BROKER: Kind(_describe_broker, _plan_broker, _alter_broker),
-        Resource.BROKER_LOGGER: Kind(_describe_loggers, _plan_loggers, _alter_loggers),
-        Resource.GROUP: Kind(_describe_group, _plan_group, _alter_group),
+        Resource.TOPIC: Kind(_describe_topic, _alter_topic),
+        Resource.BROKER: Kind(_describe_broker, _alter_broker),
+        Resource.BROKER_LOGGER: Kind(_describe_loggers, _alter_loggers),
+        Resource.GROUP: Kind(_describe_group, _alter_group),
     }
 )

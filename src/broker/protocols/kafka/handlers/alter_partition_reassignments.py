@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from broker.core.session import Session
 from broker.core.topics.lookup import check_partition, topic_by_name
 from broker.model.errors import ErrorCode, RequestError
-from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Request, message, refuse_with_message
+from broker.protocols.kafka.api import Api, Request, outcome, refuse_with_message
 from broker.protocols.kafka.partitions import answer_partitions
 
 if TYPE_CHECKING:
@@ -48,11 +47,7 @@ def _result(
         _check_replicas(wanted["replicas"], session.broker.node_id)
     except RequestError as error:
         refusal = error
-    return {
-        "partition_index": wanted["partition_index"],
-        "error_code": errors.number(refusal.code) if refusal else 0,
-        "error_message": message(refusal) if refusal else None,
-    }
+    return {"partition_index": wanted["partition_index"], **outcome(refusal)}
 
 
 def _check_replicas(replicas: Sequence[int] | None, node_id: int) -> None:

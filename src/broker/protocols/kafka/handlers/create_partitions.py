@@ -13,8 +13,7 @@ from broker.core.topics.lookup import topic_by_name
 from broker.core.topics.rules import NewPartitions
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
-from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Request, message
+from broker.protocols.kafka.api import Api, Request, outcome
 from broker.protocols.kafka.partitions import named_once
 
 if TYPE_CHECKING:
@@ -26,14 +25,14 @@ async def handle(
 ) -> "bodies.CreatePartitionsResponse":
     """Add partitions to each topic; an error of one does not affect the others."""
     topics = await named_once((each["name"], each) for each in request.body["topics"])
-    results = []
+    results: list[bodies.CreatePartitionsResponseResult] = []
     async for name, each in in_steps(topics.items(), PARTITIONS_ANSWERED_PER_STEP):
         refusal = None
         try:
             await _enlarge(request, session, each)
         except RequestError as error:
             refusal = error
-        results.append(_result(name, refusal))
+        results.append({"name": name, **outcome(refusal)})
     return {"results": results}
 
 
@@ -55,14 +54,6 @@ async def _enlarge(
         topics.plan_partitions(topic, new)
     else:
         await topics.add_partitions(topic, new)
-
-
-def _result(name: str, refusal: RequestError | None) -> "bodies.CreatePartitionsResponseResult":
-    return {
-        "name": name,
-        "error_code": errors.number(refusal.code) if refusal else 0,
-        "error_message": message(refusal) if refusal else None,
-    }
 
 
 API = Api(37, "CreatePartitions", range(4), handle)

@@ -14,8 +14,7 @@ from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
 from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
-from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Request, message
+from broker.protocols.kafka.api import Api, Request, refuse_with_message
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -43,7 +42,8 @@ async def handle(
             await session.broker.topics.delete(topic)
             responses.append({"name": topic.name, "topic_id": topic.topic_id, "error_code": 0})
         except RequestError as error:
-            responses.append(_refused(name, topic_id, error))
+            refused = refuse_with_message(error)
+            responses.append({"name": name, "topic_id": topic_id, **refused})
     return {"responses": responses}
 
 
@@ -70,17 +70,6 @@ def _find(session: Session, name: str | None, topic_id: bytes) -> Topic:
     if topic.is_internal:
         raise RequestError(ErrorCode.INVALID_REQUEST, f"'{topic.name}' belongs to the broker")
     return topic
-
-
-def _refused(
-    name: str | None, topic_id: bytes, error: RequestError
-) -> "bodies.DeleteTopicsResponseResponse":
-    return {
-        "name": name,
-        "topic_id": topic_id,
-        "error_code": errors.number(error.code),
-        "error_message": message(error),
-    }
 
 
 API = Api(20, "DeleteTopics", range(7), handle)

@@ -12,12 +12,13 @@ from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.session import Session
 from broker.model.errors import RequestError
 from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP, NAMES_READ_PER_STEP
-from broker.protocols.kafka import errors, resources
-from broker.protocols.kafka.api import Api, Request, message, unique
+from broker.protocols.kafka import resources
+from broker.protocols.kafka.api import Api, Request, outcome, unique
 from broker.protocols.kafka.configs import description_fields
 
 if TYPE_CHECKING:
     from broker.codec import bodies
+    from broker.model.config import ConfigEntry
 
 
 async def handle(
@@ -36,22 +37,15 @@ async def _result(
     session: Session,
     wanted: "bodies.DescribeConfigsRequestResource",
 ) -> "bodies.DescribeConfigsResponseResult":
-    answer: bodies.DescribeConfigsResponseResult = {
-        "error_code": 0,
-        "error_message": None,
-        "resource_type": wanted["resource_type"],
-        "resource_name": wanted["resource_name"],
-        "configs": [],
-    }
+    refusal = None
+    entries: list[ConfigEntry] = []
     try:
         kind = resources.kind(wanted["resource_type"])
         entries = kind.describe(session, wanted["resource_name"])
     except RequestError as error:
-        answer["error_code"] = errors.number(error.code)
-        answer["error_message"] = message(error)
-        return answer
+        refusal = error
     keys = set(await unique(wanted["configuration_keys"] or ()))
-    answer["configs"] = [
+    configs = [
         description_fields(
             entry,
             has_synonyms=request.body["include_synonyms"],
@@ -60,7 +54,12 @@ async def _result(
         for entry in entries
         if not keys or entry.name in keys
     ]
-    return answer
+    return {
+        **outcome(refusal),
+        "resource_type": wanted["resource_type"],
+        "resource_name": wanted["resource_name"],
+        "configs": configs,
+    }
 
 
 API = Api(32, "DescribeConfigs", range(5), handle)

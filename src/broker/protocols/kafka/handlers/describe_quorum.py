@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.identifiers import NO_ID
-from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request, refuse_with_message
 from broker.protocols.kafka.partitions import answer_partitions
 
@@ -60,8 +59,7 @@ def _partition(
     if (topic, partition) != (_TOPIC, _PARTITION):
         return {
             "partition_index": partition,
-            "error_code": errors.number(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-            "error_message": errors.message(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            **refuse_with_message(RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)),
             "leader_id": -1,
             "leader_epoch": -1,
             "high_watermark": -1,

@@ -11,8 +11,7 @@ from broker.core.session import Session
 from broker.core.topics.lookup import check_partition, topic_by_name
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
-from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Request, message
+from broker.protocols.kafka.api import Api, Request, refuse_with_message
 from broker.protocols.kafka.partitions import topics_of, unique_partitions
 
 if TYPE_CHECKING:
@@ -67,11 +66,7 @@ def _result(
             refusal = RequestError(_OF_OFFLINE[election_type])
     except RequestError as error:
         refusal = error
-    return {
-        "partition_id": partition,
-        "error_code": errors.number(refusal.code),
-        "error_message": message(refusal),
-    }
+    return {"partition_id": partition, **refuse_with_message(refusal)}
 
 
 API = Api(43, "ElectLeaders", range(3), handle)

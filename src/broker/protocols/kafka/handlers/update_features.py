@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
-from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Request, message, refuse_with_message
+from broker.protocols.kafka.api import Api, Request, outcome, refuse_with_message
 from broker.protocols.kafka.features import FEATURES
 
 if TYPE_CHECKING:
@@ -44,11 +43,7 @@ def _result(
         _check(update["feature"], update["max_version_level"])
     except RequestError as error:
         refusal = error
-    return {
-        "feature": update["feature"],
-        "error_code": errors.number(refusal.code) if refusal else 0,
-        "error_message": message(refusal) if refusal else None,
-    }
+    return {"feature": update["feature"], **outcome(refusal)}
 
 
 def _check(name: str, level: int) -> None:
