@@ -13,7 +13,6 @@ from broker.protocols.kafka.api import (
     refuse_with_message,
     respond_with,
 )
-from broker.protocols.kafka.assignments import topic_partitions
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -57,7 +56,11 @@ def _fields(response: ConsumerHeartbeatResponse) -> "bodies.ConsumerGroupHeartbe
         "heartbeat_interval_ms": response.heartbeat_interval_ms,
         "assignment": None
         if assignment is None
-        else {"topic_partitions": topic_partitions(assignment)},
+        else {
+            "topic_partitions": [
+                {"topic_id": topic, "partitions": list(each)} for topic, each in assignment.items()
+            ]
+        },
     }
 
 

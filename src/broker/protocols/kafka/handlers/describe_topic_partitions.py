@@ -119,17 +119,12 @@ def _topic(topic: Topic) -> "bodies.DescribeTopicPartitionsResponseTopic":
 
 def _partition(node_id: int, log: Log) -> "bodies.DescribeTopicPartitionsResponsePartition":
     found = describe_partition(node_id, log)
+    # There are no other replicas; null would be valid, but the Java client fails on it.
     return {
-        "error_code": found["error_code"],
-        "partition_index": found["partition_index"],
-        "leader_id": found["leader_id"],
-        "leader_epoch": found["leader_epoch"],
-        "replica_nodes": found["replica_nodes"],
-        "isr_nodes": found["isr_nodes"],
-        # There are no other replicas; null would be valid, but the Java client fails on it.
+        **found,
+        "offline_replicas": found["offline_replicas"],
         "eligible_leader_replicas": [],
         "last_known_elr": [],
-        "offline_replicas": found["offline_replicas"],
     }
 
 

@@ -4,14 +4,13 @@ This broker is the coordinator of every group and transactional id; the first re
 internal topic.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from broker.core.scheduling.steps import in_parts
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import NAMES_READ_PER_STEP
-from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Request, message, unique
+from broker.protocols.kafka.api import Api, Request, outcome, unique
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -21,16 +20,6 @@ _GROUP = 0
 _TRANSACTION = 1
 
 
-class _Found(NamedTuple):
-    """The result for a key."""
-
-    error_code: int
-    error_message: str | None
-    node_id: int
-    host: str
-    port: int
-
-
 async def handle(
     request: "Request[bodies.FindCoordinatorRequest]", session: Session
 ) -> "bodies.FindCoordinatorResponse":
@@ -38,19 +27,22 @@ async def handle(
     found = await _coordinator(request.body["key_type"], session)
     if request.version < _BATCHED_SINCE:
         return {
-            "error_code": found.error_code,
-            "error_message": found.error_message,
-            "node_id": found.node_id,
-            "host": found.host,
-            "port": found.port,
+            "error_code": found["error_code"],
+            "error_message": found["error_message"],
+            "node_id": found["node_id"],
+            "host": found["host"],
+            "port": found["port"],
         }
     answers: list[bodies.FindCoordinatorResponseCoordinator] = []
     async for part in in_parts(await unique(request.body["coordinator_keys"]), NAMES_READ_PER_STEP):
-        answers += (_answer(key, found) for key in part)
+        answers += ({**found, "key": key} for key in part)
     return {"coordinators": answers}
 
 
-async def _coordinator(key_type: int, session: Session) -> _Found:
+async def _coordinator(
+    key_type: int, session: Session
+) -> "bodies.FindCoordinatorResponseCoordinator":
+    """Return the result for any key."""
     topics = session.broker.topics
     make = {_GROUP: topics.offsets_topic, _TRANSACTION: topics.transactions_topic}.get(key_type)
     if make is None:
@@ -59,22 +51,17 @@ async def _coordinator(key_type: int, session: Session) -> _Found:
         await make()
     except RequestError as error:
         return _refused(RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message))
-    return _Found(0, None, session.broker.node_id, session.listener_host, session.listener_port)
-
-
-def _refused(error: RequestError) -> _Found:
-    return _Found(errors.number(error.code), message(error), -1, "", -1)
-
-
-def _answer(key: str, found: _Found) -> "bodies.FindCoordinatorResponseCoordinator":
     return {
-        "key": key,
-        "error_code": found.error_code,
-        "error_message": found.error_message,
-        "node_id": found.node_id,
-        "host": found.host,
-        "port": found.port,
+        "key": "",
+        **outcome(None),
+        "node_id": session.broker.node_id,
+        "host": session.listener_host,
+        "port": session.listener_port,
     }
+
+
+def _refused(error: RequestError) -> "bodies.FindCoordinatorResponseCoordinator":
+    return {"key": "", **outcome(error), "node_id": -1, "host": "", "port": -1}
 
 
 API = Api(10, "FindCoordinator", range(7), handle)

@@ -44,29 +44,13 @@ async def handle(
     return {"error_code": 0, "config_resources": found}
 
 
-def _topics(session: Session) -> Iterable[str]:
-    return (topic.name for topic in session.broker.topics)
-
-
-def _broker(session: Session) -> Iterable[str]:
-    return [str(session.broker.node_id)]
-
-
-def _none(_session: Session) -> Iterable[str]:
-    return []
-
-
-def _groups(session: Session) -> Iterable[str]:
-    return list(session.broker.group_configs.names)
-
-
 _NAMES: Mapping[int, Callable[[Session], Iterable[str]]] = MappingProxyType(
     {
-        Resource.TOPIC: _topics,
-        Resource.BROKER: _broker,
-        Resource.BROKER_LOGGER: _broker,
-        Resource.CLIENT_METRICS: _none,
-        Resource.GROUP: _groups,
+        Resource.TOPIC: lambda session: (topic.name for topic in session.broker.topics),
+        Resource.BROKER: lambda session: [str(session.broker.node_id)],
+        Resource.BROKER_LOGGER: lambda session: [str(session.broker.node_id)],
+        Resource.CLIENT_METRICS: lambda _session: [],
+        Resource.GROUP: lambda session: list(session.broker.group_configs.names),
     }
 )
 API = Api(74, "ListConfigResources", range(2), handle)
