@@ -219,6 +219,10 @@ class Config(Values):
         """Whether a setting has a value that is not the default."""
         return any(name in layer.values for layer in self._layers)
 
+    def first_given(self, settings: Iterable[Setting]) -> Setting | None:
+        """Return the first of these settings that has a value other than the default."""
+        return next((each for each in settings if self.is_given(each.name)), None)
+
     def source(self, name: str) -> Source:
         """Return where a setting's value comes from."""
         sources = (layer.source for layer in self._layers if name in layer.values)

@@ -6,26 +6,20 @@ too. A group need not exist to have a configuration: it can be set before the fi
 
 from collections.abc import Mapping
 
-from broker.model.config import (
-    Config,
-    ConfigEntry,
-    Source,
-    Synonym,
-    find_setting,
-    parse_value,
-    value_to_text,
-)
+from broker.model.config import Config, Source, find_setting, parse_value
 from broker.model.errors import ConfigError
-from broker.model.own_config import OwnConfig
+from broker.model.own_config import InheritingConfig
 from broker.model.settings import GROUP_SETTINGS
 
 _SETTINGS = {name: view.setting for name, view in GROUP_SETTINGS.items()}
 
 
-class GroupConfig(OwnConfig):
+class GroupConfig(InheritingConfig):
     """The values in force for one group; immutable."""
 
-    __slots__ = ("_broker",)
+    __slots__ = ()
+    _source = Source.GROUP
+    _views = GROUP_SETTINGS
 
     def __init__(self, overrides: Mapping[str, str], broker: Config) -> None:
         """Resolve every key; ConfigError when an override is wrong or out of its bounds."""
@@ -43,24 +37,6 @@ class GroupConfig(OwnConfig):
             "consumer.heartbeat.interval.ms",
             "group.consumer.min.heartbeat.interval.ms",
             "group.consumer.max.heartbeat.interval.ms",
-        )
-
-    def describe(self) -> list[ConfigEntry]:
-        """Return every group key as in DescribeConfigs, by name."""
-        return [self._entry(name) for name in sorted(GROUP_SETTINGS)]
-
-    def _entry(self, name: str) -> ConfigEntry:
-        view = GROUP_SETTINGS[name]
-        text = value_to_text(self.get(name))
-        is_own = name in self._own
-        own = (Synonym(name, text, Source.GROUP),) if is_own else ()
-        return ConfigEntry(
-            name,
-            text,
-            Source.GROUP if is_own else self._broker.source(view.synonyms[0].name),
-            view.setting.kind,
-            view.setting.documentation,
-            (*own, *self._broker.synonyms(view.synonyms)),
         )
 
     def _check_bounds(self, name: str, lower: str, upper: str) -> None:

@@ -2,11 +2,20 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
-from broker.model.config import Values, find_setting, split_words
+from broker.model.config import (
+    Config,
+    ConfigEntry,
+    Source,
+    Synonym,
+    Values,
+    find_setting,
+    split_words,
+    value_to_text,
+)
 from broker.model.errors import ConfigError
-from broker.model.settings import Kind, Setting, Value
+from broker.model.settings import Kind, Setting, Value, View
 
 
 class AlterOp(Enum):
@@ -72,6 +81,39 @@ class OwnConfig(Values):
         if op is AlterOp.APPEND:
             return dict.fromkeys((*words, *given))
         return [word for word in words if word not in given]
+
+
+class InheritingConfig(OwnConfig):
+    """The configuration of a topic or group, whose keys inherit values of the broker."""
+
+    __slots__ = ("_broker",)
+    _broker: Config
+    _source: ClassVar[Source]  # of own values
+    _views: ClassVar[dict[str, View]]  # of all keys
+
+    def source(self, name: str) -> Source:
+        """Return where the value in force comes from."""
+        if name in self._own:
+            return self._source
+        given = self._broker.first_given(self._views[name].synonyms)
+        return self._broker.source(given.name) if given else Source.DEFAULT
+
+    def describe(self) -> list[ConfigEntry]:
+        """Return every key as in DescribeConfigs, by name."""
+        return [self._entry(name) for name in sorted(self._views)]
+
+    def _entry(self, name: str) -> ConfigEntry:
+        view = self._views[name]
+        text = value_to_text(self.get(name))
+        own = (Synonym(name, text, self._source),) if name in self._own else ()
+        return ConfigEntry(
+            name,
+            text,
+            self.source(name),
+            view.setting.kind,
+            view.setting.documentation,
+            (*own, *self._broker.synonyms(view.synonyms)),
+        )
 
 
 # Returns the own values after a change of those in force; raises ConfigError.

@@ -7,26 +7,10 @@ given first in that order, else the first default.
 
 from collections.abc import Mapping
 
-from broker.model.config import (
-    GROUP_COMMIT,
-    Config,
-    ConfigEntry,
-    Source,
-    Synonym,
-    find_setting,
-    parse_value,
-    value_to_text,
-)
+from broker.model.config import GROUP_COMMIT, Config, Source, find_setting, parse_value
 from broker.model.errors import ConfigError
-from broker.model.own_config import OwnConfig
-from broker.model.settings import (
-    TOPIC_KEYS,
-    TOPIC_SETTINGS,
-    Setting,
-    Value,
-    View,
-    in_topic_unit,
-)
+from broker.model.own_config import InheritingConfig
+from broker.model.settings import TOPIC_KEYS, TOPIC_SETTINGS, Value, View, in_topic_unit
 
 
 def parse_topic_value(name: str, text: str) -> Value:
@@ -34,10 +18,12 @@ def parse_topic_value(name: str, text: str) -> Value:
     return parse_value(find_setting(name, TOPIC_KEYS), text)
 
 
-class TopicConfig(OwnConfig):
+class TopicConfig(InheritingConfig):
     """The values in force for one topic; immutable: replaced when anything changes."""
 
-    __slots__ = ("_broker",)
+    __slots__ = ()
+    _source = Source.TOPIC
+    _views = TOPIC_SETTINGS
 
     def __init__(self, overrides: Mapping[str, str], broker: Config) -> None:
         """Resolve every topic key; ConfigError when an override is wrong."""
@@ -59,41 +45,8 @@ class TopicConfig(OwnConfig):
             self.text("polylog.durability") == GROUP_COMMIT or self.integer("flush.messages") == 1
         )
 
-    def source(self, name: str) -> Source:
-        """Return where the value in force comes from."""
-        if name in self._own:
-            return Source.TOPIC
-        given = _first_given(TOPIC_SETTINGS[name], self._broker)
-        return self._broker.source(given.name) if given else Source.DEFAULT
-
-    def describe(self) -> list[ConfigEntry]:
-        """Return every topic key as in DescribeConfigs, by name."""
-        return [self._entry(name, view.setting) for name, view in TOPIC_SETTINGS.items()]
-
-    def _entry(self, name: str, setting: Setting) -> ConfigEntry:
-        return ConfigEntry(
-            name,
-            value_to_text(self.get(name)),
-            self.source(name),
-            setting.kind,
-            setting.documentation,
-            self._synonyms(name),
-        )
-
-    def _synonyms(self, name: str) -> tuple[Synonym, ...]:
-        own = (
-            (Synonym(name, value_to_text(self.get(name)), Source.TOPIC),)
-            if name in self._own
-            else ()
-        )
-        return (*own, *self._broker.synonyms(TOPIC_SETTINGS[name].synonyms))
-
 
 def _inherited(view: View, broker: Config) -> Value:
     """Return the broker's sources of a topic key, in the key's unit."""
-    given = _first_given(view, broker)
+    given = broker.first_given(view.synonyms)
     return in_topic_unit(given, broker.get(given.name)) if given else view.setting.default
-
-
-def _first_given(view: View, broker: Config) -> Setting | None:
-    return next((each for each in view.synonyms if broker.is_given(each.name)), None)
