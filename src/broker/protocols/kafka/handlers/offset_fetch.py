@@ -39,22 +39,6 @@ class _Asked(NamedTuple):
     partitions: list[int]
 
 
-class _Group(NamedTuple):
-    """A group whose offsets are requested; `asked` is None for all of them."""
-
-    group_id: str
-    asked: list[_Asked] | None
-    member_id: str | None = None
-    member_epoch: int = -1
-
-
-class _Found(NamedTuple):
-    """The error of a group and its topics, each with the rows of its partitions."""
-
-    error_code: int
-    topics: "list[tuple[_Asked, list[bodies.OffsetFetchResponseGroupTopicPartition]]]"
-
-
 async def handle(
     request: "Request[bodies.OffsetFetchRequest]", session: Session
 ) -> "bodies.OffsetFetchResponse":
@@ -70,18 +54,23 @@ async def _only_group(
     request: "Request[bodies.OffsetFetchRequest]", session: Session
 ) -> "bodies.OffsetFetchResponse":
     topics = request.body["topics"]
-    asked = None
-    if topics is not None:
-        asked = [
-            _Asked(each["name"], NO_ID, each["partition_indexes"])
+    wanted: bodies.OffsetFetchRequestGroup = {
+        "group_id": request.body["group_id"],
+        "member_id": None,
+        "member_epoch": -1,
+        "topics": None
+        if topics is None
+        else [
+            {"name": each["name"], "partition_indexes": each["partition_indexes"]}
             async for each in in_steps(topics, NAMES_READ_PER_STEP)
-        ]
-    found = await _find(request, session, _Group(request.body["group_id"], asked))
+        ],
+    }
+    found = await _group(request, session, wanted)
     return {
-        "error_code": found.error_code,
+        "error_code": found["error_code"],
         "topics": [
-            {"name": topic.name or "", "partitions": partitions}
-            async for topic, partitions in in_steps(found.topics, NAMES_READ_PER_STEP)
+            {"name": topic["name"], "partitions": topic["partitions"]}
+            async for topic in in_steps(found["topics"], NAMES_READ_PER_STEP)
         ],
     }
 
@@ -92,30 +81,22 @@ async def _one_of_many(
     wanted: "bodies.OffsetFetchRequestGroup",
 ) -> "bodies.OffsetFetchResponseGroup":
     await next_step()  # a turn begins several groups
+    return await _group(request, session, wanted)
+
+
+async def _group(
+    request: "Request[bodies.OffsetFetchRequest]",
+    session: Session,
+    wanted: "bodies.OffsetFetchRequestGroup",
+) -> "bodies.OffsetFetchResponseGroup":
     asked = await _asked(request, session.broker.topics, wanted["topics"])
-    group = _Group(wanted["group_id"], asked, wanted["member_id"], wanted["member_epoch"])
-    found = await _find(request, session, group)
-    return {
-        "group_id": wanted["group_id"],
-        "error_code": found.error_code,
-        "topics": [
-            {"name": topic.name or "", "topic_id": topic.topic_id, "partitions": partitions}
-            async for topic, partitions in in_steps(found.topics, NAMES_READ_PER_STEP)
-        ],
-    }
-
-
-async def _find(
-    request: "Request[bodies.OffsetFetchRequest]", session: Session, wanted: _Group
-) -> _Found:
-    asked = wanted.asked
     response = await session.broker.groups.fetch_offsets(
         FetchOffsetsRequest(
-            wanted.group_id,
+            wanted["group_id"],
             None if asked is None else await _partitions(asked),
             requires_stable=request.body["require_stable"],
-            member_id=wanted.member_id,
-            member_epoch=wanted.member_epoch,
+            member_id=wanted["member_id"],
+            member_epoch=wanted["member_epoch"],
         )
     )
     if response.error is not ErrorCode.NONE and request.version >= _GROUP_ERROR_SINCE:
@@ -125,7 +106,11 @@ async def _find(
             _Asked(name, _id_of(session.broker.topics, name), list(offsets))
             async for name, offsets in in_steps(response.topics.items(), NAMES_READ_PER_STEP)
         ]
-    return _Found(errors.number(response.error), await _topics(asked, response))
+    return {
+        "group_id": wanted["group_id"],
+        "error_code": errors.number(response.error),
+        "topics": await _topics(asked, response),
+    }
 
 
 async def _asked(
@@ -160,33 +145,33 @@ async def _partitions(asked: list[_Asked]) -> dict[str, tuple[int, ...]]:
 
 async def _topics(
     asked: list[_Asked], response: FetchOffsetsResponse
-) -> "list[tuple[_Asked, list[bodies.OffsetFetchResponseGroupTopicPartition]]]":
-    topics: list[tuple[_Asked, list[bodies.OffsetFetchResponseGroupTopicPartition]]] = []
+) -> "list[bodies.OffsetFetchResponseGroupTopic]":
+    topics: list[bodies.OffsetFetchResponseGroupTopic] = []
     rows = (row for each in asked for row in _rows(each, response))
     async for part in in_parts(rows, PARTITIONS_ANSWERED_PER_STEP):
-        for topic, partition in part:
-            if partition is None:
-                topics.append((topic, []))
+        for row in part:
+            if isinstance(row, _Asked):
+                topics.append({"name": row.name or "", "topic_id": row.topic_id, "partitions": []})
             else:
-                topics[-1][1].append(partition)
+                topics[-1]["partitions"].append(row)
     return topics
 
 
 def _rows(
     asked: _Asked, response: FetchOffsetsResponse
-) -> "Iterator[tuple[_Asked, bodies.OffsetFetchResponseGroupTopicPartition | None]]":
-    """Yield the topic alone, then with each of its partitions."""
+) -> "Iterator[_Asked | bodies.OffsetFetchResponseGroupTopicPartition]":
+    """Yield the topic, followed by its partitions."""
     code = response.error
     if code is ErrorCode.NONE and asked.name is None:
         code = ErrorCode.UNKNOWN_TOPIC_ID
     name = asked.name or ""
     committed = response.topics.get(name, {})
-    yield asked, None
+    yield asked
     for partition in asked.partitions:
         if (name, partition) in response.unstable:
-            yield asked, _partition(partition, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+            yield _partition(partition, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
         else:
-            yield asked, _partition(partition, committed.get(partition), code)
+            yield _partition(partition, committed.get(partition), code)
 
 
 def _partition(
