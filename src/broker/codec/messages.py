@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 _SIZE = Struct(">i")
 _SIZE_MAX = 0x7FFFFFFF
 _REQUEST_HEAD = Struct(">hh")
+_KEYS = {name: key for key, name in schema.API_KEYS.items()}
 
 
 class Decoded(NamedTuple):
@@ -272,12 +273,7 @@ def _check_end(message: Message, frame: "Buffer", end: int) -> None:
 def _key(api: int | str) -> int:
     if isinstance(api, int):
         return api
-    if not _keys:
-        _keys.update({name: key for key, name in schema.API_KEYS.items()})
-    key = _keys.get(api)
+    key = _KEYS.get(api)
     if key is None:
         raise Unsupported(f"there is no API named {api!r}")
     return key
-
-
-_keys: dict[str, int] = {}

@@ -20,6 +20,7 @@ ignored.
 
 import os
 from collections.abc import Iterator, Mapping
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from broker._native.messages.decoder import Decoding, decode
@@ -73,7 +74,6 @@ class Message:
         self.versions = _versions(valid, _NO_VERSIONS)
         self.flexible = _versions(flexible, self.versions) if flexible else _NO_VERSIONS
         self._text = text
-        self._definitions: list[Definition] | None = None
         self._programs: dict[int, Program] = {}
 
     def __repr__(self) -> str:
@@ -85,12 +85,10 @@ class Message:
         """The first version with compact lengths and tagged fields (KIP-482), or None."""
         return self.flexible.start if self.flexible else None
 
-    @property
+    @cached_property
     def fields(self) -> list[Definition]:
         """The fields of all versions, in wire order."""
-        if self._definitions is None:
-            self._definitions = _parse(self._text, self.versions)
-        return self._definitions
+        return _parse(self._text, self.versions)
 
     def is_flexible(self, version: int) -> bool:
         """Return whether a version has compact lengths and tagged fields."""
@@ -163,8 +161,7 @@ def request(api_key: int) -> Message:
     Raises:
         Unsupported: there is no such key.
     """
-    message = _requests.get(api_key)
-    return _read_api(api_key)[0] if message is None else message
+    return _read_api(api_key)[0]
 
 
 def response(api_key: int) -> Message:
@@ -173,10 +170,10 @@ def response(api_key: int) -> Message:
     Raises:
         Unsupported: there is no such key.
     """
-    message = _responses.get(api_key)
-    return _read_api(api_key)[1] if message is None else message
+    return _read_api(api_key)[1]
 
 
+@cache
 def record(name: str) -> Message:
     """Return the schema of a header, embedded data, or a coordinator's key or value.
 
@@ -185,8 +182,13 @@ def record(name: str) -> Message:
     Raises:
         ValueError: there is no schema of that name.
     """
-    message = _records.get(name)
-    return _read_record(name) if message is None else message
+    block = _record_blocks.get(name)
+    if block is None:
+        raise ValueError(f"there is no record named {name!r}")
+    head, _, body = block.partition("\n")
+    before, _, versions = head.partition(f" {name} ")
+    kind, _, key = before.partition(" ")
+    return Message(kind, name, int(key) if key else None, versions, body)
 
 
 def messages() -> Iterator[Message]:
@@ -300,6 +302,7 @@ def _compile(definitions: list[Definition], version: int, *, is_flexible: bool) 
     return Struct(fields, ascending, absent, is_flexible=is_flexible)
 
 
+@cache
 def _read_api(api_key: int) -> tuple[Message, Message]:
     block = _api_blocks.get(api_key)
     if block is None:
@@ -308,20 +311,10 @@ def _read_api(api_key: int) -> tuple[Message, Message]:
     _, _, name, versions = head.split(" ", 3)
     request_fields, _, response_fields = f"\n{body}".partition("\n  response")
     request_fields = request_fields.removeprefix("\n  request")
-    _requests[api_key] = Message("request", f"{name}Request", api_key, versions, request_fields)
-    _responses[api_key] = Message("response", f"{name}Response", api_key, versions, response_fields)
-    return _requests[api_key], _responses[api_key]
-
-
-def _read_record(name: str) -> Message:
-    block = _record_blocks.get(name)
-    if block is None:
-        raise ValueError(f"there is no record named {name!r}")
-    head, _, body = block.partition("\n")
-    before, _, versions = head.partition(f" {name} ")
-    kind, _, key = before.partition(" ")
-    _records[name] = Message(kind, name, int(key) if key else None, versions, body)
-    return _records[name]
+    return (
+        Message("request", f"{name}Request", api_key, versions, request_fields),
+        Message("response", f"{name}Response", api_key, versions, response_fields),
+    )
 
 
 def _read_table() -> None:
@@ -341,7 +334,4 @@ def _read_table() -> None:
 API_KEYS: dict[int, str] = {}
 _api_blocks: dict[int, str] = {}
 _record_blocks: dict[str, str] = {}
-_requests: dict[int, Message] = {}
-_responses: dict[int, Message] = {}
-_records: dict[str, Message] = {}
 _read_table()
