@@ -25,7 +25,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 from broker.codec.compression.libraries import input_error
-from broker.codec.packages import not_installed
+from broker.codec.packages import import_optional
 from broker.model.compressions import LZ4
 from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated, Unsupported
 from broker.model.limits import COMPRESSED_FRAME_PIECES, compressed_pieces_max
@@ -372,11 +372,9 @@ def _over(frame: _Frame, position: int, size_max: int) -> CodecError:
 
 @cache
 def _library() -> ModuleType:
-    try:
-        from cramjam import lz4  # noqa: PLC0415 - 4 MB of code that a broker seldom needs
-    except ImportError:
-        raise not_installed("cramjam", "lz4") from None
-    return lz4
+    # Not before it is needed: it is 4 MB of code.
+    library: ModuleType = import_optional("cramjam", "lz4").lz4
+    return library
 
 
 # ---- the header checksum -------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from struct import Struct
 from types import ModuleType
 
 from broker.codec.compression.libraries import input_error
-from broker.codec.packages import not_installed
+from broker.codec.packages import import_optional
 from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated
 from broker.model.limits import compressed_pieces_max
 
@@ -132,8 +132,6 @@ def _declared_size(block: memoryview, start: int) -> int:
 
 @cache
 def _library() -> ModuleType:
-    try:
-        from cramjam import snappy  # noqa: PLC0415 - 4 MB of code that a broker seldom needs
-    except ImportError:
-        raise not_installed("cramjam", "snappy") from None
-    return snappy
+    # Not before it is needed: it is 4 MB of code.
+    library: ModuleType = import_optional("cramjam", "snappy").snappy
+    return library
