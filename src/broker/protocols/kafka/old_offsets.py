@@ -17,7 +17,6 @@ from broker.core.session import Session
 from broker.core.topics.lookup import log_of, topic_by_name
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Request
 from broker.segments.names import LOG, file_name
 
 if TYPE_CHECKING:

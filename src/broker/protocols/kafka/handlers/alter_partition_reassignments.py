@@ -23,19 +23,14 @@ async def handle(
 ) -> "bodies.AlterPartitionReassignmentsResponse":
     """Return a result for each partition."""
     topics = ((topic["name"], topic["partitions"]) for topic in request.body["topics"])
-    responses = await answer_partitions(topics, partial(_result, session), _response)
     return {
         "allow_replication_factor_change": request.body["allow_replication_factor_change"],
         "error_code": 0,
         "error_message": None,
-        "responses": responses,
+        "responses": await answer_partitions(
+            topics, partial(_result, session), lambda name, its: {"name": name, "partitions": its}
+        ),
     }
-
-
-def _response(
-    name: str, partitions: "list[bodies.AlterPartitionReassignmentsResponsePartition]"
-) -> "bodies.AlterPartitionReassignmentsResponseResponse":
-    return {"name": name, "partitions": partitions}
 
 
 def _result(

@@ -39,18 +39,16 @@ async def handle(
             }
         ],
     }
-    topics = await answer_partitions(
-        ((topic["topic_name"], topic["partitions"]) for topic in request.body["topics"]),
-        lambda name, each: _partition(session, name, each["partition_index"], revision),
-        _topic,
-    )
-    return {"error_code": 0, "error_message": None, "topics": topics, "nodes": [node]}
-
-
-def _topic(
-    name: str, partitions: "list[bodies.DescribeQuorumResponsePartition]"
-) -> "bodies.DescribeQuorumResponseTopic":
-    return {"topic_name": name, "partitions": partitions}
+    return {
+        "error_code": 0,
+        "error_message": None,
+        "topics": await answer_partitions(
+            ((topic["topic_name"], topic["partitions"]) for topic in request.body["topics"]),
+            lambda name, each: _partition(session, name, each["partition_index"], revision),
+            lambda name, its: {"topic_name": name, "partitions": its},
+        ),
+        "nodes": [node],
+    }
 
 
 def _partition(

@@ -8,23 +8,21 @@ latest tiered (KIP-405, KIP-1005); v10 timeout for remote reads; v11 earliest pe
 Partitions are looked up in steps: each result is that of its step.
 """
 
-from collections import Counter
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.logs.log import Log
 from broker.core.logs.partition import check_leader_epoch, epoch_at
-from broker.core.scheduling.steps import in_parts, in_steps
+from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
 from broker.core.topics.lookup import log_of, topic_by_name
 from broker.model.errors import ErrorCode, RequestError
-from broker.model.limits import NAMES_READ_PER_STEP, OFFSETS_FOUND_PER_STEP
+from broker.model.limits import OFFSETS_FOUND_PER_STEP
 from broker.protocols.kafka import errors, old_offsets
 from broker.protocols.kafka.api import Api, Request
+from broker.protocols.kafka.partitions import named_once, rows_by_topic, topics_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from broker.codec import bodies
 
 
@@ -66,41 +64,31 @@ async def handle(
     if request.version < _ONE_OFFSET_SINCE:
         return await old_offsets.list_offsets(request, session)
     topics = request.body["topics"]
-    count: Counter[tuple[str, int]] = Counter()
-    async for named in in_parts(_named(topics), NAMES_READ_PER_STEP):
-        count.update((name, wanted["partition_index"]) for name, wanted in named)
-    answers: dict[str, dict[int, bodies.ListOffsetsResponsePartition]] = {}
-    async for part in in_parts(topics, NAMES_READ_PER_STEP):
-        answers.update((topic["name"], {}) for topic in part)
-    async for name, wanted in in_steps(_named(topics), OFFSETS_FOUND_PER_STEP):
-        index = wanted["partition_index"]
-        is_twice = count[name, index] > 1
-        answers[name][index] = _answer(request, session, name, wanted, is_twice=is_twice)
-    return {
-        "topics": [
-            {"name": name, "partitions": list(partitions.values())}
-            async for name, partitions in in_steps(answers.items(), NAMES_READ_PER_STEP)
-        ]
-    }
-
-
-def _named(
-    topics: "list[bodies.ListOffsetsRequestTopic]",
-) -> "Iterator[tuple[str, bodies.ListOffsetsRequestPartition]]":
-    return ((topic["name"], each) for topic in topics for each in topic["partitions"])
+    wanted = await named_once(
+        ((topic["name"], each["partition_index"]), each)
+        for topic in topics
+        for each in topic["partitions"]
+    )
+    answers: dict[str, list[bodies.ListOffsetsResponsePartition]] = await rows_by_topic(
+        topic["name"] for topic in topics
+    )
+    async for (name, index), each in in_steps(wanted.items(), OFFSETS_FOUND_PER_STEP):
+        answers[name].append(_answer(request, session, name, index, each))
+    return {"topics": await topics_of(answers, lambda name, its: {"name": name, "partitions": its})}
 
 
 def _answer(
     request: "Request[bodies.ListOffsetsRequest]",
     session: Session,
     name: str,
-    wanted: "bodies.ListOffsetsRequestPartition",
-    *,
-    is_twice: bool,
+    index: int,
+    wanted: "bodies.ListOffsetsRequestPartition | None",
 ) -> "bodies.ListOffsetsResponsePartition":
-    index = wanted["partition_index"]
     try:
-        log = _log(session, name, wanted, is_twice=is_twice)
+        if wanted is None:
+            raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this partition twice")
+        log = log_of(topic_by_name(session.broker.topics, name), index)
+        check_leader_epoch(log, wanted["current_leader_epoch"])
         found = _find(request, log, wanted["timestamp"])
     except RequestError as error:
         return {"partition_index": index, "error_code": errors.number(error.code)}
@@ -111,16 +99,6 @@ def _answer(
         "timestamp": found.timestamp,
         "leader_epoch": found.leader_epoch,
     }
-
-
-def _log(
-    session: Session, name: str, wanted: "bodies.ListOffsetsRequestPartition", *, is_twice: bool
-) -> Log:
-    if is_twice:
-        raise RequestError(ErrorCode.INVALID_REQUEST)
-    log = log_of(topic_by_name(session.broker.topics, name), wanted["partition_index"])
-    check_leader_epoch(log, wanted["current_leader_epoch"])
-    return log
 
 
 def _find(request: "Request[bodies.ListOffsetsRequest]", log: Log, timestamp: int) -> _Found:

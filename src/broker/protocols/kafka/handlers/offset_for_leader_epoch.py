@@ -27,13 +27,11 @@ async def handle(
 ) -> "bodies.OffsetForLeaderEpochResponse":
     """Look up each partition."""
     topics = ((topic["topic"], topic["partitions"]) for topic in request.body["topics"])
-    return {"topics": await answer_partitions(topics, partial(_answer, session), _topic)}
-
-
-def _topic(
-    name: str, partitions: "list[bodies.OffsetForLeaderEpochResponsePartition]"
-) -> "bodies.OffsetForLeaderEpochResponseTopic":
-    return {"topic": name, "partitions": partitions}
+    return {
+        "topics": await answer_partitions(
+            topics, partial(_answer, session), lambda name, its: {"topic": name, "partitions": its}
+        )
+    }
 
 
 def _answer(

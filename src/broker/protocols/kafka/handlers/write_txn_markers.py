@@ -25,7 +25,15 @@ async def handle(
 ) -> "bodies.WriteTxnMarkersResponse":
     """Write each marker into each of its partitions."""
     wanted = request.body["markers"]
-    markers = [_marker(each) for each in wanted]
+    markers = [
+        Marker(
+            each["producer_id"],
+            each["producer_epoch"],
+            each["transaction_result"],
+            each["coordinator_epoch"],
+        )
+        for each in wanted
+    ]
     places = [
         await unique_partitions(
             (topic["name"], topic["partition_indexes"]) for topic in each["topics"]
@@ -44,15 +52,6 @@ async def handle(
             for marker, its in zip(markers, places, strict=True)
         ]
     }
-
-
-def _marker(wanted: "bodies.WriteTxnMarkersRequestMarker") -> Marker:
-    return Marker(
-        wanted["producer_id"],
-        wanted["producer_epoch"],
-        wanted["transaction_result"],
-        wanted["coordinator_epoch"],
-    )
 
 
 def _written(
