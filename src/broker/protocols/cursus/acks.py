@@ -7,7 +7,7 @@ quotation mark, escaped or not. So strings contain no quotation marks.
 import json
 from typing import Final, NamedTuple
 
-from broker.protocols.cursus.errors import Refusal, without_quotes
+from broker.protocols.cursus.errors import RefusedError, without_quotes
 
 _OK: Final = "OK"
 _ERROR: Final = "ERROR"
@@ -29,7 +29,7 @@ def stored(sent: Sent, last_offset: int) -> bytes:
     return _ack(_OK, sent, last_offset, "")
 
 
-def failed(sent: Sent, refusal: Refusal) -> bytes:
+def failed(sent: Sent, refusal: RefusedError) -> bytes:
     """Return the error of records of which none was stored."""
     return _ack(_ERROR, sent, 0, f"{refusal.code} {refusal.rest}".strip())
 

@@ -23,7 +23,7 @@ from broker.core.logs.recompression import Recompression
 from broker.model.compressions import GZIP, LZ4, SNAPPY, ZSTD
 from broker.model.errors import CodecError
 from broker.model.limits import CURSUS_DECOMPRESSED_ON_LOOP_BYTES_MAX, CURSUS_FRAME_BYTES_MAX
-from broker.protocols.cursus.errors import Refusal, RefusedError, quoted, refused
+from broker.protocols.cursus.errors import RefusedError
 from broker.protocols.cursus.grammar import BLANKS, WHITE_SPACE, keyword_of
 
 MAGIC: Final = b"\xba\x7c"
@@ -45,13 +45,8 @@ class Text(NamedTuple):
     is_enveloped: bool
 
 
-class BadBatch(NamedTuple):
-    """A body that begins like a batch but is invalid."""
-
-    refusal: Refusal
-
-
-Body: TypeAlias = Text | CursusBatch | BadBatch
+# An error is of a body that begins like a batch but is invalid.
+Body: TypeAlias = Text | CursusBatch | RefusedError
 
 
 def codec_of(body: bytes) -> int | None:
@@ -80,7 +75,7 @@ async def read(body: bytes, thread: Recompression) -> Body:
         if batch is None:
             raise
         return batch
-    if isinstance(found, BadBatch) or (isinstance(found, Text) and not _is_command(found)):
+    if isinstance(found, RefusedError) or (isinstance(found, Text) and not _is_command(found)):
         return await _snappy_batch(body, thread) or found
     return found
 
@@ -95,20 +90,20 @@ def read_plain(body: bytes) -> Body:
     return _batch(inner) if inner.startswith(MAGIC) else Text(inner, is_enveloped=True)
 
 
-def _batch(body: bytes) -> CursusBatch | BadBatch:
+def _batch(body: bytes) -> CursusBatch | RefusedError:
     try:
         return CursusBatch(body)
     except CodecError as error:
-        return BadBatch(Refusal("batch_decode_failed", f"reason={quoted(str(error))}"))
+        return RefusedError("batch_decode_failed", detail=str(error))
 
 
 def _unwrapped(body: bytes) -> bytes:
     """Return the content of an envelope; its topic is ignored, because commands repeat it."""
     if len(body) < _ENVELOPE_HEAD_BYTES:
-        raise refused("decode_failed", reason=quoted("data too short"))
+        raise RefusedError("decode_failed", detail="data too short")
     start = _ENVELOPE_HEAD_BYTES + int.from_bytes(body[_LENGTH_OF_TOPIC], "big")
     if start > len(body):
-        raise refused("decode_failed", reason=quoted("invalid topic length"))
+        raise RefusedError("decode_failed", detail="invalid topic length")
     return body[start:]
 
 
@@ -123,7 +118,7 @@ async def _decompressed(codec: int, body: bytes, thread: Recompression) -> bytes
                 return decompress(codec, body, CURSUS_DECOMPRESSED_ON_LOOP_BYTES_MAX)
         return await thread.decompress(codec, body, CURSUS_FRAME_BYTES_MAX)
     except CodecError as error:
-        raise refused("decode_failed", reason=quoted(str(error))) from None
+        raise RefusedError("decode_failed", detail=str(error)) from None
 
 
 async def _snappy_batch(body: bytes, thread: Recompression) -> CursusBatch | None:

@@ -15,9 +15,9 @@ from broker.model.topic_config import TopicConfig
 from broker.protocols.base import Additions, Answer, Immediate, Reply, SmallFiles, WireProtocol
 from broker.protocols.cursus import bodies
 from broker.protocols.cursus.acks import Sent
-from broker.protocols.cursus.bodies import BadBatch, Text
+from broker.protocols.cursus.bodies import Text
 from broker.protocols.cursus.connections import ConnectionState, address_of, state_of
-from broker.protocols.cursus.errors import Refusal, RefusedError, of_request, refused
+from broker.protocols.cursus.errors import RefusedError, of_request
 from broker.protocols.cursus.grammar import BLANKS, Command, encoded, keyword_of, parse
 from broker.protocols.cursus.handlers import produce
 from broker.protocols.cursus.named_producers.loading import SequenceHeaders
@@ -89,11 +89,11 @@ async def _answer(body: bytes, session: Session, state: ProtocolState) -> Immedi
         if isinstance(found, Text):
             return await _command(found, session, connection, state)
         leader = address_of(session)
-        if isinstance(found, BadBatch):
-            return produce.refusal_of(RefusedError(found.refusal), Sent(), leader)
+        if isinstance(found, RefusedError):
+            return produce.refusal_of(found, Sent(), leader)
         return await _batch(found, session, state, leader)
     except RefusedError as error:
-        return _refused(error.refusal, connection)
+        return _refused(error, connection)
     except RequestError as error:
         return _refused(of_request(error, address_of(session)), connection)
 
@@ -112,7 +112,8 @@ async def _command(
     text: Text, session: Session, connection: ConnectionState, state: ProtocolState
 ) -> Immediate:
     if text.is_enveloped and not keyword_of(text.body.strip(BLANKS)[:32]):
-        raise _malformed()
+        # As in the original, an envelope without a command closes the connection.
+        raise RefusedError("malformed_input", reason="missing_topic_or_payload", is_last=True)
     command = parse(text.body)
     handler = COMMANDS.get(command.keyword)
     if handler is None:
@@ -120,7 +121,7 @@ async def _command(
     try:
         answer = await handler(Request(command, session, connection, state))
     except RefusedError as error:
-        return _refused(error.refusal, connection)
+        return _refused(error, connection)
     except RequestError as error:
         refusal = of_request(error, address_of(session), "command_failed")
     except (StorageError, CodecError) as error:
@@ -134,21 +135,15 @@ async def _command(
     return _refused(refusal, connection)
 
 
-def _malformed() -> RefusedError:
-    """Return the error for an envelope without a command; as in the original, it closes."""
-    error = refused("malformed_input", reason="missing_topic_or_payload")
-    return RefusedError(error.refusal._replace(is_last=True))
-
-
 def _unsupported(command: Command, connection: ConnectionState) -> Immediate:
     if command.keyword not in _EVENT_SOURCING:
-        return _refused(refused("unsupported_command", command=command.keyword).refusal, connection)
+        return _refused(RefusedError("unsupported_command", command=command.keyword), connection)
     if command.keyword == "READ_STREAM":
         return json.dumps({"error": "event_sourcing_not_enabled", "status": "ERROR"}).encode()
     topic = command.get("topic")
-    return _refused(refused("event_sourcing_not_enabled", topic=topic).refusal, connection)
+    return _refused(RefusedError("event_sourcing_not_enabled", topic=topic), connection)
 
 
-def _refused(refusal: Refusal, connection: ConnectionState) -> Immediate:
+def _refused(refusal: RefusedError, connection: ConnectionState) -> Immediate:
     text = encoded(refusal.text(is_structured=connection.has_structured_errors))
     return Answer(text, is_last=True) if refusal.is_last else text

@@ -8,23 +8,26 @@ spaces. Each code has a class; errors of the classes routing and availability ar
 """
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
+from broker.core.groups.commands.assigned import (
+    AssignedCall,
+    AssignedError,
+    AssignedResponse,
+)
+from broker.core.logs.log import Log
 from broker.model.errors import ErrorCode, PolylogError, RequestError
 from broker.model.limits import ERROR_TEXT_CHARS_MAX
 
 _INTERNAL: Final = "internal"
-# Class → codes. The class of other codes follows from their prefix or suffix, see `class_of`.
+# Class → codes that this broker sends. The class of other codes follows from their prefix or
+# suffix, see `class_of`.
 _CLASSES: Final[dict[str, frozenset[str]]] = {
-    "routing": frozenset(("NOT_COORDINATOR", "NOT_LEADER", "NOT_PARTITION_LEADER")),
+    "routing": frozenset(("NOT_LEADER",)),
     "availability": frozenset(
         (
             "coordinator_not_available",
-            "offset_manager_not_available",
-            "no_raft_leader",
-            "router_not_available",
             "leader_not_found",
-            "request_cancelled",
             "transaction_sync_failed",
             "transaction_commit_failed",
         )
@@ -33,18 +36,14 @@ _CLASSES: Final[dict[str, frozenset[str]]] = {
         (
             "GEN_MISMATCH",
             "NOT_OWNER",
-            "STALE_LEADER_EPOCH",
             "member_not_found",
             "producer_fenced",
-            "stale_producer_epoch",
         )
     ),
     "conflict": frozenset(
         (
             "OFFSET_OUT_OF_RANGE",
             "offset_regression",
-            "version_conflict",
-            "snapshot_version_exceeds_stream",
             "producer_reinitialization_required",
             "topic_not_assigned_to_group",
             "group_full",
@@ -56,10 +55,6 @@ _CLASSES: Final[dict[str, frozenset[str]]] = {
     ),
     "authorization": frozenset(
         (
-            "authentication_failed",
-            "authentication_required",
-            "NOT_AUTHORIZED_FOR_OPERATION",
-            "NOT_AUTHORIZED_FOR_TOPIC",
             "internal_topic_write_forbidden",
             "transaction_metadata_forbidden",
         )
@@ -83,23 +78,11 @@ _CLASSES: Final[dict[str, frozenset[str]]] = {
     ),
 }
 _CLASS_OF: Final = {code: name for name, codes in _CLASSES.items() for code in codes}
-_BY_PREFIX: Final = (
-    ("missing_", "validation"),
-    ("invalid_", "validation"),
-    ("empty_", "validation"),
-)
-_NOT_FOUND: Final = ("_not_found", "not_found")
+_VALIDATION: Final = "validation"
+_VALIDATION_PREFIXES: Final = ("missing_", "invalid_", "empty_")
+_NOT_FOUND: Final = "not_found"
 _RETRYABLE_CLASSES: Final = frozenset(("routing", "availability"))
-CLASSES: Final = (
-    "authorization",
-    "availability",
-    "conflict",
-    "fencing",
-    "internal",
-    "not_found",
-    "routing",
-    "validation",
-)
+CLASSES: Final = tuple(sorted((*_CLASSES, _INTERNAL, _NOT_FOUND)))
 
 
 def class_of(code: str) -> str:
@@ -107,54 +90,52 @@ def class_of(code: str) -> str:
     found = _CLASS_OF.get(code)
     if found is not None:
         return found
-    for prefix, name in _BY_PREFIX:
-        if code.startswith(prefix):
-            return name
-    suffix, name = _NOT_FOUND
-    return name if code.endswith(suffix) else _INTERNAL
-
-
-def is_retryable(code: str) -> bool:
-    """Return whether the same request may succeed later."""
-    return class_of(code) in _RETRYABLE_CLASSES
-
-
-class Refusal(NamedTuple):
-    """An error response: the code, and what follows it."""
-
-    code: str
-    rest: str = ""
-    is_last: bool = False  # the connection is closed after it
-
-    def text(self, *, is_structured: bool = False) -> str:
-        """Return the response; `is_structured` adds the class unless `rest` contains it."""
-        has_class = self.rest.startswith("class=")
-        kind = f" {_structure(self.code)}" if is_structured and not has_class else ""
-        return f"ERROR: {self.code}{kind}{f' {self.rest}' if self.rest else ''}"
-
-
-def _structure(code: str) -> str:
-    return f"class={class_of(code)} retryable={'true' if is_retryable(code) else 'false'}"
+    if code.startswith(_VALIDATION_PREFIXES):
+        return _VALIDATION
+    return _NOT_FOUND if code.endswith(f"_{_NOT_FOUND}") else _INTERNAL
 
 
 class RefusedError(PolylogError):
-    """A command or batch is answered with an error."""
+    """The error response to a command or batch: a code, its fields, and a reason.
 
-    def __init__(self, refusal: Refusal) -> None:
-        """Keep the error response."""
-        super().__init__(refusal.text())
-        self.refusal = refusal
+    Attributes:
+        code: the code.
+        rest: the fields, as name=value.
+        is_last: the connection is closed after the response.
+    """
 
+    def __init__(
+        self,
+        code: str,
+        rest: str = "",
+        *,
+        detail: str | None = None,
+        is_last: bool = False,
+        has_class: bool = False,
+        **fields: object,
+    ) -> None:
+        """Keep the response: `rest`, then the fields in the order given.
 
-def refused(code: str, rest: str = "", **fields: object) -> RefusedError:
-    """Return an error with these fields, in the order given."""
-    shown = [rest, *(f"{name}={value}" for name, value in fields.items())]
-    return RefusedError(Refusal(code, " ".join(filter(None, shown))))
+        A `detail` becomes the field `reason`, quoted, after them. With `has_class` it contains its
+        class even if structured errors are not negotiated.
+        """
+        shown = [rest, *(f"{name}={value}" for name, value in fields.items())]
+        if detail is not None:
+            shown.append(f"reason={quoted(detail)}")
+        self.code = code
+        self.rest = " ".join(filter(None, shown))
+        self.is_last = is_last
+        self._has_class = has_class
+        super().__init__(self.text())
 
-
-def always_structured(code: str, **fields: object) -> RefusedError:
-    """Return an error that has its class even if structured errors are not negotiated."""
-    return refused(code, _structure(code), **fields)
+    def text(self, *, is_structured: bool = False) -> str:
+        """Return the response; `is_structured` adds the class."""
+        shown = [f"ERROR: {self.code}"]
+        if is_structured or self._has_class:
+            kind = class_of(self.code)
+            retryable = "true" if kind in _RETRYABLE_CLASSES else "false"
+            shown.append(f"class={kind} retryable={retryable}")
+        return " ".join(filter(None, (*shown, self.rest)))
 
 
 _SURROGATES: Final = 0xDC00  # added to a byte that is not UTF-8 (PEP 383)
@@ -189,11 +170,6 @@ def _escaped(character: str) -> str:
     return f"\\u{number:04x}" if character <= "\uffff" else f"\\U{number:08x}"
 
 
-def reason(code: str, text: str) -> RefusedError:
-    """Return an error with the field `reason`, quoted."""
-    return refused(code, reason=quoted(text))
-
-
 # Sent with a code of the class availability, so that clients that know classes retry.
 DISK_FULL_TEXT: Final = "the disk is full, try again later"
 UNAVAILABLE: Final = frozenset(
@@ -205,19 +181,85 @@ UNAVAILABLE: Final = frozenset(
 )
 
 
-def of_request(error: RequestError, leader: str, code: str = "broker_error") -> Refusal:
+def of_request(error: RequestError, leader: str, code: str = "broker_error") -> RefusedError:
     """Return the error for a RequestError of core, with `code` if it has none of its own.
 
     `leader` is this broker's address, which NOT_LEADER names while a partition is loading.
     """
     if error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE):
-        return Refusal("NOT_LEADER", f"LEADER_IS {leader}")
+        return RefusedError("NOT_LEADER", f"LEADER_IS {leader}")
     if error.code in UNAVAILABLE:
-        return Refusal("coordinator_not_available")
+        return RefusedError("coordinator_not_available")
     if error.code is ErrorCode.DISK_FULL:
-        return Refusal("leader_not_found", f"reason={quoted(DISK_FULL_TEXT)}")
+        return RefusedError("leader_not_found", detail=DISK_FULL_TEXT)
     text = error.message or error.code.name.lower().replace("_", " ")
-    return reason(code, text).refusal
+    return RefusedError(code, detail=text)
+
+
+class OutOfRangeError(RefusedError):
+    """A read begins at an offset that is not in the log."""
+
+    def __init__(self, log: Log, requested: int) -> None:
+        """Name the requested offset, and those that the log has."""
+        super().__init__(
+            "OFFSET_OUT_OF_RANGE",
+            requested=requested,
+            earliest=log.log_start_offset,
+            latest=log.high_watermark,
+        )
+
+
+_GENERATIONS: Final = "current={response.generation} requested={call.generation}"
+_MEMBER: Final = "member={call.member_id}"
+_GROUP: Final = "group={call.group_id}"
+# The error of each AssignedError; LOADING and UNAVAILABLE are transient, see `checked`.
+_OF_GROUP: Final[dict[AssignedError, tuple[str, str]]] = {
+    AssignedError.INVALID_NAME: (
+        "invalid_name",
+        'reason="a group, topic or member is too long, or no text"',
+    ),
+    AssignedError.OTHER_PROTOCOL: (
+        "group_in_use",
+        f'{_GROUP} reason="it has live members of another protocol"',
+    ),
+    AssignedError.FULL: (
+        "group_full",
+        f'{_GROUP} reason="too many groups, or members in this one"',
+    ),
+    AssignedError.GROUP_NOT_FOUND: ("group_not_found", _GROUP),
+    AssignedError.OTHER_TOPIC: (
+        "topic_not_assigned_to_group",
+        "expected={response.topic} actual={call.topic}",
+    ),
+    AssignedError.STALE_GENERATION: (
+        "GEN_MISMATCH",
+        f"{_GENERATIONS} {_GROUP} {_MEMBER} reason=REBALANCE_REQUIRED",
+    ),
+    AssignedError.UNKNOWN_MEMBER: ("member_not_found", f"{_MEMBER} {_GROUP}"),
+    AssignedError.NOT_ASSIGNED: (
+        "NOT_OWNER",
+        f"partition={{response.partition}} {_MEMBER} {_GROUP} generation={{response.generation}}",
+    ),
+    AssignedError.OFFSET_REFUSED: (
+        "command_failed",
+        'reason="the group has as many committed offsets as it may"',
+    ),
+}
+_TRANSIENT: Final = {
+    AssignedError.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    AssignedError.UNAVAILABLE: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+}
+
+
+def checked(response: AssignedResponse, call: AssignedCall) -> AssignedResponse:
+    """Return the response if it is not an error; otherwise raise RefusedError or RequestError."""
+    error = response.error
+    if error is AssignedError.NONE:
+        return response
+    if error in _TRANSIENT:
+        raise RequestError(_TRANSIENT[error])
+    code, fields = _OF_GROUP[error]
+    raise RefusedError(code, fields.format(response=response, call=call))
 
 
 def without_quotes(text: str) -> str:

@@ -16,7 +16,7 @@ import re
 from typing import Final, NamedTuple
 
 from broker.model.limits import CURSUS_COMMAND_BYTES_MAX
-from broker.protocols.cursus.errors import quoted, refused
+from broker.protocols.cursus.errors import RefusedError, quoted
 
 WHITE_SPACE: Final = b"\t\n\v\f\r "
 BLANKS: Final = b"\0" + WHITE_SPACE  # around a command
@@ -25,6 +25,7 @@ _WORD: Final = re.compile(rb"[A-Za-z_]{1,19}(?=[\t\n\v\f\r ]|\Z)")
 _TOKEN: Final = re.compile(r"[^\t\n\v\f\r ]+")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}")
 _CREDENTIALS: Final = ("principal", "auth_token")
+_INT32_MAX: Final = (1 << 31) - 1
 
 
 class Form(NamedTuple):
@@ -54,7 +55,7 @@ class Command(NamedTuple):
         """Return a required argument; raise RefusedError if it was not given."""
         value = self.args.get(name)
         if not value:
-            raise refused(f"missing_{name}", command=self.keyword)
+            raise RefusedError(f"missing_{name}", command=self.keyword)
         return value
 
 
@@ -175,7 +176,7 @@ def parse(body: bytes) -> Command:
         return Command(keyword, {})
     head, message = _split_message(text, form)
     if len(head) > CURSUS_COMMAND_BYTES_MAX:
-        raise refused("malformed_input", reason="command_too_long")
+        raise RefusedError("malformed_input", reason="command_too_long")
     tokens = _TOKEN.findall(decoded(head))[1:]
     payload = tokens.pop() if form.has_payload and tokens else None
     if form.has_payload and payload is None:
@@ -243,7 +244,7 @@ def _published(text: bytes, values: list[str]) -> Command:
 
 
 def _unknown(text: bytes) -> Exception:
-    return refused("unknown_command", command=quoted(decoded(text[:1024])))
+    return RefusedError("unknown_command", command=quoted(decoded(text[:1024])))
 
 
 def integer(text: str) -> int | None:
@@ -255,5 +256,13 @@ def partition_of(command: Command) -> int:
     """Return the command's partition; raise RefusedError if it is missing or negative."""
     number = integer(command.need("partition"))
     if number is None or number < 0:
-        raise refused("invalid_partition", command=command.keyword)
+        raise RefusedError("invalid_partition", command=command.keyword)
+    return number
+
+
+def generation_of(command: Command) -> int:
+    """Return the command's generation, which is required; raise RefusedError if it is invalid."""
+    number = integer(command.need("generation"))
+    if number is None or not 0 <= number <= _INT32_MAX:
+        raise RefusedError("invalid_generation", command=command.keyword)
     return number

@@ -17,7 +17,7 @@ from broker.core.transactions.names import CURSUS
 from broker.core.transactions.records import TransactionState
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import ERROR_TEXT_CHARS_MAX, TRANSACTIONAL_ID_BYTES_MAX
-from broker.protocols.cursus.errors import UNAVAILABLE, RefusedError, quoted, reason, refused
+from broker.protocols.cursus.errors import UNAVAILABLE, RefusedError
 from broker.protocols.cursus.grammar import Command, integer
 from broker.protocols.cursus.requests import Request
 from broker.protocols.cursus.staged import Staged
@@ -59,13 +59,13 @@ def name_of(command: Command) -> str:
     """Return the command's transactional id, which clients pass under one of three names."""
     name = next(filter(None, map(command.get, NAMES)), "")
     if not name:
-        raise refused("missing_transactional_id", command=command.keyword)
+        raise RefusedError("missing_transactional_id", command=command.keyword)
     try:
         size = len(name.encode())
     except UnicodeEncodeError:
-        raise reason("invalid_transactional_id", "it is no text") from None
+        raise RefusedError("invalid_transactional_id", detail="it is no text") from None
     if size > _NAME_BYTES_MAX:
-        raise reason("invalid_transactional_id", f"at most {_NAME_BYTES_MAX} bytes")
+        raise RefusedError("invalid_transactional_id", detail=f"at most {_NAME_BYTES_MAX} bytes")
     return name
 
 
@@ -106,19 +106,20 @@ async def holder_of(request: Request, name: str, unknown: str) -> Holder:
     command = request.command
     producer_id = next(filter(None, map(command.get, _PRODUCER_NAMES)), "")
     if not producer_id:
-        raise refused("missing_producer_id", command=command.keyword)
+        raise RefusedError("missing_producer_id", command=command.keyword)
     epoch = _epoch(command)
     found = await describe(request.broker, name)
     if found is None:
-        raise reason(unknown, f"transactional id {name} is not initialised: INIT_PRODUCER_ID first")
+        raise RefusedError(
+            unknown, detail=f"transactional id {name} is not initialised: INIT_PRODUCER_ID first"
+        )
     number = _PRODUCER_ID.fullmatch(producer_id)
     if number is None or int(number[1], 16) != found.producer_id:
-        text = quoted("another producer holds it")
-        raise refused(
+        raise RefusedError(
             "producer_fenced",
             transactional_id=name,
             producerId=producer_id[:ERROR_TEXT_CHARS_MAX],
-            reason=text,
+            detail="another producer holds it",
         )
     producer = Producer(inner_name(name), found.producer_id, epoch)
     staged = request.state.transactions.of(name, producer)
@@ -135,8 +136,8 @@ async def holder_of(request: Request, name: str, unknown: str) -> Holder:
 def _fenced(name: str, current: int, requested: int) -> RefusedError:
     if requested > current:
         text = f"epoch {requested} was not given out, the last one is {current}"
-        return reason("invalid_epoch", text)
-    return refused(
+        return RefusedError("invalid_epoch", detail=text)
+    return RefusedError(
         "producer_fenced",
         transactional_id=name,
         current_epoch=current,
@@ -150,13 +151,13 @@ def _epoch(command: Command) -> int:
     number = integer(text) if text else 0
     if number is None or number not in _INT64:
         text = f"{text[:ERROR_TEXT_CHARS_MAX]} is no epoch"
-        raise reason("invalid_epoch", text)
+        raise RefusedError("invalid_epoch", detail=text)
     return number
 
 
 def aborted(name: str) -> RefusedError:
     """Return the error for a command of a transaction that was aborted."""
-    return refused("transaction_aborted", transactional_id=name)
+    return RefusedError("transaction_aborted", transactional_id=name)
 
 
 def refusal_of(error: ErrorCode, name: str, code: str) -> Exception:
@@ -165,7 +166,7 @@ def refusal_of(error: ErrorCode, name: str, code: str) -> Exception:
         return RequestError(error)
     if error is ErrorCode.CONCURRENT_TRANSACTIONS:
         text = f"transaction {name} still ends, or too many are open"
-        return reason("transaction_sync_failed", text)
+        return RefusedError("transaction_sync_failed", detail=text)
     if error in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING):
-        return refused("producer_fenced", transactional_id=name)
-    return reason(code, error.name.lower().replace("_", " "))
+        return RefusedError("producer_fenced", transactional_id=name)
+    return RefusedError(code, detail=error.name.lower().replace("_", " "))

@@ -14,7 +14,7 @@ from typing import Final
 
 from broker.core.topics.topic import Topic
 from broker.model.own_config import Alteration, AlterOp
-from broker.protocols.cursus.errors import quoted, refused
+from broker.protocols.cursus.errors import RefusedError
 from broker.protocols.cursus.grammar import Command, integer
 from broker.protocols.cursus.settings import IDEMPOTENT, PARTITIONER, PARTITIONERS
 
@@ -40,7 +40,7 @@ def alterations(command: Command) -> list[Alteration]:
     partitioner = command.get("partitioner")
     if partitioner:
         if partitioner not in PARTITIONERS:
-            raise refused("invalid_topic_policy", partitioner=partitioner)
+            raise RefusedError("invalid_topic_policy", partitioner=partitioner)
         changes.append(Alteration(PARTITIONER, AlterOp.SET, partitioner))
     return changes
 
@@ -48,7 +48,7 @@ def alterations(command: Command) -> list[Alteration]:
 def _flag(command: Command, name: str) -> bool:
     value = _FLAGS.get(command.get(name).lower())
     if value is None:
-        raise refused(f"invalid_{name}", value=command.get(name))
+        raise RefusedError(f"invalid_{name}", value=command.get(name))
     return value
 
 
@@ -57,11 +57,11 @@ def _check_unsupported(command: Command) -> None:
     if factor:
         number = integer(factor)
         if number is None or number < 1:
-            text = quoted("must be a positive integer")
-            raise refused("invalid_replication_factor", reason=text)
+            text = "must be a positive integer"
+            raise RefusedError("invalid_replication_factor", detail=text)
         if number > 1:
-            text = quoted("there is one broker")
-            raise refused("invalid_replication_factor", reason=text)
+            text = "there is one broker"
+            raise RefusedError("invalid_replication_factor", detail=text)
     if command.get("event_sourcing") and _flag(command, "event_sourcing"):
         raise _unsupported("event_sourcing", "event sourcing is not supported")
     if command.get("auth_policy") not in {"", "open"}:
@@ -72,7 +72,7 @@ def _check_unsupported(command: Command) -> None:
 
 
 def _unsupported(policy: str, text: str) -> Exception:
-    return refused("unsupported_topic_policy", policy=policy, reason=quoted(text))
+    return RefusedError("unsupported_topic_policy", policy=policy, detail=text)
 
 
 def _cleanup(command: Command) -> list[Alteration]:
@@ -81,7 +81,7 @@ def _cleanup(command: Command) -> list[Alteration]:
         return []
     policies = text.split(",")
     if any(each not in _CLEANUP for each in policies) or len(set(policies)) < len(policies):
-        raise refused("invalid_topic_policy", cleanup_policy=text)
+        raise RefusedError("invalid_topic_policy", cleanup_policy=text)
     return [Alteration("cleanup.policy", AlterOp.SET, text)]
 
 
@@ -91,7 +91,7 @@ def _retention(command: Command, name: str, key: str, factor: int) -> list[Alter
         return []
     number = integer(text)
     if number is None or number < 0 or number * factor > _LONG_MAX:
-        raise refused(f"invalid_{name}", value=text)
+        raise RefusedError(f"invalid_{name}", value=text)
     if number == 0:
         return [Alteration(key, AlterOp.DELETE)]
     return [Alteration(key, AlterOp.SET, str(number * factor))]

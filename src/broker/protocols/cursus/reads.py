@@ -1,31 +1,111 @@
-"""The parameters that CONSUME and STREAM share."""
+"""The parameters of CONSUME and STREAM.
 
-from typing import Final
+The positional form has no groups; its offset -1 is the end of the log.
+"""
 
-from broker.model.limits import CURSUS_CONSUME_RECORDS_MAX
-from broker.protocols.cursus import members
-from broker.protocols.cursus.errors import refused
-from broker.protocols.cursus.grammar import Command, integer
+from typing import Final, NamedTuple
 
+from broker.core.logs.log import Log
+from broker.model.limits import CURSUS_CONSUME_RECORDS_MAX, FETCH_WAIT_MS_MAX
+from broker.protocols.cursus.errors import RefusedError
+from broker.protocols.cursus.grammar import Command, generation_of, integer
+
+DEFAULT_GROUP: Final = "default-group"
+LATEST: Final = -1
+_OFFSET_MAX: Final = (1 << 63) - 1
 _ISOLATION: Final = {"": True, "read_committed": True, "read_uncommitted": False}
+_RESETS: Final = frozenset(("", "earliest", "latest", "error"))
 
 
-def is_committed(command: Command) -> bool:
+class Read(NamedTuple):
+    """What a client asks for with CONSUME or STREAM."""
+
+    name: str  # of a topic; for CONSUME it may be a pattern
+    partition: int
+    offset: int | None  # None: a STREAM was given none
+    group: str  # empty: committed offsets are ignored
+    is_committed: bool
+    is_positional: bool
+    records_max: int  # in a frame
+    member: str  # if it is a member of the group, it must be of `generation`; empty: none
+    generation: int
+    wait_ms: int = 0  # of CONSUME: for the first record
+    reset: str = ""  # of STREAM: where it starts if no offset is known
+
+    def end_of(self, log: Log) -> int:
+        """Return where the records end that may be read."""
+        return log.last_stable_offset if self.is_committed else log.high_watermark
+
+
+def consume_of(command: Command) -> Read:
+    """Return the parameters of a CONSUME; raise RefusedError if they are invalid."""
+    name, partition = command.get("topic"), integer(command.get("partition"))
+    group = "" if command.is_positional else command.get("group") or DEFAULT_GROUP
+    if not name or partition is None or not command.get("offset"):
+        raise RefusedError("invalid_consume_syntax")
+    return Read(
+        name,
+        partition,
+        _offset(command),
+        group,
+        _is_committed(command),
+        command.is_positional,
+        _records_max(command),
+        *_member(command, group),
+        wait_ms=min(max(integer(command.get("wait_ms")) or 0, 0), FETCH_WAIT_MS_MAX),
+    )
+
+
+def stream_of(command: Command) -> Read:
+    """Return the parameters of a STREAM; raise RefusedError if they are invalid."""
+    name, partition = command.get("topic"), integer(command.get("partition"))
+    group = "" if command.is_positional else command.get("group")
+    if not name or partition is None or not (group or command.is_positional):
+        raise RefusedError("invalid_stream_syntax")
+    is_committed = _is_committed(command)
+    reset = command.get("autoOffsetReset")
+    if reset not in _RESETS:
+        raise RefusedError("invalid_auto_offset_reset", value=reset)
+    return Read(
+        name,
+        partition,
+        _offset(command),
+        group,
+        is_committed,
+        command.is_positional,
+        _records_max(command),
+        *_member(command, group),
+        reset=reset,
+    )
+
+
+def _offset(command: Command) -> int | None:
+    """Return the offset to start at, None if it is not given."""
+    text = command.get("offset")
+    if not text:
+        return None
+    offset = integer(text)
+    lowest = LATEST if command.is_positional else 0
+    if offset is None or not lowest <= offset <= _OFFSET_MAX:
+        raise RefusedError("command_failed", detail=f"invalid offset value: {text}")
+    return offset
+
+
+def _is_committed(command: Command) -> bool:
     """Return whether the isolation is read_committed; two clients use the longer parameter name."""
     isolation = command.get("isolation") or command.get("isolation_level")
     if isolation not in _ISOLATION:
-        raise refused("invalid_isolation", isolation=isolation)
+        raise RefusedError("invalid_isolation", isolation=isolation)
     return _ISOLATION[isolation]
 
 
-def records_max(command: Command) -> int:
-    """Return the maximum number of records in a frame."""
+def _records_max(command: Command) -> int:
     asked = integer(command.get("batch")) or CURSUS_CONSUME_RECORDS_MAX
     return min(max(asked, 1), CURSUS_CONSUME_RECORDS_MAX)
 
 
-def member_of(command: Command, group: str) -> tuple[str, int]:
+def _member(command: Command, group: str) -> tuple[str, int]:
     """Return the member and its generation; an empty member if either is missing."""
     if not command.get("generation"):
         return "", 0
-    return command.get("member") if group else "", members.generation_of(command)
+    return command.get("member") if group else "", generation_of(command)

@@ -1,20 +1,23 @@
-"""The request that a handler receives, and the lookup of its topic."""
+"""The request that a handler receives, and the lookups that handlers share."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, TypeAlias
 
 from broker.core.broker import Broker
+from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.session import Session
 from broker.core.topics.topic import Topic
+from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.base import Immediate
 from broker.protocols.cursus.connections import ConnectionState
-from broker.protocols.cursus.errors import quoted, refused
+from broker.protocols.cursus.errors import RefusedError
 from broker.protocols.cursus.grammar import Command
 from broker.protocols.cursus.protocol_state import ProtocolState
+from broker.protocols.cursus.reads import Read
 
 _PATTERN_SIGNS: Final = frozenset("*?")
 # Without the topic of a record, a client could not commit an offset for each topic.
-_NO_PATTERN: Final = quoted("only CONSUME takes a pattern: its records do not say their topic")
+_NO_PATTERN: Final = "only CONSUME takes a pattern: its records do not say their topic"
 
 
 class Request(NamedTuple):
@@ -30,6 +33,18 @@ class Request(NamedTuple):
         """The broker's parts."""
         return self.session.broker
 
+    async def groups(self) -> GroupCoordinator:
+        """Return the coordinator of all groups; the first call creates `__consumer_offsets`.
+
+        Raises:
+            RequestError: COORDINATOR_NOT_AVAILABLE, the topic could not be created.
+        """
+        try:
+            await self.broker.topics.offsets_topic()
+        except RequestError as error:
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from error
+        return self.broker.groups
+
     def topic(self) -> Topic:
         """Return the topic of the command's parameter `topic`."""
         return find_topic(self.broker, self.command.need("topic"))
@@ -41,8 +56,20 @@ def find_topic(broker: Broker, name: str) -> Topic:
     if topic is not None:
         return topic
     if is_pattern(name):
-        raise refused("topic_not_found", topic=name, reason=_NO_PATTERN)
-    raise refused("topic_not_found", topic=name)
+        raise RefusedError("topic_not_found", topic=name, detail=_NO_PATTERN)
+    raise RefusedError("topic_not_found", topic=name)
+
+
+def having_partition(topics: list[Topic], read: Read) -> list[Topic]:
+    """Return the topics that have the partition to read; raise RefusedError if none does."""
+    if not topics:
+        raise RefusedError("command_failed", detail=f"topic '{read.name}' does not exist")
+    found = [topic for topic in topics if 0 <= read.partition < topic.partition_count]
+    if not found:
+        last = max(topic.partition_count for topic in topics) - 1
+        text = f"partition {read.partition} out of range for topic '{read.name}' (0-{last})"
+        raise RefusedError("command_failed", detail=text)
+    return found
 
 
 def is_pattern(name: str) -> bool:

@@ -22,21 +22,24 @@ import logging
 from asyncio import Task
 from collections.abc import Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from broker._native.protocols.cursus.stream import CursusStream, StreamEvent
 from broker.codec.headers import BatchHeader, scan_headers
 from broker.core.broker import Broker
 from broker.core.groups.commands.assigned import AssignedCall
+from broker.core.logs.log import Log
 from broker.core.logs.reading import UNREADABLE, decompress_records
 from broker.model.errors import RequestError, StorageError
-from broker.model.limits import CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX
+from broker.model.limits import CURSUS_KEEPALIVE_MS, CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX
+from broker.protocols.base import Answer
 from broker.protocols.cursus.connections import ConnectionState
-from broker.protocols.cursus.errors import RefusedError
+from broker.protocols.cursus.errors import OutOfRangeError, RefusedError, checked
 from broker.protocols.cursus.grammar import encoded
-from broker.protocols.cursus.members import check_member
+from broker.protocols.cursus.reads import LATEST, Read
 
 if TYPE_CHECKING:
+    from broker._native.log.partition_log import PartitionLog
     from broker.core.groups.coordinator import GroupCoordinator
 
 _log = logging.getLogger(__name__)
@@ -54,15 +57,34 @@ class Reader(NamedTuple):
 
     broker: Broker
     connection: ConnectionState
-    is_positional: bool
-    key: _Key | None  # topic, partition, group: a new stream replaces one with the same key
+    read: Read
     call: AssignedCall | None  # checks its membership; None: it is not a member
 
+    @property
+    def key(self) -> _Key | None:
+        """A new stream replaces one with the same key."""
+        read = self.read
+        return (read.name, read.partition, read.group) if read.group else None
 
-def close_text(reason: str, offset: int, **fields: int) -> str:
+
+def _start(read: Read, log: Log, committed: int | None) -> int:
+    """Return the offset at which a stream starts.
+
+    That is the higher of the requested and the group's committed offset, as for CONSUME. If there
+    is neither, autoOffsetReset decides: the log start offset by default.
+    """
+    if read.offset == LATEST:
+        return read.end_of(log)
+    if read.offset is None and committed is None:
+        if read.reset == "latest":
+            return read.end_of(log)
+        return 0 if read.reset == "error" else log.log_start_offset
+    return max(read.offset or 0, committed or 0)
+
+
+def _close_frame(reason: str, offset: int, fields: str = "") -> bytes:
     """Return the frame that ends a stream; clients continue at its offset."""
-    more = "".join(f" {name}={value}" for name, value in fields.items())
-    return f"STREAM_CONTROL type=CLOSE reason={reason} offset={offset}{more}"
+    return encoded(f"STREAM_CONTROL type=CLOSE reason={reason} offset={offset} {fields}".rstrip())
 
 
 class Streams:
@@ -95,12 +117,38 @@ class Streams:
         """Return the number of open streams."""
         return len(self._readers)
 
+    def open_stream(self, reader: Reader, log: Log, committed: int | None) -> Answer:
+        """Open a stream; close it at once if it starts at an offset that is not in the log.
+
+        Raises RefusedError in that case for the positional form, which has no CLOSE frame.
+        """
+        read = reader.read
+        offset = _start(read, log, committed)
+        if offset < log.log_start_offset:
+            error = OutOfRangeError(log, offset)
+            if read.is_positional:
+                raise error
+            frame = _close_frame("offset_out_of_range", log.log_start_offset, error.rest)
+            return Answer(frame, is_last=True)
+        stream = CursusStream(
+            cast("PartitionLog", log),
+            offset,
+            encoded(read.name),
+            is_original=read.is_positional,
+            is_committed=read.is_committed,
+            records_max=read.records_max,
+            keepalive_ms=0 if read.is_positional else CURSUS_KEEPALIVE_MS,
+            notify=self.on_event,
+        )
+        self.add(stream, reader)
+        return Answer(None, stream=stream)
+
     def add(self, stream: CursusStream, reader: Reader) -> None:
         """Add a stream; it replaces the one with the same key."""
         if reader.key is not None:
             before = self._by_key.get(reader.key)
             if before is not None:
-                self._close(before, "replaced", is_last=True)
+                self._close(before, "replaced", before.next_offset, is_last=True)
             self._by_key[reader.key] = stream
         self._readers[stream] = reader
         if reader.call is not None:
@@ -119,10 +167,12 @@ class Streams:
             case StreamEvent.TOO_LARGE | StreamEvent.UNREADABLE:
                 _skip(stream, stream.skip_offset, event.value)
             case StreamEvent.OUT_OF_RANGE:
-                self._close_out_of_range(stream)
+                fields = OutOfRangeError(stream.log, stream.next_offset).rest
+                start = stream.log.log_start_offset
+                self._close(stream, "offset_out_of_range", start, fields, is_last=True)
             case StreamEvent.REMOVED | StreamEvent.STOPPED | StreamEvent.OFFLINE:
                 reason, is_last = _ENDS[event]
-                self._close(stream, reason, is_last=is_last)
+                self._close(stream, reason, stream.next_offset, is_last=is_last)
             case StreamEvent.CLOSED:
                 self._remove(stream, reader)
 
@@ -140,25 +190,13 @@ class Streams:
             if not members:
                 del self._by_group[reader.call.group_id]
 
-    def _close_out_of_range(self, stream: CursusStream) -> None:
-        start = stream.log.log_start_offset
-        self._close(
-            stream,
-            "offset_out_of_range",
-            is_last=True,
-            offset=start,
-            requested=stream.next_offset,
-            earliest=start,
-            latest=stream.log.high_watermark,
-        )
-
-    def _close(self, stream: CursusStream, reason: str, *, is_last: bool, **fields: int) -> None:
+    def _close(
+        self, stream: CursusStream, reason: str, offset: int, fields: str = "", *, is_last: bool
+    ) -> None:
         """End a stream; its CLOSE frame has the offset at which the reader may continue."""
-        if self._readers[stream].is_positional:
-            stream.end(None, is_last=True)
-            return
-        offset = fields.pop("offset", stream.next_offset)
-        stream.end(encoded(close_text(reason, offset, **fields)), is_last=is_last)
+        is_positional = self._readers[stream].read.is_positional
+        frame = None if is_positional else _close_frame(reason, offset, fields)
+        stream.end(frame, is_last=is_last or is_positional)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -190,7 +228,7 @@ class Streams:
         except Exception:  # noqa: BLE001 - logged; without this the stream would wait for ever
             _log.exception("stream closed, a batch could not be decompressed: log=%s", stream.log)
             if stream.is_open:
-                self._close(stream, "error", is_last=False)
+                self._close(stream, "error", stream.next_offset, is_last=False)
         else:
             self._evict_decompressed(stream, len(records))
             stream.decompress(batch, records)
@@ -234,10 +272,10 @@ class Streams:
         # A coordinator that is loading reports a rebalance of the group once it has loaded.
         with suppress(RequestError):
             try:
-                await check_member(reader.call, reader.broker.groups)
+                checked(await reader.broker.groups.assigned_check(reader.call), reader.call)
             except RefusedError as error:
                 has_structure = reader.connection.has_structured_errors
-                text = error.refusal.text(is_structured=has_structure)
+                text = error.text(is_structured=has_structure)
                 stream.end(encoded(text), is_last=False)
 
 

@@ -14,7 +14,7 @@ from broker.codec.compression import compress
 from broker.core.logs.recompression import Recompression
 from broker.model.compressions import LZ4, SNAPPY, ZSTD
 from broker.model.limits import CURSUS_DECOMPRESSED_ON_LOOP_BYTES_MAX, CURSUS_FRAME_BYTES_MAX
-from broker.protocols.cursus.bodies import BadBatch, Body, Text, read
+from broker.protocols.cursus.bodies import Body, Text, read
 from broker.protocols.cursus.errors import RefusedError
 from tests.support.compressed import raw_snappy
 from tests.support.cursus_client import Message, batch, envelope
@@ -40,7 +40,7 @@ def read_now(body: bytes) -> Body:
 def refusal(body: bytes) -> str:
     with pytest.raises(RefusedError) as refused:
         read_now(body)
-    return refused.value.refusal.text()
+    return refused.value.text()
 
 
 @pytest.mark.parametrize("codec", ["plain", *COMPRESSORS])
@@ -113,10 +113,8 @@ def test_a_decompression_bomb_is_not_decompressed() -> None:
 def test_a_batch_that_cannot_be_parsed_is_refused() -> None:
     found = read_now(BATCH[:-1])
 
-    assert isinstance(found, BadBatch)
-    assert found.refusal.text() == (
-        'ERROR: batch_decode_failed reason="the batch ends within a record"'
-    )
+    assert isinstance(found, RefusedError)
+    assert found.text() == ('ERROR: batch_decode_failed reason="the batch ends within a record"')
 
 
 def snappy_of(plain_bytes: int) -> bytes:

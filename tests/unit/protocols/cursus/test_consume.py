@@ -86,6 +86,15 @@ def test_compressed_batches_are_read_between_plain_ones(broker: Broker) -> None:
     assert offsets(consume(broker, "CONSUME t 0 1 batch=2")) == [1, 2]
 
 
+def test_an_offset_that_no_log_can_have_is_refused(broker: Broker) -> None:
+    broker.create("t")
+
+    for offset in (1 << 63, 10**19):
+        assert consume(broker, f"CONSUME t 0 {offset}") == (
+            f'ERROR: command_failed reason="invalid offset value: {offset}"'
+        )
+
+
 @pytest.mark.parametrize("codec", ["none", "gzip"])
 def test_records_before_unreadable_ones_are_returned(broker: Broker, codec: str) -> None:
     log = broker.create("t")

@@ -5,12 +5,10 @@ import pytest
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.cursus.acks import Sent, failed, stored
 from broker.protocols.cursus.errors import (
-    Refusal,
-    always_structured,
+    RefusedError,
     class_of,
     of_request,
     quoted,
-    refused,
 )
 
 
@@ -18,12 +16,11 @@ from broker.protocols.cursus.errors import (
     ("code", "expected"),
     [
         ("NOT_LEADER", "class=routing retryable=true"),
-        ("NOT_COORDINATOR", "class=routing retryable=true"),
         ("coordinator_not_available", "class=availability retryable=true"),
         ("GEN_MISMATCH", "class=fencing retryable=false"),
         ("NOT_OWNER", "class=fencing retryable=false"),
         ("member_not_found", "class=fencing retryable=false"),
-        ("stale_producer_epoch", "class=fencing retryable=false"),
+        ("producer_fenced", "class=fencing retryable=false"),
         ("OFFSET_OUT_OF_RANGE", "class=conflict retryable=false"),
         ("offset_regression", "class=conflict retryable=false"),
         ("topic_not_found", "class=not_found retryable=false"),
@@ -32,8 +29,8 @@ from broker.protocols.cursus.errors import (
         ("invalid_partition", "class=validation retryable=false"),
         ("empty_batch", "class=validation retryable=false"),
         ("unknown_command", "class=validation retryable=false"),
-        ("authentication_failed", "class=authorization retryable=false"),
-        ("NOT_AUTHORIZED_FOR_TOPIC", "class=authorization retryable=false"),
+        ("internal_topic_write_forbidden", "class=authorization retryable=false"),
+        ("transaction_metadata_forbidden", "class=authorization retryable=false"),
         ("broker_error", "class=internal retryable=false"),
         ("command_failed", "class=internal retryable=false"),
         ("create_topic_failed", "class=internal retryable=false"),
@@ -41,24 +38,24 @@ from broker.protocols.cursus.errors import (
     ],
 )
 def test_every_error_code_has_a_class(code: str, expected: str) -> None:
-    assert Refusal(code, "a=b").text(is_structured=True) == f"ERROR: {code} {expected} a=b"
-    assert Refusal(code, "a=b").text() == f"ERROR: {code} a=b"
+    assert RefusedError(code, "a=b").text(is_structured=True) == f"ERROR: {code} {expected} a=b"
+    assert RefusedError(code, "a=b").text() == f"ERROR: {code} a=b"
     assert f"class={class_of(code)} " in expected
 
 
 def test_an_error_without_fields_ends_after_its_code() -> None:
-    assert Refusal("invalid_consume_syntax").text() == "ERROR: invalid_consume_syntax"
+    assert RefusedError("invalid_consume_syntax").text() == "ERROR: invalid_consume_syntax"
 
 
 def test_an_always_structured_error_has_its_class_once() -> None:
-    refusal = always_structured("UNSUPPORTED_FEATURE", features="x").refusal
+    refusal = RefusedError("UNSUPPORTED_FEATURE", has_class=True, features="x")
     expected = "ERROR: UNSUPPORTED_FEATURE class=validation retryable=false features=x"
 
     assert refusal.text() == refusal.text(is_structured=True) == expected
 
 
 def test_fields_are_in_the_given_order() -> None:
-    assert str(refused("c", b=1, a="x")) == "ERROR: c b=1 a=x"
+    assert str(RefusedError("c", b=1, a="x")) == "ERROR: c b=1 a=x"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +93,7 @@ def test_an_acknowledgement_has_every_key_in_order() -> None:
 
 
 def test_a_refused_batch_is_reported_in_the_same_shape_without_quotes_within() -> None:
-    refusal = Refusal("broker_error", 'reason="a \\"b\\""')
+    refusal = RefusedError("broker_error", detail='a "b"')
 
     assert failed(Sent('p"', -7, 1, 3), refusal) == (
         b'{"status":"ERROR","last_offset":0,"producer_epoch":-7,"producer_id":"p\'",'

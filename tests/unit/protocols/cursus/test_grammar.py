@@ -16,7 +16,7 @@ def args(text: str | bytes) -> dict[str, str]:
 def refusal(text: str | bytes) -> str:
     with pytest.raises(RefusedError) as refused:
         parse(text.encode() if isinstance(text, str) else text)
-    return refused.value.refusal.text()
+    return refused.value.text()
 
 
 @pytest.mark.parametrize(
@@ -177,6 +177,6 @@ def test_arbitrary_bytes_are_a_command_or_refused(data: bytes, keyword: str) -> 
         try:
             found = parse(text)
         except RefusedError as error:
-            error.refusal.text(is_structured=True).encode("utf-8", "surrogateescape")
+            error.text(is_structured=True).encode("utf-8", "surrogateescape")
         else:
             assert found.keyword in FORMS

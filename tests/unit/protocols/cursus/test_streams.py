@@ -11,12 +11,15 @@ from broker.codec.encoding import encode
 from broker.model import limits
 from broker.protocols.cursus import streams as streams_module
 from broker.protocols.cursus.connections import ConnectionState
+from broker.protocols.cursus.grammar import parse
+from broker.protocols.cursus.reads import stream_of
 from broker.protocols.cursus.streams import Reader, Streams
 
 if TYPE_CHECKING:
     from broker._native.protocols.cursus.stream import CursusStream
     from broker.core.broker import Broker
 
+READ = stream_of(parse(b"STREAM topic=t partition=0 group=g"))._replace(group="")
 VALUES = (b"a" * 1000, b"b" * 1000)
 [BATCH] = encode(VALUES, timestamp_ms=0, compression="gzip")
 DECOMPRESSED_BYTES = len(encode(VALUES, timestamp_ms=0, compression="none")[0]) - 61
@@ -72,7 +75,7 @@ class Fakes:
     def open(self) -> Stream:
         stream = Stream()
         broker = cast("Broker", self)
-        reader = Reader(broker, ConnectionState(), is_positional=False, key=None, call=None)
+        reader = Reader(broker, ConnectionState(), READ, call=None)
         self.streams.add(cast("CursusStream", stream), reader)
         return stream
 

@@ -10,8 +10,8 @@ from typing import Final
 from broker.core.scheduling.steps import in_steps
 from broker.core.topics.topic import Topic
 from broker.protocols.cursus import members
-from broker.protocols.cursus.errors import quoted, refused
-from broker.protocols.cursus.grammar import Command, integer, partition_of
+from broker.protocols.cursus.errors import RefusedError, checked, quoted
+from broker.protocols.cursus.grammar import Command, generation_of, integer, partition_of
 from broker.protocols.cursus.handlers.offsets import check_partition, offset_of
 from broker.protocols.cursus.requests import Request
 from broker.protocols.cursus.staged import Scope
@@ -27,7 +27,7 @@ async def commit(request: Request) -> str:
     group = command.need("group")
     offset = offset_of(command.need("offset"))
     if offset is None:
-        raise refused("invalid_offset", command=command.keyword)
+        raise RefusedError("invalid_offset", command=command.keyword)
     await _commit(request, topic, group, ((partition, offset),))
     return "OK"
 
@@ -46,41 +46,43 @@ async def commit_batch(request: Request) -> str:
 async def _commit(
     request: Request, topic: Topic, group: str, offsets: tuple[tuple[int, int], ...]
 ) -> None:
-    command, broker = request.command, request.broker
-    generation, member = members.generation_of(command), command.need("member")
+    command = request.command
+    generation, member = generation_of(command), command.need("member")
     call = members.call_of(topic, group, member, generation)
-    groups = await members.groups_of(broker)
+    groups = await request.groups()
     scope = Scope(topic.name, group, member, generation)
-    pending = request.state.transactions.pending(scope, broker.transactions.is_unfinished)
+    pending = request.state.transactions.pending(scope, request.broker.transactions.is_unfinished)
     for partition, offset in offsets:
         current = pending.get(partition, 0)
         if offset < current:
-            members.checked(await groups.assigned_check(call), call)
+            checked(await groups.assigned_check(call), call)
             raise members.regression(group, topic.name, partition, current, offset)
-    await members.commit(broker, call, offsets)
+    await members.commit(request, call, offsets)
 
 
 async def entries(command: Command, topic: Topic, group: str) -> dict[int, int]:
     """Return the payload's offsets by partition; raise RefusedError at the first invalid entry."""
     if not command.payload:
-        raise refused("invalid_batch_commit_format")
+        raise RefusedError("invalid_batch_commit_format")
     offsets: dict[int, int] = {}
     async for entry in in_steps(command.payload.split(","), _ENTRIES_PER_STEP):
         if not entry:
             continue
         number, colon, text = entry.partition(":")
         if not colon:
-            raise refused("invalid_batch_commit_entry", entry=quoted(entry))
+            raise RefusedError("invalid_batch_commit_entry", entry=quoted(entry))
         partition = integer(number.removeprefix("P"))
         if partition is None or partition < 0:
-            raise refused("invalid_partition", entry=quoted(entry))
+            raise RefusedError("invalid_partition", entry=quoted(entry))
         offset = offset_of(text)
         if offset is None:
-            raise refused("invalid_offset", entry=quoted(entry))
+            raise RefusedError("invalid_offset", entry=quoted(entry))
         check_partition(topic, partition)
         if partition in offsets:
-            raise refused("duplicate_partition", partition=partition, group=group, topic=topic.name)
+            raise RefusedError(
+                "duplicate_partition", partition=partition, group=group, topic=topic.name
+            )
         offsets[partition] = offset
     if not offsets:
-        raise refused("no_valid_offsets")
+        raise RefusedError("no_valid_offsets")
     return offsets

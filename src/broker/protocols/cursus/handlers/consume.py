@@ -24,42 +24,24 @@ from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import (
     CURSUS_CONSUME_BYTES_MAX,
     CURSUS_RECORD_BYTES_MAX,
-    FETCH_WAIT_MS_MAX,
     REGEX_MATCHES_PER_SLICE,
 )
 from broker.protocols.cursus import members
-from broker.protocols.cursus.errors import RefusedError, reason, refused
-from broker.protocols.cursus.grammar import Command, encoded, integer
+from broker.protocols.cursus.errors import OutOfRangeError, RefusedError
+from broker.protocols.cursus.grammar import encoded
 from broker.protocols.cursus.handlers.offsets import committed_offset
-from broker.protocols.cursus.reads import is_committed, member_of, records_max
-from broker.protocols.cursus.requests import Request, is_pattern
+from broker.protocols.cursus.reads import LATEST, Read, consume_of
+from broker.protocols.cursus.requests import Request, having_partition, is_pattern
 
 if TYPE_CHECKING:
     from broker._native.log.partition_log import PartitionLog
 
 _log = logging.getLogger(__name__)
 
-DEFAULT_GROUP: Final = "default-group"
-_LATEST: Final = -1
 _UNREADABLE: Final = {
     "unreadable": "they are damaged",
     "too large": "it takes {size} bytes, and a frame has no more than {size_max} for a record",
 }
-
-
-class _Wanted(NamedTuple):
-    """The parameters of a CONSUME."""
-
-    name: str  # of a topic, or a pattern
-    partition: int
-    offset: int
-    group: str  # empty: committed offsets are ignored
-    is_committed: bool
-    is_original: bool  # respond in the layout of the original document
-    records_max: int
-    wait_ms: int
-    member: str  # if it is a member of the group, it must be of `generation`; empty: none
-    generation: int
 
 
 class _Source(NamedTuple):
@@ -73,11 +55,10 @@ class _Source(NamedTuple):
 
 async def handle(request: Request) -> bytes:
     """Return the available records, or an empty batch; wait up to `wait_ms` for the first one."""
-    wanted = _wanted(request.command)
-    if wanted.member:
-        await members.check(
-            request.broker, wanted.name, wanted.group, wanted.member, wanted.generation
-        )
+    wanted = consume_of(request.command)
+    topic = request.broker.topics.get(wanted.name)
+    if topic is not None and wanted.member:  # groups do not read patterns
+        await members.find_reader(await request.groups(), topic, wanted)
     deadline_ms = request.broker.clock.monotonic_ms() + wanted.wait_ms
     latest: dict[Log, int] = {}
     while True:
@@ -89,12 +70,12 @@ async def handle(request: Request) -> bytes:
             return answer
         if left_ms <= 0:
             return _frame(wanted).take()
-        if any(_end(each.log, wanted) > each.end for each in sources):
+        if any(wanted.end_of(each.log) > each.end for each in sources):
             continue  # a log has grown since it was read
         await request.broker.log_waiters.wait([each.log for each in sources], left_ms / 1000)
 
 
-async def _answer(request: Request, wanted: _Wanted, sources: list[_Source]) -> bytes | None:
+async def _answer(request: Request, wanted: Read, sources: list[_Source]) -> bytes | None:
     """Return a frame with the available records, None if there are none."""
     frame = _frame(wanted)
     for source in sources:
@@ -103,56 +84,23 @@ async def _answer(request: Request, wanted: _Wanted, sources: list[_Source]) -> 
     return frame.take() if frame.count > 0 else None
 
 
-def _frame(wanted: _Wanted) -> CursusFrame:
+def _frame(wanted: Read) -> CursusFrame:
     return CursusFrame(
         encoded(wanted.name),
         wanted.partition,
-        is_original=wanted.is_original,
+        is_original=wanted.is_positional,
         bytes_max=CURSUS_CONSUME_BYTES_MAX,
         records_max=wanted.records_max,
     )
 
 
-def _wanted(command: Command) -> _Wanted:
-    name = command.get("topic")
-    partition = integer(command.get("partition"))
-    if not name or partition is None or not command.get("offset"):
-        raise refused("invalid_consume_syntax")
-    offset = integer(command.get("offset"))
-    is_wrong = offset is None or (offset < 0 and not (command.is_positional and offset == _LATEST))
-    if offset is None or is_wrong:
-        raise reason("command_failed", f"invalid offset value: {command.get('offset')}")
-    committed_only = is_committed(command)
-    group = "" if command.is_positional else command.get("group") or DEFAULT_GROUP
-    return _Wanted(
-        name,
-        partition,
-        offset,
-        group,
-        committed_only,
-        command.is_positional,
-        records_max(command),
-        min(max(integer(command.get("wait_ms")) or 0, 0), FETCH_WAIT_MS_MAX),
-        *member_of(command, group),
-    )
-
-
-async def _sources(request: Request, wanted: _Wanted, latest: dict[Log, int]) -> list[_Source]:
+async def _sources(request: Request, wanted: Read, latest: dict[Log, int]) -> list[_Source]:
     """Return the partitions to read.
 
     `latest` keeps the end of each log at the first call: offset -1 starts there.
     """
-    topics = await matching(request, wanted.name)
-    if not topics:
-        raise reason("command_failed", f"topic '{wanted.name}' does not exist")
-    found = [topic for topic in topics if 0 <= wanted.partition < topic.partition_count]
-    if not found:
-        count = max(topic.partition_count for topic in topics)
-        raise reason(
-            "command_failed",
-            f"partition {wanted.partition} out of range for topic '{wanted.name}' (0-{count - 1})",
-        )
-    return [await _source(request, wanted, topic, latest) for topic in found]
+    topics = having_partition(await matching(request, wanted.name), wanted)
+    return [await _source(request, wanted, topic, latest) for topic in topics]
 
 
 async def matching(request: Request, name: str) -> list[Topic]:
@@ -172,27 +120,22 @@ async def matching(request: Request, name: str) -> list[Topic]:
     ]
 
 
-async def _source(
-    request: Request, wanted: _Wanted, topic: Topic, latest: dict[Log, int]
-) -> _Source:
+async def _source(request: Request, wanted: Read, topic: Topic, latest: dict[Log, int]) -> _Source:
     log = log_of(topic, wanted.partition)
-    end = _end(log, wanted)
-    if wanted.offset == _LATEST:
+    end = wanted.end_of(log)
+    if wanted.offset == LATEST:
         return _Source(topic.name, log, latest.setdefault(log, end), end)
-    offset = wanted.offset
+    offset = wanted.offset or 0
     if wanted.group:
-        before = await committed_offset(request, wanted.group, topic.name, wanted.partition)
+        groups = await request.groups()
+        before = await committed_offset(request, groups, wanted.group, topic.name, wanted.partition)
         offset = max(offset, before or 0)
     if offset < log.log_start_offset:
-        raise _out_of_range(log, offset)
+        raise OutOfRangeError(log, offset)
     return _Source(topic.name, log, offset, end)
 
 
-def _end(log: Log, wanted: _Wanted) -> int:
-    return log.last_stable_offset if wanted.is_committed else log.high_watermark
-
-
-async def _read(request: Request, source: _Source, wanted: _Wanted, frame: CursusFrame) -> bool:
+async def _read(request: Request, source: _Source, wanted: Read, frame: CursusFrame) -> bool:
     """Add the available records of a partition; return False if the frame is full."""
     log = cast("PartitionLog", source.log)
     offset, before = source.offset, frame.count
@@ -229,30 +172,19 @@ async def _decompress(request: Request, source: _Source, frame: CursusFrame) -> 
     return frame.add(batch, records, offset)
 
 
-def _refusal(
-    source: _Source, wanted: _Wanted, found: str | Unreadable
-) -> RefusedError | RequestError:
+def _refusal(source: _Source, wanted: Read, found: str | Unreadable) -> RefusedError | RequestError:
     """Return the error for a CONSUME that found no readable record at its offset."""
     if found == "out of range":
-        return _out_of_range(source.log, source.offset)
+        return OutOfRangeError(source.log, source.offset)
     if not isinstance(found, Unreadable):
         return RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
     _log.warning(
         "records cannot be read: topic=%s partition=%d offset=%d last_offset=%d reason=%s",
         *(source.topic, wanted.partition, *found),
     )
-    return reason(
+    return RefusedError(
         "command_failed",
-        f"records {found.offset}-{found.last_offset} of topic '{source.topic}' partition"
+        detail=f"records {found.offset}-{found.last_offset} of topic '{source.topic}' partition"
         f" {wanted.partition} cannot be read, go on at offset {found.last_offset + 1}:"
         f" {found.reason}",
-    )
-
-
-def _out_of_range(log: Log, offset: int) -> RefusedError:
-    return refused(
-        "OFFSET_OUT_OF_RANGE",
-        requested=offset,
-        earliest=log.log_start_offset,
-        latest=log.high_watermark,
     )

@@ -22,9 +22,10 @@ from broker.core.scheduling.steps import ascending, in_parts, in_steps
 from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode
 from broker.model.limits import NAMES_READ_PER_STEP
-from broker.protocols.cursus.errors import comma_separated
-from broker.protocols.cursus.handlers.consume import DEFAULT_GROUP
-from broker.protocols.cursus.members import call_of, checked, generation_of, groups_of
+from broker.protocols.cursus.errors import checked, comma_separated
+from broker.protocols.cursus.grammar import generation_of
+from broker.protocols.cursus.members import call_of
+from broker.protocols.cursus.reads import DEFAULT_GROUP
 from broker.protocols.cursus.requests import Request
 
 _COMPACT: Final = (",", ":")
@@ -53,7 +54,7 @@ async def subscribe(request: Request) -> str:
 async def _check_topic(request: Request, topic: Topic, group: str) -> None:
     """Raise RefusedError if the group has live members that read another topic."""
     call = call_of(topic, group, "", None)
-    found = await (await groups_of(request.broker)).assigned_status(call)
+    found = await (await request.groups()).assigned_status(call)
     error = found.error
     if error is AssignedError.GROUP_NOT_FOUND:
         return
@@ -79,7 +80,7 @@ async def join(request: Request) -> str:
         suffix=request.state.member_suffix(),
         client_host=request.session.java_host,
     )
-    response = checked(await (await groups_of(request.broker)).assigned_join(wanted), call)
+    response = checked(await (await request.groups()).assigned_join(wanted), call)
     # One client parses the response to its end, so a field is added only if it sent a generation.
     is_resumed = is_resumption and response.member_id == call.member_id
     return f"{_assignment(response)}{' resumed=true' if is_resumed else ''}"
@@ -102,7 +103,7 @@ async def leave(request: Request) -> str:
     generation = generation_of(command) if command.get("generation") else None
     topic = request.topic()
     call = call_of(topic, command.need("group"), command.need("member"), generation)
-    response = checked(await (await groups_of(request.broker)).assigned_leave(call), call)
+    response = checked(await (await request.groups()).assigned_leave(call), call)
     return f"OK group={call.group_id} member={response.member_id} left=true"
 
 
@@ -111,7 +112,7 @@ async def _extend_session(request: Request) -> AssignedResponse:
     topic = request.topic()
     group, member = command.need("group"), command.need("member")
     call = call_of(topic, group, member, generation_of(command))
-    return checked(await (await groups_of(request.broker)).assigned_sync(call), call)
+    return checked(await (await request.groups()).assigned_sync(call), call)
 
 
 def _assignment(response: AssignedResponse) -> str:
@@ -126,7 +127,7 @@ async def status(request: Request) -> str:
     """Return a group with its live members, as JSON."""
     broker = request.broker
     group = request.command.need("group")
-    groups = await groups_of(broker)
+    groups = await request.groups()
     # Only protocol and group matter here; the response has the group's topic.
     call = AssignedCall(AssignedProtocol.CURSUS, group, "", "", None, 0)
     found = await groups.assigned_status(call)
@@ -164,7 +165,7 @@ def _time(wall_ms: int) -> str:
 
 async def list_groups(request: Request) -> str:
     """Return the names of this protocol's groups, sorted."""
-    groups = await groups_of(request.broker)
+    groups = await request.groups()
     found: list[str] = []
     for number in groups.within_reach():
         answer = await groups.list_groups(number, ListGroupsRequest())

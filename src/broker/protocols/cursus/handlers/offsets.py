@@ -6,13 +6,13 @@ A committed offset is the next one to read, as in Kafka. A commit of this protoc
 from typing import Final
 
 from broker.core.groups.commands.offsets import FetchOffsetsRequest
+from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import CURSUS_TRANSACTION_END_WAIT_MS
 from broker.protocols.cursus import members
-from broker.protocols.cursus.errors import refused
+from broker.protocols.cursus.errors import RefusedError
 from broker.protocols.cursus.grammar import integer, partition_of
-from broker.protocols.cursus.members import groups_of
 from broker.protocols.cursus.requests import Request
 
 _INT64_MAX: Final = (1 << 63) - 1
@@ -33,7 +33,8 @@ async def fetch(request: Request) -> str:
     partition = partition_of(command)
     group = command.need("group")
     check_partition(topic, partition)
-    offset = await committed_offset(request, group, topic.name, partition)
+    groups = await request.groups()
+    offset = await committed_offset(request, groups, group, topic.name, partition)
     return f"OK offset={0 if offset is None else offset}"
 
 
@@ -45,14 +46,16 @@ async def commit(request: Request) -> str:
     partition = partition_of(command)
     offset = offset_of(command.need("offset"))
     if offset is None:
-        raise refused("invalid_offset", command=command.keyword)
+        raise RefusedError("invalid_offset", command=command.keyword)
     check_partition(topic, partition)
     call = members.call_of(topic, group, "", None)
-    await members.commit(request.broker, call, ((partition, offset),))
+    await members.commit(request, call, ((partition, offset),))
     return "OK"
 
 
-async def committed_offset(request: Request, group: str, topic: str, partition: int) -> int | None:
+async def committed_offset(
+    request: Request, groups: GroupCoordinator, group: str, topic: str, partition: int
+) -> int | None:
     """Return a group's committed offset of a partition, None if there is none.
 
     Commits of transactions that are decided but not written to the group yet are waited for, so
@@ -64,7 +67,6 @@ async def committed_offset(request: Request, group: str, topic: str, partition: 
     """
     broker = request.broker
     wanted = FetchOffsetsRequest(group, {topic: (partition,)}, requires_stable=True)
-    groups = await groups_of(broker)
     await request.state.transactions.wait_for_commit_requests(group)
     response = await groups.fetch_offsets(wanted)
     if response.unstable:
@@ -82,4 +84,4 @@ async def committed_offset(request: Request, group: str, topic: str, partition: 
 def check_partition(topic: Topic, partition: int) -> None:
     """Raise RefusedError if the topic does not have the partition."""
     if partition >= topic.partition_count:
-        raise refused("partition_not_found", partition=partition)
+        raise RefusedError("partition_not_found", partition=partition)

@@ -37,12 +37,8 @@ from broker.model.limits import (
 from broker.protocols.base import Answer, Immediate
 from broker.protocols.cursus.acks import UNACKNOWLEDGED, Sent, failed, stored
 from broker.protocols.cursus.errors import (
-    Refusal,
     RefusedError,
     of_request,
-    quoted,
-    reason,
-    refused,
 )
 from broker.protocols.cursus.grammar import Command, decoded, encoded, integer
 from broker.protocols.cursus.named_producers.sequences import (
@@ -85,10 +81,10 @@ async def batch(found: CursusBatch, broker: Broker, state: ProtocolState, leader
     acks = _ACKS.get(decoded(found.acks).lower())
     try:
         if acks is None:
-            raise refused("invalid_acks", value=decoded(found.acks))
+            raise RefusedError("invalid_acks", value=decoded(found.acks))
         topic = writable(broker, decoded(found.topic))
         if found.count == 0:
-            raise reason("broker_error", "empty batch messages")
+            raise RefusedError("broker_error", detail="empty batch messages")
         _check_partition(topic, found.partition)
         is_checked = topic.config.flag(IDEMPOTENT)
         runs = _runs(found) if is_checked else ()
@@ -109,12 +105,12 @@ def refusal_of(error: Exception, sent: Sent, leader: str) -> bytes:
     return failed(sent, refusal)
 
 
-def _refusal(error: Exception, leader: str) -> Refusal:
+def _refusal(error: Exception, leader: str) -> RefusedError:
     if isinstance(error, RefusedError):
-        return error.refusal
+        return error
     if isinstance(error, RequestError):
         return of_request(error, leader)
-    return reason("broker_error", str(error)).refusal
+    return RefusedError("broker_error", detail=str(error))
 
 
 async def _rows(found: CursusBatch) -> list[Row]:
@@ -137,20 +133,20 @@ def _runs(found: CursusBatch) -> list[Run]:
 def _check_producer_id(producer_id: bytes) -> None:
     if len(producer_id) > CURSUS_PRODUCER_ID_BYTES_MAX:
         text = f"at most {CURSUS_PRODUCER_ID_BYTES_MAX} bytes in an idempotent topic"
-        raise reason("invalid_producer_id", text)
+        raise RefusedError("invalid_producer_id", detail=text)
 
 
 def writable(broker: Broker, name: str) -> Topic:
     """Return the topic of that name; raise RefusedError if clients may not write to it."""
     topic = find_topic(broker, name)
     if topic.is_internal:
-        raise refused("internal_topic_write_forbidden", topic=name)
+        raise RefusedError("internal_topic_write_forbidden", topic=name)
     return topic
 
 
 def _check_partition(topic: Topic, partition: int) -> None:
     if not 0 <= partition < topic.partition_count:
-        raise refused("partition_not_found", partition=partition)
+        raise RefusedError("partition_not_found", partition=partition)
 
 
 async def _append(
@@ -202,9 +198,9 @@ def _planned(sequences: Sequences, records: _Records) -> Plan:
     try:
         return sequences.plan(records.runs, batch_assumed=records.batch_assumed)
     except StaleEpochError as error:
-        raise refused("stale_producer_epoch", str(error)) from None
+        raise RefusedError("stale_producer_epoch", str(error)) from None
     except SequenceError as error:
-        raise reason("broker_error", str(error)) from None
+        raise RefusedError("broker_error", detail=str(error)) from None
 
 
 # ---- PUBLISH -------------------------------------------------------------------------------------
@@ -215,17 +211,17 @@ async def publish(request: Request) -> Immediate:
     command, broker = request.command, request.broker
     name = command.need("topic")
     if not command.message:
-        raise refused("missing_message", command="PUBLISH")
+        raise RefusedError("missing_message", command="PUBLISH")
     if any(map(command.get, _TRANSACTIONAL)):
-        raise refused("transaction_metadata_forbidden", command="PUBLISH")
+        raise RefusedError("transaction_metadata_forbidden", command="PUBLISH")
     producer_id = encoded(command.get("producerId") or command.get("producer_id"))
     if not producer_id and not command.is_positional:
-        raise refused("missing_producer_id", command="PUBLISH")
+        raise RefusedError("missing_producer_id", command="PUBLISH")
     if command.get("isIdempotent").lower() not in _FLAGS:
-        raise refused("invalid_is_idempotent", value=command.get("isIdempotent"))
+        raise RefusedError("invalid_is_idempotent", value=command.get("isIdempotent"))
     acks = _ACKS.get(command.get("acks").lower())
     if acks is None:
-        raise refused("invalid_acks", value=command.get("acks"))
+        raise RefusedError("invalid_acks", value=command.get("acks"))
     sequence = _number(command, "seqNum", "invalid_seq_num", range(_UINT64 + 1))
     epoch = _number(command, "epoch", "invalid_epoch", _INT64)
     topic = writable(broker, name)
@@ -249,7 +245,7 @@ def key_of(command: Command) -> bytes:
     """Return the key of a message, empty for none."""
     key = encoded(command.get("key"))
     if len(key) > _KEY_BYTES_MAX:
-        raise reason("invalid_key", f"at most {_KEY_BYTES_MAX} bytes")
+        raise RefusedError("invalid_key", detail=f"at most {_KEY_BYTES_MAX} bytes")
     return key
 
 
@@ -269,7 +265,7 @@ def _number(command: Command, name: str, code: str, allowed: range) -> int:
         return 0
     number = integer(text)
     if number is None or number not in allowed:
-        raise refused(code, reason=quoted(f"{name} {text} is not a number that it can be"))
+        raise RefusedError(code, detail=f"{name} {text} is not a number that it can be")
     return number
 
 
@@ -279,7 +275,7 @@ def partition_for(request: Request, topic: Topic, key: bytes) -> int:
     if text and text != "-1":
         number = integer(text)
         if number is None or number < 0:
-            raise refused("invalid_partition", reason=quoted(f"{text} is not a partition"))
+            raise RefusedError("invalid_partition", detail=f"{text} is not a partition")
         _check_partition(topic, number)
         return number
     if key and topic.config.text(PARTITIONER) == HASH_KEY:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from broker.protocols.cursus.connections import host_of
-from broker.protocols.cursus.errors import CLASSES, always_structured, comma_separated, refused
+from broker.protocols.cursus.errors import CLASSES, RefusedError, comma_separated
 from broker.protocols.cursus.grammar import FORMS, integer
 from broker.protocols.cursus.requests import Request
 
@@ -38,20 +38,26 @@ async def negotiate(request: Request) -> str:
     """Set the version and the features of this connection."""
     text = request.command.get("version")
     if not text:
-        raise refused("missing_protocol_version")
+        raise RefusedError("missing_protocol_version")
     version = integer(text)
     if version is None:
-        raise refused("invalid_protocol_version", version=text)
+        raise RefusedError("invalid_protocol_version", version=text)
     if version != VERSION:
-        raise always_structured(
-            "UNSUPPORTED_PROTOCOL_VERSION", requested=version, min=VERSION, max=VERSION
+        raise RefusedError(
+            "UNSUPPORTED_PROTOCOL_VERSION",
+            has_class=True,
+            requested=version,
+            min=VERSION,
+            max=VERSION,
         )
     asked = [each for each in request.command.get("features").split(",") if each]
     wanted = dict.fromkeys(FEATURES if _ALL in asked else asked)
     enabled = [each for each in wanted if each in FEATURES]
     unsupported = [each for each in wanted if each not in FEATURES]
     if unsupported and request.command.get("require_features") == "true":
-        raise always_structured("UNSUPPORTED_FEATURE", features=comma_separated(unsupported))
+        raise RefusedError(
+            "UNSUPPORTED_FEATURE", has_class=True, features=comma_separated(unsupported)
+        )
     request.connection.has_structured_errors = STRUCTURED_ERRORS in enabled
     return (
         f"OK protocol_version={VERSION} enabled={comma_separated(enabled)}"
@@ -63,7 +69,7 @@ async def authenticate(request: Request) -> str:
     """Accept any principal and token: there is no authentication."""
     principal = request.command.get("principal")
     if not principal or not request.command.get("token"):
-        raise refused("invalid_auth", command="AUTH")
+        raise RefusedError("invalid_auth", command="AUTH")
     return f"OK principal={principal} authenticated=true"
 
 
@@ -72,7 +78,7 @@ async def find_coordinator(request: Request) -> str:
     command = request.command
     is_group = bool(command.get("group"))
     if not is_group and not any(map(command.get, ("transactional_id", "txn", "transaction"))):
-        raise refused("missing_coordinator_key", command="FIND_COORDINATOR")
+        raise RefusedError("missing_coordinator_key", command="FIND_COORDINATOR")
     kind = "group" if is_group else "transaction"
     session = request.session
     return (
@@ -83,9 +89,9 @@ async def find_coordinator(request: Request) -> str:
 
 async def list_cluster(_: Request) -> str:
     """Refuse to list the brokers of a cluster: this broker is alone."""
-    raise refused("distribution_not_enabled")
+    raise RefusedError("distribution_not_enabled")
 
 
 async def need_cluster(request: Request) -> str:
     """Refuse a command that needs a cluster."""
-    raise refused("distribution_required", command=request.command.keyword)
+    raise RefusedError("distribution_required", command=request.command.keyword)

@@ -21,12 +21,10 @@ from broker.protocols.cursus import members
 from broker.protocols.cursus.connections import address_of
 from broker.protocols.cursus.errors import (
     RefusedError,
+    checked,
     of_request,
-    quoted,
-    reason,
-    refused,
 )
-from broker.protocols.cursus.grammar import WHITE_SPACE, Command, encoded, integer
+from broker.protocols.cursus.grammar import WHITE_SPACE, Command, encoded, generation_of, integer
 from broker.protocols.cursus.handlers.commits import entries
 from broker.protocols.cursus.handlers.produce import (
     check_size,
@@ -62,7 +60,7 @@ async def publish(request: Request) -> str:
     topic_name = command.need("topic")
     message = _without_credentials(command.message or b"")
     if not message:
-        raise refused("missing_message", command=command.keyword)
+        raise RefusedError("missing_message", command=command.keyword)
     sequence = _sequence(command)
     async with request.state.transactions.lock(name):
         holder = await holder_of(request, name, _PUBLISH_FAILED)
@@ -94,15 +92,15 @@ def _without_credentials(message: bytes) -> bytes:
 
 
 def _refused(request: Request, error: RequestError, code: str) -> RefusedError:
-    return RefusedError(of_request(error, address_of(request.session), code))
+    return of_request(error, address_of(request.session), code)
 
 
 def _sequence(command: Command) -> int:
     text = command.get("seqNum")
     number = integer(text)
     if number is None or not 0 < number <= _UINT64:
-        text = quoted(f"seqNum {text} is not a number above 0")
-        raise refused("invalid_seq_num", command=command.keyword, reason=text)
+        text = f"seqNum {text} is not a number above 0"
+        raise RefusedError("invalid_seq_num", command=command.keyword, detail=text)
     return number
 
 
@@ -111,7 +109,7 @@ def _open(holder: Holder, code: str) -> Staged:
     if holder.is_abandoned:
         raise aborted(holder.name)
     if not holder.is_open or holder.staged is None:
-        raise reason(code, f"transaction {holder.name} is not open")
+        raise RefusedError(code, detail=f"transaction {holder.name} is not open")
     return holder.staged
 
 
@@ -166,15 +164,15 @@ async def send_offsets(request: Request) -> str:
     async with request.state.transactions.lock(name):
         holder = await holder_of(request, name, _OFFSETS_FAILED)
         member = command.need("member")
-        scope = Scope(topic.name, group, member, members.generation_of(command))
+        scope = Scope(topic.name, group, member, generation_of(command))
         offsets = await _offsets(command, topic, group)
         staged = _open(holder, _OFFSETS_FAILED)
         is_unfinished = request.broker.transactions.is_unfinished
         pending = request.state.transactions.pending(scope, is_unfinished)
         _check_scope(staged, scope, offsets, pending)
         call = members.call_of(topic, group, member, scope.generation)
-        groups = await members.groups_of(request.broker)
-        members.checked(await groups.assigned_check(call), call)
+        groups = await request.groups()
+        checked(await groups.assigned_check(call), call)
         place = request.broker.transactions.offsets_partition(group)
         if not request.broker.transactions.has(holder.producer, place):
             await _add(request, holder, place, _OFFSETS_FAILED)
@@ -182,7 +180,7 @@ async def send_offsets(request: Request) -> str:
         staged.scope, staged.offsets = scope, staged.offsets | offsets
         # Set before the commit: the client may be gone by the time it returns.
         try:
-            await members.commit(request.broker, call, tuple(offsets.items()), holder.producer)
+            await members.commit(request, call, tuple(offsets.items()), holder.producer)
         except RefusedError:
             staged.scope, staged.offsets = before
             raise
@@ -198,8 +196,8 @@ async def _offsets(command: Command, topic: Topic, group: str) -> dict[int, int]
     try:
         return await entries(command._replace(payload=payload), topic, group)
     except RefusedError as error:
-        text = f"{error.refusal.code} {error.refusal.rest}".strip()
-        raise reason("invalid_txn_offsets", text) from None
+        text = f"{error.code} {error.rest}".strip()
+        raise RefusedError("invalid_txn_offsets", detail=text) from None
 
 
 def _check_scope(
@@ -212,7 +210,7 @@ def _check_scope(
             f"the transaction has offsets of topic={before.topic} group={before.group}"
             f" member={before.member} generation={before.generation}"
         )
-        raise reason(_OFFSETS_FAILED, text)
+        raise RefusedError(_OFFSETS_FAILED, detail=text)
     for partition, offset in offsets.items():
         current = pending.get(partition, 0)
         if offset < current:

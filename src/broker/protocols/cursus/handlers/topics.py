@@ -17,7 +17,7 @@ from broker.model.limits import (
 )
 from broker.model.own_config import Alteration, AlterOp
 from broker.protocols.cursus.connections import address_of
-from broker.protocols.cursus.errors import quoted, reason, refused
+from broker.protocols.cursus.errors import RefusedError, quoted
 from broker.protocols.cursus.grammar import integer
 from broker.protocols.cursus.policies import alterations, policy_of, policy_text
 from broker.protocols.cursus.requests import Request
@@ -32,7 +32,7 @@ async def create(request: Request) -> str:
     command = request.command
     name = command.get("topic")
     if not name:
-        raise refused("missing_topic", expected=_USAGE)
+        raise RefusedError("missing_topic", expected=_USAGE)
     _check_name(name)
     count = _partitions(command.get("partitions"))
     changes = alterations(command)
@@ -43,7 +43,7 @@ async def create(request: Request) -> str:
         else:
             topic = await _change(request, topic, count, changes)
     except RequestError as error:
-        raise refused("create_topic_failed", topic=name, reason=quoted(str(error))) from None
+        raise RefusedError("create_topic_failed", topic=name, detail=str(error)) from None
     return f"OK topic={name} partitions={topic.partition_count} {policy_text(topic)}"
 
 
@@ -51,7 +51,7 @@ def _check_name(name: str) -> None:
     try:
         check_name(name)
     except RequestError as error:
-        raise refused("invalid_topic_name", topic=quoted(name), reason=quoted(str(error))) from None
+        raise RefusedError("invalid_topic_name", topic=quoted(name), detail=str(error)) from None
 
 
 def _partitions(text: str) -> int | None:
@@ -60,7 +60,7 @@ def _partitions(text: str) -> int | None:
         return None
     number = integer(text)
     if number is None or number < 1:
-        raise reason("invalid_partitions", "must be a positive integer")
+        raise RefusedError("invalid_partitions", detail="must be a positive integer")
     return number
 
 
@@ -100,13 +100,13 @@ async def delete(request: Request) -> str:
     topic = request.topic()
     if topic.is_internal:
         text = f"'{topic.name}' belongs to the broker"
-        raise refused("delete_topic_failed", topic=topic.name, reason=quoted(text))
+        raise RefusedError("delete_topic_failed", topic=topic.name, detail=text)
     try:
         await request.broker.topics.delete(topic)
     except RequestError as error:
         if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise refused("topic_not_found", topic=topic.name) from None
-        raise refused("delete_topic_failed", topic=topic.name, reason=quoted(str(error))) from None
+            raise RefusedError("topic_not_found", topic=topic.name) from None
+        raise RefusedError("delete_topic_failed", topic=topic.name, detail=str(error)) from None
     return f"OK topic={topic.name} deleted=true"
 
 
@@ -172,9 +172,9 @@ async def list_offsets(request: Request) -> str:
     if text:
         number = integer(text)
         if number is None or number < 0:
-            raise refused("invalid_partition", command="LIST_OFFSETS")
+            raise RefusedError("invalid_partition", command="LIST_OFFSETS")
         if number not in numbers:
-            raise refused("partition_not_found", partition=number)
+            raise RefusedError("partition_not_found", partition=number)
         numbers = range(number, number + 1)
     entries = [
         _offsets(number, _log(topic, number))
@@ -188,7 +188,7 @@ def _log(topic: Topic, partition: int) -> Log:
         return log_of(topic, partition)
     except RequestError as error:
         if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise refused("partition_not_found", partition=partition) from None
+            raise RefusedError("partition_not_found", partition=partition) from None
         raise
 
 

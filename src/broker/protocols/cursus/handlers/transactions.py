@@ -24,7 +24,7 @@ from broker.core.transactions.records import NO_ID, TransactionState
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import CURSUS_TRANSACTION_END_WAIT_MS, CURSUS_TRANSACTION_TIMEOUT_MS
 from broker.protocols.cursus import members
-from broker.protocols.cursus.errors import reason, refused
+from broker.protocols.cursus.errors import RefusedError, checked
 from broker.protocols.cursus.grammar import Command
 from broker.protocols.cursus.holders import (
     Holder,
@@ -63,7 +63,9 @@ async def initialise(request: Request) -> str:
         if is_ending and await _ended(request, name):
             response = await _initialised(request, inner_name(name))
     if response.error is ErrorCode.POLICY_VIOLATION:
-        raise reason("init_producer_failed", "there are as many transactional ids as there may be")
+        raise RefusedError(
+            "init_producer_failed", detail="there are as many transactional ids as there may be"
+        )
     if response.error is not ErrorCode.NONE:
         raise refusal_of(response.error, name, "init_producer_failed")
     return (
@@ -89,11 +91,15 @@ async def begin(request: Request) -> str:
         holder = await holder_of(request, name, "transaction_begin_failed")
         epoch = holder.producer.producer_epoch
         if holder.is_abandoned:
-            raise refused("producer_reinitialization_required", transactional_id=name, epoch=epoch)
+            raise RefusedError(
+                "producer_reinitialization_required", transactional_id=name, epoch=epoch
+            )
         if not holder.is_open:
             await _begin(request, holder)
         elif holder.staged is not None and not holder.staged.is_empty:
-            raise reason("transaction_begin_failed", f"transaction {name} is already active")
+            raise RefusedError(
+                "transaction_begin_failed", detail=f"transaction {name} is already active"
+            )
     return f"OK transactional_id={name} state=open producerId={holder.producer_id} epoch={epoch}"
 
 
@@ -127,7 +133,7 @@ def _result(command: Command) -> str:
     """Return "commit" or "abort"; commit is the default."""
     text = next(filter(None, map(command.get, _RESULTS)), _COMMIT)
     if text.lower() not in (_COMMIT, _ABORT):
-        raise refused("invalid_transaction_result", value=text)
+        raise RefusedError("invalid_transaction_result", value=text)
     return text.lower()
 
 
@@ -177,8 +183,8 @@ def _ended_before(holder: Holder, *, is_commit: bool) -> str:
     if is_commit:
         return _committed(holder)
     if holder.state is TransactionState.PREPARE_COMMIT:
-        raise refused("transaction_not_abortable", transactional_id=name, state=commit)
-    raise refused("transaction_already_committed", transactional_id=name)
+        raise RefusedError("transaction_not_abortable", transactional_id=name, state=commit)
+    raise RefusedError("transaction_already_committed", transactional_id=name)
 
 
 def _committed(holder: Holder) -> str:
@@ -200,8 +206,8 @@ async def _check_scope(request: Request, scope: Scope) -> None:
     """Raise if the member has lost its partitions: other members read them by now."""
     topic = find_topic(request.broker, scope.topic)
     call = members.call_of(topic, scope.group, scope.member, scope.generation)
-    groups = await members.groups_of(request.broker)
-    members.checked(await groups.assigned_check(call), call)
+    groups = await request.groups()
+    checked(await groups.assigned_check(call), call)
 
 
 async def status(request: Request) -> str:
@@ -209,7 +215,7 @@ async def status(request: Request) -> str:
     name = name_of(request.command)
     found = await describe(request.broker, name)
     if found is None:
-        raise reason("transaction_not_found", f"transaction {name} not found")
+        raise RefusedError("transaction_not_found", detail=f"transaction {name} not found")
     producer = Producer(inner_name(name), found.producer_id, found.producer_epoch)
     staged = request.state.transactions.of(name, producer)
     state = _COMMITS.get(found.state, "aborted")
