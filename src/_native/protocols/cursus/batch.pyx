@@ -22,22 +22,12 @@ as decimal digits.
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport (
-    INT64_MAX,
-    SIZE_MAX,
-    int32_t,
-    int64_t,
-    uint8_t,
-    uint16_t,
-    uint32_t,
-    uint64_t,
-)
+from libc.stdint cimport INT64_MAX, SIZE_MAX, uint16_t
 from libc.string cimport memcmp, memcpy
 
 from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
 from broker._native.kernel.cursor cimport (
     READ_DONE,
-    Cursor,
     cursor_int32,
     cursor_int64,
     cursor_take,

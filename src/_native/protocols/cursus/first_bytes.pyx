@@ -11,7 +11,7 @@ Kafka's third byte after the length is the upper half of a version, 00; an envel
 character of a topic or of a command there.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memchr, memcmp
 
 from broker._native.kernel.cursor cimport (
@@ -23,7 +23,7 @@ from broker._native.kernel.cursor cimport (
     cursor_unsigned_varint,
     load_int32,
 )
-from broker._native.wire.connection cimport VERDICT_MORE, VERDICT_NO, VERDICT_YES, Verdict
+from broker._native.wire.connection cimport VERDICT_MORE, VERDICT_NO, VERDICT_YES
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE
 
 from broker.model import limits

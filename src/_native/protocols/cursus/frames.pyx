@@ -15,12 +15,11 @@ What cannot be read is never skipped here: the status reports it, `next_offset` 
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy, memset
 
 from broker._native.kernel.big_endian cimport store_uint32
-from broker._native.kernel.cursor cimport Cursor
 from broker._native.kernel.growing cimport text_reserve
 from broker._native.log.log_page cimport (
     PAGE_FAILED,
@@ -32,7 +31,6 @@ from broker._native.log.log_page cimport (
     page_read,
     page_trim,
 )
-from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.transaction_index cimport aborted_list_free
 from broker._native.protocols.cursus.batch cimport (
     COUNTS_SIZE,
@@ -59,7 +57,7 @@ from broker._native.records.record_batch cimport (
     batch_last_offset,
     sum_wrapped,
 )
-from broker._native.records.record_walk cimport RecordFields, Span, header_take, record_take
+from broker._native.records.record_walk cimport Span, header_take, record_take
 
 from broker.model import limits
 

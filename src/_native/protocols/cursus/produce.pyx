@@ -4,23 +4,13 @@ Everything is checked before anything is changed. Unusual and long requests are 
 handler, which is the specification of this code. The answer waits for the log, unless acks is 0.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcmp, memcpy
 
 from broker._native.kernel.big_endian cimport store_uint32
-from broker._native.kernel.cursor cimport Cursor
-from broker._native.log.partition_log cimport PartitionLog
-from broker._native.log.topic_table cimport TopicEntry, TopicTable
-from broker._native.log.turn cimport Turn
-from broker._native.protocols.cursus.batch cimport (
-    CURSUS_OK,
-    CursusHead,
-    CursusRecord,
-    Text,
-    cursus_check,
-    cursus_record,
-)
+from broker._native.log.topic_table cimport TopicEntry
+from broker._native.protocols.cursus.batch cimport CURSUS_OK, cursus_check, cursus_record
 from broker._native.records.plain_batch cimport (
     PlainBatch,
     plain_add_headed,
@@ -31,8 +21,8 @@ from broker._native.records.plain_batch cimport (
 )
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE
 from broker._native.wire.plain_append cimport PLAIN_DONE, plain_append, plain_takes, plain_wait
-from broker._native.wire.reply_slot cimport ReplySlot, slot_free, slot_new
-from broker._native.wire.unseen_writes cimport UnseenWrites, unseen_add
+from broker._native.wire.reply_slot cimport slot_free, slot_new
+from broker._native.wire.unseen_writes cimport unseen_add
 
 from broker.model import limits
 

@@ -7,11 +7,10 @@ the clients would not open another one.
 cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
-from broker._native.kernel.cursor cimport Cursor
 from broker._native.protocols.cursus.first_bytes cimport cursus_recognizes
 from broker._native.protocols.cursus.produce cimport BATCH_MAGIC, cursus_produce
-from broker._native.protocols.cursus.publish cimport RoundRobin, cursus_publish, publish_take
-from broker._native.wire.connection cimport Connection, NativeProtocol, Verdict
+from broker._native.protocols.cursus.publish cimport cursus_publish, publish_take
+from broker._native.wire.connection cimport Verdict
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE, frame_announced, frame_cut
 from broker._native.wire.pending_reply cimport PendingReply, hand_over
 from broker._native.wire.reply_slot cimport ReplySlot

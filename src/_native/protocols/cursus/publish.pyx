@@ -8,14 +8,13 @@ which is the specification of this code. The answer waits for the log, unless ac
 """
 
 cimport cython
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 
 from broker._native.kernel.big_endian cimport store_uint32
-from broker._native.kernel.cursor cimport Cursor, cursor_take
+from broker._native.kernel.cursor cimport cursor_take
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.log.topic_table cimport TopicEntry, TopicTable
-from broker._native.log.turn cimport Turn
+from broker._native.log.topic_table cimport TopicEntry
 from broker._native.protocols.cursus.batch cimport CursusHead, CursusRecord, Text, cursus_hash
 from broker._native.protocols.cursus.produce cimport (
     ACKS_NONE,
@@ -40,8 +39,7 @@ from broker._native.records.plain_batch cimport (
 )
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE
 from broker._native.wire.plain_append cimport PLAIN_DONE, plain_append, plain_takes, plain_wait
-from broker._native.wire.reply_slot cimport ReplySlot, slot_free, slot_new
-from broker._native.wire.unseen_writes cimport UnseenWrites
+from broker._native.wire.reply_slot cimport slot_free, slot_new
 
 from broker.model import limits
 

@@ -15,10 +15,9 @@ keepalives continue.
 """
 
 cimport cython
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport uint8_t
 from libc.string cimport memcpy, memset
 
-from broker._native.log.partition_log cimport PartitionLog
 from broker._native.protocols.cursus.frames cimport (
     FRAME_COMPRESSED,
     FRAME_END,
@@ -30,10 +29,8 @@ from broker._native.protocols.cursus.frames cimport (
     FRAME_TOO_LARGE,
     FRAME_UNREADABLE,
     LENGTH_SIZE,
-    CursusFrame,
-    FrameStatus,
 )
-from broker._native.wire.connection cimport Connection, Wait
+from broker._native.wire.connection cimport Connection
 from broker._native.wire.output_queue cimport queue_commit, queue_reserve
 
 import logging

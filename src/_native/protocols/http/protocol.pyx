@@ -13,7 +13,6 @@ from broker._native.wire.connection cimport (
     VERDICT_NO,
     VERDICT_YES,
     Connection,
-    NativeProtocol,
     Verdict,
 )
 from broker._native.wire.pending_reply cimport PendingReply, hand_over

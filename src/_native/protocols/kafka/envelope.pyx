@@ -9,15 +9,6 @@ The client id has an int16 length in flexible headers, too. ApiVersions is read 
 version above ours is answered in version 0 with error 35 (KIP-511), so its header must be parsed.
 """
 
-from libc.stdint cimport int16_t, int32_t
-
-from broker._native.kernel.cursor cimport (
-    READ_DONE,
-    Cursor,
-    cursor_int16,
-    cursor_int32,
-)
-
 from broker.model import limits
 
 assert TAGS_MAX == limits.TAGS_PER_STRUCT_MAX

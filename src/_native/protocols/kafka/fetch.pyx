@@ -18,27 +18,16 @@ or partition that is not known here, or an epoch of truncated data, is left to i
 """
 
 cimport cython
-from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from broker._native.kernel.big_endian cimport store_uint16, store_uint32
 from broker._native.log.open_files cimport OpenFile
-from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.segment cimport uses_codec
-from broker._native.log.segmented_log cimport LogSlice
-from broker._native.log.topic_table cimport TopicEntry, TopicTable
-from broker._native.log.transaction_index cimport AbortedList, aborted_list_free
-from broker._native.log.turn cimport (
-    LOG_LOADING,
-    LOG_OK,
-    LOG_OUT_OF_RANGE,
-    LogStatus,
-    Turn,
-    Watch,
-)
+from broker._native.log.transaction_index cimport aborted_list_free
+from broker._native.log.turn cimport LOG_LOADING, LOG_OK, LOG_OUT_OF_RANGE, LogStatus
 from broker._native.messages.error_codes cimport (
     ERROR_FENCED_LEADER_EPOCH,
     ERROR_FETCH_SESSION_ID_NOT_FOUND,
@@ -52,7 +41,7 @@ from broker._native.messages.error_codes cimport (
     ERROR_UNKNOWN_TOPIC_OR_PARTITION,
     ERROR_UNSUPPORTED_COMPRESSION_TYPE,
 )
-from broker._native.protocols.kafka.envelope cimport RequestHead, put_compact
+from broker._native.protocols.kafka.envelope cimport put_compact
 from broker._native.protocols.kafka.fetch_reply cimport (
     ABORTED_SIZE,
     COPIED_MAX,
@@ -62,13 +51,8 @@ from broker._native.protocols.kafka.fetch_reply cimport (
     put_padded,
     put_records,
 )
-from broker._native.protocols.kafka.fetch_request cimport FetchRequest, read_request
-from broker._native.wire.connection cimport Connection, Wait
-from broker._native.wire.output_queue cimport (
-    OutputQueue,
-    queue_commit,
-    queue_reserve,
-)
+from broker._native.protocols.kafka.fetch_request cimport read_request
+from broker._native.wire.output_queue cimport queue_commit, queue_reserve
 
 import os
 

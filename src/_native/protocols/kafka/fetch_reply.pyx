@@ -9,21 +9,13 @@
 
 from cpython.ref cimport Py_DECREF
 from libc.errno cimport EIO
-from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memset
 
 from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
 from broker._native.kernel.file_ops cimport file_pread
 from broker._native.log.open_files cimport OpenFile
-from broker._native.log.segmented_log cimport LogSlice
-from broker._native.log.transaction_index cimport AbortedList
 from broker._native.protocols.kafka.envelope cimport put_compact
-from broker._native.wire.output_queue cimport (
-    OutputQueue,
-    queue_commit,
-    queue_file,
-    queue_reserve,
-)
+from broker._native.wire.output_queue cimport queue_commit, queue_file, queue_reserve
 
 cdef enum:
     VERSION_LOG_START = 5

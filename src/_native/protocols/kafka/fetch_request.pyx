@@ -4,8 +4,7 @@ A request that is malformed, comes from a follower, or names an unknown topic or
 to the Python handler.
 """
 
-from cpython.object cimport PyObject
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport uint8_t
 from libc.string cimport memset
 
 from broker._native.kernel.cursor cimport (
@@ -17,8 +16,8 @@ from broker._native.kernel.cursor cimport (
     cursor_take,
 )
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.log.topic_table cimport TopicEntry, TopicTable
-from broker._native.protocols.kafka.envelope cimport RequestHead, read_count, read_string, read_tags
+from broker._native.log.topic_table cimport TopicEntry
+from broker._native.protocols.kafka.envelope cimport read_count, read_string, read_tags
 
 from broker.model import limits
 

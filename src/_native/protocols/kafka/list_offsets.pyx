@@ -27,16 +27,15 @@ from broker._native.kernel.cursor cimport (
     cursor_int64,
 )
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.log.topic_table cimport TopicEntry, TopicTable, new_request_mark
+from broker._native.log.topic_table cimport TopicEntry, new_request_mark
 from broker._native.protocols.kafka.envelope cimport (
-    RequestHead,
     put_count,
     put_string,
     read_count,
     read_string,
     read_tags,
 )
-from broker._native.wire.reply_slot cimport ReplySlot, slot_new
+from broker._native.wire.reply_slot cimport slot_new
 
 from broker.model import limits
 

@@ -6,10 +6,9 @@ handler, which converts them in a thread (protocols/kafka/old_messages.py), wher
 does not wait for it.
 """
 
-from libc.stdint cimport int32_t, uint8_t
 from libc.stdlib cimport malloc
 
-from broker._native.records.record_batch cimport BATCH_OK, BatchInfo
+from broker._native.records.record_batch cimport BATCH_OK
 from broker._native.records.up_conversion cimport (
     ANY_MAGIC, CONVERTED_MORE, messages_convert,
 )

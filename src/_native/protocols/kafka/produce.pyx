@@ -12,7 +12,7 @@ then the producer's sequence. The second walk appends and writes the reply, whos
 then wait for the logs.
 """
 
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
@@ -30,8 +30,8 @@ from broker._native.log.producer_state cimport (
     ProducerBatch,
     SequenceStatus,
 )
-from broker._native.log.topic_table cimport TopicEntry, TopicTable, new_request_mark
-from broker._native.log.turn cimport LOG_FULL, LOG_OK, AckWaiter, LogStatus, Turn
+from broker._native.log.topic_table cimport TopicEntry, new_request_mark
+from broker._native.log.turn cimport LOG_FULL, LOG_OK, AckWaiter, LogStatus
 from broker._native.messages.error_codes cimport (
     ERROR_KAFKA_STORAGE_ERROR,
     ERROR_NOT_ENOUGH_REPLICAS,
@@ -39,7 +39,6 @@ from broker._native.messages.error_codes cimport (
     ERROR_NOT_LEADER_OR_FOLLOWER,
 )
 from broker._native.protocols.kafka.envelope cimport (
-    RequestHead,
     put_count,
     put_string,
     read_count,
@@ -59,8 +58,8 @@ from broker._native.records.record_batch cimport (
 from broker._native.records.record_checks cimport (
     all_have_keys, compressed_records_are_valid,
 )
-from broker._native.wire.reply_slot cimport ReplySlot, SlotFail, slot_new
-from broker._native.wire.unseen_writes cimport UnseenWrites, unseen_add
+from broker._native.wire.reply_slot cimport SlotFail, slot_new
+from broker._native.wire.unseen_writes cimport unseen_add
 
 from broker.model import limits
 

@@ -6,7 +6,7 @@ in flexible versions, empty tagged fields.
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int16_t, int64_t, uint8_t, uint32_t
 
 from broker._native.kernel.big_endian cimport store_uint32
 from broker._native.kernel.cursor cimport (
@@ -20,14 +20,12 @@ from broker._native.protocols.kafka.envelope cimport (
     API_KEYS,
     ENVELOPE_OK,
     REQUEST_HEAD_MIN,
-    RequestHead,
     envelope_read,
 )
 from broker._native.protocols.kafka.fetch cimport (
     FETCH_NOT_SERVED,
     FETCH_READY,
     FetchSession,
-    FetchSessions,
     FetchStatus,
 )
 from broker._native.protocols.kafka.list_offsets cimport list_offsets_serve
@@ -38,14 +36,7 @@ from broker._native.protocols.kafka.produce cimport (
     ServeStatus,
     produce_serve,
 )
-from broker._native.wire.connection cimport (
-    VERDICT_MORE,
-    VERDICT_NO,
-    VERDICT_YES,
-    Connection,
-    NativeProtocol,
-    Verdict,
-)
+from broker._native.wire.connection cimport VERDICT_MORE, VERDICT_NO, VERDICT_YES, Verdict
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE, frame_announced, frame_cut
 from broker._native.wire.pending_reply cimport PendingReply, hand_over
 from broker._native.wire.reply_slot cimport ReplySlot

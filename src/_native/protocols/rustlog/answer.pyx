@@ -10,19 +10,17 @@ offsets are missing. A null value becomes an empty one.
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from broker._native.kernel.big_endian cimport store_uint32, store_uint64
-from broker._native.kernel.cursor cimport Cursor
 from broker._native.kernel.growing cimport make_capacity
 from broker._native.protocols.rustlog.byte_arrays cimport BYTE_SIZE_MAX, put_byte_array, put_number
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CODEC,
     BATCH_HEADER_SIZE,
     BATCH_OK,
-    BatchInfo,
     batch_check_crc,
     batch_header,
     sum_wrapped,

@@ -1,7 +1,6 @@
 """RustLog's metrics, counted by the native path and by Python alike."""
 
 cimport cython
-from libc.stdint cimport int64_t, uint64_t
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 

@@ -16,13 +16,12 @@ are appended in order, and answered in order.
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint16_t, uint32_t
 from libc.string cimport memchr, memcpy, memset
 
 from broker._native.kernel.big_endian cimport store_uint32, store_uint64
 from broker._native.kernel.cursor cimport (
     READ_DONE,
-    Cursor,
     cursor_int64,
     cursor_take,
     cursor_uint16,
@@ -50,7 +49,7 @@ from broker._native.protocols.rustlog.answer cimport (
     answer_begin,
     answer_finish,
 )
-from broker._native.protocols.rustlog.counters cimport RustLogCounters, latency_add, now_ns
+from broker._native.protocols.rustlog.counters cimport latency_add, now_ns
 from broker._native.protocols.rustlog.record_run cimport RUN_DONE, run_add
 from broker._native.records.plain_batch cimport PlainBatch, plain_begin, plain_finish, plain_trim
 from broker._native.records.record_batch cimport (
@@ -60,14 +59,7 @@ from broker._native.records.record_batch cimport (
     BATCH_OK,
     BatchInfo,
 )
-from broker._native.wire.connection cimport (
-    VERDICT_MORE,
-    VERDICT_NO,
-    VERDICT_YES,
-    Connection,
-    NativeProtocol,
-    Verdict,
-)
+from broker._native.wire.connection cimport VERDICT_MORE, VERDICT_NO, VERDICT_YES, Verdict
 from broker._native.wire.frame cimport FRAME_BAD, FRAME_HEAD_SIZE, frame_announced, frame_cut
 from broker._native.wire.pending_reply cimport PendingReply, hand_over
 from broker._native.wire.plain_append cimport (

@@ -6,13 +6,12 @@ loop. A larger record gets a batch of its own, as large as its topic allows.
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from broker._native.kernel.cursor cimport READ_DONE, Cursor, cursor_take, cursor_uint32
+from broker._native.kernel.cursor cimport READ_DONE, cursor_take, cursor_uint32
 from broker._native.records.plain_batch cimport (
-    PlainBatch,
     plain_add,
     plain_begin,
     plain_finish,

@@ -9,31 +9,26 @@ steps.
 """
 
 cimport cython
-from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from broker._native.kernel.cursor cimport Cursor
-from broker._native.kernel.growing cimport Text, text_put, text_reserve, text_trim
+from broker._native.kernel.growing cimport text_put, text_reserve, text_trim
 from broker._native.log.log_page cimport (
     PAGE_NOTHING,
     PAGE_READ,
-    LogPage,
     PageStatus,
     page_read,
     page_take,
     page_trim,
 )
-from broker._native.log.partition_log cimport PartitionLog
-from broker._native.log.topic_table cimport TopicEntry, TopicTable
-from broker._native.protocols.v1.line cimport Line, number_take, word_take
+from broker._native.log.topic_table cimport TopicEntry
+from broker._native.protocols.v1.line cimport number_take, word_take
 from broker._native.protocols.v1.line_text cimport DECIMAL_MAX, put_decimal, value_put
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CODEC,
     ATTRIBUTE_CONTROL,
     ATTRIBUTE_TRANSACTIONAL,
     BATCH_OK,
-    BatchInfo,
 )
 from broker._native.records.record_walk cimport RecordFields, record_take
 

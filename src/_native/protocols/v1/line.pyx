@@ -6,10 +6,9 @@
 Lines in any other form are left to Python, which parses all of them.
 """
 
-from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memchr, memcmp
 
-from broker._native.kernel.cursor cimport Cursor, cursor_take
+from broker._native.kernel.cursor cimport cursor_take
 
 cdef enum:
     BAR = 0x7C

@@ -8,11 +8,11 @@ value that has one of these, each such byte is written as `%` and two hex digits
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from broker._native.kernel.growing cimport Text, text_put, text_reserve
+from broker._native.kernel.growing cimport text_put, text_reserve
 
 cdef extern from "string.h" nogil:
     void* memmem(const void* data, size_t size, const void* wanted, size_t wanted_size)

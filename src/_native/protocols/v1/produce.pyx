@@ -5,14 +5,13 @@ which is the specification of this code. The answer waits for the log, as every 
 does.
 """
 
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint32_t
 from libc.string cimport memchr, memcmp, memcpy
 
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.log.topic_table cimport TopicEntry, TopicTable
-from broker._native.log.turn cimport Turn
-from broker._native.protocols.v1.line cimport Line, word_take
+from broker._native.log.topic_table cimport TopicEntry
+from broker._native.protocols.v1.line cimport word_take
 from broker._native.protocols.v1.line_text cimport DECIMAL_MAX, has_white_space, put_decimal
 from broker._native.records.plain_batch cimport (
     PlainBatch,
@@ -28,7 +27,7 @@ from broker._native.wire.plain_append cimport (
     plain_takes,
     plain_wait,
 )
-from broker._native.wire.reply_slot cimport ReplySlot, slot_free, slot_new
+from broker._native.wire.reply_slot cimport slot_free, slot_new
 
 cdef enum:
     COLON = 0x3A
