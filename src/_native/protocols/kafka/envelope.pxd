@@ -123,6 +123,14 @@ cdef inline uint8_t* put_count(uint8_t* at, bint is_flexible, uint32_t count) no
     return at + 4
 
 
+cdef inline uint8_t* put_tags(uint8_t* at, bint is_flexible) noexcept nogil:
+    """Write that there are no tagged fields, in flexible versions."""
+    if not is_flexible:
+        return at
+    at[0] = 0
+    return at + 1
+
+
 cdef inline uint8_t* put_string(
         uint8_t* at, bint is_flexible, const uint8_t* text, uint32_t size) noexcept nogil:
     """Write a string that is not null: at most five bytes more than its size."""

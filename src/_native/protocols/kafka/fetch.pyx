@@ -41,7 +41,7 @@ from broker._native.messages.error_codes cimport (
     ERROR_UNKNOWN_TOPIC_OR_PARTITION,
     ERROR_UNSUPPORTED_COMPRESSION_TYPE,
 )
-from broker._native.protocols.kafka.envelope cimport put_compact
+from broker._native.protocols.kafka.envelope cimport put_compact, put_tags
 from broker._native.protocols.kafka.fetch_reply cimport (
     ABORTED_SIZE,
     COPIED_MAX,
@@ -277,9 +277,7 @@ cdef class FetchSession(Wait):
             return
         at = start + 8
         store_uint32(start + 4, self.correlation_id)
-        if self.is_flexible:
-            at[0] = 0
-            at += 1
+        at = put_tags(at, self.is_flexible)
         store_uint32(at, 0)                                # throttle time
         at += 4
         if self.version >= VERSION_SESSION:
@@ -292,10 +290,7 @@ cdef class FetchSession(Wait):
         topics = 0 if self.error != 0 else self.put_topics(queue)
         if self.is_flexible:
             put_padded(count_at, <uint32_t>topics + 1)
-            at = queue_reserve(queue, 1)
-            if at != NULL:
-                at[0] = 0
-                queue_commit(queue, 1)
+            queue_tags(queue)
         else:
             store_uint32(count_at, topics)
         store_uint32(start, <uint32_t>(queue.bytes - queued_before - 4))
@@ -381,17 +376,13 @@ cdef class FetchSession(Wait):
         return at
 
     cdef void end_topic(self, OutputQueue* queue, uint8_t* count_at, uint32_t parts) noexcept:
-        cdef uint8_t* at
         if count_at == NULL:
             return
         if not self.is_flexible:
             store_uint32(count_at, parts)
             return
         put_padded(count_at, parts + 1)
-        at = queue_reserve(queue, 1)
-        if at != NULL:
-            at[0] = 0
-            queue_commit(queue, 1)
+        queue_tags(queue)
 
     cdef int16_t find(self, FetchNode* node, int64_t size_max, bint at_least_one, LogSlice* found,
                       PyObject** file, AbortedList* aborted) noexcept:
@@ -437,10 +428,7 @@ cdef class FetchSession(Wait):
             left[0] -= found.size
             put_records(queue, file, &found)
         if self.is_flexible:
-            at = queue_reserve(queue, 1)
-            if at != NULL:
-                at[0] = 0
-                queue_commit(queue, 1)
+            queue_tags(queue)
 
     cdef uint8_t* put_head_of(self, FetchNode* node, uint8_t* at, int16_t error,
                               AbortedList* aborted, int64_t records) noexcept:
@@ -461,6 +449,13 @@ cdef class FetchSession(Wait):
             if self.is_committed:
                 head.aborted = aborted
         return put_head(at, &head, self.is_flexible)
+
+
+cdef void queue_tags(OutputQueue* queue) noexcept:
+    """Queue that a structure has no tagged fields."""
+    cdef uint8_t* at = queue_reserve(queue, 1)
+    if at != NULL:
+        queue_commit(queue, put_tags(at, True) - at)
 
 
 cdef int16_t node_error(FetchSession session, FetchNode* node) noexcept:

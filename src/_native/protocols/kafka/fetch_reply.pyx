@@ -14,7 +14,7 @@ from libc.string cimport memset
 from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
 from broker._native.kernel.file_ops cimport file_pread
 from broker._native.log.open_files cimport OpenFile
-from broker._native.protocols.kafka.envelope cimport put_compact
+from broker._native.protocols.kafka.envelope cimport put_compact, put_tags
 from broker._native.wire.output_queue cimport queue_commit, queue_file, queue_reserve
 
 cdef enum:
@@ -65,9 +65,7 @@ cdef uint8_t* put_aborted(uint8_t* at, AbortedList* aborted, bint is_flexible) n
         store_uint64(at, aborted.entries[i].producer_id)
         store_uint64(at + 8, aborted.entries[i].first_offset)
         at += 16
-        if is_flexible:
-            at[0] = 0
-            at += 1
+        at = put_tags(at, is_flexible)
     return at
 
 

@@ -31,6 +31,7 @@ from broker._native.log.topic_table cimport TopicEntry, new_request_mark
 from broker._native.protocols.kafka.envelope cimport (
     put_count,
     put_string,
+    put_tags,
     read_count,
     read_string,
     read_tags,
@@ -113,10 +114,7 @@ cdef uint8_t* put_partition(uint8_t* at, Cursor* cursor, RequestHead* head, Topi
     if head.api_version >= VERSION_EPOCH:
         store_uint32(at, epoch)
         at += 4
-    if head.is_flexible:
-        at[0] = 0
-        at += 1
-    return at
+    return put_tags(at, head.is_flexible)
 
 
 cdef uint8_t* put_topic(uint8_t* at, Cursor* cursor, RequestHead* head, TopicTable topics,
@@ -139,12 +137,9 @@ cdef uint8_t* put_topic(uint8_t* at, Cursor* cursor, RequestHead* head, TopicTab
         at = put_partition(at, cursor, head, topic, is_committed, mark)
         if at == NULL:
             return NULL
-    if head.is_flexible:
-        if not read_tags(cursor):
-            return NULL
-        at[0] = 0
-        at += 1
-    return at
+    if head.is_flexible and not read_tags(cursor):
+        return NULL
+    return put_tags(at, head.is_flexible)
 
 
 cdef uint8_t* put_answer(RequestHead* head, TopicTable topics):
@@ -161,9 +156,7 @@ cdef uint8_t* put_answer(RequestHead* head, TopicTable topics):
     if not read_count(&cursor, head.is_flexible, &count) or count < 1:
         return NULL
     store_uint32(&answer[4], head.correlation_id)
-    if head.is_flexible:
-        at[0] = 0                         # tags of the response header
-        at += 1
+    at = put_tags(at, head.is_flexible)          # tags of the response header
     if head.api_version >= VERSION_ISOLATION:
         store_uint32(at, 0)               # not throttled
         at += 4
@@ -174,12 +167,9 @@ cdef uint8_t* put_answer(RequestHead* head, TopicTable topics):
             return NULL
     if head.api_version >= VERSION_TIMEOUT and cursor_int32(&cursor, &timeout_ms) != READ_DONE:
         return NULL
-    if head.is_flexible:
-        if not read_tags(&cursor):
-            return NULL
-        at[0] = 0
-        at += 1
-    return at
+    if head.is_flexible and not read_tags(&cursor):
+        return NULL
+    return put_tags(at, head.is_flexible)
 
 
 cdef ReplySlot* list_offsets_serve(TopicTable topics, RequestHead* head) noexcept:

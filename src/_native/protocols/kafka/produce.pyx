@@ -41,6 +41,7 @@ from broker._native.messages.error_codes cimport (
 from broker._native.protocols.kafka.envelope cimport (
     put_count,
     put_string,
+    put_tags,
     read_count,
     read_records,
     read_string,
@@ -347,24 +348,18 @@ cdef void append_and_answer(RequestHead* head, int32_t topic_count, ReplySlot* s
     cdef int32_t part = 0, i, _j
     slot.fail = fail_of(head)
     store_uint32(slot.data + 4, head.correlation_id)
-    if head.is_flexible:
-        at[0] = 0                                    # tags of the response header
-        at += 1
+    at = put_tags(at, head.is_flexible)      # tags of the response header
     at = put_count(at, head.is_flexible, topic_count)
     for i in range(topic_count):
         at = put_topic(at, head, &requested[i])
         for _j in range(requested[i].part_count):
             append_part(&parts[part], NULL, slot, &at, head)
             part += 1
-        if head.is_flexible:
-            at[0] = 0
-            at += 1
+        at = put_tags(at, head.is_flexible)
     if head.api_version >= VERSION_THROTTLE:
         store_uint32(at, 0)
         at += 4
-    if head.is_flexible:
-        at[0] = 0
-        at += 1
+    at = put_tags(at, head.is_flexible)
     slot.size = <uint32_t>(at - slot.data)
     store_uint32(slot.data, slot.size - 4)
     # Linked only now: a wait may end at once, and the reply must be complete by then.
