@@ -35,6 +35,7 @@ from broker._native.kernel.cursor cimport (
     cursor_uint16,
     cursor_uint32,
 )
+from broker._native.kernel.decimal cimport parse_digits, store_unsigned
 
 from broker.model import limits
 from broker.model.errors import Corrupt, LimitExceeded, Truncated
@@ -79,15 +80,11 @@ cdef inline bint take_short_text(Cursor* cursor, Text* text) noexcept nogil:
 
 cdef int64_t decimal(Text digits) noexcept nogil:
     """Return the number that at most PARTITION_DIGITS_MAX digits are; -1 for anything else."""
-    cdef int64_t number = 0
-    cdef size_t i
-    if not 0 < digits.size <= PARTITION_DIGITS_MAX:
+    cdef uint64_t number = 0
+    if not 0 < digits.size <= PARTITION_DIGITS_MAX or not parse_digits(
+            digits.data, digits.size, <uint64_t>INT64_MAX, &number):
         return -1
-    for i in range(digits.size):
-        if not c'0' <= digits.data[i] <= c'9':
-            return -1
-        number = 10 * number + (digits.data[i] - c'0')
-    return number
+    return <int64_t>number
 
 
 cdef CursusStatus cursus_head(Cursor* cursor, bint is_original, CursusHead* head) noexcept nogil:
@@ -374,16 +371,8 @@ cdef list headers_of(CursusRecord* record, tuple id_header):
 
 cdef uint64_t unsigned_of(Text digits, uint64_t highest) noexcept nogil:
     """Return the number that these digits are; 0 if they are none, or it exceeds `highest`."""
-    cdef size_t i
-    cdef uint64_t number = 0, digit
-    for i in range(digits.size):
-        if not c'0' <= digits.data[i] <= c'9':
-            return 0
-        digit = digits.data[i] - c'0'
-        if number > (highest - digit) // 10:
-            return 0
-        number = 10 * number + digit
-    return number
+    cdef uint64_t number = 0
+    return number if parse_digits(digits.data, digits.size, highest, &number) else 0
 
 
 cdef int64_t signed_of(Text digits) noexcept nogil:
@@ -425,24 +414,14 @@ cdef uint8_t* head_put(
 
     Acks is "1", as in the original broker.
     """
-    cdef uint8_t[PARTITION_DIGITS_MAX] digits
-    cdef uint32_t left = partition
-    cdef size_t first = PARTITION_DIGITS_MAX
-    cdef Text number
+    cdef uint8_t* end
     store_uint16(at, MAGIC)
     at = put_short(at + 2, topic)
     if is_original:
-        while True:
-            first -= 1
-            digits[first] = <uint8_t>(c'0' + left % 10)
-            left //= 10
-            if left == 0:
-                break
-        number.data = digits + first
-        number.size = PARTITION_DIGITS_MAX - first
-        at = put_short(at, number)
-        store_uint16(at, 1)
-        at += 2
+        end = store_unsigned(at + 2, partition)
+        store_uint16(at, <uint16_t>(end - at - 2))
+        store_uint16(end, 1)
+        at = end + 2
     else:
         store_uint32(at, partition)
         at[4] = 1

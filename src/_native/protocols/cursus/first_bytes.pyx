@@ -110,7 +110,6 @@ cdef Verdict is_snappy_batch(Cursor frame, size_t whole) noexcept nogil:
 
 cdef Verdict cursus_recognizes(const uint8_t* data, size_t size) noexcept nogil:
     """Return whether a connection that begins with these bytes is of Cursus."""
-    cdef Verdict verdict
     cdef Cursor frame
     cdef int32_t length
     if size < FRAME_HEAD_SIZE:
@@ -122,19 +121,13 @@ cdef Verdict cursus_recognizes(const uint8_t* data, size_t size) noexcept nogil:
         return VERDICT_MORE
     frame.next = data + FRAME_HEAD_SIZE
     frame.left = min(size - FRAME_HEAD_SIZE, <size_t>length)    # another frame may follow
-    verdict = begins_with(frame, length, b"\xba\x7c", 2)
-    if verdict == VERDICT_NO:
-        verdict = begins_with(frame, length, b"\x1f\x8b", 2)
-    if verdict == VERDICT_NO:
-        verdict = begins_with(frame, length, b"\x82SNAPPY\0", 8)
-    if verdict == VERDICT_NO:
-        verdict = begins_with(frame, length, b"\x04\x22\x4d\x18", 4)
-    if verdict == VERDICT_NO:
-        verdict = begins_with(frame, length, b"\x28\xb5\x2f\xfd", 4)
-    if verdict == VERDICT_NO:
-        verdict = is_envelope(frame, length)
-    if verdict == VERDICT_NO:
-        verdict = is_word(frame, length)
-    if verdict == VERDICT_NO:
-        verdict = is_snappy_batch(frame, length)
-    return verdict
+    # The first verdict that is not VERDICT_NO, which is 0.
+    return (
+        begins_with(frame, length, b"\xba\x7c", 2)
+        or begins_with(frame, length, b"\x1f\x8b", 2)
+        or begins_with(frame, length, b"\x82SNAPPY\0", 8)
+        or begins_with(frame, length, b"\x04\x22\x4d\x18", 4)
+        or begins_with(frame, length, b"\x28\xb5\x2f\xfd", 4)
+        or is_envelope(frame, length)
+        or is_word(frame, length)
+        or is_snappy_batch(frame, length))

@@ -5,13 +5,13 @@ from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport Turn
 from broker._native.protocols.cursus.batch cimport CursusHead, CursusRecord, Text
+from broker._native.records.plain_batch cimport PlainBatch
 from broker._native.wire.reply_slot cimport ReplySlot
 from broker._native.wire.unseen_writes cimport UnseenWrites
 
 cdef enum:
     BATCH_MAGIC = 0xBA            # the first byte of a batch
     TEXT_MAX = 255                # bytes of a producer id, event type or metadata, natively
-    HEADERS_MAX = 1 + 3 * (10 + 24 + TEXT_MAX) + 4 * (10 + 24 + 20)
     ANSWER_MAX = 512 + TEXT_MAX   # 120 of fixed text, 80 of numbers, 60 of an error
 
 # Cursus's bits of PartitionLog.protocol_flags, which the settings of the topic decide.
@@ -28,7 +28,7 @@ cdef enum Acks:
 
 cdef Acks acks_of(Text acks) noexcept nogil
 cdef bint is_plain_text(Text text) noexcept nogil
-cdef size_t put_headers(uint8_t* into, CursusRecord* record) noexcept nogil
+cdef bint add_record(PlainBatch* into, CursusRecord* record) noexcept
 cdef uint32_t put_answer(
     uint8_t* at, const char* status, int64_t last_offset, CursusHead* head,
     CursusRecord* last, const char* error) noexcept nogil

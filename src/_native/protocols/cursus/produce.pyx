@@ -9,10 +9,10 @@ from libc.stdio cimport snprintf
 from libc.string cimport memcmp, memcpy
 
 from broker._native.kernel.big_endian cimport store_uint32
+from broker._native.kernel.decimal cimport DECIMAL_SIZE_MAX, store_signed, store_unsigned
 from broker._native.log.topic_table cimport TopicEntry
 from broker._native.protocols.cursus.batch cimport CURSUS_OK, cursus_check, cursus_record
 from broker._native.records.plain_batch cimport (
-    PlainBatch,
     plain_add_headed,
     plain_begin,
     plain_finish,
@@ -27,7 +27,7 @@ from broker._native.wire.unseen_writes cimport unseen_add
 from broker.model import limits
 
 cdef enum:
-    DIGITS_MAX = 20               # of 64 bits
+    HEADERS_MAX = 1 + 3 * (10 + 24 + TEXT_MAX) + 4 * (10 + 24 + 20)
 
 # For Python, which sets them.
 HAS_NAMED_PRODUCERS = LOG_HAS_NAMED_PRODUCERS
@@ -71,18 +71,11 @@ cdef inline uint8_t* put_text(
 
 cdef uint8_t* put_number(
         uint8_t* at, const char* name, int32_t name_size, uint64_t number,
-        bint is_negative) noexcept nogil:
-    cdef uint8_t digits[DIGITS_MAX + 1]
-    cdef int32_t start = DIGITS_MAX + 1
-    while number > 0:
-        start -= 1
-        digits[start] = <uint8_t>(c"0" + number % 10)
-        number //= 10
-    if is_negative:
-        start -= 1
-        digits[start] = c"-"
-    return plain_header(
-        at, <const uint8_t*>name, name_size, digits + start, DIGITS_MAX + 1 - start)
+        bint is_signed) noexcept nogil:
+    cdef uint8_t digits[DECIMAL_SIZE_MAX]
+    cdef uint8_t* end = (
+        store_signed(digits, <int64_t>number) if is_signed else store_unsigned(digits, number))
+    return plain_header(at, <const uint8_t*>name, name_size, digits, <int32_t>(end - digits))
 
 
 cdef size_t put_headers(uint8_t* into, CursusRecord* record) noexcept nogil:
@@ -96,10 +89,7 @@ cdef size_t put_headers(uint8_t* into, CursusRecord* record) noexcept nogil:
         at = put_number(at, b"cursus.seq_num", 14, record.sequence, False)
         count += 1
     if record.epoch != 0:
-        at = put_number(
-            at, b"cursus.epoch", 12,
-            <uint64_t>record.epoch if record.epoch > 0 else 0 - <uint64_t>record.epoch,
-            record.epoch < 0)
+        at = put_number(at, b"cursus.epoch", 12, <uint64_t>record.epoch, True)
         count += 1
     if record.event_type.size > 0:
         at = put_text(at, b"cursus.event_type", 17, record.event_type)
@@ -117,10 +107,17 @@ cdef size_t put_headers(uint8_t* into, CursusRecord* record) noexcept nogil:
     return <size_t>(at - into)
 
 
+cdef bint add_record(PlainBatch* into, CursusRecord* record) noexcept:
+    """Add a record to a batch; return False without memory."""
+    cdef uint8_t headers[HEADERS_MAX]
+    return plain_add_headed(
+        into, record.key.data, <int32_t>record.key.size if record.key.size > 0 else -1,
+        record.payload.data, <int32_t>record.payload.size, headers, put_headers(headers, record))
+
+
 cdef bint fill(Cursor records, int32_t count, Turn turn, bint* have_keys) noexcept:
     """Build a batch of the records; return False if Python must serve one of them."""
     cdef CursusRecord record
-    cdef uint8_t headers[HEADERS_MAX]
     cdef int32_t _record
     have_keys[0] = True
     if not plain_begin(&batch, turn.now_ms, records.left):
@@ -133,10 +130,7 @@ cdef bint fill(Cursor records, int32_t count, Turn turn, bint* have_keys) noexce
             return False
         if record.key.size == 0:
             have_keys[0] = False
-        if not plain_add_headed(
-                &batch, record.key.data, <int32_t>record.key.size if record.key.size > 0 else -1,
-                record.payload.data, <int32_t>record.payload.size,
-                headers, put_headers(headers, &record)):
+        if not add_record(&batch, &record):
             return False
     plain_finish(&batch)
     return True

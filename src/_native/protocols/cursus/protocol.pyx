@@ -7,10 +7,11 @@ the clients would not open another one.
 cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
+from broker._native.kernel.cursor cimport Cursor
 from broker._native.protocols.cursus.first_bytes cimport cursus_recognizes
 from broker._native.protocols.cursus.produce cimport BATCH_MAGIC, cursus_produce
 from broker._native.protocols.cursus.publish cimport cursus_publish, publish_take
-from broker._native.wire.connection cimport Verdict
+from broker._native.wire.connection cimport Connection, Verdict
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE, frame_announced, frame_cut
 from broker._native.wire.pending_reply cimport PendingReply, hand_over
 from broker._native.wire.reply_slot cimport ReplySlot
@@ -46,6 +47,7 @@ cdef class Cursus(NativeProtocol):
         return (frame.left > 0 and frame.next[0] == BATCH_MAGIC) or publish_take(&frame)
 
     cdef bint serve(self, Connection connection, Cursor frame):
+        cdef PendingReply pending
         cdef ReplySlot* slot = cursus_produce(
             connection.poller.topics, connection.poller.turn, &connection.unseen, frame)
         if slot == NULL:
@@ -55,10 +57,7 @@ cdef class Cursus(NativeProtocol):
         if slot != NULL:
             connection.enqueue(slot)
             return True
-        return self.serve_in_python(connection, frame)
-
-    cdef bint serve_in_python(self, Connection connection, Cursor frame):
-        cdef PendingReply pending = hand_over(connection, frame)
+        pending = hand_over(connection, frame)
         if pending is None:
             return False
         pending.head.size = FRAME_HEAD_SIZE

@@ -8,11 +8,12 @@ which is the specification of this code. The answer waits for the log, unless ac
 """
 
 cimport cython
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 
 from broker._native.kernel.big_endian cimport store_uint32
 from broker._native.kernel.cursor cimport cursor_take
+from broker._native.kernel.decimal cimport parse_digits
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.topic_table cimport TopicEntry
 from broker._native.protocols.cursus.batch cimport CursusHead, CursusRecord, Text, cursus_hash
@@ -20,19 +21,17 @@ from broker._native.protocols.cursus.produce cimport (
     ACKS_NONE,
     ACKS_UNKNOWN,
     ANSWER_MAX,
-    HEADERS_MAX,
     LOG_HAS_NAMED_PRODUCERS,
     LOG_SPREADS_KEYS,
     Acks,
     acks_of,
+    add_record,
     is_plain_text,
     put_answer,
-    put_headers,
     put_unacknowledged,
 )
 from broker._native.records.plain_batch cimport (
     PlainBatch,
-    plain_add_headed,
     plain_begin,
     plain_finish,
     plain_trim,
@@ -96,14 +95,10 @@ cdef inline bint is_word(Text text, const char* word, size_t size) noexcept nogi
 cdef bint read_number(Text text, bint may_be_negative, int64_t* number) noexcept nogil:
     """Parse digits, none being 0; return False for a number in any other notation."""
     cdef bint is_negative = may_be_negative and text.size > 1 and text.data[0] == MINUS
-    cdef size_t i
-    number[0] = 0
-    if text.size > DIGITS_MAX:
+    if text.size > DIGITS_MAX or not parse_digits(
+            text.data + is_negative, text.size - is_negative, <uint64_t>INT64_MAX,
+            <uint64_t*>number):
         return False
-    for i in range(<size_t>is_negative, text.size):
-        if not c"0" <= text.data[i] <= c"9":
-            return False
-        number[0] = 10 * number[0] + (text.data[i] - c"0")
     if is_negative:
         number[0] = -number[0]
     return True
@@ -217,13 +212,9 @@ cdef PartitionLog log_for(TopicEntry entry, RoundRobin round_robin, Message* mes
 
 
 cdef bint fill(CursusRecord* record, Turn turn) noexcept:
-    cdef uint8_t headers[HEADERS_MAX]
     if not plain_begin(&batch, turn.now_ms, record.key.size + record.payload.size):
         return False
-    if not plain_add_headed(
-            &batch, record.key.data, <int32_t>record.key.size if record.key.size > 0 else -1,
-            record.payload.data, <int32_t>record.payload.size,
-            headers, put_headers(headers, record)):
+    if not add_record(&batch, record):
         return False
     plain_finish(&batch)
     return True

@@ -15,7 +15,7 @@ from broker._native.wire.connection cimport (
     Connection,
     Verdict,
 )
-from broker._native.wire.pending_reply cimport PendingReply, hand_over
+from broker._native.wire.pending_reply cimport hand_over
 
 from broker.model import limits
 
@@ -60,8 +60,4 @@ cdef class Http(NativeProtocol):
         connection.close(f"request head of more than {HEAD_BYTES_MAX} bytes")
 
     cdef bint serve(self, Connection connection, Cursor frame):
-        cdef PendingReply pending = hand_over(connection, frame)
-        if pending is None:
-            return False
-        pending.head.size = 0
-        return True
+        return hand_over(connection, frame) is not None

@@ -15,8 +15,9 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from broker._native.kernel.big_endian cimport store_uint32, store_uint64
+from broker._native.kernel.decimal cimport store_unsigned
 from broker._native.kernel.growing cimport make_capacity
-from broker._native.protocols.rustlog.byte_arrays cimport BYTE_SIZE_MAX, put_byte_array, put_number
+from broker._native.protocols.rustlog.byte_arrays cimport BYTE_SIZE_MAX, put_byte_array
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CODEC,
     BATCH_HEADER_SIZE,
@@ -101,7 +102,7 @@ cdef bint put_json(
         put_text(answer, b",", 1)
     put_text(answer, b'{"offset":', 10)
     answer.size = <size_t>(
-        put_number(answer.data + answer.size, <uint64_t>offset) - answer.data)
+        store_unsigned(answer.data + answer.size, <uint64_t>offset) - answer.data)
     put_text(answer, b',"payload":', 11)
     answer.size = <size_t>(
         put_byte_array(answer.data + answer.size, value, size) - answer.data)
@@ -165,7 +166,7 @@ cdef void answer_finish(FetchAnswer* answer, uint64_t next_offset) noexcept nogi
     """Write the end of the answer, and its length."""
     if answer.is_json:
         put_text(answer, b'],"next_offset":', 16)
-        answer.size = <size_t>(put_number(answer.data + answer.size, next_offset) - answer.data)
+        answer.size = <size_t>(store_unsigned(answer.data + answer.size, next_offset) - answer.data)
         put_text(answer, b"}}", 2)
     else:
         store_uint32(answer.data + FRAME_HEAD_SIZE + 1, answer.count)

@@ -8,12 +8,13 @@ exponent or leading zero.
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy
 
 from broker._native.kernel.big_endian cimport store_uint32
 from broker._native.kernel.cursor cimport Cursor, cursor_take
+from broker._native.kernel.decimal cimport DECIMAL_SIZE_MAX, store_unsigned
 
 from broker.model.errors import Corrupt, LimitExceeded
 
@@ -54,20 +55,6 @@ for _value in range(256):
 
 # ---- writing ------------------------------------------------------------------------------------
 
-cdef uint8_t* put_number(uint8_t* at, uint64_t value) noexcept nogil:
-    """Write a number where NUMBER_SIZE_MAX bytes are free."""
-    cdef uint8_t[NUMBER_SIZE_MAX] digits
-    cdef int place = NUMBER_SIZE_MAX
-    while True:
-        place -= 1
-        digits[place] = <uint8_t>(ZERO + value % 10)
-        value //= 10
-        if value == 0:
-            break
-    memcpy(at, digits + place, NUMBER_SIZE_MAX - place)
-    return at + (NUMBER_SIZE_MAX - place)
-
-
 cdef uint8_t* put_byte_array(uint8_t* at, const uint8_t* data, size_t size) noexcept nogil:
     """Write bytes as an array where 2 + BYTE_SIZE_MAX * size bytes are free."""
     cdef size_t i
@@ -84,7 +71,7 @@ cdef uint8_t* put_byte_array(uint8_t* at, const uint8_t* data, size_t size) noex
 
 def ascending(uint64_t first, size_t count):
     """Return the JSON text of an array of `count` numbers that count up from `first`."""
-    cdef uint8_t* text = <uint8_t*>malloc(2 + count * (NUMBER_SIZE_MAX + 1))
+    cdef uint8_t* text = <uint8_t*>malloc(2 + count * (DECIMAL_SIZE_MAX + 1))
     cdef uint8_t* at
     cdef size_t i
     if text == NULL:
@@ -93,7 +80,7 @@ def ascending(uint64_t first, size_t count):
         text[0] = OPEN_LIST
         at = text + 1
         for i in range(count):
-            at = put_number(at, first + i)
+            at = store_unsigned(at, first + i)
             at[0] = COMMA
             at += 1
         if count > 0:

@@ -13,5 +13,6 @@ cdef class RustLog(NativeProtocol):
 
     cdef bint serve_produce(self, Connection connection, Cursor body)
     cdef bint serve_fetch(self, Connection connection, Cursor body)
-    cdef void serve_in_python(self, Connection connection, Cursor frame, bint is_json)
+    cdef void serve_in_python(
+        self, Connection connection, Cursor frame, int operation, bint is_json)
     cdef void count_connections(self, Connection connection)

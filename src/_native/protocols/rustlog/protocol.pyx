@@ -190,16 +190,11 @@ cdef class RustLog(NativeProtocol):
     cdef void refuse(self, Connection connection, int64_t cut):
         cdef Cursor head
         cdef bint is_json = connection.protocol_flags & LAST_WAS_JSON > 0
-        cdef PendingReply pending
         head.next = self.refused
         head.left = FRAME_HEAD_SIZE
         if self.refused_size > FRAME_HEAD_SIZE:
             is_json = begins_json(self.refused + FRAME_HEAD_SIZE, 1)
-        pending = hand_over(connection, head)
-        if pending is not None:
-            pending.operation = OPERATION_REFUSE
-            pending.version = is_json
-            pending.head.size = FRAME_HEAD_SIZE
+        self.serve_in_python(connection, head, OPERATION_REFUSE, is_json)
 
     cdef bint is_write(self, Cursor frame) noexcept:
         return frame.left > 0 and frame.next[0] == KIND_PRODUCE
@@ -222,13 +217,14 @@ cdef class RustLog(NativeProtocol):
         elif kind == KIND_METRICS and not is_json:
             self.count_connections(connection)
         if not is_served:
-            self.serve_in_python(connection, frame, is_json)
+            self.serve_in_python(connection, frame, kind, is_json)
         return not connection.is_closed
 
-    cdef void serve_in_python(self, Connection connection, Cursor frame, bint is_json):
+    cdef void serve_in_python(
+            self, Connection connection, Cursor frame, int operation, bint is_json):
         cdef PendingReply pending = hand_over(connection, frame)
         if pending is not None:
-            pending.operation = frame.next[0]
+            pending.operation = operation
             pending.version = is_json
             pending.head.size = FRAME_HEAD_SIZE
 

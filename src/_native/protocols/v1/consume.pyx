@@ -12,6 +12,7 @@ cimport cython
 from libc.stdlib cimport free
 from libc.string cimport memset
 
+from broker._native.kernel.decimal cimport DECIMAL_SIZE_MAX, store_signed
 from broker._native.kernel.growing cimport text_put, text_reserve, text_trim
 from broker._native.log.log_page cimport (
     PAGE_NOTHING,
@@ -23,7 +24,7 @@ from broker._native.log.log_page cimport (
 )
 from broker._native.log.topic_table cimport TopicEntry
 from broker._native.protocols.v1.line cimport number_take, word_take
-from broker._native.protocols.v1.line_text cimport DECIMAL_MAX, put_decimal, value_put
+from broker._native.protocols.v1.line_text cimport value_put
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CODEC,
     ATTRIBUTE_CONTROL,
@@ -150,7 +151,7 @@ cdef class ConsumeReader:
     cdef bint put(self, int64_t offset, const uint8_t* value, int32_t size) noexcept:
         cdef bint is_escaped = False
         cdef uint8_t* at
-        if not text_reserve(&self.reply, DECIMAL_MAX + 2):
+        if not text_reserve(&self.reply, DECIMAL_SIZE_MAX + 2):
             return False
         at = self.reply.data + self.reply.size
         self.last_start = self.reply.size
@@ -158,7 +159,7 @@ cdef class ConsumeReader:
         if self.record_count > 0:
             at[0] = COMMA
             at += 1
-        at = put_decimal(at, offset)
+        at = store_signed(at, offset)
         at[0] = COLON
         self.reply.size = <size_t>(at + 1 - self.reply.data)
         self.record_count += 1
@@ -176,20 +177,20 @@ cdef class ConsumeReader:
 
     cdef bint note_escaped(self, int64_t offset) noexcept:
         cdef uint8_t* at
-        if not text_reserve(&self.escaped, DECIMAL_MAX + 1):
+        if not text_reserve(&self.escaped, DECIMAL_SIZE_MAX + 1):
             return False
         at = self.escaped.data + self.escaped.size
         if self.escaped.size > 0:
             at[0] = BLANK
             at += 1
-        self.escaped.size = <size_t>(put_decimal(at, offset) - self.escaped.data)
+        self.escaped.size = <size_t>(store_signed(at, offset) - self.escaped.data)
         return True
 
     cdef bint finish(self, int64_t high_watermark) noexcept:
         cdef uint8_t* at
-        if not text_put(&self.reply, b" hw=", 4) or not text_reserve(&self.reply, DECIMAL_MAX):
+        if not text_put(&self.reply, b" hw=", 4) or not text_reserve(&self.reply, DECIMAL_SIZE_MAX):
             return False
-        at = put_decimal(self.reply.data + self.reply.size, high_watermark)
+        at = store_signed(self.reply.data + self.reply.size, high_watermark)
         self.reply.size = <size_t>(at - self.reply.data)
         if self.escaped.size > 0:
             if not (text_put(&self.reply, b" escaped=[", 10)

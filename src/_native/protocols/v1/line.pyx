@@ -6,9 +6,11 @@
 Lines in any other form are left to Python, which parses all of them.
 """
 
+from libc.stdint cimport INT64_MAX, uint64_t
 from libc.string cimport memchr, memcmp
 
 from broker._native.kernel.cursor cimport cursor_take
+from broker._native.kernel.decimal cimport parse_digits
 
 cdef enum:
     BAR = 0x7C
@@ -69,12 +71,5 @@ cdef bint word_take(Cursor* args, Cursor* word) noexcept nogil:
 cdef bint number_take(Cursor* args, int64_t* number) noexcept nogil:
     """Parse a word of digits; return False for any other word, and for more than DIGITS_MAX."""
     cdef Cursor word
-    cdef size_t i
-    if not word_take(args, &word) or word.left > DIGITS_MAX:
-        return False
-    number[0] = 0
-    for i in range(word.left):
-        if not 0x30 <= word.next[i] <= 0x39:
-            return False
-        number[0] = 10 * number[0] + (word.next[i] - 0x30)
-    return True
+    return (word_take(args, &word) and word.left <= DIGITS_MAX
+            and parse_digits(word.next, word.left, <uint64_t>INT64_MAX, <uint64_t*>number))

@@ -8,7 +8,6 @@ value that has one of these, each such byte is written as `%` and two hex digits
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
@@ -22,30 +21,9 @@ cdef enum:
     COMMA = 0x2C
     EQUALS = 0x3D
     FIELD_SIZE = 3
-    MINUS = 0x2D
     PERCENT = 0x25
-    ZERO = 0x30
 
 cdef const uint8_t* HEX = <const uint8_t*>b"0123456789ABCDEF"
-
-
-cdef uint8_t* put_decimal(uint8_t* at, int64_t number) noexcept nogil:
-    """Write a number, in at most DECIMAL_MAX bytes; return its end."""
-    cdef uint8_t digits[DECIMAL_MAX]
-    cdef uint64_t rest = <uint64_t>number
-    cdef int first = DECIMAL_MAX
-    if number < 0:
-        at[0] = MINUS
-        at += 1
-        rest = 0 - rest
-    while True:
-        first -= 1
-        digits[first] = <uint8_t>(ZERO + rest % 10)
-        rest //= 10
-        if rest == 0:
-            break
-    memcpy(at, digits + first, <size_t>(DECIMAL_MAX - first))
-    return at + (DECIMAL_MAX - first)
 
 
 cdef inline bint is_tail(uint8_t byte) noexcept nogil:

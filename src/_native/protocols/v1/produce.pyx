@@ -9,10 +9,11 @@ from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint32_t
 from libc.string cimport memchr, memcmp, memcpy
 
 from broker._native.kernel.cursor cimport Cursor
+from broker._native.kernel.decimal cimport DECIMAL_SIZE_MAX, store_signed
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.topic_table cimport TopicEntry
 from broker._native.protocols.v1.line cimport word_take
-from broker._native.protocols.v1.line_text cimport DECIMAL_MAX, has_white_space, put_decimal
+from broker._native.protocols.v1.line_text cimport has_white_space
 from broker._native.records.plain_batch cimport (
     PlainBatch,
     plain_add,
@@ -32,7 +33,7 @@ from broker._native.wire.reply_slot cimport slot_free, slot_new
 cdef enum:
     COLON = 0x3A
     ACKS_SIZE = 6             # acks=1
-    PAYLOAD_MAX = 13 + 8 + 4 + 1 + 3 * DECIMAL_MAX
+    PAYLOAD_MAX = 13 + 8 + 4 + 1 + 3 * DECIMAL_SIZE_MAX
     FNV_OFFSET = 0x811C9DC5
     FNV_PRIME = 0x01000193
 
@@ -82,11 +83,11 @@ cdef void answer(ReplySlot* slot, Line* line, Refusal* refusal, int32_t partitio
     # hw is the high watermark at the time when this is sent.
     cdef uint8_t* at = put(slot.data, line.head, line.head_size)
     at = put(at, b"OK|partition=", 13)
-    at = put_decimal(at, partition)
+    at = store_signed(at, partition)
     at = put(at, b" offset=", 8)
-    at = put_decimal(at, offset)
+    at = store_signed(at, offset)
     at = put(at, b" hw=", 4)
-    at = put_decimal(at, offset)
+    at = store_signed(at, offset)
     at = put(at, b"\n", 1)
     slot.size = <uint32_t>(at - slot.data)
     slot.failed_start = <uint32_t>line.head_size

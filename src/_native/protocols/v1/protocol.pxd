@@ -1,6 +1,5 @@
 from libc.stdint cimport int64_t
 
-from broker._native.kernel.cursor cimport Cursor
 from broker._native.protocols.v1.consume cimport ConsumeReader
 from broker._native.protocols.v1.line cimport Line
 from broker._native.protocols.v1.produce cimport Refusal
@@ -14,4 +13,3 @@ cdef class V1(NativeProtocol):
     cdef ConsumeReader consume_reader
 
     cdef bint consume(self, Connection connection, Line* line)
-    cdef bint serve_in_python(self, Connection connection, Cursor line)

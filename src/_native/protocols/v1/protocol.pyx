@@ -13,12 +13,13 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memchr
 
+from broker._native.kernel.cursor cimport Cursor
 from broker._native.kernel.growing cimport text_trim
 from broker._native.protocols.v1.line cimport COMMAND_CONSUME, COMMAND_PRODUCE, Command, line_read
 from broker._native.protocols.v1.produce cimport v1_produce
 from broker._native.wire.connection cimport VERDICT_MORE, VERDICT_NO, VERDICT_YES, Verdict
 from broker._native.wire.epoll cimport EPOLLIN, EPOLLRDHUP
-from broker._native.wire.pending_reply cimport PendingReply, hand_over
+from broker._native.wire.pending_reply cimport hand_over
 from broker._native.wire.reply_slot cimport ReplySlot
 
 from broker.model import limits
@@ -94,7 +95,7 @@ cdef class V1(NativeProtocol):
                 return True
         elif command == COMMAND_CONSUME and self.consume(connection, &line):
             return not connection.is_closed
-        return self.serve_in_python(connection, frame)
+        return hand_over(connection, frame) is not None
 
     cdef void serve_last(self, Connection connection, Cursor rest):
         self.requests += 1
@@ -107,10 +108,3 @@ cdef class V1(NativeProtocol):
             connection.reply(self.consume_reader.reply.data, self.consume_reader.reply.size)
         text_trim(&self.consume_reader.reply, REPLY_BYTES_KEPT)
         return is_served
-
-    cdef bint serve_in_python(self, Connection connection, Cursor line):
-        cdef PendingReply pending = hand_over(connection, line)
-        if pending is None:
-            return False
-        pending.head.size = 0
-        return True
