@@ -226,4 +226,4 @@ class Binary:
     def refuse(self, refusal: RefusalError) -> bytes:
         """Encode an error; a text that is too long for its length field is truncated."""
         text = refusal.text.encode()[:_TEXT_BYTES_MAX].decode(errors="ignore").encode()
-        return _ERROR.pack(_ERROR_KIND, refusal.code, len(text)) + text
+        return _ERROR.pack(_ERROR_KIND, refusal.failure.value.code, len(text)) + text

@@ -5,90 +5,58 @@ of this broker. The JSON form sends the text without the code. Only EMPTY_FRAME 
 the connection.
 """
 
-from enum import Enum, auto
+from enum import Enum, unique
 from typing import Final, NamedTuple
 
 from broker.model.errors import ErrorCode, PolylogError, RequestError
 
 
-class Failure(Enum):
-    """The kinds of errors."""
-
-    EMPTY_FRAME = auto()
-    LONG_FRAME = auto()
-    UNKNOWN_REQUEST = auto()
-    BAD_REQUEST = auto()
-    FETCH = auto()
-    OFFSET_OUT_OF_RANGE = auto()
-    COMMIT = auto()
-    GROUP_OFFSET = auto()
-    NO_PARTITION = auto()
-    TOPIC_EXISTS = auto()
-    PARTITION_COUNT = auto()
-    DESCRIBE_TOPIC = auto()
-    DESCRIBE_PARTITION = auto()
-    WRITE = auto()
-    CREATE = auto()
-
-
 class ErrorTexts(NamedTuple):
-    """A failure's code and text in the binary form, and its text in the JSON form."""
+    """A failure's code and text in the binary form, and its text in the JSON form.
+
+    Unless it is given, the JSON text is the other one with a small first letter.
+    """
 
     code: int
     text: str
-    json: str
+    json_text: str = ""
+
+    @property
+    def json(self) -> str:
+        """The text in the JSON form."""
+        return self.json_text or self.text[0].lower() + self.text[1:]
 
 
-TABLE: Final[dict[Failure, ErrorTexts]] = {
-    Failure.EMPTY_FRAME: ErrorTexts(
-        1, "Frame error: invalid protocol: zero-length frame", "failed to parse request"
-    ),
-    Failure.LONG_FRAME: ErrorTexts(
-        1,
-        "Frame error: frame too large: {size} bytes (max: {size_max})",
-        "max frame size exceeded",
-    ),
-    Failure.UNKNOWN_REQUEST: ErrorTexts(
-        2, "Decode error: unknown request type: {kind}", "failed to parse request"
-    ),
-    Failure.BAD_REQUEST: ErrorTexts(
-        2, "Decode error: decode error: {what}", "failed to parse request"
-    ),
-    Failure.FETCH: ErrorTexts(4, "Fetch failed: {reason}", "fetch failed: {reason}"),
-    Failure.OFFSET_OUT_OF_RANGE: ErrorTexts(
-        4, "Fetch failed: offset out of range", "offset out of range"
-    ),
+_NOT_PARSED = "failed to parse request"
+
+
+@unique
+class Failure(Enum):
+    """The kinds of errors."""
+
+    EMPTY_FRAME = ErrorTexts(1, "Frame error: invalid protocol: zero-length frame", _NOT_PARSED)
+    LONG_FRAME = ErrorTexts(
+        1, "Frame error: frame too large: {size} bytes (max: {size_max})", "max frame size exceeded"
+    )
+    UNKNOWN_REQUEST = ErrorTexts(2, "Decode error: unknown request type: {kind}")
+    BAD_REQUEST = ErrorTexts(2, "Decode error: decode error: {what}", _NOT_PARSED)
+    FETCH = ErrorTexts(4, "Fetch failed: {reason}")
+    OFFSET_OUT_OF_RANGE = ErrorTexts(4, "Fetch failed: offset out of range", "offset out of range")
     # In JSON a refused commit is answered with {"OffsetCommit":{"success":false}}, without a text.
-    Failure.COMMIT: ErrorTexts(
-        5, "Offset commit failed: {reason}", "offset commit failed: {reason}"
-    ),
-    Failure.GROUP_OFFSET: ErrorTexts(
-        5, "Offset fetch failed: {reason}", "offset fetch failed: {reason}"
-    ),
-    Failure.NO_PARTITION: ErrorTexts(
+    COMMIT = ErrorTexts(5, "Offset commit failed: {reason}")
+    GROUP_OFFSET = ErrorTexts(5, "Offset fetch failed: {reason}")
+    NO_PARTITION = ErrorTexts(
         10,
         "Topic or partition does not exist: topic={topic}, partition={partition}",
         "partition not found: topic={topic}, partition={partition}",
-    ),
-    Failure.TOPIC_EXISTS: ErrorTexts(
-        11, "Topic '{topic}' already exists", "topic '{topic}' already exists"
-    ),
-    Failure.PARTITION_COUNT: ErrorTexts(
-        12, "Invalid partition count: {count}", "invalid partition count: {count}"
-    ),
-    Failure.DESCRIBE_TOPIC: ErrorTexts(
-        13, "DescribeTopic failed: {reason}", "describe topic failed: {reason}"
-    ),
-    Failure.DESCRIBE_PARTITION: ErrorTexts(
-        14, "DescribePartition failed: {reason}", "describe partition failed: {reason}"
-    ),
-    Failure.WRITE: ErrorTexts(
-        500, "Failed to write record: {reason}", "failed to write record: {reason}"
-    ),
-    Failure.CREATE: ErrorTexts(
-        500, "Failed to create topic: {reason}", "failed to create topic: {reason}"
-    ),
-}
+    )
+    TOPIC_EXISTS = ErrorTexts(11, "Topic '{topic}' already exists")
+    PARTITION_COUNT = ErrorTexts(12, "Invalid partition count: {count}")
+    DESCRIBE_TOPIC = ErrorTexts(13, "DescribeTopic failed: {reason}")
+    DESCRIBE_PARTITION = ErrorTexts(14, "DescribePartition failed: {reason}")
+    WRITE = ErrorTexts(500, "Failed to write record: {reason}")
+    CREATE = ErrorTexts(500, "Failed to create topic: {reason}")
+
 
 _LOADING = "the partition is still loading, try again"
 _COORDINATOR = "the group is still loading, try again"
@@ -122,25 +90,20 @@ class RefusalError(PolylogError):
     """A request is answered with an error."""
 
     def __init__(self, failure: Failure, **fields: object) -> None:
-        """Keep the failure and the fields of its texts in TABLE."""
+        """Keep the failure and the fields of its texts."""
         super().__init__(f"{failure.name} {fields}")
         self.failure = failure
         self.fields = fields
 
     @property
-    def code(self) -> int:
-        """The error's code in the binary form."""
-        return TABLE[self.failure].code
-
-    @property
     def text(self) -> str:
         """The error's message in the binary form."""
-        return TABLE[self.failure].text.format_map(self.fields)
+        return self.failure.value.text.format_map(self.fields)
 
     @property
     def json(self) -> str:
         """The error's message in the JSON form."""
-        return TABLE[self.failure].json.format_map(self.fields)
+        return self.failure.value.json.format_map(self.fields)
 
 
 def reason(code: ErrorCode) -> str:
