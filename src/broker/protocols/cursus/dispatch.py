@@ -5,7 +5,7 @@ import logging
 from typing import Final
 
 from broker._native.protocols.cursus import protocol as native
-from broker._native.protocols.cursus.batch import SEQUENCE, CursusBatch, sequence_of
+from broker._native.protocols.cursus.batch import CursusBatch
 from broker._native.protocols.cursus.produce import HAS_NAMED_PRODUCERS, SPREADS_KEYS
 from broker.core.broker import Broker
 from broker.core.session import Session
@@ -20,7 +20,6 @@ from broker.protocols.cursus.connections import ConnectionState, address_of, sta
 from broker.protocols.cursus.errors import RefusedError, of_request
 from broker.protocols.cursus.grammar import BLANKS, Command, encoded, keyword_of, parse
 from broker.protocols.cursus.handlers import produce
-from broker.protocols.cursus.named_producers.loading import SequenceHeaders
 from broker.protocols.cursus.named_producers.tables import NamedProducers
 from broker.protocols.cursus.protocol_state import ProtocolState
 from broker.protocols.cursus.requests import Request
@@ -65,7 +64,6 @@ class Cursus(WireProtocol):
             broker.clock,
             broker.io_thread,
             lambda: broker.config.integer("producer.id.expiration.ms"),
-            SequenceHeaders(SEQUENCE, sequence_of),
             broker.recompression.run,
         )
         return Additions(topic_deleted=producers.forget_topic, derived_state=(producers,))

@@ -11,34 +11,23 @@ file counts as missing, with a warning: the log is then read from its start.
 import json
 import logging
 from pathlib import Path
-from typing import NamedTuple
 
 from broker._native.kernel import file_ops
+from broker.protocols.cursus.named_producers.sequences import ProducerCheckpoint
 
 FILE_NAME = "named-producers"
 _VERSION = 1
 _log = logging.getLogger(__name__)
 
 
-class StoredProducer(NamedTuple):
-    """One producer's line."""
-
-    producer_id: bytes
-    epoch: int
-    done: int
-    largest: int
-    seen_ms: int
-    ahead: tuple[tuple[int, int], ...]
-
-
-def write(folder: Path, offset: int, producers: list[StoredProducer]) -> None:
+def write(folder: Path, offset: int, producers: list[ProducerCheckpoint]) -> None:
     """Write the file; StorageError when that fails."""
     head = {"version": _VERSION, "offset": offset, "producers": len(producers)}
     lines = [json.dumps(head), *map(_line, producers)]
     file_ops.write_file_atomic(folder / FILE_NAME, "".join(f"{each}\n" for each in lines).encode())
 
 
-def read(folder: Path) -> tuple[int, list[StoredProducer]]:
+def read(folder: Path) -> tuple[int, list[ProducerCheckpoint]]:
     """Return the offset and the producers; 0 and none when the file is missing or invalid."""
     try:
         lines = file_ops.read_file(folder / FILE_NAME).decode().splitlines()
@@ -53,13 +42,15 @@ def read(folder: Path) -> tuple[int, list[StoredProducer]]:
         return 0, []
 
 
-def _line(producer: StoredProducer) -> str:
+def _line(producer: ProducerCheckpoint) -> str:
     name = producer.producer_id.decode("utf-8", "surrogateescape")
     return json.dumps([name, *producer[1:]])
 
 
-def _parsed(line: str) -> StoredProducer:
+def _parsed(line: str) -> ProducerCheckpoint:
     name, epoch, done, largest, seen_ms, ahead = json.loads(line)
     ranges = tuple((int(first), int(last)) for first, last in ahead)
     producer_id = str(name).encode("utf-8", "surrogateescape")
-    return StoredProducer(producer_id, int(epoch), int(done), int(largest), int(seen_ms), ranges)
+    return ProducerCheckpoint(
+        producer_id, int(epoch), int(done), int(largest), int(seen_ms), ranges
+    )

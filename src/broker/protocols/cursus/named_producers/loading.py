@@ -7,33 +7,20 @@ such headers in them are copies from other records.
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from functools import partial
-from typing import NamedTuple
 
+from broker._native.protocols.cursus.batch import SEQUENCE, sequence_of
 from broker._native.records.record_batch import validate
 from broker.codec.columns import records
 from broker.codec.headers import BatchHeader, scan_headers
 from broker.core.logs.log import Log
-from broker.core.logs.reading import UNREADABLE, RunInThread, decode_limited
+from broker.core.logs.reading import CODEC, UNREADABLE, RunInThread, decode_limited
 from broker.core.scheduling.steps import in_steps, next_step
 from broker.model.limits import NAMED_PRODUCERS_LOADED_PER_TURN, READ_BYTES_PER_STEP
 from broker.protocols.cursus.named_producers.sequences import Run, Sequences
 
-_COMPRESSION = 0x07  # in a batch's attributes
 _log = logging.getLogger(__name__)
-
-
-class SequenceHeaders(NamedTuple):
-    """How a protocol names producer and sequence in a record's headers.
-
-    Attributes:
-        mark: bytes that are part of every record with these headers.
-        sequence_of: returns producer id, epoch and sequence of a record's headers, or None.
-    """
-
-    mark: bytes
-    sequence_of: Callable[[list[tuple[bytes, bytes | None]]], tuple[bytes, int, int] | None]
 
 
 class _SequenceRun:
@@ -51,9 +38,7 @@ class _SequenceRun:
 _Runs = list[_SequenceRun | None]  # of a batch, in order; None where records are missing
 
 
-async def read(
-    log: Log, sequences: Sequences, start: int, headers: SequenceHeaders, run_in_thread: RunInThread
-) -> int:
+async def read(log: Log, sequences: Sequences, start: int, run_in_thread: RunInThread) -> int:
     """Replay the records from an offset up to the high watermark; return where that ends.
 
     The loop serves others in between. Raises StorageError when the log goes offline, CodecError
@@ -65,9 +50,7 @@ async def read(
             if header.base_offset > expected:
                 sequences.begin_gap()
             if header.producer_id < 0:
-                await _replay(
-                    sequences, await _runs_of(batch, header, start, headers, run_in_thread)
-                )
+                await _replay(sequences, await _runs_of(batch, header, start, run_in_thread))
             expected = header.last_offset + 1
     finally:
         sequences.end_load()
@@ -92,26 +75,21 @@ async def _runs_of(
     batch: bytes,
     header: BatchHeader,
     start: int,
-    headers: SequenceHeaders,
     run_in_thread: RunInThread,
 ) -> _Runs:
-    is_plain = not header.attributes & _COMPRESSION
+    is_plain = not header.attributes & CODEC
     is_whole = header.record_count == header.last_offset - header.base_offset + 1
-    if is_plain and is_whole and headers.mark not in batch and validate(batch) is None:
+    if is_plain and is_whole and SEQUENCE not in batch and validate(batch) is None:
         return []
     try:
-        return await decode_limited(
-            header, partial(_decode, batch, header, start, headers), run_in_thread
-        )
+        return await decode_limited(header, partial(_decode, batch, header, start), run_in_thread)
     except UNREADABLE as error:
         offset = header.base_offset
         _log.warning("batch not read for its named producers: offset=%d error=%s", offset, error)
         return [None]
 
 
-def _decode(
-    batch: bytes, header: BatchHeader, start: int, headers: SequenceHeaders, bytes_max: int
-) -> _Runs:
+def _decode(batch: bytes, header: BatchHeader, start: int, bytes_max: int) -> _Runs:
     runs: _Runs = []
     last_run: _SequenceRun | None = None
     follows = None  # producer, epoch and sequence of a record that would extend the run
@@ -124,7 +102,7 @@ def _decode(
             runs.append(None)
             follows = None
         expected = offset + 1
-        found = headers.sequence_of(record.headers)
+        found = sequence_of(record.headers)
         if found is None:
             continue
         producer_id, epoch, sequence = found

@@ -23,9 +23,7 @@ from broker.model.clock import Clock
 from broker.model.errors import CodecError, StorageError
 from broker.model.limits import PRODUCER_IDS_PER_PARTITION_MAX
 from broker.protocols.cursus.named_producers import checkpoint, loading
-from broker.protocols.cursus.named_producers.checkpoint import StoredProducer
-from broker.protocols.cursus.named_producers.loading import SequenceHeaders
-from broker.protocols.cursus.named_producers.sequences import ProducerCheckpoint, Sequences
+from broker.protocols.cursus.named_producers.sequences import Sequences
 from broker.protocols.cursus.settings import IDEMPOTENT
 
 _NOT_LOADED: Final = -1
@@ -67,21 +65,19 @@ class NamedProducers:
 
     name = "named producers"
 
-    __slots__ = ("_clock", "_expiration_ms", "_headers", "_io_thread", "_run_in_thread", "_tables")
+    __slots__ = ("_clock", "_expiration_ms", "_io_thread", "_run_in_thread", "_tables")
 
     def __init__(
         self,
         clock: Clock,
         io_thread: IoThread,
         expiration_ms: Callable[[], int],
-        headers: SequenceHeaders,
         run_in_thread: RunInThread,
     ) -> None:
-        """Keep what it needs; `headers`: how records name their producers."""
+        """Start without tables, which are made on first use."""
         self._clock = clock
         self._io_thread = io_thread
         self._expiration_ms = expiration_ms
-        self._headers = headers
         self._run_in_thread = run_in_thread
         self._tables: dict[Log, _Table] = {}
 
@@ -121,7 +117,7 @@ class NamedProducers:
         if offset > log.log_end_offset:
             offset, producers = 0, []  # the log has lost records that the checkpoint covers
         sequences = Sequences(PRODUCER_IDS_PER_PARTITION_MAX)
-        sequences.restore(ProducerCheckpoint(*each) for each in producers)
+        sequences.restore(producers)
         table.read_end = await self._read(log, sequences, offset)
         table.sequences = sequences
         table.written_offset = offset
@@ -130,7 +126,7 @@ class NamedProducers:
         """Replay all records from an offset on; return where they end."""
         if not await wait_durable(log, log.log_end_offset):
             raise StorageError(f"{log.folder}: its log failed before its producers were read")
-        return await loading.read(log, sequences, start, self._headers, self._run_in_thread)
+        return await loading.read(log, sequences, start, self._run_in_thread)
 
     def is_kept_for(self, topic: Topic) -> bool:
         """Whether the topic's partitions have named producers."""
@@ -166,7 +162,7 @@ class NamedProducers:
                 if table.written_offset >= offset:
                     return
                 table.sequences.forget_before(self._clock.aged_ms() - self._expiration_ms())
-                image = [StoredProducer(*each) for each in table.sequences.image()]
+                image = table.sequences.image()
             if not await _synced(log, offset):
                 text = f"{log.folder}: its log failed before its producers were written"
                 raise StorageError(text)

@@ -4,7 +4,6 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from broker._native.protocols.cursus.batch import SEQUENCE, sequence_of
 from broker.codec.encoding import encode
 from broker.core.logs.recompression import Recompression
 from broker.core.scheduling.io_thread import IoThread
@@ -12,7 +11,6 @@ from broker.core.topics.topic import Topic
 from broker.model.config import load
 from broker.model.topic_config import TopicConfig
 from broker.protocols.cursus.named_producers.checkpoint import FILE_NAME
-from broker.protocols.cursus.named_producers.loading import SequenceHeaders
 from broker.protocols.cursus.named_producers.sequences import ProducerCheckpoint
 from broker.protocols.cursus.named_producers.tables import NamedProducers
 from tests.support.manual_clock import ManualClock
@@ -82,7 +80,6 @@ class Partition:
             self.clock,
             self.io_thread,
             lambda: EXPIRATION_MS,
-            SequenceHeaders(SEQUENCE, sequence_of),
             self.recompression.run,
         )
 

@@ -5,10 +5,8 @@ import logging
 
 import pytest
 
-from broker._native.protocols.cursus.batch import SEQUENCE, sequence_of
 from broker.model import limits
 from broker.protocols.cursus.named_producers import loading
-from broker.protocols.cursus.named_producers.loading import SequenceHeaders
 from broker.protocols.cursus.named_producers.sequences import ProducerCheckpoint, Run, Sequences
 from tests.support.native_log import NOW_MS
 from tests.unit.protocols.cursus.named_producers.partitions import Partition, known
@@ -93,8 +91,7 @@ def test_other_tasks_run_while_a_log_is_read(
 
     async def read() -> None:
         counting = asyncio.ensure_future(count())
-        headers = SequenceHeaders(SEQUENCE, sequence_of)
-        await loading.read(partition.log, Sequences(1), 0, headers, partition.recompression.run)
+        await loading.read(partition.log, Sequences(1), 0, partition.recompression.run)
         counting.cancel()
 
     asyncio.run(read())
