@@ -48,7 +48,6 @@ cdef enum CursusStatus:
     CURSUS_LEFT_OVER          # bytes follow the last record
 
 
-cdef CursusStatus cursus_head(Cursor* cursor, bint is_original, CursusHead* head) noexcept nogil
 cdef bint cursus_record(Cursor* cursor, CursusRecord* record) noexcept nogil
 cdef uint64_t cursus_hash(Text key) noexcept nogil
 cdef CursusStatus cursus_check(

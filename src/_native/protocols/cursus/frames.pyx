@@ -125,8 +125,13 @@ STATUS_NAMES = {
     FRAME_UNREADABLE: "unreadable",
     FRAME_OUT_OF_RANGE: "out of range",
     FRAME_OFFLINE: "offline",
-    FRAME_NO_MEMORY: "no memory",
 }
+
+
+cdef name_of(FrameStatus status):
+    if status == FRAME_NO_MEMORY:
+        raise MemoryError
+    return STATUS_NAMES[status]
 
 
 @cython.final
@@ -364,10 +369,7 @@ cdef class CursusFrame:
         there may be more at `next_offset`; after "compressed" call `add` with the batch there. The
         other statuses are "end", "full", "too large", "unreadable", "out of range" and "offline".
         """
-        cdef FrameStatus status = self.read_slice(log, offset, end, is_committed)
-        if status == FRAME_NO_MEMORY:
-            raise MemoryError
-        return STATUS_NAMES[status]
+        return name_of(self.read_slice(log, offset, end, is_committed))
 
     def add(self, bytes batch not None, bytes decompressed not None, int64_t offset):
         """Add the decompressed records of a batch from an offset on; return the status."""
@@ -378,9 +380,7 @@ cdef class CursusFrame:
             status = self.step_over(self.slice_end)
         self.decompressed = None
         self.left = 0
-        if status == FRAME_NO_MEMORY:
-            raise MemoryError
-        return STATUS_NAMES[status]
+        return name_of(status)
 
     def take(self):
         """Return the frame (bytes) without its length, and begin the next one."""

@@ -10,8 +10,8 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.protocols.cursus.first_bytes cimport cursus_recognizes
 from broker._native.protocols.cursus.produce cimport BATCH_MAGIC, cursus_produce
-from broker._native.protocols.cursus.publish cimport cursus_publish, publish_take
-from broker._native.wire.connection cimport Connection, Verdict
+from broker._native.protocols.cursus.publish cimport RoundRobin, cursus_publish, publish_take
+from broker._native.wire.connection cimport Connection, NativeProtocol, Verdict
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE, frame_announced, frame_cut
 from broker._native.wire.pending_reply cimport PendingReply, hand_over
 from broker._native.wire.reply_slot cimport ReplySlot
@@ -24,6 +24,8 @@ cdef uint32_t FRAME_BYTES_MAX = limits.CURSUS_FRAME_BYTES_MAX
 @cython.final
 cdef class Cursus(NativeProtocol):
     """The Cursus protocol."""
+
+    cdef RoundRobin round_robin
 
     def __cinit__(self, fallback, RoundRobin round_robin=None):
         """Leave all other requests to `fallback`, which shares the round-robin over partitions."""

@@ -15,27 +15,27 @@ keepalives continue.
 """
 
 cimport cython
-from libc.stdint cimport uint8_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
+from broker._native.log.partition_log cimport PartitionLog
+from broker._native.log.turn cimport Watch, WatchOwner
 from broker._native.protocols.cursus.frames cimport (
-    FRAME_COMPRESSED,
     FRAME_END,
     FRAME_FULL,
     FRAME_NO_MEMORY,
-    FRAME_OFFLINE,
     FRAME_OPEN,
-    FRAME_OUT_OF_RANGE,
-    FRAME_TOO_LARGE,
-    FRAME_UNREADABLE,
     LENGTH_SIZE,
+    CursusFrame,
+    FrameStatus,
 )
-from broker._native.wire.connection cimport Connection
+from broker._native.wire.connection cimport Connection, Wait
 from broker._native.wire.output_queue cimport queue_commit, queue_reserve
 
 import logging
 from enum import Enum
 
+from broker._native.protocols.cursus.frames import STATUS_NAMES
 from broker.model import limits
 
 logger = logging.getLogger(__name__)
@@ -48,6 +48,8 @@ cdef int64_t UNSENT_BYTES_MAX = limits.CURSUS_STREAM_UNSENT_BYTES_MAX
 
 class StreamEvent(Enum):
     """What Python is notified of, and the methods that end the pause.
+
+    Those that a frame's status causes have its name.
 
     COMPRESSED: the batch at `next_offset` is compressed: `decompress`, or `resume_at` an offset
         after it.
@@ -67,15 +69,6 @@ class StreamEvent(Enum):
     CLOSED = "closed"
 
 
-_FRAME_EVENTS = {
-    FRAME_COMPRESSED: StreamEvent.COMPRESSED,
-    FRAME_TOO_LARGE: StreamEvent.TOO_LARGE,
-    FRAME_UNREADABLE: StreamEvent.UNREADABLE,
-    FRAME_OUT_OF_RANGE: StreamEvent.OUT_OF_RANGE,
-    FRAME_OFFLINE: StreamEvent.OFFLINE,
-}
-
-
 @cython.no_gc_clear    # `log` would be cleared before it is unwatched
 @cython.final
 cdef class CursusStream(Wait):
@@ -83,6 +76,18 @@ cdef class CursusStream(Wait):
 
     `notify` is called with the stream and a StreamEvent; it may call a method at once.
     """
+
+    cdef readonly PartitionLog log
+    cdef CursusFrame frame
+    cdef bint is_committed
+    cdef readonly int64_t next_offset     # after what was sent
+    cdef readonly int64_t skip_offset     # after what cannot be sent, once Python was notified
+    cdef int64_t keepalive_ms             # 0: none are sent
+    cdef int64_t sent_ms                  # monotonic: when the last frame was sent
+    cdef bint is_paused                   # Python handles a notification
+    cdef Watch watch
+    cdef WatchOwner owner
+    cdef object notify
 
     def __cinit__(
             self, PartitionLog log not None, int64_t offset, bytes topic not None, *,
@@ -147,7 +152,7 @@ cdef class CursusStream(Wait):
             connection.close("no memory for its frames")
         elif status != FRAME_FULL:
             self.skip_offset = self.frame.skip_offset
-            self.pause_and_notify(_FRAME_EVENTS[status])
+            self.pause_and_notify(StreamEvent(STATUS_NAMES[status]))
         return False
 
     cdef bint has_more(self) noexcept:

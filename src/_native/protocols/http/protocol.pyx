@@ -13,6 +13,7 @@ from broker._native.wire.connection cimport (
     VERDICT_NO,
     VERDICT_YES,
     Connection,
+    NativeProtocol,
     Verdict,
 )
 from broker._native.wire.pending_reply cimport hand_over

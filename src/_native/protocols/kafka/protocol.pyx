@@ -6,7 +6,7 @@ in flexible versions, empty tagged fields.
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport int16_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint8_t
 
 from broker._native.kernel.big_endian cimport store_uint32
 from broker._native.kernel.cursor cimport (
@@ -20,12 +20,15 @@ from broker._native.protocols.kafka.envelope cimport (
     API_KEYS,
     ENVELOPE_OK,
     REQUEST_HEAD_MIN,
+    ApiTable,
+    RequestHead,
     envelope_read,
 )
 from broker._native.protocols.kafka.fetch cimport (
     FETCH_NOT_SERVED,
     FETCH_READY,
     FetchSession,
+    FetchSessions,
     FetchStatus,
 )
 from broker._native.protocols.kafka.list_offsets cimport list_offsets_serve
@@ -36,7 +39,14 @@ from broker._native.protocols.kafka.produce cimport (
     ServeStatus,
     produce_serve,
 )
-from broker._native.wire.connection cimport VERDICT_MORE, VERDICT_NO, VERDICT_YES, Verdict
+from broker._native.wire.connection cimport (
+    VERDICT_MORE,
+    VERDICT_NO,
+    VERDICT_YES,
+    Connection,
+    NativeProtocol,
+    Verdict,
+)
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE, frame_announced, frame_cut
 from broker._native.wire.pending_reply cimport PendingReply, hand_over
 from broker._native.wire.reply_slot cimport ReplySlot
@@ -56,6 +66,10 @@ cdef enum:
 @cython.final
 cdef class Kafka(NativeProtocol):
     """Kafka's protocol, in all versions."""
+
+    cdef ApiTable apis
+    cdef readonly FetchSessions sessions
+    cdef readonly int32_t frame_bytes_max
 
     def __cinit__(self, fallback, apis, FetchSessions sessions not None, *,
                   int32_t frame_bytes_max):

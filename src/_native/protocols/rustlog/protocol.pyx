@@ -16,12 +16,13 @@ are appended in order, and answered in order.
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint16_t, uint32_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint16_t, uint32_t, uint8_t
 from libc.string cimport memchr, memcpy, memset
 
 from broker._native.kernel.big_endian cimport store_uint32, store_uint64
 from broker._native.kernel.cursor cimport (
     READ_DONE,
+    Cursor,
     cursor_int64,
     cursor_take,
     cursor_uint16,
@@ -49,7 +50,7 @@ from broker._native.protocols.rustlog.answer cimport (
     answer_begin,
     answer_finish,
 )
-from broker._native.protocols.rustlog.counters cimport latency_add, now_ns
+from broker._native.protocols.rustlog.counters cimport RustLogCounters, latency_add, now_ns
 from broker._native.protocols.rustlog.record_run cimport RUN_DONE, run_add
 from broker._native.records.plain_batch cimport PlainBatch, plain_begin, plain_finish, plain_trim
 from broker._native.records.record_batch cimport (
@@ -59,7 +60,14 @@ from broker._native.records.record_batch cimport (
     BATCH_OK,
     BatchInfo,
 )
-from broker._native.wire.connection cimport VERDICT_MORE, VERDICT_NO, VERDICT_YES, Verdict
+from broker._native.wire.connection cimport (
+    VERDICT_MORE,
+    VERDICT_NO,
+    VERDICT_YES,
+    Connection,
+    NativeProtocol,
+    Verdict,
+)
 from broker._native.wire.frame cimport FRAME_BAD, FRAME_HEAD_SIZE, frame_announced, frame_cut
 from broker._native.wire.pending_reply cimport PendingReply, hand_over
 from broker._native.wire.plain_append cimport (
@@ -136,6 +144,11 @@ cdef inline PartitionLog find_log(TopicTable topics, const uint8_t* name, uint16
 @cython.final
 cdef class RustLog(NativeProtocol):
     """RustLog's protocol, JSON and binary."""
+
+    cdef readonly RustLogCounters counters
+    cdef bytes write_failed               # the answer to a produce whose log fails: a whole frame
+    cdef uint8_t refused[5]               # the first bytes of an invalid frame
+    cdef size_t refused_size
 
     def __cinit__(self, fallback, RustLogCounters counters not None, *,
                   bytes write_failed not None):

@@ -11,6 +11,5 @@ cdef enum RunStatus:
     RUN_BATCH_FULL         # the next record goes into the next batch
 
 
-cdef RunStatus run_check(Cursor run, uint32_t count) noexcept nogil
 cdef RunStatus run_add(Cursor* run, uint32_t* left, PlainBatch* batch, size_t size_max,
                        uint32_t records_max) noexcept nogil

@@ -10,14 +10,28 @@ last line before EOF needs no newline.
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t, uint8_t
 from libc.string cimport memchr
 
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.kernel.growing cimport text_trim
-from broker._native.protocols.v1.line cimport COMMAND_CONSUME, COMMAND_PRODUCE, Command, line_read
-from broker._native.protocols.v1.produce cimport v1_produce
-from broker._native.wire.connection cimport VERDICT_MORE, VERDICT_NO, VERDICT_YES, Verdict
+from broker._native.protocols.v1.consume cimport ConsumeReader
+from broker._native.protocols.v1.line cimport (
+    COMMAND_CONSUME,
+    COMMAND_PRODUCE,
+    Command,
+    Line,
+    line_read,
+)
+from broker._native.protocols.v1.produce cimport Refusal, v1_produce
+from broker._native.wire.connection cimport (
+    VERDICT_MORE,
+    VERDICT_NO,
+    VERDICT_YES,
+    Connection,
+    NativeProtocol,
+    Verdict,
+)
 from broker._native.wire.epoll cimport EPOLLIN, EPOLLRDHUP
 from broker._native.wire.pending_reply cimport hand_over
 from broker._native.wire.reply_slot cimport ReplySlot
@@ -41,6 +55,11 @@ cdef inline bint is_text(uint8_t byte) noexcept nogil:
 @cython.final
 cdef class V1(NativeProtocol):
     """The V1 line protocol."""
+
+    cdef public bint has_followers        # V1 followers are registered: Python serves PRODUCE
+    cdef bytes refusal_line               # owns what `refusal` points to
+    cdef Refusal refusal
+    cdef ConsumeReader consume_reader
 
     def __cinit__(self, fallback, bytes refusal not None):
         """Leave all other requests to `fallback`.
