@@ -43,9 +43,11 @@ cdef EnvelopeStatus envelope_read(Cursor frame, ApiTable* apis, RequestHead* hea
 
 # ---- fields of bodies, in both encodings ---------------------------------------------------------
 
-cdef inline bint read_tags(Cursor* cursor) noexcept nogil:
-    """Step over a structure's tagged fields; return False if they are malformed."""
+cdef inline bint read_tags(Cursor* cursor, bint is_flexible) noexcept nogil:
+    """Step over a structure's tagged fields, if any; return False if they are malformed."""
     cdef uint32_t count = 0, tag = 0, size = 0, _i
+    if not is_flexible:
+        return True
     if cursor_unsigned_varint(cursor, &count) != READ_DONE or count > TAGS_MAX:
         return False
     for _i in range(count):

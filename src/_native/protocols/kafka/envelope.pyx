@@ -36,7 +36,7 @@ cdef EnvelopeStatus envelope_read(Cursor frame, ApiTable* apis, RequestHead* hea
         return ENVELOPE_MALFORMED
     head.client_id_size = <int16_t>size
     head.is_flexible = head.api_version >= apis.flexible_from[head.api_key]
-    if head.is_flexible and not read_tags(&frame):
+    if not read_tags(&frame, head.is_flexible):
         return ENVELOPE_MALFORMED
     head.body = frame
     return ENVELOPE_OK

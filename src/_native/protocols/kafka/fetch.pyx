@@ -51,7 +51,9 @@ from broker._native.protocols.kafka.fetch_reply cimport (
     put_padded,
     put_records,
 )
-from broker._native.protocols.kafka.fetch_request cimport read_request
+from broker._native.protocols.kafka.fetch_request cimport (
+    TOPIC_ID_SIZE, VERSION_SESSION, VERSION_TOPIC_ID, read_request,
+)
 from broker._native.wire.output_queue cimport queue_commit, queue_reserve
 
 import os
@@ -62,10 +64,7 @@ _PARTITIONS_MAX = limits.FETCH_PARTITIONS_HELD_MAX
 
 cdef enum:
     VERSION_MIN = 4
-    VERSION_SESSION = 7
     VERSION_ZSTD = 10
-    VERSION_TOPIC_ID = 13
-    TOPIC_ID_SIZE = 16
     CODEC_ZSTD = 4
     HEAD_SIZE_MAX = 4 + 4 + 1 + 4 + 2 + 4 + 5
 

@@ -4,6 +4,11 @@ from libc.stdint cimport int8_t, int32_t, int64_t
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.protocols.kafka.envelope cimport RequestHead
 
+cdef enum:
+    VERSION_SESSION = 7
+    VERSION_TOPIC_ID = 13
+    TOPIC_ID_SIZE = 16
+
 # One partition as a request names it.
 cdef struct Wanted:
     PyObject* topic            # TopicEntry, borrowed from the topic table

@@ -22,9 +22,6 @@ from broker._native.protocols.kafka.envelope cimport read_count, read_string, re
 from broker.model import limits
 
 cdef enum:
-    VERSION_SESSION = 7
-    VERSION_TOPIC_ID = 13
-    TOPIC_ID_SIZE = 16
     NODES_MAX = 10_000
 
 assert NODES_MAX == limits.NATIVE_FETCH_PARTITIONS_MAX
@@ -73,11 +70,9 @@ cdef bint read_partition(Cursor* cursor, RequestHead* head, PyObject* topic, Wan
         return False
     if head.api_version >= 5 and cursor_int64(cursor, &log_start) != READ_DONE:
         return False
-    if cursor_int32(cursor, &wanted.bytes_max) != READ_DONE:
-        return False
-    if head.is_flexible and not read_tags(cursor):
-        return False
-    return name_partition(wanted, topic, partition)
+    return (cursor_int32(cursor, &wanted.bytes_max) == READ_DONE
+            and read_tags(cursor, head.is_flexible)
+            and name_partition(wanted, topic, partition))
 
 
 cdef bint read_wanted(Cursor* cursor, RequestHead* head, TopicTable topics,
@@ -98,7 +93,7 @@ cdef bint read_wanted(Cursor* cursor, RequestHead* head, TopicTable topics,
             if not read_partition(cursor, head, topic, &named[request.wanted]):
                 return False
             request.wanted += 1
-        if head.is_flexible and not read_tags(cursor):
+        if not read_tags(cursor, head.is_flexible):
             return False
     return True
 
@@ -120,7 +115,7 @@ cdef bint read_forgotten(Cursor* cursor, RequestHead* head, TopicTable topics,
                     &named[request.wanted + request.forgotten], topic, partition):
                 return False
             request.forgotten += 1
-        if head.is_flexible and not read_tags(cursor):
+        if not read_tags(cursor, head.is_flexible):
             return False
     return True
 
@@ -151,4 +146,4 @@ cdef bint read_request(RequestHead* head, TopicTable topics, FetchRequest* reque
         return False
     if head.api_version >= 11 and not read_string(&cursor, head.is_flexible, &rack, &size):
         return False
-    return not head.is_flexible or read_tags(&cursor)
+    return read_tags(&cursor, head.is_flexible)

@@ -83,9 +83,7 @@ cdef uint8_t* put_partition(uint8_t* at, Cursor* cursor, RequestHead* head, Topi
         return NULL
     if head.api_version >= VERSION_EPOCH and cursor_int32(cursor, &known_epoch) != READ_DONE:
         return NULL
-    if cursor_int64(cursor, &timestamp) != READ_DONE:
-        return NULL
-    if head.is_flexible and not read_tags(cursor):
+    if cursor_int64(cursor, &timestamp) != READ_DONE or not read_tags(cursor, head.is_flexible):
         return NULL
     log = topic.log_of(partition)
     if (log is None or log.is_loading or log.is_offline or log.is_deleted
@@ -137,7 +135,7 @@ cdef uint8_t* put_topic(uint8_t* at, Cursor* cursor, RequestHead* head, TopicTab
         at = put_partition(at, cursor, head, topic, is_committed, mark)
         if at == NULL:
             return NULL
-    if head.is_flexible and not read_tags(cursor):
+    if not read_tags(cursor, head.is_flexible):
         return NULL
     return put_tags(at, head.is_flexible)
 
@@ -167,7 +165,7 @@ cdef uint8_t* put_answer(RequestHead* head, TopicTable topics):
             return NULL
     if head.api_version >= VERSION_TIMEOUT and cursor_int32(&cursor, &timeout_ms) != READ_DONE:
         return NULL
-    if head.is_flexible and not read_tags(&cursor):
+    if not read_tags(&cursor, head.is_flexible):
         return NULL
     return put_tags(at, head.is_flexible)
 

@@ -170,9 +170,8 @@ cdef bint read_topic(Cursor* cursor, RequestHead* head, TopicTable topics, bint 
     topic.part_count = count
     for _i in range(count):
         if cursor_int32(cursor, &partition) != READ_DONE or not read_records(
-                cursor, head.is_flexible, &records, &size):
-            return False
-        if head.is_flexible and not read_tags(cursor):
+                cursor, head.is_flexible, &records, &size) or not read_tags(
+                cursor, head.is_flexible):
             return False
         part = &parts[part_count[0]]
         part.is_converted = head.api_version < VERSION_BATCHES
@@ -181,7 +180,7 @@ cdef bint read_topic(Cursor* cursor, RequestHead* head, TopicTable topics, bint 
         if not check_part(entry.log_of(partition), records, size, head, has_transaction, part):
             return False
         part_count[0] += 1
-    return not head.is_flexible or read_tags(cursor)
+    return read_tags(cursor, head.is_flexible)
 
 
 cdef inline uint8_t* put_topic(uint8_t* at, RequestHead* head, Topic* topic) noexcept:
@@ -323,7 +322,7 @@ cdef ServeStatus serve_whole(TopicTable topics, Turn turn, RequestHead* head,
                           &part_count):
             return NOT_SERVED
         reply_size += <uint32_t>requested[i].name_size + 5 + 5 + 1
-    if head.is_flexible and not read_tags(&cursor):
+    if not read_tags(&cursor, head.is_flexible):
         return NOT_SERVED
     if acks == 0:
         return append_silently(head, unseen, part_count)
