@@ -49,21 +49,20 @@ def bad_request(text: str) -> RefusedError:
 NOT_LEADER: Final = Refusal(Code.NOT_LEADER, NOT_LEADER_TEXT)
 ACKS_TIMEOUT: Final = Refusal(Code.REPLICATION_TIMEOUT, "acks=all timeout")
 
+
+def _not_leader(reason: str) -> Refusal:
+    return Refusal(Code.NOT_LEADER, f"{NOT_LEADER_TEXT}: {reason}")
+
+
 # The message of the RequestError, if it has one, is appended to the text.
 _BY_CODE: Final[dict[ErrorCode, Refusal]] = {
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: Refusal(
-        Code.NOT_LEADER, f"{NOT_LEADER_TEXT}: it is still loading"
-    ),
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: _not_leader("it is still loading"),
     ErrorCode.LEADER_NOT_AVAILABLE: NOT_LEADER,
-    ErrorCode.KAFKA_STORAGE_ERROR: Refusal(
-        Code.NOT_LEADER, f"{NOT_LEADER_TEXT}: its disk has failed or is full"
-    ),
-    ErrorCode.DISK_FULL: Refusal(Code.NOT_LEADER, f"{NOT_LEADER_TEXT}: its disk is full"),
-    ErrorCode.NOT_ENOUGH_REPLICAS: Refusal(
-        Code.NOT_LEADER, f"{NOT_LEADER_TEXT}: too few replicas are in sync"
-    ),
+    ErrorCode.KAFKA_STORAGE_ERROR: _not_leader("its disk has failed or is full"),
+    ErrorCode.DISK_FULL: _not_leader("its disk is full"),
+    ErrorCode.NOT_ENOUGH_REPLICAS: _not_leader("too few replicas are in sync"),
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ACKS_TIMEOUT,
-    ErrorCode.REQUEST_TIMED_OUT: Refusal(Code.NOT_LEADER, f"{NOT_LEADER_TEXT}: it is busy"),
+    ErrorCode.REQUEST_TIMED_OUT: _not_leader("it is busy"),
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Refusal(
         Code.NOT_LEADER, f"{_NO_COORDINATOR}: it is still loading"
     ),
