@@ -30,16 +30,6 @@ cdef class RustLogCounters:
     That number is updated when the metrics are requested.
     """
 
-    def produced(self, count, size):
-        """Count records that were appended, and their bytes."""
-        self.messages_produced += count
-        self.bytes_in += size
-
-    def fetched(self, count, size):
-        """Count records that were fetched, and their bytes."""
-        self.messages_fetched += count
-        self.bytes_out += size
-
     def add_produce_latency(self, int64_t ns):
         """Add the latency of a produce, up to its answer."""
         latency_add(&self.produces, ns)

@@ -13,32 +13,8 @@ from typing import Any
 from broker._native.protocols.rustlog.record_run import check_run
 from broker.core.scheduling.steps import in_steps
 from broker.model.limits import NAMES_READ_PER_STEP, RUSTLOG_FRAME_BYTES_MAX
+from broker.protocols.rustlog import messages
 from broker.protocols.rustlog.errors import Failure, RefusalError
-from broker.protocols.rustlog.requests import (
-    Committed,
-    Created,
-    CreateTopic,
-    DescribePartition,
-    DescribeTopic,
-    Fetch,
-    Fetched,
-    GroupOffset,
-    ListTopics,
-    Metrics,
-    MetricsFetch,
-    OffsetCommit,
-    OffsetFetch,
-    PartitionEnd,
-    Ping,
-    Pong,
-    Produce,
-    Produced,
-    Request,
-    Response,
-    Run,
-    TopicEnds,
-    TopicList,
-)
 
 _UINT16 = Struct(">H")
 _UINT32 = Struct(">I")
@@ -98,57 +74,59 @@ def _utf8_error(error: UnicodeDecodeError) -> str:
 # ---- requests ------------------------------------------------------------------------------------
 
 
-def _produce(reader: _Reader) -> Produce:
+def _produce(reader: _Reader) -> messages.Produce:
     topic = reader.string("topic")
     partition = reader.partition()
     count = reader.number(_UINT32, "record count")
     cut = check_run(reader.body, reader.position, count)
     if cut is not None:
         raise _bad("truncated record length" if cut == "length" else "truncated record")
-    return Produce(topic, partition, Run(reader.body, reader.position, count))
+    return messages.Produce(topic, partition, messages.Run(reader.body, reader.position, count))
 
 
-def _fetch(reader: _Reader) -> Fetch:
+def _fetch(reader: _Reader) -> messages.Fetch:
     group = reader.string("group_id")
     topic = reader.string("topic")
     partition = reader.partition()
     offset = reader.offset()
-    return Fetch(group or None, topic, partition, offset, reader.number(_UINT32, "max_bytes"))
+    return messages.Fetch(
+        group or None, topic, partition, offset, reader.number(_UINT32, "max_bytes")
+    )
 
 
-def _offset_commit(reader: _Reader) -> OffsetCommit:
+def _offset_commit(reader: _Reader) -> messages.OffsetCommit:
     group = reader.string("group")
     topic = reader.string("topic")
-    return OffsetCommit(group, topic, reader.partition(), reader.offset())
+    return messages.OffsetCommit(group, topic, reader.partition(), reader.offset())
 
 
-def _offset_fetch(reader: _Reader) -> OffsetFetch:
+def _offset_fetch(reader: _Reader) -> messages.OffsetFetch:
     group = reader.string("group")
     topic = reader.string("topic")
-    return OffsetFetch(group, topic, reader.partition())
+    return messages.OffsetFetch(group, topic, reader.partition())
 
 
-def _create_topic(reader: _Reader) -> CreateTopic:
+def _create_topic(reader: _Reader) -> messages.CreateTopic:
     topic = reader.string("topic")
-    return CreateTopic(topic, reader.number(_UINT32, "partition count"))
+    return messages.CreateTopic(topic, reader.number(_UINT32, "partition count"))
 
 
-def _describe_partition(reader: _Reader) -> DescribePartition:
+def _describe_partition(reader: _Reader) -> messages.DescribePartition:
     topic = reader.string("topic")
-    return DescribePartition(topic, reader.partition())
+    return messages.DescribePartition(topic, reader.partition())
 
 
-_REQUESTS: dict[int, Callable[[_Reader], Request]] = {
+_REQUESTS: dict[int, Callable[[_Reader], messages.Request]] = {
     0x01: _produce,
     0x02: _fetch,
     0x03: _offset_commit,
     0x04: _offset_fetch,
     0x05: _create_topic,
-    0x06: lambda _: ListTopics(),
-    0x07: lambda reader: DescribeTopic(reader.string("topic")),
+    0x06: lambda _: messages.ListTopics(),
+    0x07: lambda reader: messages.DescribeTopic(reader.string("topic")),
     0x08: _describe_partition,
-    0x09: lambda _: MetricsFetch(),
-    0xFF: lambda _: Ping(),
+    0x09: lambda _: messages.MetricsFetch(),
+    0xFF: lambda _: messages.Ping(),
 }
 
 
@@ -160,11 +138,11 @@ def _string(text: str) -> bytes:
     return _UINT16.pack(len(data)) + data
 
 
-def _group_offset(answer: GroupOffset) -> bytes:
+def _group_offset(answer: messages.GroupOffset) -> bytes:
     return b"\x04\x00" if answer.offset is None else b"\x04\x01" + _UINT64.pack(answer.offset)
 
 
-async def _topic_list(answer: TopicList) -> bytes:
+async def _topic_list(answer: messages.TopicList) -> bytes:
     """Write as many topics as fit into a frame, in steps."""
     rows = []
     remaining_bytes = RUSTLOG_FRAME_BYTES_MAX - _COUNT.size
@@ -177,31 +155,31 @@ async def _topic_list(answer: TopicList) -> bytes:
     return _COUNT.pack(0x06, len(rows)) + b"".join(rows)
 
 
-def _topic_ends(answer: TopicEnds) -> bytes:
+def _topic_ends(answer: messages.TopicEnds) -> bytes:
     count = _UINT32.pack(len(answer.ends))
     rows = map(_END.pack, range(len(answer.ends)), answer.ends)
     return b"\x07" + _string(answer.topic) + count + count + b"".join(rows)
 
 
-def _partition_end(answer: PartitionEnd) -> bytes:
+def _partition_end(answer: messages.PartitionEnd) -> bytes:
     return b"\x08" + _string(answer.topic) + _END.pack(answer.partition, answer.end)
 
 
-def _metrics(answer: Metrics) -> bytes:
+def _metrics(answer: messages.Metrics) -> bytes:
     text = answer.text.encode()
     return _COUNT.pack(0x09, len(text)) + text
 
 
 _RESPONSES: dict[type, Callable[[Any], bytes]] = {
-    Produced: lambda answer: _PRODUCED.pack(0x01, answer.base_offset, answer.length),
-    Fetched: lambda answer: answer.body,
-    Committed: lambda _: b"\x03\x01",
-    GroupOffset: _group_offset,
-    Created: lambda _: b"\x05\x01",
-    TopicEnds: _topic_ends,
-    PartitionEnd: _partition_end,
-    Metrics: _metrics,
-    Pong: lambda _: b"\xff",
+    messages.Produced: lambda answer: _PRODUCED.pack(0x01, answer.base_offset, answer.length),
+    messages.Fetched: lambda answer: answer.body,
+    messages.Committed: lambda _: b"\x03\x01",
+    messages.GroupOffset: _group_offset,
+    messages.Created: lambda _: b"\x05\x01",
+    messages.TopicEnds: _topic_ends,
+    messages.PartitionEnd: _partition_end,
+    messages.Metrics: _metrics,
+    messages.Pong: lambda _: b"\xff",
 }
 
 
@@ -210,16 +188,16 @@ class Binary:
 
     is_json = False
 
-    async def parse(self, body: bytes) -> Request:
+    async def parse(self, body: bytes) -> messages.Request:
         """Parse a request of at least one byte; raise RefusalError if it is invalid."""
         read = _REQUESTS.get(body[0])
         if read is None:
             raise RefusalError(Failure.UNKNOWN_REQUEST, kind=body[0])
         return read(_Reader(body))
 
-    async def write(self, response: Response) -> bytes:
+    async def write(self, response: messages.Response) -> bytes:
         """Encode a response, a long one in steps."""
-        if isinstance(response, TopicList):
+        if isinstance(response, messages.TopicList):
             return await _topic_list(response)
         return _RESPONSES[type(response)](response)
 

@@ -9,25 +9,13 @@ from broker.model.config import Config
 from broker.model.errors import ErrorCode
 from broker.model.limits import RUSTLOG_FRAME_BYTES_MAX
 from broker.protocols.base import Answer, Immediate, Reply, WireProtocol
+from broker.protocols.rustlog import messages
 from broker.protocols.rustlog.binary import Binary
 from broker.protocols.rustlog.call import Call
 from broker.protocols.rustlog.errors import Failure, RefusalError, reason
 from broker.protocols.rustlog.handlers import fetch, metrics, offsets, produce, topics
 from broker.protocols.rustlog.json_form import Json
 from broker.protocols.rustlog.lags import Lags
-from broker.protocols.rustlog.requests import (
-    CreateTopic,
-    DescribePartition,
-    DescribeTopic,
-    Fetch,
-    ListTopics,
-    MetricsFetch,
-    OffsetCommit,
-    OffsetFetch,
-    Ping,
-    Produce,
-    Response,
-)
 
 if TYPE_CHECKING:
     from broker.core.session import Session
@@ -37,18 +25,18 @@ REFUSE = -1  # the operation of a frame of invalid length: the body is its lengt
 _BINARY = Binary()
 _JSON = Json()
 
-_Handler = Callable[[Any, Call], Awaitable[Response]]
+_Handler = Callable[[Any, Call], Awaitable[messages.Response]]
 _HANDLERS: Final[dict[type, _Handler]] = {
-    Produce: produce.handle,
-    Fetch: fetch.handle,
-    OffsetCommit: offsets.commit,
-    OffsetFetch: offsets.fetch,
-    CreateTopic: topics.create,
-    ListTopics: topics.list_all,
-    DescribeTopic: topics.describe,
-    DescribePartition: topics.describe_partition,
-    MetricsFetch: metrics.handle,
-    Ping: metrics.ping,
+    messages.Produce: produce.handle,
+    messages.Fetch: fetch.handle,
+    messages.OffsetCommit: offsets.commit,
+    messages.OffsetFetch: offsets.fetch,
+    messages.CreateTopic: topics.create,
+    messages.ListTopics: topics.list_all,
+    messages.DescribeTopic: topics.describe,
+    messages.DescribePartition: topics.describe_partition,
+    messages.MetricsFetch: metrics.handle,
+    messages.Ping: metrics.ping,
 }
 
 

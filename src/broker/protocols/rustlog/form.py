@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from broker.protocols.rustlog.errors import RefusalError
-from broker.protocols.rustlog.requests import Request, Response
+from broker.protocols.rustlog.messages import Request, Response
 
 
 class Form(Protocol):

@@ -19,20 +19,8 @@ from broker.model.limits import (
     RUSTLOG_ENVELOPE_BYTES_MAX,
     RUSTLOG_JSON_RECORDS_MAX,
 )
+from broker.protocols.rustlog import messages
 from broker.protocols.rustlog.errors import Failure, RefusalError
-from broker.protocols.rustlog.requests import (
-    Committed,
-    Fetch,
-    Fetched,
-    GroupOffset,
-    OffsetCommit,
-    OffsetFetch,
-    Produce,
-    Produced,
-    Request,
-    Response,
-    Run,
-)
 
 _UINT32_MAX = 2**32 - 1
 _UINT64_MAX = 2**64 - 1
@@ -104,32 +92,34 @@ _decoder = json.JSONDecoder(
 # ---- requests ------------------------------------------------------------------------------------
 
 
-def _produce(fields: _Fields, records: JsonRecords) -> Produce:
+def _produce(fields: _Fields, records: JsonRecords) -> messages.Produce:
     if fields.get("records") != _RECORDS_EXTRACTED or not records.has_records:
         raise _NotARequestError
     topic, partition = fields.text("topic"), fields.partition()
     if records.count > RUSTLOG_JSON_RECORDS_MAX:
         text = f"a request has at most {RUSTLOG_JSON_RECORDS_MAX} records"
         raise RefusalError(Failure.WRITE, reason=text)
-    return Produce(topic, partition, Run(records.run, 0, records.count))
+    return messages.Produce(topic, partition, messages.Run(records.run, 0, records.count))
 
 
-def _fetch(fields: _Fields, _: JsonRecords) -> Fetch:
+def _fetch(fields: _Fields, _: JsonRecords) -> messages.Fetch:
     group = None if fields.get("group_id") is None else fields.text("group_id")
     bytes_max = fields.number("max_bytes", _UINT64_MAX)
-    return Fetch(group, fields.text("topic"), fields.partition(), fields.offset(), bytes_max)
+    return messages.Fetch(
+        group, fields.text("topic"), fields.partition(), fields.offset(), bytes_max
+    )
 
 
-def _offset_commit(fields: _Fields, _: JsonRecords) -> OffsetCommit:
+def _offset_commit(fields: _Fields, _: JsonRecords) -> messages.OffsetCommit:
     group, topic = fields.text("group_id"), fields.text("topic")
-    return OffsetCommit(group, topic, fields.partition(), fields.offset())
+    return messages.OffsetCommit(group, topic, fields.partition(), fields.offset())
 
 
-def _offset_fetch(fields: _Fields, _: JsonRecords) -> OffsetFetch:
-    return OffsetFetch(fields.text("group_id"), fields.text("topic"), fields.partition())
+def _offset_fetch(fields: _Fields, _: JsonRecords) -> messages.OffsetFetch:
+    return messages.OffsetFetch(fields.text("group_id"), fields.text("topic"), fields.partition())
 
 
-_REQUESTS: dict[str, Callable[[_Fields, JsonRecords], Request]] = {
+_REQUESTS: dict[str, Callable[[_Fields, JsonRecords], messages.Request]] = {
     "Produce": _produce,
     "Fetch": _fetch,
     "OffsetCommit": _offset_commit,
@@ -142,7 +132,7 @@ class Json:
 
     is_json = True
 
-    async def parse(self, body: bytes) -> Request:
+    async def parse(self, body: bytes) -> messages.Request:
         """Parse a request, in steps; raise RefusalError if it is invalid."""
         try:
             records = JsonRecords(body, RUSTLOG_ENVELOPE_BYTES_MAX)
@@ -152,16 +142,16 @@ class Json:
         except (CodecError, ValueError, RecursionError):
             raise RefusalError(Failure.BAD_REQUEST, what="not a JSON request") from None
 
-    async def write(self, response: Response) -> bytes:
+    async def write(self, response: messages.Response) -> bytes:
         """Encode a response without white space, as serde does."""
         match response:
-            case Produced(base_offset, count):
+            case messages.Produced(base_offset, count):
                 return b'{"Produce":{"offsets":' + ascending(base_offset, count) + b"}}"
-            case Fetched(body):
+            case messages.Fetched(body):
                 return body
-            case Committed():
+            case messages.Committed():
                 return b'{"OffsetCommit":{"success":true}}'
-            case GroupOffset(offset):
+            case messages.GroupOffset(offset):
                 return _dump({"OffsetFetch": {"offset": offset}})
         raise AssertionError(response)
 
@@ -172,7 +162,7 @@ class Json:
         return _dump({"Error": {"message": refusal.json}})
 
 
-def _read(records: JsonRecords) -> Request:
+def _read(records: JsonRecords) -> messages.Request:
     value = _decoder.decode(records.envelope.decode())
     if not isinstance(value, _Object) or len(value.pairs) != 1:
         raise _NotARequestError

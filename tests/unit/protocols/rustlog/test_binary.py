@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from broker.protocols.rustlog.binary import Binary
 from broker.protocols.rustlog.errors import Failure, RefusalError
-from broker.protocols.rustlog.requests import (
+from broker.protocols.rustlog.messages import (
     Committed,
     Created,
     CreateTopic,

@@ -17,7 +17,7 @@ from broker.protocols.rustlog.errors import Failure, RefusalError
 from broker.protocols.rustlog.handlers import offsets
 from broker.protocols.rustlog.json_form import Json
 from broker.protocols.rustlog.lags import Lag, Lags
-from broker.protocols.rustlog.requests import Committed, GroupOffset, OffsetCommit, OffsetFetch
+from broker.protocols.rustlog.messages import Committed, GroupOffset, OffsetCommit, OffsetFetch
 
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 AWAY = ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -27,7 +27,7 @@ from broker.protocols.rustlog.call import Call
 from broker.protocols.rustlog.errors import Failure, RefusalError, reason
 from broker.protocols.rustlog.handlers.offsets import group_offset
 from broker.protocols.rustlog.handlers.partitions import log_in_service, topic_of
-from broker.protocols.rustlog.requests import Fetch, Fetched
+from broker.protocols.rustlog.messages import Fetch, Fetched
 
 _OPEN = "open"
 _GAP = "gap"
@@ -83,7 +83,8 @@ async def _read(request: Fetch, call: Call, log: Log, start: int) -> Fetched:
         return _nothing(call, await _first_offset(call, log, end))
     answer = FetchAnswerWriter(start, request.bytes_max, is_json=is_json)
     await _fill(answer, call, log, start)
-    call.counters.fetched(answer.count, answer.payload_bytes)
+    call.counters.messages_fetched += answer.count
+    call.counters.bytes_out += answer.payload_bytes
     return Fetched(answer.finish(_next_offset(answer, end)))
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from broker.core.scheduling.steps import in_steps
 from broker.protocols.rustlog.call import Call
-from broker.protocols.rustlog.requests import Metrics, MetricsFetch, Ping, Pong
+from broker.protocols.rustlog.messages import Metrics, MetricsFetch, Ping, Pong
 
 # Name and help of each, in the original's order; the names that end in _total are counters.
 _METRICS: Final = (

@@ -18,7 +18,7 @@ from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import GROUP_READY_POLL_MS, GROUP_READY_WAIT_MS
 from broker.protocols.rustlog.call import Call
 from broker.protocols.rustlog.errors import Failure, RefusalError, reason, refusal
-from broker.protocols.rustlog.requests import Committed, GroupOffset, OffsetCommit, OffsetFetch
+from broker.protocols.rustlog.messages import Committed, GroupOffset, OffsetCommit, OffsetFetch
 
 _AnswerT = TypeVar("_AnswerT")
 

@@ -16,7 +16,7 @@ from broker.model.limits import RUSTLOG_RECORD_BYTES_MAX
 from broker.protocols.rustlog.call import Call
 from broker.protocols.rustlog.errors import Failure, refusal
 from broker.protocols.rustlog.handlers.partitions import log_in_service, topic_of
-from broker.protocols.rustlog.requests import Produce, Produced
+from broker.protocols.rustlog.messages import Produce, Produced
 
 
 async def handle(request: Produce, call: Call) -> Produced:
@@ -42,7 +42,8 @@ async def _append(request: Produce, call: Call, topic: Topic) -> Produced:
     )
     count = request.records.length
     written = await write_batches(call.broker, topic, request.partition, _batches(made, count))
-    call.counters.produced(count, made.payload_bytes)
+    call.counters.messages_produced += count
+    call.counters.bytes_in += made.payload_bytes
     if not await wait_durable(written.log, written.end_offset):
         raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
     return Produced(written.base_offset, count)

@@ -18,7 +18,7 @@ from broker.model.limits import (
 from broker.protocols.rustlog.call import Call
 from broker.protocols.rustlog.errors import Failure, RefusalError, refusal
 from broker.protocols.rustlog.handlers.partitions import log_in_service
-from broker.protocols.rustlog.requests import (
+from broker.protocols.rustlog.messages import (
     Created,
     CreateTopic,
     DescribePartition,
