@@ -9,8 +9,6 @@ from typing import Final, NamedTuple
 
 from broker.protocols.cursus.errors import RefusedError, without_quotes
 
-_OK: Final = "OK"
-_ERROR: Final = "ERROR"
 # The response to acks=0. Not every client reads it; those that do look at the status only.
 UNACKNOWLEDGED: Final = b'{"status":"OK"}'
 
@@ -26,12 +24,12 @@ class Sent(NamedTuple):
 
 def stored(sent: Sent, last_offset: int) -> bytes:
     """Return the acknowledgement of records that can be read."""
-    return _ack(_OK, sent, last_offset, "")
+    return _ack("OK", sent, last_offset, "")
 
 
 def failed(sent: Sent, refusal: RefusedError) -> bytes:
     """Return the error of records of which none was stored."""
-    return _ack(_ERROR, sent, 0, f"{refusal.code} {refusal.rest}".strip())
+    return _ack("ERROR", sent, 0, f"{refusal.code} {refusal.rest}".strip())
 
 
 def _ack(status: str, sent: Sent, last_offset: int, error: str) -> bytes:

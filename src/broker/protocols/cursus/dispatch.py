@@ -1,6 +1,5 @@
 """Dispatch of a frame's body: detect what it is, parse the command, call its handler."""
 
-import json
 import logging
 from typing import Final
 
@@ -18,19 +17,16 @@ from broker.protocols.cursus.acks import Sent
 from broker.protocols.cursus.bodies import Text
 from broker.protocols.cursus.connections import ConnectionState, address_of, state_of
 from broker.protocols.cursus.errors import RefusedError, of_request
-from broker.protocols.cursus.grammar import BLANKS, Command, encoded, keyword_of, parse
+from broker.protocols.cursus.grammar import BLANKS, encoded, keyword_of, parse
 from broker.protocols.cursus.handlers import produce
 from broker.protocols.cursus.named_producers.tables import NamedProducers
 from broker.protocols.cursus.protocol_state import ProtocolState
 from broker.protocols.cursus.requests import Request
 from broker.protocols.cursus.settings import HASH_KEY, IDEMPOTENT, PARTITIONER, TOPIC_SETTINGS
-from broker.protocols.cursus.table import COMMANDS
+from broker.protocols.cursus.table import COMMANDS, FORMS
 
 _log = logging.getLogger(__name__)
 _DISK_FAILED: Final = RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
-_EVENT_SOURCING: Final = frozenset(
-    ("APPEND_STREAM", "READ_STREAM", "STREAM_VERSION", "SAVE_SNAPSHOT", "READ_SNAPSHOT")
-)
 
 
 class Cursus(WireProtocol):
@@ -112,12 +108,10 @@ async def _command(
     if text.is_enveloped and not keyword_of(text.body.strip(BLANKS)[:32]):
         # As in the original, an envelope without a command closes the connection.
         raise RefusedError("malformed_input", reason="missing_topic_or_payload", is_last=True)
-    command = parse(text.body)
-    handler = COMMANDS.get(command.keyword)
-    if handler is None:
-        return _unsupported(command, connection)
+    command = parse(text.body, FORMS)
     try:
-        answer = await handler(Request(command, session, connection, state))
+        handle = COMMANDS[command.keyword].handle
+        answer = await handle(Request(command, session, connection, state))
     except RefusedError as error:
         return _refused(error, connection)
     except RequestError as error:
@@ -131,15 +125,6 @@ async def _command(
     else:
         return encoded(answer) if isinstance(answer, str) else answer
     return _refused(refusal, connection)
-
-
-def _unsupported(command: Command, connection: ConnectionState) -> Immediate:
-    if command.keyword not in _EVENT_SOURCING:
-        return _refused(RefusedError("unsupported_command", command=command.keyword), connection)
-    if command.keyword == "READ_STREAM":
-        return json.dumps({"error": "event_sourcing_not_enabled", "status": "ERROR"}).encode()
-    topic = command.get("topic")
-    return _refused(RefusedError("event_sourcing_not_enabled", topic=topic), connection)
 
 
 def _refused(refusal: RefusedError, connection: ConnectionState) -> Immediate:

@@ -7,7 +7,6 @@ Clients compare codes, search for some of them anywhere in a response, and split
 spaces. Each code has a class; errors of the classes routing and availability are transient.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 from broker.core.groups.commands.assigned import (
@@ -62,7 +61,6 @@ _CLASSES: Final[dict[str, frozenset[str]]] = {
     "validation": frozenset(
         (
             "unknown_command",
-            "unsupported_command",
             "decode_failed",
             "batch_decode_failed",
             "malformed_input",
@@ -265,8 +263,3 @@ def checked(response: AssignedResponse, call: AssignedCall) -> AssignedResponse:
 def without_quotes(text: str) -> str:
     """Return a text for a JSON string that some clients read up to the next quotation mark."""
     return text.replace('"', "'").replace("\\", "/")
-
-
-def comma_separated(items: Iterable[str]) -> str:
-    """Return the items separated by commas."""
-    return ",".join(items)

@@ -13,6 +13,7 @@ Bytes that are not UTF-8 are kept as surrogates.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from broker.model.limits import CURSUS_COMMAND_BYTES_MAX
@@ -25,6 +26,7 @@ _WORD: Final = re.compile(rb"[A-Za-z_]{1,19}(?=[\t\n\v\f\r ]|\Z)")
 _TOKEN: Final = re.compile(r"[^\t\n\v\f\r ]+")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}")
 _CREDENTIALS: Final = ("principal", "auth_token")
+OFFSETS: Final = range(1 << 63)  # that a partition can have
 _INT32_MAX: Final = (1 << 31) - 1
 
 
@@ -45,7 +47,7 @@ class Command(NamedTuple):
     args: dict[str, str]
     is_positional: bool = False
     message: bytes | None = None  # None: no message was given
-    payload: str | None = None
+    payload: str = ""
 
     def get(self, name: str) -> str:
         """Return an argument, empty if it was not given."""
@@ -59,94 +61,31 @@ class Command(NamedTuple):
         return value
 
 
-def _form(
-    positional: str = "",
+def positional(
+    order: str,
     others: str = "",
     *,
     positional_min: int | None = None,
     has_message: bool = False,
     has_payload: bool = False,
 ) -> Form:
-    order = tuple(positional.split())
-    names = order + tuple(others.split()) + _CREDENTIALS
-    minimum = len(order) if positional_min is None else positional_min
-    return Form(names, order, minimum, has_message, has_payload)
+    """Return the form of a command whose parameters may be given in this order, without names.
+
+    All are required in the positional form, unless `positional_min` is given.
+    """
+    names = tuple(order.split())
+    minimum = len(names) if positional_min is None else positional_min
+    every = names + tuple(others.split()) + _CREDENTIALS
+    return Form(every, names, minimum, has_message, has_payload)
 
 
-def _kv(names: str, *, has_message: bool = False, has_payload: bool = False) -> Form:
-    return Form(tuple(names.split()) + _CREDENTIALS, (), 0, has_message, has_payload)
+def named(names: str, *, has_message: bool = False, has_payload: bool = False) -> Form:
+    """Return the form of a command that has no positional form."""
+    return positional("", names, has_message=has_message, has_payload=has_payload)
 
 
-_TRANSACTION: Final = "transactional_id txn transaction producerId producer_id epoch"
-
-FORMS: Final[dict[str, Form]] = {
-    # topics
-    "CREATE": _form(
-        "topic partitions",
-        "idempotent event_sourcing replication_factor cleanup_policy retention_hours"
-        " retention_bytes partitioner auth_policy read_acl write_acl",
-        positional_min=1,
-    ),
-    "DELETE": _form("topic"),
-    "LIST": _form("topic", positional_min=0),
-    "DESCRIBE": _form("topic"),
-    "METADATA": _form("topic"),
-    "LIST_OFFSETS": _form("topic partition", positional_min=1),
-    "HELP": _form(),
-    # records
-    "PUBLISH": _form(
-        "topic",
-        "partition key acks producerId producer_id seqNum epoch isIdempotent"
-        " transactional_id txn transaction",
-        has_message=True,
-    ),
-    "CONSUME": _form(
-        "topic partition offset",
-        "member group generation autoOffsetReset isolation isolation_level batch wait_ms",
-    ),
-    "STREAM": _form(
-        "topic partition offset",
-        "member group generation autoOffsetReset isolation isolation_level batch",
-    ),
-    # groups and offsets
-    "REGISTER_GROUP": _kv("topic group"),
-    "SUBSCRIBE": _form("topic group", positional_min=1),
-    "JOIN_GROUP": _form("topic group member", "generation"),
-    "SYNC_GROUP": _form("topic group member generation"),
-    "HEARTBEAT": _form("topic group consumerId member generation", positional_min=4),
-    "LEAVE_GROUP": _form("topic group member", "generation"),
-    "GROUP_STATUS": _form("group"),
-    "LIST_GROUPS": _form(),
-    "FIND_COORDINATOR": _kv("group transactional_id txn transaction"),
-    "FETCH_OFFSET": _kv("topic partition group"),
-    "COMMIT_OFFSET": _kv("topic partition group offset generation member"),
-    "COMMIT": _form("topic group partition offset"),
-    "BATCH_COMMIT": _form("topic group member generation", has_payload=True),
-    # transactions
-    "INIT_PRODUCER_ID": _kv(_TRANSACTION),
-    "BEGIN_TXN": _kv(_TRANSACTION),
-    "TXN_PUBLISH": _kv(f"{_TRANSACTION} topic partition seqNum key", has_message=True),
-    "SEND_OFFSETS_TO_TXN": _kv(f"{_TRANSACTION} topic group member generation", has_payload=True),
-    "END_TXN": _kv(f"{_TRANSACTION} result action state"),
-    "TXN_STATUS": _kv(_TRANSACTION),
-    # event sourcing
-    "APPEND_STREAM": _kv(
-        "topic key version event_type schema_version metadata producerId", has_message=True
-    ),
-    "READ_STREAM": _kv("topic key from_version"),
-    "STREAM_VERSION": _kv("topic key"),
-    "SAVE_SNAPSHOT": _kv("topic key version", has_message=True),
-    "READ_SNAPSHOT": _kv("topic key"),
-    # the protocol, and a cluster
-    "PROTOCOL_INFO": _form(),
-    "NEGOTIATE": _kv("version features require_features"),
-    "AUTH": _kv("principal token"),
-    "LIST_CLUSTER": _form(),
-    "CLUSTER_STATUS": _form(),
-    "ELECT_LEADER": _kv("topic partition broker"),
-}
-# Commands without arguments: whatever follows is ignored.
-_BARE: Final = frozenset(("HELP", "LIST_GROUPS", "PROTOCOL_INFO", "LIST_CLUSTER", "CLUSTER_STATUS"))
+# The form of commands without arguments: whatever follows is ignored.
+BARE: Final = named("")
 
 
 def decoded(data: bytes) -> str:
@@ -165,26 +104,23 @@ def keyword_of(body: bytes) -> str:
     return found[0].decode().upper() if found else ""
 
 
-def parse(body: bytes) -> Command:
-    """Parse a command; raise RefusedError if it is invalid."""
+def parse(body: bytes, forms: Mapping[str, Form]) -> Command:
+    """Parse a command, given the form of each keyword; raise RefusedError if it is invalid."""
     text = body.strip(BLANKS)
     keyword = keyword_of(text)
-    form = FORMS.get(keyword)
+    form = forms.get(keyword)
     if form is None:
         raise _unknown(text)
-    if keyword in _BARE:
+    if form == BARE:
         return Command(keyword, {})
     head, message = _split_message(text, form)
     if len(head) > CURSUS_COMMAND_BYTES_MAX:
         raise RefusedError("malformed_input", reason="command_too_long")
     tokens = _TOKEN.findall(decoded(head))[1:]
-    payload = tokens.pop() if form.has_payload and tokens else None
-    if form.has_payload and payload is None:
-        payload = ""
+    payload = tokens.pop() if form.has_payload and tokens else ""
     if tokens and not _is_named(tokens[0], form):
         return _positional(keyword, form, tokens, message, payload, text)
-    args = dict(pair for pair in map(_pair, tokens) if pair is not None)
-    return Command(keyword, args, is_positional=False, message=message, payload=payload)
+    return Command(keyword, _named(tokens), message=message, payload=payload)
 
 
 def _split_message(text: bytes, form: Form) -> tuple[bytes, bytes | None]:
@@ -202,9 +138,10 @@ def _is_named(token: str, form: Form) -> bool:
     return bool(equals) and name in form.names
 
 
-def _pair(token: str) -> tuple[str, str] | None:
-    name, equals, value = token.partition("=")
-    return (name, value) if equals else None
+def _named(tokens: list[str]) -> dict[str, str]:
+    """Return the arguments among tokens; those without `=` are ignored."""
+    parts = [token.partition("=") for token in tokens]
+    return {name: value for name, equals, value in parts if equals}
 
 
 def _positional(
@@ -212,7 +149,7 @@ def _positional(
     form: Form,
     tokens: list[str],
     message: bytes | None,
-    payload: str | None,
+    payload: str,
     text: bytes,
 ) -> Command:
     if not form.positional:
@@ -232,7 +169,7 @@ def _positional(
     if keyword == "HEARTBEAT" and len(values) < len(names):
         names = tuple(name for name in names if name != "consumerId")
     args = dict(zip(names, values, strict=False))
-    args |= dict(pair for pair in map(_pair, options) if pair is not None)
+    args |= _named(options)
     return Command(keyword, args, is_positional=True, message=message, payload=payload)
 
 
@@ -257,6 +194,14 @@ def partition_of(command: Command) -> int:
     number = integer(command.need("partition"))
     if number is None or number < 0:
         raise RefusedError("invalid_partition", command=command.keyword)
+    return number
+
+
+def offset_of(command: Command) -> int:
+    """Return the command's offset; raise RefusedError if it is missing or cannot be committed."""
+    number = integer(command.need("offset"))
+    if number is None or number not in OFFSETS:
+        raise RefusedError("invalid_offset", command=command.keyword)
     return number
 
 

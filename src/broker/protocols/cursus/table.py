@@ -1,7 +1,8 @@
-"""The table of commands: keyword and handler of each."""
+"""The table of commands: handler and parameters of each."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
+from broker.protocols.cursus.grammar import BARE, Form, named, positional
 from broker.protocols.cursus.handlers import (
     commits,
     consume,
@@ -14,42 +15,113 @@ from broker.protocols.cursus.handlers import (
     topics,
     transactions,
 )
-from broker.protocols.cursus.requests import Handler
+from broker.protocols.cursus.requests import Handler, Request
 
-COMMANDS: Final[dict[str, Handler]] = {
-    "CREATE": topics.create,
-    "DELETE": topics.delete,
-    "LIST": topics.list_topics,
-    "DESCRIBE": topics.describe,
-    "METADATA": topics.metadata,
-    "LIST_OFFSETS": topics.list_offsets,
-    "HELP": protocol.list_commands,
-    "PUBLISH": produce.publish,
-    "CONSUME": consume.handle,
-    "STREAM": stream.handle,
-    "REGISTER_GROUP": groups.register,
-    "SUBSCRIBE": groups.subscribe,
-    "JOIN_GROUP": groups.join,
-    "SYNC_GROUP": groups.sync,
-    "HEARTBEAT": groups.heartbeat,
-    "LEAVE_GROUP": groups.leave,
-    "GROUP_STATUS": groups.status,
-    "LIST_GROUPS": groups.list_groups,
-    "FIND_COORDINATOR": protocol.find_coordinator,
-    "FETCH_OFFSET": offsets.fetch,
-    "COMMIT": offsets.commit,
-    "COMMIT_OFFSET": commits.commit,
-    "BATCH_COMMIT": commits.commit_batch,
-    "INIT_PRODUCER_ID": transactions.initialise,
-    "BEGIN_TXN": transactions.begin,
-    "TXN_PUBLISH": staging.publish,
-    "SEND_OFFSETS_TO_TXN": staging.send_offsets,
-    "END_TXN": transactions.end,
-    "TXN_STATUS": transactions.status,
-    "PROTOCOL_INFO": protocol.info,
-    "NEGOTIATE": protocol.negotiate,
-    "AUTH": protocol.authenticate,
-    "LIST_CLUSTER": protocol.list_cluster,
-    "CLUSTER_STATUS": protocol.need_cluster,
-    "ELECT_LEADER": protocol.need_cluster,
+_TRANSACTION: Final = "transactional_id txn transaction producerId producer_id epoch"
+
+
+class Entry(NamedTuple):
+    """A command."""
+
+    handle: Handler
+    form: Form
+
+
+async def _list_commands(_: Request) -> str:
+    """Return the names of all commands."""
+    return f"OK commands={','.join([*COMMANDS, 'EXIT'])}"
+
+
+COMMANDS: Final[dict[str, Entry]] = {
+    # topics
+    "CREATE": Entry(
+        topics.create,
+        positional(
+            "topic partitions",
+            "idempotent event_sourcing replication_factor cleanup_policy retention_hours"
+            " retention_bytes partitioner auth_policy read_acl write_acl",
+            positional_min=1,
+        ),
+    ),
+    "DELETE": Entry(topics.delete, positional("topic")),
+    "LIST": Entry(topics.list_topics, positional("topic", positional_min=0)),
+    "DESCRIBE": Entry(topics.describe, positional("topic")),
+    "METADATA": Entry(topics.metadata, positional("topic")),
+    "LIST_OFFSETS": Entry(topics.list_offsets, positional("topic partition", positional_min=1)),
+    "HELP": Entry(_list_commands, BARE),
+    # records
+    "PUBLISH": Entry(
+        produce.publish,
+        positional(
+            "topic",
+            "partition key acks producerId producer_id seqNum epoch isIdempotent"
+            " transactional_id txn transaction",
+            has_message=True,
+        ),
+    ),
+    "CONSUME": Entry(
+        consume.handle,
+        positional(
+            "topic partition offset",
+            "member group generation autoOffsetReset isolation isolation_level batch wait_ms",
+        ),
+    ),
+    "STREAM": Entry(
+        stream.handle,
+        positional(
+            "topic partition offset",
+            "member group generation autoOffsetReset isolation isolation_level batch",
+        ),
+    ),
+    # groups and offsets
+    "REGISTER_GROUP": Entry(groups.register, named("topic group")),
+    "SUBSCRIBE": Entry(groups.subscribe, positional("topic group", positional_min=1)),
+    "JOIN_GROUP": Entry(groups.join, positional("topic group member", "generation")),
+    "SYNC_GROUP": Entry(groups.sync, positional("topic group member generation")),
+    "HEARTBEAT": Entry(
+        groups.heartbeat, positional("topic group consumerId member generation", positional_min=4)
+    ),
+    "LEAVE_GROUP": Entry(groups.leave, positional("topic group member", "generation")),
+    "GROUP_STATUS": Entry(groups.status, positional("group")),
+    "LIST_GROUPS": Entry(groups.list_groups, BARE),
+    "FIND_COORDINATOR": Entry(
+        protocol.find_coordinator, named("group transactional_id txn transaction")
+    ),
+    "FETCH_OFFSET": Entry(offsets.fetch, named("topic partition group")),
+    "COMMIT_OFFSET": Entry(commits.commit, named("topic partition group offset generation member")),
+    "COMMIT": Entry(offsets.commit, positional("topic group partition offset")),
+    "BATCH_COMMIT": Entry(
+        commits.commit_batch, positional("topic group member generation", has_payload=True)
+    ),
+    # transactions
+    "INIT_PRODUCER_ID": Entry(transactions.initialise, named(_TRANSACTION)),
+    "BEGIN_TXN": Entry(transactions.begin, named(_TRANSACTION)),
+    "TXN_PUBLISH": Entry(
+        staging.publish, named(f"{_TRANSACTION} topic partition seqNum key", has_message=True)
+    ),
+    "SEND_OFFSETS_TO_TXN": Entry(
+        staging.send_offsets,
+        named(f"{_TRANSACTION} topic group member generation", has_payload=True),
+    ),
+    "END_TXN": Entry(transactions.end, named(f"{_TRANSACTION} result action state")),
+    "TXN_STATUS": Entry(transactions.status, named(_TRANSACTION)),
+    # event sourcing
+    "APPEND_STREAM": Entry(
+        protocol.need_event_sourcing,
+        named("topic key version event_type schema_version metadata producerId", has_message=True),
+    ),
+    "READ_STREAM": Entry(protocol.read_event_stream, named("topic key from_version")),
+    "STREAM_VERSION": Entry(protocol.need_event_sourcing, named("topic key")),
+    "SAVE_SNAPSHOT": Entry(
+        protocol.need_event_sourcing, named("topic key version", has_message=True)
+    ),
+    "READ_SNAPSHOT": Entry(protocol.need_event_sourcing, named("topic key")),
+    # the protocol, and a cluster
+    "PROTOCOL_INFO": Entry(protocol.info, BARE),
+    "NEGOTIATE": Entry(protocol.negotiate, named("version features require_features")),
+    "AUTH": Entry(protocol.authenticate, named("principal token")),
+    "LIST_CLUSTER": Entry(protocol.list_cluster, BARE),
+    "CLUSTER_STATUS": Entry(protocol.need_cluster, BARE),
+    "ELECT_LEADER": Entry(protocol.need_cluster, named("topic partition broker")),
 }
+FORMS: Final = {keyword: each.form for keyword, each in COMMANDS.items()}

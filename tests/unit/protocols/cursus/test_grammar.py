@@ -6,7 +6,13 @@ from hypothesis import strategies as st
 
 from broker.model.limits import CURSUS_COMMAND_BYTES_MAX
 from broker.protocols.cursus.errors import RefusedError
-from broker.protocols.cursus.grammar import FORMS, Command, parse
+from broker.protocols.cursus.grammar import Command
+from broker.protocols.cursus.grammar import parse as parse_with
+from broker.protocols.cursus.table import FORMS
+
+
+def parse(text: bytes) -> Command:
+    return parse_with(text, FORMS)
 
 
 def args(text: str | bytes) -> dict[str, str]:

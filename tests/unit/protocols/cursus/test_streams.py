@@ -14,12 +14,13 @@ from broker.protocols.cursus.connections import ConnectionState
 from broker.protocols.cursus.grammar import parse
 from broker.protocols.cursus.reads import stream_of
 from broker.protocols.cursus.streams import Reader, Streams
+from broker.protocols.cursus.table import FORMS
 
 if TYPE_CHECKING:
     from broker._native.protocols.cursus.stream import CursusStream
     from broker.core.broker import Broker
 
-READ = stream_of(parse(b"STREAM topic=t partition=0 group=g"))._replace(group="")
+READ = stream_of(parse(b"STREAM topic=t partition=0 group=g", FORMS))._replace(group="")
 VALUES = (b"a" * 1000, b"b" * 1000)
 [BATCH] = encode(VALUES, timestamp_ms=0, compression="gzip")
 DECOMPRESSED_BYTES = len(encode(VALUES, timestamp_ms=0, compression="none")[0]) - 61

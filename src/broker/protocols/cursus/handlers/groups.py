@@ -22,7 +22,7 @@ from broker.core.scheduling.steps import ascending, in_parts, in_steps
 from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode
 from broker.model.limits import NAMES_READ_PER_STEP
-from broker.protocols.cursus.errors import checked, comma_separated
+from broker.protocols.cursus.errors import checked
 from broker.protocols.cursus.grammar import generation_of
 from broker.protocols.cursus.members import call_of
 from broker.protocols.cursus.reads import DEFAULT_GROUP
@@ -179,4 +179,4 @@ async def list_groups(request: Request) -> str:
     names: list[str] = []
     async for part in in_parts(await ascending(found, NAMES_READ_PER_STEP), NAMES_READ_PER_STEP):
         names += part
-    return f"OK count={len(names)} groups={comma_separated(names)}"
+    return f"OK count={len(names)} groups={','.join(names)}"

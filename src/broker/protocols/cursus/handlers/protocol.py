@@ -1,10 +1,10 @@
-"""PROTOCOL_INFO, NEGOTIATE, HELP, AUTH, FIND_COORDINATOR and the commands of a cluster."""
+"""PROTOCOL_INFO, NEGOTIATE, AUTH, FIND_COORDINATOR; cluster and event sourcing are refused."""
 
 from typing import Final
 
 from broker.protocols.cursus.connections import host_of
-from broker.protocols.cursus.errors import CLASSES, RefusedError, comma_separated
-from broker.protocols.cursus.grammar import FORMS, integer
+from broker.protocols.cursus.errors import CLASSES, RefusedError
+from broker.protocols.cursus.grammar import integer
 from broker.protocols.cursus.requests import Request
 
 VERSION: Final = 1
@@ -17,21 +17,15 @@ FEATURES: Final = (
     "topic_compaction_v1",
 )
 _ALL: Final = "*"
-_COMMANDS: Final = f"OK commands={comma_separated([*FORMS, 'EXIT'])}"
 _INFO: Final = (
     f"OK protocol=cursus min_version={VERSION} max_version={VERSION} default_version={VERSION}"
-    f" features={comma_separated(FEATURES)} error_classes={comma_separated(CLASSES)}"
+    f" features={','.join(FEATURES)} error_classes={','.join(CLASSES)}"
 )
 
 
 async def info(_: Request) -> str:
     """Return the supported versions, features and error classes."""
     return _INFO
-
-
-async def list_commands(_: Request) -> str:
-    """Return the names of all commands."""
-    return _COMMANDS
 
 
 async def negotiate(request: Request) -> str:
@@ -55,13 +49,11 @@ async def negotiate(request: Request) -> str:
     enabled = [each for each in wanted if each in FEATURES]
     unsupported = [each for each in wanted if each not in FEATURES]
     if unsupported and request.command.get("require_features") == "true":
-        raise RefusedError(
-            "UNSUPPORTED_FEATURE", has_class=True, features=comma_separated(unsupported)
-        )
+        raise RefusedError("UNSUPPORTED_FEATURE", has_class=True, features=",".join(unsupported))
     request.connection.has_structured_errors = STRUCTURED_ERRORS in enabled
     return (
-        f"OK protocol_version={VERSION} enabled={comma_separated(enabled)}"
-        f" unsupported={comma_separated(unsupported)}"
+        f"OK protocol_version={VERSION} enabled={','.join(enabled)}"
+        f" unsupported={','.join(unsupported)}"
     )
 
 
@@ -95,3 +87,13 @@ async def list_cluster(_: Request) -> str:
 async def need_cluster(request: Request) -> str:
     """Refuse a command that needs a cluster."""
     raise RefusedError("distribution_required", command=request.command.keyword)
+
+
+async def need_event_sourcing(request: Request) -> str:
+    """Refuse a command of event sourcing."""
+    raise RefusedError("event_sourcing_not_enabled", topic=request.command.get("topic"))
+
+
+async def read_event_stream(_: Request) -> str:
+    """Refuse to read an event stream, in the format of its response."""
+    return '{"error": "event_sourcing_not_enabled", "status": "ERROR"}'

@@ -78,7 +78,7 @@ async def publish(request: Request) -> str:
                 check_size([row])
                 await _write(request, holder, topic, partition, row)
             except RequestError as error:
-                raise _refused(request, error, _PUBLISH_FAILED) from error
+                raise of_request(error, address_of(request.session), _PUBLISH_FAILED) from error
             staged.add(topic.name, sequence, (key, message), partition)
     return f"OK transactional_id={name} staged_messages=1 topic={topic.name} partition={partition}"
 
@@ -89,10 +89,6 @@ def _without_credentials(message: bytes) -> bytes:
     if start < 0 or not _CREDENTIALS.fullmatch(text, start):
         return message
     return text[:start].strip(WHITE_SPACE)
-
-
-def _refused(request: Request, error: RequestError, code: str) -> RefusedError:
-    return of_request(error, address_of(request.session), code)
 
 
 def _sequence(command: Command) -> int:
@@ -187,12 +183,12 @@ async def send_offsets(request: Request) -> str:
         except RequestError as error:
             if error.code is ErrorCode.CONCURRENT_TRANSACTIONS:
                 raise aborted(name) from error  # by its timeout, since the check above
-            raise _refused(request, error, _OFFSETS_FAILED) from error
+            raise of_request(error, address_of(request.session), _OFFSETS_FAILED) from error
     return f"OK transactional_id={name} staged_offsets={len(offsets)}"
 
 
 async def _offsets(command: Command, topic: Topic, group: str) -> dict[int, int]:
-    payload = (command.payload or "").removeprefix(_OFFSETS)
+    payload = command.payload.removeprefix(_OFFSETS)
     try:
         return await entries(command._replace(payload=payload), topic, group)
     except RefusedError as error:
