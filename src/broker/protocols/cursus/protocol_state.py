@@ -31,10 +31,6 @@ class ProtocolState:
         self.streams = Streams()
         self.transactions = Transactions()
 
-    def next_partition(self, partition_count: int) -> int:
-        """Return the partition of the next message without a key."""
-        return self.turns.next(partition_count)
-
     def member_suffix(self) -> str:
         """Return four random digits that are appended to the id of a new member."""
         return str(_SUFFIX_MIN + self._below(_SUFFIXES))

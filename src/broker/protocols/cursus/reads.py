@@ -8,11 +8,10 @@ from typing import Final, NamedTuple
 from broker.core.logs.log import Log
 from broker.model.limits import CURSUS_CONSUME_RECORDS_MAX, FETCH_WAIT_MS_MAX
 from broker.protocols.cursus.errors import RefusedError
-from broker.protocols.cursus.grammar import Command, generation_of, integer
+from broker.protocols.cursus.grammar import OFFSETS, Command, generation_of, integer
 
 DEFAULT_GROUP: Final = "default-group"
 LATEST: Final = -1
-_OFFSET_MAX: Final = (1 << 63) - 1
 _ISOLATION: Final = {"": True, "read_committed": True, "read_uncommitted": False}
 _RESETS: Final = frozenset(("", "earliest", "latest", "error"))
 
@@ -85,8 +84,8 @@ def _offset(command: Command) -> int | None:
     if not text:
         return None
     offset = integer(text)
-    lowest = LATEST if command.is_positional else 0
-    if offset is None or not lowest <= offset <= _OFFSET_MAX:
+    is_latest = command.is_positional and offset == LATEST
+    if offset is None or not (offset in OFFSETS or is_latest):
         raise RefusedError("command_failed", detail=f"invalid offset value: {text}")
     return offset
 

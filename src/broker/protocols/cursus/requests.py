@@ -60,6 +60,12 @@ def find_topic(broker: Broker, name: str) -> Topic:
     raise RefusedError("topic_not_found", topic=name)
 
 
+def check_partition(topic: Topic, partition: int) -> None:
+    """Raise RefusedError if the topic does not have the partition."""
+    if not 0 <= partition < topic.partition_count:
+        raise RefusedError("partition_not_found", partition=partition)
+
+
 def having_partition(topics: list[Topic], read: Read) -> list[Topic]:
     """Return the topics that have the partition to read; raise RefusedError if none does."""
     if not topics:

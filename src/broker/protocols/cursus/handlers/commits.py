@@ -11,9 +11,15 @@ from broker.core.scheduling.steps import in_steps
 from broker.core.topics.topic import Topic
 from broker.protocols.cursus import members
 from broker.protocols.cursus.errors import RefusedError, checked, quoted
-from broker.protocols.cursus.grammar import Command, generation_of, integer, partition_of
-from broker.protocols.cursus.handlers.offsets import check_partition, offset_of
-from broker.protocols.cursus.requests import Request
+from broker.protocols.cursus.grammar import (
+    OFFSETS,
+    Command,
+    generation_of,
+    integer,
+    offset_of,
+    partition_of,
+)
+from broker.protocols.cursus.requests import Request, check_partition
 from broker.protocols.cursus.staged import Scope
 
 _ENTRIES_PER_STEP: Final = 1_000  # about 1 ms
@@ -25,9 +31,7 @@ async def commit(request: Request) -> str:
     topic = request.topic()
     partition = partition_of(command)
     group = command.need("group")
-    offset = offset_of(command.need("offset"))
-    if offset is None:
-        raise RefusedError("invalid_offset", command=command.keyword)
+    offset = offset_of(command)
     await _commit(request, topic, group, ((partition, offset),))
     return "OK"
 
@@ -74,8 +78,8 @@ async def entries(command: Command, topic: Topic, group: str) -> dict[int, int]:
         partition = integer(number.removeprefix("P"))
         if partition is None or partition < 0:
             raise RefusedError("invalid_partition", entry=quoted(entry))
-        offset = offset_of(text)
-        if offset is None:
+        offset = integer(text)
+        if offset is None or offset not in OFFSETS:
             raise RefusedError("invalid_offset", entry=quoted(entry))
         check_partition(topic, partition)
         if partition in offsets:

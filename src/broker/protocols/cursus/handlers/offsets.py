@@ -7,23 +7,14 @@ from typing import Final
 
 from broker.core.groups.commands.offsets import FetchOffsetsRequest
 from broker.core.groups.coordinator import GroupCoordinator
-from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import CURSUS_TRANSACTION_END_WAIT_MS
 from broker.protocols.cursus import members
-from broker.protocols.cursus.errors import RefusedError
-from broker.protocols.cursus.grammar import integer, partition_of
-from broker.protocols.cursus.requests import Request
+from broker.protocols.cursus.grammar import offset_of, partition_of
+from broker.protocols.cursus.requests import Request, check_partition
 
-_INT64_MAX: Final = (1 << 63) - 1
 # Groups that cannot exist or do not exist have committed nothing, which is not an error.
 _NO_GROUP: Final = (ErrorCode.INVALID_GROUP_ID, ErrorCode.GROUP_ID_NOT_FOUND)
-
-
-def offset_of(text: str) -> int | None:
-    """Parse an offset that can be committed; return None if the text is not one."""
-    offset = integer(text)
-    return offset if offset is not None and 0 <= offset <= _INT64_MAX else None
 
 
 async def fetch(request: Request) -> str:
@@ -44,9 +35,7 @@ async def commit(request: Request) -> str:
     topic = request.topic()
     group = command.need("group")
     partition = partition_of(command)
-    offset = offset_of(command.need("offset"))
-    if offset is None:
-        raise RefusedError("invalid_offset", command=command.keyword)
+    offset = offset_of(command)
     check_partition(topic, partition)
     call = members.call_of(topic, group, "", None)
     await members.commit(request, call, ((partition, offset),))
@@ -79,9 +68,3 @@ async def committed_offset(
         raise RequestError(response.error)
     committed = response.topics.get(topic, {}).get(partition)
     return None if committed is None else committed.offset
-
-
-def check_partition(topic: Topic, partition: int) -> None:
-    """Raise RefusedError if the topic does not have the partition."""
-    if partition >= topic.partition_count:
-        raise RefusedError("partition_not_found", partition=partition)

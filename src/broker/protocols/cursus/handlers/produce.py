@@ -49,7 +49,7 @@ from broker.protocols.cursus.named_producers.sequences import (
     StaleEpochError,
 )
 from broker.protocols.cursus.protocol_state import ProtocolState
-from broker.protocols.cursus.requests import Request, find_topic
+from broker.protocols.cursus.requests import Request, check_partition, find_topic
 from broker.protocols.cursus.settings import HASH_KEY, IDEMPOTENT, PARTITIONER
 
 Row: TypeAlias = tuple[bytes | None, bytes, list[tuple[bytes, bytes]] | None]
@@ -85,7 +85,7 @@ async def batch(found: CursusBatch, broker: Broker, state: ProtocolState, leader
         topic = writable(broker, decoded(found.topic))
         if found.count == 0:
             raise RefusedError("broker_error", detail="empty batch messages")
-        _check_partition(topic, found.partition)
+        check_partition(topic, found.partition)
         is_checked = topic.config.flag(IDEMPOTENT)
         runs = _runs(found) if is_checked else ()
         records = _Records(
@@ -142,11 +142,6 @@ def writable(broker: Broker, name: str) -> Topic:
     if topic.is_internal:
         raise RefusedError("internal_topic_write_forbidden", topic=name)
     return topic
-
-
-def _check_partition(topic: Topic, partition: int) -> None:
-    if not 0 <= partition < topic.partition_count:
-        raise RefusedError("partition_not_found", partition=partition)
 
 
 async def _append(
@@ -276,8 +271,8 @@ def partition_for(request: Request, topic: Topic, key: bytes) -> int:
         number = integer(text)
         if number is None or number < 0:
             raise RefusedError("invalid_partition", detail=f"{text} is not a partition")
-        _check_partition(topic, number)
+        check_partition(topic, number)
         return number
     if key and topic.config.text(PARTITIONER) == HASH_KEY:
         return fnv_1a_64(key) % topic.partition_count
-    return request.state.next_partition(topic.partition_count)
+    return request.state.turns.next(topic.partition_count)

@@ -18,9 +18,9 @@ from broker.model.limits import (
 from broker.model.own_config import Alteration, AlterOp
 from broker.protocols.cursus.connections import address_of
 from broker.protocols.cursus.errors import RefusedError, quoted
-from broker.protocols.cursus.grammar import integer
+from broker.protocols.cursus.grammar import integer, partition_of
 from broker.protocols.cursus.policies import alterations, policy_of, policy_text
-from broker.protocols.cursus.requests import Request
+from broker.protocols.cursus.requests import Request, check_partition
 
 _DESCRIBED_PER_STEP: Final = 40  # 1 to 2 ms
 PARTITIONS: Final = 4  # the default of CREATE
@@ -167,29 +167,16 @@ async def metadata(request: Request) -> str:
 async def list_offsets(request: Request) -> str:
     """Return the start and end offsets of each partition, or of one."""
     topic = request.topic()
-    text = request.command.get("partition")
     numbers = range(topic.partition_count)
-    if text:
-        number = integer(text)
-        if number is None or number < 0:
-            raise RefusedError("invalid_partition", command="LIST_OFFSETS")
-        if number not in numbers:
-            raise RefusedError("partition_not_found", partition=number)
+    if request.command.get("partition"):
+        number = partition_of(request.command)
+        check_partition(topic, number)
         numbers = range(number, number + 1)
     entries = [
-        _offsets(number, _log(topic, number))
+        _offsets(number, log_of(topic, number))
         async for number in in_steps(numbers, PARTITIONS_ANSWERED_PER_STEP)
     ]
     return f"OK topic={topic.name} partitions={topic.partition_count} offsets={','.join(entries)}"
-
-
-def _log(topic: Topic, partition: int) -> Log:
-    try:
-        return log_of(topic, partition)
-    except RequestError as error:
-        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise RefusedError("partition_not_found", partition=partition) from None
-        raise
 
 
 def _offsets(partition: int, log: Log) -> str:
