@@ -110,8 +110,8 @@ async def _command(
         raise RefusedError("malformed_input", reason="missing_topic_or_payload", is_last=True)
     command = parse(text.body, FORMS)
     try:
-        handle = COMMANDS[command.keyword].handle
-        answer = await handle(Request(command, session, connection, state))
+        request = Request(command, session, connection, state)
+        answer = await COMMANDS[command.keyword].handle(request)
     except RefusedError as error:
         return _refused(error, connection)
     except RequestError as error:

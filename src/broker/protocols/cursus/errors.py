@@ -76,7 +76,6 @@ _CLASSES: Final[dict[str, frozenset[str]]] = {
     ),
 }
 _CLASS_OF: Final = {code: name for name, codes in _CLASSES.items() for code in codes}
-_VALIDATION: Final = "validation"
 _VALIDATION_PREFIXES: Final = ("missing_", "invalid_", "empty_")
 _NOT_FOUND: Final = "not_found"
 _RETRYABLE_CLASSES: Final = frozenset(("routing", "availability"))
@@ -89,7 +88,7 @@ def class_of(code: str) -> str:
     if found is not None:
         return found
     if code.startswith(_VALIDATION_PREFIXES):
-        return _VALIDATION
+        return "validation"
     return _NOT_FOUND if code.endswith(f"_{_NOT_FOUND}") else _INTERNAL
 
 

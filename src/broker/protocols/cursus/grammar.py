@@ -26,6 +26,7 @@ _WORD: Final = re.compile(rb"[A-Za-z_]{1,19}(?=[\t\n\v\f\r ]|\Z)")
 _TOKEN: Final = re.compile(r"[^\t\n\v\f\r ]+")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}")
 _CREDENTIALS: Final = ("principal", "auth_token")
+TRANSACTION_NAMES: Final = ("transactional_id", "txn", "transaction")  # of one parameter
 OFFSETS: Final = range(1 << 63)  # that a partition can have
 _INT32_MAX: Final = (1 << 31) - 1
 

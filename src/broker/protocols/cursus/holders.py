@@ -18,11 +18,10 @@ from broker.core.transactions.records import TransactionState
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import ERROR_TEXT_CHARS_MAX, TRANSACTIONAL_ID_BYTES_MAX
 from broker.protocols.cursus.errors import UNAVAILABLE, RefusedError
-from broker.protocols.cursus.grammar import Command, integer
+from broker.protocols.cursus.grammar import TRANSACTION_NAMES, Command, integer
 from broker.protocols.cursus.requests import Request
 from broker.protocols.cursus.staged import Staged
 
-NAMES: Final = ("transactional_id", "txn", "transaction")
 _PRODUCER_NAMES: Final = ("producerId", "producer_id")
 _NAME_BYTES_MAX: Final = TRANSACTIONAL_ID_BYTES_MAX - len(CURSUS)
 _PRODUCER_ID: Final = re.compile(r"txn-([0-9a-f]{16})")
@@ -57,7 +56,7 @@ class Holder(NamedTuple):
 
 def name_of(command: Command) -> str:
     """Return the command's transactional id, which clients pass under one of three names."""
-    name = next(filter(None, map(command.get, NAMES)), "")
+    name = next(filter(None, map(command.get, TRANSACTION_NAMES)), "")
     if not name:
         raise RefusedError("missing_transactional_id", command=command.keyword)
     try:
@@ -150,8 +149,7 @@ def _epoch(command: Command) -> int:
     text = command.get("epoch")
     number = integer(text) if text else 0
     if number is None or number not in _INT64:
-        text = f"{text[:ERROR_TEXT_CHARS_MAX]} is no epoch"
-        raise RefusedError("invalid_epoch", detail=text)
+        raise RefusedError("invalid_epoch", detail=f"{text[:ERROR_TEXT_CHARS_MAX]} is no epoch")
     return number
 
 

@@ -57,11 +57,9 @@ def _check_unsupported(command: Command) -> None:
     if factor:
         number = integer(factor)
         if number is None or number < 1:
-            text = "must be a positive integer"
-            raise RefusedError("invalid_replication_factor", detail=text)
+            raise RefusedError("invalid_replication_factor", detail="must be a positive integer")
         if number > 1:
-            text = "there is one broker"
-            raise RefusedError("invalid_replication_factor", detail=text)
+            raise RefusedError("invalid_replication_factor", detail="there is one broker")
     if command.get("event_sourcing") and _flag(command, "event_sourcing"):
         raise _unsupported("event_sourcing", "event sourcing is not supported")
     if command.get("auth_policy") not in {"", "open"}:

@@ -53,11 +53,10 @@ class Request(NamedTuple):
 def find_topic(broker: Broker, name: str) -> Topic:
     """Return the topic of that name; raise RefusedError if it does not exist."""
     topic = broker.topics.get(name)
-    if topic is not None:
-        return topic
-    if is_pattern(name):
-        raise RefusedError("topic_not_found", topic=name, detail=_NO_PATTERN)
-    raise RefusedError("topic_not_found", topic=name)
+    if topic is None:
+        detail = _NO_PATTERN if is_pattern(name) else None
+        raise RefusedError("topic_not_found", topic=name, detail=detail)
+    return topic
 
 
 def check_partition(topic: Topic, partition: int) -> None:

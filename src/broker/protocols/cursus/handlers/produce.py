@@ -40,7 +40,7 @@ from broker.protocols.cursus.errors import (
     RefusedError,
     of_request,
 )
-from broker.protocols.cursus.grammar import Command, decoded, encoded, integer
+from broker.protocols.cursus.grammar import TRANSACTION_NAMES, Command, decoded, encoded, integer
 from broker.protocols.cursus.named_producers.sequences import (
     Plan,
     Run,
@@ -60,7 +60,6 @@ _TEXTS: Final = frozenset((PRODUCER_ID, EVENT_TYPE, METADATA))
 _KEY_BYTES_MAX: Final = 65_535  # as in a batch
 _UINT64: Final = 0xFFFFFFFFFFFFFFFF
 _INT64: Final = range(-(1 << 63), 1 << 63)
-_TRANSACTIONAL: Final = ("transactional_id", "txn", "transaction")
 _FLAGS: Final = frozenset(("", "true", "false"))
 _NOT_LEADER: Final = "NOT_LEADER"
 
@@ -207,7 +206,7 @@ async def publish(request: Request) -> Immediate:
     name = command.need("topic")
     if not command.message:
         raise RefusedError("missing_message", command="PUBLISH")
-    if any(map(command.get, _TRANSACTIONAL)):
+    if any(map(command.get, TRANSACTION_NAMES)):
         raise RefusedError("transaction_metadata_forbidden", command="PUBLISH")
     producer_id = encoded(command.get("producerId") or command.get("producer_id"))
     if not producer_id and not command.is_positional:

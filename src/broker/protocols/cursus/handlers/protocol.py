@@ -4,7 +4,7 @@ from typing import Final
 
 from broker.protocols.cursus.connections import host_of
 from broker.protocols.cursus.errors import CLASSES, RefusedError
-from broker.protocols.cursus.grammar import integer
+from broker.protocols.cursus.grammar import TRANSACTION_NAMES, integer
 from broker.protocols.cursus.requests import Request
 
 VERSION: Final = 1
@@ -69,7 +69,7 @@ async def find_coordinator(request: Request) -> str:
     """Return the coordinator of a group or a transactional id: this broker."""
     command = request.command
     is_group = bool(command.get("group"))
-    if not is_group and not any(map(command.get, ("transactional_id", "txn", "transaction"))):
+    if not is_group and not any(map(command.get, TRANSACTION_NAMES)):
         raise RefusedError("missing_coordinator_key", command="FIND_COORDINATOR")
     kind = "group" if is_group else "transaction"
     session = request.session
