@@ -27,7 +27,7 @@ class GroupMemoryBudget:
     def allows_group(self) -> bool:
         """Whether one more group may be created."""
         groups = sum(count for count, _ in self._usage())
-        return groups < self._groups_max and limits.GROUP_BYTES <= self.bytes_left
+        return groups < self._groups_max and self.bytes_left >= limits.GROUP_BYTES
 
     def allows_bytes(self, added: int) -> bool:
         """Return whether memory may grow by so many bytes; always true for 0 and less."""
