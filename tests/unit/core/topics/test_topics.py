@@ -210,7 +210,7 @@ def test_deleting_a_deleted_topic_is_an_unknown_topic() -> None:
 def test_the_logs_of_a_large_topic_are_configured_in_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("broker.core.topics.topics.LOGS_CONFIGURED_PER_STEP", 2)
+    monkeypatch.setattr("broker.model.limits.LOGS_CONFIGURED_PER_STEP", 2)
     broker = FakeBroker()
     topic = broker.create("a", 5)
     turns: list[int] = []
@@ -234,7 +234,7 @@ def test_the_logs_of_a_large_topic_are_configured_in_steps(
 def test_the_logs_of_many_topics_are_configured_in_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("broker.core.topics.topics.LOGS_CONFIGURED_PER_STEP", 4)
+    monkeypatch.setattr("broker.model.limits.LOGS_CONFIGURED_PER_STEP", 4)
     broker = FakeBroker()
     for name in "abcdef":
         broker.create(name, 3)
