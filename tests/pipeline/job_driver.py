@@ -118,7 +118,6 @@ def die_in_a_dedupe(place: str) -> None:
             die()
         if is_it:
             batch.sparkSession.sparkContext.setLocalProperty(_PLACE, place)
-            setattr(dedupe._Counts, "add", lambda *_: die())  # noqa: B010 - as above
         return kept
 
     vars(dedupe)["_deduplicated"] = keeping
@@ -133,7 +132,12 @@ def main(address: str, job: str, folder: str, target: str, place: str, *source: 
         replay.replay(spark, replay_options(address, Path(folder), target))
     else:
         die_in_a_dedupe(place)
-        dedupe.dedupe(spark, dedupe_options(address, Path(folder), target, *source))
+        written = count(1)
+        dedupe.dedupe(
+            spark,
+            dedupe_options(address, Path(folder), target, *source),
+            progress=lambda _: die() if next(written) == 2 else None,
+        )
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ class KillingWriter(PolylogStreamWriter):
             iterator = dying(iterator)
         return super().write(iterator)
 
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int = 0) -> None:  # noqa: N803
         if self.place == "commit" and batchId == self.batch:
             die()
         super().commit(messages, batchId)

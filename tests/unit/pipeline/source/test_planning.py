@@ -5,8 +5,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from broker.client.fetch import Range
+from broker.client.metadata import Partition
 from broker.pipeline.source.planning import (
-    Partition,
     limited,
     limited_by_bytes,
     losses,
