@@ -6,7 +6,6 @@ committed.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
@@ -17,7 +16,6 @@ from broker.pipeline.sink.columns import check_columns
 from broker.pipeline.sink.identity import batch_of
 from broker.pipeline.sink.options import SinkOptions
 from broker.pipeline.sink.task import (
-    Outcome,
     check_brokers,
     write_at_least_once,
     write_exactly_once,
@@ -27,14 +25,6 @@ from broker.pipeline.worker import TaskCode, begin_task
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
-
-
-@dataclass
-class TaskWritten(WriterCommitMessage):
-    """The message of a task to the driver."""
-
-    task: int
-    outcome: Outcome
 
 
 class Sink(TaskCode):
@@ -66,7 +56,7 @@ class Sink(TaskCode):
         if self.options.is_exactly_once and not is_stream:
             batch_of(self.options, self.columns, lambda _: None, is_stream=False)
 
-    def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskWritten:
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
         """Write the rows of the current task."""
         context = TaskContext.get()
         if context is None:
@@ -74,12 +64,14 @@ class Sink(TaskCode):
         if self.options.tunes_worker:
             begin_task()
         task = context.partitionId()
-        if not self.options.is_exactly_once:
-            return TaskWritten(task, write_at_least_once(self.options, task, iterator))
-        batch = batch_of(
-            self.options, self.columns, context.getLocalProperty, is_stream=self.is_stream
-        )
-        return TaskWritten(task, write_exactly_once(self.options, batch, task, iterator))
+        if self.options.is_exactly_once:
+            batch = batch_of(
+                self.options, self.columns, context.getLocalProperty, is_stream=self.is_stream
+            )
+            write_exactly_once(self.options, batch, task, iterator)
+        else:
+            write_at_least_once(self.options, task, iterator)
+        return WriterCommitMessage()
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int = 0) -> None:  # noqa: ARG002, N803
         """Check the number of tasks; their transactions are committed already.
