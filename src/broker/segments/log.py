@@ -14,7 +14,7 @@ from weakref import WeakSet
 from broker.model.errors import Corrupt, SegmentGone, Truncated
 from broker.segments.file import Batch
 from broker.segments.index import numpy_module
-from broker.segments.names import LOG, file_name, offset_of, offsets_of
+from broker.segments.names import LOG, file_name, offset_of, offsets_of, partition_of
 from broker.segments.segment import CHUNK_BYTES, NO_BOUND, Bounds, Chunk, End, Segment, bounds
 
 _LISTINGS_MAX: Final = 10  # tries, for a folder that changes between listing and opening
@@ -37,10 +37,9 @@ class Log:
         self._is_folder = path.is_dir()
         self._folder = path if self._is_folder else path.absolute().parent
         self.base_offsets = self._listed()
-        topic, _, partition = self._folder.name.rpartition("-")
-        is_named = bool(topic) and partition.isdecimal()
-        self.topic = topic if is_named else None
-        self.partition = int(partition) if is_named else None
+        self.topic: str | None
+        self.partition: int | None
+        self.topic, self.partition = partition_of(self._folder.name) or (None, None)
         self._opened: WeakSet[Segment] = WeakSet()
 
     def __repr__(self) -> str:

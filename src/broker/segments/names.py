@@ -24,6 +24,12 @@ SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, ABORTED, DIGEST, DAMAGE)
 _OFFSET_DIGITS = 20
 
 
+def partition_of(folder_name: str) -> tuple[str, int] | None:
+    """Return topic and partition of a folder TOPIC-PARTITION; None for another name."""
+    topic, _, partition = folder_name.rpartition("-")
+    return (topic, int(partition)) if topic and partition.isdecimal() else None
+
+
 def file_name(base_offset: int, suffix: str) -> str:
     """Return the name of one of a segment's files."""
     return f"{base_offset:0{_OFFSET_DIGITS}d}{suffix}"

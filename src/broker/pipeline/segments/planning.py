@@ -21,7 +21,7 @@ from broker.model.limits import PIECE_BYTES_MIN, SCAN_CHUNK_BYTES
 from broker.pipeline.segments import manifest
 from broker.pipeline.segments.scan import Aborted, stable_end
 from broker.segments import Log, Segment, text_files
-from broker.segments.names import ABORTED, LOG, file_name, is_offset_file
+from broker.segments.names import ABORTED, LOG, file_name, is_offset_file, partition_of
 
 # src/_native/log/transaction_index.pyx has this layout.
 _ABORTED_ENTRY: Final = [
@@ -97,7 +97,7 @@ def stored_partitions(folder: Path, is_wanted: Callable[[str], bool]) -> list[St
         ]
     if any(is_offset_file(each, LOG) for each in file_ops.list_folder(folder)):
         return _closed([folder], folder.absolute().parent, lambda _: True)
-    folders = [each for each in folder.iterdir() if each.is_dir() and _name_of(each) is not None]
+    folders = [each for each in folder.iterdir() if each.is_dir() and partition_of(each.name)]
     is_ours = (folder / text_files.META_PROPERTIES).exists()
     if any((folder / each).is_dir() for each in _ARCHIVES):
         raise ConfigError(
@@ -122,7 +122,7 @@ def _closed(
     is_stopped = (data_dir / text_files.CLEAN_SHUTDOWN).exists()
     found = []
     for folder in folders:
-        topic, partition = _name_of(folder) or (folder.name, 0)
+        topic, partition = partition_of(folder.name) or (folder.name, 0)
         if not is_wanted(topic):
             continue
         try:
@@ -243,8 +243,3 @@ def _aborted(log: Log, start: int, end: int) -> list[Aborted]:
         near = entries[(entries["first_offset"] < end) & (entries["last_offset"] >= start)]
         found += [Aborted(*row.tolist()[1:4]) for row in near]
     return sorted(found, key=lambda each: each.first_offset)
-
-
-def _name_of(folder: Path) -> tuple[str, int] | None:
-    topic, _, partition = folder.name.rpartition("-")
-    return (topic, int(partition)) if topic and partition.isdecimal() else None
