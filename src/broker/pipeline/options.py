@@ -74,10 +74,16 @@ def _int32(value: str) -> int:
     return number
 
 
-def _count(value: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,18}", value):
-        raise ValueError("a whole number from 0 on")
-    return int(value)
+def _natural(expected: str) -> Callable[[str], int]:
+    def parse(value: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,18}", value):
+            raise ValueError(expected)
+        return int(value)
+
+    return parse
+
+
+_milliseconds = _natural("milliseconds since 1970")
 
 
 def _write_id(value: str) -> str:
@@ -85,12 +91,6 @@ def _write_id(value: str) -> str:
     if not 0 < len(value.encode()) <= longest:
         raise ValueError(f"a name of 1 to {longest} bytes")
     return value
-
-
-def _milliseconds(value: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,18}", value):
-        raise ValueError("milliseconds since 1970")
-    return int(value)
 
 
 _UNITS: Final = {
@@ -224,7 +224,7 @@ OPTIONS: Final = (
     Option("topic", _text, _WRITES),
     Option("delivery", _one_of("at-least-once", "exactly-once"), _WRITES, "at-least-once"),
     Option("writeId", _write_id, _W),
-    Option("writeBatch", _count, _W, 0),
+    Option("writeBatch", _natural("a whole number from 0 on"), _W, 0),
     Option("tasks", _positive, _WRITES),
     Option("extraColumns", _one_of("fail", "ignore"), _WRITES, "fail"),
     Option("markerTopic", _text, _WRITES, "polylog-sink-markers"),

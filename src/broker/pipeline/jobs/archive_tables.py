@@ -76,7 +76,7 @@ class DeltaTable:
                 schema=delta.Schema.from_arrow(fields),
                 partition_by=[_PARTITIONED_BY],
                 name=topic.name,
-                description=_description(topic),
+                description=json.dumps({"topic": topic.name, "topic_id": topic.topic_id}),
             )
             self._sync(0)
             file_ops.sync_folder(folder)
@@ -166,10 +166,6 @@ class DeltaTable:
         for number in range(version + 1, self._delta.version() + 1):
             self._sync(number)
         return done["numFilesRemoved"], done["numFilesAdded"]
-
-
-def _description(topic: Topic) -> str:
-    return json.dumps({"topic": topic.name, "topic_id": topic.topic_id})
 
 
 def _statistics(file: ArchivedFile) -> str:
