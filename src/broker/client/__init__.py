@@ -3,10 +3,10 @@
     connection   one connection, one request at a time
     pool         idle connections of this process
     retry        retries, and the mapping of error codes to exceptions
-    metadata     topics, their ids and partitions, and the leaders of partitions
+    metadata     topics, their ids and partitions; requests to brokers and to leaders
     offsets      start and end offsets, offsets by timestamp, committed offsets
     fetch        the batches of an offset range of one partition, in chunks
-    produce      encoded batches to the leaders of their partitions
+    produce      records → batches of a producer, and these to the leaders of their partitions
     transactions producer ids, and the transactions of one producer
     admin        creation of topics, and their settings
     coordinators the coordinator of a group or a transactional id

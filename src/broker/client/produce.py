@@ -1,4 +1,4 @@
-"""Encoded batches to the leaders of their partitions, each exactly once.
+"""The batches of a producer, and their way to the leaders of their partitions, each exactly once.
 
 A batch contains its producer id and sequence number, so a leader recognises it when it is sent
 again: a request without a response is repeated, whether it was served or not. There is one request

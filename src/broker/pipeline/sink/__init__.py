@@ -2,7 +2,7 @@
 
     columns   checks the columns before a job starts
     options   the options of the sink
-    rows      rows → record batches of partitions
+    rows      rows → the rows of each partition
     identity  identifies the query, batch and plan of a task
     markers   markers of completed tasks, as records of a compacted topic
     task      one task: writes its rows, unless its marker exists

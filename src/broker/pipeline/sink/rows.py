@@ -1,4 +1,4 @@
-"""Encodes rows of Spark as record batches of partitions.
+"""Divides rows of Spark by the partitions that they are written to.
 
 A row goes to the partition in its partition column; if that is null or missing, to the partition of
 its key, as in Kafka's clients. Rows without a key stay together: a piece of about half a record
