@@ -34,113 +34,63 @@ Importing this module imports neither numpy nor pyarrow nor a compression packag
 `polylog-broker[codec]` installs them.
 """
 
-from broker._native.records.batch_scan import Audit
-from broker._native.records.record_view import Record
-from broker.codec.columns import Columns, decode_columns, records, validate
-from broker.codec.compression import compress, decompress, decompress_into
-from broker.codec.convert import down_convert, up_convert
-from broker.codec.coordinator_records import (
-    CoordinatorRecord,
-    Embedded,
-    decode_assignment,
-    decode_group_record,
-    decode_subscription,
-    decode_transaction_record,
-    encode_assignment,
-    encode_coordinator_record,
-    encode_subscription,
-)
-from broker.codec.encoding import encode
-from broker.codec.errors import ERRORS, KafkaError, error_named, error_of
-from broker.codec.hashes import (
-    Spans,
-    crc32,
-    crc32c,
-    murmur2,
-    murmur2_column,
-    partition,
-    partition_column,
-    xxh3_64_column,
-)
-from broker.codec.headers import BatchHeader, BatchHeaders, audit, scan_headers
-from broker.codec.messages import (
-    Decoded,
-    Frames,
-    Request,
-    RequestHeader,
-    Response,
-    decode_request,
-    decode_response,
-    encode_request,
-    encode_response,
-    frames,
-    read_request,
-    read_request_header,
-    read_response,
-    request_frame,
-    response_frame,
-)
-from broker.codec.schema import API_KEYS, Fields
-from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated, Unsupported
-
-__all__ = [
-    "API_KEYS",
-    "ERRORS",
-    "Audit",
-    "BatchHeader",
-    "BatchHeaders",
-    "CodecError",
-    "Columns",
-    "CoordinatorRecord",
-    "Corrupt",
-    "Decoded",
-    "Embedded",
-    "Fields",
-    "Frames",
-    "KafkaError",
-    "LimitExceeded",
-    "Record",
-    "Request",
-    "RequestHeader",
-    "Response",
-    "Spans",
-    "Truncated",
-    "Unsupported",
-    "audit",
-    "compress",
-    "crc32",
-    "crc32c",
-    "decode_assignment",
-    "decode_columns",
-    "decode_group_record",
-    "decode_request",
-    "decode_response",
-    "decode_subscription",
-    "decode_transaction_record",
-    "decompress",
-    "decompress_into",
-    "down_convert",
-    "encode",
-    "encode_assignment",
-    "encode_coordinator_record",
-    "encode_request",
-    "encode_response",
-    "encode_subscription",
-    "error_named",
-    "error_of",
-    "frames",
-    "murmur2",
-    "murmur2_column",
-    "partition",
-    "partition_column",
-    "read_request",
-    "read_request_header",
-    "read_response",
-    "records",
-    "request_frame",
-    "response_frame",
-    "scan_headers",
-    "up_convert",
-    "validate",
-    "xxh3_64_column",
-]
+# "as" with the same name marks what this module exports (PEP 484).
+from broker._native.records.batch_scan import Audit as Audit
+from broker._native.records.record_view import Record as Record
+from broker.codec.columns import Columns as Columns
+from broker.codec.columns import decode_columns as decode_columns
+from broker.codec.columns import records as records
+from broker.codec.columns import validate as validate
+from broker.codec.compression import compress as compress
+from broker.codec.compression import decompress as decompress
+from broker.codec.compression import decompress_into as decompress_into
+from broker.codec.convert import down_convert as down_convert
+from broker.codec.convert import up_convert as up_convert
+from broker.codec.coordinator_records import CoordinatorRecord as CoordinatorRecord
+from broker.codec.coordinator_records import Embedded as Embedded
+from broker.codec.coordinator_records import decode_assignment as decode_assignment
+from broker.codec.coordinator_records import decode_group_record as decode_group_record
+from broker.codec.coordinator_records import decode_subscription as decode_subscription
+from broker.codec.coordinator_records import decode_transaction_record as decode_transaction_record
+from broker.codec.coordinator_records import encode_assignment as encode_assignment
+from broker.codec.coordinator_records import encode_coordinator_record as encode_coordinator_record
+from broker.codec.coordinator_records import encode_subscription as encode_subscription
+from broker.codec.encoding import encode as encode
+from broker.codec.errors import ERRORS as ERRORS
+from broker.codec.errors import KafkaError as KafkaError
+from broker.codec.errors import error_named as error_named
+from broker.codec.errors import error_of as error_of
+from broker.codec.hashes import Spans as Spans
+from broker.codec.hashes import crc32 as crc32
+from broker.codec.hashes import crc32c as crc32c
+from broker.codec.hashes import murmur2 as murmur2
+from broker.codec.hashes import murmur2_column as murmur2_column
+from broker.codec.hashes import partition as partition
+from broker.codec.hashes import partition_column as partition_column
+from broker.codec.hashes import xxh3_64_column as xxh3_64_column
+from broker.codec.headers import BatchHeader as BatchHeader
+from broker.codec.headers import BatchHeaders as BatchHeaders
+from broker.codec.headers import audit as audit
+from broker.codec.headers import scan_headers as scan_headers
+from broker.codec.messages import Decoded as Decoded
+from broker.codec.messages import Frames as Frames
+from broker.codec.messages import Request as Request
+from broker.codec.messages import RequestHeader as RequestHeader
+from broker.codec.messages import Response as Response
+from broker.codec.messages import decode_request as decode_request
+from broker.codec.messages import decode_response as decode_response
+from broker.codec.messages import encode_request as encode_request
+from broker.codec.messages import encode_response as encode_response
+from broker.codec.messages import frames as frames
+from broker.codec.messages import read_request as read_request
+from broker.codec.messages import read_request_header as read_request_header
+from broker.codec.messages import read_response as read_response
+from broker.codec.messages import request_frame as request_frame
+from broker.codec.messages import response_frame as response_frame
+from broker.codec.schema import API_KEYS as API_KEYS
+from broker.codec.schema import Fields as Fields
+from broker.model.errors import CodecError as CodecError
+from broker.model.errors import Corrupt as Corrupt
+from broker.model.errors import LimitExceeded as LimitExceeded
+from broker.model.errors import Truncated as Truncated
+from broker.model.errors import Unsupported as Unsupported
