@@ -24,14 +24,13 @@ from struct import Struct, iter_unpack
 from types import ModuleType
 from typing import NamedTuple
 
-from broker.codec.compression.libraries import input_error
+from broker.codec.compression.libraries import input_error, skipped_end
 from broker.codec.packages import import_optional
 from broker.model.compressions import LZ4
 from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated, Unsupported
 from broker.model.limits import COMPRESSED_FRAME_PIECES, compressed_pieces_max
 
 _MAGIC = 0x184D2204
-_MAGIC_SKIPPED, _MAGIC_SKIPPED_MASK = 0x184D2A50, 0xFFFFFFF0
 _MAGIC_LEGACY = 0x184C2102
 
 _VERSION = 0x40
@@ -190,8 +189,10 @@ def _frames(data: memoryview, pieces_max: int | None = None) -> list[_Frame]:
             frames.append(frame)
             pieces_left -= len(frame.blocks)
             position = frame.end
+        elif magic == _MAGIC_LEGACY:
+            raise Unsupported("lz4: a frame of the legacy format", position)
         else:
-            position = _skipped_end(data, position, magic)
+            position = skipped_end("lz4", data, position, magic)
     return frames
 
 
@@ -268,20 +269,6 @@ def _header(
     if data[checksum_at] not in _header_checksums(descriptor):
         raise Corrupt(f"lz4: a header checksum of {data[checksum_at]:#x}", checksum_at)
     return 1 << (2 * code + 8), content_size, checksum_at
-
-
-def _skipped_end(data: memoryview, start: int, magic: int) -> int:
-    if magic & _MAGIC_SKIPPED_MASK != _MAGIC_SKIPPED:
-        if magic == _MAGIC_LEGACY:
-            raise Unsupported("lz4: a frame of the legacy format", start)
-        raise Corrupt(f"lz4: a frame that begins with {magic:#x}", start)
-    content = start + 2 * _SIZE.size
-    if content > len(data):
-        raise Truncated("lz4: a frame header that is cut short", start)
-    end: int = content + _SIZE.unpack_from(data, start + _SIZE.size)[0]
-    if end > len(data):
-        raise Truncated("lz4: a skippable frame that is cut short", start)
-    return end
 
 
 def _too_many(position: int) -> LimitExceeded:

@@ -25,7 +25,7 @@ from struct import Struct
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.codec.compression.libraries import input_error
+from broker.codec.compression.libraries import input_error, skipped_end
 from broker.codec.packages import not_installed
 from broker.model.compressions import ZSTD
 from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated, Unsupported
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from zstandard import ZstdCompressor, ZstdDecompressor
 
 _MAGIC = 0xFD2FB528
-_MAGIC_SKIPPED, _MAGIC_SKIPPED_MASK = 0x184D2A50, 0xFFFFFFF0
 
 _SINGLE_SEGMENT = 0x20
 _UNUSED = 0x10
@@ -63,7 +62,6 @@ _WINDOW_EXPONENT_MAX = 31  # the largest that the library supports
 _WINDOW_AT_MOST = (ZSTD_WINDOW_BYTES_MAX.bit_length() - 1 - _WINDOW_EXPONENT_MIN) << 3
 
 _START = Struct("<IB")
-_SIZE = Struct("<I")
 _BLOCK_HEADER = Struct("<HB")
 _CHECKSUM_SIZE = 4
 
@@ -196,7 +194,7 @@ def _outline(data: memoryview, pieces_max: int | None = None) -> _Outline:
             raise Truncated("zstd: a frame header that is cut short", position)
         magic, descriptor = _START.unpack_from(data, position)
         if magic != _MAGIC:
-            position = _skipped_end(data, position, magic)
+            position = skipped_end("zstd", data, position, magic)
             continue
         window, size, blocks_at = _header(data, position, descriptor)
         if window > ZSTD_WINDOW_BYTES_MAX and not descriptor & _SINGLE_SEGMENT:
@@ -270,18 +268,6 @@ def _blocks(data: memoryview, position: int, window: int, blocks_left: int) -> t
     if position > len(data):
         raise Truncated("zstd: a block that is cut short", len(data))
     return position, frame_max, blocks_left
-
-
-def _skipped_end(data: memoryview, start: int, magic: int) -> int:
-    if magic & _MAGIC_SKIPPED_MASK != _MAGIC_SKIPPED:
-        raise Corrupt(f"zstd: a frame that begins with {magic:#x}", start)
-    content = start + 2 * _SIZE.size
-    if content > len(data):
-        raise Truncated("zstd: a frame header that is cut short", start)
-    end: int = content + _SIZE.unpack_from(data, start + _SIZE.size)[0]
-    if end > len(data):
-        raise Truncated("zstd: a skippable frame that is cut short", start)
-    return end
 
 
 def _too_many(position: int) -> LimitExceeded:
