@@ -1,17 +1,15 @@
 """Common functions of handlers for transactions: admission, error codes, producer ids."""
 
-from collections.abc import Mapping
 from struct import Struct
 from typing import TYPE_CHECKING
 
 from broker.core.logs.partition import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES
-from broker.core.scheduling.steps import StepBudget, ascending, in_steps
+from broker.core.scheduling.steps import StepBudget
 from broker.core.session import Session
 from broker.core.transactions.records import TopicPartition
 from broker.model.errors import ErrorCode, RequestError, StorageError, disk_refusal
-from broker.model.limits import NAMES_READ_PER_STEP, PRODUCE_NAME_BYTES
+from broker.model.limits import PRODUCE_NAME_BYTES
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.partitions import topics_of
 from broker.protocols.kafka.produce_response import Batch, Place, Refused
 
 if TYPE_CHECKING:
@@ -104,15 +102,3 @@ async def fresh_producer_id(session: Session) -> int:
         return await broker.io_thread.run(broker.producer_ids.next_id)
     except StorageError as error:
         raise disk_refusal(error) from error
-
-
-async def partition_results(
-    codes: Mapping[TopicPartition, ErrorCode], *, knows_fencing: bool
-) -> "list[bodies.AddPartitionsToTxnResponseTopicResult]":
-    """Return the results of AddPartitionsToTxn, sorted by partition."""
-    rows: dict[str, list[bodies.AddPartitionsToTxnResponseResultsByPartition]] = {}
-    in_order = await ascending(codes, NAMES_READ_PER_STEP)
-    async for name, index in in_steps(in_order, NAMES_READ_PER_STEP):
-        code = number(codes[name, index], knows_fencing=knows_fencing)
-        rows.setdefault(name, []).append({"partition_index": index, "partition_error_code": code})
-    return await topics_of(rows, lambda name, its: {"name": name, "results_by_partition": its})

@@ -6,17 +6,21 @@ v5 between each other, and any client may.
 
 from typing import TYPE_CHECKING
 
-from broker.core.scheduling.steps import in_steps
+from broker.core.scheduling.steps import ascending, in_steps
 from broker.core.session import Session
 from broker.core.topics.lookup import check_partition, topic_by_name
 from broker.core.topics.topic import TRANSACTIONS_TOPIC
 from broker.core.transactions.commands import AddRequest, Producer, VerifyRequest
 from broker.core.transactions.records import TopicPartition
 from broker.model.errors import ErrorCode, RequestError
-from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP, TRANSACTIONS_PER_STEP
+from broker.model.limits import (
+    NAMES_READ_PER_STEP,
+    PARTITIONS_ANSWERED_PER_STEP,
+    TRANSACTIONS_PER_STEP,
+)
 from broker.protocols.kafka import transactions
 from broker.protocols.kafka.api import Api, Request
-from broker.protocols.kafka.partitions import unique_partitions
+from broker.protocols.kafka.partitions import topics_of, unique_partitions
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -102,8 +106,14 @@ async def _places(topics: "list[bodies.AddPartitionsToTxnRequestTopic]") -> list
 async def _results(
     request: "Request[bodies.AddPartitionsToTxnRequest]", codes: dict[TopicPartition, ErrorCode]
 ) -> "list[bodies.AddPartitionsToTxnResponseTopicResult]":
+    """Return the results sorted by partition."""
     knows_fencing = request.version >= _FENCED_SINCE
-    return await transactions.partition_results(codes, knows_fencing=knows_fencing)
+    rows: dict[str, list[bodies.AddPartitionsToTxnResponseResultsByPartition]] = {}
+    in_order = await ascending(codes, NAMES_READ_PER_STEP)
+    async for name, index in in_steps(in_order, NAMES_READ_PER_STEP):
+        code = transactions.number(codes[name, index], knows_fencing=knows_fencing)
+        rows.setdefault(name, []).append({"partition_index": index, "partition_error_code": code})
+    return await topics_of(rows, lambda name, its: {"name": name, "results_by_partition": its})
 
 
 API = Api(24, "AddPartitionsToTxn", range(6), handle)

@@ -107,17 +107,19 @@ def _is_follower(request: "Request[bodies.FetchRequest]") -> bool:
 
 def _not_a_follower(wanted: "bodies.FetchRequestTopic") -> "bodies.FetchResponseResponse":
     """Refuse a fetch of a follower: there are none, and it would read above the high watermark."""
-    partitions: list[bodies.FetchResponsePartition] = [
-        {
-            "partition_index": each["partition"],
-            "error_code": errors.number(ErrorCode.NOT_LEADER_OR_FOLLOWER),
-            "high_watermark": -1,
-            "aborted_transactions": None,
-            "records": b"",
-        }
-        for each in wanted["partitions"]
-    ]
+    code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    partitions = [_refused(each["partition"], code) for each in wanted["partitions"]]
     return {"topic": wanted["topic"], "topic_id": wanted["topic_id"], "partitions": partitions}
+
+
+def _refused(partition: int, code: ErrorCode) -> "bodies.FetchResponsePartition":
+    return {
+        "partition_index": partition,
+        "error_code": errors.number(code),
+        "high_watermark": -1,
+        "aborted_transactions": None,
+        "records": b"",
+    }
 
 
 # ---- one pass over the partitions ----------------------------------------------------------------
@@ -192,13 +194,7 @@ class _Reading:
             )
         except RequestError as error:
             self._is_final = True
-            return {
-                "partition_index": wanted["partition"],
-                "error_code": errors.number(error.code),
-                "high_watermark": -1,
-                "aborted_transactions": None,
-                "records": b"",
-            }
+            return _refused(wanted["partition"], error.code)
         self._is_final |= "diverging_epoch" in fields
         self.logs.append(log)
         size = len(fields["records"] or b"")

@@ -87,21 +87,18 @@ async def _fields(
                 topics[-1]["partitions"].append(describe_partition(node_id, row))
     is_cluster_asked = request.body["include_cluster_authorized_operations"]
     return {
-        "brokers": [_broker(session)],
+        "brokers": [
+            {
+                "node_id": node_id,
+                "host": session.listener_host,
+                "port": session.listener_port,
+                "rack": broker.config.text_or_none("broker.rack"),
+            }
+        ],
         "cluster_id": broker.cluster_id,
         "controller_id": node_id,
         "topics": topics,
         "cluster_authorized_operations": CLUSTER_OPERATIONS if is_cluster_asked else NOT_ASKED,
-    }
-
-
-def _broker(session: Session) -> "bodies.MetadataResponseBroker":
-    """Return this broker with the address of the request's listener."""
-    return {
-        "node_id": session.broker.node_id,
-        "host": session.listener_host,
-        "port": session.listener_port,
-        "rack": session.broker.config.text_or_none("broker.rack"),
     }
 
 
@@ -204,12 +201,8 @@ def _known_topic(
 
 def describe_partition(node_id: int, log: Log) -> "bodies.MetadataResponsePartition":
     """Describe a partition, for DescribeTopicPartitions too; the result must not be modified."""
-    return _partition(node_id, log.partition, _epoch(log), is_offline=log.is_offline)
-
-
-def _epoch(log: Log) -> int:
-    """Return the leader epoch; -1 while the log is recovered: clients keep the epoch they have."""
-    return -1 if log.is_loading else log.leader_epoch
+    epoch = -1 if log.is_loading else log.leader_epoch  # -1: clients keep the epoch they have
+    return _partition(node_id, log.partition, epoch, is_offline=log.is_offline)
 
 
 @lru_cache(METADATA_PARTITIONS_CACHED)
