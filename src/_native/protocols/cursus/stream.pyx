@@ -35,7 +35,7 @@ from broker._native.wire.output_queue cimport queue_commit, queue_reserve
 import logging
 from enum import Enum
 
-from broker._native.protocols.cursus.frames import STATUS_NAMES
+from broker._native.protocols.cursus import frames
 from broker.model import limits
 
 logger = logging.getLogger(__name__)
@@ -152,7 +152,7 @@ cdef class CursusStream(Wait):
             connection.close("no memory for its frames")
         elif status != FRAME_FULL:
             self.skip_offset = self.frame.skip_offset
-            self.pause_and_notify(StreamEvent(STATUS_NAMES[status]))
+            self.pause_and_notify(StreamEvent(frames.STATUS_NAMES[status]))
         return False
 
     cdef bint has_more(self) noexcept:
