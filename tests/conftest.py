@@ -18,7 +18,12 @@ from hypothesis import settings
 
 from tests.support.broker_process import Broker, BrokerProcess, ExternalBroker
 
-pytest_plugins = ["tests.support.examples", "tests.support.run_seed", "tests.support.slow_tests"]
+pytest_plugins = [
+    "tests.support.examples",
+    "tests.support.free_disk",
+    "tests.support.run_seed",
+    "tests.support.slow_tests",
+]
 pytest.register_assert_rewrite("tests.compatibility.clients.client_checks")
 # No test depends on how busy the machine is.
 settings.register_profile("polylog", deadline=None)
