@@ -24,27 +24,8 @@ from broker.model.errors import DiskFull, StorageError
 
 
 cdef extern from "kernel/file_ops_table.h" nogil:
-    ctypedef struct FileTable:
-        int (*open)(const char* path, int flags, int mode) noexcept nogil
-        int (*close)(int fd) noexcept nogil
-        ssize_t (*pread)(int fd, void* into, size_t size, int64_t position) noexcept nogil
-        ssize_t (*pwrite)(int fd, const void* data, size_t size, int64_t position) noexcept nogil
-        int (*allocate)(int fd, int64_t position, int64_t size) noexcept nogil
-        int (*truncate)(int fd, int64_t size) noexcept nogil
-        int64_t (*size)(int fd) noexcept nogil
-        int (*start_writeback)(int fd) noexcept nogil
-        int (*sync_data)(int fd) noexcept nogil
-        int (*sync)(int fd) noexcept nogil
-        int (*sync_folder)(const char* path) noexcept nogil
-        int (*sync_filesystem)(const char* path) noexcept nogil
-        int (*rename)(const char* source, const char* target) noexcept nogil
-        int (*remove)(const char* path) noexcept nogil
-        int (*make_folder)(const char* path, int mode) noexcept nogil
-        int (*list_folder)(const char* path) noexcept nogil
-        ssize_t (*send)(int out_fd, int fd, int64_t position, size_t size) noexcept nogil
-
     const FileTable file_table_real
-    const FileTable* file_table()
+    const FileTable* table_in_use "file_table"()
     void file_table_use(const FileTable* table)
 
 cdef extern from "kernel/file_ops_recording.h" nogil:
@@ -69,32 +50,9 @@ cdef extern from "kernel/file_ops_recording.h" nogil:
 
 # ---- for native code ---------------------------------------------------------------------------
 
-cdef int file_open(const char* path, int flags, int mode) noexcept nogil:
-    return file_table().open(path, flags, mode)
-
-
-cdef int file_close(int fd) noexcept nogil:
-    return file_table().close(fd)
-
-
-cdef ssize_t file_pread(int fd, void* into, size_t size, int64_t position) noexcept nogil:
-    return file_table().pread(fd, into, size, position)
-
-
-cdef ssize_t file_pwrite(int fd, const void* data, size_t size, int64_t position) noexcept nogil:
-    return file_table().pwrite(fd, data, size, position)
-
-
-cdef int file_allocate(int fd, int64_t position, int64_t size) noexcept nogil:
-    return file_table().allocate(fd, position, size)
-
-
-cdef int file_truncate(int fd, int64_t size) noexcept nogil:
-    return file_table().truncate(fd, size)
-
-
-cdef int64_t file_size(int fd) noexcept nogil:
-    return file_table().size(fd)
+cdef const FileTable* file_table() noexcept nogil:
+    """Return the table in use."""
+    return table_in_use()
 
 
 cdef bint file_is_removed(int fd) noexcept nogil:
@@ -103,36 +61,30 @@ cdef bint file_is_removed(int fd) noexcept nogil:
     return fstat(fd, &found) == 0 and found.st_nlink == 0
 
 
-cdef int file_start_writeback(int fd) noexcept nogil:
-    return file_table().start_writeback(fd)
+cdef ssize_t file_read_at(
+        const char* path, void* into, size_t size, int64_t position) noexcept nogil:
+    """Read from a file that is open only meanwhile."""
+    cdef int fd = file_open(path, O_RDONLY, 0)
+    cdef ssize_t count
+    if fd < 0:
+        return fd
+    count = file_pread(fd, into, size, position)
+    file_close(fd)
+    return count
 
 
-cdef int file_sync_data(int fd) noexcept nogil:
-    return file_table().sync_data(fd)
-
-
-cdef int file_sync(int fd) noexcept nogil:
-    return file_table().sync(fd)
-
-
-cdef int file_sync_folder(const char* path) noexcept nogil:
-    return file_table().sync_folder(path)
-
-
-cdef int file_rename(const char* source, const char* target) noexcept nogil:
-    return file_table().rename(source, target)
-
-
-cdef int file_remove(const char* path) noexcept nogil:
-    return file_table().remove(path)
-
-
-cdef int file_make_folder(const char* path, int mode) noexcept nogil:
-    return file_table().make_folder(path, mode)
-
-
-cdef ssize_t file_send(int out_fd, int fd, int64_t position, size_t size) noexcept nogil:
-    return file_table().send(out_fd, fd, position, size)
+cdef int file_write_at(
+        const char* path, const void* data, size_t size, int64_t position) noexcept nogil:
+    """Write to a file that is open only meanwhile, and created if it does not exist. 0 or -errno.
+    """
+    cdef int fd = file_open(path, O_WRONLY | O_CREAT, 0o600)
+    cdef ssize_t written
+    cdef int closed
+    if fd < 0:
+        return fd
+    written = file_pwrite(fd, data, size, position)
+    closed = file_close(fd)
+    return closed if written >= 0 else <int>written
 
 
 # ---- for Python --------------------------------------------------------------------------------
@@ -148,6 +100,24 @@ cdef int64_t done(int64_t result, str operation, path) except -1:
     raise failure(f"{operation} {os.fspath(path)}: {cause.strerror}") from cause
 
 
+cdef object ask_system(call, str operation, path):
+    """Return what a function of os says of a path."""
+    try:
+        return call(path)
+    except OSError as error:
+        done(-error.errno, operation, path)
+
+
+cdef object on_path(int (*call)(const char*) noexcept nogil, str operation, path):
+    # Without the GIL: freeing the blocks of a large file, for example, can take long.
+    cdef bytes name = os.fsencode(path)
+    cdef const char* c_name = name
+    cdef int result
+    with nogil:
+        result = call(c_name)
+    done(result, operation, path)
+
+
 cdef int open_file(path, int flags) except -1:
     cdef bytes name = os.fsencode(path)
     cdef const char* c_name = name
@@ -157,19 +127,21 @@ cdef int open_file(path, int flags) except -1:
     return <int>done(fd, "open", path)
 
 
+cdef bytes read_from(int fd, path, int64_t position, int64_t size):
+    cdef bytes content = PyBytes_FromStringAndSize(NULL, size)
+    cdef char* into = PyBytes_AS_STRING(content)
+    cdef int64_t count
+    with nogil:
+        count = file_pread(fd, into, <size_t>size, position)
+    done(count, "read", path)
+    return content if count == size else content[:count]
+
+
 def read_file(path):
     """Return all bytes of a file."""
     cdef int fd = open_file(path, O_RDONLY)
-    cdef bytes content
-    cdef char* into
-    cdef int64_t present, count
     try:
-        present = done(file_size(fd), "size", path)
-        content = PyBytes_FromStringAndSize(NULL, present)
-        into = PyBytes_AS_STRING(content)
-        with nogil:
-            count = file_pread(fd, into, <size_t>present, 0)
-        return content[:done(count, "read", path)]
+        return read_from(fd, path, 0, done(file_size(fd), "size", path))
     finally:
         file_close(fd)
 
@@ -177,16 +149,8 @@ def read_file(path):
 def read_range(path, int64_t position, int64_t size):
     """Return `size` bytes of a file from a position on, fewer at its end."""
     cdef int fd = open_file(path, O_RDONLY)
-    cdef bytes content
-    cdef char* into
-    cdef int64_t count
     try:
-        content = PyBytes_FromStringAndSize(NULL, size)
-        into = PyBytes_AS_STRING(content)
-        with nogil:
-            count = file_pread(fd, into, <size_t>size, position)
-        done(count, "read", path)
-        return content if count == size else content[:count]
+        return read_from(fd, path, position, size)
     finally:
         file_close(fd)
 
@@ -242,12 +206,7 @@ def make_folder(path):
 
 def remove(path):
     """Remove a file or an empty folder."""
-    cdef bytes name = os.fsencode(path)
-    cdef const char* c_name = name
-    cdef int result
-    with nogil:  # freeing the blocks of a large file can take long
-        result = file_remove(c_name)
-    done(result, "remove", path)
+    on_path(file_table().remove, "remove", path)
 
 
 def rename(source, target):
@@ -305,12 +264,7 @@ def remove_all(paths):
 
 def sync_folder(path):
     """Make the names in a folder durable."""
-    cdef bytes name = os.fsencode(path)
-    cdef const char* c_name = name
-    cdef int result
-    with nogil:
-        result = file_sync_folder(c_name)
-    done(result, "sync_folder", path)
+    on_path(file_table().sync_folder, "sync_folder", path)
 
 
 def sync_file(path):
@@ -328,22 +282,13 @@ def sync_filesystem(path):
 
     Kernels before 5.8 do not report every failure here.
     """
-    cdef bytes name = os.fsencode(path)
-    cdef const char* c_name = name
-    cdef int result
-    with nogil:
-        result = file_table().sync_filesystem(c_name)
-    done(result, "sync_filesystem", path)
+    on_path(file_table().sync_filesystem, "sync_filesystem", path)
 
 
 def list_folder(path):
     """Return the names in a folder, sorted."""
-    cdef bytes name = os.fsencode(path)
-    done(file_table().list_folder(name), "list_folder", path)
-    try:
-        return sorted(os.listdir(path))
-    except OSError as error:
-        done(-error.errno, "list_folder", path)
+    on_path(file_table().list_folder, "list_folder", path)
+    return sorted(ask_system(os.listdir, "list_folder", path))
 
 
 def size(path):
@@ -360,10 +305,7 @@ def space(path):
 
     Free is what this user may still allocate. Inodes are 0 and 0 where they are not counted.
     """
-    try:
-        found = os.statvfs(path)
-    except OSError as error:
-        done(-error.errno, "space", path)
+    found = ask_system(os.statvfs, "space", path)
     return (found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize, found.f_files,
             found.f_favail)
 
@@ -405,10 +347,7 @@ def inode(path):
 
 def modified_ms(path):
     """Return when a file was last changed, in milliseconds since 1970."""
-    try:
-        return os.stat(path).st_mtime_ns // 1_000_000
-    except OSError as error:
-        done(-error.errno, "modified_ms", path)
+    return ask_system(os.stat, "modified_ms", path).st_mtime_ns // 1_000_000
 
 
 # ---- recording, for tests ----------------------------------------------------------------------

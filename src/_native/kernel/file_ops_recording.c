@@ -12,46 +12,31 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    KIND_OPEN,
-    KIND_CLOSE,
-    KIND_READ,
-    KIND_WRITE,
-    KIND_ALLOCATE,
-    KIND_TRUNCATE,
-    KIND_SIZE,
-    KIND_START_WRITEBACK,
-    KIND_SYNC_DATA,
-    KIND_SYNC,
-    KIND_SYNC_FOLDER,
-    KIND_SYNC_FILESYSTEM,
-    KIND_RENAME,
-    KIND_REMOVE,
-    KIND_MAKE_FOLDER,
-    KIND_LIST_FOLDER,
-    KIND_SEND,
-    KINDS,
-};
+/* Each kind of operation: its constant, and its name in the record. */
+#define EACH_KIND(X) \
+    X(OPEN, "open") \
+    X(CLOSE, "close") \
+    X(READ, "read") \
+    X(WRITE, "write") \
+    X(ALLOCATE, "allocate") \
+    X(TRUNCATE, "truncate") \
+    X(SIZE, "size") \
+    X(START_WRITEBACK, "start_writeback") \
+    X(SYNC_DATA, "sync_data") \
+    X(SYNC, "sync") \
+    X(SYNC_FOLDER, "sync_folder") \
+    X(SYNC_FILESYSTEM, "sync_filesystem") \
+    X(RENAME, "rename") \
+    X(REMOVE, "remove") \
+    X(MAKE_FOLDER, "make_folder") \
+    X(LIST_FOLDER, "list_folder") \
+    X(SEND, "send")
 
-static const char *const kind_names[KINDS] = {
-    [KIND_OPEN] = "open",
-    [KIND_CLOSE] = "close",
-    [KIND_READ] = "read",
-    [KIND_WRITE] = "write",
-    [KIND_ALLOCATE] = "allocate",
-    [KIND_TRUNCATE] = "truncate",
-    [KIND_SIZE] = "size",
-    [KIND_START_WRITEBACK] = "start_writeback",
-    [KIND_SYNC_DATA] = "sync_data",
-    [KIND_SYNC] = "sync",
-    [KIND_SYNC_FOLDER] = "sync_folder",
-    [KIND_SYNC_FILESYSTEM] = "sync_filesystem",
-    [KIND_RENAME] = "rename",
-    [KIND_REMOVE] = "remove",
-    [KIND_MAKE_FOLDER] = "make_folder",
-    [KIND_LIST_FOLDER] = "list_folder",
-    [KIND_SEND] = "send",
-};
+#define AS_CONSTANT(kind, name) KIND_##kind,
+#define AS_NAME(kind, name) name,
+
+enum { EACH_KIND(AS_CONSTANT) KINDS };
+static const char *const kind_names[] = {EACH_KIND(AS_NAME)};
 
 typedef struct Fault {
     int kind;
@@ -175,13 +160,7 @@ static void begin(Call *call, int kind, int64_t position, int64_t size) {
     pthread_mutex_lock(&lock);
     is_planned = 0;
     is_hidden = 0;
-    call->kind = kind;
-    call->position = position;
-    call->size = size;
-    call->bytes = NULL;
-    call->bytes_size = 0;
-    call->path[0] = 0;
-    call->target[0] = 0;
+    *call = (Call){.kind = kind, .position = position, .size = size};
 }
 
 static void begin_on_fd(Call *call, int kind, int fd, int64_t position, int64_t size) {
@@ -261,12 +240,46 @@ static int64_t finish(const Call *call, int64_t result) {
 
 /* ---- the table ---------------------------------------------------------------------------- */
 
-static int recorded_open(const char *path, int flags, int mode) {
-    Call call;
-    begin_on_path(&call, KIND_OPEN, path, flags, mode);
-    int failure = planned_failure(&call);
-    return (int)finish(&call, failure ? failure : file_table_real.open(path, flags, mode));
-}
+/* Defines recorded_OPERATION, which calls the operation of the real table unless it fails as planned.
+ * The last arguments begin the call. */
+#define RECORDED(type, operation, parameters, arguments, ...) \
+    static type recorded_##operation parameters { \
+        Call call; \
+        __VA_ARGS__; \
+        int failure = planned_failure(&call); \
+        return (type)finish(&call, failure ? failure : file_table_real.operation arguments); \
+    }
+
+RECORDED(int, open, (const char *path, int flags, int mode), (path, flags, mode),
+         begin_on_path(&call, KIND_OPEN, path, flags, mode))
+RECORDED(ssize_t, pread, (int fd, void *into, size_t size, int64_t position),
+         (fd, into, size, position),
+         begin_on_fd(&call, KIND_READ, fd, position, (int64_t)size))
+RECORDED(int, allocate, (int fd, int64_t position, int64_t size), (fd, position, size),
+         begin_on_fd(&call, KIND_ALLOCATE, fd, position, size))
+RECORDED(int, truncate, (int fd, int64_t size), (fd, size),
+         begin_on_fd(&call, KIND_TRUNCATE, fd, 0, size))
+RECORDED(int64_t, size, (int fd), (fd), begin_on_fd(&call, KIND_SIZE, fd, 0, 0))
+RECORDED(int, start_writeback, (int fd), (fd), begin_on_fd(&call, KIND_START_WRITEBACK, fd, 0, 0))
+RECORDED(int, sync_data, (int fd), (fd), begin_on_fd(&call, KIND_SYNC_DATA, fd, 0, 0))
+RECORDED(int, sync, (int fd), (fd), begin_on_fd(&call, KIND_SYNC, fd, 0, 0))
+RECORDED(int, sync_folder, (const char *path), (path),
+         begin_on_path(&call, KIND_SYNC_FOLDER, path, 0, 0))
+RECORDED(int, sync_filesystem, (const char *path), (path),
+         begin_on_path(&call, KIND_SYNC_FILESYSTEM, path, 0, 0))
+RECORDED(int, remove, (const char *path), (path), begin_on_path(&call, KIND_REMOVE, path, 0, 0))
+RECORDED(int, make_folder, (const char *path, int mode), (path, mode),
+         begin_on_path(&call, KIND_MAKE_FOLDER, path, 0, mode))
+RECORDED(ssize_t, send, (int out_fd, int fd, int64_t position, size_t size),
+         (out_fd, fd, position, size),
+         begin_on_fd(&call, KIND_SEND, fd, position, (int64_t)size))
+RECORDED(ssize_t, pwrite, (int fd, const void *bytes, size_t size, int64_t position),
+         (fd, bytes, size, position),
+         begin_on_fd(&call, KIND_WRITE, fd, position, (int64_t)size); call.bytes = bytes;
+         call.bytes_size = size)
+RECORDED(int, rename, (const char *source, const char *target), (source, target),
+         begin_on_path(&call, KIND_RENAME, source, 0, 0); canonical_path(target, call.target);
+         call.bytes = call.target; call.bytes_size = strlen(call.target))
 
 static int recorded_close(int fd) {
     Call call;
@@ -274,102 +287,6 @@ static int recorded_close(int fd) {
     int failure = planned_failure(&call);
     int result = file_table_real.close(fd); /* also when it fails: the descriptor is gone */
     return (int)finish(&call, failure ? failure : result);
-}
-
-static ssize_t recorded_pread(int fd, void *into, size_t size, int64_t position) {
-    Call call;
-    begin_on_fd(&call, KIND_READ, fd, position, (int64_t)size);
-    int failure = planned_failure(&call);
-    return finish(&call, failure ? failure : file_table_real.pread(fd, into, size, position));
-}
-
-static ssize_t recorded_pwrite(int fd, const void *bytes, size_t size, int64_t position) {
-    Call call;
-    begin_on_fd(&call, KIND_WRITE, fd, position, (int64_t)size);
-    call.bytes = bytes;
-    call.bytes_size = size;
-    int failure = planned_failure(&call);
-    return finish(&call, failure ? failure : file_table_real.pwrite(fd, bytes, size, position));
-}
-
-static int recorded_allocate(int fd, int64_t position, int64_t size) {
-    Call call;
-    begin_on_fd(&call, KIND_ALLOCATE, fd, position, size);
-    int failure = planned_failure(&call);
-    return (int)finish(&call, failure ? failure : file_table_real.allocate(fd, position, size));
-}
-
-static int recorded_truncate(int fd, int64_t size) {
-    Call call;
-    begin_on_fd(&call, KIND_TRUNCATE, fd, 0, size);
-    int failure = planned_failure(&call);
-    return (int)finish(&call, failure ? failure : file_table_real.truncate(fd, size));
-}
-
-static int64_t recorded_size(int fd) {
-    Call call;
-    begin_on_fd(&call, KIND_SIZE, fd, 0, 0);
-    int failure = planned_failure(&call);
-    return finish(&call, failure ? failure : file_table_real.size(fd));
-}
-
-static int recorded_start_writeback(int fd) {
-    Call call;
-    begin_on_fd(&call, KIND_START_WRITEBACK, fd, 0, 0);
-    int failure = planned_failure(&call);
-    return (int)finish(&call, failure ? failure : file_table_real.start_writeback(fd));
-}
-
-static int recorded_sync_data(int fd) {
-    Call call;
-    begin_on_fd(&call, KIND_SYNC_DATA, fd, 0, 0);
-    int failure = planned_failure(&call);
-    return (int)finish(&call, failure ? failure : file_table_real.sync_data(fd));
-}
-
-static int recorded_sync(int fd) {
-    Call call;
-    begin_on_fd(&call, KIND_SYNC, fd, 0, 0);
-    int failure = planned_failure(&call);
-    return (int)finish(&call, failure ? failure : file_table_real.sync(fd));
-}
-
-static int recorded_sync_folder(const char *path) {
-    Call call;
-    begin_on_path(&call, KIND_SYNC_FOLDER, path, 0, 0);
-    int failure = planned_failure(&call);
-    return (int)finish(&call, failure ? failure : file_table_real.sync_folder(path));
-}
-
-static int recorded_sync_filesystem(const char *path) {
-    Call call;
-    begin_on_path(&call, KIND_SYNC_FILESYSTEM, path, 0, 0);
-    int failure = planned_failure(&call);
-    return (int)finish(&call, failure ? failure : file_table_real.sync_filesystem(path));
-}
-
-static int recorded_rename(const char *source, const char *target) {
-    Call call;
-    begin_on_path(&call, KIND_RENAME, source, 0, 0);
-    canonical_path(target, call.target);
-    call.bytes = call.target;
-    call.bytes_size = strlen(call.target);
-    int failure = planned_failure(&call);
-    return (int)finish(&call, failure ? failure : file_table_real.rename(source, target));
-}
-
-static int recorded_remove(const char *path) {
-    Call call;
-    begin_on_path(&call, KIND_REMOVE, path, 0, 0);
-    int failure = planned_failure(&call);
-    return (int)finish(&call, failure ? failure : file_table_real.remove(path));
-}
-
-static int recorded_make_folder(const char *path, int mode) {
-    Call call;
-    begin_on_path(&call, KIND_MAKE_FOLDER, path, 0, mode);
-    int failure = planned_failure(&call);
-    return (int)finish(&call, failure ? failure : file_table_real.make_folder(path, mode));
 }
 
 /* Operations that change nothing on the disk are recorded only when they fail as planned. */
@@ -382,13 +299,6 @@ static int recorded_list_folder(const char *path) {
     }
     pthread_mutex_unlock(&lock);
     return file_table_real.list_folder(path);
-}
-
-static ssize_t recorded_send(int out_fd, int fd, int64_t position, size_t size) {
-    Call call;
-    begin_on_fd(&call, KIND_SEND, fd, position, (int64_t)size);
-    int failure = planned_failure(&call);
-    return finish(&call, failure ? failure : file_table_real.send(out_fd, fd, position, size));
 }
 
 const FileTable file_table_recording = {

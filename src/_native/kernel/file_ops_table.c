@@ -113,24 +113,23 @@ static int real_sync(int fd) {
     return status(fsync(fd));
 }
 
-static int real_sync_folder(const char *path) {
+/* Opens a folder for one of the two functions that sync by a descriptor. */
+static int with_folder(const char *path, int (*call)(int fd)) {
     int fd = real_open(path, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0) {
         return fd;
     }
-    int synced = real_sync(fd);
+    int synced = status(call(fd));
     int closed = real_close(fd);
     return synced < 0 ? synced : closed;
 }
 
+static int real_sync_folder(const char *path) {
+    return with_folder(path, fsync);
+}
+
 static int real_sync_filesystem(const char *path) {
-    int fd = real_open(path, O_RDONLY | O_DIRECTORY, 0);
-    if (fd < 0) {
-        return fd;
-    }
-    int synced = status(syncfs(fd));
-    int closed = real_close(fd);
-    return synced < 0 ? synced : closed;
+    return with_folder(path, syncfs);
 }
 
 static int real_rename(const char *source, const char *target) {

@@ -11,24 +11,18 @@ has one job in flight per file, so the queue never holds more jobs than there ar
 cimport cython
 from libc.errno cimport errno
 from libc.stdint cimport int64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free, malloc
 
 import os
 import select
 
-from broker._native.kernel.file_ops cimport (
-    file_start_writeback, file_sync, file_sync_data, file_truncate,
-)
+from broker._native.kernel.file_ops cimport FileTable, file_table
 
 
 cdef extern from "log/sync_threads.h" nogil:
-    ctypedef struct SyncCalls:
-        int (*truncate)(int fd, int64_t size) noexcept nogil
-        int (*start_writeback)(int fd) noexcept nogil
-        int (*sync_data)(int fd) noexcept nogil
-        int (*sync)(int fd) noexcept nogil
+    ctypedef const FileTable* GetFileTable() noexcept nogil
 
-    SyncThreads* sync_threads_start(int count, const SyncCalls* calls)
+    SyncThreads* sync_threads_start(int count, GetFileTable* get_table)
     int sync_threads_event_fd(const SyncThreads* threads)
     void sync_threads_submit(SyncThreads* threads, SyncJob* job)
     void sync_threads_run(SyncThreads* threads)
@@ -46,12 +40,7 @@ cdef class CommitThread:
 
         With 0 threads, only `run` and `stop` sync anything: a simulation decides when.
         """
-        cdef SyncCalls calls
-        calls.truncate = file_truncate
-        calls.start_writeback = file_start_writeback
-        calls.sync_data = file_sync_data
-        calls.sync = file_sync
-        self.threads = sync_threads_start(threads, &calls)
+        self.threads = sync_threads_start(threads, file_table)
         if self.threads == NULL:
             raise OSError(errno, f"cannot start {threads} sync threads: {os.strerror(errno)}")
         self.event_fd = sync_threads_event_fd(self.threads)
@@ -85,26 +74,22 @@ cdef class CommitThread:
     def submit_files(self, list fds, int folder_fd=-1, *, int64_t target=0, int64_t truncate_to=-1):
         """Queue a job: these files, then a folder."""
         cdef SyncJob* job
+        cdef SyncJob made
         cdef int i
         cdef int count = len(fds)
         if not 0 < count < SYNC_JOB_FILES_MAX:
             raise ValueError(f"submit_files: 1 to {SYNC_JOB_FILES_MAX - 1} files, got {count}")
-        job = <SyncJob*>calloc(1, sizeof(SyncJob))
+        for i in range(SYNC_JOB_FILES_MAX):
+            made.fds[i] = fds[i] if i < count else -1
+            made.is_folder[i] = i == count
+        made.fds[count] = folder_fd
+        made.owner = <void*>self
+        made.target = target
+        made.truncate_to = truncate_to
+        job = <SyncJob*>malloc(sizeof(SyncJob))
         if job == NULL:
             raise MemoryError
-        for i in range(SYNC_JOB_FILES_MAX):
-            job.fds[i] = -1
-        try:
-            for i in range(count):
-                job.fds[i] = fds[i]
-        except BaseException:
-            free(job)
-            raise
-        job.fds[count] = folder_fd
-        job.is_folder[count] = True
-        job.owner = <void*>self
-        job.target = target
-        job.truncate_to = truncate_to
+        job[0] = made
         self.submit(job)
 
     def wait_finished(self, int timeout_ms):

@@ -22,7 +22,7 @@ from libc.errno cimport EIO, ENOENT
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memmove
-from posix.fcntl cimport O_CREAT, O_RDONLY, O_WRONLY
+from posix.fcntl cimport O_RDONLY
 
 from broker._native.kernel.big_endian cimport store_uint32, store_uint64
 from broker._native.kernel.cursor cimport load_int32, load_int64, load_uint32
@@ -30,8 +30,9 @@ from broker._native.kernel.file_ops cimport (
     file_close,
     file_open,
     file_pread,
-    file_pwrite,
+    file_read_at,
     file_size,
+    file_write_at,
 )
 
 from broker.model import limits
@@ -123,17 +124,11 @@ cdef int64_t index_load(OffsetIndex* index, const char* offset_path) noexcept no
     """Read the file's entries into memory; return their bytes, 0 when that failed."""
     cdef int64_t count = index.stored - index.tail_stored
     cdef size_t size = <size_t>(count * OFFSET_ENTRY_SIZE)
-    cdef int fd
-    cdef ssize_t read = -1
     cdef uint8_t* loaded = <uint8_t*>malloc(<size_t>loaded_bytes(count))
     index.misses = 0
     if loaded == NULL:
         return 0
-    fd = file_open(offset_path, O_RDONLY, 0)
-    if fd >= 0:
-        read = file_pread(fd, loaded, size, 0)
-        file_close(fd)
-    if read != <ssize_t>size:
+    if file_read_at(offset_path, loaded, size, 0) != <ssize_t>size:
         free(loaded)
         return 0
     add_levels(loaded, count)
@@ -185,18 +180,6 @@ cdef int index_append(
     return 0
 
 
-cdef int write_entries(const char* path, const uint8_t* entries, size_t size,
-                       int64_t position) noexcept nogil:
-    cdef int fd = file_open(path, O_WRONLY | O_CREAT, 0o600)
-    cdef ssize_t written
-    cdef int closed
-    if fd < 0:
-        return fd
-    written = file_pwrite(fd, entries, size, position)
-    closed = file_close(fd)
-    return closed if written >= 0 else <int>written
-
-
 cdef int index_store(OffsetIndex* index, const char* offset_path,
                      const char* time_path) noexcept nogil:
     """Write the entries that are not in the files yet and free half a full tail. 0 or -errno."""
@@ -218,10 +201,10 @@ cdef int index_store(OffsetIndex* index, const char* offset_path,
                 store_uint64(stamps + times * TIME_ENTRY_SIZE, entry.max_timestamp)
                 store_uint32(stamps + times * TIME_ENTRY_SIZE + 8, entry.timestamp_offset)
                 times += 1
-        status = write_entries(
+        status = file_write_at(
             offset_path, offsets, count * OFFSET_ENTRY_SIZE, index.stored * OFFSET_ENTRY_SIZE)
         if status == 0 and times > 0:
-            status = write_entries(
+            status = file_write_at(
                 time_path, stamps, times * TIME_ENTRY_SIZE, index.stored_times * TIME_ENTRY_SIZE)
         free(offsets)
         if status < 0:
@@ -251,18 +234,6 @@ cdef int64_t entries_in(const char* path, int entry_size) noexcept nogil:
     return size // entry_size if size % entry_size == 0 else -EIO
 
 
-cdef bint read_last(const char* path, int64_t count, uint8_t* into,
-                    size_t entry_size) noexcept nogil:
-    # Read the last of `count` entries of a file; return whether that succeeded.
-    cdef int fd = file_open(path, O_RDONLY, 0)
-    cdef ssize_t size
-    if fd < 0:
-        return False
-    size = file_pread(fd, into, entry_size, (count - 1) * <int64_t>entry_size)
-    file_close(fd)
-    return size == <ssize_t>entry_size
-
-
 cdef bint index_attach(OffsetIndex* index, const char* offset_path, const char* time_path,
                        int32_t* last_offset, uint32_t* last_position) noexcept nogil:
     """Use the files of a segment that was closed cleanly, and return the last offset entry.
@@ -275,10 +246,12 @@ cdef bint index_attach(OffsetIndex* index, const char* offset_path, const char* 
     index.stored = entries_in(offset_path, OFFSET_ENTRY_SIZE)
     index.stored_times = entries_in(time_path, TIME_ENTRY_SIZE)
     if index.stored > 0 and index.stored_times > 0 and (
-            read_last(offset_path, index.stored, last, OFFSET_ENTRY_SIZE)):
+            file_read_at(offset_path, last, OFFSET_ENTRY_SIZE,
+                         (index.stored - 1) * OFFSET_ENTRY_SIZE) == OFFSET_ENTRY_SIZE):
         last_offset[0] = load_int32(last)
         last_position[0] = load_uint32(last + 4)
-        if read_last(time_path, index.stored_times, last, TIME_ENTRY_SIZE):
+        if file_read_at(time_path, last, TIME_ENTRY_SIZE,
+                        (index.stored_times - 1) * TIME_ENTRY_SIZE) == TIME_ENTRY_SIZE:
             index.last_timestamp = load_int64(last)
             index.last_timestamp_offset = load_int32(last + 8)
             return True
@@ -291,6 +264,7 @@ cdef bint index_attach(OffsetIndex* index, const char* offset_path, const char* 
 cdef enum Field:
     BY_OFFSET
     BY_POSITION
+    BY_TIME
 
 
 cdef inline int64_t tail_key(IndexEntry* entry, Field field) noexcept nogil:
@@ -319,7 +293,7 @@ cdef inline int64_t floor_in_run(const uint8_t* entries, int64_t count, Field fi
 
 cdef int64_t floor_loaded(const uint8_t* entries, int64_t count, Field field, int64_t bound,
                           int32_t* offset) noexcept nogil:
-    # As floor_in_file, over entries in memory with the levels above them.
+    # As read_floor, over entries in memory with the levels above them.
     cdef int64_t counts[LEVELS_MAX]
     cdef int64_t starts[LEVELS_MAX]
     cdef int64_t first = 0
@@ -340,49 +314,56 @@ cdef int64_t floor_loaded(const uint8_t* entries, int64_t count, Field field, in
     return load_uint32(entries + first * OFFSET_ENTRY_SIZE + 4)
 
 
-cdef int64_t floor_in_file(const char* path, int64_t first, int64_t count, Field field,
-                           int64_t bound, int32_t* offset) noexcept nogil:
-    # Return the position of the last stored entry from `first` on whose key is <= bound; 0 when
-    # there is none or on an error: then the scan starts at the beginning, which is slower but
+cdef inline int64_t stored_key(const uint8_t* entry, Field field) noexcept nogil:
+    if field == BY_TIME:
+        return load_int64(entry)
+    return load_int32(entry) if field == BY_OFFSET else load_uint32(entry + 4)
+
+
+cdef bint read_floor(const char* path, int64_t first, int64_t count, Field field, int64_t bound,
+                     uint8_t* found) noexcept nogil:
+    # Read the last of `count` stored entries whose key is <= bound, searched from `first` on. False
+    # when there is none or on an error: then the scan starts at the beginning, which is slower but
     # equally correct.
-    cdef int64_t low = first, high = count, middle, found = 0, key
-    cdef uint8_t entry[OFFSET_ENTRY_SIZE]
+    cdef ssize_t size = TIME_ENTRY_SIZE if field == BY_TIME else OFFSET_ENTRY_SIZE
+    cdef int64_t low = first, high = count, middle
+    cdef uint8_t entry[TIME_ENTRY_SIZE]
     cdef int fd
     if count <= first:
-        return 0
+        return False
     fd = file_open(path, O_RDONLY, 0)
     if fd < 0:
-        return 0
+        return False
     while low < high:
         middle = (low + high) // 2
-        if (file_pread(fd, entry, OFFSET_ENTRY_SIZE, middle * OFFSET_ENTRY_SIZE)
-                != OFFSET_ENTRY_SIZE):
-            found = 0
+        if file_pread(fd, entry, <size_t>size, middle * size) != size:
+            low = first
             break
-        key = load_int32(entry) if field == BY_OFFSET else load_uint32(entry + 4)
-        if key <= bound:
-            found = load_uint32(entry + 4)
-            offset[0] = load_int32(entry)
+        if stored_key(entry, field) <= bound:
+            memcpy(found, entry, <size_t>size)
             low = middle + 1
         else:
             high = middle
     file_close(fd)
-    return found
+    return low > first
 
 
 cdef int64_t floor_stored(OffsetIndex* index, const char* path, Field field, int64_t bound,
                           int32_t* offset) noexcept nogil:
     # Search the entries that are not in the tail, in memory as far as they are loaded.
-    cdef int64_t count = index.stored - index.tail_stored, found
+    cdef int64_t count = index.stored - index.tail_stored
+    cdef uint8_t entry[OFFSET_ENTRY_SIZE]
     if index.loaded_count > 0 and loaded_key(index.loaded, 0, field) > bound:
         return 0
     if index.loaded_count == 0 or (
             index.loaded_count < count
             and loaded_key(index.loaded, index.loaded_count - 1, field) <= bound):
         index.misses += 1
-        found = floor_in_file(path, index.loaded_count, count, field, bound, offset)
-        if found > 0 or index.loaded_count == 0:
-            return found
+        if read_floor(path, index.loaded_count, count, field, bound, entry):
+            offset[0] = load_int32(entry)
+            return load_uint32(entry + 4)
+        if index.loaded_count == 0:
+            return 0
     return floor_loaded(index.loaded, index.loaded_count, field, bound, offset)
 
 
@@ -424,30 +405,13 @@ cdef int64_t index_floor_time(OffsetIndex* index, const char* time_path, int64_t
     `found_timestamp` is set to that entry's timestamp if the entry came from a file, which may be
     damaged; else to -1.
     """
-    cdef int64_t low = 0, high = index.stored_times, middle, found = 0
     cdef uint8_t entry[TIME_ENTRY_SIZE]
     cdef int32_t i
-    cdef int fd
     found_timestamp[0] = -1
     for i in range(index.tail_count - 1, index.tail_stored - 1, -1):
         if 0 <= index.tail[i].max_timestamp < timestamp:
             return index.tail[i].timestamp_offset
-    if high == 0:
+    if not read_floor(time_path, 0, index.stored_times, BY_TIME, max(timestamp, 0) - 1, entry):
         return 0
-    fd = file_open(time_path, O_RDONLY, 0)
-    if fd < 0:
-        return 0
-    while low < high:
-        middle = (low + high) // 2
-        if file_pread(fd, entry, TIME_ENTRY_SIZE, middle * TIME_ENTRY_SIZE) != TIME_ENTRY_SIZE:
-            found = 0
-            found_timestamp[0] = -1
-            break
-        if load_int64(entry) < timestamp:
-            found_timestamp[0] = load_int64(entry)
-            found = load_int32(entry + 8)
-            low = middle + 1
-        else:
-            high = middle
-    file_close(fd)
-    return found
+    found_timestamp[0] = load_int64(entry)
+    return load_int32(entry + 8)

@@ -9,12 +9,12 @@ power cut may revert the newest writes; then the offset is lower than it could b
 
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdio cimport snprintf, sscanf
-from posix.fcntl cimport O_CREAT, O_RDONLY, O_WRONLY
+from libc.string cimport memcmp
 
 import os
 
 from broker._native.kernel.checksum cimport crc32c_extend
-from broker._native.kernel.file_ops cimport file_close, file_open, file_pread, file_pwrite
+from broker._native.kernel.file_ops cimport file_read_at, file_write_at
 from broker._native.log.segment cimport PATH_SIZE
 
 cdef enum:
@@ -34,46 +34,26 @@ cdef int seal_write(const char* folder, int64_t offset) noexcept nogil:
     """Record that everything below an offset is on the disk. 0, or -errno: the old one may stay."""
     cdef char path[PATH_SIZE]
     cdef char text[SIZE + 1]
-    cdef ssize_t written
-    cdef int fd
     snprintf(path, PATH_SIZE, b"%s/sealed-offset", folder)
-    fd = file_open(path, O_WRONLY | O_CREAT, 0o600)
-    if fd < 0:
-        return fd
     seal_text(text, offset)
-    written = file_pwrite(fd, text, SIZE, 0)
-    file_close(fd)
-    return 0 if written >= 0 else <int>written
+    return file_write_at(path, text, SIZE, 0)
 
 
-cdef int64_t seal_read(const char* folder) noexcept nogil:
+def sealed_offset(str folder not None):
+    """Return the offset below which all of a log was on the disk once; 0 when unknown."""
+    cdef bytes folder_path = os.fsencode(folder)
     cdef char path[PATH_SIZE]
     cdef char text[SIZE + 1]
     cdef char expected[SIZE + 1]
     cdef long long offset = 0
-    cdef ssize_t size
-    cdef int fd, i
-    snprintf(path, PATH_SIZE, b"%s/sealed-offset", folder)
-    fd = file_open(path, O_RDONLY, 0)
-    if fd < 0:
-        return 0
-    size = file_pread(fd, text, SIZE, 0)
-    file_close(fd)
-    if size != SIZE:
+    snprintf(path, PATH_SIZE, b"%s/sealed-offset", <const char*>folder_path)
+    if file_read_at(path, text, SIZE, 0) != SIZE:
         return 0
     text[SIZE] = 0
     if sscanf(text, b"%20lld", &offset) != 1 or offset < 0:
         return 0
     seal_text(expected, offset)
-    for i in range(SIZE):
-        if text[i] != expected[i]:
-            return 0
-    return offset
-
-
-def sealed_offset(str folder not None):
-    """Return the offset below which all of a log was on the disk once; 0 when unknown."""
-    return seal_read(os.fsencode(folder))
+    return offset if memcmp(text, expected, SIZE) == 0 else 0
 
 
 def note_text(int64_t offset):

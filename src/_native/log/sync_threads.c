@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Jobs whose writeback one thread starts before it lets the others sync them: enough to fill a
@@ -23,7 +22,7 @@ typedef struct JobList {
 } JobList;
 
 struct SyncThreads {
-    SyncCalls calls;
+    GetFileTable *get_table;
     pthread_mutex_t lock; /* guards all below but `event_fd`, `count` and `threads` */
     pthread_cond_t work;
     JobList waiting;
@@ -63,17 +62,11 @@ static JobList list_take(JobList *list, int limit) {
     return taken;
 }
 
-static int64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* ---- the threads -------------------------------------------------------------------------- */
 
 /* Returns 0 or the first failure. Nothing is retried, and nothing is done after a failure: the
  * state after a failed sync is unknown, and its submitter must decide. */
-static int sync_files(const SyncCalls *calls, const SyncJob *job) {
+static int sync_files(const FileTable *calls, const SyncJob *job) {
     int result = job->truncate_to >= 0 ? calls->truncate(job->fds[0], job->truncate_to) : 0;
     for (int i = 0; i < SYNC_JOB_FILES_MAX && result == 0; i++) {
         if (job->fds[i] >= 0) {
@@ -85,9 +78,8 @@ static int sync_files(const SyncCalls *calls, const SyncJob *job) {
 
 /* Only the first file: the others (a new segment, a folder) are rare and small. A file whose
  * writeback cannot start has failed; its sync might not report the error again. */
-static void start_writeback(const SyncCalls *calls, const JobList *jobs) {
+static void start_writeback(const FileTable *calls, const JobList *jobs) {
     for (SyncJob *job = jobs->first; job; job = job->next) {
-        job->started_ns = now_ns();
         if (job->fds[0] >= 0 && !job->is_folder[0]) {
             job->result = calls->start_writeback(job->fds[0]);
         }
@@ -95,7 +87,6 @@ static void start_writeback(const SyncCalls *calls, const JobList *jobs) {
 }
 
 static void finish(SyncThreads *threads, SyncJob *job) {
-    job->finished_ns = now_ns();
     pthread_mutex_lock(&threads->lock);
     if (!threads->finished.first) {
         eventfd_write(threads->event_fd, 1); /* from 0: cannot block or overflow */
@@ -105,11 +96,8 @@ static void finish(SyncThreads *threads, SyncJob *job) {
 }
 
 static void run(SyncThreads *threads, SyncJob *job) {
-    if (job->started_ns == 0) {
-        job->started_ns = now_ns();
-    }
     if (job->result == 0) {
-        job->result = sync_files(&threads->calls, job);
+        job->result = sync_files(threads->get_table(), job);
     }
     finish(threads, job);
 }
@@ -122,7 +110,7 @@ static void *thread_main(void *argument) {
         if (waiting && (waiting->next || threads->started.first)) {
             JobList jobs = list_take(&threads->waiting, WRITEBACK_JOBS_MAX);
             pthread_mutex_unlock(&threads->lock);
-            start_writeback(&threads->calls, &jobs);
+            start_writeback(threads->get_table(), &jobs);
             pthread_mutex_lock(&threads->lock);
             list_append(&threads->started, jobs.first, jobs.last);
             pthread_cond_broadcast(&threads->work);
@@ -160,7 +148,7 @@ static int start_threads(SyncThreads *threads, int count) {
     return error;
 }
 
-SyncThreads *sync_threads_start(int count, const SyncCalls *calls) {
+SyncThreads *sync_threads_start(int count, GetFileTable *get_table) {
     if (count < 0 || count > SYNC_THREADS_MAX) {
         errno = EINVAL;
         return NULL;
@@ -169,7 +157,7 @@ SyncThreads *sync_threads_start(int count, const SyncCalls *calls) {
     if (!threads) {
         return NULL;
     }
-    threads->calls = *calls;
+    threads->get_table = get_table;
     pthread_mutex_init(&threads->lock, NULL);
     pthread_cond_init(&threads->work, NULL);
     threads->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -188,8 +176,6 @@ int sync_threads_event_fd(const SyncThreads *threads) {
 
 void sync_threads_submit(SyncThreads *threads, SyncJob *job) {
     job->result = 0;
-    job->started_ns = 0;
-    job->finished_ns = 0;
     pthread_mutex_lock(&threads->lock);
     int stopping = threads->stopping;
     if (!stopping) {

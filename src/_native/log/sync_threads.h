@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "kernel/file_ops_table.h"
+
 enum { SYNC_JOB_FILES_MAX = 3, SYNC_THREADS_MAX = 64 };
 
 typedef struct SyncJob {
@@ -17,24 +19,17 @@ typedef struct SyncJob {
     void *owner;                       /* set by the submitter; the threads never read it */
     int64_t target;                    /* set by the submitter: the durable end after the job */
     int result;                        /* 0, or -errno of the first failure, which ends the job */
-    int64_t started_ns;                /* CLOCK_MONOTONIC */
-    int64_t finished_ns;
     struct SyncJob *next; /* used by the threads until the job is taken */
 } SyncJob;
 
-/* The file syscalls, passed in: they live in another shared object (kernel/file_ops). */
-typedef struct SyncCalls {
-    int (*truncate)(int fd, int64_t size);
-    int (*start_writeback)(int fd);
-    int (*sync_data)(int fd);
-    int (*sync)(int fd);
-} SyncCalls;
+/* Returns the table of file syscalls in use, which is in another shared object (kernel/file_ops). */
+typedef const FileTable *GetFileTable(void);
 
 typedef struct SyncThreads SyncThreads;
 
 /* Starts 0 to SYNC_THREADS_MAX threads, all signals blocked. NULL with errno set on failure.
  * With 0, jobs wait for sync_threads_run, so that a simulation has one order of operations. */
-SyncThreads *sync_threads_start(int count, const SyncCalls *calls);
+SyncThreads *sync_threads_start(int count, GetFileTable *get_table);
 
 /* Readable while finished jobs wait to be taken. */
 int sync_threads_event_fd(const SyncThreads *threads);

@@ -10,7 +10,7 @@ a sync, synced before the recovery point passes it, and rebuilt from the log aft
 from libc.errno cimport EIO, ENOENT, ENOMEM
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, qsort
-from posix.fcntl cimport O_CREAT, O_RDONLY, O_RDWR, O_WRONLY
+from posix.fcntl cimport O_RDONLY, O_RDWR
 
 from broker._native.kernel.big_endian cimport store_uint64
 from broker._native.kernel.cursor cimport load_int64
@@ -18,8 +18,9 @@ from broker._native.kernel.file_ops cimport (
     file_close,
     file_open,
     file_pread,
-    file_pwrite,
+    file_read_at,
     file_truncate,
+    file_write_at,
 )
 from broker._native.kernel.growing cimport make_capacity
 from broker._native.log.offset_index cimport entries_in
@@ -35,18 +36,12 @@ _ENTRY = _struct.Struct(">hqqqq")
 cdef int aborted_append(const char* path, int64_t index, AbortedTransaction* entry) noexcept nogil:
     """Write an entry after `index` others. 0 or -errno."""
     cdef uint8_t data[ENTRY_SIZE]
-    cdef ssize_t written
-    cdef int fd = file_open(path, O_WRONLY | O_CREAT, 0o600)
-    if fd < 0:
-        return fd
     data[0] = data[1] = 0
     store_uint64(data + 2, entry.producer_id)
     store_uint64(data + 10, entry.first_offset)
     store_uint64(data + 18, entry.last_offset)
     store_uint64(data + 26, entry.last_stable_offset)
-    written = file_pwrite(fd, data, ENTRY_SIZE, index * ENTRY_SIZE)
-    file_close(fd)
-    return 0 if written >= 0 else <int>written
+    return file_write_at(path, data, ENTRY_SIZE, index * ENTRY_SIZE)
 
 
 cdef int64_t aborted_count(const char* path) noexcept nogil:
@@ -57,12 +52,8 @@ cdef int64_t aborted_count(const char* path) noexcept nogil:
 cdef int64_t aborted_newest(const char* path, int64_t count) noexcept nogil:
     """Return the offset of the marker of the last of `count` entries, or -errno."""
     cdef uint8_t offset[8]
-    cdef ssize_t size
-    cdef int fd = file_open(path, O_RDONLY, 0)
-    if fd < 0:
-        return fd
-    size = file_pread(fd, offset, sizeof(offset), (count - 1) * ENTRY_SIZE + LAST_OFFSET)
-    file_close(fd)
+    cdef ssize_t size = file_read_at(
+        path, offset, sizeof(offset), (count - 1) * ENTRY_SIZE + LAST_OFFSET)
     if size < <ssize_t>sizeof(offset):
         return size if size < 0 else -EIO
     return load_int64(offset)

@@ -1,4 +1,4 @@
-"""The interface of file_ops.pxd for native code, called by its C types."""
+"""The file syscalls that native code calls (file_ops_table.h), called by their C types."""
 
 import ctypes
 import errno
@@ -21,24 +21,41 @@ INT, INT64, SIZE, TEXT, ADDRESS = (
 )
 
 
-def c_function(name: str, result: type | None, *arguments: type) -> Callable[..., int]:
-    """Return a function of file_ops.pxd, as Cython exports it to the modules that cimport it."""
+# The first members of FileTable, and the last, in their order.
+MEMBERS = {"open": 0, "close": 1, "pread": 2, "pwrite": 3, "allocate": 4, "truncate": 5, "size": 6}
+MEMBERS["send"] = 16
+
+
+def table_in_use() -> ctypes.Array[ctypes.c_void_p]:
+    """Return the members of the FileTable that file_ops exports to the modules that cimport it."""
     get_name = ctypes.pythonapi.PyCapsule_GetName
     get_name.restype, get_name.argtypes = TEXT, [ctypes.py_object]
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
     get_pointer.restype, get_pointer.argtypes = ADDRESS, [ctypes.py_object, TEXT]
-    capsule = file_ops.__pyx_capi__[name]
-    return ctypes.CFUNCTYPE(result, *arguments)(get_pointer(capsule, get_name(capsule)))
+    capsule = file_ops.__pyx_capi__["file_table"]
+    file_table = ctypes.CFUNCTYPE(ctypes.POINTER(ADDRESS * 17))
+    return file_table(get_pointer(capsule, get_name(capsule)))().contents
 
 
-file_open = c_function("file_open", INT, TEXT, INT, INT)
-file_close = c_function("file_close", INT, INT)
-file_pread = c_function("file_pread", ctypes.c_ssize_t, INT, TEXT, SIZE, INT64)
-file_pwrite = c_function("file_pwrite", ctypes.c_ssize_t, INT, TEXT, SIZE, INT64)
-file_allocate = c_function("file_allocate", INT, INT, INT64, INT64)
-file_truncate = c_function("file_truncate", INT, INT, INT64)
-file_size = c_function("file_size", INT64, INT)
-file_send = c_function("file_send", ctypes.c_ssize_t, INT, INT, INT64, SIZE)
+def c_function(name: str, result: type | None, *arguments: type) -> Callable[..., int]:
+    """Return what calls a function of the table that is in use at the call."""
+    function = ctypes.CFUNCTYPE(result, *arguments)
+
+    def call(*given: object) -> int:
+        returned: int = function(table_in_use()[MEMBERS[name]] or 0)(*given)
+        return returned
+
+    return call
+
+
+file_open = c_function("open", INT, TEXT, INT, INT)
+file_close = c_function("close", INT, INT)
+file_pread = c_function("pread", ctypes.c_ssize_t, INT, TEXT, SIZE, INT64)
+file_pwrite = c_function("pwrite", ctypes.c_ssize_t, INT, TEXT, SIZE, INT64)
+file_allocate = c_function("allocate", INT, INT, INT64, INT64)
+file_truncate = c_function("truncate", INT, INT, INT64)
+file_size = c_function("size", INT64, INT)
+file_send = c_function("send", ctypes.c_ssize_t, INT, INT, INT64, SIZE)
 
 
 @pytest.fixture
