@@ -25,6 +25,7 @@ cdef class _Chunk:
     cdef int hold(self, int fd, int64_t position, size_t size) noexcept
 
 
-cdef int must(int status, PartitionLog log, what) except -1
+cdef void scan_begin(
+    Scan* scan, int64_t next_offset, int64_t gaps_end, int64_t synced_end) noexcept nogil
 cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t end_offset,
                       int64_t producers_from, _Chunk chunk) except -1

@@ -26,13 +26,15 @@ the last, the last batch is taken to be the damaged one.
 
 from libc.errno cimport ENOMEM
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
-from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport strerror
+from libc.stdlib cimport free, malloc
 
 from broker._native.kernel.cursor cimport Cursor, load_int32
 from broker._native.kernel.file_ops cimport file_pread
+from broker._native.kernel.growing cimport make_capacity
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.log.segment cimport PATH_SIZE, Segment
+from broker._native.log.segment cimport Segment
+from broker._native.log.segment_file cimport PATH_SIZE
+from broker._native.log.segmented_log cimport must
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CONTROL,
     BATCH_HEADER_SIZE,
@@ -68,16 +70,11 @@ cdef class _Chunk:
 
     cdef int hold(self, int fd, int64_t position, size_t size) noexcept:
         # Read [position, position + size) into the window, or as much as the file has.
-        cdef void* grown
         cdef ssize_t count
         if position >= self.start and position + size <= self.start + self.size:
             return 0
-        if size > self.capacity:
-            grown = realloc(self.bytes, size)
-            if grown == NULL:
-                return -ENOMEM
-            self.bytes = <uint8_t*>grown
-            self.capacity = size
+        if not make_capacity(<void**>&self.bytes, &self.capacity, size):
+            return -ENOMEM
         with nogil:   # the event loop serves other requests meanwhile
             count = file_pread(fd, self.bytes, self.capacity, position)
         if count < 0:
@@ -87,10 +84,14 @@ cdef class _Chunk:
         return 0
 
 
-cdef int must(int status, PartitionLog log, what) except -1:
-    if status < 0:
-        raise StorageError(f"{log.folder}: {what}: {(<bytes>strerror(-status)).decode()}")
-    return 0
+cdef void scan_begin(
+        Scan* scan, int64_t next_offset, int64_t gaps_end, int64_t synced_end) noexcept nogil:
+    """Begin before the first batch."""
+    scan.next_offset = next_offset
+    scan.gaps_end = gaps_end
+    scan.synced_end = synced_end
+    scan.epoch = scan.epoch_before = -1
+    scan.last_offset = -1
 
 
 cdef bint next_batch(_Chunk chunk, Segment segment, Scan* scan, BatchInfo* info,

@@ -18,9 +18,11 @@ from broker._native.kernel.file_ops cimport (
     file_truncate,
     is_no_space,
 )
-from broker._native.log.log_scan cimport _Chunk, Scan, must, scan_segment
+from broker._native.log.log_scan cimport _Chunk, Scan, scan_begin, scan_segment
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.log.segment cimport PATH_SIZE, Segment
+from broker._native.log.segment cimport Segment
+from broker._native.log.segmented_log cimport must
+from broker._native.log.segment_file cimport PATH_SIZE
 from broker._native.log.transaction_index cimport aborted_is_whole
 
 import logging
@@ -43,11 +45,7 @@ cdef bint take_over(PartitionLog log, Segment segment) except -1:
         return True
     logger.warning("index rebuilt: folder=%s base_offset=%d: the files are damaged or not there",
                    log.folder, segment.base_offset)
-    scan.next_offset = segment.base_offset
-    scan.gaps_end = INT64_MAX
-    scan.synced_end = 0
-    scan.epoch = scan.epoch_before = -1
-    scan.last_offset = -1
+    scan_begin(&scan, segment.base_offset, INT64_MAX, 0)
     scan_segment(log, segment, &scan, -1, INT64_MAX, _Chunk())
     segment.size = segment.written = segment.reserved
     status = segment.finish_index()
@@ -150,11 +148,8 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
     for segment in log.segments[:first]:
         if not take_over(log, segment):
             raise StorageError(f"{log.folder}: cannot read an index of aborted transactions")
-    scan.next_offset = base_offsets[first]
-    scan.gaps_end = INT64_MAX if has_gaps else recovery_point
-    scan.synced_end = max(recovery_point, synced_end)
-    scan.epoch = scan.epoch_before = -1
-    scan.last_offset = -1
+    scan_begin(&scan, base_offsets[first], INT64_MAX if has_gaps else recovery_point,
+               max(recovery_point, synced_end))
     is_whole = True
     for i in range(first, len(base_offsets)):
         segment = <Segment>log.segments[i]

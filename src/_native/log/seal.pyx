@@ -15,7 +15,7 @@ import os
 
 from broker._native.kernel.checksum cimport crc32c_extend
 from broker._native.kernel.file_ops cimport file_read_at, file_write_at
-from broker._native.log.segment cimport PATH_SIZE
+from broker._native.log.segment_file cimport PATH_SIZE
 
 cdef enum:
     DIGITS = 20

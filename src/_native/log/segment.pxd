@@ -1,17 +1,12 @@
-from cpython.object cimport PyObject
-from libc.errno cimport EBADMSG
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t
 
 from broker._native.log.offset_index cimport OffsetIndex
-from broker._native.log.open_files cimport Openable
+from broker._native.log.segment_file cimport SegmentFile
 from broker._native.log.transaction_index cimport AbortedList, AbortedTransaction
-from broker._native.log.turn cimport AwaitedLog
 from broker._native.records.record_batch cimport BatchInfo
 
 cdef enum:
     READ_HINTS = 8
-    PATH_SIZE = 4096
-    NO_BATCH = -EBADMSG          # a status: the bytes at a position are not a batch
 
 # The position of the next batch of a reader whose next read is at `offset`.
 cdef struct ReadHint:
@@ -19,24 +14,12 @@ cdef struct ReadHint:
     int64_t position
 
 
-cdef bint uses_codec(int fd, int64_t position, int64_t end, int codec) noexcept nogil
-
-
-cdef class Segment(Openable):
-    cdef readonly int64_t base_offset
+cdef class Segment(SegmentFile):
     cdef readonly int64_t size          # log bytes, with the staged ones
-    cdef readonly int64_t written       # log bytes in the file
     cdef readonly int64_t max_timestamp
     cdef int64_t max_timestamp_offset
-    cdef int64_t reserved               # bytes allocated in the file
-    cdef int64_t filled                 # written up to here, with batches or zeros
-    cdef int64_t since_opened           # log bytes written since the file was opened
     cdef int64_t created_ms             # monotonic time of the first append; 0: none yet
     cdef int64_t first_timestamp        # largest of the first batch; -1: none, -2: not looked up
-    cdef bint is_settled                # all bytes are on the disk, no preallocated tail is left
-    cdef PyObject* log                  # borrowed: the AwaitedLog that writes it
-    cdef bytes folder                   # owns what folder_path points to
-    cdef const char* folder_path
     cdef OffsetIndex index
     cdef int64_t aborted_count          # entries of its .txnindex
     cdef int64_t newest_abort           # offset of the last one's marker; < 0: not looked up
@@ -52,36 +35,30 @@ cdef class Segment(Openable):
     cdef ReadHint hints[READ_HINTS]
     cdef int next_hint
 
-    cdef void path(self, char* into, const char* suffix) noexcept nogil
-    cdef int open(self, bint create) noexcept
     cdef int64_t roll_time(self) noexcept
-    cdef int reserve(self, int64_t size, int64_t step_max) noexcept nogil
-    cdef int undo(self, int status, int64_t size) noexcept nogil
-    cdef int write(self, const uint8_t* data, size_t size, bint fills) noexcept nogil
-    cdef int fill(self, int64_t size) noexcept nogil
     cdef void note(self, BatchInfo* info, int64_t base_offset, int32_t interval) noexcept nogil
     cdef int finish_index(self) noexcept nogil
     cdef int note_aborted(self, AbortedTransaction* aborted) noexcept nogil
     cdef int find_aborted(self, int64_t start, int64_t end, AbortedList* into,
                           bint* is_complete) noexcept nogil
-    cdef int store_and_free_index(self) noexcept nogil
     cdef bint has_batch(self, int64_t position, int32_t relative_offset) noexcept nogil
     cdef int rebuild_index(self) noexcept
     cdef void load_index(self, const char* path) noexcept
+    cdef void add_entry(self, int64_t last_offset, int64_t position, int64_t max_timestamp,
+                        int64_t max_timestamp_offset) noexcept nogil
     cdef int store_index(self) noexcept nogil
     cdef int sync_index(self) noexcept nogil
     cdef int sync_aborted(self) noexcept nogil
     cdef int drop_index(self, int64_t aborted_from) noexcept nogil
+    cdef int remove_index(self) noexcept nogil
     cdef int attach(self) noexcept
     cdef bint fits(self, int32_t last_offset, int64_t position) noexcept nogil
-    cdef int cut(self, int64_t size) noexcept nogil
     cdef void set_damaged(self, list ranges)
     cdef int64_t broken_at(self, int64_t offset, int64_t* first) noexcept
     cdef int64_t valid_end(self, int64_t offset, int64_t* end_offset) noexcept
     cdef int64_t valid_start(self, int64_t offset, bint* is_damaged) noexcept
     cdef int64_t locate(self, int64_t offset) noexcept
     cdef int64_t boundary(self, int64_t position, int64_t size_max, int64_t end) noexcept
-    cdef int64_t step(self, int64_t position, int64_t limit) noexcept nogil
     cdef int64_t offset_at(self, int64_t position) noexcept nogil
     cdef int64_t batch_end(self, int64_t position) noexcept nogil
     cdef void remember(self, int64_t offset, int64_t position) noexcept nogil

@@ -1,39 +1,36 @@
-"""One file of a log, `<base offset>.log`, with its index: append, locate, slice, seal.
+"""One segment of a log: the file (segment_file) with its indexes; append, locate, slice, damage.
 
-The file holds whole record batches one after another from position 0. The tail of a busy file is
-preallocated by fallocate and reads as zeros, which is no batch: a length of 0 is shorter than any
-header. The preallocated tail is truncated on a clean close, when the segment is sealed and when it
-becomes idle. That takes a millisecond where the file system trims every freed block (mount option
-discard), so a log of a few records preallocates nothing.
-
-A short write into pages that are not in the page cache yet is expensive: the file system sets up a
-small folio and extent for each. So a busy file is filled ahead with zeros, in larger pieces; with
-that, many small batches per turn take two thirds of the time. Not under group-commit: each sync
-would write the zeros too.
-
-A segment is open while it is used (open_files.pyx). Compaction leaves gaps between the offsets of a
-sealed segment's batches; a search for an offset in a gap finds the next batch.
+Compaction leaves gaps between the offsets of a sealed segment's batches; a search for an offset in
+a gap finds the next batch. A segment is open while it is used (open_files.pyx).
 """
 
 cimport cython
 from libc.errno cimport ENOENT
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
-from libc.stdio cimport snprintf
-from posix.fcntl cimport O_CREAT, O_RDWR
+from posix.fcntl cimport O_RDWR
 
 from broker._native.kernel.cursor cimport load_int32, load_int64
 from broker._native.kernel.file_ops cimport (
-    file_allocate,
     file_close,
     file_open,
     file_pread,
-    file_pwrite,
     file_remove,
-    file_size,
     file_sync_data,
     file_sync_folder,
-    file_truncate,
-    is_no_space,
+)
+from broker._native.log.header_window cimport (
+    LAST_OFFSET_DELTA_POSITION,
+    MAGIC_POSITION,
+    MAX_TIMESTAMP_END,
+    MAX_TIMESTAMP_POSITION,
+    NO_BATCH,
+    OFFSET_FIELDS_SIZE,
+    WINDOW_SIZE,
+    HeaderWindow,
+    batch_size,
+    header_at,
+    last_offset_of,
+    window_open,
 )
 from broker._native.log.offset_index cimport (
     index_append,
@@ -43,13 +40,12 @@ from broker._native.log.offset_index cimport (
     index_free,
     index_init,
     index_is_full,
-    index_free_tail,
     index_load,
     index_store,
     index_unload,
     index_wants_memory,
 )
-from broker._native.log.open_files cimport Openable, OpenFiles
+from broker._native.log.segment_file cimport PATH_SIZE, SegmentFile
 from broker._native.log.transaction_index cimport (
     AbortedList,
     AbortedTransaction,
@@ -60,14 +56,7 @@ from broker._native.log.transaction_index cimport (
     aborted_newest,
     aborted_truncate,
 )
-from broker._native.log.turn cimport AwaitedLog
-from broker._native.records.record_batch cimport (
-    ATTRIBUTE_CODEC,
-    BATCH_HEADER_SIZE,
-    BATCH_LENGTH_END,
-    BATCH_SIZE_MAX,
-    BatchInfo,
-)
+from broker._native.records.record_batch cimport BATCH_HEADER_SIZE, BATCH_LENGTH_END, BatchInfo
 
 import logging
 
@@ -76,32 +65,14 @@ from broker.model import limits
 logger = logging.getLogger(__name__)
 
 cdef int32_t INDEX_INTERVAL_BYTES = limits.INDEX_INTERVAL_BYTES
-cdef int64_t TAIL_RESERVE_BYTES_MIN = limits.TAIL_RESERVE_BYTES_MIN
-cdef int64_t TAIL_RESERVE_BYTES_MAX = limits.TAIL_RESERVE_BYTES_MAX
-cdef int64_t TAIL_RESERVE_AFTER_BYTES = limits.TAIL_RESERVE_AFTER_BYTES
-cdef int64_t TAIL_FILL_BYTES = limits.TAIL_FILL_BYTES
-cdef int64_t TAIL_FILL_AFTER_BYTES = limits.TAIL_FILL_AFTER_BYTES
-cdef int64_t TAIL_FILL_WRITE_BYTES_MAX = limits.TAIL_FILL_WRITE_BYTES_MAX
-assert FILL_SIZE == limits.TAIL_FILL_BYTES
 assert READ_HINTS == limits.READ_HINTS_PER_SEGMENT
 
 cdef enum:
-    HEADERS_PER_READ = 4096      # bytes per read while walking from header to header
     STEPPED_MAX = 128 << 10      # a slice up to this size is walked without an index lookup
-    MAGIC_POSITION = 16          # in a batch's header
-    LAST_OFFSET_DELTA_POSITION = 23
-    OFFSET_FIELDS_SIZE = 27      # base offset, length and last offset delta
-    MAX_TIMESTAMP_POSITION = 35  # in a batch's header
-    MAX_TIMESTAMP_END = 43
-    FILL_SIZE = 64 << 10
     NOT_LOOKED_UP = -2
 
-
-cdef uint8_t[FILL_SIZE] ZEROS
-
-
-cdef inline int64_t last_offset_of(const uint8_t* batch) noexcept nogil:
-    return load_int64(batch) + load_int32(batch + LAST_OFFSET_DELTA_POSITION)
+cdef const char* INDEX_SUFFIXES[3]
+INDEX_SUFFIXES[0], INDEX_SUFFIXES[1], INDEX_SUFFIXES[2] = b".index", b".timeindex", b".txnindex"
 
 
 cdef int sync_file(const char* path) noexcept nogil:
@@ -114,42 +85,15 @@ cdef int sync_file(const char* path) noexcept nogil:
     return status
 
 
-cdef bint uses_codec(int fd, int64_t position, int64_t end, int codec) noexcept nogil:
-    """Return whether one of the batches in [position, end) is compressed with a codec."""
-    cdef uint8_t headers[HEADERS_PER_READ]
-    cdef int64_t start
-    cdef int32_t length
-    cdef ssize_t size
-    while position < end:
-        size = file_pread(fd, headers, HEADERS_PER_READ, position)
-        if size < OFFSET_FIELDS_SIZE:
-            return False   # the caller's read reports the error
-        start = position
-        while position < end and position - start <= size - OFFSET_FIELDS_SIZE:
-            if headers[position - start + 22] & ATTRIBUTE_CODEC == codec:
-                return True
-            length = load_int32(headers + (position - start) + 8)
-            if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END:
-                return False
-            position += BATCH_LENGTH_END + length
-    return False
-
-
 @cython.final
 @cython.no_gc
-cdef class Segment(Openable):
+cdef class Segment(SegmentFile):
     """A segment of one partition's log; changed only by its PartitionLog."""
 
-    def __cinit__(self, OpenFiles files, bytes folder, int64_t base_offset):
-        self.files = files
-        self.folder = folder
-        self.folder_path = self.folder
-        self.base_offset = base_offset
-        self.fd = -1
-        self.is_settled = True
+    def __cinit__(self, *_):
         self.first_timestamp = NOT_LOOKED_UP
         self.max_timestamp = -1
-        self.max_timestamp_offset = base_offset
+        self.max_timestamp_offset = self.base_offset
         self.index_interval = INDEX_INTERVAL_BYTES
         self.newest_abort = -1
         index_init(&self.index)
@@ -158,118 +102,9 @@ cdef class Segment(Openable):
         self.files.release_memory(index_unload(&self.index))
         index_free(&self.index)
 
-    cdef void path(self, char* into, const char* suffix) noexcept nogil:
-        """Write the path of one of the segment's files; `into` has PATH_SIZE bytes."""
-        snprintf(into, PATH_SIZE, b"%s/%020lld%s", self.folder_path, <long long>self.base_offset,
-                 suffix)
-
-    cdef int open(self, bint create) noexcept:
-        """Open the file and read its size. 0 or -errno."""
-        cdef char path[PATH_SIZE]
-        cdef int64_t size
-        cdef int fd
-        if self.fd >= 0:
-            self.touch()
-            return 0
-        self.path(path, b".log")
-        fd = self.files.open_path(path, O_RDWR | (O_CREAT if create else 0))
-        if fd < 0:
-            return fd
-        size = file_size(fd)
-        if size < 0:
-            file_close(fd)
-            return <int>size
-        self.opened(fd)
-        self.reserved = size
-        self.since_opened = 0
-        return 0
-
     cdef void close(self) noexcept:
         self.files.release_memory(index_unload(&self.index))
-        Openable.close(self)
-
-    cdef bint try_close(self) noexcept:
-        if self.is_settled:
-            self.close()
-        elif self.log != NULL:
-            (<AwaitedLog>self.log).go_idle()
-        return self.fd < 0
-
-    cdef int reserve(self, int64_t size, int64_t step_max) noexcept nogil:
-        """Preallocate the file up to `size` bytes, or up to twice its size. 0 or -errno.
-
-        The step is at most `step_max`; without disk space for it, only `size` is preallocated.
-        """
-        cdef int64_t step = self.reserved
-        cdef int status
-        if size <= self.reserved:
-            return 0
-        if step < TAIL_RESERVE_BYTES_MIN:
-            step = TAIL_RESERVE_BYTES_MIN
-        if step > step_max:
-            step = step_max
-        if step < size - self.reserved:
-            step = size - self.reserved
-        status = file_allocate(self.fd, self.reserved, step)
-        if is_no_space(status) and step > size - self.reserved:
-            step = size - self.reserved
-            status = file_allocate(self.fd, self.reserved, step)
-        if status < 0:
-            return self.undo(status, self.reserved)   # a part may have been allocated
-        self.reserved += step
-        return 0
-
-    cdef int write(self, const uint8_t* data, size_t size, bint fills) noexcept nogil:
-        """Write at the end of the file's batches. 0 or -errno.
-
-        Without disk space the file is unchanged; after another error its content is undefined.
-        """
-        cdef int status = 0
-        cdef ssize_t written
-        if self.since_opened >= TAIL_RESERVE_AFTER_BYTES:
-            status = self.reserve(self.written + <int64_t>size, TAIL_RESERVE_BYTES_MAX)
-        if status < 0:
-            return status
-        self.is_settled = False
-        if fills and self.since_opened >= TAIL_FILL_AFTER_BYTES:
-            status = self.fill(<int64_t>size)
-            if status < 0:
-                return self.undo(status, self.written)
-        written = file_pwrite(self.fd, data, size, self.written)
-        if written < 0:
-            return self.undo(<int>written, self.written)
-        self.written += <int64_t>size
-        self.since_opened += <int64_t>size
-        self.reserved = max(self.reserved, self.written)
-        return 0
-
-    cdef int undo(self, int status, int64_t size) noexcept nogil:
-        """Truncate what a write without disk space has left, and return the resulting status."""
-        cdef int cut
-        if not is_no_space(status):
-            return status
-        cut = file_truncate(self.fd, size)
-        if cut < 0:
-            return cut
-        self.reserved = size
-        self.filled = min(self.filled, size)
-        return status
-
-    cdef int fill(self, int64_t size) noexcept nogil:
-        """Write zeros ahead, so that the page cache has the next `size` bytes. 0 or -errno."""
-        cdef int64_t end
-        cdef ssize_t written
-        if self.written + size <= self.filled or size > TAIL_FILL_WRITE_BYTES_MAX:
-            return 0
-        self.filled = max(self.filled, self.written)
-        # Up to a multiple of the piece: the page cache keeps aligned pieces as one folio.
-        end = (self.written + size + TAIL_FILL_BYTES - 1) // TAIL_FILL_BYTES * TAIL_FILL_BYTES
-        end = min(end, self.reserved, self.filled + TAIL_FILL_BYTES)
-        written = file_pwrite(self.fd, ZEROS, <size_t>(end - self.filled), self.filled)
-        if written < 0:
-            return <int>written
-        self.filled = end
-        return 0
+        SegmentFile.close(self)
 
     cdef void note(self, BatchInfo* info, int64_t base_offset, int32_t interval) noexcept nogil:
         """Update size and timestamps for an appended batch and, once per interval, the index."""
@@ -281,17 +116,20 @@ cdef class Segment(Openable):
             self.max_timestamp = info.max_timestamp
             self.max_timestamp_offset = last_offset
         if self.bytes_since_entry > interval:
-            if index_is_full(&self.index):
-                self.store_index()
-            # Without memory or disk space for it the index stays sparser; the append succeeds.
-            index_append(
-                &self.index, <int32_t>(last_offset - self.base_offset), <unsigned int>self.size,
-                self.max_timestamp, <int32_t>(self.max_timestamp_offset - self.base_offset))
+            self.add_entry(last_offset, self.size, self.max_timestamp, self.max_timestamp_offset)
             self.bytes_since_entry = 0
         self.bytes_since_entry += <int32_t>info.size
         self.last_batch_offset = last_offset
         self.last_batch_position = self.size
         self.size += <int64_t>info.size
+
+    cdef void add_entry(self, int64_t last_offset, int64_t position, int64_t max_timestamp,
+                        int64_t max_timestamp_offset) noexcept nogil:
+        """Add an index entry for a batch. Without memory or disk space the index stays sparser."""
+        if index_is_full(&self.index):
+            self.store_index()
+        index_append(&self.index, <int32_t>(last_offset - self.base_offset), <uint32_t>position,
+                     max_timestamp, <int32_t>(max_timestamp_offset - self.base_offset))
 
     cdef int store_index(self) noexcept nogil:
         """Write the index entries that are only in memory. 0 or -errno."""
@@ -305,17 +143,14 @@ cdef class Segment(Openable):
     cdef int sync_index(self) noexcept nogil:
         """Sync the index files; from any thread. 0 or -errno."""
         cdef char path[PATH_SIZE]
-        cdef int status
+        cdef int status = 0, i
         if not self.is_index_dirty:
             return 0
-        self.path(path, b".index")
-        status = sync_file(path)
-        if status == 0:
-            self.path(path, b".timeindex")
+        for i in range(3):
+            self.path(path, INDEX_SUFFIXES[i])
             status = sync_file(path)
-        if status == 0:
-            self.path(path, b".txnindex")
-            status = sync_file(path)
+            if status < 0:
+                break
         self.is_index_dirty = status < 0
         return status
 
@@ -334,12 +169,8 @@ cdef class Segment(Openable):
     cdef int finish_index(self) noexcept nogil:
         """Write the index with a last entry for the largest timestamp. 0 or -errno."""
         if self.max_timestamp > self.index.last_timestamp and self.size > 0:
-            if index_is_full(&self.index):
-                self.store_index()
-            index_append(
-                &self.index, <int32_t>(self.last_batch_offset - self.base_offset),
-                <unsigned int>self.last_batch_position, self.max_timestamp,
-                <int32_t>(self.max_timestamp_offset - self.base_offset))
+            self.add_entry(self.last_batch_offset, self.last_batch_position, self.max_timestamp,
+                           self.max_timestamp_offset)
             self.bytes_since_entry = 0
         return self.store_index()
 
@@ -390,13 +221,6 @@ cdef class Segment(Openable):
             return 0
         return aborted_find(path, self.aborted_count, start, end, into, is_complete)
 
-    cdef int store_and_free_index(self) noexcept nogil:
-        """Write the index and free its memory. 0 or -errno."""
-        cdef int status = self.finish_index()
-        if status == 0:
-            index_free_tail(&self.index)
-        return status
-
     cdef int drop_index(self, int64_t aborted_from) noexcept nogil:
         """Delete the index, in memory and on disk, before it is rebuilt. 0 or -errno.
 
@@ -406,12 +230,8 @@ cdef class Segment(Openable):
         cdef int64_t kept
         cdef int status
         index_free(&self.index)
-        self.path(path, b".index")
-        status = file_remove(path)
-        if status == 0 or status == -ENOENT:
-            self.path(path, b".timeindex")
-            status = file_remove(path)
-        if status < 0 and status != -ENOENT:
+        status = self.remove_index()
+        if status < 0:
             return status   # old entries would follow the new ones
         self.path(path, b".txnindex")
         kept = aborted_truncate(path, aborted_from)
@@ -419,6 +239,17 @@ cdef class Segment(Openable):
             return <int>kept
         self.aborted_count = kept
         self.newest_abort = -1
+        return 0
+
+    cdef int remove_index(self) noexcept nogil:
+        """Delete the files of offsets and timestamps, if there are any. 0 or -errno."""
+        cdef char path[PATH_SIZE]
+        cdef int status, i
+        for i in range(2):
+            self.path(path, INDEX_SUFFIXES[i])
+            status = file_remove(path)
+            if status < 0 and status != -ENOENT:
+                return status
         return 0
 
     cdef int attach(self) noexcept:
@@ -455,11 +286,14 @@ cdef class Segment(Openable):
         The last offset entry must point to a batch with that last offset, from which headers lead
         to the end of the file, and no batch there may be newer than the last time entry.
         """
-        cdef uint8_t head[MAX_TIMESTAMP_END]
+        cdef HeaderWindow window
+        cdef const uint8_t* head
         cdef int64_t timestamp
         cdef bint is_first = True
+        window_open(&window, self.fd, MAX_TIMESTAMP_END)   # most often it is the only batch
         while position < self.written:
-            if file_pread(self.fd, head, MAX_TIMESTAMP_END, position) < MAX_TIMESTAMP_END:
+            head = header_at(&window, position, MAX_TIMESTAMP_END)
+            if head == NULL or batch_size(head) == 0:
                 return False
             timestamp = load_int64(head + MAX_TIMESTAMP_POSITION)
             if timestamp > self.index.last_timestamp:
@@ -470,34 +304,20 @@ cdef class Segment(Openable):
                     timestamp != self.index.last_timestamp):
                 return False
             is_first = False
-            if load_int32(head + 8) < BATCH_HEADER_SIZE - BATCH_LENGTH_END:
-                return False
-            position += BATCH_LENGTH_END + load_int32(head + 8)
+            position += batch_size(head)
         return position == self.written and not is_first
-
-    cdef int cut(self, int64_t size) noexcept nogil:
-        """Truncate the file and sync it. 0 or -errno."""
-        cdef int status = file_truncate(self.fd, size)
-        if status < 0:
-            return status
-        self.reserved = size
-        return file_sync_data(self.fd)
 
     # ---- finding ------------------------------------------------------------------------------
 
     cdef int64_t batch_end(self, int64_t position) noexcept nogil:
         """Return where the batch at a position ends, or -errno (NO_BATCH when there is none)."""
         cdef uint8_t head[BATCH_LENGTH_END]
-        cdef ssize_t size = file_pread(self.fd, head, BATCH_LENGTH_END, position)
-        cdef int32_t length
-        if size < 0:
-            return size
-        if size < BATCH_LENGTH_END:
+        cdef ssize_t count = file_pread(self.fd, head, BATCH_LENGTH_END, position)
+        if count < 0:
+            return count
+        if count < BATCH_LENGTH_END or batch_size(head) == 0:
             return NO_BATCH
-        length = load_int32(head + 8)
-        if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END or length > BATCH_SIZE_MAX:
-            return NO_BATCH
-        return position + BATCH_LENGTH_END + length
+        return position + batch_size(head)
 
     # ---- damage -------------------------------------------------------------------------------
 
@@ -511,12 +331,13 @@ cdef class Segment(Openable):
         reaches its end; -errno when the file cannot be read. The segment is open.
         """
         cdef char path[PATH_SIZE]
-        cdef uint8_t head[OFFSET_FIELDS_SIZE]
-        cdef int64_t position, valid = 0
+        cdef HeaderWindow window
+        cdef const uint8_t* head
+        cdef int64_t position, size, valid = 0
         cdef int64_t relative = min(max(offset - self.base_offset, 0), INT32_MAX)
-        cdef int32_t length, indexed
-        cdef ssize_t size
+        cdef int32_t indexed
         cdef bint is_damaged = False
+        window_open(&window, self.fd, WINDOW_SIZE)
         if self.damaged is not None:
             valid = self.valid_start(offset, &is_damaged)
         self.path(path, b".index")
@@ -526,17 +347,16 @@ cdef class Segment(Openable):
         position = max(position, valid)
         first[0] = self.base_offset
         while position < self.written:
-            size = file_pread(self.fd, head, OFFSET_FIELDS_SIZE, position)
-            if size < 0:
-                return size
-            length = load_int32(head + 8)
-            if (size < OFFSET_FIELDS_SIZE or length < BATCH_HEADER_SIZE - BATCH_LENGTH_END
-                    or length > self.written - position - BATCH_LENGTH_END
+            head = header_at(&window, position, OFFSET_FIELDS_SIZE)
+            if head == NULL:
+                return position if window.status == NO_BATCH else window.status
+            size = batch_size(head)
+            if (size == 0 or size > self.written - position
                     or head[MAGIC_POSITION] != 2 or load_int64(head) < first[0]
                     or load_int32(head + LAST_OFFSET_DELTA_POSITION) < 0):
                 return position
             first[0] = last_offset_of(head) + 1
-            position += BATCH_LENGTH_END + length
+            position += size
         return position
 
     cdef int64_t valid_end(self, int64_t offset, int64_t* end_offset) noexcept:
@@ -569,10 +389,10 @@ cdef class Segment(Openable):
         The segment's size when all batches end before it; -errno when the file cannot be read.
         """
         cdef char path[PATH_SIZE]
-        cdef uint8_t headers[HEADERS_PER_READ]
-        cdef int64_t position, relative, start, valid = 0
-        cdef int32_t length, indexed
-        cdef ssize_t size
+        cdef HeaderWindow window
+        cdef const uint8_t* head
+        cdef int64_t position, size, valid = 0
+        cdef int32_t indexed
         cdef int i
         cdef bint is_damaged = False
         if self.damaged is not None:
@@ -584,33 +404,27 @@ cdef class Segment(Openable):
                 return self.hints[i].position
         if offset <= self.base_offset:
             return 0
-        relative = offset - self.base_offset
         self.path(path, b".index")
         self.load_index(path)
         position = index_floor_offset(
-            &self.index, path, <int32_t>relative if relative < INT32_MAX else INT32_MAX, &indexed)
+            &self.index, path, <int32_t>min(offset - self.base_offset, INT32_MAX), &indexed)
         if indexed >= 0 and not self.has_batch(position, indexed):
             # In a damaged segment headers may be wrong, so no index is built from them.
             position = self.rebuild_index() if self.damaged is None else 0
             if position < 0:
                 return position
         position = max(position, valid)
+        window_open(&window, self.fd, WINDOW_SIZE)
         while position < self.written:
-            size = file_pread(self.fd, headers, HEADERS_PER_READ, position)
-            if size < 0:
-                return size
-            start = position
-            while position - start <= size - OFFSET_FIELDS_SIZE and position < self.written:
-                length = load_int32(headers + (position - start) + 8)
-                if (length < BATCH_HEADER_SIZE - BATCH_LENGTH_END
-                        or length > self.written - position - BATCH_LENGTH_END
-                        or headers[position - start + MAGIC_POSITION] != 2):
-                    return NO_BATCH
-                if last_offset_of(headers + (position - start)) >= offset:
-                    return position
-                position += BATCH_LENGTH_END + length
-            if position == start:
+            head = header_at(&window, position, OFFSET_FIELDS_SIZE)
+            if head == NULL:
+                return window.status
+            size = batch_size(head)
+            if size == 0 or size > self.written - position or head[MAGIC_POSITION] != 2:
                 return NO_BATCH
+            if last_offset_of(head) >= offset:
+                return position
+            position += size
         return self.written
 
     cdef bint has_batch(self, int64_t position, int32_t relative_offset) noexcept nogil:
@@ -626,44 +440,37 @@ cdef class Segment(Openable):
         An entry that points to no batch would make a reader miss records. The segment is open.
         Staged batches get no entry: the index is sparser there.
         """
-        cdef char path[PATH_SIZE]
-        cdef uint8_t head[MAX_TIMESTAMP_END]
-        cdef int64_t position = 0, since_entry = 0, length = 0, newest = -1, last = 0
-        cdef int32_t relative = 0, newest_at = 0
-        cdef ssize_t size
+        cdef HeaderWindow window
+        cdef const uint8_t* head
+        cdef int64_t position = 0, since_entry = 0, newest = -1, last = 0
+        cdef int64_t last_offset = self.base_offset, newest_at = self.base_offset
         logger.warning("index rebuilt: folder=%s base_offset=%d: an entry names no batch",
                        self.folder.decode("utf-8", "surrogateescape"), self.base_offset)
         self.files.release_memory(index_unload(&self.index))
         index_free(&self.index)
-        self.path(path, b".index")
-        file_remove(path)
-        self.path(path, b".timeindex")
-        file_remove(path)
+        self.remove_index()
+        window_open(&window, self.fd, WINDOW_SIZE)
         while position < self.written:
-            size = file_pread(self.fd, head, MAX_TIMESTAMP_END, position)
-            if size < MAX_TIMESTAMP_END:
-                return <int>size if size < 0 else NO_BATCH
-            length = load_int32(head + 8)
-            if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END:
+            head = header_at(&window, position, MAX_TIMESTAMP_END)
+            if head == NULL:
+                return window.status
+            if batch_size(head) == 0:
                 return NO_BATCH
-            relative = <int32_t>(last_offset_of(head) - self.base_offset)
+            last = position
+            last_offset = last_offset_of(head)
             if load_int64(head + MAX_TIMESTAMP_POSITION) > newest:
                 newest = load_int64(head + MAX_TIMESTAMP_POSITION)
-                newest_at = relative
+                newest_at = last_offset
             if since_entry > self.index_interval:
-                if index_is_full(&self.index):
-                    self.store_index()
-                index_append(&self.index, relative, <uint32_t>position, newest, newest_at)
+                self.add_entry(last_offset, position, newest, newest_at)
                 since_entry = 0
-            last = position
-            length += BATCH_LENGTH_END
-            since_entry += length
-            position += length
+            since_entry += batch_size(head)
+            position += batch_size(head)
         self.bytes_since_entry = <int32_t>min(since_entry, INT32_MAX)
         if self.is_settled:   # it is full or idle: nothing is staged
             self.max_timestamp = newest
-            self.max_timestamp_offset = self.base_offset + newest_at
-            self.last_batch_offset = self.base_offset + relative
+            self.max_timestamp_offset = newest_at
+            self.last_batch_offset = last_offset
             self.last_batch_position = last
             self.finish_index()
         return 0
@@ -683,7 +490,9 @@ cdef class Segment(Openable):
         `end` must be the end of a batch. Equals `position` when not even one batch fits.
         """
         cdef char path[PATH_SIZE]
-        cdef int64_t reached = position, next_end
+        cdef HeaderWindow window
+        cdef const uint8_t* head
+        cdef int64_t reached = position, size
         cdef int32_t indexed
         if position + size_max >= end:
             return end
@@ -696,35 +505,18 @@ cdef class Segment(Openable):
                     return reached
             if reached < position:
                 reached = position
+        window_open(&window, self.fd, WINDOW_SIZE)
         while reached < end:
-            next_end = self.step(reached, position + size_max)
-            if next_end <= reached:
-                return next_end if next_end < 0 else reached
-            reached = next_end
-        return reached
-
-    cdef int64_t step(self, int64_t position, int64_t limit) noexcept nogil:
-        """Walk over whole batches that end within a limit, as far as one read reaches.
-
-        Returns where it stopped, `position` itself when the batch there does not fit; or -errno.
-        """
-        cdef uint8_t headers[HEADERS_PER_READ]
-        cdef ssize_t size = file_pread(self.fd, headers, HEADERS_PER_READ, position)
-        cdef int64_t at = 0
-        cdef int32_t length
-        if size < 0:
-            return size
-        if size < BATCH_LENGTH_END:
-            return NO_BATCH
-        while at + BATCH_LENGTH_END <= size:
-            length = load_int32(headers + at + 8)
-            if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END or length > BATCH_SIZE_MAX:
-                # Zeros after the last batch end the walk; at its start they are an error.
-                return position + at if at > 0 else NO_BATCH
-            if position + at + BATCH_LENGTH_END + length > limit:
+            head = header_at(&window, reached, BATCH_LENGTH_END)
+            if head == NULL:
+                return window.status
+            size = batch_size(head)
+            if size == 0:
+                return NO_BATCH
+            if reached + size > position + size_max:
                 break
-            at += BATCH_LENGTH_END + length
-        return position + at
+            reached += size
+        return reached
 
     cdef int64_t offset_at(self, int64_t position) noexcept nogil:
         """Return the base offset of the batch at a position, or -errno."""

@@ -44,4 +44,9 @@ cdef class SegmentedLog(AwaitedLog):
                       int64_t max_timestamp) noexcept
     cdef bint marks_rest_damaged(self, Segment segment, int64_t offset, int error) noexcept
     cdef void fail(self, int error) noexcept
+    cpdef void take_offline(self, str reason) noexcept
     cdef void fail_unless_transient(self, int error) noexcept
+
+
+cdef str reason_of(int error)
+cdef int must(int status, SegmentedLog log, str what) except -1

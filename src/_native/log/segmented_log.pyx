@@ -19,8 +19,9 @@ from libc.stdint cimport INT64_MAX, int32_t, int64_t
 from libc.string cimport strerror
 
 from broker._native.kernel.file_ops cimport file_pread
+from broker._native.log.header_window cimport NO_BATCH
 from broker._native.log.open_files cimport OpenFile
-from broker._native.log.segment cimport NO_BATCH, Segment
+from broker._native.log.segment cimport Segment
 from broker._native.log.time_lookup cimport find_time
 from broker._native.log.transaction_index cimport (
     AbortedList,
@@ -46,13 +47,21 @@ logger = logging.getLogger(__name__)
 
 
 cdef str reason_of(int error):
+    """Return what a status below 0 means."""
     if error == NO_BATCH:
         return "no valid batch where one should be"
     return (<bytes>strerror(-error)).decode()
 
 
+cdef int must(int status, SegmentedLog log, str what) except -1:
+    """Raise StorageError for a status below 0."""
+    if status < 0:
+        raise StorageError(f"{log.folder}: {what}: {reason_of(status)}")
+    return 0
+
+
 cdef class SegmentedLog(AwaitedLog):
-    """The segments of a log and its offsets; PartitionLog adds the writes."""
+    """The segments of a log and its offsets; SyncedLog adds the writes."""
 
     def __cinit__(self):
         self.segments = []
@@ -281,7 +290,7 @@ cdef class SegmentedLog(AwaitedLog):
         try:
             if status < 0:
                 raise StorageError(f"{self!r}: cannot read an index of aborted transactions: "
-                                   f"{(<bytes>strerror(-status)).decode()}")
+                                   f"{reason_of(status)}")
             return [(found.entries[i].producer_id, found.entries[i].first_offset,
                      found.entries[i].last_offset) for i in range(found.count)]
         finally:
@@ -391,9 +400,7 @@ cdef class SegmentedLog(AwaitedLog):
             status = segment.attach()
             if status == 0 and not segment.has_aborted:
                 status = -EIO
-            if status < 0:
-                raise StorageError(f"{self.folder}: cannot open a compacted segment: "
-                                   f"{(<bytes>strerror(-status)).decode()}")
+            must(status, self, "cannot open a compacted segment")
             replacement = [segment]
         for segment in there:
             segment.close()
@@ -473,14 +480,17 @@ cdef class SegmentedLog(AwaitedLog):
             self.fail(error)
 
     cdef void fail(self, int error) noexcept:
-        """Take the log offline until a restart, and fail its waiters."""
+        self.take_offline(f"{reason_of(error)}: writes to it are refused until the broker restarts "
+                          "on a working disk")
+
+    cpdef void take_offline(self, str reason) noexcept:
+        """Refuse all requests until a restart, and fail the waiters: the files cannot be used."""
         if self.is_offline:
             return
+        logger.error("log offline topic=%s partition=%d folder=%s error=%s", self.topic,
+                     self.partition, self.folder, reason)
         self.is_offline = True
         self.turn.log_changes += 1
-        logger.error("log offline topic=%s partition=%d folder=%s error=%s: writes to it are "
-                     "refused until the broker restarts on a working disk", self.topic,
-                     self.partition, self.folder, reason_of(error))
         self.fail_waiters()
         self.turn.events.append((LogEvent.OFFLINE, self))
 

@@ -10,7 +10,8 @@ from libc.stdint cimport int64_t, uint8_t
 
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.offset_index cimport index_floor_time
-from broker._native.log.segment cimport PATH_SIZE, Segment
+from broker._native.log.segment cimport Segment
+from broker._native.log.segment_file cimport PATH_SIZE
 from broker._native.log.turn cimport Turn
 from broker._native.records.column cimport Column
 from broker._native.records.record_batch cimport (

@@ -25,7 +25,7 @@ from libc.string cimport memcpy
 
 from broker._native.kernel.big_endian cimport store_uint16, store_uint32
 from broker._native.log.open_files cimport OpenFile
-from broker._native.log.segment cimport uses_codec
+from broker._native.log.header_window cimport uses_codec
 from broker._native.log.transaction_index cimport aborted_list_free
 from broker._native.log.turn cimport LOG_LOADING, LOG_OK, LOG_OUT_OF_RANGE, LogStatus
 from broker._native.messages.error_codes cimport (

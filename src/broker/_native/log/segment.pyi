@@ -1,17 +1,11 @@
 from typing import Self, final
 
-from broker._native.log.open_files import Openable, OpenFiles
-
-__pyx_capi__: dict[str, object]
+from broker._native.log.segment_file import SegmentFile
 
 @final
-class Segment(Openable):
-    def __new__(cls, files: OpenFiles | None, folder: bytes, base_offset: int) -> Self: ...
-    @property
-    def base_offset(self) -> int: ...
+class Segment(SegmentFile):
+    def __new__(cls, *_: object) -> Self: ...
     @property
     def size(self) -> int: ...
-    @property
-    def written(self) -> int: ...
     @property
     def max_timestamp(self) -> int: ...
