@@ -60,8 +60,8 @@ cdef class CleanedSegment:
         self.base_offset = self.max_timestamp_offset = self.last_offset = base_offset
         self.interval = index_interval_bytes
         self.max_timestamp = -1
-        self.make(self.index_path)
-        self.make(self.time_path)
+        for path in (self.index_path, self.time_path):
+            must(file_close(self.create(path)), "close", path)
         self.fd = self.create(self.log_path)
 
     def __dealloc__(self):
@@ -75,9 +75,6 @@ cdef class CleanedSegment:
         if removed != -ENOENT:
             must(removed, "remove", path)
         return <int>must(file_open(path, O_RDWR | O_CREAT | O_EXCL, 0o600), "open", path)
-
-    cdef int make(self, bytes path) except -1:
-        return <int>must(file_close(self.create(path)), "close", path)
 
     def append(self, batches):
         """Write whole batches after those already written.

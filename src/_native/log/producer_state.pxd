@@ -40,7 +40,8 @@ cdef struct IdleList:
     ProducerEntry* newest
 
 # Open addressing by producer id over entries of their own. Every entry without an open transaction
-# is in two idle lists: that of its table and that of all tables of the process.
+# is in two idle lists: that of its table and that of all tables of the process. Zeroed memory with
+# the two limits set is an empty table.
 cdef struct ProducerTable:
     ProducerEntry** slots       # NULL: an empty slot
     uint32_t capacity           # 0 or a power of two
@@ -49,8 +50,6 @@ cdef struct ProducerTable:
     int64_t expiration_ms
     IdleList idle
 
-cdef void producers_init(
-    ProducerTable* table, uint32_t count_max, int64_t expiration_ms) noexcept nogil
 cdef void producers_free(ProducerTable* table) noexcept nogil
 cdef ProducerEntry* producers_find(ProducerTable* table, int64_t producer_id) noexcept nogil
 cdef SequenceStatus producers_check(

@@ -56,16 +56,6 @@ cdef IdleList every_idle
 every_idle.oldest = every_idle.newest = NULL
 
 
-cdef void producers_init(
-        ProducerTable* table, uint32_t count_max, int64_t expiration_ms) noexcept nogil:
-    table.slots = NULL
-    table.capacity = 0
-    table.count = 0
-    table.count_max = count_max
-    table.expiration_ms = expiration_ms
-    table.idle.oldest = table.idle.newest = NULL
-
-
 cdef void producers_free(ProducerTable* table) noexcept nogil:
     """Remove every producer."""
     global every_count
@@ -402,14 +392,12 @@ cdef tuple producers_active_one(ProducerTable* table, int64_t producer_id, int64
 
 cdef list producers_active(ProducerTable* table, int64_t now_ms):
     """Return the row of each producer that has not expired."""
-    cdef ProducerEntry* entry
     cdef uint32_t i
-    active = []
-    for i in range(table.capacity):
-        entry = table.slots[i]
-        if entry != NULL and not is_expired(table, entry, now_ms):
-            active.append(producers_row(entry))
-    return active
+    return [
+        producers_row(table.slots[i])
+        for i in range(table.capacity)
+        if table.slots[i] != NULL and not is_expired(table, table.slots[i], now_ms)
+    ]
 
 
 cdef bytes producers_snapshot(ProducerTable* table):

@@ -150,7 +150,6 @@ cdef class SegmentCheck:
     cdef readonly int64_t zero_bytes     # at the end: preallocated, never written
     cdef readonly int64_t tail_bytes     # of an active segment: after its last valid batch
     cdef readonly list damages           # of Damage, ascending
-    cdef readonly bint is_cut_off        # there were more damages than DAMAGES_MAX
     cdef bint is_active
     cdef int fd
     cdef bytes path
@@ -393,7 +392,6 @@ cdef class SegmentCheck:
         if len(self.damages) >= DAMAGES_MAX:
             last = self.damages.pop()
             position, offset, reason = last.position, last.offset, last.reason
-            self.is_cut_off = True
         self.damages.append(Damage(position, end, offset, -1, reason))
         return 0
 

@@ -1,4 +1,3 @@
-from libc.stddef cimport size_t
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 
 from broker._native.records.record_batch cimport BatchInfo
@@ -31,11 +30,10 @@ cdef class Transactions:
     cdef Admission* admission_of(self, int64_t producer_id) noexcept
 
     cdef void begin(self, int64_t producer_id, int64_t first_offset)
-    cdef int64_t end(self, int64_t producer_id, int64_t marker_offset)
+    cdef void end(self, int64_t producer_id, int64_t marker_offset)
     cdef int64_t first_of(self, int64_t producer_id)
     cdef int64_t first_open_after(self, int64_t marker_offset, int64_t producer_id)
     cdef void reached(self, int64_t high_watermark)
-    cdef void count_again(self)
 
 
 cdef bint read_marker(const uint8_t* batch, BatchInfo* info, Marker* marker) noexcept nogil

@@ -87,14 +87,12 @@ cdef class Transactions:
             self.open[producer_id] = first_offset
             self.first_undecided = min(self.first_undecided, first_offset)
 
-    cdef int64_t end(self, int64_t producer_id, int64_t marker_offset):
-        """End a producer's transaction by its marker; return its first offset, -1 without one."""
+    cdef void end(self, int64_t producer_id, int64_t marker_offset):
+        """End a producer's transaction by its marker."""
         self.dismiss(producer_id)
         first_offset = self.open.pop(producer_id, None)
-        if first_offset is None:
-            return -1
-        self.ended.append((first_offset, marker_offset))
-        return first_offset
+        if first_offset is not None:
+            self.ended.append((first_offset, marker_offset))
 
     cdef int64_t first_of(self, int64_t producer_id):
         """Return the first offset of a producer's open transaction, -1 if it has none."""
@@ -112,12 +110,8 @@ cdef class Transactions:
         """Remove ended transactions whose markers are below the high watermark."""
         if self.ended and self.ended[0][1] < high_watermark:
             self.ended = [each for each in self.ended if each[1] >= high_watermark]
-            self.count_again()
-
-    cdef void count_again(self):
-        cdef int64_t first = min(self.open.values(), default=INT64_MAX)
-        self.first_undecided = min([each[0] for each in self.ended], default=first)
-        self.first_undecided = min(self.first_undecided, first)
+            self.first_undecided = min(
+                [*self.open.values(), *[first for first, _ in self.ended]], default=INT64_MAX)
 
 
 cdef bint read_marker(const uint8_t* batch, BatchInfo* info, Marker* marker) noexcept nogil:
