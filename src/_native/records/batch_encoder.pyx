@@ -18,23 +18,22 @@ from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_Check
 from cpython.unicode cimport PyUnicode_Check
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 from cython cimport final
 
-from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
-from broker._native.kernel.checksum cimport crc32c_extend
 from broker._native.kernel.varint cimport store_varint, varint_size, zigzag
 from broker._native.records.column_source cimport (
     SOURCE_READ, Columns, ColumnSource, Content, Headers, Row, SourceStatus, headers_reserve,
     row_read, source_error,
 )
 from broker._native.records.record_batch cimport (
-    ATTRIBUTE_CODEC, ATTRIBUTE_LOG_APPEND_TIME, BATCH_CRC_START, BATCH_HEADER_SIZE,
-    BATCH_LENGTH_END, BATCH_SIZE_MAX,
+    ATTRIBUTE_CODEC, ATTRIBUTE_LOG_APPEND_TIME, BATCH_HEADER_SIZE, BATCH_SIZE_MAX, BatchInfo,
+    batch_store_header,
 )
+from broker._native.records.record_store cimport content_size, store_content
 
 from broker.model.errors import Corrupt, LimitExceeded
 
@@ -52,7 +51,6 @@ cdef extern from "Python.h":
     PyObject* item_of "PyTuple_GET_ITEM"(PyObject* tuple, Py_ssize_t index)
 
 cdef enum:
-    NULL_SIZE = 1                 # -1 as a varint
     MAPPED_MIN = 128 << 10        # glibc's initial M_MMAP_THRESHOLD
     LARGE_MEMORY = 8 << 20        # the largest batch allocated from freed heap memory
     CAPACITY_MIN = 512            # most batches of a coordinator are smaller
@@ -84,46 +82,12 @@ cdef struct Batch:
     int64_t timestamp            # of rows without one
 
 
-cdef inline int64_t content_size(const Content* content) noexcept nogil:
-    return 1 if content.size < 0 else varint_size(<uint64_t>content.size << 1) + content.size
-
-
-cdef inline void copy_bytes(uint8_t* into, const uint8_t* data, int64_t size) noexcept nogil:
-    """Copy bytes; up to 16, as most keys have, without a call, by two loads that may overlap."""
-    cdef uint64_t[2] longs
-    cdef uint32_t[2] ints
-    if size > 16:
-        memcpy(into, data, <size_t>size)
-    elif size >= 8:
-        memcpy(&longs[0], data, 8)
-        memcpy(&longs[1], data + size - 8, 8)
-        memcpy(into, &longs[0], 8)
-        memcpy(into + size - 8, &longs[1], 8)
-    elif size >= 4:
-        memcpy(&ints[0], data, 4)
-        memcpy(&ints[1], data + size - 4, 4)
-        memcpy(into, &ints[0], 4)
-        memcpy(into + size - 4, &ints[1], 4)
-    elif size > 0:
-        into[0] = data[0]
-        into[size >> 1] = data[size >> 1]
-        into[size - 1] = data[size - 1]
-
-
-cdef inline uint8_t* store_content(uint8_t* into, const Content* content) noexcept nogil:
-    if content.size < 0:
-        into[0] = NULL_SIZE
-        return into + 1
-    into = store_varint(into, <uint64_t>content.size << 1)
-    copy_bytes(into, content.data, content.size)
-    return into + content.size
-
-
 cdef int64_t headers_size(const Headers* headers, int64_t limit) noexcept nogil:
     """Return the size of the headers; counting stops above the limit."""
     cdef int64_t size = varint_size(<uint64_t>headers.count << 1), i
     for i in range(headers.count):
-        size += content_size(&headers.items[i].key) + content_size(&headers.items[i].value)
+        size += (content_size(headers.items[i].key.size)
+                 + content_size(headers.items[i].value.size))
         if size > limit:
             break
     return size
@@ -133,8 +97,8 @@ cdef void store_headers(uint8_t* into, const Headers* headers) noexcept nogil:
     cdef int64_t i
     into = store_varint(into, <uint64_t>headers.count << 1)
     for i in range(headers.count):
-        into = store_content(into, &headers.items[i].key)
-        into = store_content(into, &headers.items[i].value)
+        into = store_content(into, headers.items[i].key.data, headers.items[i].key.size)
+        into = store_content(into, headers.items[i].value.data, headers.items[i].value.size)
 
 
 cdef inline PutStatus put_row(Batch* batch, const Row* row) noexcept nogil:
@@ -157,7 +121,7 @@ cdef inline PutStatus put_row(Batch* batch, const Row* row) noexcept nogil:
     # The difference of any two timestamps wraps, and so does the sum of the reader.
     timestamp_delta = zigzag(<int64_t>(<uint64_t>timestamp - <uint64_t>base_timestamp))
     body = (1 + varint_size(timestamp_delta) + varint_size(<uint64_t>offset_delta << 1)
-            + content_size(&row.key) + content_size(&row.value)
+            + content_size(row.key.size) + content_size(row.value.size)
             + (headers_size(row.headers, batch.limit) if header_count else 1))
     needed = batch.size + varint_size(<uint64_t>body << 1) + body
     if needed > batch.capacity:
@@ -169,8 +133,8 @@ cdef inline PutStatus put_row(Batch* batch, const Row* row) noexcept nogil:
     next[0] = 0    # attributes: none are defined
     next = store_varint(next + 1, timestamp_delta)
     next = store_varint(next, <uint64_t>offset_delta << 1)
-    next = store_content(next, &row.key)
-    next = store_content(next, &row.value)
+    next = store_content(next, row.key.data, row.key.size)
+    next = store_content(next, row.value.data, row.value.size)
     if header_count:
         store_headers(next, row.headers)
     else:
@@ -237,12 +201,7 @@ cdef class BatchEncoder:
     cdef Headers headers
     cdef PyObject* buffer            # batch.bytes points into it; the only reference
     cdef int64_t row_number          # count of all rows appended
-    cdef int16_t attributes
-    cdef int32_t leader_epoch
-    cdef int64_t append_time         # ms; of log append time
-    cdef int64_t producer_id
-    cdef int16_t producer_epoch
-    cdef int64_t base_sequence
+    cdef BatchInfo info              # the header fields that all batches share
     cdef object compress
     cdef list batches
     cdef list kept                   # converted objects of the present row, kept alive
@@ -265,15 +224,16 @@ cdef class BatchEncoder:
             raise ValueError("a codec and what compresses with it belong together")
         self.row.headers = &self.headers
         self.batch.limit = batch_bytes_max
-        self.batch.timestamp = self.append_time = timestamp
+        self.batch.timestamp = timestamp
         self.batch.keeps_offsets = base_offset is None
         self.batch.base_offset = 0 if base_offset is None else base_offset
         self.batch.size = BATCH_HEADER_SIZE
-        self.attributes = attributes
-        self.leader_epoch = leader_epoch
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.base_sequence = base_sequence
+        self.info.magic = 2
+        self.info.attributes = attributes
+        self.info.leader_epoch = leader_epoch
+        self.info.producer_id = producer_id
+        self.info.producer_epoch = producer_epoch
+        self.info.base_sequence = base_sequence
         self.compress = compress
         self.batches = []
         self.kept = []
@@ -466,7 +426,7 @@ cdef class BatchEncoder:
             self.disown()
         if whole is None:
             self.resize(batch.size)
-            self.complete(batch.bytes, batch.size, self.attributes & ~<int>ATTRIBUTE_CODEC)
+            self.complete(batch.bytes, batch.size, self.info.attributes & ~<int>ATTRIBUTE_CODEC)
             whole = <bytes>self.buffer
             Py_XDECREF(self.buffer)
             self.buffer = NULL
@@ -485,7 +445,7 @@ cdef class BatchEncoder:
         whole = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>size)
         memcpy(PyBytes_AS_STRING(whole) + BATCH_HEADER_SIZE, PyBytes_AS_STRING(records),
                <size_t>(size - BATCH_HEADER_SIZE))
-        self.complete(<uint8_t*>PyBytes_AS_STRING(whole), size, self.attributes)
+        self.complete(<uint8_t*>PyBytes_AS_STRING(whole), size, self.info.attributes)
         return whole
 
     cdef int disown(self) except -1:
@@ -500,30 +460,24 @@ cdef class BatchEncoder:
     cdef void complete(self, uint8_t* head, int64_t size, int attributes) noexcept:
         """Fill in the header of a batch."""
         cdef Batch* batch = &self.batch
-        cdef int64_t max_timestamp = batch.max_timestamp
-        if attributes & ATTRIBUTE_LOG_APPEND_TIME:
-            max_timestamp = self.append_time
-        store_uint64(head, <uint64_t>batch.base_offset)
-        store_uint32(head + 8, <uint32_t>(size - BATCH_LENGTH_END))
-        store_uint32(head + 12, <uint32_t>self.leader_epoch)
-        head[16] = 2
-        store_uint16(head + 21, <uint16_t>attributes)
-        store_uint32(head + 23, <uint32_t>(batch.last_offset - batch.base_offset))
-        store_uint64(head + 27, <uint64_t>batch.base_timestamp)
-        store_uint64(head + 35, <uint64_t>max_timestamp)
-        store_uint64(head + 43, <uint64_t>self.producer_id)
-        store_uint16(head + 51, <uint16_t>self.producer_epoch)
-        store_uint32(head + 53, <uint32_t>self.base_sequence)
-        store_uint32(head + 57, <uint32_t>batch.record_count)
-        store_uint32(head + 17, crc32c_extend(
-            0, head + BATCH_CRC_START, <size_t>(size - BATCH_CRC_START)))
+        cdef BatchInfo info = self.info
+        info.size = <size_t>size
+        info.attributes = <int16_t>attributes
+        info.base_offset = batch.base_offset
+        info.last_offset_delta = <int32_t>(batch.last_offset - batch.base_offset)
+        info.base_timestamp = batch.base_timestamp
+        info.max_timestamp = (
+            batch.timestamp if attributes & ATTRIBUTE_LOG_APPEND_TIME else batch.max_timestamp)
+        info.record_count = batch.record_count
+        batch_store_header(head, &info)
 
     cdef void begin_batch(self) noexcept:
         cdef Batch* batch = &self.batch
         if batch.has_last_offset:
             batch.base_offset = <int64_t>(<uint64_t>batch.last_offset + 1)
-        if self.base_sequence >= 0:
-            self.base_sequence = (self.base_sequence + batch.record_count) % SEQUENCES
+        if self.info.base_sequence >= 0:
+            self.info.base_sequence = <int32_t>(
+                (<int64_t>self.info.base_sequence + batch.record_count) % SEQUENCES)
         if self.buffer == NULL:
             batch.bytes = NULL
             batch.capacity = 0

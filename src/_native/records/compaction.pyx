@@ -27,8 +27,6 @@ from libc.string cimport memcpy
 
 from cython cimport final
 
-from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
-from broker._native.kernel.checksum cimport crc32c_extend
 from broker._native.kernel.cursor cimport Cursor, cursor_take, cursor_varint, cursor_varlong
 from broker._native.kernel.varint cimport store_varint, varint_size, zigzag
 from broker._native.records.batch_walk cimport BatchWalk
@@ -39,11 +37,10 @@ from broker._native.records.record_batch cimport (
     ATTRIBUTE_CONTROL,
     ATTRIBUTE_DELETE_HORIZON,
     ATTRIBUTE_LOG_APPEND_TIME,
-    BATCH_CRC_START,
     BATCH_HEADER_SIZE,
-    BATCH_LENGTH_END,
     BatchInfo,
     batch_last_offset,
+    batch_store_header,
     sum_wrapped,
 )
 from broker._native.records.record_walk cimport RecordFields, record_take
@@ -341,15 +338,9 @@ cdef class RecordFilter(BatchWalk):
 
     cdef void seal(self, Py_ssize_t start, int32_t count) noexcept:
         """Update the header of the batch at the end of the output."""
-        cdef uint8_t* batch = <uint8_t*>self.output.data + start
-        cdef Py_ssize_t size = self.output.count - start
-        store_uint32(batch + 8, <int32_t>(size - BATCH_LENGTH_END))
-        store_uint16(batch + 21, self.info.attributes)
-        store_uint64(batch + 27, self.info.base_timestamp)
-        store_uint64(batch + 35, self.info.max_timestamp)
-        store_uint32(batch + 57, count)
-        store_uint32(batch + 17, crc32c_extend(0, batch + BATCH_CRC_START,
-                                               <size_t>size - BATCH_CRC_START))
+        self.info.size = <size_t>(self.output.count - start)
+        self.info.record_count = count
+        batch_store_header(<uint8_t*>self.output.data + start, &self.info)
 
 
 cdef WalkStatus records_fit(Cursor records, const BatchInfo* info) noexcept:

@@ -4,26 +4,21 @@
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
-from broker._native.kernel.checksum cimport crc32c_extend
 from broker._native.kernel.growing cimport make_capacity
 from broker._native.kernel.varint cimport store_varint, varint_size, zigzag
 from broker._native.records.record_batch cimport (
-    BATCH_CRC_START,
-    BATCH_HEADER_SIZE,
-    BATCH_LENGTH_END,
-    BATCH_SIZE_MAX,
+    BATCH_HEADER_SIZE, BATCH_SIZE_MAX, batch_store_header,
 )
+from broker._native.records.record_store cimport content_size, store_content
 
 from broker.model import limits
 
 cdef enum:
     LENGTH_MAX = 10
-    MAGIC = 2
 
 cdef uint8_t NO_HEADERS = 0
 cdef size_t PLAIN_BATCH_BYTES_KEPT = limits.PLAIN_BATCH_BYTES_KEPT
@@ -44,7 +39,7 @@ cdef bint plain_begin(
     batch.size = BATCH_HEADER_SIZE
     memset(&batch.info, 0, sizeof(BatchInfo))
     batch.info.leader_epoch = -1
-    batch.info.magic = MAGIC
+    batch.info.magic = 2
     batch.info.base_timestamp = batch.info.max_timestamp = timestamp_ms
     batch.info.producer_id = -1
     batch.info.producer_epoch = -1
@@ -52,20 +47,11 @@ cdef bint plain_begin(
     return True
 
 
-cdef inline uint8_t* put_bytes(uint8_t* at, const uint8_t* data, int32_t size) noexcept nogil:
-    at = store_varint(at, zigzag(size))
-    if size > 0:
-        memcpy(at, data, <size_t>size)
-        at += size
-    return at
-
-
 cdef inline size_t record_length(
         int32_t delta, int32_t key_size, int32_t value_size) noexcept nogil:
     # Attributes, timestamp delta, offset delta, key, value, header count.
     return <size_t>(1 + 1 + varint_size(zigzag(delta))
-                    + varint_size(zigzag(key_size)) + max(key_size, 0)
-                    + varint_size(zigzag(value_size)) + max(value_size, 0) + 1)
+                    + content_size(key_size) + content_size(value_size) + 1)
 
 
 cdef size_t plain_record_size(
@@ -96,8 +82,8 @@ cdef bint plain_add_headed(
     at[0] = 0                                        # attributes
     at[1] = 0                                        # timestamp delta
     at = store_varint(at + 2, zigzag(delta))
-    at = put_bytes(at, key, key_size)
-    at = put_bytes(at, value, value_size)
+    at = store_content(at, key, key_size)
+    at = store_content(at, value, value_size)
     memcpy(at, headers, headers_size)
     batch.size = <size_t>(at + headers_size - batch.data)
     batch.info.record_count += 1
@@ -108,27 +94,14 @@ cdef uint8_t* plain_header(
         uint8_t* at, const uint8_t* name, int32_t name_size,
         const uint8_t* value, int32_t value_size) noexcept nogil:
     """Store a header, which takes at most 10 bytes more than its content; return its end."""
-    return put_bytes(put_bytes(at, name, name_size), value, value_size)
+    return store_content(store_content(at, name, name_size), value, value_size)
 
 
 cdef void plain_finish(PlainBatch* batch) noexcept nogil:
     """Write the header of a batch with at least one record."""
-    cdef uint8_t* head = batch.data
     batch.info.size = batch.size
     batch.info.last_offset_delta = batch.info.record_count - 1
-    memset(head, 0, BATCH_HEADER_SIZE)               # base offset, attributes
-    store_uint32(head + 8, <uint32_t>(batch.size - BATCH_LENGTH_END))
-    store_uint32(head + 12, batch.info.leader_epoch)
-    head[16] = MAGIC
-    store_uint32(head + 23, batch.info.last_offset_delta)
-    store_uint64(head + 27, batch.info.base_timestamp)
-    store_uint64(head + 35, batch.info.max_timestamp)
-    store_uint64(head + 43, batch.info.producer_id)
-    store_uint16(head + 51, batch.info.producer_epoch)
-    store_uint32(head + 53, batch.info.base_sequence)
-    store_uint32(head + 57, batch.info.record_count)
-    batch.info.crc = crc32c_extend(0, head + BATCH_CRC_START, batch.size - BATCH_CRC_START)
-    store_uint32(head + 17, batch.info.crc)
+    batch_store_header(batch.data, &batch.info)
 
 
 cdef void plain_trim(PlainBatch* batch) noexcept nogil:

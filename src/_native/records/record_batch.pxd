@@ -57,4 +57,5 @@ cdef BatchStatus batch_header(Cursor* cursor, BatchInfo* info) noexcept nogil
 cdef BatchStatus batch_check_crc(const uint8_t* batch, BatchInfo* info) noexcept nogil
 cdef bint batch_records_fit(const uint8_t* batch, BatchInfo* info) noexcept nogil
 cdef BatchStatus batch_validate(const uint8_t* data, size_t size, BatchInfo* info) noexcept nogil
+cdef void batch_store_header(uint8_t* batch, BatchInfo* info) noexcept nogil
 cdef void batch_assign(uint8_t* batch, int64_t base_offset, int32_t leader_epoch) noexcept nogil

@@ -26,7 +26,7 @@ varint key length (-1 null) | key | varint value length | value | varint header 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 
-from broker._native.kernel.big_endian cimport store_uint32, store_uint64
+from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
 from broker._native.kernel.checksum cimport crc32c_extend
 from broker._native.kernel.cursor cimport (
     READ_DONE,
@@ -152,6 +152,24 @@ cdef int64_t compressed_records_max(BatchInfo* info) noexcept nogil:
     # At most as many as fit into the largest allowed decompressed size.
     cdef int64_t decompressed_max = DECOMPRESSION_RATIO_MAX * <int64_t>info.size
     return max(decompressed_max, DECOMPRESSED_BYTES_MIN) // RECORD_BYTES_MIN
+
+
+cdef void batch_store_header(uint8_t* batch, BatchInfo* info) noexcept nogil:
+    """Write the header of a batch whose records are in place, and set the CRC of `info`."""
+    store_uint64(batch, info.base_offset)
+    store_uint32(batch + 8, <uint32_t>(info.size - BATCH_LENGTH_END))
+    store_uint32(batch + 12, info.leader_epoch)
+    batch[16] = <uint8_t>info.magic
+    store_uint16(batch + 21, info.attributes)
+    store_uint32(batch + 23, info.last_offset_delta)
+    store_uint64(batch + 27, info.base_timestamp)
+    store_uint64(batch + 35, info.max_timestamp)
+    store_uint64(batch + 43, info.producer_id)
+    store_uint16(batch + 51, info.producer_epoch)
+    store_uint32(batch + 53, info.base_sequence)
+    store_uint32(batch + 57, info.record_count)
+    info.crc = crc32c_extend(0, batch + BATCH_CRC_START, info.size - BATCH_CRC_START)
+    store_uint32(batch + 17, info.crc)
 
 
 cdef void batch_assign(uint8_t* batch, int64_t base_offset, int32_t leader_epoch) noexcept nogil:

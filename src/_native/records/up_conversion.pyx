@@ -12,11 +12,8 @@ So the batch is written in one pass into a buffer for the messages and a header.
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
-from broker._native.kernel.checksum cimport crc32c_extend
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.kernel.varint cimport store_varint, varint_size, zigzag
 from broker._native.records.legacy_message cimport Message, message_check_crc, message_take
@@ -24,10 +21,8 @@ from broker._native.records.record_batch cimport (
     ATTRIBUTE_CODEC,
     ATTRIBUTE_LOG_APPEND_TIME,
     BATCH_ATTRIBUTES,
-    BATCH_CRC_START,
     BATCH_EMPTY,
     BATCH_LENGTH,
-    BATCH_LENGTH_END,
     BATCH_MAGIC,
     BATCH_NOT_ALONE,
     BATCH_OK,
@@ -35,8 +30,9 @@ from broker._native.records.record_batch cimport (
     BatchInfo,
     BatchStatus,
     batch_status_text,
+    batch_store_header,
 )
-from broker._native.records.record_walk cimport Span
+from broker._native.records.record_store cimport content_size, store_content
 
 from broker.model.errors import Corrupt
 
@@ -46,48 +42,19 @@ cdef enum:
     VERSION_2 = 2
 
 
-cdef inline int64_t span_size(const Span* span) noexcept nogil:
-    return 1 if span.length < 0 else varint_size(<uint64_t>span.length << 1) + span.length
-
-
-cdef inline uint8_t* store_span(uint8_t* into, const Span* span) noexcept nogil:
-    into = store_varint(into, zigzag(span.length))
-    if span.length <= 0:
-        return into
-    memcpy(into, span.start, <size_t>span.length)
-    return into + span.length
-
-
 cdef inline uint8_t* store_record(uint8_t* into, const Message* message, int64_t timestamp_delta,
                                   int32_t place) noexcept nogil:
     cdef uint64_t time = zigzag(timestamp_delta)
     cdef int64_t body = (BODY_FIXED + varint_size(time) + varint_size(<uint64_t>place << 1)
-                         + span_size(&message.key) + span_size(&message.value))
+                         + content_size(message.key.length) + content_size(message.value.length))
     into = store_varint(into, <uint64_t>body << 1)
     into[0] = 0
     into = store_varint(into + 1, time)
     into = store_varint(into, <uint64_t>place << 1)
-    into = store_span(into, &message.key)
-    into = store_span(into, &message.value)
+    into = store_content(into, message.key.start, message.key.length)
+    into = store_content(into, message.value.start, message.value.length)
     into[0] = 0
     return into + 1
-
-
-cdef void store_header(uint8_t* head, BatchInfo* info) noexcept nogil:
-    store_uint64(head, <uint64_t>info.base_offset)
-    store_uint32(head + 8, <uint32_t>(info.size - BATCH_LENGTH_END))
-    store_uint32(head + 12, <uint32_t>info.leader_epoch)
-    head[16] = <uint8_t>info.magic
-    store_uint16(head + 21, <uint16_t>info.attributes)
-    store_uint32(head + 23, <uint32_t>info.last_offset_delta)
-    store_uint64(head + 27, <uint64_t>info.base_timestamp)
-    store_uint64(head + 35, <uint64_t>info.max_timestamp)
-    store_uint64(head + 43, <uint64_t>info.producer_id)
-    store_uint16(head + 51, <uint16_t>info.producer_epoch)
-    store_uint32(head + 53, <uint32_t>info.base_sequence)
-    store_uint32(head + 57, <uint32_t>info.record_count)
-    info.crc = crc32c_extend(0, head + BATCH_CRC_START, info.size - BATCH_CRC_START)
-    store_uint32(head + 17, info.crc)
 
 
 cdef inline bint is_append_time(const Message* message) noexcept nogil:
@@ -152,7 +119,7 @@ cdef BatchStatus messages_convert(const uint8_t* messages, size_t size, int magi
     info.leader_epoch = info.base_sequence = -1
     info.producer_id = info.producer_epoch = -1
     info.record_count = count
-    store_header(into, info)
+    batch_store_header(into, info)
     return BATCH_OK
 
 
