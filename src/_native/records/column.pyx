@@ -154,8 +154,7 @@ def gather(data, Column start not None, Column length not None, dict reuse=None)
                         <int32_t*>length.data, <uint8_t*>values.data, rows)
         validity = None
         if nulls:
-            validity = column_reuse(reused(reuse, "validity"), COLUMN_BYTE, (rows + 7) // 8)
-            validity.count = (rows + 7) // 8
+            validity = new_validity(reuse, rows)
             mark_valid(<int32_t*>length.data, <uint8_t*>validity.data, rows)
         return offsets, values, validity, nulls
     finally:
@@ -180,8 +179,7 @@ def microseconds(Column timestamp not None, dict reuse=None):
         nulls += source[i] == NO_TIMESTAMP
     scaled.count = rows
     if nulls:
-        validity = column_reuse(reused(reuse, "validity"), COLUMN_BYTE, (rows + 7) // 8)
-        validity.count = (rows + 7) // 8
+        validity = new_validity(reuse, rows)
         mark_timed(source, <uint8_t*>validity.data, rows)
     return scaled, validity, nulls
 
@@ -229,9 +227,16 @@ cdef void copy_values(const uint8_t* data, Py_ssize_t data_size, const int32_t* 
         target += length[i]
 
 
+cdef Column new_validity(dict reuse, Py_ssize_t rows):
+    """Return bits of 0 for as many rows, in whole bytes."""
+    cdef Column validity = column_reuse(reused(reuse, "validity"), COLUMN_BYTE, (rows + 7) // 8)
+    validity.count = (rows + 7) // 8
+    memset(validity.data, 0, <size_t>validity.count)
+    return validity
+
+
 cdef void mark_valid(const int32_t* length, uint8_t* bitmap, Py_ssize_t rows) noexcept nogil:
     cdef Py_ssize_t i
-    memset(bitmap, 0, <size_t>((rows + 7) // 8))
     for i in range(rows):
         if length[i] >= 0:
             bitmap[i >> 3] |= <uint8_t>(1 << (i & 7))
@@ -239,7 +244,6 @@ cdef void mark_valid(const int32_t* length, uint8_t* bitmap, Py_ssize_t rows) no
 
 cdef void mark_timed(const int64_t* timestamp, uint8_t* bitmap, Py_ssize_t rows) noexcept nogil:
     cdef Py_ssize_t i
-    memset(bitmap, 0, <size_t>((rows + 7) // 8))
     for i in range(rows):
         if timestamp[i] != NO_TIMESTAMP:
             bitmap[i >> 3] |= <uint8_t>(1 << (i & 7))

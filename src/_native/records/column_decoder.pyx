@@ -55,6 +55,7 @@ from broker._native.records.rows cimport (
     RowBasis,
     RowStatus,
     Rows,
+    SpanColumn,
     row_put,
     rows_of_batch,
 )
@@ -260,21 +261,20 @@ cdef class _Decoder:
     cdef void* memory(self, int i):
         return NULL if self.columns[i] is None else (<Column>self.columns[i]).data
 
+    cdef SpanColumn spans(self, int start) except *:
+        return SpanColumn(<int32_t*>self.memory(start), <int32_t*>self.memory(start + 1))
+
     cdef int point(self) except -1:
         """Set the pointers for writing rows to the present memory of the arrays."""
         cdef Rows* rows = &self.rows
         rows.offset = <int64_t*>self.memory(OFFSET)
         rows.timestamp = <int64_t*>self.memory(TIMESTAMP)
         rows.timestamp_type = <int8_t*>self.memory(TIMESTAMP_TYPE)
-        rows.key_start = <int32_t*>self.memory(KEY_START)
-        rows.key_length = <int32_t*>self.memory(KEY_LENGTH)
-        rows.value_start = <int32_t*>self.memory(VALUE_START)
-        rows.value_length = <int32_t*>self.memory(VALUE_LENGTH)
+        rows.key = self.spans(KEY_START)
+        rows.value = self.spans(VALUE_START)
         rows.header_end = <int32_t*>self.memory(HEADER_END)
-        rows.header_key_start = <int32_t*>self.memory(HEADER_KEY_START)
-        rows.header_key_length = <int32_t*>self.memory(HEADER_KEY_LENGTH)
-        rows.header_value_start = <int32_t*>self.memory(HEADER_VALUE_START)
-        rows.header_value_length = <int32_t*>self.memory(HEADER_VALUE_LENGTH)
+        rows.header_key = self.spans(HEADER_KEY_START)
+        rows.header_value = self.spans(HEADER_VALUE_START)
         if rows.header_end != NULL:
             # Reused memory may be larger in one column than in the next.
             rows.header_capacity = min([

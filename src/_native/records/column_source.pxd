@@ -6,7 +6,8 @@ are encoded, and nothing else happens.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.stdlib cimport realloc
+
+from broker._native.kernel.growing cimport make_capacity
 
 
 # Bytes that may be null: then the size is -1.
@@ -20,7 +21,7 @@ cdef struct Header:
 
 cdef struct Headers:
     int64_t count
-    int64_t capacity
+    size_t capacity          # in bytes
     Header* items            # for free()
 
 # Small, and only passed to inlined functions, so that a loop keeps it in registers.
@@ -38,24 +39,25 @@ cdef enum ContentForm:
     CONTENT_ENDS_32      # Arrow's binary and string: row i is from ends[i] to ends[i + 1]
     CONTENT_ENDS_64      # the same of large_binary and large_string
 
+# Which rows are not null: a bit per row, lowest first.
+cdef struct Validity:
+    const uint8_t* bits          # NULL: no row is null
+    int64_t first                # the bit of row 0
+
 cdef struct ContentColumn:
     int form
     const uint8_t* data
     int64_t data_size
     const int32_t* starts
     const int32_t* lengths
-    const int32_t* ends_32
-    const int64_t* ends_64
-    const uint8_t* validity      # a bit per row, lowest first; NULL: no row is null
-    int64_t validity_first       # the bit of row 0
+    const void* ends             # int32 or int64, by the form
+    Validity validity
 
 cdef struct HeaderColumns:
     int form                     # of the ends below, never spans
-    const int32_t* ends_32
-    const int64_t* ends_64
+    const void* ends
     bint starts_at_zero          # row 0 is from 0 to ends[0], as in our own columns
-    const uint8_t* validity
-    int64_t validity_first
+    Validity validity
     int64_t count                # of headers
     ContentColumn keys
     ContentColumn values
@@ -67,8 +69,7 @@ cdef struct Columns:
     HeaderColumns headers
     const int64_t* offsets       # NULL: there are none
     const int64_t* timestamps
-    const uint8_t* timestamps_validity
-    int64_t timestamps_validity_first
+    Validity timestamps_validity
     int64_t timestamp_units      # units per millisecond
 
 cdef enum SourceStatus:
@@ -82,8 +83,14 @@ cdef enum SourceStatus:
     SOURCE_NO_MEMORY
 
 
-cdef inline bint is_valid(const uint8_t* validity, int64_t bit) noexcept nogil:
-    return validity == NULL or (validity[bit >> 3] >> (bit & 7)) & 1
+cdef inline bint is_valid(const Validity* validity, int64_t row) noexcept nogil:
+    cdef int64_t bit = validity.first + row
+    return validity.bits == NULL or (validity.bits[bit >> 3] >> (bit & 7)) & 1
+
+
+cdef inline int64_t end_at(int form, const void* ends, int64_t place) noexcept nogil:
+    return (<const int32_t*>ends)[place] if form == CONTENT_ENDS_32 else (
+        (<const int64_t*>ends)[place])
 
 
 cdef inline bint content_read(
@@ -92,7 +99,7 @@ cdef inline bint content_read(
     cdef int64_t start, end
     content.data = NULL
     content.size = -1
-    if column.form == CONTENT_NULL or not is_valid(column.validity, column.validity_first + row):
+    if column.form == CONTENT_NULL or not is_valid(&column.validity, row):
         return True
     if column.form == CONTENT_SPANS:
         end = column.lengths[row]
@@ -102,12 +109,9 @@ cdef inline bint content_read(
         if end < 0:
             return False
         end += start
-    elif column.form == CONTENT_ENDS_32:
-        start = column.ends_32[row]
-        end = column.ends_32[row + 1]
     else:
-        start = column.ends_64[row]
-        end = column.ends_64[row + 1]
+        start = end_at(column.form, column.ends, row)
+        end = end_at(column.form, column.ends, row + 1)
     if start < 0 or end < start or end > column.data_size:
         return False
     content.data = column.data + start
@@ -117,15 +121,8 @@ cdef inline bint content_read(
 
 cdef inline bint headers_reserve(Headers* headers, int64_t count) noexcept nogil:
     """Allocate memory for `count` headers; False when there is none."""
-    cdef Header* more
-    if count <= headers.capacity:
-        return True
-    more = <Header*>realloc(headers.items, <size_t>count * sizeof(Header))
-    if more == NULL:
-        return False
-    headers.items = more
-    headers.capacity = count
-    return True
+    return make_capacity(
+        <void**>&headers.items, &headers.capacity, <size_t>count * sizeof(Header))
 
 
 cdef inline SourceStatus headers_read(
@@ -133,16 +130,11 @@ cdef inline SourceStatus headers_read(
     cdef int64_t place = row - 1 if columns.starts_at_zero else row
     cdef int64_t start = 0, end, i
     headers.count = 0
-    if not is_valid(columns.validity, columns.validity_first + row):
+    if not is_valid(&columns.validity, row):
         return SOURCE_READ
-    if columns.form == CONTENT_ENDS_32:
-        if place >= 0:
-            start = columns.ends_32[place]
-        end = columns.ends_32[place + 1]
-    else:
-        if place >= 0:
-            start = columns.ends_64[place]
-        end = columns.ends_64[place + 1]
+    if place >= 0:
+        start = end_at(columns.form, columns.ends, place)
+    end = end_at(columns.form, columns.ends, place + 1)
     if start < 0 or end < start or end > columns.count:
         return SOURCE_HEADERS_OUTSIDE
     if not headers_reserve(headers, end - start):
@@ -167,7 +159,7 @@ cdef inline SourceStatus row_read(const Columns* columns, int64_t number, Row* r
     if columns.offsets != NULL:
         row.offset = columns.offsets[number]
     row.has_timestamp = columns.timestamps != NULL and is_valid(
-        columns.timestamps_validity, columns.timestamps_validity_first + number)
+        &columns.timestamps_validity, number)
     if row.has_timestamp:
         row.timestamp = floor_divide(columns.timestamps[number], columns.timestamp_units)
     if columns.headers.form == CONTENT_NULL:
@@ -194,8 +186,8 @@ cdef class ColumnSource:
     cdef HeaderColumns* new_headers(self) except NULL
     cdef int count_headers(self, Py_ssize_t count) except -1
     cdef int set_data(self, ContentColumn* column, object data) except -1
-    cdef const uint8_t* hold_bits(
-        self, str name, object validity, Py_ssize_t first, Py_ssize_t count) except? NULL
+    cdef Validity hold_bits(
+        self, str name, object validity, Py_ssize_t first, Py_ssize_t count) except *
     cdef const Py_buffer* hold_numbers(
         self, str name, object array, Py_ssize_t item_size, Py_ssize_t count) except NULL
     cdef const Py_buffer* hold(self, object exporter) except NULL

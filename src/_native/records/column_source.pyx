@@ -65,25 +65,21 @@ cdef class ColumnSource:
         """
         cdef ContentColumn* column = self.new_column(name)
         cdef const Py_buffer* view
-        cdef const uint8_t* bits
         cdef Py_ssize_t count = max(0, len(memoryview(ends)) - 1)
         if name in {"header_key", "header_value"}:
             self.count_headers(count)
         elif count != self.count:
             raise ValueError(f"{name}: expected {self.count} + 1 ends, got {count + 1}")
         view = self.hold_numbers(name, ends, 0, count + 1)
-        bits = self.hold_bits(name, validity, validity_first, count)
-        column.ends_32 = <const int32_t*>view.buf
-        column.ends_64 = <const int64_t*>view.buf
-        column.validity = bits
-        column.validity_first = validity_first
+        column.validity = self.hold_bits(name, validity, validity_first, count)
+        column.ends = view.buf
         self.set_data(column, data)
         column.form = CONTENT_ENDS_32 if view.itemsize == 4 else CONTENT_ENDS_64
 
     def header_ends(self, ends):
         """Set the headers of row i: from ends[i - 1] (row 0: from 0) to ends[i]; int32."""
         cdef HeaderColumns* headers = self.new_headers()
-        headers.ends_32 = <const int32_t*>self.hold_numbers("header_end", ends, 4, self.count).buf
+        headers.ends = self.hold_numbers("header_end", ends, 4, self.count).buf
         headers.starts_at_zero = True
         headers.form = CONTENT_ENDS_32
 
@@ -91,22 +87,18 @@ cdef class ColumnSource:
         """Set the headers as Arrow lists: one more int32 or int64 than rows; null: no headers."""
         cdef HeaderColumns* headers = self.new_headers()
         cdef const Py_buffer* view = self.hold_numbers("headers", ends, 0, self.count + 1)
-        cdef const uint8_t* bits = self.hold_bits("headers", validity, validity_first, self.count)
-        headers.ends_32 = <const int32_t*>view.buf
-        headers.ends_64 = <const int64_t*>view.buf
-        headers.validity = bits
-        headers.validity_first = validity_first
+        headers.validity = self.hold_bits("headers", validity, validity_first, self.count)
+        headers.ends = view.buf
         headers.form = CONTENT_ENDS_32 if view.itemsize == 4 else CONTENT_ENDS_64
 
     def timestamps(self, values, *, int64_t units=1, validity=None, Py_ssize_t validity_first=0):
         """Set int64 timestamps of `units` per millisecond; null: the encoder's timestamp."""
         cdef const Py_buffer* view = self.hold_numbers("timestamp", values, 8, self.count)
-        cdef const uint8_t* bits = self.hold_bits("timestamp", validity, validity_first, self.count)
+        cdef Validity valid = self.hold_bits("timestamp", validity, validity_first, self.count)
         if units <= 0:
             raise ValueError(f"timestamp: {units} units to a millisecond")
         self.columns.timestamps = <const int64_t*>view.buf
-        self.columns.timestamps_validity = bits
-        self.columns.timestamps_validity_first = validity_first
+        self.columns.timestamps_validity = valid
         self.columns.timestamp_units = units
 
     def offsets(self, values):
@@ -151,15 +143,15 @@ cdef class ColumnSource:
         column.data_size = view.len
         return 0
 
-    cdef const uint8_t* hold_bits(
-            self, str name, object validity, Py_ssize_t first, Py_ssize_t count) except? NULL:
+    cdef Validity hold_bits(
+            self, str name, object validity, Py_ssize_t first, Py_ssize_t count) except *:
         cdef const Py_buffer* view
         if validity is None:
-            return NULL
+            return Validity(NULL, 0)
         view = self.hold(validity)
         if first < 0 or first > 8 * view.len - count:
             raise ValueError(f"{name}: {8 * view.len} bits of validity for {first} + {count} rows")
-        return <const uint8_t*>view.buf
+        return Validity(<const uint8_t*>view.buf, first)
 
     cdef const Py_buffer* hold_numbers(
             self, str name, object array, Py_ssize_t item_size, Py_ssize_t count) except NULL:

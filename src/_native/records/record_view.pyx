@@ -11,6 +11,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t
 from cython cimport final, freelist, no_gc
 
 from broker._native.records.column cimport Column
+from broker._native.records.rows cimport SpanColumn
 
 
 @final
@@ -26,15 +27,8 @@ cdef class _Chunk:
     cdef int64_t* offset
     cdef int64_t* timestamp
     cdef int8_t* timestamp_type
-    cdef int32_t* key_start
-    cdef int32_t* key_length
-    cdef int32_t* value_start
-    cdef int32_t* value_length
     cdef int32_t* header_end
-    cdef int32_t* header_key_start
-    cdef int32_t* header_key_length
-    cdef int32_t* header_value_start
-    cdef int32_t* header_value_length
+    cdef SpanColumn key, value, header_key, header_value
 
     def __cinit__(self, Py_ssize_t count, data, dict arrays):
         PyObject_GetBuffer(data, &self.view, PyBUF_SIMPLE)
@@ -46,26 +40,28 @@ cdef class _Chunk:
         self.offset = <int64_t*>self.of("offset")
         self.timestamp = <int64_t*>self.of("timestamp")
         self.timestamp_type = <int8_t*>self.of("timestamp_type")
-        self.key_start = <int32_t*>self.of("key_start")
-        self.key_length = <int32_t*>self.of("key_length")
-        self.value_start = <int32_t*>self.of("value_start")
-        self.value_length = <int32_t*>self.of("value_length")
         self.header_end = <int32_t*>self.of("header_end")
-        self.header_key_start = <int32_t*>self.of("header_key_start")
-        self.header_key_length = <int32_t*>self.of("header_key_length")
-        self.header_value_start = <int32_t*>self.of("header_value_start")
-        self.header_value_length = <int32_t*>self.of("header_value_length")
+        self.key = self.spans("key")
+        self.value = self.spans("value")
+        self.header_key = self.spans("header_key")
+        self.header_value = self.spans("header_value")
 
     cdef void* of(self, str name) except NULL:
         cdef Column column = self.arrays[name]
         return column.data
 
+    cdef SpanColumn spans(self, str field) except *:
+        return SpanColumn(
+            <int32_t*>self.of(f"{field}_start"), <int32_t*>self.of(f"{field}_length"))
+
     def __dealloc__(self):
         if self.has_view:
             PyBuffer_Release(&self.view)
 
-    cdef inline object span(self, int32_t start, int32_t length):
-        return None if length < 0 else PyBytes_FromStringAndSize(self.bytes + start, length)
+    cdef inline object bytes_of(self, const SpanColumn* column, Py_ssize_t row):
+        if column.length[row] < 0:
+            return None
+        return PyBytes_FromStringAndSize(self.bytes + column.start[row], column.length[row])
 
 
 @final
@@ -105,13 +101,13 @@ cdef class Record:
     def key(self):
         """The key as bytes, or None."""
         cdef _Chunk chunk = self.rows()
-        return chunk.span(chunk.key_start[self.row], chunk.key_length[self.row])
+        return chunk.bytes_of(&chunk.key, self.row)
 
     @property
     def value(self):
         """The value as bytes, or None: a tombstone."""
         cdef _Chunk chunk = self.rows()
-        return chunk.span(chunk.value_start[self.row], chunk.value_length[self.row])
+        return chunk.bytes_of(&chunk.value, self.row)
 
     @property
     def headers(self):
@@ -121,8 +117,8 @@ cdef class Record:
         cdef int32_t first = 0 if self.row == 0 else chunk.header_end[self.row - 1]
         headers = []
         for i in range(first, chunk.header_end[self.row]):
-            headers.append((chunk.span(chunk.header_key_start[i], chunk.header_key_length[i]),
-                            chunk.span(chunk.header_value_start[i], chunk.header_value_length[i])))
+            headers.append((
+                chunk.bytes_of(&chunk.header_key, i), chunk.bytes_of(&chunk.header_value, i)))
         return headers
 
     def __repr__(self):

@@ -15,6 +15,11 @@ cdef struct Filter:
     Span* key_table          # open addressing; start NULL: an empty slot
     size_t key_mask
 
+# The starts and lengths of one field's values; NULL for a column that is not requested.
+cdef struct SpanColumn:
+    int32_t* start
+    int32_t* length
+
 # The arrays for the next row, which must be large enough; NULL for a column that is not requested.
 cdef struct Rows:
     const uint8_t* origin    # spans are relative to it
@@ -22,15 +27,11 @@ cdef struct Rows:
     int64_t* offset
     int64_t* timestamp
     int8_t* timestamp_type
-    int32_t* key_start
-    int32_t* key_length
-    int32_t* value_start
-    int32_t* value_length
+    SpanColumn key
+    SpanColumn value
     int32_t* header_end      # NULL: headers are skipped
-    int32_t* header_key_start
-    int32_t* header_key_length
-    int32_t* header_value_start
-    int32_t* header_value_length
+    SpanColumn header_key
+    SpanColumn header_value
     Py_ssize_t header_count
     Py_ssize_t header_capacity
     Py_ssize_t bad_record    # index in the batch of the invalid record
@@ -41,7 +42,7 @@ cdef enum RowStatus:
     ROWS_LEFT_OVER           # bytes follow the last record
     ROWS_HEADERS_FULL        # the arrays of headers are full: no row of this batch was added
 
-# The fields of a message's row besides key and value.
+# The fields of a row besides key, value and headers.
 cdef struct RowBasis:
     int64_t offset
     int64_t timestamp

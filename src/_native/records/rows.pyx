@@ -10,7 +10,7 @@ lookup hashes the key in the record without creating an object.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, int32_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
 
@@ -24,6 +24,29 @@ from broker._native.records.record_batch cimport (
 from broker._native.records.record_walk cimport RecordFields, Span, header_take, record_take
 
 
+cdef inline void put_span(
+    const SpanColumn* to, Py_ssize_t row, const Span* span, const uint8_t* origin,
+) noexcept nogil:
+    to.start[row] = <int32_t>(span.start - origin)
+    to.length[row] = span.length
+
+
+cdef inline void put_fields(
+    const Rows* to, Py_ssize_t row, const RowBasis* basis, const Span* key, const Span* value,
+) noexcept nogil:
+    """Store the requested fields of a row, without its headers."""
+    if to.offset != NULL:
+        to.offset[row] = basis.offset
+    if to.timestamp != NULL:
+        to.timestamp[row] = basis.timestamp
+    if to.timestamp_type != NULL:
+        to.timestamp_type[row] = basis.timestamp_type
+    if to.key.start != NULL:
+        put_span(&to.key, row, key, to.origin)
+    if to.value.start != NULL:
+        put_span(&to.value, row, value, to.origin)
+
+
 cdef RowStatus rows_of_batch(
     const uint8_t* payload, size_t size, const BatchInfo* info, const Filter* filter, Rows* rows,
 ) noexcept nogil:
@@ -32,15 +55,16 @@ cdef RowStatus rows_of_batch(
     cdef Cursor cursor
     cdef Rows to = rows[0]    # a local copy: its members stay in registers
     cdef Py_ssize_t row = rows.count
-    cdef int64_t offset, timestamp
+    cdef RowBasis basis
     cdef bint is_append_time = info.attributes & ATTRIBUTE_LOG_APPEND_TIME != 0
     cdef bint is_filtered = filter.is_set
     # The four columns that most readers request, and no others: one branch instead of six.
     cdef bint is_usual = (
-        to.offset != NULL and to.timestamp != NULL and to.key_start != NULL
-        and to.value_start != NULL and to.timestamp_type == NULL and to.header_end == NULL)
+        to.offset != NULL and to.timestamp != NULL and to.key.start != NULL
+        and to.value.start != NULL and to.timestamp_type == NULL and to.header_end == NULL)
     cdef RowStatus status
     cdef int32_t i
+    basis.timestamp_type = is_append_time
     rows.bad_record = 0
     cursor.next = payload
     cursor.left = size
@@ -48,33 +72,20 @@ cdef RowStatus rows_of_batch(
         if not record_take(&cursor, &fields):
             rows.bad_record = i
             return ROWS_BAD_RECORD
-        offset = sum_wrapped(info.base_offset, fields.offset_delta)
-        timestamp = info.max_timestamp
+        basis.offset = sum_wrapped(info.base_offset, fields.offset_delta)
+        basis.timestamp = info.max_timestamp
         if not is_append_time:
-            timestamp = sum_wrapped(info.base_timestamp, fields.timestamp_delta)
-        if is_filtered and not filter_keeps(filter, offset, timestamp, &fields.key):
+            basis.timestamp = sum_wrapped(info.base_timestamp, fields.timestamp_delta)
+        if is_filtered and not filter_keeps(filter, &basis, &fields.key):
             continue
         if is_usual:
-            to.offset[row] = offset
-            to.timestamp[row] = timestamp
-            to.key_start[row] = <int32_t>(fields.key.start - to.origin)
-            to.key_length[row] = fields.key.length
-            to.value_start[row] = <int32_t>(fields.value.start - to.origin)
-            to.value_length[row] = fields.value.length
+            to.offset[row] = basis.offset
+            to.timestamp[row] = basis.timestamp
+            put_span(&to.key, row, &fields.key, to.origin)
+            put_span(&to.value, row, &fields.value, to.origin)
             row += 1
             continue
-        if to.offset != NULL:
-            to.offset[row] = offset
-        if to.timestamp != NULL:
-            to.timestamp[row] = timestamp
-        if to.timestamp_type != NULL:
-            to.timestamp_type[row] = is_append_time
-        if to.key_start != NULL:
-            to.key_start[row] = <int32_t>(fields.key.start - to.origin)
-            to.key_length[row] = fields.key.length
-        if to.value_start != NULL:
-            to.value_start[row] = <int32_t>(fields.value.start - to.origin)
-            to.value_length[row] = fields.value.length
+        put_fields(&to, row, &basis, &fields.key, &fields.value)
         if to.header_end != NULL:
             status = headers_put(&fields, rows)
             if status != ROWS_OK:
@@ -97,10 +108,8 @@ cdef RowStatus headers_put(RecordFields* fields, Rows* rows) noexcept nogil:
     for _i in range(fields.header_count):
         if not header_take(&fields.headers, &name, &value):
             return ROWS_BAD_RECORD
-        rows.header_key_start[to] = <int32_t>(name.start - rows.origin)
-        rows.header_key_length[to] = name.length
-        rows.header_value_start[to] = <int32_t>(value.start - rows.origin)
-        rows.header_value_length[to] = value.length
+        put_span(&rows.header_key, to, &name, rows.origin)
+        put_span(&rows.header_value, to, &value, rows.origin)
         to += 1
     rows.header_count = to
     return ROWS_OK if fields.headers.left == 0 else ROWS_BAD_RECORD
@@ -111,20 +120,9 @@ cdef RowStatus row_put(
 ) noexcept nogil:
     """Add the row of one message of a message set, which has no headers."""
     cdef Py_ssize_t row = rows.count
-    if filter.is_set and not filter_keeps(filter, basis.offset, basis.timestamp, key):
+    if filter.is_set and not filter_keeps(filter, basis, key):
         return ROWS_OK
-    if rows.offset != NULL:
-        rows.offset[row] = basis.offset
-    if rows.timestamp != NULL:
-        rows.timestamp[row] = basis.timestamp
-    if rows.timestamp_type != NULL:
-        rows.timestamp_type[row] = basis.timestamp_type
-    if rows.key_start != NULL:
-        rows.key_start[row] = <int32_t>(key.start - rows.origin)
-        rows.key_length[row] = key.length
-    if rows.value_start != NULL:
-        rows.value_start[row] = <int32_t>(value.start - rows.origin)
-        rows.value_length[row] = value.length
+    put_fields(rows, row, basis, key, value)
     if rows.header_end != NULL:
         rows.header_end[row] = <int32_t>rows.header_count
     rows.count += 1
@@ -134,11 +132,11 @@ cdef RowStatus row_put(
 # ---- the filter ----------------------------------------------------------------------------------
 
 cdef bint filter_keeps(
-    const Filter* filter, int64_t offset, int64_t timestamp, const Span* key,
+    const Filter* filter, const RowBasis* basis, const Span* key,
 ) noexcept nogil:
-    if offset < filter.min_offset or offset > filter.max_offset:
+    if basis.offset < filter.min_offset or basis.offset > filter.max_offset:
         return False
-    if timestamp < filter.min_timestamp or timestamp > filter.max_timestamp:
+    if basis.timestamp < filter.min_timestamp or basis.timestamp > filter.max_timestamp:
         return False
     if not filter.has_keys:
         return True
