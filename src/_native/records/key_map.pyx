@@ -168,14 +168,8 @@ cdef class KeyMap:
                                      <size_t>PyBytes_GET_SIZE(key))
         return self.find(&hash)
 
-
-def key_hash(bytes secret not None, bytes key not None):
-    """Return the hash of a key in a map: 16 bytes."""
-    cdef uint64_t words[2]
-    cdef KeyHash hash
-    if PyBytes_GET_SIZE(secret) != SECRET_SIZE:
-        raise ValueError(f"a secret of {len(secret)} bytes, expected {SECRET_SIZE}")
-    words[0] = load64_little(<const uint8_t*>PyBytes_AS_STRING(secret))
-    words[1] = load64_little(<const uint8_t*>PyBytes_AS_STRING(secret) + 8)
-    hash = hash_key(words, <const uint8_t*>PyBytes_AS_STRING(key), <size_t>PyBytes_GET_SIZE(key))
-    return int(hash.low).to_bytes(8, "little") + int(hash.high).to_bytes(8, "little")
+    def hash_of(self, bytes key not None):
+        """Return the hash of a key in this map: 16 bytes."""
+        cdef KeyHash hash = hash_key(self.secret, <const uint8_t*>PyBytes_AS_STRING(key),
+                                     <size_t>PyBytes_GET_SIZE(key))
+        return int(hash.low).to_bytes(8, "little") + int(hash.high).to_bytes(8, "little")

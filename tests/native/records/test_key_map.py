@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker._native.records.compaction import KeyCollector
-from broker._native.records.key_map import PLACE_BYTES, KeyMap, key_hash
+from broker._native.records.key_map import PLACE_BYTES, KeyMap
 from tests.oracles.siphash_oracle import siphash128
 from tests.support.record_bytes import batch, record
 
@@ -44,7 +44,7 @@ def test_the_oracle_matches_the_reference_vectors(content: bytes, expected: str)
 
 @given(st.binary(min_size=16, max_size=16), st.binary(max_size=40))
 def test_the_hash_is_siphash_1_3_of_128_bits(secret: bytes, key: bytes) -> None:
-    assert key_hash(secret, key) == siphash128(secret, key, 1, 3)
+    assert KeyMap(4 * PLACE_BYTES, secret).hash_of(key) == siphash128(secret, key, 1, 3)
 
 
 def test_a_secret_has_16_bytes() -> None:
