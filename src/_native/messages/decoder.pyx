@@ -31,8 +31,8 @@ from broker._native.kernel.cursor cimport (
 )
 from broker._native.messages.schema cimport (
     ARRAY, BOOL, BYTES, ELEMENT_WEIGHT, INT8, INT16, INT32, INT64, STRING, STRING_SIZE_MAX, STRUCT,
-    UINT16, UINT32, UUID, Field, Path, Program, Slot, Step, Struct, path_enter, path_leave,
-    path_start, path_text,
+    UINT16, UINT32, UUID, Field, Path, Program, Slot, Step, Struct, element_weight, path_enter,
+    path_leave, path_start, path_text, type_of,
 )
 
 from broker.model import limits
@@ -400,9 +400,7 @@ cdef list fill_array(Decoder* decoder, const Slot* slot, list values, Py_ssize_t
     cdef const Slot* element = slot.element
     cdef Step* step = decoder.path.here
     cdef Py_ssize_t size = PyList_GET_SIZE(values)
-    cdef int64_t weight = ELEMENT_WEIGHT
-    if element.kind == STRUCT:
-        weight = (<Struct>element.struct).weight
+    cdef int64_t weight = <int64_t>element_weight(element)
     while i < size:
         step.index = i
         if is_resumed:
@@ -437,11 +435,9 @@ cdef object resume_value(Decoder* decoder, const Slot* slot):
 
 cdef int take_elements(Decoder* decoder, const Slot* element, uint64_t count) except -1:
     """Refuse more elements than the bytes left can hold, before anything is allocated for them."""
-    cdef size_t weight = ELEMENT_WEIGHT
+    cdef size_t weight = element_weight(element)
     if count * element.size_min > decoder.cursor.left:
         raise short_of(decoder, f"{count} elements of at least {element.size_min} bytes")
-    if element.kind == STRUCT:
-        weight = (<Struct>element.struct).weight
     if count > decoder.weight_left // weight:
         raise refusal(LimitExceeded, decoder,
                       f"a message whose arrays weigh at most {decoder.weight_max}", "more")
@@ -509,10 +505,6 @@ cdef int64_t take_size(Decoder* decoder, const Slot* slot) except -2:
     if not slot.is_nullable:
         raise malformed(decoder, f"{type_of(slot)}", "null")
     return -1
-
-
-cdef inline str type_of(const Slot* slot):
-    return (<Field>slot.field).type
 
 
 cdef short_of(Decoder* decoder, str expected):

@@ -27,10 +27,12 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint32_t, uint6
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memmove
 
+from broker._native.kernel.big_endian cimport store_uint64
 from broker._native.kernel.growing cimport make_capacity
+from broker._native.kernel.varint cimport store_varint
 from broker._native.messages.schema cimport (
-    ARRAY, BOOL, ELEMENT_WEIGHT, FLOAT64, INT64, STRING, STRING_SIZE_MAX, STRUCT, UUID, Field, Path,
-    Program, Slot, Step, Struct, path_enter, path_leave, path_start, path_text,
+    ARRAY, BOOL, FLOAT64, INT64, STRING, STRING_SIZE_MAX, STRUCT, UUID, Field, Path, Program, Slot,
+    Step, Struct, element_weight, path_enter, path_leave, path_start, path_text, type_of,
 )
 
 
@@ -245,7 +247,7 @@ cdef int insert_size(Encoder* encoder, size_t size_at) except -1:
     """Insert the size of the bytes since size_at before them, as a varint."""
     cdef uint8_t[VARINT_SIZE_MAX] varint
     cdef size_t size = encoder.size - size_at
-    cdef size_t varint_size = <size_t>store_varint(varint, <uint32_t>size)
+    cdef size_t varint_size = <size_t>(store_varint(varint, size) - varint)
     reserve(encoder, varint_size)
     memmove(encoder.bytes + size_at + varint_size, encoder.bytes + size_at, size)
     memcpy(encoder.bytes + size_at, varint, varint_size)
@@ -355,9 +357,7 @@ cdef int put_elements(Encoder* encoder, const Slot* slot, object values, Py_ssiz
     """Write the elements from a place on. `is_resumed`: a step was suspended in that element."""
     cdef const Slot* element = slot.element
     cdef Step* step = encoder.path.here
-    cdef int64_t weight = ELEMENT_WEIGHT
-    if element.kind == STRUCT:
-        weight = (<Struct>element.struct).weight
+    cdef int64_t weight = <int64_t>element_weight(element)
     while i < size:
         if PySequence_Fast_GET_SIZE(values) != size:
             raise wrong(encoder, "a list that stays as it is", values)
@@ -410,16 +410,7 @@ cdef int put_size(Encoder* encoder, const Slot* slot, Py_ssize_t size) except -1
 cdef inline int put_integer(Encoder* encoder, int64_t value, int size) except -1:
     """Write the low `size` bytes of an integer, big-endian."""
     # Always stores eight bytes, of which the first `size` count: one byte swap and one store.
-    cdef uint8_t* place = reserve(encoder, 8)
-    cdef uint64_t word = <uint64_t>value << (64 - 8 * size)
-    place[0] = <uint8_t>(word >> 56)
-    place[1] = <uint8_t>(word >> 48)
-    place[2] = <uint8_t>(word >> 40)
-    place[3] = <uint8_t>(word >> 32)
-    place[4] = <uint8_t>(word >> 24)
-    place[5] = <uint8_t>(word >> 16)
-    place[6] = <uint8_t>(word >> 8)
-    place[7] = <uint8_t>word
+    store_uint64(reserve(encoder, 8), <uint64_t>value << (64 - 8 * size))
     encoder.size += size
     return 0
 
@@ -431,18 +422,9 @@ cdef inline int put_bytes(Encoder* encoder, const void* bytes, size_t size) exce
 
 
 cdef inline int put_varint(Encoder* encoder, uint32_t value) except -1:
-    encoder.size += store_varint(reserve(encoder, VARINT_SIZE_MAX), value)
+    cdef uint8_t* place = reserve(encoder, VARINT_SIZE_MAX)
+    encoder.size += store_varint(place, value) - place
     return 0
-
-
-cdef inline int store_varint(uint8_t* place, uint32_t value) noexcept:
-    cdef int size = 1
-    while value >= 0x80:
-        place[size - 1] = <uint8_t>(value | 0x80)
-        value >>= 7
-        size += 1
-    place[size - 1] = <uint8_t>value
-    return size
 
 
 cdef inline uint8_t* reserve(Encoder* encoder, size_t size) except NULL:
@@ -456,10 +438,6 @@ cdef int grow(Encoder* encoder, size_t size) except -1:
     if not make_capacity(<void**>&encoder.bytes, &encoder.capacity, encoder.size + size):
         raise MemoryError
     return 0
-
-
-cdef inline str type_of(const Slot* slot):
-    return (<Field>slot.field).type
 
 
 cdef wrong(Encoder* encoder, str expected, object found):

@@ -67,6 +67,15 @@ cdef class Struct:
     cdef int _set_slots(self) except -1
 
 
+cdef inline str type_of(const Slot* slot):
+    return (<Field>slot.field).type
+
+
+cdef inline size_t element_weight(const Slot* element) noexcept:
+    """Return the weight of an array's element (limits.MESSAGE_WEIGHT_MAX)."""
+    return (<Struct>element.struct).weight if element.kind == STRUCT else ELEMENT_WEIGHT
+
+
 cdef class Program:
     cdef str title
     cdef Struct root
