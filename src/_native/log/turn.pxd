@@ -74,12 +74,11 @@ cdef class Turn:
     cdef bint is_requested
 
     cdef void forget(self, WatchOwner* owner) noexcept
-    cdef bint has_work(self)
     cpdef request_end(self)
 
     cdef void report_full(self)
     cdef void flush(self)
-    cdef void take_synced(self)
+    cpdef void poll_synced(self)
     cdef void finish(self, AckWaiter* waiter, LogStatus status) noexcept
     cdef void retry_syncs(self)
 
@@ -113,7 +112,6 @@ cdef class AwaitedLog:
     cdef void watch(self, Watch* watch) noexcept
     cdef void unwatch(self, Watch* watch) noexcept
     cdef void wake(self) noexcept
-    cdef void call_back(self, bint is_durable)
 
 
 cdef void call_reached(AwaitedLog log, list waiting, int64_t end, bint is_good) noexcept

@@ -52,7 +52,7 @@ cdef class Turn:
         for log in dirty:
             log.flush()
 
-    cdef void take_synced(self):
+    cpdef void poll_synced(self):
         """Pass the finished sync jobs to their logs."""
         cdef SyncJob* job = self.commit.take_finished()
         cdef SyncJob* next_job
@@ -123,9 +123,6 @@ cdef class Turn:
         """How many logs keep staged bytes because the disk was full."""
         return len(self.full)
 
-    cdef bint has_work(self):
-        return self.dirty or self.finished != NULL or self.woken != NULL
-
     cpdef request_end(self):
         """Schedule the end of a turn after a change outside of one."""
         if not self.is_running and not self.is_requested and self.schedule is not None:
@@ -156,10 +153,6 @@ cdef class Turn:
         self.is_requested = False
         self.flush()
 
-    def poll_synced(self):
-        """Process finished sync jobs (for tests, and when the broker stops)."""
-        self.take_synced()
-
 
 cdef class AwaitedLog:
     """The part of a log that a turn and its waiters use; the base class of PartitionLog."""
@@ -189,7 +182,7 @@ cdef class AwaitedLog:
             self.acks_head = waiter.next
             self.turn.finish(waiter, LOG_OK)
         if self.callbacks:
-            self.call_back(True)
+            call_reached(self, self.callbacks, high_watermark, True)
         self.wake()
 
     cdef void fail_waiters(self) noexcept:
@@ -202,7 +195,7 @@ cdef class AwaitedLog:
             waiter = self.acks_head
             self.acks_head = waiter.next
             self.turn.finish(waiter, status)
-        self.call_back(False)
+        call_reached(self, self.callbacks, self.high_watermark, False)
         self.wake()
         self.turn.request_end()
 
@@ -297,9 +290,6 @@ cdef class AwaitedLog:
             callback(True)
         else:
             self.callbacks.append((offset, callback))
-
-    cdef void call_back(self, bint is_durable):
-        call_reached(self, self.callbacks, self.high_watermark, is_durable)
 
 
 cdef void call_reached(AwaitedLog log, list waiting, int64_t end, bint is_good) noexcept:

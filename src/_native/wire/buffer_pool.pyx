@@ -53,11 +53,9 @@ cdef void pool_give(BufferPool* pool, uint8_t* data, size_t capacity) noexcept n
     cdef FreeBuffer* buffer = <FreeBuffer*>data
     if data == NULL:
         return
-    if capacity < POOL_SMALLEST or pool.bytes + capacity > FRAME_BUFFERS_BYTES_MAX:
-        free(data)
-        return
     place = class_of(capacity)
-    if place >= POOL_CLASSES:
+    if capacity < POOL_SMALLEST or place >= POOL_CLASSES or (
+            pool.bytes + capacity > FRAME_BUFFERS_BYTES_MAX):
         free(data)
         return
     buffer.next = pool.free[place]

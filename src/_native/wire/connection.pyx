@@ -430,13 +430,19 @@ cdef class Connection:
 
     cdef void reply(self, const uint8_t* data, size_t size):
         """Queue a complete answer, in the order of requests."""
+        cdef ReplySlot* slot = self.complete_slot(data, size)
+        if slot != NULL:
+            self.enqueue(slot)
+
+    cdef ReplySlot* complete_slot(self, const uint8_t* data, size_t size):
+        """Return a slot with these bytes; NULL without memory, and then it is closed."""
         cdef ReplySlot* slot = slot_new(<uint32_t>size, 0)
         if slot == NULL:
             self.close("no memory for its reply")
-            return
+            return NULL
         memcpy(slot.data, data, size)
         slot.size = <uint32_t>size
-        self.enqueue(slot)
+        return slot
 
     cdef void begin_wait(self, Wait wait):
         """Serve no later request until an answer is complete."""
@@ -459,13 +465,11 @@ cdef class Connection:
 
     cdef void end_stream(self, bytes last, bint is_last):
         """End the stream with `last`, which may be empty; close, or serve the later requests."""
-        cdef ReplySlot* slot = slot_new(<uint32_t>len(last), 0)
+        cdef ReplySlot* slot
         self.end_wait()
+        slot = self.complete_slot(<const uint8_t*><const char*>last, <size_t>len(last))
         if slot == NULL:
-            self.close("no memory for its reply")
             return
-        memcpy(slot.data, <const char*>last, len(last))
-        slot.size = <uint32_t>len(last)
         slot.is_closing = self.is_busy = is_last
         self.enqueue(slot)
         self.poller.turn.request_end()

@@ -10,22 +10,7 @@ docs/decisions/0003-one-port.md has the first bytes of all protocols and the rea
 
 from libc.stdint cimport uint8_t
 
-from broker._native.wire.connection cimport (
-    VERDICT_MORE,
-    VERDICT_NO,
-    VERDICT_YES,
-    NativeProtocol,
-    Verdict,
-)
-
-
-cdef Verdict looks_like_tls(const uint8_t* data, size_t size) noexcept nogil:
-    # A handshake record of version 3.x, which is SSL 3 or TLS 1.
-    if data[0] != 0x16:
-        return VERDICT_NO
-    if size < 2:
-        return VERDICT_MORE
-    return VERDICT_YES if data[1] == 0x03 else VERDICT_NO
+from broker._native.wire.connection cimport VERDICT_NO, VERDICT_YES, NativeProtocol, Verdict
 
 
 cdef NativeProtocol protocol_of(
@@ -36,9 +21,8 @@ cdef NativeProtocol protocol_of(
     is_decided[0] = False
     if size == 0:
         return None
-    verdict = looks_like_tls(data, size)
-    is_decided[0] = verdict == VERDICT_YES
-    if verdict != VERDICT_NO:
+    if data[0] == 0x16 and (size < 2 or data[1] == 0x03):
+        is_decided[0] = size >= 2   # a handshake record of version 3.x, which is SSL 3 or TLS 1
         return None
     for protocol in protocols.values():
         verdict = protocol.recognizes(data, size)

@@ -22,6 +22,7 @@ cdef class PendingReply:
     cdef readonly bytes body              # None once it has been taken
     cdef int64_t counted                  # bytes of the body in FrameMemory, while it waits
 
+    cdef int must_be_unanswered(self) except -1
     cdef void release_memory(self) noexcept
     cdef void finish(self, bint is_busy) except *
 

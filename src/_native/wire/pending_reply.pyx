@@ -37,6 +37,11 @@ cdef class PendingReply:
         self.body = None
         return body
 
+    cdef int must_be_unanswered(self) except -1:
+        if self.slot == NULL:
+            raise RuntimeError(f"{self!r} has been answered already")
+        return 0
+
     cdef void release_memory(self) noexcept:
         if self.counted > 0 and self.connection is not None:
             memory_hand_over(&self.connection.poller.memory, -self.counted)
@@ -54,8 +59,7 @@ cdef class PendingReply:
         cdef uint32_t size
         cdef bytes content
         cdef PartitionLog log
-        if self.slot == NULL:
-            raise RuntimeError(f"{self!r} has been answered already")
+        self.must_be_unanswered()
         if body is not None:
             content = body
             size = <uint32_t>len(content)
@@ -81,16 +85,14 @@ cdef class PendingReply:
 
     def close(self):
         """Close the connection instead of answering, after the earlier replies have been sent."""
-        if self.slot == NULL:
-            raise RuntimeError(f"{self!r} has been answered already")
+        self.must_be_unanswered()
         self.slot.is_closing = True
         self.finish(True)
 
     def begin(self, Wait wait not None):
         """Answer with a stream of frames, for example; later requests wait for its end."""
         cdef Connection connection = self.connection
-        if self.slot == NULL:
-            raise RuntimeError(f"{self!r} has been answered already")
+        self.must_be_unanswered()
         self.finish(True)
         if connection.is_closed:
             wait.ended()
@@ -102,33 +104,26 @@ cdef class PendingReply:
 
     cdef void finish(self, bint is_busy) except *:
         cdef ReplySlot* slot = self.slot
+        cdef Connection connection
         self.release_memory()
         self.slot = NULL
         slot.waiting -= 1
         if slot.connection == NULL:
             slot_free(slot)     # the connection has been closed meanwhile
             return
-        self.connection.slots_waiting -= 1
-        self.connection.is_busy = is_busy
-        self.connection.request_drain()
-        self.connection.poller.turn.request_end()
+        connection = <Connection>slot.connection
+        connection.slots_waiting -= 1
+        connection.is_busy = is_busy
+        connection.request_drain()
+        connection.poller.turn.request_end()
 
     def __dealloc__(self):
         # Dropped without an answer: the handler failed. Later replies would be out of order, so the
         # connection is closed.
-        cdef Connection connection
         self.release_memory()
-        if self.slot == NULL:
-            return
-        if self.slot.connection == NULL:
-            slot_free(self.slot)
-            return
-        connection = <Connection>self.slot.connection
-        self.slot.is_closing = True
-        self.slot.waiting = 0
-        connection.slots_waiting -= 1
-        connection.request_drain()
-        connection.poller.turn.request_end()
+        if self.slot != NULL:
+            self.slot.is_closing = True
+            self.finish(True)
 
 
 cdef PendingReply hand_over(Connection connection, Cursor body):

@@ -14,13 +14,14 @@ cdef class Poller(PollerState):
     cdef public int64_t budget_us         # per turn: for new input, and again for stored input
     cdef uint64_t round                   # in which no connection is served twice
 
-    cdef int watch_fd(self, int fd) except -1
+    cdef int watch_fd(self, int fd, uint32_t events) except -1
     cdef int poll(self) except -1
     cdef void take_events(self, epoll_event* events, int count)
     cdef bint serve(self, Connection connection, uint32_t events)
     cdef void close_after_error(self, Connection connection)
     cdef void take_timer(self)
     cdef void end_turn(self)
+    cdef void run_end(self)
     cdef bint has_python_requests(self)
     cdef void hand_over(self)
     cdef void drain_connections(self)

@@ -105,9 +105,9 @@ cdef class Poller(PollerState):
         self.steady_base_ms = clock_ms(CLOCK_REALTIME) - clock_ms(CLOCK_MONOTONIC)
         self.read_clocks()
         wheel_init(&self.wheel, self.monotonic_ms)
-        self.watch_fd(self.timer_fd)
+        self.watch_fd(self.timer_fd, EPOLLIN)
         if turn.commit is not None:
-            self.watch_fd(turn.commit.event_fd)
+            self.watch_fd(turn.commit.event_fd, EPOLLIN)
 
     def __dealloc__(self):
         if self.epoll_fd > 0:
@@ -115,9 +115,9 @@ cdef class Poller(PollerState):
         if self.timer_fd > 0:
             c_close(self.timer_fd)
 
-    cdef int watch_fd(self, int fd) except -1:
+    cdef int watch_fd(self, int fd, uint32_t events) except -1:
         cdef epoll_event event
-        event.events = EPOLLIN
+        event.events = events
         event.data.fd = fd
         if epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0:
             raise OSError(errno, "epoll_ctl")
@@ -144,15 +144,11 @@ cdef class Poller(PollerState):
         Its first bytes decide its protocol, unless one is named.
         """
         cdef Connection connection = Connection(self, fd, peer_host)
-        cdef epoll_event event
         connection.session = session
         if protocol is not None:
             connection.protocol = self.protocols[protocol]
             connection.protocol.connections += 1
-        event.events = connection.interest
-        event.data.fd = fd
-        if epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0:
-            raise OSError(errno, "epoll_ctl")
+        self.watch_fd(fd, connection.interest)
         self.connections[fd] = connection
         return connection
 
@@ -164,11 +160,7 @@ cdef class Poller(PollerState):
             self.start_budget(ends_us)
             if self.poll() <= 0:
                 return
-            self.turn.is_running = True
-            try:
-                self.end_turn()
-            finally:
-                self.turn.is_running = False   # even after an error the next turn must come
+            self.end_turn()
             if monotonic_us() >= ends_us:
                 return
 
@@ -198,7 +190,7 @@ cdef class Poller(PollerState):
                 self.take_timer()
                 continue
             if fd == self.turn.commit.event_fd:
-                self.turn.take_synced()
+                self.turn.poll_synced()
                 continue
             connection = <Connection>self.connections.get(fd)
             if connection is None:
@@ -256,13 +248,20 @@ cdef class Poller(PollerState):
         self.start_budget(monotonic_us() + self.budget_us)
         if self.poll() == 0:
             self.read_clocks()
-        self.turn.is_running = True
-        try:
-            self.end_turn()
-        finally:
-            self.turn.is_running = False
+        self.end_turn()
 
     cdef void end_turn(self):
+        self.turn.is_running = True
+        try:
+            self.run_end()
+        finally:
+            self.turn.is_running = False   # even after an error the next turn must come
+        if (self.has_python_requests() or self.to_drain or self.turn.dirty
+                or self.turn.finished != NULL or self.turn.woken != NULL):
+            self.turn.request_end()
+        self.arm()
+
+    cdef void run_end(self):
         cdef int rounds = 0
         cdef int64_t python_until_us = 0
         self.expire()
@@ -288,10 +287,6 @@ cdef class Poller(PollerState):
             # starve while clients send without a pause.
             self.hand_over()
         self.admit_waiting()
-        self.turn.is_running = False
-        if self.has_python_requests() or self.to_drain or self.turn.has_work():
-            self.turn.request_end()
-        self.arm()
 
     cdef void drain_connections(self):
         cdef list to_drain = self.to_drain
