@@ -26,6 +26,8 @@ cdef class PartitionLog(SyncedLog):
 
     cdef uint64_t request_mark            # of the last request that named it
 
+    cdef bint accepts(
+        self, BatchInfo* info, ProducerBatch* original, bint* is_duplicate) noexcept
     cdef bint accepts_times(self, BatchInfo* info) noexcept
     cdef LogStatus append_batch(self, uint8_t* batch, BatchInfo* info,
                                 int64_t* base_offset) noexcept

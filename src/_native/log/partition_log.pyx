@@ -149,6 +149,18 @@ cdef class PartitionLog(SyncedLog):
             &self.producers, info.producer_id, info.producer_epoch, info.base_sequence,
             info.record_count, self.turn.steady_ms, duplicate)
 
+    cdef bint accepts(
+            self, BatchInfo* info, ProducerBatch* original, bint* is_duplicate) noexcept:
+        """Return whether a client's batch can be appended, by its header: its size, times, sequence
+        and transaction. `original` is set for a duplicate, which needs no append.
+        """
+        cdef SequenceStatus sequence
+        if <int64_t>info.size > self.segment_bytes_max or not self.accepts_times(info):
+            return False
+        sequence = self.check_sequence(info, original)
+        is_duplicate[0] = sequence == SEQUENCE_DUPLICATE
+        return is_duplicate[0] or (sequence == SEQUENCE_NEXT and self.fits_transaction(info))
+
     cdef bint accepts_times(self, BatchInfo* info) noexcept:
         """Return whether a batch's timestamps are within the topic's bounds around now (KIP-937).
 

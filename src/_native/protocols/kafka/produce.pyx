@@ -24,12 +24,7 @@ from broker._native.kernel.cursor cimport (
     cursor_take,
 )
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.log.producer_state cimport (
-    SEQUENCE_DUPLICATE,
-    SEQUENCE_NEXT,
-    ProducerBatch,
-    SequenceStatus,
-)
+from broker._native.log.producer_state cimport ProducerBatch
 from broker._native.log.topic_table cimport TopicEntry, new_request_mark
 from broker._native.log.turn cimport LOG_FULL, LOG_OK, AckWaiter, LogStatus
 from broker._native.messages.error_codes cimport (
@@ -117,7 +112,6 @@ cdef bint records_are_taken(PartitionLog log, const uint8_t* batch, const BatchI
 cdef bint check_part(PartitionLog log, const uint8_t* records, int32_t size, RequestHead* head,
                      bint has_transaction, Part* part) noexcept:
     # Whether the native path can append this: nothing about the log or the batch is unusual.
-    cdef SequenceStatus sequence
     if log is None or log.is_loading or log.is_offline or log.is_deleted or not log.is_plain:
         return False
     if log.turn.refuses_clients:
@@ -132,15 +126,10 @@ cdef bint check_part(PartitionLog log, const uint8_t* records, int32_t size, Req
     if (part.info.attributes & ATTRIBUTE_TRANSACTIONAL > 0) != has_transaction or (
             head.api_version < 7 and part.info.attributes & ATTRIBUTE_CODEC == CODEC_ZSTD):
         return False
-    if <int64_t>part.info.size > log.segment_bytes_max or not log.accepts_times(&part.info):
-        return False
-    if not records_are_taken(log, records, &part.info):
-        return False
-    sequence = log.check_sequence(&part.info, &part.original)
-    part.is_duplicate = sequence == SEQUENCE_DUPLICATE
     part.log = <void*>log
     part.batch = <uint8_t*>records
-    return part.is_duplicate or (sequence == SEQUENCE_NEXT and log.fits_transaction(&part.info))
+    return log.accepts(&part.info, &part.original, &part.is_duplicate) and (
+        records_are_taken(log, records, &part.info))
 
 
 cdef bint read_topic(Cursor* cursor, RequestHead* head, TopicTable topics, bint has_transaction,
