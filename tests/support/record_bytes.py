@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from broker.codec import Columns, compression, records
+from broker.codec import Columns, compression, decode_columns, records
 from tests.oracles import message_set_oracle as message_set
 from tests.oracles.message_set_oracle import Message
 from tests.oracles.record_batch_oracle import Header, Record
@@ -18,6 +18,8 @@ TIMESTAMP = 1_700_000_000_000
 COLUMNS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
 GZIP, SNAPPY, LZ4, ZSTD = CODECS = (1, 2, 3, 4)
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
+
+Entry = tuple[int, int, bytes | None, bytes | None]
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -104,6 +106,22 @@ def contents_of(columns: Columns, name: str) -> list[bytes | None]:
     return [
         None if length < 0 else bytes(data[start : start + length])
         for start, length in zip(starts, lengths, strict=True)
+    ]
+
+
+def entries_of(data: bytes) -> list[Entry]:
+    """Return offset, timestamp, key and value of all records, of any magic."""
+    columns = decode_columns(data)
+    lists = [memoryview(columns.column(name)).tolist() for name in columns.names]
+    whole = memoryview(columns.data)
+    return [
+        (
+            offset,
+            timestamp,
+            None if key_size < 0 else bytes(whole[key : key + key_size]),
+            None if value_size < 0 else bytes(whole[value : value + value_size]),
+        )
+        for offset, timestamp, key, key_size, value, value_size in zip(*lists, strict=True)
     ]
 
 

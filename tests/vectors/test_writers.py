@@ -10,6 +10,7 @@ import pytest
 
 from broker.codec import compression, decode_columns, down_convert, encode, scan_headers, up_convert
 from broker.model.compressions import BY_NAME
+from tests.support.record_bytes import entries_of
 from tests.vectors.test_batches import CASES, SIZE_MAX, Case
 
 BATCH_HEAD_END = 61
@@ -60,21 +61,6 @@ def message_parts(message_set: bytes, codec: str, magic: int) -> tuple[bytes, by
     return head, compression.decompress(BY_NAME[codec].number, value, SIZE_MAX)
 
 
-def records_of(data: bytes) -> list[tuple[Any, ...]]:
-    columns = decode_columns(data)
-    lists = [memoryview(columns.column(name)).tolist() for name in columns.names]
-    whole = memoryview(columns.data)
-    return [
-        (
-            offset,
-            timestamp,
-            None if key_size < 0 else bytes(whole[key : key + key_size]),
-            None if value_size < 0 else bytes(whole[value : value + value_size]),
-        )
-        for offset, timestamp, key, key_size, value, value_size in zip(*lists, strict=True)
-    ]
-
-
 @pytest.mark.parametrize("case", batches, ids=lambda case: case.name)
 def test_records_are_encoded_as_kafka_encodes_them(case: Case) -> None:
     [header] = scan_headers(case.data)
@@ -117,7 +103,7 @@ def test_messages_are_converted_to_batches_of_the_same_records(case: Case) -> No
 
     [batch] = up_convert(case.data)
 
-    assert records_of(batch) == [record[:4] for record in case.records]
+    assert entries_of(batch) == [record[:4] for record in case.records]
     [header] = scan_headers(batch)
     assert (header.magic, header.attributes) == (2, codec | append_time)
 
@@ -128,7 +114,7 @@ def test_a_log_of_every_magic_is_converted_to_batches() -> None:
     found = b"".join(up_convert(case.data))
 
     assert {header.magic for header in scan_headers(found)} == {2}
-    assert records_of(found) == [record[:4] for record in case.records]
+    assert entries_of(found) == [record[:4] for record in case.records]
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -141,10 +127,10 @@ def test_a_log_of_every_magic_is_converted_to_messages(magic: Any) -> None:
     )
     expected = [
         (offset, timestamp if magic else -1, key, value)
-        for offset, timestamp, key, value in records_of(without_zstd)
+        for offset, timestamp, key, value in entries_of(without_zstd)
     ]
 
     found = down_convert(without_zstd, magic)
 
     assert all(header.magic <= magic for header in scan_headers(found))
-    assert records_of(found) == expected
+    assert entries_of(found) == expected

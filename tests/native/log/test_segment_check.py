@@ -139,11 +139,10 @@ def test_a_leader_epoch_above_the_following_ones_damages_its_batch(first: Path) 
     ]
 
 
-def test_bytes_of_a_batch_within_a_record_are_not_taken_for_a_batch(tmp_path: Path) -> None:
-    inner = bytearray(records(1))
-    inner[7] = 30  # an offset that would be valid
+def assert_only_it_is_damaged(tmp_path: Path, value: bytes) -> None:
+    """Damage a batch with this value between others: the damage ends where the batch does."""
     batches = [records(1, size=90) for _ in range(9)]
-    [outer] = encode([bytes(inner) * 3], timestamp_ms=5)
+    [outer] = encode([value], timestamp_ms=5)
     [file] = segment_files(write(tmp_path, [*batches, outer, *batches]))
     batch = stored(file.parent)[9]
     flip(file, batch.position + 8, 6)
@@ -152,6 +151,12 @@ def test_bytes_of_a_batch_within_a_record_are_not_taken_for_a_batch(tmp_path: Pa
         batch.position,
         batch.position + len(batch.data),
     )
+
+
+def test_bytes_of_a_batch_within_a_record_are_not_taken_for_a_batch(tmp_path: Path) -> None:
+    inner = bytearray(records(1))
+    inner[7] = 30  # an offset that would be valid
+    assert_only_it_is_damaged(tmp_path, bytes(inner) * 3)
 
 
 def test_adjacent_damaged_batches_are_one_damage(first: Path) -> None:
@@ -226,16 +231,7 @@ def test_a_length_that_leads_backwards_ends_the_search_for_a_batch(tmp_path: Pat
     inner = bytearray(records(1))
     inner[7] = 30  # an offset that would be valid
     backwards = inner[:8] + (-12).to_bytes(4, signed=True) + inner[12:]
-    batches = [records(1, size=90) for _ in range(9)]
-    [outer] = encode([bytes(inner + backwards)], timestamp_ms=5)
-    [file] = segment_files(write(tmp_path, [*batches, outer, *batches]))
-    batch = stored(file.parent)[9]
-    flip(file, batch.position + 8, 6)
-    [damage] = checked(file).damages
-    assert (damage.position, damage.end_position) == (
-        batch.position,
-        batch.position + len(batch.data),
-    )
+    assert_only_it_is_damaged(tmp_path, bytes(inner + backwards))
 
 
 def test_a_damage_at_the_end_has_no_end_offset(first: Path) -> None:

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from kafka.record import MemoryRecords as KafkaPythonRecords
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from broker.codec import decode_columns, down_convert, encode, scan_headers, up_convert
+from broker.codec import down_convert, encode, scan_headers, up_convert
 from broker.codec.compression import compress
 from broker.model.errors import CodecError, Corrupt, LimitExceeded, Unsupported
 from tests.support.batches import batch_of
+from tests.support.record_bytes import entries_of
 
 NOW_MS = 1_700_000_000_000
 MESSAGE = struct.Struct(">qiIbb")  # offset, size, CRC-32, magic, attributes
 GZIP, LOG_APPEND_TIME = 1, 8
 
 Magic = Literal[0, 1]
-Entry = tuple[int, int, bytes | None, bytes | None]
 
 magics = pytest.mark.parametrize("magic", [0, 1])
 legacy_codecs = pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
@@ -29,22 +29,6 @@ contents = st.none() | st.binary(max_size=200)
 pairs = st.lists(
     st.tuples(contents, contents, st.none(), st.integers(0, NOW_MS)), min_size=1, max_size=8
 )
-
-
-def entries_of(data: bytes) -> list[Entry]:
-    """Return offset, timestamp, key and value of all records, of any magic."""
-    columns = decode_columns(data)
-    lists = [memoryview(columns.column(name)).tolist() for name in columns.names]
-    whole = memoryview(columns.data)
-    return [
-        (
-            offset,
-            timestamp,
-            None if key_size < 0 else bytes(whole[key : key + key_size]),
-            None if value_size < 0 else bytes(whole[value : value + value_size]),
-        )
-        for offset, timestamp, key, key_size, value, value_size in zip(*lists, strict=True)
-    ]
 
 
 def message(
