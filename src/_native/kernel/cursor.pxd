@@ -116,19 +116,18 @@ cdef inline ReadStatus cursor_int64(Cursor* cursor, int64_t* value) noexcept nog
 
 # ---- varints -----------------------------------------------------------------------------------
 
-cdef inline ReadStatus cursor_base128(
-        Cursor* cursor, int bits, uint64_t* value) noexcept nogil:
-    """Read a varint of 32 or 64 bits, at most five or ten bytes; bits above those are refused."""
-    cdef uint64_t sum = 0
+cdef inline ReadStatus cursor_unsigned_varint(Cursor* cursor, uint32_t* value) noexcept nogil:
+    """Read at most five bytes; bits above the 32nd are refused."""
+    cdef uint32_t sum = 0
     cdef int shift = 0
     cdef const uint8_t* byte
-    while shift < bits:
+    while shift < 35:
         byte = cursor_take(cursor, 1)
         if byte == NULL:
             return READ_SHORT
-        if shift + 7 > bits and byte[0] >= 1 << (bits - shift):
+        if shift == 28 and byte[0] > 0x0F:
             return READ_OVERLONG
-        sum |= <uint64_t>(byte[0] & 0x7F) << shift
+        sum |= <uint32_t>(byte[0] & 0x7F) << shift
         if byte[0] < 0x80:
             value[0] = sum
             return READ_DONE
@@ -136,12 +135,23 @@ cdef inline ReadStatus cursor_base128(
     return READ_OVERLONG
 
 
-cdef inline ReadStatus cursor_unsigned_varint(Cursor* cursor, uint32_t* value) noexcept nogil:
+cdef inline ReadStatus cursor_unsigned_varlong(Cursor* cursor, uint64_t* value) noexcept nogil:
+    """Read at most ten bytes; bits above the 64th are refused."""
     cdef uint64_t sum = 0
-    cdef ReadStatus status = cursor_base128(cursor, 32, &sum)
-    if status == READ_DONE:
-        value[0] = <uint32_t>sum
-    return status
+    cdef int shift = 0
+    cdef const uint8_t* byte
+    while shift < 70:
+        byte = cursor_take(cursor, 1)
+        if byte == NULL:
+            return READ_SHORT
+        if shift == 63 and byte[0] > 0x01:
+            return READ_OVERLONG
+        sum |= <uint64_t>(byte[0] & 0x7F) << shift
+        if byte[0] < 0x80:
+            value[0] = sum
+            return READ_DONE
+        shift += 7
+    return READ_OVERLONG
 
 
 cdef inline int32_t zigzag_decode32(uint32_t encoded) noexcept nogil:
@@ -165,7 +175,7 @@ cdef inline ReadStatus cursor_varint(Cursor* cursor, int32_t* value) noexcept no
 cdef inline ReadStatus cursor_varlong(Cursor* cursor, int64_t* value) noexcept nogil:
     """Read a zigzag varint of 64 bits."""
     cdef uint64_t encoded = 0
-    cdef ReadStatus status = cursor_base128(cursor, 64, &encoded)
+    cdef ReadStatus status = cursor_unsigned_varlong(cursor, &encoded)
     if status == READ_DONE:
         value[0] = zigzag_decode64(encoded)
     return status

@@ -88,11 +88,3 @@ cdef inline int file_rename(const char* source, const char* target) noexcept nog
 
 cdef inline int file_remove(const char* path) noexcept nogil:
     return file_table().remove(path)
-
-
-cdef inline int file_make_folder(const char* path, int mode) noexcept nogil:
-    return file_table().make_folder(path, mode)
-
-
-cdef inline ssize_t file_send(int out_fd, int fd, int64_t position, size_t size) noexcept nogil:
-    return file_table().send(out_fd, fd, position, size)

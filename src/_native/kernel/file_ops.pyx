@@ -199,7 +199,7 @@ cdef int write_whole(path, data, bint is_synced) except -1:
 def make_folder(path):
     """Create a folder unless it exists; durable after a `sync_folder` of its parent."""
     cdef bytes name = os.fsencode(path)
-    cdef int result = file_make_folder(name, 0o700)
+    cdef int result = file_table().make_folder(name, 0o700)
     if result != -EEXIST:
         done(result, "make_folder", path)
 

@@ -33,7 +33,6 @@ cdef int index_append(
     OffsetIndex* index, int32_t relative_offset, uint32_t position, int64_t max_timestamp,
     int32_t timestamp_offset) noexcept nogil
 cdef int64_t index_entries(OffsetIndex* index) noexcept nogil
-cdef int32_t index_entries_held(OffsetIndex* index) noexcept nogil
 cdef void index_free_tail(OffsetIndex* index) noexcept nogil
 cdef int64_t index_wants_memory(OffsetIndex* index) noexcept nogil
 cdef int64_t index_load(OffsetIndex* index, const char* offset_path) noexcept nogil

@@ -73,11 +73,6 @@ cdef int64_t index_entries(OffsetIndex* index) noexcept nogil:
     return index.stored + index.tail_count - index.tail_stored
 
 
-cdef int32_t index_entries_held(OffsetIndex* index) noexcept nogil:
-    """Return how many entries are in memory."""
-    return index.tail_count
-
-
 cdef void index_free_tail(OffsetIndex* index) noexcept nogil:
     """Free the tail if all of it is in the files."""
     if index.tail_count == index.tail_stored:

@@ -35,7 +35,7 @@ from broker._native.kernel.file_ops cimport (
     file_truncate,
     is_no_space,
 )
-from broker._native.log.offset_index cimport index_entries_held, index_free_tail
+from broker._native.log.offset_index cimport index_free_tail
 from broker._native.log.seal cimport seal_write
 from broker._native.log.segment cimport Segment
 from broker._native.log.segmented_log cimport SegmentedLog, must, reason_of
@@ -406,7 +406,7 @@ cdef class SyncedLog(SegmentedLog):
         if (self.is_dirty or self.durable_end < self.log_end_offset
                 or self.active.reserved > self.active.written):
             return
-        if index_entries_held(&self.active.index) > INDEX_ENTRIES_HELD_IDLE:
+        if self.active.index.tail_count > INDEX_ENTRIES_HELD_IDLE:
             if self.active.finish_index() == 0:
                 index_free_tail(&self.active.index)
         if self.active.is_index_dirty and self.active not in self.unsynced_indexes:

@@ -188,7 +188,9 @@ cdef class _Decoder:
                     self.compressed += info.size
                 else:
                     self.plain += info.size
-                    self.rows_max += self.plausible_count(&info, entry)
+                    self.must_hold(
+                        &info, info.size - (BATCH_HEADER_SIZE if info.magic == 2 else 0), entry)
+                    self.rows_max += info.record_count
             entry = cursor.next
         self.end = <size_t>self.view.len - cursor.left
         if self.is_strict and cursor.left:
@@ -227,13 +229,8 @@ cdef class _Decoder:
         return (info.base_offset <= self.filter.max_offset
                 and batch_last_offset(info) >= self.filter.min_offset)
 
-    cdef Py_ssize_t plausible_count(self, BatchInfo* info, const uint8_t* entry) except -1:
-        """Return the number of records, checked against the entry's size."""
-        cdef size_t room = info.size - BATCH_HEADER_SIZE if info.magic == 2 else info.size
-        self.must_hold(info, room, entry)
-        return info.record_count
-
     cdef int must_hold(self, BatchInfo* info, size_t size, const uint8_t* entry) except -1:
+        """Check the number of records against the size of their bytes."""
         if info.record_count < 0 or <size_t>info.record_count > size // record_size_min:
             raise Corrupt(f"batch: {info.record_count} records in {size} bytes",
                           self.position(entry))

@@ -6,7 +6,10 @@ Header only, like record_walk.pxd, which reads them.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from broker._native.kernel.varint cimport store_varint, varint_size, zigzag
+from broker._native.kernel.varint cimport store_varint, varint_size
+
+cdef enum:
+    NULL_SIZE = 1    # -1 as a varint
 
 
 cdef inline void copy_bytes(uint8_t* into, const uint8_t* data, int64_t size) noexcept nogil:
@@ -38,8 +41,9 @@ cdef inline int64_t content_size(int64_t size) noexcept nogil:
 
 cdef inline uint8_t* store_content(uint8_t* into, const uint8_t* data, int64_t size) noexcept nogil:
     """Store bytes after their length; return where the next byte goes."""
-    into = store_varint(into, zigzag(size))
-    if size <= 0:
-        return into
+    if size < 0:
+        into[0] = NULL_SIZE
+        return into + 1
+    into = store_varint(into, <uint64_t>size << 1)
     copy_bytes(into, data, size)
     return into + size

@@ -101,7 +101,6 @@ cdef class Connection:
     cdef void resume(self)
     cdef void drain(self)
     cdef bint is_unread(self) noexcept
-    cdef bint has_answered_all(self) noexcept
     cdef void send(self)
     cdef void watch(self, uint32_t interest)
     cdef void request_drain(self)

@@ -526,7 +526,9 @@ cdef class Connection:
             slot_free(slot)
         if self.is_held and self.slots_head == NULL:
             self.is_held = self.is_busy = False
-        self.is_closing = self.is_closing or self.has_answered_all()
+        # A peer that has sent EOF has all its answers, except those in the output.
+        self.is_closing = self.is_closing or (
+            self.input_ended and self.slots_head == NULL and not self.is_busy)
         wait = self.wait    # it may end, and only this holds it then
         if wait is not None and self.slots_head == NULL and wait.write_frames():
             self.request_drain()
@@ -547,10 +549,6 @@ cdef class Connection:
         if self.output.bytes <= UNREAD_ANSWER_BYTES_MAX:
             ioctl(self.fd, SIOCOUTQNSD, &unsent)
         return self.output.bytes + unsent > UNREAD_ANSWER_BYTES_MAX
-
-    cdef bint has_answered_all(self) noexcept:
-        # Whether a peer that has sent EOF has all its answers, except those in the output.
-        return self.input_ended and self.slots_head == NULL and not self.is_busy
 
     cdef void send(self):
         cdef SendStatus status

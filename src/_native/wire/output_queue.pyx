@@ -10,7 +10,7 @@ from libc.errno cimport EAGAIN, EBADMSG, EINTR, EIO, ENODATA, ESTALE, EUCLEAN, e
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 
-from broker._native.kernel.file_ops cimport file_send
+from broker._native.kernel.file_ops cimport file_table
 from broker._native.log.open_files cimport OpenFile
 
 from broker.model import limits
@@ -94,7 +94,7 @@ cdef ssize_t send_chunk(OutputChunk* chunk, int socket) noexcept:
     cdef ssize_t sent
     cdef int flags = MSG_DONTWAIT | MSG_NOSIGNAL
     if chunk.data == NULL:
-        return file_send(
+        return file_table().send(
             socket, chunk.fd, chunk.position,
             <size_t>(chunk.left if chunk.left < SENDFILE_BYTES_MAX else SENDFILE_BYTES_MAX))
     if chunk.next != NULL:
