@@ -172,7 +172,7 @@ def _member(member: records.ConsumerMember) -> str:
 def answer(response: ConsumerHeartbeatResponse | ConsumerGroupDescription) -> str:
     if isinstance(response, ConsumerGroupDescription):
         return _description(response)
-    words = [response.error.value]
+    words = [response.error.name]
     if response.member_id is not None:
         words += [response.member_id, f"epoch={response.member_epoch}"]
     if response.assignment is not None:
@@ -181,7 +181,7 @@ def answer(response: ConsumerHeartbeatResponse | ConsumerGroupDescription) -> st
 
 
 def _description(group: ConsumerGroupDescription) -> str:
-    words = [group.error.value, group.state]
+    words = [group.error.name, group.state]
     if group.state:
         words += [f"epoch={group.epoch}", f"target={group.target_epoch}", group.assignor]
     words += [

@@ -241,9 +241,9 @@ def _record(record: Record) -> str:
 
 def _response(response: Response) -> str:
     if isinstance(response, ErrorCode):
-        return response.value
+        return response.name
     if isinstance(response, JoinResponse):
-        return f"{response.error.value} " + _fields(
+        return f"{response.error.name} " + _fields(
             generation=response.generation if response.generation >= 0 else None,
             protocol=response.protocol,
             leader=response.leader,
@@ -255,13 +255,13 @@ def _response(response: Response) -> str:
         )
     if isinstance(response, SyncResponse):
         assignment = consumer_scenario.assigned(response.assignment)
-        return f"{response.error.value} {_fields(assignment=assignment)}"
+        return f"{response.error.name} {_fields(assignment=assignment)}"
     if isinstance(response, LeaveResponse):
-        return " ".join(each.value for each in (response.error, *response.members))
+        return " ".join(each.name for each in (response.error, *response.members))
     if isinstance(response, CommitResponse):
-        return " ".join(each.value for each in response.errors)
+        return " ".join(each.name for each in response.errors)
     if isinstance(response, FetchOffsetsResponse):
-        return response.error.value + "".join(
+        return response.error.name + "".join(
             f" {topic}-{partition}:{_committed(each)}"
             for topic, partitions in response.topics.items()
             for partition, each in partitions.items()
@@ -269,11 +269,11 @@ def _response(response: Response) -> str:
     if isinstance(response, (ConsumerHeartbeatResponse, ConsumerGroupDescription)):
         return consumer_scenario.answer(response)
     if isinstance(response, DeleteOffsetsResponse):
-        return response.error.value + "".join(
-            f" {topic}:{error.value}" for topic, error in response.topics.items()
+        return response.error.name + "".join(
+            f" {topic}:{error.name}" for topic, error in response.topics.items()
         )
     if isinstance(response, ListGroupsResponse):
-        return response.error.value + "".join(
+        return response.error.name + "".join(
             f" {each.group_id}:{each.protocol_type}:{each.state}:{each.group_type}"
             for each in response.groups
         )

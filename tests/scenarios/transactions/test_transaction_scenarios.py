@@ -195,9 +195,9 @@ def _record(record: records.TransactionRecord) -> str:
 
 def _response(response: Response) -> str:
     if isinstance(response, ErrorCode):
-        return response.value
+        return response.name
     if isinstance(response, VerifyResponse):
-        return " ".join(each.value for each in response.errors)
+        return " ".join(each.name for each in response.errors)
     if isinstance(response, SyncData):
         return f"sync {response.producer.transactional_id} {_places(response.partitions)}"
     if isinstance(response, WriteMarkers):
@@ -206,7 +206,7 @@ def _response(response: Response) -> str:
         places = _places(response.partitions)
         return f"mark {name} {kind} id={producer_id} epoch={epoch} {places}"
     if response.error is not ErrorCode.NONE:
-        return response.error.value
+        return response.error.name
     if isinstance(response, TransactionDescription):
         return f"{response.state.value} {_places(response.partitions)}"
     return f"NONE id={response.producer_id} epoch={response.producer_epoch}"
