@@ -4,6 +4,7 @@ import random
 import struct
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -12,14 +13,23 @@ from broker._native.log.partition_log import PartitionLog
 from tests.support.native_log import NOW_MS, Logs, appended, placed, records
 
 COUNT = 10_000
+REMOVED_COUNT = 2_000  # of a log of its own: the other tests share one
 BATCH = records()
 OPEN_MAX = 100
 
 
-def write_segments(folder: Path) -> None:
+class Many(NamedTuple):
+    """A log of many segments, and how many files it held open when it had been opened."""
+
+    logs: Logs
+    log: PartitionLog
+    open_files: int
+
+
+def write_segments(folder: Path, count: int) -> None:
     """Write sealed segments of one record each, as a clean stop leaves them."""
     folder.mkdir()
-    for base in range(COUNT):
+    for base in range(count):
         for suffix, content in (
             ("log", placed(BATCH, base)),
             ("index", struct.pack(">ii", 0, 0)),
@@ -29,11 +39,11 @@ def write_segments(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Logs, PartitionLog]:
-    """One log for all tests, of which only the last one removes segments."""
+def many(tmp_path_factory: pytest.TempPathFactory) -> Many:
+    """One log for all tests that only read it."""
     logs = Logs(tmp_path_factory.mktemp("many"))
     logs.turn.files.count_max = OPEN_MAX
-    write_segments(logs.folder())
+    write_segments(logs.folder(), COUNT)
     file_ops.start_recording()
     log = logs.attach(COUNT)
     sizes = [
@@ -44,18 +54,16 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Logs, PartitionLog]:
     file_ops.stop_recording()
     assert len(sizes) == COUNT
     assert max(sizes) < len(BATCH)  # a part of a header: whether the index fits
-    return logs, log
+    return Many(logs, log, logs.turn.files.count)
 
 
-def test_an_open_log_of_many_segments_holds_no_file_open(many: tuple[Logs, PartitionLog]) -> None:
-    logs, log = many
-
-    assert log.segment_count == COUNT
-    assert logs.turn.files.count == 0
+def test_an_open_log_of_many_segments_holds_no_file_open(many: Many) -> None:
+    assert many.log.segment_count == COUNT
+    assert many.open_files == 0
 
 
-def test_any_offset_is_read_with_few_files_open(many: tuple[Logs, PartitionLog]) -> None:
-    logs, log = many
+def test_any_offset_is_read_with_few_files_open(many: Many) -> None:
+    logs, log, _ = many
     some = random.Random(1)
 
     for offset in (0, COUNT - 1, *(some.randrange(COUNT) for _ in range(2_000))):
@@ -64,8 +72,8 @@ def test_any_offset_is_read_with_few_files_open(many: tuple[Logs, PartitionLog])
     assert logs.turn.files.count <= OPEN_MAX
 
 
-def test_a_reader_reads_through_all_segments(many: tuple[Logs, PartitionLog]) -> None:
-    _, log = many
+def test_a_reader_reads_through_all_segments(many: Many) -> None:
+    log = many.log
     offset = 0
     while offset < COUNT:
         batch = log.read(offset, 1)
@@ -73,16 +81,18 @@ def test_a_reader_reads_through_all_segments(many: tuple[Logs, PartitionLog]) ->
         offset += 1
 
 
-def test_nearly_all_segments_are_removed_at_once(many: tuple[Logs, PartitionLog]) -> None:
-    logs, log = many
-    log.move_log_start(COUNT - 1)
+def test_nearly_all_segments_are_removed_at_once(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    write_segments(logs.folder(), REMOVED_COUNT)
+    log = logs.attach(REMOVED_COUNT)
+    log.move_log_start(REMOVED_COUNT - 1)
 
-    assert len(log.drop_segments(COUNT)) == COUNT - 1
+    assert len(log.drop_segments(REMOVED_COUNT)) == REMOVED_COUNT - 1
 
-    assert log.read(COUNT - 1, 1000) == placed(BATCH, COUNT - 1)
-    assert appended(log, BATCH) == COUNT
+    assert log.read(REMOVED_COUNT - 1, 1000) == placed(BATCH, REMOVED_COUNT - 1)
+    assert appended(log, BATCH) == REMOVED_COUNT
     logs.sync(log)
-    assert log.high_watermark == COUNT + 1
+    assert log.high_watermark == REMOVED_COUNT + 1
 
 
 def test_a_log_whose_full_segments_are_being_synced_is_not_closed_for_their_files(
