@@ -398,7 +398,7 @@ class FakeGroups:
     def describe_group(self, group_id: str) -> asyncio.Future[GroupDescription]:
         return self._serve(group_id, GroupDescription(ErrorCode.NONE, group_id))
 
-    def partitions(self) -> list[int]:
+    def within_reach(self) -> list[int]:
         return list(range(max(len(self.answers), 1)))
 
     def list_groups(

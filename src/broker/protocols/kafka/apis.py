@@ -5,7 +5,7 @@ logs and metrics come from this table.
 """
 
 from importlib import import_module
-from pkgutil import iter_modules
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from broker.codec import schema
@@ -30,8 +30,8 @@ def advertised() -> "list[bodies.ApiVersionsResponseApiKey]":
 
 
 def _apis() -> list[Api]:
-    names = (found.name for found in iter_modules(handlers.__path__, f"{handlers.__name__}."))
-    modules = [import_module(name) for name in names]
+    files = sorted(Path(handlers.__path__[0]).glob("[!_]*.py"))
+    modules = [import_module(f"{handlers.__name__}.{file.stem}") for file in files]
     found = [module.API for module in modules if module is not api_versions]
     return [*found, api_versions.build(advertised)]
 
