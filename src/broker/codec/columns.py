@@ -10,7 +10,6 @@ decoder is src/_native/records/column_decoder.pyx. numpy and pyarrow are importe
 """
 
 from collections.abc import Collection, Iterable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from broker._native.records.column import Column
@@ -202,30 +201,40 @@ def records(
     """
     view = memoryview(buf)
     view = view.cast("B") if view.nbytes else memoryview(b"")  # an empty view cannot be cast
-    chunks = _chunks(view, check_crc=check_crc, bytes_max=bytes_max)
-    return RecordIterator(partial(next, chunks, None))
+    chunks = _Chunks(view, check_crc=check_crc, bytes_max=bytes_max)
+    return RecordIterator(chunks.decode_next)
 
 
-def _chunks(
-    view: memoryview, *, check_crc: bool, bytes_max: int
-) -> "Iterator[tuple[int, Buffer, dict[str, Column]]]":
-    """Decode a few whole batches at a time, so that memory does not grow with the input."""
-    position, size = 0, RECORDS_CHUNK_BYTES
-    while position < len(view):
-        chunk = view[position : position + size]
-        try:
-            count, end, data, arrays = _decode(
-                chunk, COLUMN_NAMES, decompress_into, check_crc=check_crc, bytes_max=bytes_max
-            )
-        except CodecError as error:
-            raise moved(error, position) from None
-        if end > 0:
-            position, size = position + end, RECORDS_CHUNK_BYTES
-            yield count, data, arrays
-        elif len(chunk) < size:
-            return  # the rest is not a whole batch
-        else:
+class _Chunks:
+    """Decodes a few whole batches at a time, so that memory does not grow with the input."""
+
+    def __init__(self, view: memoryview, *, check_crc: bool, bytes_max: int) -> None:
+        self._view = view
+        self._check_crc = check_crc
+        self._bytes_max = bytes_max
+        self._position = 0
+
+    def decode_next(self) -> tuple[int, "Buffer", dict[str, Column]] | None:
+        size = RECORDS_CHUNK_BYTES
+        while self._position < len(self._view):
+            chunk = self._view[self._position : self._position + size]
+            try:
+                count, end, data, arrays = _decode(
+                    chunk,
+                    COLUMN_NAMES,
+                    decompress_into,
+                    check_crc=self._check_crc,
+                    bytes_max=self._bytes_max,
+                )
+            except CodecError as error:
+                raise moved(error, self._position) from None
+            if end > 0:
+                self._position += end
+                return count, data, arrays
+            if len(chunk) < size:
+                break  # the rest is not a whole batch
             size *= 2
+        return None
 
 
 def moved(error: CodecError, position: int) -> CodecError:
