@@ -58,10 +58,7 @@ def _timestamps(columns: DecodedColumns) -> pa.Array:
     memory = columns.arrow_memory.setdefault("timestamp", {})
     scaled, validity, nulls = microseconds(columns.arrays["timestamp"], memory)
     memory["values"] = scaled
-    if validity is not None:
-        memory["validity"] = validity
-    present = None if validity is None else pa.py_buffer(validity)
-    buffers = [present, pa.py_buffer(scaled)]
+    buffers = [_present(memory, validity), pa.py_buffer(scaled)]
     return pa.Array.from_buffers(pa.timestamp("us", "UTC"), len(scaled), buffers, nulls)
 
 
@@ -71,11 +68,16 @@ def _binary(columns: DecodedColumns, name: str, kind: pa.DataType) -> pa.Array:
     memory = columns.arrow_memory.setdefault(name, {})
     offsets, values, validity, nulls = gather(columns.data, start, length, memory)
     memory["offsets"], memory["values"] = offsets, values
-    if validity is not None:
-        memory["validity"] = validity
-    present = None if validity is None else pa.py_buffer(validity)
-    buffers = [present, pa.py_buffer(offsets), pa.py_buffer(values)]
+    buffers = [_present(memory, validity), pa.py_buffer(offsets), pa.py_buffer(values)]
     return pa.Array.from_buffers(kind, len(start), buffers, nulls)
+
+
+def _present(memory: dict[str, Column], validity: Column | None) -> pa.Buffer | None:
+    """Keep the bits of rows that are not null, if any is, and return them for Arrow."""
+    if validity is None:
+        return None
+    memory["validity"] = validity
+    return pa.py_buffer(validity)
 
 
 def _headers(columns: DecodedColumns) -> pa.Array:
