@@ -28,10 +28,8 @@ class FakeTopics:
     def when_deleted(self, _callback: Any) -> None:
         pass
 
-    async def offsets_topic(self) -> Any:
+    async def get_or_create(self, _name: str) -> Any:
         raise NotImplementedError
-
-    transactions_topic = offsets_topic
 
 
 def log_of(topic: str, *, end: int = 0, is_offline: bool = False) -> Any:

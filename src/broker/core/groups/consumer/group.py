@@ -311,6 +311,8 @@ class ConsumerGroup:
         gone = dict.fromkeys(self._rebalance_timeouts.expire(now.monotonic_ms), late)
         silent = "sent no heartbeat within the session timeout"
         gone |= dict.fromkeys(self._sessions.expire(now.monotonic_ms), silent)
+        # A join whose records were refused (full disk) has left the deadlines of no member.
+        gone = {each: why for each, why in gone.items() if each in self.state.members}
         if gone:
             self.remove(gone, decision)
         else:
