@@ -1,4 +1,4 @@
-# The numbers of Kafka's errors that native code sends: those of src/broker/codec/errors.py, by the
+# The numbers of Kafka's errors that native code sends: those of src/broker/model/errors.py, by the
 # names of broker.model.errors.ErrorCode. tests/unit/protocols/kafka/test_errors.py compares both.
 
 cdef enum:

@@ -48,7 +48,7 @@ class ToolServer:
     def close(self) -> None:
         """End the process if there is one."""
         if self._process is not None:
-            self._process.communicate(timeout=60)
+            self._process.communicate(timeout=300)
 
 
 def packed(text: str) -> bytes:

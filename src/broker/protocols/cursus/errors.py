@@ -37,6 +37,7 @@ _CLASSES: Final[dict[str, frozenset[str]]] = {
             "NOT_OWNER",
             "member_not_found",
             "producer_fenced",
+            "stale_producer_epoch",
         )
     ),
     "conflict": frozenset(

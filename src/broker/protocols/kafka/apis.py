@@ -31,6 +31,8 @@ def advertised() -> "list[bodies.ApiVersionsResponseApiKey]":
 
 def _apis() -> list[Api]:
     files = sorted(Path(handlers.__path__[0]).glob("[!_]*.py"))
+    if not files:
+        raise RuntimeError(f"no modules of handlers in {handlers.__path__[0]}")
     modules = [import_module(f"{handlers.__name__}.{file.stem}") for file in files]
     found = [module.API for module in modules if module is not api_versions]
     return [*found, api_versions.build(advertised)]

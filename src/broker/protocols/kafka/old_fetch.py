@@ -44,16 +44,15 @@ async def fetch(
     """Read and convert; below `min_bytes`, wait for more data and continue."""
     reading = _Reading(request, session)
     loop = get_running_loop()
+    await reading.read_more()
     deadline = loop.time() + min(request.body["max_wait_ms"], FETCH_WAIT_MS_MAX) / 1000
-    while True:
-        await reading.read_more()
-        seconds_left = deadline - loop.time()
-        if reading.is_enough or seconds_left <= 0:
-            return reading.response
+    while not reading.is_enough and (seconds_left := deadline - loop.time()) > 0:
         if not reading.has_more and not await session.broker.log_waiters.wait(
             reading.logs, seconds_left, request.share
         ):
-            return reading.response  # other requests need its memory
+            break  # other requests need its memory
+        await reading.read_more()
+    return reading.response
 
 
 class _Reading:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _MAGIC_2_SINCE = 3
 _ZSTD_SINCE = 7
+TOPIC_IDS_SINCE = 13
 _CODEC = 0x07
 _ZSTD = 4
 _TRANSACTIONAL = 0x10
@@ -37,15 +38,18 @@ async def append_all(
     """Append in request order; with another acks than 0, wait until all is durable."""
     outcomes: dict[Place, Written | Refused] = {}
     for place, batch in batches.items():
+        cost = PRODUCE_PARTITION_BYTES
         if isinstance(batch, Refused):
             outcomes[place] = batch
-            continue
-        try:
-            outcomes[place] = await _append(request, session, batch, budget)
-        except KeylessRecordsError as error:
-            outcomes[place] = Refused(error.code, error.message, tuple(error.places))
-        except RequestError as error:
-            outcomes[place] = Refused(error.code, error.message)
+        else:
+            cost += len(batch.records)
+            try:
+                outcomes[place] = await _append(request, session, batch)
+            except KeylessRecordsError as error:
+                outcomes[place] = Refused(error.code, error.message, tuple(error.places))
+            except RequestError as error:
+                outcomes[place] = Refused(error.code, error.message)
+        await budget.spend(cost)
     if request.body["acks"] == 0:
         return outcomes
     for place, outcome in outcomes.items():
@@ -62,13 +66,22 @@ async def append_all(
 
 
 async def _append(
-    request: "Request[bodies.ProduceRequest]", session: Session, batch: Batch, budget: StepBudget
+    request: "Request[bodies.ProduceRequest]", session: Session, batch: Batch
 ) -> Written:
-    """Check, prepare and append one batch; RequestError is the partition's answer."""
+    """Check, prepare and append one batch; RequestError is the partition's answer.
+
+    Nothing waits between the look at the topic's configuration and the append, unless the batch is
+    compressed anew, so that an altered configuration is in force from the next append on.
+    """
     topic, log, records = batch
     config, broker = topic.config, session.broker
+    if broker.topics.by_id(topic.topic_id) is not topic:  # deleted since it was looked up
+        raise RequestError(
+            ErrorCode.UNKNOWN_TOPIC_ID
+            if request.version >= TOPIC_IDS_SINCE
+            else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
     preparation = _preparation(request, batch)
-    await budget.spend(PRODUCE_PARTITION_BYTES + len(records))
 
     def write(prepared: bytes) -> Written:
         return Written(log, append(log, config, prepared, broker.clock.wall_ms()))

@@ -21,6 +21,7 @@ from broker.protocols.cursus.errors import (
         ("NOT_OWNER", "class=fencing retryable=false"),
         ("member_not_found", "class=fencing retryable=false"),
         ("producer_fenced", "class=fencing retryable=false"),
+        ("stale_producer_epoch", "class=fencing retryable=false"),
         ("OFFSET_OUT_OF_RANGE", "class=conflict retryable=false"),
         ("offset_regression", "class=conflict retryable=false"),
         ("topic_not_found", "class=not_found retryable=false"),

@@ -31,7 +31,7 @@ from broker.model.limits import PRODUCE_BYTES_PER_STEP, PRODUCE_NAME_BYTES
 from broker.protocols.base import Answer
 from broker.protocols.kafka import produce_response, transactions
 from broker.protocols.kafka.api import Api, Request, Response
-from broker.protocols.kafka.produce_appends import append_all
+from broker.protocols.kafka.produce_appends import TOPIC_IDS_SINCE, append_all
 from broker.protocols.kafka.produce_response import Batch, Place, Refused
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     _Request: TypeAlias = Request[bodies.ProduceRequest]
 
-_TOPIC_IDS_SINCE = 13
 _ACKS = (-1, 0, 1)
 _ADMIN_CLIENT = "__admin_client"  # the client id that may write internal topics, if configured
 
@@ -103,7 +102,7 @@ def _batch(request: "_Request", session: Session, place: Place, records: bytes |
         raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this partition twice")
     if request.body["acks"] not in _ACKS:
         raise RequestError(ErrorCode.INVALID_REQUIRED_ACKS)
-    if request.version >= _TOPIC_IDS_SINCE:
+    if request.version >= TOPIC_IDS_SINCE:
         topic = topic_by_id(broker.topics, place.topic_id)
     else:
         topic = topic_by_name(broker.topics, place.name)

@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 
 from broker.codec import encode, scan_headers
+from broker.core.scheduling.steps import StepBudget
 from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.transactions.records import TopicPartition
 from broker.model.errors import ErrorCode, PeerError
 from broker.model.limits import PRODUCE_BYTES_PER_STEP, PRODUCE_PARTITION_BYTES
+from broker.protocols.kafka.api import Request
+from broker.protocols.kafka.produce_appends import append_all
+from broker.protocols.kafka.produce_response import Batch, Place, Refused
 from tests.support.batches import batch_of, records_of
 from tests.support.fakes import NOW_MS, FakeBroker, batch, only
 
@@ -561,3 +565,36 @@ def test_a_long_request_is_appended_whole_even_if_the_producer_disconnects() -> 
         return [log.log_end_offset for log in logs]
 
     assert asyncio.run(scenario()) == [1] * count
+
+
+def test_refused_batches_are_steps_like_appended_ones(broker: FakeBroker) -> None:
+    steps = 10
+    count = steps * PRODUCE_BYTES_PER_STEP // PRODUCE_PARTITION_BYTES
+    broker.create("b", count)
+
+    for name, records in (("unknown", batch()), ("b", old_message(1))):
+        parts = [{"index": index, "records": records} for index in range(count)]
+        data = [{"name": name, "partition_data": parts}]
+        assert broker.turns(0, 9, acks=1, topic_data=data) >= steps
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (13, ErrorCode.UNKNOWN_TOPIC_ID)],
+)
+def test_a_topic_that_is_deleted_before_its_append_is_unknown(
+    broker: FakeBroker, version: int, code: ErrorCode
+) -> None:
+    topic = broker.topics.get("a")
+    assert topic is not None
+    place = Place("a", topic.topic_id, 0)
+    found = Batch(topic, broker.log("a"), batch())
+    share: Any = None
+    request: Request[Any] = Request(version, None, {"acks": -1, "transactional_id": None}, share)
+    asyncio.run(broker.topics.delete(topic))
+
+    outcomes = asyncio.run(
+        append_all(request, broker.session, {place: found}, StepBudget(PRODUCE_BYTES_PER_STEP))
+    )
+
+    assert outcomes == {place: Refused(code)}
