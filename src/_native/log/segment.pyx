@@ -244,13 +244,13 @@ cdef class Segment(SegmentFile):
     cdef int remove_index(self) noexcept nogil:
         """Delete the files of offsets and timestamps, if there are any. 0 or -errno."""
         cdef char path[PATH_SIZE]
-        cdef int status, i
+        cdef int status, i, failed = 0
         for i in range(2):
             self.path(path, INDEX_SUFFIXES[i])
             status = file_remove(path)
             if status < 0 and status != -ENOENT:
-                return status
-        return 0
+                failed = status
+        return failed
 
     cdef int attach(self) noexcept:
         """Use a file that was closed cleanly. 0 or -errno.

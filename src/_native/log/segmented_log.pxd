@@ -45,6 +45,8 @@ cdef class SegmentedLog(AwaitedLog):
     cdef bint marks_rest_damaged(self, Segment segment, int64_t offset, int error) noexcept
     cdef void fail(self, int error) noexcept
     cpdef void take_offline(self, str reason) noexcept
+    cdef bint end_service(self) noexcept
+    cdef void report_offline(self, str reason) noexcept
     cdef void fail_unless_transient(self, int error) noexcept
 
 

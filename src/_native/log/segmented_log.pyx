@@ -480,19 +480,32 @@ cdef class SegmentedLog(AwaitedLog):
             self.fail(error)
 
     cdef void fail(self, int error) noexcept:
-        self.take_offline(f"{reason_of(error)}: writes to it are refused until the broker restarts "
-                          "on a working disk")
+        if self.end_service():
+            self.report_offline(f"{reason_of(error)}: writes to it are refused until the broker "
+                                "restarts on a working disk")
 
     cpdef void take_offline(self, str reason) noexcept:
         """Refuse all requests until a restart, and fail the waiters: the files cannot be used."""
+        if self.end_service():
+            self.report_offline(reason)
+
+    cdef bint end_service(self) noexcept:
+        """Go offline; return whether the log was online.
+
+        This comes before anything that can raise, as a text or a log handler can: a failed sync
+        would be retried, and its batches acknowledged.
+        """
         if self.is_offline:
-            return
-        logger.error("log offline topic=%s partition=%d folder=%s error=%s", self.topic,
-                     self.partition, self.folder, reason)
+            return False
         self.is_offline = True
         self.turn.log_changes += 1
         self.fail_waiters()
         self.turn.events.append((LogEvent.OFFLINE, self))
+        return True
+
+    cdef void report_offline(self, str reason) noexcept:
+        logger.error("log offline topic=%s partition=%d folder=%s error=%s", self.topic,
+                     self.partition, self.folder, reason)
 
     # ---- leader epochs ------------------------------------------------------------------------
 

@@ -55,6 +55,8 @@ def _chunks(cluster: Cluster, settings: Settings, part: Range) -> Iterator[Chunk
             report_loss(settings, [f"{part.topic}-{part.partition} at offset {position}: {error}"])
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 return  # the topic was deleted
+            if not _is_there(cluster, part):
+                return
             key = part.topic, part.partition
             earliest, latest = log_bounds(cluster, settings, [key])
             if not position < earliest[key] < latest[key]:
@@ -62,6 +64,12 @@ def _chunks(cluster: Cluster, settings: Settings, part: Range) -> Iterator[Chunk
             position = earliest[key]
         else:
             return
+
+
+def _is_there(cluster: Cluster, part: Range) -> bool:
+    """Return whether the range's topic exists, and is not a later one of that name."""
+    now = cluster.existing_topics([part.topic]).get(part.topic)
+    return now is not None and (not part.topic_id or now.topic_id == part.topic_id)
 
 
 def _prefetched(cluster: Cluster, settings: Settings, part: Range) -> Iterator[Chunk]:
