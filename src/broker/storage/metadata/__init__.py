@@ -41,6 +41,13 @@ class Unchanged(NamedTuple):
     mod_revision: int
 
 
+class CreatedAt(NamedTuple):
+    """Guard: the key exists and was created at this revision, whatever its value is now."""
+
+    key: bytes
+    create_revision: int
+
+
 class Put(NamedTuple):
     """Operation: set a key."""
 
@@ -54,7 +61,7 @@ class Delete(NamedTuple):
     key: bytes
 
 
-Guard: TypeAlias = Absent | Unchanged
+Guard: TypeAlias = Absent | Unchanged | CreatedAt
 Operation: TypeAlias = Put | Delete
 
 

@@ -22,6 +22,7 @@ from broker.model.errors import DataDirError, DiskFull, StorageError
 from broker.segments.text_files import PARTITION_METADATA
 from broker.storage.metadata import (
     Absent,
+    CreatedAt,
     Guard,
     KeyValue,
     Operation,
@@ -64,6 +65,8 @@ COMMIT;
 
 class SqliteMetaStore:
     """A MetaStore in one file."""
+
+    __slots__ = ("_calling", "_connection", "_path")
 
     def __init__(self, path: Path) -> None:
         """Open the file, or create it if there are no partitions yet.
@@ -169,6 +172,8 @@ class SqliteMetaStore:
                 return current is None
             case Unchanged(_, revision):
                 return current is not None and current.mod_revision == revision
+            case CreatedAt(_, revision):
+                return current is not None and current.create_revision == revision
 
     def _apply(self, operations: Iterable[Operation], revision: int) -> None:
         for operation in operations:
