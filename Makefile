@@ -78,7 +78,7 @@ test: $(VENV)/.test $(VENV)/.built
 # worker for each core.
 test-quick: WORKERS = $(CORES)
 test-quick: $(VENV)/.test $(VENV)/.built
-	$(PYTEST) -m "not client and not jvm and not slow and not control and not exhaustive" \
+	$(PYTEST) -m "not client and not etcd and not jvm and not slow and not control and not exhaustive" \
 		--examples 0.2 --simulation-seeds 100 --crash-states 500 --fuzz-inputs 50
 
 # Lint, format, layers, types, and the stubs of the installed modules. The build compiles our own C

@@ -694,6 +694,16 @@ TRIM_INTERVAL_MS = 5_000
 METADATA_OPS_PER_TRANSACTION_MAX = 120  # etcd refuses 129 (measured)
 METADATA_KEY_BYTES_MAX = 1_024
 METADATA_VALUE_BYTES_MAX = 1 * MIB  # etcd refuses 1.6 MB (measured)
+# etcd: the deadline of a call over all endpoints, and of one attempt at one of them; an election
+# takes 1.2 to 1.9 s (measured), after which another endpoint answers.
+METADATA_CALL_SECONDS = 5
+ETCD_ATTEMPT_SECONDS = 1
+# A watch that is silent for so long is opened again: its endpoint may be gone.
+ETCD_WATCH_SILENCE_SECONDS = 10
+ETCD_CONNECTIONS_KEPT_MAX = 4
+ETCD_LINE_BYTES_MAX = 64 * KIB  # of headers and sizes of chunks
+ETCD_ANSWER_BYTES_MAX = 64 * MIB
+ETCD_KEYS_PER_PAGE = 2_000
 # How long a start waits for another program's lock on the metadata store.
 METADATA_BUSY_SECONDS = 1
 # Groups with their own configuration; the length of their names, which are metadata keys.

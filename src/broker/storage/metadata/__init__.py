@@ -16,6 +16,7 @@ microseconds.
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
+from broker.model.errors import StorageError
 from broker.model.identifiers import id_to_text
 
 
@@ -49,16 +50,49 @@ class CreatedAt(NamedTuple):
 
 
 class Put(NamedTuple):
-    """Operation: set a key."""
+    """Operation: set a key; with a lease the key is deleted when that ends."""
 
     key: bytes
     value: bytes
+    lease_id: int = 0  # 0: none
 
 
 class Delete(NamedTuple):
     """Operation: remove a key, if it exists."""
 
     key: bytes
+
+
+class Event(NamedTuple):
+    """A change of one key, as a watch yields it."""
+
+    key: bytes
+    entry: KeyValue | None  # None: the key was deleted
+    revision: int
+
+
+class Changes(NamedTuple):
+    """Some changes that follow one another, and the revision of the last one."""
+
+    revision: int
+    events: Sequence[Event]
+
+
+class Unavailable(StorageError):  # noqa: N818 (as DiskFull)
+    """The store has not answered in time; nothing was changed."""
+
+
+class OutcomeUnknown(StorageError):  # noqa: N818 (as DiskFull)
+    """A change was sent and its answer was lost: it may have been applied, or may yet be."""
+
+
+class Compacted(Exception):  # noqa: N818 (nothing has failed)
+    """Changes from a revision on are no longer all known: scan, and watch from there."""
+
+    def __init__(self, revision: int) -> None:
+        """Keep the first revision that can still be watched."""
+        super().__init__(f"compacted up to revision {revision}")
+        self.revision = revision
 
 
 Guard: TypeAlias = Absent | Unchanged | CreatedAt
