@@ -10,6 +10,7 @@ import json
 from broker.model.errors import StorageError
 from broker.model.limits import PRODUCER_ID_BLOCK
 from broker.storage import metadata
+from broker.storage.metadata.blocking import BlockingMetaStore
 
 _LAST_ID = (1 << 63) - 1
 
@@ -17,7 +18,7 @@ _LAST_ID = (1 << 63) - 1
 class ProducerIds:
     """Assigns ids that were never used; one store write per thousand."""
 
-    def __init__(self, store: metadata.MetaStore) -> None:
+    def __init__(self, store: BlockingMetaStore) -> None:
         """Reserve nothing yet: a broker without idempotent producers writes nothing."""
         self._store = store
         self._next_id = 0

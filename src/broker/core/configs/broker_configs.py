@@ -20,6 +20,7 @@ from broker.model.own_config import ConfigChange, OwnConfig
 from broker.model.settings import BROKER_SETTINGS, DYNAMIC_SETTINGS
 from broker.model.topic_config import TopicConfig
 from broker.storage import metadata
+from broker.storage.metadata.blocking import BlockingMetaStore
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ class BrokerConfigs:
     def __init__(
         self,
         given: Config,
-        store: metadata.MetaStore,
+        store: BlockingMetaStore,
         io_thread: IoThread,
     ) -> None:
         """Read what was altered before this start; values no longer allowed are ignored."""

@@ -14,6 +14,7 @@ from broker.model.limits import GROUP_CONFIG_NAME_BYTES_MAX, GROUP_CONFIGS_MAX
 from broker.model.own_config import ConfigChange
 from broker.model.settings import GROUP_SETTINGS
 from broker.storage import metadata
+from broker.storage.metadata.blocking import BlockingMetaStore
 
 _log = logging.getLogger(__name__)
 
@@ -22,7 +23,7 @@ class GroupConfigs:
     """The own configurations of groups; a group need not exist to have one."""
 
     def __init__(
-        self, broker: Callable[[], Config], store: metadata.MetaStore, io_thread: IoThread
+        self, broker: Callable[[], Config], store: BlockingMetaStore, io_thread: IoThread
     ) -> None:
         """Read the store; a group whose values the broker's bounds no longer allow has none."""
         self._broker = broker

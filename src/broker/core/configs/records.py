@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from broker.core.scheduling.io_thread import IoThread
 from broker.model.errors import StorageError, disk_refusal
 from broker.storage import metadata
+from broker.storage.metadata.blocking import BlockingMetaStore
 
 
 def operation(key: bytes, own: Mapping[str, str]) -> metadata.Operation:
@@ -21,7 +22,7 @@ def operation(key: bytes, own: Mapping[str, str]) -> metadata.Operation:
 
 
 async def put(
-    store: metadata.MetaStore, io_thread: IoThread, key: bytes, own: Mapping[str, str]
+    store: BlockingMetaStore, io_thread: IoThread, key: bytes, own: Mapping[str, str]
 ) -> None:
     """Store this configuration under a key, durably; raises RequestError when the store fails."""
     change = operation(key, own)
@@ -31,7 +32,7 @@ async def put(
         raise disk_refusal(error) from error
 
 
-def read_all(store: metadata.MetaStore, prefix: bytes) -> dict[str, dict[str, str]]:
+def read_all(store: BlockingMetaStore, prefix: bytes) -> dict[str, dict[str, str]]:
     """Return every configuration under a prefix, by the rest of its key."""
     return {
         entry.key.removeprefix(prefix).decode(): _parse(entry) for entry in store.scan(prefix)[0]

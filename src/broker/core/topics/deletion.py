@@ -20,8 +20,8 @@ from broker.core.topics import records as topic_records
 from broker.core.topics.records import DeletedTopic
 from broker.model.errors import StorageError
 from broker.model.limits import DELETED_TOPICS_WAITING_MAX, FOLDERS_RENAMED_PER_STEP
-from broker.storage import metadata
 from broker.storage.files.deletion import DeletedFolders
+from broker.storage.metadata.blocking import BlockingMetaStore
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Deletions:
     """The deleted topics of a broker whose folders still exist."""
 
     def __init__(
-        self, store: metadata.MetaStore, io_thread: IoThread, folders: DeletedFolders
+        self, store: BlockingMetaStore, io_thread: IoThread, folders: DeletedFolders
     ) -> None:
         """Start with none."""
         self._store = store

@@ -16,9 +16,10 @@ from broker.core.configs import records as config_records
 from broker.model.errors import StorageError
 from broker.model.identifiers import id_from_text, id_to_text
 from broker.storage import metadata
+from broker.storage.metadata.blocking import BlockingMetaStore
 
 
-def read_all(store: metadata.MetaStore) -> Iterator[tuple[str, bytes, int, dict[str, str]]]:
+def read_all(store: BlockingMetaStore) -> Iterator[tuple[str, bytes, int, dict[str, str]]]:
     """Yield name, id, number of partitions and own configuration of every topic."""
     own = config_records.read_all(store, metadata.TOPIC_CONFIGS)
     for entry in store.scan(metadata.TOPICS)[0]:
@@ -68,13 +69,13 @@ def forgotten(deleted: DeletedTopic) -> metadata.Operation:
     return metadata.Delete(metadata.deleted_topic_key(deleted.topic_id))
 
 
-def read_deleted(store: metadata.MetaStore) -> list[DeletedTopic]:
+def read_deleted(store: BlockingMetaStore) -> list[DeletedTopic]:
     """Return the deleted topics whose folders may remain."""
     return [_parse_deleted(entry) for entry in store.scan(metadata.DELETED_TOPICS)[0]]
 
 
 def put_config(
-    store: metadata.MetaStore,
+    store: BlockingMetaStore,
     name: str,
     topic_id: bytes,
     own_config: Mapping[str, str],
@@ -84,14 +85,14 @@ def put_config(
     return _change(store, name, topic_id, operation)
 
 
-def put_partitions(store: metadata.MetaStore, name: str, topic_id: bytes, partitions: int) -> bool:
+def put_partitions(store: BlockingMetaStore, name: str, topic_id: bytes, partitions: int) -> bool:
     """Replace a topic's number of partitions; False when the topic does not exist any more."""
     operation = metadata.Put(metadata.topic_key(name), _topic(topic_id, partitions))
     return _change(store, name, topic_id, operation)
 
 
 def _change(
-    store: metadata.MetaStore, name: str, topic_id: bytes, operation: metadata.Operation
+    store: BlockingMetaStore, name: str, topic_id: bytes, operation: metadata.Operation
 ) -> bool:
     """Change the topic with that id, but not a later topic of the same name."""
     entry = store.get(metadata.topic_key(name))

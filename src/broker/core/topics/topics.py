@@ -36,6 +36,7 @@ from broker.model.identifiers import id_to_text, random_id
 from broker.model.own_config import ConfigChange
 from broker.model.topic_config import TopicConfig
 from broker.storage import metadata
+from broker.storage.metadata.blocking import BlockingMetaStore
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class Topics:
     def __init__(
         self,
         config: Config,
-        store: metadata.MetaStore,
+        store: BlockingMetaStore,
         io_thread: IoThread,
         table: TopicTable,
         logs: PartitionLogs,

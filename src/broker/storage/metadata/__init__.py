@@ -1,21 +1,27 @@
 """The interface of the metadata store: a small ordered map that decides which topics exist.
 
-Topics, their ids and configurations, and blocks of producer ids are stored under the keys below,
-always through this interface, so that a cluster's etcd can replace the SQLite file of one broker.
-Every change increments the store's revision. A transaction applies all its operations or none: its
-guards compare what the caller has read with the present state, so two writers never overwrite each
-other's changes. Values are JSON objects with a `version` field, readable with the store's own
-shell.
+Topics, their ids and configurations, and blocks of producer ids are stored under the keys below; in
+a cluster also its brokers, its controller and the state of partitions. Every change increments the
+store's revision. A transaction applies all its operations or none: its guards compare what the
+caller has read with the present state, so two writers never overwrite each other's changes. A watch
+yields every change from a revision on. A lease deletes its keys when its owner stops renewing it.
 
-Calls are synchronous and durable on return. They may come from any thread and run one at a time:
-from the loop at start and stop, from the I/O thread in between, and from a thread that recovers
-logs when it needs a new leader epoch. A change costs one fdatasync (about 0.5 ms), a read
-microseconds.
+Keys are UTF-8 text and values are JSON objects with a `version` field, readable with the store's
+own shell. The store neither reads nor compares values: versions are a matter of their writers.
+
+    etcd/              several hosts: a prefix of an etcd cluster
+    sqlite/            one host: a file, of one process or of several
+    renewed_lease.py   leases of both
+    blocking.py        the calls that the SQLite file of one process also has without a loop
+
+A change costs one fdatasync (about 0.5 ms with SQLite) or one round of etcd's members (1 to 2 ms).
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
+from broker.model import limits
 from broker.model.errors import StorageError
 from broker.model.identifiers import id_to_text
 
@@ -99,20 +105,97 @@ Guard: TypeAlias = Absent | Unchanged | CreatedAt
 Operation: TypeAlias = Put | Delete
 
 
+class Lease(Protocol):
+    """A right that ends unless it is renewed, which the store's own task does.
+
+    Attributes:
+        id: the store's number for it, for operations that attach keys to it.
+        valid_until: seconds of the monotonic clock; the lease is held before.
+        lost: set once the lease can no longer be relied on, also after `revoke` and `abandon`.
+    """
+
+    id: int
+    valid_until: float
+    lost: asyncio.Event
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the lease can be relied on at this moment."""
+
+    async def revoke(self) -> None:
+        """Give the lease up: its keys are deleted now, not when it expires.
+
+        StorageError when that fails; the lease expires then.
+        """
+
+    async def abandon(self) -> None:
+        """Stop renewing; the store expires the lease."""
+
+
 class MetaStore(Protocol):
-    """A metadata store. StorageError means that the disk failed and nothing was changed."""
+    """A metadata store.
 
-    def get(self, key: bytes) -> KeyValue | None:
-        """Return the key, or None."""
+    Every call ends within about METADATA_CALL_SECONDS. It raises StorageError when the store has
+    failed or refused it, and nothing was changed; Unavailable when there was no answer; only
+    `transact` raises OutcomeUnknown.
+    """
 
-    def scan(self, prefix: bytes) -> tuple[list[KeyValue], int]:
-        """Return all keys that begin with prefix, in order, and the revision of the read."""
+    async def get(self, key: bytes) -> KeyValue | None:
+        """Return the key, or None. The read sees every change acknowledged before."""
 
-    def transact(self, guards: Sequence[Guard], operations: Sequence[Operation]) -> int | None:
-        """Apply the operations if every guard holds; return the new revision, or None."""
+    async def scan(self, prefix: bytes) -> tuple[list[KeyValue], int]:
+        """Return all keys that begin with prefix, in order, and the revision of the read.
 
-    def close(self) -> None:
-        """Release the store; it cannot be used afterwards."""
+        A watch from the next revision on yields what the scan does not have.
+        """
+
+    async def transact(
+        self, guards: Sequence[Guard], operations: Sequence[Operation]
+    ) -> int | None:
+        """Apply the operations if every guard holds; return the new revision, or None.
+
+        A key appears in one operation at most.
+
+        Raises:
+            OutcomeUnknown: the answer was lost; the caller reads what is there now.
+            ValueError: check_operations refuses the operations.
+        """
+
+    def watch(self, prefix: bytes, from_revision: int) -> AsyncGenerator[Changes, None]:
+        """Yield all changes of keys that begin with prefix, from a revision on, in order.
+
+        Each Changes has all events of its revisions. An outage of the store delays a watch, without
+        an error. It ends when the store is closed.
+
+        Raises:
+            Compacted: changes from that revision on are no longer all known; scan again.
+            StorageError: the store refuses it, and would again.
+        """
+
+    async def lease(self, seconds: int) -> Lease:
+        """Return a new lease of at least 1 s, which is renewed until it is revoked or lost."""
+
+    async def close(self) -> None:
+        """Stop renewing leases, which then expire, and release the store; watches end."""
+
+
+def check_operations(operations: Sequence[Operation]) -> None:
+    """Raise ValueError for what etcd refuses, so that data can be moved there."""
+    if len(operations) > limits.METADATA_OPS_PER_TRANSACTION_MAX:
+        raise ValueError(f"{len(operations)} operations in one metadata transaction")
+    if len({operation.key for operation in operations}) < len(operations):
+        raise ValueError("two operations on one key in one metadata transaction")
+    for operation in operations:
+        if len(operation.key) > limits.METADATA_KEY_BYTES_MAX:
+            raise ValueError(f"a metadata key of {len(operation.key)} bytes")
+        if isinstance(operation, Put) and len(operation.value) > limits.METADATA_VALUE_BYTES_MAX:
+            raise ValueError(f"a metadata value of {len(operation.value)} bytes")
+
+
+def prefix_end(prefix: bytes) -> bytes:
+    """Return the least key greater than all keys with this prefix; b"" if there is none."""
+    stripped = prefix.rstrip(b"\xff")
+    return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else b""
 
 
 PRODUCER_ID_BLOCK = b"pid_block"

@@ -28,6 +28,7 @@ from broker.storage.metadata import (
     Operation,
     Put,
     Unchanged,
+    check_operations,
 )
 
 FILE_NAME = "metadata.db"
@@ -64,7 +65,7 @@ COMMIT;
 
 
 class SqliteMetaStore:
-    """A MetaStore in one file."""
+    """A BlockingMetaStore in one file."""
 
     __slots__ = ("_calling", "_connection", "_path")
 
@@ -113,7 +114,7 @@ class SqliteMetaStore:
 
     def transact(self, guards: Sequence[Guard], operations: Sequence[Operation]) -> int | None:
         """Apply the operations if every guard holds; return the new revision, or None."""
-        _check_sizes(operations)
+        check_operations(operations)
         with self._storage_errors("write"):
             try:
                 return self._transact(guards, operations)
@@ -271,14 +272,3 @@ def _create(path: Path) -> None:
 def _pragma(rows: sqlite3.Cursor) -> int | str:
     (value,) = rows.fetchone()
     return value if isinstance(value, int) else str(value)
-
-
-def _check_sizes(operations: Sequence[Operation]) -> None:
-    """Apply etcd's limits, so that the data can be moved there."""
-    if len(operations) > limits.METADATA_OPS_PER_TRANSACTION_MAX:
-        raise ValueError(f"{len(operations)} operations in one metadata transaction")
-    for operation in operations:
-        if len(operation.key) > limits.METADATA_KEY_BYTES_MAX:
-            raise ValueError(f"a metadata key of {len(operation.key)} bytes")
-        if isinstance(operation, Put) and len(operation.value) > limits.METADATA_VALUE_BYTES_MAX:
-            raise ValueError(f"a metadata value of {len(operation.value)} bytes")

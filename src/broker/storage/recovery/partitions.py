@@ -38,7 +38,8 @@ from broker.storage.checkpoints.offset_checkpoints import OffsetCheckpoints, Poi
 from broker.storage.files import deletion
 from broker.storage.files.side_files import SideFiles
 from broker.storage.files.swap import finish_swaps
-from broker.storage.metadata import MetaStore, Put
+from broker.storage.metadata import Put
+from broker.storage.metadata.blocking import BlockingMetaStore
 from broker.storage.recovery.closing import Failed, close_logs, sync_indexes, write_epochs
 from broker.storage.recovery.log_settings import log_settings
 from broker.storage.recovery.opening import Opening
@@ -57,7 +58,7 @@ class Partitions:
     def __init__(
         self,
         path: Path,
-        store: MetaStore,
+        store: BlockingMetaStore,
         turn: Turn,
         node_id: int,
         producer_expiration_ms: int,
@@ -369,19 +370,19 @@ class Partitions:
             clean_segments.write(self._path, named)
 
 
-def _epoch_of_this_start(store: MetaStore, node_id: int, *, is_clean: bool) -> int:
+def _epoch_of_this_start(store: BlockingMetaStore, node_id: int, *, is_clean: bool) -> int:
     is_new = not is_clean and store.get(_node_key(node_id)) is None
     if is_clean or (is_new and not store.scan(b"topic/")[0]):
         return _unclean_starts(store, node_id)
     return _raise_epoch(store, node_id)
 
 
-def _unclean_starts(store: MetaStore, node_id: int) -> int:
+def _unclean_starts(store: BlockingMetaStore, node_id: int) -> int:
     entry = store.get(_node_key(node_id))
     return int(json.loads(entry.value)["unclean_starts"]) if entry else 0
 
 
-def _raise_epoch(store: MetaStore, node_id: int) -> int:
+def _raise_epoch(store: BlockingMetaStore, node_id: int) -> int:
     epoch = _unclean_starts(store, node_id) + 1
     value = json.dumps({"version": 1, "unclean_starts": epoch}).encode()
     store.transact([], [Put(_node_key(node_id), value)])
