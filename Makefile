@@ -25,7 +25,7 @@ requirements = $(shell $(PYTHON) -c 'import re, tomllib; \
 SUITE ?= broker
 SUITES := broker codec compaction coordinators groups growth guard spark storage turns
 
-.PHONY: run build test test-quick check bench bench-programs $(SUITES:%=bench-%) sanitize fuzz mutants clean
+.PHONY: run build etcd test test-quick check bench bench-programs $(SUITES:%=bench-%) sanitize fuzz mutants clean
 .DELETE_ON_ERROR:
 
 run: build
@@ -70,7 +70,18 @@ CORES := $(shell nproc)
 WORKERS ?= $(shell echo $$(($(CORES) < 4 ? $(CORES) + 1 : 4)))
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-test: $(VENV)/.test $(VENV)/.built
+# etcd, for the tests of a cluster's metadata store. Debian's program is taken out of its package,
+# because installing the package would start a server. Without etcd those tests are skipped.
+ETCD ?= etcd
+etcd: $(VENV)/.tools
+	@command -v $(ETCD) >/dev/null || test -x $(BIN)/etcd || { test "$$(id -u)" = 0 \
+		&& command -v apt-get dpkg >/dev/null && mkdir -p build/etcd && cd build/etcd \
+		&& { timeout 60 apt-get -qq download etcd-server 2>/dev/null || { timeout 120 apt-get -qq update \
+		&& timeout 60 apt-get -qq download etcd-server; }; } && dpkg -x etcd-server_*.deb . \
+		&& install usr/bin/etcd $(CURDIR)/$(BIN)/etcd; } \
+		|| echo "etcd cannot be installed (Debian: etcd-server): its tests are skipped"
+
+test: $(VENV)/.test $(VENV)/.built etcd
 	$(PYTEST) $(TEST)
 
 # What a developer runs at each commit: no client programs, no JVM, small samples, also of the cases
