@@ -4,27 +4,46 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
+import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from broker.model.address import Address
+from tests.support.broker_process import held_port
 
-PROGRAM = shutil.which("etcd")
+# `make test` puts it beside Python's programs.
+PROGRAM = shutil.which("etcd") or shutil.which("etcd", path=str(Path(sys.executable).parent))
 REASON = "etcd is not installed (Debian: etcd-server)"
+# A linearizable read: an answer to it, also a refusal, means that there is a leader.
+_READ = b'POST /v3/kv/range HTTP/1.0\r\nContent-Length: 14\r\n\r\n{"key":"AAAA"}'
 
 
 class Etcd:
     """The members of one cluster."""
 
-    def __init__(self, folder: Path, members: int = 1) -> None:
-        """Start the members; their data is in `folder`. Skips the test where there is no etcd."""
+    def __init__(
+        self,
+        folder: Path,
+        members: int = 1,
+        *,
+        options: Sequence[str] = (),
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Start the members; their data is in `folder`. Skips the test where there is no etcd.
+
+        With `tls`, a context for their clients, `options` names their certificates.
+        """
         if PROGRAM is None:
             pytest.skip(REASON)
         self._folder = folder
-        ports = _free_ports(2 * members)
+        self._options = options
+        self._tls = tls
+        self._held, ports = zip(*(held_port() for _ in range(2 * members)), strict=True)
         self.endpoints = [Address("127.0.0.1", port) for port in ports[:members]]
         self._peers = ports[members:]
         self._processes: list[subprocess.Popen[bytes] | None] = [None] * members
@@ -40,7 +59,7 @@ class Etcd:
     def start(self, number: int) -> None:
         """Start a member that does not run."""
         name = f"m{number}"
-        client = f"http://{self.endpoints[number]}"
+        client = f"{'https' if self._tls else 'http'}://{self.endpoints[number]}"
         peer = f"http://127.0.0.1:{self._peers[number]}"
         cluster = ",".join(
             f"m{each}=http://127.0.0.1:{port}" for each, port in enumerate(self._peers)
@@ -55,6 +74,7 @@ class Etcd:
                 *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
                 *("--initial-cluster", cluster, "--initial-cluster-state", "new"),
                 *("--heartbeat-interval", "50", "--election-timeout", "500"),
+                *self._options,
             ],
             stdout=log,
             stderr=log,
@@ -66,11 +86,13 @@ class Etcd:
         address = (self.endpoints[number].host, self.endpoints[number].port)
         for _ in range(600):
             try:
-                with socket.create_connection(address, timeout=5) as client:
-                    client.sendall(
-                        b'POST /v3/kv/range HTTP/1.0\r\nContent-Length: 14\r\n\r\n{"key":"AAAA"}'
-                    )
-                    if b" 200 " in client.recv(4096):
+                with socket.create_connection(address, timeout=5) as plain:
+                    host = address[0]
+                    wrap = self._tls.wrap_socket if self._tls else None
+                    with wrap(plain, server_hostname=host) if wrap else plain as client:
+                        client.sendall(_READ)
+                        answer = client.recv(4096)
+                    if b" 200 " in answer or b"user name is empty" in answer:
                         return
             except OSError:
                 pass
@@ -96,13 +118,5 @@ class Etcd:
         for number, process in enumerate(self._processes):
             if process is not None:
                 self.kill(number)
-
-    time.sleep(0.05)
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+        for each in self._held:
+            os.close(each)

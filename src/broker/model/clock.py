@@ -6,6 +6,8 @@ from typing import Protocol
 
 # Nanoseconds of CLOCK_MONOTONIC, to measure the work of one turn of the loop.
 monotonic_ns: Callable[[], int] = time.monotonic_ns
+# Seconds of the same clock, for deadlines beside the event loop's timers.
+monotonic: Callable[[], float] = time.monotonic
 
 
 class Clock(Protocol):

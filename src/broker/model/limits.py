@@ -698,12 +698,13 @@ METADATA_VALUE_BYTES_MAX = 1 * MIB  # etcd refuses 1.6 MB (measured)
 # takes 1.2 to 1.9 s (measured), after which another endpoint answers.
 METADATA_CALL_SECONDS = 5
 ETCD_ATTEMPT_SECONDS = 1
+ETCD_AUTHENTICATION_SECONDS = 3  # an attempt that needs a token first: etcd hashes the password
 # A watch that is silent for so long is opened again: its endpoint may be gone.
 ETCD_WATCH_SILENCE_SECONDS = 10
 ETCD_CONNECTIONS_KEPT_MAX = 4
 ETCD_LINE_BYTES_MAX = 64 * KIB  # of headers and sizes of chunks
 ETCD_ANSWER_BYTES_MAX = 64 * MIB
-ETCD_KEYS_PER_PAGE = 2_000
+ETCD_KEYS_PER_PAGE = 250  # about 1 ms to parse
 # How long a start waits for another program's lock on the metadata store.
 METADATA_BUSY_SECONDS = 1
 # Groups with their own configuration; the length of their names, which are metadata keys.

@@ -6,10 +6,12 @@ it goes on at the revision after the last change that it has yielded, at whateve
 
 import asyncio
 import base64
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from typing import Any
 
 from broker.model import limits
+from broker.model.clock import monotonic
 from broker.model.identifiers import random_id
 from broker.storage.metadata import (
     Absent,
@@ -20,13 +22,25 @@ from broker.storage.metadata import (
     Guard,
     KeyValue,
     Operation,
+    OutcomeUnknown,
     Put,
     Unchanged,
+    check_operations,
+    prefix_end,
 )
 from broker.storage.metadata.etcd.gateway import EtcdError, Gateway
-from broker.storage.metadata.etcd.lease import Lease
+from broker.storage.metadata.renewed_lease import RenewedLease
 
-_OUT_OF_RANGE = 11  # gRPC: the revision of a read is compacted
+# Codes of gRPC.
+_UNKNOWN = 2
+_NOT_FOUND = 5
+_PERMISSION_DENIED = 7
+_RESOURCE_EXHAUSTED = 8
+_OUT_OF_RANGE = 11  # the revision of a read is compacted
+_HOW_TO_GET_SPACE = (
+    "its quota is reached; compact and defragment it, or raise --quota-backend-bytes, and disarm"
+    " the alarm (etcdctl alarm disarm)"
+)
 
 
 class EtcdMetaStore:
@@ -36,13 +50,14 @@ class EtcdMetaStore:
         """Use a gateway, which `close` closes."""
         self._gateway = gateway
         self._prefix = prefix
-        self._leases: list[Lease] = []
+        self._leases: list[RenewedLease] = []
 
     async def get(self, key: bytes) -> KeyValue | None:
         """Return the key, or None; the read is linearizable."""
         answer = await self._call("kv/range", {"key": _base64(self._prefix + key)})
-        found = answer.get("kvs", [])
-        return self._key_value(found[0]) if found else None
+        with _parsing():
+            found = answer.get("kvs", [])
+            return self._key_value(found[0]) if found else None
 
     async def scan(self, prefix: bytes) -> tuple[list[KeyValue], int]:
         """Return all keys that begin with prefix, in order, and the revision of the read.
@@ -57,23 +72,24 @@ class EtcdMetaStore:
                     raise
 
     async def _scan(self, first: bytes) -> tuple[list[KeyValue], int]:
-        end = _end_of(first)
+        end = _base64(prefix_end(first) or b"\0")  # to etcd, a zero byte is the end of all keys
         found: list[KeyValue] = []
         revision = 0
         while True:
             body = {
                 "key": _base64(first),
-                "range_end": _base64(end),
+                "range_end": end,
                 "limit": str(limits.ETCD_KEYS_PER_PAGE),
                 "revision": str(revision),
             }
             answer = await self._call("kv/range", body)
-            revision = revision or int(answer["header"]["revision"])
-            page = answer.get("kvs", [])
-            found += map(self._key_value, page)
-            if not answer.get("more"):
-                return found, revision
-            first = base64.b64decode(page[-1]["key"]) + b"\0"
+            with _parsing():
+                revision = revision or int(answer["header"]["revision"])
+                page = answer.get("kvs", [])
+                found += map(self._key_value, page)
+                if not answer.get("more"):
+                    return found, revision
+                first = base64.b64decode(page[-1]["key"]) + b"\0"
 
     async def transact(
         self, guards: Sequence[Guard], operations: Sequence[Operation]
@@ -82,40 +98,66 @@ class EtcdMetaStore:
 
         Raises:
             OutcomeUnknown: the answer was lost; the caller reads what is there now.
+            ValueError: check_operations refuses the operations.
         """
+        check_operations(operations)
         body = {
             "compare": [self._comparison(guard) for guard in guards],
             "success": [self._operation(operation) for operation in operations],
         }
         answer = await self._call("kv/txn", body, changes=True)
-        return int(answer["header"]["revision"]) if answer.get("succeeded") else None
+        if not answer.get("succeeded"):
+            return None
+        try:
+            return int(answer["header"]["revision"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise OutcomeUnknown(f"not an answer of etcd to a transaction: {error!r}") from error
 
     async def watch(self, prefix: bytes, from_revision: int) -> AsyncGenerator[Changes, None]:
         """Yield all changes of keys that begin with prefix, from a revision on, in order.
 
+        One answer of etcd is one Changes, so its revisions are complete. It may have many after the
+        watch was away.
+
         Raises:
             Compacted: changes from that revision on are no longer all known; scan again.
+            EtcdError: this user may not read those keys.
         """
         first = self._prefix + prefix
-        creation = {"key": _base64(first), "range_end": _base64(_end_of(first))}
+        keys = {"key": _base64(first), "range_end": _base64(prefix_end(first) or b"\0")}
         revision = from_revision
-        while True:
-            body = {"create_request": {**creation, "start_revision": str(revision)}}
-            silence = limits.ETCD_WATCH_SILENCE_SECONDS
-            async for result in self._gateway.stream("watch", body, silence_seconds=silence):
-                if int(result.get("compact_revision", 0)) > 0:
-                    raise Compacted(int(result["compact_revision"]))
-                if result.get("canceled"):
-                    break
-                if events := list(map(self._event, result.get("events", []))):
-                    revision = events[-1].revision + 1
-                    yield Changes(events[-1].revision, events)
+        refusals = 0
+        while not self._gateway.is_closed:
+            # etcd accepts a watch from the revision of a compaction, although it has removed the
+            # deletions of that revision (seen with 3.4): so it is asked for one revision more.
+            start = {"start_revision": str(max(1, revision - 1))}
+            stream = self._gateway.stream(
+                "watch",
+                {"create_request": {**keys, **start}},
+                silence_seconds=limits.ETCD_WATCH_SILENCE_SECONDS,
+            )
+            is_answered = False
+            async with aclosing(stream):
+                async for result in stream:
+                    if result.get("canceled"):
+                        refusals += 1
+                        self._check_cancellation(result, refusals)
+                        break
+                    is_answered, refusals = True, 0
+                    events = self._events(result, revision)
+                    if events:
+                        revision = events[-1].revision + 1
+                        yield Changes(events[-1].revision, events)
+            if not is_answered and not self._gateway.is_closed:
+                await asyncio.sleep(limits.ETCD_ATTEMPT_SECONDS / 10)
 
-    async def lease(self, seconds: int) -> Lease:
-        """Return a new lease, which is renewed until it is revoked or lost."""
-        clock = asyncio.get_running_loop().time
+    async def lease(self, seconds: int) -> RenewedLease:
+        """Return a new lease, which is renewed until it is revoked or lost.
+
+        etcd may expire it later: the shortest time to live depends on its election timeout.
+        """
         lease_id = int.from_bytes(random_id()[:8], "big") >> 1 or 1
-        begun = clock()
+        begun = monotonic()
         # With an id of ours a repeated request cannot make a second lease.
         body = {"TTL": str(seconds), "ID": str(lease_id)}
         try:
@@ -124,8 +166,27 @@ class EtcdMetaStore:
             if "already exists" not in str(error):
                 raise
             answer = {"TTL": seconds}
-        granted = min(int(answer["TTL"]), max(seconds, 0) or 1)
-        lease = Lease(self._gateway, lease_id, granted, begun + granted)
+        with _parsing():
+            granted = min(int(answer["TTL"]), seconds)
+
+        async def renew(within: float) -> float:
+            body = {"ID": str(lease_id)}
+            # Repeating a renewal harms nothing.
+            answer = await self._gateway.call(
+                "lease/keepalive", body, seconds=within, changes=False
+            )
+            with _parsing():
+                return float(answer["result"].get("TTL", 0))
+
+        async def end() -> None:
+            try:
+                await self._call("lease/revoke", {"ID": str(lease_id)})
+            except EtcdError as error:
+                if error.code != _NOT_FOUND:  # an earlier attempt's answer was lost
+                    raise
+
+        lease = RenewedLease(lease_id, granted, begun + granted, renew=renew, end=end)
+        self._leases = [each for each in self._leases if not each.lost.is_set()]
         self._leases.append(lease)
         return lease
 
@@ -135,11 +196,33 @@ class EtcdMetaStore:
             await lease.abandon()
         await self._gateway.close()
 
+    def _events(self, result: dict[str, Any], revision: int) -> list[Event]:
+        """Return the events of an answer from a revision on."""
+        with _parsing():
+            events = map(self._event, result.get("events", []))
+            return [each for each in events if each.revision >= revision]
+
+    def _check_cancellation(self, result: dict[str, Any], refusals: int) -> None:
+        """Raise why etcd has ended a watch, unless it may accept the next one."""
+        with _parsing():
+            if (first_left := int(result.get("compact_revision", 0))) > 0:
+                raise Compacted(first_left)
+        # A token that etcd does not know is refused with the same text as one without the right.
+        self._gateway.forget_token()
+        if refusals > 1:
+            reason = result.get("cancel_reason") or "etcd has ended the watch"
+            raise EtcdError(f"cannot watch: {reason}", _PERMISSION_DENIED)
+
     async def _call(
         self, path: str, body: dict[str, Any], *, changes: bool = False
     ) -> dict[str, Any]:
         seconds = limits.METADATA_CALL_SECONDS
-        return await self._gateway.call(path, body, seconds=seconds, changes=changes)
+        try:
+            return await self._gateway.call(path, body, seconds=seconds, changes=changes)
+        except EtcdError as error:
+            if error.code == _RESOURCE_EXHAUSTED and "space" in str(error):
+                raise EtcdError(f"{error}: {_HOW_TO_GET_SPACE}", error.code) from error
+            raise
 
     def _key_value(self, fields: dict[str, Any]) -> KeyValue:
         return KeyValue(
@@ -176,7 +259,10 @@ def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def _end_of(prefix: bytes) -> bytes:
-    """Return the least key that is greater than all keys with this prefix."""
-    stripped = prefix.rstrip(b"\xff")
-    return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else b"\0"
+@contextmanager
+def _parsing() -> Iterator[None]:
+    """Turn what is wrong with an answer into an error of the store."""
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise EtcdError(f"not an answer of etcd: {error!r}", _UNKNOWN) from error

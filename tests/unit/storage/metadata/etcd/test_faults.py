@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from broker.model.errors import StorageError
-from broker.storage.metadata import Absent, Event, OutcomeUnknown, Put, Unavailable, Unchanged
+from broker.storage.metadata import (
+    Absent,
+    Changes,
+    Event,
+    OutcomeUnknown,
+    Put,
+    Unavailable,
+    Unchanged,
+)
 from broker.storage.metadata.etcd.gateway import Credentials, EtcdError, Gateway
 from broker.storage.metadata.etcd.store import EtcdMetaStore
 from tests.support.etcd import Etcd
@@ -57,6 +65,15 @@ async def read(store: EtcdMetaStore, key: bytes) -> Any:
             return await store.get(key)
         except StorageError:
             await asyncio.sleep(0.05)
+
+
+async def until(watch: AsyncGenerator[Changes, None], last: int) -> AsyncIterator[Changes]:
+    """Yield the changes of a watch up to a revision."""
+    revision = 0
+    while revision < last:
+        changes = await anext(watch)
+        revision = changes.revision
+        yield changes
 
 
 async def interrupt(cluster: Etcd, number: int, kind: str) -> None:
@@ -135,9 +152,72 @@ def test_without_a_majority_calls_fail_in_time_and_work_again_with_it(
         three.start(1)
         three.start(2)
         assert (await read(store, b"key")).value in {b"1", b"2"}
+        assert await changed(store, b"key", b"3")
         await store.close()
 
     run(scenario())
+
+
+def test_a_watch_and_a_lease_outlive_the_loss_of_a_majority(three: Etcd) -> None:
+    async def scenario() -> None:
+        store = EtcdMetaStore(Gateway(three.endpoints), b"/c/")
+        lease = await store.lease(30)
+        begun = await changed(store, b"key", b"1")
+        async with aclosing(store.watch(b"", begun)) as watch:
+            assert (await anext(watch)).revision == begun
+            three.kill(1)
+            three.kill(2)
+            with pytest.raises(StorageError):
+                await store.transact([], [Put(b"other", b"")])
+            three.start(1)
+            three.start(2)
+            last = await changed(store, b"key", b"2")
+            seen = [event async for changes in until(watch, last) for event in changes.events]
+
+        assert [each.entry.value for each in seen if each.key == b"key" and each.entry] == [b"2"]
+        assert lease.is_held
+        await store.close()
+
+    run(scenario())
+
+
+def test_a_full_store_refuses_changes_is_read_and_recovers(tmp_path: Path) -> None:
+    etcd = Etcd(tmp_path, options=["--quota-backend-bytes", str(4 << 20)])
+
+    async def scenario() -> None:
+        gateway = Gateway(etcd.endpoints)
+        store = EtcdMetaStore(gateway, b"/c/")
+        lease = await store.lease(10)
+
+        async def fill() -> None:
+            for _ in range(100):
+                await store.transact([], [Put(b"key", bytes(256 << 10))])
+
+        with pytest.raises(StorageError, match=r"space exceeded.*compact and defragment"):
+            await fill()
+        with pytest.raises(StorageError, match="space exceeded"):
+            await store.transact([], [Put(b"small", b"")])
+        assert (found := await store.get(b"key"))
+        assert len(found.value) == 256 << 10
+        _, revision = await store.scan(b"")
+        first = lease.valid_until
+        while lease.valid_until == first:  # renewals need no space
+            await asyncio.sleep(0.1)
+
+        async def maintain(path: str, body: dict[str, Any]) -> dict[str, Any]:
+            return await gateway.call(path, body, seconds=10, changes=False)
+
+        await maintain("kv/compaction", {"revision": str(revision), "physical": True})
+        await maintain("maintenance/defragment", {})
+        for alarm in (await maintain("maintenance/alarm", {"action": "GET"}))["alarms"]:
+            await maintain("maintenance/alarm", {"action": "DEACTIVATE", **alarm})
+        assert await store.transact([], [Put(b"small", b"")]) == revision + 1
+        await store.close()
+
+    try:
+        run(scenario())
+    finally:
+        etcd.close()
 
 
 def test_a_lease_is_lost_when_etcd_stays_away(one: Etcd) -> None:
