@@ -1,0 +1,21 @@
+"""The state of a cluster: its brokers, the leader of each partition, and who decides it.
+
+    store ── entries, changes ──> ClusterImage ── Delta ──┬─> Controller ──────> Transaction
+                                                          ├─> HandOver ────────> Transaction
+                                                          └─> whoever opens and closes partitions
+    lease, time ────────────────> Membership ── Action ──> store
+
+records      keys and values of the metadata store
+image        what this broker knows of the cluster, from a scan and the changes after it
+placement    replicas of new partitions
+topics       transactions that create, enlarge and delete topics
+election     the next state of one partition
+writes       transactions on many partitions: batches, one in flight per partition, retries
+controller   elections, ISR without failed brokers, balance of leaders, left-over keys
+handover     the leader's own part in moving a leadership: it stops, then names its successor
+membership   registration, fencing and departure of one broker
+slices       work in slices of at most 2 ms
+
+Nothing here reads a clock, does I/O or awaits: times and revisions are arguments, transactions are
+results. The driver executes them and reports their outcome.
+"""

@@ -1,0 +1,411 @@
+"""Keys and values of a cluster in the metadata store. Values are JSON objects with "version": 1.
+
+    key                  value
+    cluster              cluster_id
+    broker/<id>          incarnation, endpoints, rack, host, state; leased
+    controller           broker, broker_epoch; leased
+    topic/<name>         id, partitions [, replicas, brokers]
+    part/<topic id>/<n>  leader, leader_epoch, broker_epoch, replicas, isr, partition_epoch
+                         [, successor]; absent before the first change
+    deleted/<topic id>   name, partitions [, pending, deleted_ms]; until no broker has its folders
+
+The broker epoch is the revision at which `broker/<id>` was created, the controller epoch that of
+`controller`.
+
+A partition without a key has the state that follows from its topic's value: the first replica
+leads, in the incarnation that `brokers` names, with leader epoch 0, and all replicas are in the
+ISR. A topic without `replicas` was created by a standalone broker: its partitions have no leader
+until a controller elects one, which happens only if the brokers share one data directory.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any, NamedTuple, TypeAlias
+
+from broker.core.cluster.slices import Slices, complete
+from broker.model.errors import StorageError
+from broker.model.identifiers import id_from_text, id_to_text
+from broker.model.limits import PARTITIONS_PER_TOPIC_MAX
+from broker.storage import metadata
+from broker.storage.metadata import KeyValue
+
+CLUSTER = b"cluster"
+CONTROLLER = b"controller"
+BROKERS = b"broker/"
+PARTITIONS = b"part/"
+NO_LEADER = -1
+NO_EPOCH = 0  # revisions begin at 1
+VERSION = 1
+
+Replicas: TypeAlias = tuple[int, ...]  # broker ids; the first is the preferred leader
+
+
+class Transaction(NamedTuple):
+    """Guards and operations of one transaction of the metadata store."""
+
+    guards: Sequence[metadata.Guard]
+    operations: Sequence[metadata.Operation]
+
+
+class BrokerState(Enum):
+    """What a broker asks for."""
+
+    RUNNING = "running"
+    DRAINING = "draining"  # it leads nothing new, and its leaderships move elsewhere
+
+
+class Endpoint(NamedTuple):
+    """A listener's name and the address that clients use."""
+
+    name: str
+    host: str
+    port: int
+
+
+class Registration(NamedTuple):
+    """The value of `broker/<id>`."""
+
+    incarnation: str  # of this registration: no other one, of any broker, has the same
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None
+    host: str  # brokers with the same one fail together
+    state: BrokerState
+
+
+class ControllerClaim(NamedTuple):
+    """The value of `controller`."""
+
+    broker: int
+    broker_epoch: int
+
+
+class TopicRecord(NamedTuple):
+    """The value of `topic/<name>`."""
+
+    topic_id: bytes
+    partitions: int
+    replicas: tuple[Replicas, ...]  # of each partition; empty: created by a standalone broker
+    broker_epochs: Mapping[int, int]  # broker epochs when it was placed on them
+
+
+class PartitionState(NamedTuple):
+    """The value of `part/<topic id>/<n>`."""
+
+    leader: int  # or NO_LEADER
+    leader_epoch: int  # increases whenever (leader, broker_epoch) changes
+    broker_epoch: int  # of the leader's incarnation that was elected; NO_EPOCH without a leader
+    replicas: Replicas
+    isr: Replicas
+    partition_epoch: int  # increases with every change
+    successor: int = NO_LEADER  # the leader has stopped, or will, and hands over to this broker
+
+    def is_served_by(self, broker_id: int, broker_epoch: int) -> bool:
+        """Return whether a broker's incarnation may serve the partition, if it is not fenced."""
+        return (
+            self.leader == broker_id
+            and self.broker_epoch == broker_epoch
+            and self.successor == NO_LEADER
+        )
+
+
+class DeletedTopic(NamedTuple):
+    """The value of `deleted/<topic id>`."""
+
+    name: str
+    partitions: int
+    pending: Replicas | None = None  # brokers that may have folders; None: a standalone broker
+    deleted_ms: int = 0  # wall time; 0: not known
+
+
+# ---- keys
+# -------------------------------------------------------------------------------------------------
+
+
+def broker_key(broker_id: int) -> bytes:
+    """Return the key of a broker's registration."""
+    return b"%b%d" % (BROKERS, broker_id)
+
+
+def parse_broker_key(key: bytes) -> int:
+    """Return the broker id of a key; StorageError when it has none."""
+    return _number(key, key.removeprefix(BROKERS))
+
+
+def partition_key(topic_id: bytes, partition: int) -> bytes:
+    """Return the key of a partition's state."""
+    return b"%b%b/%d" % (PARTITIONS, id_to_text(topic_id).encode(), partition)
+
+
+def parse_partition_key(key: bytes) -> tuple[bytes, int]:
+    """Return topic id and partition of a key; StorageError when it has none."""
+    shown_id, _, number = key.removeprefix(PARTITIONS).partition(b"/")
+    return _id(key, shown_id), _number(key, number)
+
+
+def parse_topic_key(key: bytes) -> str:
+    """Return the topic's name of a key; StorageError when it is no UTF-8."""
+    try:
+        return key.removeprefix(metadata.TOPICS).decode()
+    except UnicodeDecodeError:
+        raise _damaged_key(key) from None
+
+
+def parse_deleted_key(key: bytes) -> bytes:
+    """Return the topic id of the key of a deleted topic; StorageError when it has none."""
+    return _id(key, key.removeprefix(metadata.DELETED_TOPICS))
+
+
+# ---- values
+# -------------------------------------------------------------------------------------------------
+
+
+def cluster_value(cluster_id: str) -> bytes:
+    """Return the value of `cluster`."""
+    return _json({"cluster_id": cluster_id})
+
+
+def parse_cluster(entry: KeyValue) -> str:
+    """Return the cluster id; StorageError when the value is damaged or newer."""
+    match _object(entry):
+        case {"cluster_id": str(cluster_id)}:
+            return cluster_id
+    raise _damaged(entry)
+
+
+def registration_value(registration: Registration) -> bytes:
+    """Return the value of `broker/<id>`."""
+    return _json(
+        {
+            "incarnation": registration.incarnation,
+            "endpoints": [list(each) for each in registration.endpoints],
+            "rack": registration.rack,
+            "host": registration.host,
+            "state": registration.state.value,
+        }
+    )
+
+
+def parse_registration(entry: KeyValue) -> Registration:
+    """Return a broker's registration; StorageError when the value is damaged or newer."""
+    match _object(entry):
+        case {
+            "incarnation": str(incarnation),
+            "endpoints": list(endpoints),
+            "rack": str() | None as rack,
+            "host": str(host),
+            "state": "running" | "draining" as state,
+        }:
+            parsed = tuple(_endpoint(entry, each) for each in endpoints)
+            return Registration(incarnation, parsed, rack, host, BrokerState(state))
+    raise _damaged(entry)
+
+
+def controller_value(claim: ControllerClaim) -> bytes:
+    """Return the value of `controller`."""
+    return _json(claim._asdict())
+
+
+def parse_controller(entry: KeyValue) -> ControllerClaim:
+    """Return the claim of a controller; StorageError when the value is damaged or newer."""
+    match _object(entry):
+        case {"broker": broker, "broker_epoch": epoch} if _are_counts([broker, epoch]):
+            return ControllerClaim(broker, epoch)
+    raise _damaged(entry)
+
+
+def topic_value(topic: TopicRecord) -> bytes:
+    """Return the value of `topic/<name>`."""
+    value: dict[str, object] = {"id": id_to_text(topic.topic_id), "partitions": topic.partitions}
+    if topic.replicas:
+        value["replicas"] = topic.replicas
+        value["brokers"] = {str(each): epoch for each, epoch in topic.broker_epochs.items()}
+    return _json(value)
+
+
+def parse_topic(entry: KeyValue) -> TopicRecord:
+    """Return a topic; StorageError when the value is damaged or newer."""
+    return complete(topic_in_slices(entry))
+
+
+def topic_in_slices(entry: KeyValue) -> Slices[TopicRecord]:
+    """Parse a topic, of up to 10,000 partitions; StorageError as for `parse_topic`.
+
+    Equal replica lists become one object.
+    """
+    value = _object(entry)
+    match value:
+        case {"id": str(shown_id), "partitions": partitions} if _are_counts([partitions]):
+            topic_id = _id(entry.key, shown_id.encode())
+            if not 0 < partitions <= PARTITIONS_PER_TOPIC_MAX:
+                raise _damaged(entry)
+        case _:
+            raise _damaged(entry)
+    match value:
+        case {"replicas": list(lists), "brokers": dict(brokers)} if len(lists) == partitions:
+            pass
+        case {"replicas": _} | {"brokers": _}:
+            raise _damaged(entry)
+        case _:
+            return TopicRecord(topic_id, partitions, (), {})
+    epochs = {_number(entry.key, each.encode()): epoch for each, epoch in brokers.items()}
+    if not _are_counts(list(epochs.values())):
+        raise _damaged(entry)
+    if partitions > _PARTITIONS_AT_ONCE:
+        yield
+    try:
+        unique = {each: each for each in map(tuple, lists)}
+        replicas = tuple([unique[tuple(each)] for each in lists])
+    except TypeError:  # no lists, or lists of lists
+        raise _damaged(entry) from None
+    if not all(_are_replicas(each) and each[0] in epochs for each in unique):
+        raise _damaged(entry)
+    if partitions > _PARTITIONS_AT_ONCE:
+        yield
+    return TopicRecord(topic_id, partitions, replicas, epochs)
+
+
+def partition_value(state: PartitionState) -> bytes:
+    """Return the value of `part/<topic id>/<n>`."""
+    # The tuples of Python are not JSON, its lists of numbers are; json.dumps takes five times as
+    # long, for each of the partitions that a failed broker has led.
+    successor = "" if state.successor == NO_LEADER else f', "successor": {state.successor}'
+    return (
+        f'{{"version": {VERSION}, "leader": {state.leader}, "leader_epoch": {state.leader_epoch},'
+        f' "broker_epoch": {state.broker_epoch}, "replicas": {list(state.replicas)},'
+        f' "isr": {list(state.isr)}, "partition_epoch": {state.partition_epoch}{successor}}}'
+    ).encode()
+
+
+def parse_partition(entry: KeyValue) -> PartitionState:
+    """Return a partition's state; StorageError when the value is damaged or newer."""
+    value = _object(entry)
+    try:
+        state = PartitionState(
+            value["leader"],
+            value["leader_epoch"],
+            value["broker_epoch"],
+            tuple(value["replicas"]),
+            tuple(value["isr"]),
+            value["partition_epoch"],
+            value.get("successor", NO_LEADER),
+        )
+        if _is_possible(state):
+            return state
+    except (KeyError, TypeError):
+        pass  # the same message as for impossible values
+    raise _damaged(entry)
+
+
+def deleted_value(deleted: DeletedTopic) -> bytes:
+    """Return the value of `deleted/<topic id>`."""
+    value: dict[str, object] = {"name": deleted.name, "partitions": deleted.partitions}
+    if deleted.pending is not None:
+        value["pending"] = deleted.pending
+        value["deleted_ms"] = deleted.deleted_ms
+    return _json(value)
+
+
+def parse_deleted(entry: KeyValue) -> DeletedTopic:
+    """Return a deleted topic; StorageError when the value is damaged or newer."""
+    value = _object(entry)
+    match value:
+        case {"name": str(name), "partitions": partitions} if _are_counts([partitions]):
+            pass
+        case _:
+            raise _damaged(entry)
+    match value:
+        case {"pending": list(pending), "deleted_ms": deleted_ms}:
+            if _are_counts([deleted_ms, *pending]):
+                return DeletedTopic(name, partitions, tuple(pending), deleted_ms)
+        case {"pending": _} | {"deleted_ms": _}:
+            pass
+        case _:
+            return DeletedTopic(name, partitions)
+    raise _damaged(entry)
+
+
+# ---- checks
+# -------------------------------------------------------------------------------------------------
+
+_PARTITIONS_AT_ONCE = 400  # whose parsing takes no slices of its own: 0.2 ms
+
+
+def _json(fields: Mapping[str, object]) -> bytes:
+    return json.dumps({"version": VERSION, **fields}).encode()
+
+
+def _object(entry: KeyValue) -> dict[str, Any]:
+    try:
+        value = json.loads(entry.value.decode())  # else it guesses the encoding
+    except (ValueError, RecursionError):
+        raise _damaged(entry) from None
+    version = value.get("version") if type(value) is dict else None
+    if type(version) is not int or version < VERSION:
+        raise _damaged(entry)
+    if version > VERSION:
+        raise StorageError(
+            f"the metadata store holds {entry.key!r} in version {version}; this broker reads"
+            f" version {VERSION}"
+        )
+    fields: dict[str, Any] = value
+    return fields
+
+
+def _endpoint(entry: KeyValue, endpoint: object) -> Endpoint:
+    match endpoint:
+        case [str(name), str(host), int(port)] if 0 < port < 1 << 16:
+            return Endpoint(name, host, port)
+    raise _damaged(entry)
+
+
+def _is_possible(state: PartitionState) -> bool:
+    leader, leader_epoch, broker_epoch, replicas, isr, partition_epoch, successor = state
+    if not _are_counts((leader_epoch, broker_epoch, partition_epoch, *replicas)):
+        return False
+    if len(set(replicas)) != len(replicas) or len(set(isr)) != len(isr):
+        return False
+    if not set(isr).issubset(replicas) or successor == leader != NO_LEADER:
+        return False
+    if type(leader) is not int or type(successor) is not int:
+        return False
+    if leader == NO_LEADER:
+        return successor == NO_LEADER
+    return leader in isr and (successor == NO_LEADER or successor in isr)
+
+
+def _are_replicas(replicas: tuple[object, ...]) -> bool:
+    return 0 < len(replicas) == len(set(replicas)) and _are_counts(replicas)
+
+
+def _are_counts(values: Iterable[object]) -> bool:
+    """Return whether all are integers, not booleans, that are not negative."""
+    return all(type(each) is int and each >= 0 for each in values)
+
+
+def _number(key: bytes, digits: bytes) -> int:
+    if not digits.isdigit() or len(digits) > _DIGITS_MAX:
+        raise _damaged_key(key)
+    return int(digits)
+
+
+_DIGITS_MAX = 10  # of an int32
+
+
+def _id(key: bytes, shown_id: bytes) -> bytes:
+    try:
+        return id_from_text(shown_id.decode())
+    except ValueError:
+        raise _damaged_key(key) from None
+
+
+def _damaged_key(key: bytes) -> StorageError:
+    return StorageError(f"the metadata store holds a damaged key: {key!r}")
+
+
+def _damaged(entry: KeyValue) -> StorageError:
+    shown = entry.value[:_SHOWN_BYTES]
+    return StorageError(f"the metadata store holds a damaged {entry.key!r}: {shown!r}")
+
+
+_SHOWN_BYTES = 200
