@@ -705,6 +705,8 @@ ETCD_CONNECTIONS_KEPT_MAX = 4
 ETCD_LINE_BYTES_MAX = 64 * KIB  # of headers and sizes of chunks
 ETCD_ANSWER_BYTES_MAX = 64 * MIB
 ETCD_KEYS_PER_PAGE = 250  # about 1 ms to parse
+# Partitions of a cluster in one step of its image or its controller: 1 ms.
+CLUSTER_PARTITIONS_PER_STEP = 400
 # How long a start waits for another program's lock on the metadata store.
 METADATA_BUSY_SECONDS = 1
 # Groups with their own configuration; the length of their names, which are metadata keys.
