@@ -707,6 +707,8 @@ ETCD_ANSWER_BYTES_MAX = 64 * MIB
 ETCD_KEYS_PER_PAGE = 250  # about 1 ms to parse
 # Partitions of a cluster in one step of its image or its controller: 1 ms.
 CLUSTER_PARTITIONS_PER_STEP = 400
+# Brokers that a topic is placed on: the transaction that creates it has a guard for each.
+BROKERS_PER_TOPIC_MAX = 100
 # How long a start waits for another program's lock on the metadata store.
 METADATA_BUSY_SECONDS = 1
 # Groups with their own configuration; the length of their names, which are metadata keys.
@@ -769,6 +771,7 @@ assert STAGED_BYTES_MIN <= STAGED_BATCH_BYTES_MAX <= STAGED_BYTES_MAX <= TAIL_RE
 assert TAIL_RESERVE_BYTES_MIN <= TAIL_RESERVE_BYTES_MAX <= SEGMENT_BYTES_MAX
 assert max(FRAME_BYTES_MAX, CURSUS_FRAME_BYTES_MAX) <= RECOMPRESSION_WAITING_BYTES_MAX
 assert GROUP_CONFIG_NAME_BYTES_MAX + 24 <= METADATA_KEY_BYTES_MAX
+assert BROKERS_PER_TOPIC_MAX < METADATA_OPS_PER_TRANSACTION_MAX
 assert RECOVERY_READ_BYTES >= MESSAGE_BYTES_MAX
 assert GROUP_METADATA_BYTES_MAX <= MESSAGE_BYTES_MAX
 assert SUBSCRIBED_NAMES_BYTES_MAX < GROUP_METADATA_BYTES_MAX

@@ -5,6 +5,7 @@
     broker/<id>          incarnation, endpoints, rack, host, state; leased
     controller           broker, broker_epoch; leased
     topic/<name>         id, partitions [, replicas, brokers]
+    topicid/<id>         name
     part/<topic id>/<n>  leader, leader_epoch, broker_epoch, replicas, isr, partition_epoch
                          [, successor]; absent before the first change
     deleted/<topic id>   name, partitions [, pending, deleted_ms]; until no broker has its folders
@@ -221,6 +222,11 @@ def topic_value(topic: TopicRecord) -> bytes:
         value["replicas"] = topic.replicas
         value["brokers"] = {str(each): epoch for each, epoch in topic.broker_epochs.items()}
     return _json(value)
+
+
+def topic_name_value(name: str) -> bytes:
+    """Return the value of `topicid/<id>`."""
+    return _json({"name": name})
 
 
 def parse_topic(entry: KeyValue) -> TopicRecord:
