@@ -377,7 +377,7 @@ def _is_possible(state: PartitionState) -> bool:
         return False
     if leader == NO_LEADER:
         return successor == NO_LEADER
-    return leader in isr and (successor == NO_LEADER or successor in isr)
+    return leader in isr and successor >= NO_LEADER
 
 
 def _are_replicas(replicas: tuple[object, ...]) -> bool:

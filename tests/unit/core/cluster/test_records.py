@@ -275,7 +275,7 @@ def test_what_is_no_object_with_a_version_is_refused(kind: str, value: bytes) ->
         {"isr": [1, 1]},
         {"replicas": [1, 2, 2]},
         {"successor": 1},
-        {"successor": 3},
+        {"successor": -2},
         {"leader": -1, "successor": 1},
     ],
 )
