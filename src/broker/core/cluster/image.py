@@ -97,6 +97,8 @@ class StoredDeletedTopic(NamedTuple):
 class Delta:
     """What has changed in an image, by the names under which the image has it.
 
+    The dicts without values are sets in the order of the changes.
+
     Attributes:
         brokers: ids that were registered or unregistered, or whose registration has changed.
         is_controller_changed: whether another controller, or none, is in office.
@@ -121,11 +123,11 @@ class Delta:
         """Begin without changes."""
         self.brokers: set[int] = set()
         self.is_controller_changed = False
-        self.topics: set[bytes] = set()
+        self.topics: dict[bytes, None] = {}
         self.deleted_topics: dict[bytes, Topic] = {}
-        self.partitions: set[tuple[bytes, int]] = set()
-        self.deleted: set[bytes] = set()
-        self.configs: set[bytes] = set()
+        self.partitions: dict[tuple[bytes, int], None] = {}
+        self.deleted: dict[bytes, None] = {}
+        self.configs: dict[bytes, None] = {}
 
 
 class ClusterImage:
@@ -241,7 +243,7 @@ class ClusterImage:
         elif key.startswith(records.BROKERS):
             self._set_broker(key, entry, delta)
         elif key.startswith(_CONFIGS):
-            delta.configs.add(key)
+            delta.configs[key] = None
             if entry is None:
                 self.configs.pop(key, None)
             else:
@@ -269,7 +271,7 @@ class ClusterImage:
 
     def _set_deleted(self, key: bytes, entry: KeyValue | None, delta: Delta) -> None:
         topic_id = records.parse_deleted_key(key)
-        delta.deleted.add(topic_id)
+        delta.deleted[topic_id] = None
         if entry is None:
             self.deleted.pop(topic_id, None)
         else:
@@ -278,7 +280,7 @@ class ClusterImage:
 
     def _set_partition(self, key: bytes, entry: KeyValue | None, delta: Delta) -> None:
         topic_id, partition = records.parse_partition_key(key)
-        delta.partitions.add((topic_id, partition))
+        delta.partitions[topic_id, partition] = None
         self._count(topic_id, partition, -1)
         if entry is not None:
             state = StoredState(entry.mod_revision, records.parse_partition(entry))
@@ -301,13 +303,13 @@ class ClusterImage:
             else:
                 yield from self._count_all(old_id, range(old.record.partitions), -1)
                 del self.topic_ids[name], self.topics[old_id]
-                delta.topics.discard(old_id)
+                delta.topics.pop(old_id, None)
                 delta.deleted_topics[old_id] = old
         if entry is not None and record is not None:
             record = self._shared(record)
             self.topics[record.topic_id] = Topic(name, entry.mod_revision, record)
             self.topic_ids[name] = record.topic_id
-            delta.topics.add(record.topic_id)
+            delta.topics[record.topic_id] = None
             delta.deleted_topics.pop(record.topic_id, None)
             yield from self._count_all(record.topic_id, range(kept, record.partitions), 1)
 
@@ -345,13 +347,13 @@ def _is_enlargement(old: TopicRecord, new: TopicRecord) -> bool:
 def _difference(old: ClusterImage, new: ClusterImage) -> Slices[Delta]:
     delta = Delta()
     delta.is_controller_changed = old.controller != new.controller
-    delta.brokers = yield from _changed(old.brokers, new.brokers)
+    delta.brokers.update((yield from _changed(old.brokers, new.brokers)))
     delta.configs = yield from _changed(old.configs, new.configs)
     delta.deleted = yield from _changed(old.deleted, new.deleted)
     for place, (topic_id, topic) in enumerate(new.topics.items(), 1):
         known = old.topics.get(topic_id)
         if known is None or known.mod_revision != topic.mod_revision:
-            delta.topics.add(topic_id)
+            delta.topics[topic_id] = None
         if place % CLUSTER_PARTITIONS_PER_STEP == 0:
             yield
     for place, (topic_id, topic) in enumerate(old.topics.items(), 1):
@@ -359,22 +361,22 @@ def _difference(old: ClusterImage, new: ClusterImage) -> Slices[Delta]:
             delta.deleted_topics[topic_id] = topic
         if place % CLUSTER_PARTITIONS_PER_STEP == 0:
             yield
-    for place, topic_id in enumerate(old.stored.keys() | new.stored.keys(), 1):
+    for place, topic_id in enumerate({**old.stored, **new.stored}, 1):
         states, others = old.stored.get(topic_id, {}), new.stored.get(topic_id, {})
         changed = yield from _changed(states, others)
-        delta.partitions.update((topic_id, partition) for partition in changed)
+        delta.partitions.update(dict.fromkeys((topic_id, partition) for partition in changed))
         if place % CLUSTER_PARTITIONS_PER_STEP == 0:
             yield
     return delta
 
 
-def _changed(old: Mapping[_Key, object], new: Mapping[_Key, object]) -> Slices[set[_Key]]:
+def _changed(old: Mapping[_Key, object], new: Mapping[_Key, object]) -> Slices[dict[_Key, None]]:
     """Return the keys that only one of both has, or with another value."""
-    changed = set()
+    changed: dict[_Key, None] = {}
     for here, there in ((old, new), (new, old)):
         for place, (key, value) in enumerate(here.items(), 1):
             if there.get(key) != value:
-                changed.add(key)
+                changed[key] = None
             if place % CLUSTER_PARTITIONS_PER_STEP == 0:
                 yield
     return changed

@@ -1,0 +1,277 @@
+"""The controller: one broker that elects the leaders of all partitions.
+
+It holds no state of its own that matters: whatever happens, it looks at the image again, and
+changes what is not as it should be. A controller that has lost its office without knowing it
+changes nothing, because every transaction has the guard that the key `controller` is still its own.
+
+    it looks at                 when
+    all partitions              it takes office; a broker is registered, drains, or has gone
+    partitions of a topic       it is created, enlarged or deleted
+    one partition               its state has changed; a write of it was refused or may be lost
+    leaders, for their balance  every `leader.imbalance.check.interval.seconds`
+    a deleted topic             it has changed; every DELETED_TOPICS_LOOK_MS
+
+    it finds                    and writes
+    a partition                 its next state (`election.py`)
+    an unbalanced broker        itself as successor, where it is the preferred leader and another
+                                broker leads (`balance.py`)
+    a state without a topic     its deletion
+    a deleted topic             its deletion, once no broker has folders of it or after 7 days
+
+Partitions without a live leader come first, then all others. Looking at all partitions takes many
+slices, and so does writing: `work` is one slice.
+"""
+
+from typing import NamedTuple
+
+from broker.core.cluster import election, records
+from broker.core.cluster.balance import Balancing, prefer
+from broker.core.cluster.image import ClusterImage, Delta
+from broker.core.cluster.records import ControllerClaim, PartitionState, Transaction
+from broker.core.cluster.scan import Scan
+from broker.core.cluster.writes import Change, GuardedWrites, Item, Write
+from broker.model.limits import DELETED_TOPIC_DAYS, DELETED_TOPICS_LOOK_MS
+from broker.storage import metadata
+from broker.storage.metadata import Absent, CreatedAt, Delete, Put, Unchanged
+
+_DAY_MS = 86_400_000
+_LOOKS_MAX = 8  # slices without a transaction, while there is something to write
+_DELETED = -1  # instead of a partition: the entry of the deleted topic
+
+
+class ControllerSettings(NamedTuple):
+    """What an operator sets; the same on all brokers."""
+
+    is_shared: bool  # all brokers share one data directory
+    is_balancing: bool = True  # auto.leader.rebalance.enable
+    imbalance_interval_ms: int = 300_000
+    imbalance_percentage: int = 10
+
+
+def claim(
+    image: ClusterImage, broker_id: int, broker_epoch: int, lease_id: int
+) -> Transaction | None:
+    """Return the transaction with which a broker takes the vacant office; None: it must not.
+
+    The broker is the controller once `image.is_controller` says so. A draining broker takes the
+    office only if no other one runs.
+    """
+    if image.controller is not None or not image.is_registered(broker_id, broker_epoch):
+        return None
+    if image.brokers[broker_id].is_draining and any(
+        not each.is_draining for each in image.brokers.values()
+    ):
+        return None
+    value = records.controller_value(ControllerClaim(broker_id, broker_epoch))
+    return Transaction(
+        [
+            Absent(records.CONTROLLER),
+            CreatedAt(records.broker_key(broker_id), broker_epoch),
+        ],
+        [Put(records.CONTROLLER, value, lease_id)],
+    )
+
+
+class Controller:
+    """The work of the controller for one term of office."""
+
+    __slots__ = (
+        "_balance_due_ms",
+        "_balancing",
+        "_deleted_due_ms",
+        "_epoch",
+        "_image",
+        "_looks",
+        "_order",
+        "_preferring",
+        "_scan",
+        "_settings",
+        "_wall_ms",
+        "_writes",
+    )
+
+    def __init__(
+        self, image: ClusterImage, settings: ControllerSettings, now_ms: int, wall_ms: int
+    ) -> None:
+        """Begin the term of the controller that the image has.
+
+        Args:
+            image: of this broker, which is the controller in office.
+            settings: as now; a change begins a new term's object.
+            now_ms: of the monotonic clock.
+            wall_ms: the wall time.
+        """
+        assert image.controller is not None
+        self._image = image
+        self._settings = settings
+        self._epoch = image.controller.epoch
+        fence = CreatedAt(records.CONTROLLER, self._epoch)
+        self._writes = GuardedWrites(image, fence, self._decide)
+        self._scan = Scan(image)
+        self._looks = 0  # slices since the last transaction
+        self._balancing: Balancing | None = None
+        self._preferring: set[Item] = set()
+        self._order: list[int] = []
+        self._wall_ms = wall_ms
+        self._balance_due_ms = now_ms + settings.imbalance_interval_ms
+        self._deleted_due_ms = now_ms
+        self._look_at_everything()
+
+    # ---- what happens
+    # ---------------------------------------------------------------------------------------------
+
+    @property
+    def is_in_office(self) -> bool:
+        """Whether this term lasts, as far as the image knows."""
+        in_office = self._image.controller
+        return in_office is not None and in_office.epoch == self._epoch
+
+    def image_changed(self, delta: Delta) -> None:
+        """Look at what has changed."""
+        self._writes.image_changed()
+        self._scan.add_partitions(delta.partitions)
+        if delta.brokers:
+            self._look_at_everything()
+        for topic_id in (*delta.topics, *delta.deleted_topics):
+            self._scan.add_topic(topic_id)
+        for topic_id in delta.deleted:
+            self._writes.mark((topic_id, _DELETED))
+
+    def prefer_leaders(self, items: list[Item]) -> None:
+        """Let these partitions be led by their preferred leaders, as an operator asks for."""
+        for item in items:
+            self._preferring.add(item)
+            self._writes.mark(item)
+
+    def tick(self, now_ms: int, wall_ms: int) -> None:
+        """Do what is due; call at `due_ms`."""
+        self._wall_ms = wall_ms
+        self._writes.tick(now_ms)
+        if now_ms >= self._balance_due_ms:
+            self._balance_due_ms = now_ms + self._settings.imbalance_interval_ms
+            if self._settings.is_balancing:
+                self._balancing = Balancing(
+                    self._image,
+                    is_shared=self._settings.is_shared,
+                    percentage=self._settings.imbalance_percentage,
+                )
+        if now_ms >= self._deleted_due_ms:
+            self._deleted_due_ms = now_ms + DELETED_TOPICS_LOOK_MS
+            for topic_id in self._image.deleted:
+                self._writes.mark((topic_id, _DELETED))
+
+    @property
+    def due_ms(self) -> int:
+        """When to call `tick` next."""
+        due_ms = min(self._balance_due_ms, self._deleted_due_ms)
+        return due_ms if self._writes.due_ms is None else min(due_ms, self._writes.due_ms)
+
+    # ---- work
+    # ---------------------------------------------------------------------------------------------
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `work` has something to do now."""
+        return self.is_in_office and (
+            self._scan.has_work or self._balancing is not None or self._writes.has_marked
+        )
+
+    def work(self) -> Write | None:
+        """Work for one slice of at most 2 ms; return a transaction if one is complete.
+
+        Its outcome is reported with `applied`, `refused` or `unknown`.
+        """
+        if not self.is_in_office:
+            return None
+        writes = self._writes
+        # Full transactions, but no transaction waits until the last of many changes is looked at.
+        is_full = writes.has_many_urgent or (self._looks >= _LOOKS_MAX and writes.has_marked)
+        if self._scan.has_work and not is_full:
+            self._looks += 1
+            for item in self._scan.next():
+                self._mark(item)
+        elif writes.has_marked:
+            self._looks = 0
+            return writes.take()
+        elif self._balancing is not None:
+            self.prefer_leaders(self._balancing.next())
+            if not self._balancing.has_work:
+                self._balancing = None
+        return None
+
+    def applied(self, write: Write, revision: int) -> None:
+        """Report that the store has applied a transaction."""
+        self._writes.applied(write, revision)
+
+    def refused(self, write: Write, now_ms: int) -> None:
+        """Report that a guard of a transaction did not hold."""
+        self._writes.refused(write, now_ms)
+
+    def unknown(self, write: Write, now_ms: int) -> None:
+        """Report that the outcome of a transaction is not known."""
+        self._writes.unknown(write, now_ms)
+
+    # ---- decisions
+    # ---------------------------------------------------------------------------------------------
+
+    def _look_at_everything(self) -> None:
+        self._order = sorted(self._image.brokers)
+        self._scan.add_all()
+
+    def _mark(self, item: Item) -> None:
+        """Let a partition be written if it is not as it should be."""
+        topic_id, partition = item
+        state = self._image.state(topic_id, partition)
+        if state is None:
+            self._writes.mark(item)
+            return
+        changed = self._next_state(state, item)
+        if changed is not None:
+            is_urgent = (changed.leader, changed.broker_epoch) != (state.leader, state.broker_epoch)
+            self._writes.mark(item, is_urgent=is_urgent)
+
+    def _decide(self, item: Item) -> Change | None:
+        topic_id, partition = item
+        if partition == _DELETED:
+            return self._decide_deleted(topic_id)
+        state = self._image.state(topic_id, partition)
+        guard = self._image.guard(topic_id, partition)
+        if state is None:
+            self._preferring.discard(item)
+            has_key = topic_id not in self._image.topics and isinstance(guard, Unchanged)
+            return (guard, Delete(guard.key)) if has_key else None
+        changed = self._next_state(state, item)
+        if item in self._preferring:
+            self._preferring.discard(item)
+            if changed is None:
+                changed = prefer(self._image, item, state, is_shared=self._settings.is_shared)
+        if changed is None:
+            return None
+        return guard, Put(guard.key, records.partition_value(changed))
+
+    def _decide_deleted(self, topic_id: bytes) -> Change | None:
+        stored = self._image.deleted.get(topic_id)
+        if stored is None or stored.topic.pending is None:
+            return None
+        age_ms = self._wall_ms - stored.topic.deleted_ms
+        if stored.topic.pending and age_ms < DELETED_TOPIC_DAYS * _DAY_MS:
+            return None
+        key = metadata.deleted_topic_key(topic_id)
+        return Unchanged(key, stored.mod_revision), Delete(key)
+
+    def _next_state(self, state: PartitionState, item: Item) -> PartitionState | None:
+        brokers = self._image.brokers
+        if not self._settings.is_shared:
+            return election.next_state(state, brokers)
+        return election.next_state(state, brokers, self._others(item))
+
+    def _others(self, item: Item) -> list[int]:
+        """Return all brokers: the partition's first one, then the others by turns."""
+        topic_id, partition = item
+        order = self._order
+        if not order:
+            return []
+        first = (topic_id[-1] + partition) % len(order)
+        others = order[first:] + order[:first]
+        replicas = self._image.topics[topic_id].record.replicas
+        return [replicas[partition][0], *others] if replicas else others

@@ -1,0 +1,134 @@
+"""The leader's part in moving a leadership: it stops, then makes its successor the leader.
+
+    the image shows                 the driver serves it  what happens
+    a successor of this leader      yes                   it is to be stopped; `stopped` reports it
+    a successor of this leader      no                    the successor is written as the leader
+    no successor any more           no                    the driver serves it again
+    another leader                  no                    -
+
+A partition is served by the driver while the state in the image `is_served_by` this incarnation,
+and until it has stopped: no batch is accepted any more, and what was is durable. A write that is
+refused, or whose outcome is unknown, is decided again. A broker whose lease has ended writes
+nothing, because every transaction has the guard that its incarnation is registered.
+"""
+
+from collections.abc import Callable
+
+from broker.core.cluster import election, records
+from broker.core.cluster.image import ClusterImage, Delta
+from broker.core.cluster.records import NO_LEADER
+from broker.core.cluster.scan import Scan
+from broker.core.cluster.writes import Change, GuardedWrites, Item, Write
+from broker.storage.metadata import CreatedAt, Put
+
+
+class HandOver:
+    """The hand-overs of one incarnation of a broker, which begins without leaderships."""
+
+    __slots__ = (
+        "_broker_epoch",
+        "_broker_id",
+        "_image",
+        "_is_served",
+        "_is_shared",
+        "_scan",
+        "_to_stop",
+        "_writes",
+    )
+
+    def __init__(
+        self,
+        image: ClusterImage,
+        broker: tuple[int, int],
+        is_served: Callable[[bytes, int], bool],
+        *,
+        is_shared: bool,
+    ) -> None:
+        """Begin.
+
+        Args:
+            image: of this broker.
+            broker: its id and epoch.
+            is_served: returns whether the driver serves a partition, or has not stopped it yet.
+            is_shared: whether all brokers share one data directory.
+        """
+        self._image = image
+        self._broker_id, self._broker_epoch = broker
+        self._is_served = is_served
+        self._is_shared = is_shared
+        self._scan = Scan(image)
+        self._to_stop: list[Item] = []
+        fence = CreatedAt(records.broker_key(self._broker_id), self._broker_epoch)
+        self._writes = GuardedWrites(image, fence, self._decide)
+
+    def image_changed(self, delta: Delta) -> None:
+        """Look at what has changed."""
+        self._writes.image_changed()
+        self._scan.add_partitions(delta.partitions)
+
+    def stopped(self, item: Item) -> None:
+        """Report that the driver has stopped to serve a partition."""
+        self._writes.mark(item)
+
+    def tick(self, now_ms: int) -> None:
+        """Decide again what has waited long enough; call at `due_ms`."""
+        self._writes.tick(now_ms)
+
+    @property
+    def due_ms(self) -> int | None:
+        """When to call `tick` next; None: not before another call."""
+        return self._writes.due_ms
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `work` has something to do now."""
+        return self._scan.has_work or self._writes.has_marked
+
+    def work(self) -> Write | None:
+        """Work for one slice of at most 2 ms; return a transaction if one is complete."""
+        if not self._scan.has_work:
+            return self._writes.take()
+        for item in self._scan.next():
+            if not self._must_hand_over(item):
+                continue
+            if self._is_served(*item):
+                self._to_stop.append(item)
+            else:
+                self._writes.mark(item)
+        return None
+
+    def take_stops(self) -> list[Item]:
+        """Return the partitions that the driver has to stop, once each time they have changed."""
+        taken, self._to_stop = self._to_stop, []
+        return taken
+
+    def applied(self, write: Write, revision: int) -> None:
+        """Report that the store has applied a transaction."""
+        self._writes.applied(write, revision)
+
+    def refused(self, write: Write, now_ms: int) -> None:
+        """Report that a guard of a transaction did not hold."""
+        self._writes.refused(write, now_ms)
+
+    def unknown(self, write: Write, now_ms: int) -> None:
+        """Report that the outcome of a transaction is not known."""
+        self._writes.unknown(write, now_ms)
+
+    def _must_hand_over(self, item: Item) -> bool:
+        state = self._image.state(*item)
+        return (
+            state is not None
+            and state.leader == self._broker_id
+            and state.broker_epoch == self._broker_epoch
+            and state.successor != NO_LEADER
+        )
+
+    def _decide(self, item: Item) -> Change | None:
+        state = self._image.state(*item)
+        if state is None or not self._must_hand_over(item) or self._is_served(*item):
+            return None
+        changed = election.hand_over(state, self._image.brokers, is_shared=self._is_shared)
+        if changed is None:
+            return None
+        guard = self._image.guard(*item)
+        return guard, Put(guard.key, records.partition_value(changed))

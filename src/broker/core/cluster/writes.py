@@ -1,0 +1,205 @@
+"""Guarded changes of many keys, in transactions of up to 100, several of them in flight.
+
+One item stands for one key. Whether and how it is changed is decided from the image at the moment
+when its transaction is made. An item is
+
+    state      event                                next
+    -          mark                                 marked
+    marked     taken, and nothing is to be changed  -
+    marked     taken, and a change is decided       in flight
+    in flight  applied at a revision                - once the image includes that revision
+    in flight  refused                              marked at the next change of the image, or later
+    in flight  outcome unknown                      marked later
+    in flight  mark                                 marked when it is no longer in flight
+
+Later is CLUSTER_RETRY_MS later. So one write is in flight per key, and each decision is made from
+an image that includes the previous one.
+
+A refused transaction means that the image was old in one of its keys. All of it is decided again,
+in transactions of half the size, so that one busy key does not keep 99 others waiting; the size
+doubles with each one that is applied. A transaction whose outcome is unknown may be applied later:
+then the guards of whatever was decided after it no longer hold, and that is decided again.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from broker.core.cluster.image import ClusterImage
+from broker.core.cluster.records import Transaction
+from broker.core.cluster.unique_queue import UniqueQueue
+from broker.model.limits import (
+    CLUSTER_CHANGES_PER_TRANSACTION,
+    CLUSTER_PARTITIONS_PER_STEP,
+    CLUSTER_RETRY_MS,
+    CLUSTER_WRITES_IN_FLIGHT_MAX,
+)
+from broker.storage.metadata import Guard, Operation
+
+Item: TypeAlias = tuple[bytes, int]  # a topic id and a partition, or a number below 0
+Change: TypeAlias = tuple[Guard, Operation]
+
+_LOOKS_PER_CHANGE = CLUSTER_PARTITIONS_PER_STEP // CLUSTER_CHANGES_PER_TRANSACTION
+
+
+class Write(NamedTuple):
+    """A transaction to execute; then call `applied`, `refused` or `unknown`."""
+
+    items: Sequence[Item]
+    transaction: Transaction
+
+
+class GuardedWrites:
+    """The items, and the transactions in flight."""
+
+    __slots__ = (
+        "_again",
+        "_applied",
+        "_decide",
+        "_fence",
+        "_image",
+        "_in_flight",
+        "_marked",
+        "_refused",
+        "_size",
+        "_urgent",
+        "_waiting",
+        "in_flight",
+    )
+
+    def __init__(
+        self,
+        image: ClusterImage,
+        fence: Guard,
+        decide: Callable[[Item], Change | None],
+    ) -> None:
+        """Begin with nothing marked.
+
+        Args:
+            image: what decisions are made from.
+            fence: a guard of every transaction: that its maker may still change anything.
+            decide: returns the change of an item's key and its guard, or None.
+        """
+        self.in_flight = 0  # transactions
+        self._image = image
+        self._fence = fence
+        self._decide = decide
+        self._urgent: UniqueQueue[Item] = UniqueQueue()
+        self._marked: UniqueQueue[Item] = UniqueQueue()  # some of them are urgent, too
+        self._in_flight: set[Item] = set()
+        self._again: dict[Item, bool] = {}  # in flight, and marked meanwhile: whether it is urgent
+        self._applied: deque[tuple[int, Sequence[Item]]] = deque()  # revisions, items
+        self._waiting: deque[tuple[int, list[Item]]] = deque()  # times, items
+        self._refused: list[list[Item]] = []  # some of the same lists: they are emptied
+        self._size = CLUSTER_CHANGES_PER_TRANSACTION
+
+    # ---- items
+    # ---------------------------------------------------------------------------------------------
+
+    def mark(self, item: Item, *, is_urgent: bool = False) -> None:
+        """Let an item be decided; urgent ones are taken first."""
+        if item in self._in_flight:
+            self._again[item] = is_urgent or self._again.get(item, False)
+        elif is_urgent:
+            self._urgent.add(item)
+        else:
+            self._marked.add(item)
+
+    @property
+    def has_marked(self) -> bool:
+        """Whether any item can be taken now."""
+        has_items = bool(self._urgent) or bool(self._marked)
+        return has_items and self.in_flight < CLUSTER_WRITES_IN_FLIGHT_MAX
+
+    @property
+    def has_many_urgent(self) -> bool:
+        """Whether a whole transaction of urgent items can be taken now."""
+        return self.has_marked and len(self._urgent) >= self._size
+
+    @property
+    def due_ms(self) -> int | None:
+        """When `tick` has something to do; None: not before another call."""
+        return self._waiting[0][0] if self._waiting else None
+
+    # ---- transactions
+    # ---------------------------------------------------------------------------------------------
+
+    def take(self) -> Write | None:
+        """Return the next transaction; None when this slice's items need no change.
+
+        One call is a slice of at most 2 ms.
+        """
+        items: list[Item] = []
+        guards: list[Guard] = []
+        operations: list[Operation] = []
+        looks = CLUSTER_PARTITIONS_PER_STEP
+        for queue in (self._urgent, self._marked):
+            while queue and looks > 0 and len(items) < self._size:
+                item = queue.popleft()
+                looks -= 1
+                change = None if item in self._in_flight else self._decide(item)
+                if change is not None:
+                    looks -= _LOOKS_PER_CHANGE - 1
+                    items.append(item)
+                    guards.append(change[0])
+                    operations.append(change[1])
+                    self._in_flight.add(item)
+        if not items:
+            return None
+        self.in_flight += 1
+        return Write(items, Transaction([self._fence, *guards], operations))
+
+    def applied(self, write: Write, revision: int) -> None:
+        """Note that a transaction was applied."""
+        self.in_flight -= 1
+        self._size = min(2 * self._size, CLUSTER_CHANGES_PER_TRANSACTION)
+        if revision <= self._image.revision:
+            self._release(write.items)
+        else:
+            self._applied.append((revision, write.items))
+
+    def refused(self, write: Write, now_ms: int) -> None:
+        """Note that a guard of a transaction did not hold."""
+        self.in_flight -= 1
+        self._size = max(self._size // 2, 1)
+        items = list(write.items)
+        self._refused.append(items)
+        self._waiting.append((now_ms + CLUSTER_RETRY_MS, items))
+
+    def unknown(self, write: Write, now_ms: int) -> None:
+        """Note that a transaction may have been applied, may yet be, or never will."""
+        self.in_flight -= 1
+        self._waiting.append((now_ms + CLUSTER_RETRY_MS, list(write.items)))
+
+    # ---- the image and time
+    # ---------------------------------------------------------------------------------------------
+
+    def image_changed(self) -> None:
+        """Call when the image has changed: what was refused is decided again."""
+        revision = self._image.revision
+        for _ in range(len(self._applied)):  # not in the order of the revisions
+            applied = self._applied.popleft()
+            if applied[0] <= revision:
+                self._release(applied[1])
+            else:
+                self._applied.append(applied)
+        refused, self._refused = self._refused, []
+        for items in refused:
+            self._decide_again(items)
+
+    def tick(self, now_ms: int) -> None:
+        """Decide again what has waited long enough."""
+        while self._waiting and self._waiting[0][0] <= now_ms:
+            self._decide_again(self._waiting.popleft()[1])
+
+    def _decide_again(self, items: list[Item]) -> None:
+        self._release(items)
+        for item in items:
+            self.mark(item, is_urgent=True)
+        items.clear()
+
+    def _release(self, items: Sequence[Item]) -> None:
+        self._in_flight.difference_update(items)
+        for item in items:
+            if item in self._again:
+                self.mark(item, is_urgent=self._again.pop(item))
