@@ -713,6 +713,8 @@ CLUSTER_CHANGES_PER_TRANSACTION = 100
 CLUSTER_WRITES_IN_FLIGHT_MAX = 4
 # When a transaction that was refused, or whose outcome is unknown, is decided again at the latest.
 CLUSTER_RETRY_MS = 200
+# When a broker reads again what is registered under its id.
+REGISTRATION_RETRY_SECONDS = 0.5
 # For how long the folders of a deleted topic are waited for on brokers that are gone.
 DELETED_TOPIC_DAYS = 7
 # How often the controller looks at deleted topics.

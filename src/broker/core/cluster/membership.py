@@ -1,0 +1,284 @@
+"""Registration, fencing and departure of one broker. It says what to do next; the driver does it.
+
+    phase     event                                    next      action
+    JOINING   no lease                                 JOINING   AcquireLease
+    JOINING   lease granted                            JOINING   Commit: register, guard Absent
+    JOINING   registration applied                     ACTIVE    Wait
+    JOINING   registration refused, or may be lost     JOINING   LookUp
+    JOINING   found: none                              JOINING   Commit: register
+    JOINING   found: of this lease                     ACTIVE    Wait
+    JOINING   found: of an earlier lease of ours       JOINING   Commit: withdraw that one, then
+                                                                 register
+    JOINING   found: of another process                JOINING   Wait, then LookUp
+    ACTIVE    drain                                    DRAINING  Commit: announce, guard CreatedAt
+    DRAINING  announcement applied                     DRAINING  Wait
+    DRAINING  announcement refused, or may be lost     DRAINING  LookUp, then announce if necessary
+    JOINING   drain                                    LEAVING   ReleaseLease
+    any       leave                                    LEAVING   ReleaseLease
+    LEAVING   lease released, or lost                  LEFT      Wait
+    JOINING,  lease lost                               JOINING   AcquireLease
+    ACTIVE
+    DRAINING  lease lost                               LEFT      Wait
+
+A broker is fenced from `margin` seconds before its lease can end, whatever its phase: it serves
+nothing. It does not need to register again when a renewal arrives after that, because the lease was
+never without its registration. The store counts a lease from a later moment than this machine does,
+so a fenced broker has stopped before the controller can elect another leader.
+
+The revision at which the registration was created is the broker epoch. The incarnation names the
+process and the lease: a registration whose outcome was unknown is recognized by it. A late result
+of an action for an earlier lease is ignored.
+"""
+
+from enum import Enum, auto
+from typing import NamedTuple, TypeAlias
+
+from broker.core.cluster import records
+from broker.core.cluster.records import NO_EPOCH, BrokerState, Registration, Transaction
+from broker.model.limits import REGISTRATION_RETRY_SECONDS
+from broker.storage.metadata import Absent, CreatedAt, Delete, Guard, KeyValue, Operation, Put
+
+_NO_LEASE = 0
+
+
+class Phase(Enum):
+    """Where a broker is between its start and its end."""
+
+    JOINING = auto()
+    ACTIVE = auto()
+    DRAINING = auto()
+    LEAVING = auto()
+    LEFT = auto()
+
+
+class AcquireLease(NamedTuple):
+    """Ask the store for a lease; then call `lease_granted`."""
+
+
+class Commit(NamedTuple):
+    """Execute a transaction; then call `applied`, `refused` or `unknown`."""
+
+    lease_id: int
+    transaction: Transaction
+
+
+class LookUp(NamedTuple):
+    """Read a key; then call `found`."""
+
+    lease_id: int
+    key: bytes
+
+
+class ReleaseLease(NamedTuple):
+    """Stop serving everything, revoke the lease, and call `lease_lost`, also if that fails."""
+
+    lease_id: int
+
+
+class Wait(NamedTuple):
+    """Do nothing until another call, or until a time of the monotonic clock in seconds."""
+
+    until: float | None
+
+
+Action: TypeAlias = AcquireLease | Commit | LookUp | ReleaseLease | Wait
+
+
+class Membership:
+    """The membership of one broker process.
+
+    Attributes:
+        phase: see the table.
+        epoch: the broker epoch while the broker is registered; NO_EPOCH otherwise.
+        blocked_by: the incarnation of another process with this broker's id, or None.
+    """
+
+    __slots__ = (
+        "_broker_id",
+        "_is_announced",
+        "_lease_count",
+        "_lease_id",
+        "_look_at",
+        "_margin",
+        "_process",
+        "_registration",
+        "_valid_until",
+        "_withdrawn",
+        "blocked_by",
+        "epoch",
+        "phase",
+    )
+
+    def __init__(
+        self, broker_id: int, registration: Registration, process: str, margin: float
+    ) -> None:
+        """Begin to join.
+
+        Args:
+            broker_id: the node id of the configuration.
+            registration: endpoints, rack and host; the other fields are set here.
+            process: a random id of this process.
+            margin: for how many seconds before the end of its lease a broker is fenced.
+        """
+        self.phase = Phase.JOINING
+        self.epoch = NO_EPOCH
+        self.blocked_by: str | None = None
+        self._broker_id = broker_id
+        self._registration = registration
+        self._process = process
+        self._margin = margin
+        self._lease_count = 0
+        self._lease_id = _NO_LEASE
+        self._valid_until = 0.0
+        self._look_at: float | None = None  # when to read the registration
+        self._withdrawn = NO_EPOCH  # epoch of an earlier registration that has to be deleted
+        self._is_announced = False
+
+    def may_serve(self, now: float) -> bool:
+        """Return whether the broker is registered and not fenced.
+
+        Checked before each answer that acknowledges something.
+
+        Args:
+            now: the monotonic clock, in seconds.
+        """
+        return self.epoch != NO_EPOCH and now < self._valid_until - self._margin
+
+    @property
+    def fenced_from(self) -> float:
+        """When `may_serve` becomes false unless the lease is renewed."""
+        return self._valid_until - self._margin
+
+    def action(self, now: float) -> Action:
+        """Return what to do next; the same until another call changes it, or its time comes."""
+        if self.phase is Phase.LEFT:
+            return Wait(None)
+        if self.phase is Phase.LEAVING:
+            return ReleaseLease(self._lease_id)
+        if self._lease_id == _NO_LEASE:
+            return AcquireLease()
+        if self._look_at is None:
+            return self._commit() or Wait(None)
+        return LookUp(self._lease_id, self._key) if now >= self._look_at else Wait(self._look_at)
+
+    # ---- the lease
+    # ---------------------------------------------------------------------------------------------
+
+    def lease_granted(self, lease_id: int, valid_until: float) -> None:
+        """Note a new lease, and until when it is certainly valid."""
+        if self.phase is not Phase.JOINING or self._lease_id != _NO_LEASE:
+            return  # the driver lets it end
+        self._lease_count += 1
+        self._lease_id = lease_id
+        self._valid_until = valid_until
+
+    def lease_renewed(self, lease_id: int, valid_until: float) -> None:
+        """Note a renewal, and until when the lease is certainly valid now."""
+        if lease_id == self._lease_id:
+            self._valid_until = max(self._valid_until, valid_until)
+
+    def lease_lost(self, lease_id: int) -> None:
+        """Note that a lease has ended or cannot be relied on any more."""
+        if lease_id != self._lease_id:
+            return
+        is_last = self.phase in {Phase.DRAINING, Phase.LEAVING}
+        self.phase = Phase.LEFT if is_last else Phase.JOINING
+        self.epoch = NO_EPOCH
+        self._lease_id = _NO_LEASE
+        self._look_at = None
+        self._withdrawn = NO_EPOCH
+
+    # ---- departure
+    # ---------------------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Begin a planned departure: the controller moves this broker's leaderships."""
+        if self.phase is Phase.JOINING:
+            self.leave()
+        elif self.phase is Phase.ACTIVE:
+            self.phase = Phase.DRAINING
+
+    def leave(self) -> None:
+        """Depart now: everything is moved, or the time for that has passed."""
+        if self.phase is Phase.LEFT:
+            return
+        self.epoch = NO_EPOCH
+        self.phase = Phase.LEFT if self._lease_id == _NO_LEASE else Phase.LEAVING
+
+    # ---- results of actions
+    # ---------------------------------------------------------------------------------------------
+
+    def applied(self, commit: Commit, revision: int) -> None:
+        """Report that a transaction was applied at a revision."""
+        if commit.lease_id != self._lease_id:
+            return
+        if self._withdrawn != NO_EPOCH:
+            self._withdrawn = NO_EPOCH
+        elif self.phase is Phase.JOINING:
+            self._joined(revision)
+        elif self.phase is Phase.DRAINING:
+            self._is_announced = True
+
+    def refused(self, commit: Commit, now: float) -> None:
+        """Report that a guard of a transaction did not hold."""
+        if commit.lease_id == self._lease_id:
+            self._look_at = now
+
+    def unknown(self, lease_id: int, now: float) -> None:
+        """Report that an action has failed, or that its outcome is not known."""
+        if lease_id == self._lease_id:
+            self._look_at = now + REGISTRATION_RETRY_SECONDS
+
+    def found(self, look_up: LookUp, entry: KeyValue | None, now: float) -> None:
+        """Report what is registered; StorageError when it cannot be parsed."""
+        if look_up.lease_id != self._lease_id or self._look_at is None:
+            return
+        self._look_at = None
+        self._withdrawn = NO_EPOCH
+        self.blocked_by = None
+        registered = None if entry is None else records.parse_registration(entry)
+        if self.phase is Phase.DRAINING:
+            self._is_announced = registered is not None and registered.state is BrokerState.DRAINING
+            if registered is None or registered.incarnation != self._incarnation:
+                self.leave()  # the store has ended the lease, and this broker has not heard of it
+        elif self.phase is Phase.JOINING and entry is not None and registered is not None:
+            if registered.incarnation == self._incarnation:
+                self._joined(entry.create_revision)
+            elif registered.incarnation.rpartition(".")[0] == self._process:
+                self._withdrawn = entry.create_revision
+            else:
+                self.blocked_by = registered.incarnation
+                self._look_at = now + REGISTRATION_RETRY_SECONDS
+
+    # ---- parts
+    # ---------------------------------------------------------------------------------------------
+
+    @property
+    def _key(self) -> bytes:
+        return records.broker_key(self._broker_id)
+
+    @property
+    def _incarnation(self) -> str:
+        return f"{self._process}.{self._lease_count}"
+
+    def _commit(self) -> Commit | None:
+        guard: Guard
+        operation: Operation
+        if self._withdrawn != NO_EPOCH:
+            guard, operation = CreatedAt(self._key, self._withdrawn), Delete(self._key)
+        elif self.phase is Phase.JOINING:
+            guard, operation = Absent(self._key), self._put(BrokerState.RUNNING)
+        elif self.phase is Phase.DRAINING and not self._is_announced:
+            guard, operation = CreatedAt(self._key, self.epoch), self._put(BrokerState.DRAINING)
+        else:
+            return None
+        return Commit(self._lease_id, Transaction([guard], [operation]))
+
+    def _put(self, state: BrokerState) -> Put:
+        value = self._registration._replace(incarnation=self._incarnation, state=state)
+        return Put(self._key, records.registration_value(value), self._lease_id)
+
+    def _joined(self, epoch: int) -> None:
+        self.phase = Phase.ACTIVE
+        self.epoch = epoch
+        self.blocked_by = None
