@@ -45,7 +45,9 @@ MAY_USE_FILES = {
     "segments/index.py": {"open"},  # the same
     "server/memory.py": {"read_text"},  # what the kernel says of control groups
     "storage/log_dir.py": {"open"},  # the lock between processes
-    "storage/metadata/sqlite.py": {"unlink"},  # SQLite's own files
+    "storage/metadata/sqlite/database.py": {"unlink"},  # SQLite's own files
+    "storage/metadata/sqlite/process_locks.py": {"open"},  # locks between processes
+    "storage/metadata/sqlite/wakeups.py": {"open", "unlink"},  # a folder of sockets
 }
 
 SOURCES = sorted(

@@ -142,7 +142,7 @@ def guarded(etcd: Etcd) -> Iterator[Callable[[str, str], Gateway]]:
         await gateway.close()
 
     keys = {"key": "L3JlYWRhYmxlLw==", "range_end": "L3JlYWRhYmxlMA=="}
-    enabling = [
+    enabling: list[tuple[str, dict[str, Any]]] = [
         ("auth/user/add", {"name": "root", "password": "secret"}),
         ("auth/user/grant", {"user": "root", "role": "root"}),
         ("auth/user/add", {"name": "reader", "password": "secret"}),
@@ -154,7 +154,7 @@ def guarded(etcd: Etcd) -> Iterator[Callable[[str, str], Gateway]]:
     loop.run_until_complete(calls(Gateway(etcd.endpoints), *enabling))
     root = Credentials("root", "secret")
     yield lambda name, password: Gateway(etcd.endpoints, credentials=Credentials(name, password))
-    disabling = [
+    disabling: list[tuple[str, dict[str, Any]]] = [
         ("auth/disable", {}),
         *(("auth/user/delete", {"name": name}) for name in ("root", "reader")),
         ("auth/role/delete", {"role": "reading"}),

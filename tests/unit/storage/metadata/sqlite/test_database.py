@@ -278,10 +278,10 @@ def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "metadata.db"
     SqliteMetaStore(path).close()
     connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 2")
+    connection.execute("PRAGMA user_version = 3")
     connection.close()
 
-    with pytest.raises(DataDirError, match="schema version 2, this broker knows 1"):
+    with pytest.raises(DataDirError, match="schema version 3, this broker knows 2"):
         SqliteMetaStore(path)
 
 
