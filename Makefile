@@ -23,7 +23,7 @@ requirements = $(shell $(PYTHON) -c 'import re, tomllib; \
 	print(*(exact.get(re.match("[a-zA-Z0-9_-]+", each)[0], each) for each in $(1)))')
 
 SUITE ?= broker
-SUITES := broker codec compaction coordinators groups growth guard spark storage turns
+SUITES := broker codec compaction coordinators groups growth guard metadata spark storage turns
 
 .PHONY: run build etcd test test-quick check bench bench-programs $(SUITES:%=bench-%) sanitize fuzz mutants clean
 .DELETE_ON_ERROR:
@@ -126,6 +126,10 @@ bench-growth: $(VENV)/.built
 # Joins, loads and expiry of groups, and the longest turn of the loop, in one process without sockets.
 bench-groups: $(VENV)/.built
 	$(BIN)/python -m benchmarks.groups.bench
+
+# The latency and CPU time of the metadata stores of a cluster; BENCH='--help' lists the options.
+bench-metadata: $(VENV)/.test $(VENV)/.built etcd
+	$(BIN)/python -m benchmarks.metadata.bench $(BENCH)
 
 # The longest turn of the loop for each long request, in one process without sockets.
 bench-turns: $(VENV)/.test $(VENV)/.built

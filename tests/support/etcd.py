@@ -56,6 +56,11 @@ class Etcd:
             self.close()
             raise
 
+    @property
+    def pids(self) -> list[int]:
+        """The processes of the members that run."""
+        return [process.pid for process in self._processes if process is not None]
+
     def start(self, number: int) -> None:
         """Start a member that does not run."""
         name = f"m{number}"

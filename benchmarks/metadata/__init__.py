@@ -1,0 +1,1 @@
+"""The metadata stores of a cluster: SQLite shared by processes, and etcd."""
