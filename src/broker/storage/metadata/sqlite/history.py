@@ -64,12 +64,8 @@ class MemoryHistory:
         return Read(events, max(from_revision, following), is_all=True)
 
     def _trim(self, rows: int, size: int) -> None:
-        removed = 0
-        while removed < len(self._events) and (
-            len(self._events) - removed > rows
-            or self._bytes > size
-            or self._events[removed].revision == self._trimmed
-        ):
+        removed = 0  # what is left of a revision in part is never read
+        while len(self._events) - removed > rows or self._bytes > size:
             self._trimmed = self._events[removed].revision
             self._bytes -= _size(self._events[removed])
             removed += 1

@@ -10,7 +10,7 @@ import pytest
 
 from broker.model.address import Address
 from broker.storage.metadata import OutcomeUnknown
-from broker.storage.metadata.etcd.gateway import EtcdError, Gateway
+from broker.storage.metadata.etcd.gateway import Credentials, EtcdError, Gateway
 
 SECONDS = 60
 
@@ -41,7 +41,8 @@ async def endpoint(answer: bytes | Callable[[bytes], bytes]) -> AsyncIterator[Ad
 
 def response(body: Any, status: str = "200 OK") -> bytes:
     content = json.dumps(body).encode()
-    return b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status.encode(), len(content), content)
+    head = f"HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {len(content)}\r\n\r\n"
+    return head.encode() + content
 
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -105,6 +106,32 @@ def test_a_change_goes_to_the_next_endpoint_if_one_cannot_be_reached() -> None:
 
             assert await gateway.call("kv/txn", {}, seconds=5, changes=True) == {"succeeded": True}
             await gateway.close()
+
+    run(scenario())
+
+
+def test_calls_at_once_whose_token_has_expired_share_a_new_one() -> None:
+    async def scenario() -> None:
+        tokens = 0
+
+        def answer(request: bytes) -> bytes:
+            nonlocal tokens
+            if b"/v3/auth/authenticate" in request:
+                tokens += 1
+                return response({"token": "new"})
+            if b"Authorization: new\r\n" in request:
+                return response({"count": "0"})
+            text = "etcdserver: invalid auth token"
+            return response({"error": text, "code": 16}, "401 Unauthorized")
+
+        async with endpoint(answer) as etcd:
+            gateway = Gateway([etcd], credentials=Credentials("root", "secret"))
+            gateway._token = "expired"  # noqa: S105
+            calls = (gateway.call("kv/txn", {}, seconds=5, changes=True) for _ in range(8))
+            assert await asyncio.gather(*calls) == [{"count": "0"}] * 8
+            await gateway.close()
+
+        assert tokens == 1
 
     run(scenario())
 

@@ -12,7 +12,7 @@ import pytest
 
 from broker.core.scheduling.io_thread import IoThread
 from broker.model import limits
-from broker.model.errors import DataDirError, DiskFull
+from broker.model.errors import DataDirError, DiskFull, StorageError
 from broker.segments.text_files import PARTITION_METADATA
 from broker.storage.metadata import Changes, Compacted, MetaStore, Put, Unavailable
 from broker.storage.metadata.sqlite.database import SqliteMetaStore
@@ -295,6 +295,16 @@ def test_no_shared_store_is_created_where_partitions_exist(path: Path) -> None:
 
     with pytest.raises(DataDirError, match="restore it"):
         SharedSqliteMetaStore(path)
+
+
+def test_a_lease_that_is_over_is_not_renewed_although_nobody_has_ended_it_yet(path: Path) -> None:
+    store = SharedSqliteMetaStore(path)
+    store.grant(7, 1)
+
+    assert not store.renew(7, 1 << 62)
+    with pytest.raises(StorageError, match="lease 7 has ended"):
+        store.transact([], [Put(b"broker/1", b"", 7)])
+    store.close()
 
 
 def test_commits_of_a_shared_store_are_synced_and_renewals_are_not(path: Path) -> None:
