@@ -121,6 +121,11 @@ class Controller:
     # ---------------------------------------------------------------------------------------------
 
     @property
+    def epoch(self) -> int:
+        """The controller epoch."""
+        return self._epoch
+
+    @property
     def is_in_office(self) -> bool:
         """Whether this term lasts, as far as the image knows."""
         in_office = self._image.controller

@@ -23,9 +23,14 @@ from broker.storage.metadata import CreatedAt, Put
 
 
 class HandOver:
-    """The hand-overs of one incarnation of a broker, which begins without leaderships."""
+    """The hand-overs of one incarnation of a broker.
+
+    It may have leaderships when it begins: when the answer to its registration was lost, the
+    controller has known of it for longer than the broker has.
+    """
 
     __slots__ = (
+        "_blocked",
         "_broker_epoch",
         "_broker_id",
         "_image",
@@ -57,7 +62,9 @@ class HandOver:
         self._is_served = is_served
         self._is_shared = is_shared
         self._scan = Scan(image)
-        self._to_stop: list[Item] = []
+        self._scan.add_all()
+        self._to_stop: dict[Item, None] = {}
+        self._blocked: dict[Item, None] = {}  # stopped, and the successor is not registered
         fence = CreatedAt(records.broker_key(self._broker_id), self._broker_epoch)
         self._writes = GuardedWrites(image, fence, self._decide)
 
@@ -65,6 +72,10 @@ class HandOver:
         """Look at what has changed."""
         self._writes.image_changed()
         self._scan.add_partitions(delta.partitions)
+        if delta.brokers:
+            # A successor that has restarted is one again, without a change of the partition.
+            self._scan.add_partitions(self._blocked)
+            self._blocked = {}
 
     def stopped(self, item: Item) -> None:
         """Report that the driver has stopped to serve a partition."""
@@ -92,15 +103,15 @@ class HandOver:
             if not self._must_hand_over(item):
                 continue
             if self._is_served(*item):
-                self._to_stop.append(item)
+                self._to_stop[item] = None
             else:
                 self._writes.mark(item)
         return None
 
     def take_stops(self) -> list[Item]:
-        """Return the partitions that the driver has to stop, once each time they have changed."""
-        taken, self._to_stop = self._to_stop, []
-        return taken
+        """Return the partitions that the driver has to stop."""
+        taken, self._to_stop = self._to_stop, {}
+        return list(taken)
 
     def applied(self, write: Write, revision: int) -> None:
         """Report that the store has applied a transaction."""
@@ -129,6 +140,7 @@ class HandOver:
             return None
         changed = election.hand_over(state, self._image.brokers, is_shared=self._is_shared)
         if changed is None:
+            self._blocked[item] = None
             return None
         guard = self._image.guard(*item)
         return guard, Put(guard.key, records.partition_value(changed))

@@ -20,11 +20,15 @@ class Leader:
         self.topic_id = self.cluster.create("t", *[replicas] * partitions)
         self.epoch = self.cluster.image.brokers[1].epoch
         self.served = {(self.topic_id, each) for each in range(partitions)}
+        self.is_shared = is_shared
+        self.begin()
+
+    def begin(self) -> None:
         self.hand_over = HandOver(
             self.cluster.image,
             (1, self.epoch),
             lambda *item: item in self.served,
-            is_shared=is_shared,
+            is_shared=self.is_shared,
         )
 
     def succeed(self, partition: int, successor: int) -> None:
@@ -93,6 +97,17 @@ def test_a_leader_that_does_not_serve_yet_writes_at_once(leader: Leader) -> None
     assert leader.hand_over.take_stops() == []
 
 
+def test_a_broker_that_learns_late_of_its_registration_hands_over_what_it_leads(
+    leader: Leader,
+) -> None:
+    leader.served.clear()
+    leader.succeed(0, 2)
+
+    leader.begin()
+
+    assert len(leader.writes()) == 1
+
+
 def test_only_the_registered_incarnation_hands_over(leader: Leader) -> None:
     leader.succeed(0, 2)
     leader.stop()
@@ -128,6 +143,7 @@ def test_a_successor_that_was_changed_meanwhile_is_respected(
 def test_nothing_is_handed_over_while_the_driver_serves_again(leader: Leader) -> None:
     leader.succeed(0, 2)
     leader.writes()
+    leader.hand_over.take_stops()
     leader.succeed(0, NO_LEADER)
     leader.stop()  # it has stopped nevertheless
 
@@ -136,7 +152,7 @@ def test_nothing_is_handed_over_while_the_driver_serves_again(leader: Leader) ->
     leader.served.add((leader.topic_id, 0))
     leader.succeed(0, 2)
     assert leader.writes() == []
-    assert leader.hand_over.take_stops() == [(leader.topic_id, 0)] * 2
+    assert leader.hand_over.take_stops() == [(leader.topic_id, 0)]
 
 
 def test_a_partition_that_another_incarnation_leads_is_not_handed_over(leader: Leader) -> None:
@@ -167,6 +183,19 @@ def test_a_successor_that_has_failed_or_fallen_behind_is_not_written(leader: Lea
     leader.stop()
 
     assert leader.writes() == []
+
+
+def test_a_successor_that_has_restarted_is_written_without_another_change(leader: Leader) -> None:
+    leader.succeed(0, 2)
+    leader.stop()
+    leader.cluster.store.expire(leader.cluster.leases.pop(2))
+    leader.refresh()
+    assert leader.writes() == []
+
+    leader.cluster.register(2)
+    leader.refresh()
+
+    assert len(leader.writes()) == 1
 
 
 def test_many_partitions_are_handed_over_in_transactions_of_limited_size() -> None:
