@@ -1,10 +1,4 @@
-"""Groups and transactions under everything that can go wrong, thousands of times over.
-
-Each run takes other histories (tests/support/run_seed.py).
-
-pytest tests/simulation --simulation-seeds 100000     more histories than usual
-pytest tests/simulation --simulation-seed 4711        one of them again
-"""
+"""Groups and transactions under everything that can go wrong, thousands of times over."""
 
 import os
 import subprocess
@@ -15,12 +9,11 @@ import pytest
 
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.run import run
+from tests.simulation.seeds import distribute_seeds
 from tests.simulation.violation import Violation
-from tests.support.run_seed import seeds_of_run
 
 ROOT = Path(__file__).parents[2]
 SEEDS_PER_MUTATION = 40
-SEEDS_PER_TEST = 100
 
 
 pytestmark = pytest.mark.usefixtures("silent_log")
@@ -28,14 +21,7 @@ pytestmark = pytest.mark.usefixtures("silent_log")
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Distribute the histories over tests."""
-    if "seeds" in metafunc.fixturenames:
-        seed = metafunc.config.getoption("--simulation-seed")
-        first = seeds_of_run(metafunc.config, "simulation")
-        wanted = range(first, first + metafunc.config.getoption("--simulation-seeds"))
-        if seed is not None:
-            wanted = range(seed, seed + 1)
-        parts = [wanted[at : at + SEEDS_PER_TEST] for at in range(0, len(wanted), SEEDS_PER_TEST)]
-        metafunc.parametrize("seeds", parts, ids=range(len(parts)))
+    distribute_seeds(metafunc, "simulation")
 
 
 def _run_all(seeds: range, parts: str = "") -> None:

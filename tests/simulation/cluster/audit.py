@@ -1,0 +1,187 @@
+"""What must hold for a cluster at every moment, and what once it has settled.
+
+at every change of the store
+a state changes by one partition epoch, and by one leader epoch if and only if another
+broker, or another incarnation of it, leads
+a new leader was in the ISR, unless all brokers share one data directory
+nobody serves a partition while its leader changes; a leader that is registered is replaced
+by nobody but itself, with its successor
+a controller that is not in office changes nothing
+an enlargement changes nothing for the partitions that a topic had
+a deleted topic is not forgotten while a broker may have its folders
+at every moment
+at most one broker believes that it serves a partition, by its own clock
+the leader epochs with which a partition is served rise
+once it has settled
+what was acknowledged exists
+a partition with a live member in its ISR is served by its leader, which is live
+every image is the store's content
+no states of deleted topics are left, and no deleted topic that all brokers have confirmed
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
+
+from broker.core.cluster import records
+from broker.core.cluster.image import ClusterImage, Topic
+from broker.core.cluster.records import NO_LEADER, PartitionState
+from broker.core.cluster.slices import complete
+from broker.storage import metadata
+from broker.storage.metadata import Changes, KeyValue
+from tests.simulation.violation import Violation
+
+Item = tuple[bytes, int]
+
+
+class Server(Protocol):
+    """A broker as the audit sees it."""
+
+    name: str
+    image: ClusterImage
+
+    def serves(self, item: Item) -> bool:
+        """Return whether it believes at this moment that it serves a partition."""
+
+
+class Audit:
+    """The truth about the cluster, and what was promised."""
+
+    def __init__(self, servers: Callable[[], Iterable[Server]], *, is_shared: bool) -> None:
+        self.image = ClusterImage()
+        self.created: dict[bytes, int] = {}  # acknowledged topics: their number of partitions
+        self.deleting: set[bytes] = set()  # topics that somebody wants to delete
+        self.state_changed: Callable[[PartitionState], None] = lambda _: None
+        self._servers = servers
+        self._is_shared = is_shared
+        self._served: dict[Item, tuple[int, str]] = {}  # the last leader epoch, and by whom
+
+    # ---- the store
+    # ---------------------------------------------------------------------------------------------
+
+    def committed(self, changes: Changes, controller_epoch: int) -> None:
+        """Check the next change of the store."""
+        image = self.image
+        in_office = image.controller
+        if controller_epoch and (in_office is None or in_office.epoch != controller_epoch):
+            raise Violation(f"a controller of epoch {controller_epoch} is not in office")
+        topics = [*self._changed_topics(changes)]
+        before = {item: image.state(*item) for item in self._changed_states(changes, topics)}
+        for event in changes.events:
+            if event.key.startswith(metadata.DELETED_TOPICS) and event.entry is None:
+                self._check_forgotten(records.parse_deleted_key(event.key))
+        registered = dict(image.brokers)
+        complete(image.apply(changes))
+        for item, old in before.items():
+            new = image.state(*item)
+            if old is None or new is None or old == new:
+                continue
+            if topics:
+                raise Violation(f"an enlargement changes {item}: {old} {new}")
+            leader = registered.get(old.leader)
+            is_live = leader is not None and leader.epoch == old.broker_epoch
+            self._check_change(item, old, new, is_live=is_live)
+            self.state_changed(new)
+
+    def _changed_topics(self, changes: Changes) -> Iterator[Topic]:
+        for event in changes.events:
+            if event.key.startswith(metadata.TOPICS):
+                topic = self.image.topic(records.parse_topic_key(event.key))
+                if topic is not None:
+                    yield topic
+
+    @staticmethod
+    def _changed_states(changes: Changes, topics: list[Topic]) -> Iterator[Item]:
+        for event in changes.events:
+            if event.key.startswith(records.PARTITIONS):
+                yield records.parse_partition_key(event.key)
+        for topic in topics:
+            for partition in range(topic.record.partitions):
+                yield topic.record.topic_id, partition
+
+    def _check_change(
+        self, item: Item, old: PartitionState, new: PartitionState, *, is_live: bool
+    ) -> None:
+        shown = f"{item}: {old} {new}"
+        is_same = (old.leader, old.broker_epoch) == (new.leader, new.broker_epoch)
+        if new.partition_epoch != old.partition_epoch + 1:
+            raise Violation(f"the partition epoch is wrong, {shown}")
+        if new.leader_epoch != old.leader_epoch + (not is_same):
+            raise Violation(f"the leader epoch is wrong, {shown}")
+        if is_same:
+            return
+        if new.leader != NO_LEADER and not self._is_shared and new.leader not in old.isr:
+            raise Violation(f"a leader that was not in the ISR, {shown}")
+        serving = [each.name for each in self._servers() if each.serves(item)]
+        if serving:
+            raise Violation(f"{serving} serve while the leader changes, {shown}")
+        if is_live and new.leader != old.successor:
+            raise Violation(f"a live leader was replaced, {shown}")
+
+    def _check_forgotten(self, topic_id: bytes) -> None:
+        stored = self.image.deleted[topic_id]
+        if stored.topic.pending:
+            raise Violation(f"{stored} is forgotten too early")
+
+    # ---- brokers
+    # ---------------------------------------------------------------------------------------------
+
+    def began_to_serve(self, server: Server, item: Item, leader_epoch: int) -> None:
+        """Check that nobody else serves a partition, and that nobody has with this epoch."""
+        last_epoch, last = self._served.get(item, (-1, ""))
+        if leader_epoch < last_epoch or (leader_epoch == last_epoch and last != server.name):
+            raise Violation(
+                f"{server.name} serves {item} in epoch {leader_epoch}, {last} in {last_epoch}"
+            )
+        self._served[item] = (leader_epoch, server.name)
+        for other in self._servers():
+            if other is not server and other.serves(item):
+                raise Violation(f"{server.name} and {other.name} serve {item}")
+
+    # ---- the end
+    # ---------------------------------------------------------------------------------------------
+
+    def check_settled(self, entries: list[KeyValue], revision: int) -> None:
+        """Check what must hold once everything has settled."""
+        stored = ClusterImage()
+        complete(stored.load(entries, revision))
+        for server in self._servers():
+            _check_same(server.name, server.image, stored)
+        _check_same("the audit", self.image, stored)
+        for topic_id, partitions in self.created.items():
+            topic = stored.topics.get(topic_id)
+            is_kept = topic is not None and topic.record.partitions >= partitions
+            if topic_id not in self.deleting and not is_kept:
+                raise Violation(f"an acknowledged topic is lost: {topic_id!r}")
+        if not stored.topics.keys() >= stored.stored.keys():
+            raise Violation("states of deleted topics are left")
+        for deleted in stored.deleted.values():
+            if not deleted.topic.pending:
+                raise Violation(f"{deleted} is not forgotten")
+        for topic_id, topic in stored.topics.items():
+            for partition in range(topic.record.partitions):
+                self._check_led(stored, (topic_id, partition))
+
+    def _check_led(self, stored: ClusterImage, item: Item) -> None:
+        state = stored.state(*item)
+        assert state is not None
+        candidates = set(stored.brokers)
+        if not self._is_shared:
+            candidates &= set(state.isr)
+        if not candidates:
+            return
+        leader = stored.brokers.get(state.leader)
+        if leader is None or leader.epoch != state.broker_epoch:
+            raise Violation(f"no live leader of {item}: {state}")
+        if not stored.brokers.keys() >= set(state.isr):
+            raise Violation(f"the ISR of {item} has brokers that are gone: {state}")
+        serving = [each.name for each in self._servers() if each.serves(item)]
+        if len(serving) != 1:
+            raise Violation(f"{item} is served by {serving}: {state}")
+
+
+def _check_same(name: str, image: ClusterImage, stored: ClusterImage) -> None:
+    for part in ("revision", "brokers", "controller", "topics", "stored", "deleted"):
+        if getattr(image, part) != getattr(stored, part):
+            raise Violation(f"the image of {name} differs in its {part}")
+    if image.counts.leaders != stored.counts.leaders:
+        raise Violation(f"the image of {name} counts differently")

@@ -1,0 +1,316 @@
+"""Runs one seed of a cluster: a period of faults, a period to settle, and the checks at the end."""
+
+from collections import deque
+from collections.abc import Iterable
+from random import Random
+
+from broker.core.cluster import placement, topics
+from broker.core.cluster.controller import ControllerSettings
+from broker.core.cluster.records import NO_LEADER, PartitionState
+from broker.core.cluster.slices import complete
+from broker.model.errors import RequestError
+from tests.simulation.cluster.audit import Audit
+from tests.simulation.cluster.broker import WALL_MS, SimulatedBroker, registration
+from tests.simulation.cluster.process import Process
+from tests.simulation.cluster.store import Outcome, SimulatedStore
+from tests.simulation.violation import Violation
+from tests.simulation.virtual_time import VirtualTime
+
+FAULTS_MS = 15_000
+SETTLE_MS = 25_000
+LOOK_MS = 1_000
+TOPICS_MAX = 6
+NAMES = 7  # they are used again
+EVENTS_KEPT = 100
+
+
+class ClusterSimulation:
+    """A store, brokers that come and go, and clients that create and delete topics."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = Random(seed)
+        self.time = VirtualTime()
+        self.events: deque[str] = deque(maxlen=EVENTS_KEPT)
+        rng = self.rng
+        self.settings = ControllerSettings(
+            is_shared=rng.random() < 0.3,
+            imbalance_interval_ms=rng.choice((2_000, 5_000)),
+            imbalance_percentage=rng.choice((0, 10)),
+        )
+        self.brokers: list[SimulatedBroker] = []  # processes that are alive
+        self.audit = Audit(lambda: self.brokers, is_shared=self.settings.is_shared)
+        self.audit.state_changed = self._state_changed
+        self.store = SimulatedStore(rng, self.time, self.audit)
+        self.size = rng.randint(2, 4)
+        # A broker that does not come back; 0: all do.
+        self.lost_id = rng.randint(1, self.size) if rng.random() < 0.4 else 0
+        self._is_faulty = True
+        self._is_lost = False
+        self._processes = 0
+        self._topics = 0
+        self._ids = 0
+
+    def note(self, event: str) -> None:
+        """Record an event, for the analysis of a violation."""
+        self.events.append(f"{self.time.now_ms:>7} {event}")
+
+    def run(self) -> None:
+        for broker_id in range(1, self.size + 1):
+            self.start(broker_id)
+        self.time.after(300, self._client)
+        self.time.after(1_000, self._trouble)
+        self.store.loss_rate = self.rng.choice((0.0, 0.03, 0.15))
+        self.store.lag_rate = self.rng.choice((0.0, 0.05, 0.3))
+        self.time.run_until(FAULTS_MS)
+        self._end_faults()
+        for end_ms in range(FAULTS_MS + LOOK_MS, FAULTS_MS + SETTLE_MS, LOOK_MS):
+            self.time.run_until(end_ms)
+            if end_ms >= FAULTS_MS + 5 * LOOK_MS and self._has_settled():
+                return
+        self._check()
+
+    def _end_faults(self) -> None:
+        self._is_faulty = False
+        self._is_lost = True
+        self.note("--- no more faults")
+        self.store.loss_rate = self.store.lag_rate = 0.0
+        if not self.store.is_available:
+            self.store.set_available(is_available=True)
+        alive: set[int] = set()
+        for broker in list(self.brokers):
+            if broker.broker_id in alive or broker.broker_id == self.lost_id:
+                self._kill(broker)
+                continue
+            alive.add(broker.broker_id)
+            broker.changes_replicas = False
+            if not broker.process.is_running:
+                broker.process.resume()
+        for broker_id in range(1, self.size + 1):
+            self._start_unless_running(broker_id)
+
+    def _check(self) -> None:
+        self.audit.check_settled(*self.store.data.scan())
+        ids = {each.broker_id for each in self.brokers if each.is_usable}
+        if len(ids) < self.size - (self.lost_id > 0):
+            raise Violation(f"only {ids} are registered")
+
+    def _has_settled(self) -> bool:
+        try:
+            self._check()
+        except Violation:
+            return False
+        return True
+
+    # ---- brokers
+    # ---------------------------------------------------------------------------------------------
+
+    def start(self, broker_id: int) -> None:
+        """Start a process for a broker id."""
+        self._processes += 1
+        process = Process(self.time, self.rng.randrange(1, 1 << 30))
+        host = "host" if self.settings.is_shared else f"host{broker_id}"
+        broker = SimulatedBroker(
+            self.rng,
+            process,
+            self.store,
+            self.audit,
+            self.settings,
+            registration(broker_id, host=host),
+            (broker_id, self._processes),
+        )
+        broker.changes_replicas = self._is_faulty
+        self.brokers.append(broker)
+        process.at_death(lambda: self.brokers.remove(broker))
+        self.note(f"{broker.name} starts")
+        broker.start()
+        self._watch(broker)
+
+    def _watch(self, broker: SimulatedBroker) -> None:
+        """Start a broker again some time after it has left."""
+        if broker.has_left:
+            self._replace(broker)
+        elif broker.process.is_alive:
+            self.time.after(250, lambda: self._watch(broker))
+
+    def _kill(self, broker: SimulatedBroker) -> None:
+        if broker.process.is_alive:
+            self.note(f"{broker.name} ends")
+            broker.process.kill()
+
+    def _replace(self, broker: SimulatedBroker) -> None:
+        """Kill a process, and start another one unless there is one."""
+        self._kill(broker)
+        self._start_later(broker.broker_id)
+
+    def _start_later(self, broker_id: int) -> None:
+        delay_ms = self.rng.choice((50, 500, 3_000)) if self._is_faulty else 50
+        self.time.after(delay_ms, lambda: self._start_unless_running(broker_id))
+
+    def _start_unless_running(self, broker_id: int) -> None:
+        if broker_id == self.lost_id and self._is_lost:
+            return
+        if all(each.broker_id != broker_id for each in self.brokers):
+            self.start(broker_id)
+
+    # ---- faults
+    # ---------------------------------------------------------------------------------------------
+
+    def _trouble(self) -> None:
+        if not self._is_faulty:
+            return
+        rng = self.rng
+        self.time.after(rng.randrange(100, 2_500), self._trouble)
+        if rng.random() < 0.25:
+            self._trouble_store()
+        elif self.brokers:
+            self._trouble_broker(rng.choice(self.brokers))
+
+    def _trouble_store(self) -> None:
+        rng, store = self.rng, self.store
+        if rng.random() < 0.3:
+            store.compacted = store.data.revision
+            self.note(f"--- compacted up to {store.compacted}")
+        elif store.is_available:
+            duration_ms = rng.choice((500, 2_000, 4_500))
+            self.note(f"--- the store is unavailable for {duration_ms} ms")
+            store.set_available(is_available=False)
+            self.time.after(duration_ms, self._repair_store)
+
+    def _repair_store(self) -> None:
+        if not self.store.is_available:
+            self.store.set_available(is_available=True)
+
+    def _trouble_broker(self, broker: SimulatedBroker) -> None:
+        rng = self.rng
+        kind = rng.choice(("kill", "stop", "stop", "drain", "second process"))
+        self.note(f"--- {kind}: {broker.name}")
+        if kind == "kill":
+            self._replace(broker)
+        elif kind == "stop" and broker.process.is_running:
+            broker.process.stop()
+            duration_ms = rng.choice((300, 2_800, 3_500, 6_000))
+            self.time.after(duration_ms, lambda: self._resume(broker))
+        elif kind == "drain":
+            broker.drain()
+        elif (
+            kind == "second process"
+            and sum(each.broker_id == broker.broker_id for each in self.brokers) == 1
+        ):
+            self.start(broker.broker_id)
+            self.time.after(rng.randrange(5_000), lambda: self._replace(broker))
+
+    def _state_changed(self, state: PartitionState) -> None:
+        """Let the successor of a leader fail, sometimes, before it is the leader."""
+        if not self._is_faulty or state.successor == NO_LEADER:
+            return
+        # A broker whose lease ends with it is gone before the leader can hand over to it.
+        if self.rng.random() < (0.25 if self.store.frees_at_death else 0.05):
+            self.time.after(self.rng.randrange(40), lambda: self._restart(state.successor))
+
+    def _restart(self, broker_id: int) -> None:
+        for broker in list(self.brokers):
+            if broker.broker_id == broker_id:
+                self.note(f"--- a successor fails: {broker.name}")
+                self._kill(broker)
+        if broker_id == self.lost_id:
+            self._is_lost = True
+        delay_ms = self.rng.choice((10, 30, 300))
+        self.time.after(delay_ms, lambda: self._start_unless_running(broker_id))
+
+    def _resume(self, broker: SimulatedBroker) -> None:
+        if broker.process.is_alive and not broker.process.is_running:
+            self.note(f"{broker.name} runs again")
+            broker.process.resume()
+
+    # ---- clients
+    # ---------------------------------------------------------------------------------------------
+
+    def _client(self) -> None:
+        """Create, enlarge or delete a topic through any broker, from time to time."""
+        if not self._is_faulty:
+            return
+        rng = self.rng
+        self.time.after(rng.randrange(50, 1_500), self._client)
+        usable = [each for each in self.brokers if each.is_usable]
+        if not usable:
+            return
+        broker = rng.choice(usable)
+        named = list(broker.image.topic_ids)
+        if len(named) < 2 or (len(named) < TOPICS_MAX and rng.random() < 0.5):
+            self._create(broker)
+        elif rng.random() < 0.5:
+            self._enlarge(broker, rng.choice(named))
+        else:
+            self._delete(broker, rng.choice(named))
+
+    def _create(self, broker: SimulatedBroker) -> None:
+        rng, image = self.rng, broker.image
+        factor = 1 if self.settings.is_shared else rng.randint(1, self.size)
+        self._ids += 1
+        self._topics += rng.choice((0, 1, 1, 1))  # the same name twice
+        name, topic_id = f"t{self._topics % NAMES}", b"topic %010d" % self._ids
+        if name in image.topic_ids:
+            return
+        try:
+            placed = complete(placement.place(image, rng.randint(1, 4), factor, rng.randrange(100)))
+            transaction = topics.creation(image, name, topic_id, placed)
+        except RequestError:
+            return
+        self.note(f"{broker.name} creates {name}: {placed}")
+
+        def created(outcome: Outcome) -> None:
+            if isinstance(outcome, int):
+                self.audit.created[topic_id] = len(placed)
+
+        self.store.transact(broker.process, transaction, created)
+
+    def _enlarge(self, broker: SimulatedBroker, name: str) -> None:
+        rng, image = self.rng, broker.image
+        topic = image.topic(name)
+        assert topic is not None
+        factor = len(topic.record.replicas[0])
+        try:
+            placed = complete(placement.place(image, rng.randint(1, 2), factor, 0))
+        except RequestError:
+            return
+        transaction = topics.enlargement(image, topic, placed)
+        self.note(f"{broker.name} enlarges {name}: {placed}")
+
+        def enlarged(outcome: Outcome) -> None:
+            if isinstance(outcome, int):
+                partitions = topic.record.partitions + len(placed)
+                topic_id = topic.record.topic_id
+                known = self.audit.created.get(topic_id, 0)
+                self.audit.created[topic_id] = max(partitions, known)
+
+        self.store.transact(broker.process, transaction, enlarged)
+
+    def _delete(self, broker: SimulatedBroker, name: str) -> None:
+        topic = broker.image.topic(name)
+        assert topic is not None
+        self.note(f"{broker.name} deletes {name}")
+        self.audit.deleting.add(topic.record.topic_id)
+        deletion = complete(topics.deletion(broker.image, topic, WALL_MS))
+        self.store.transact(broker.process, deletion, lambda _: None)
+
+
+def run(seed: int) -> ClusterSimulation:
+    """Run a seed to its end.
+
+    Raises:
+        Violation: with the seed and the last events.
+    """
+    sim = ClusterSimulation(seed)
+    try:
+        sim.run()
+    except Violation as violation:
+        raise Violation(
+            f"{violation}\nseed {seed}, the last events:\n" + "\n".join(sim.events)
+        ) from violation
+    return sim
+
+
+def run_all(seeds: Iterable[int]) -> None:
+    """Run many seeds."""
+    for seed in seeds:
+        run(seed)

@@ -1,0 +1,77 @@
+"""Brokers, a metadata store and everything that can go wrong between them, thousands of times.
+
+What must hold is listed in `audit.py`; `tests/simulation/seeds.py` says how to run more.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.cluster.mutations import MUTATIONS
+from tests.simulation.cluster.run import run, run_all
+from tests.simulation.seeds import distribute_seeds
+from tests.simulation.violation import Violation
+
+ROOT = Path(__file__).parents[3]
+SEEDS_PER_MUTATION = 500
+
+pytestmark = pytest.mark.usefixtures("silent_log")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Distribute the histories over tests: twice the usual number, each takes 15 ms."""
+    distribute_seeds(metafunc, "cluster", per_seed=2)
+
+
+def test_the_guarantees_of_a_cluster_hold_under_any_failures(seeds: range) -> None:
+    run_all(seeds)
+
+
+def test_histories_contain_what_they_are_about() -> None:
+    seen = "\n".join(event for seed in range(20) for event in run(seed).events)
+
+    for word in ("kill:", "stop:", "drain:", "second process:", "unavailable", "compacted"):
+        assert f"--- {word}" in seen or word in seen
+    for word in ("creates", "enlarges", "deletes", "runs again"):
+        assert word in seen
+
+
+_SHOW = """
+from tests.simulation.cluster.run import run
+
+for seed in (7, 8, 9):
+    sim = run(seed)
+    print(*sim.events, *sim.store.data.history, sep="\\n")
+"""
+
+
+def _shown(hash_seed: str) -> str:
+    """Return the events and changes of a process with this string hash seed."""
+    return subprocess.run(
+        [sys.executable, "-c", _SHOW],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    ).stdout
+
+
+def test_a_seed_gives_the_same_history_of_a_cluster_in_any_process() -> None:
+    first, second = _shown("1"), _shown("2")
+
+    assert first == second
+    assert "part/" in first
+
+
+@pytest.mark.control
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_mutated_cluster_is_detected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    MUTATIONS[name](monkeypatch)
+
+    with pytest.raises(Violation, match="seed"):
+        run_all(range(SEEDS_PER_MUTATION))
