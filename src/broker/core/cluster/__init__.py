@@ -10,10 +10,14 @@ image        what this broker knows of the cluster, from a scan and the changes 
 placement    replicas of new partitions
 topics       transactions that create, enlarge and delete topics
 election     the next state of one partition
+scan         partitions to look at, in slices
+balance      brokers that lead too few of the partitions of which they are the preferred leader
 writes       transactions on many partitions: batches, one in flight per partition, retries
 controller   elections, ISR without failed brokers, balance of leaders, left-over keys
 handover     the leader's own part in moving a leadership: it stops, then names its successor
 membership   registration, fencing and departure of one broker
+counts       replicas and leaders by broker
+unique_queue a queue that holds each item once
 slices       work in slices of at most 2 ms
 
 Nothing here reads a clock, does I/O or awaits: times and revisions are arguments, transactions are
