@@ -1,5 +1,6 @@
 """The image of a cluster: loads, changes, what has changed, and what it counts."""
 
+import tracemalloc
 from random import Random
 from typing import Any
 
@@ -282,3 +283,23 @@ def test_loads_and_changes_of_many_partitions_take_many_slices(partitions: int) 
 
     assert min(slices, changes) >= 10_000 // CLUSTER_PARTITIONS_PER_STEP
     assert content(image) == content(applied)
+
+
+def test_a_partition_in_its_default_state_takes_less_than_a_kilobyte() -> None:
+    store = MemoryStore()
+    for each in range(1_000):
+        store.transact(
+            [], [Put(metadata.topic_key(str(each)), topic(each.to_bytes(16), (1, 2, 3)))]
+        )
+    entries, revision = store.scan()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        image = ClusterImage()
+        complete(image.load(entries, revision))
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert len(image.topics) == 1_000
+    assert after - before < 1_000 * 1_024
