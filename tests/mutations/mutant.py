@@ -9,7 +9,11 @@ SWAPS: Final = {
     for pair in map(tuple, (each.split("|") for each in _PAIRS.split()))
     for before, after in (pair, pair[::-1])
 }
-OPERATOR: Final = rb"is\s+not\b|not\s+in\b|(?:is|in|and|or)\b|==|!=|<=|>=|\+=|-=|//|[<>+*-]"
+# Not a part of another operator: << >> **
+OPERATOR: Final = (
+    rb"is\s+not\b|not\s+in\b|(?:is|in|and|or)\b|==|!=|<=|>=|\+=|-=|//|[+-]"
+    rb"|(?<![<>])[<>](?![<>])|(?<!\*)\*(?!\*)"
+)
 
 
 class Mutant(NamedTuple):

@@ -22,7 +22,7 @@ def f(a: int = 3, *names: str) -> bool:
         g(a)
         return True
     a += 1
-    total: int = a - 2
+    total: int = a - 2 << b >> b ** c
     if names:
         raise ValueError(f"{a + 1}")
     return None

@@ -1,7 +1,6 @@
 """A partition's log: append, roll, sync, read, and when waiters are notified."""
 
 import errno
-import logging
 import shutil
 import struct
 from pathlib import Path
@@ -434,33 +433,6 @@ def test_a_failed_sync_takes_the_log_offline_and_acknowledges_nothing(
     assert calls == [False]
     assert log.high_watermark == log.durable_end == 0
     assert (LogEvent.OFFLINE, log) in logs.turn.events
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_failed_sync_is_never_retried_even_if_it_cannot_be_logged(
-    logs: Logs, recording: None
-) -> None:
-    class Failing(logging.Handler):
-        """A handler that has no memory left."""
-
-        def emit(self, record: logging.LogRecord) -> None:
-            raise MemoryError(record.getMessage())
-
-    log = logs.create()
-    finished: list[bool] = []
-    handler = Failing()
-    logging.getLogger("broker").addHandler(handler)
-    try:
-        file_ops.fail("sync_data", "topic-0", errno.EIO)
-        log.append(BATCH)
-        log.when_durable(1, finished.append)
-        logs.sync(log)
-    finally:
-        logging.getLogger("broker").removeHandler(handler)
-    logs.turn.end()
-
-    assert log.is_offline
-    assert (finished, log.high_watermark) == ([False], 0)
 
 
 def test_a_failed_sync_is_never_retried(logs: Logs, recording: None) -> None:
