@@ -19,10 +19,14 @@ ResponseT = TypeVar("ResponseT", bound=Mapping[str, Any])
 
 
 class Api(NamedTuple, Generic[RequestT, ResponseT]):
-    """An API, the versions that the caller supports, and the types of the bodies (codec/bodies)."""
+    """An API, the versions that the caller supports, and the types of the bodies (codec/bodies).
+
+    as_views: responses have memoryviews of the response in their fields of type bytes.
+    """
 
     name: str
     versions: range
+    as_views: bool = False
 
 
 class Client:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from broker import codec
 from broker.client.connection import Api
-from broker.client.metadata import Cluster, Partition
+from broker.client.metadata import Cluster
 from broker.client.retry import check
 from broker.model.address import Address
 from broker.model.clock import Clock, SystemClock
@@ -24,16 +24,9 @@ from broker.model.limits import (
 if TYPE_CHECKING:
     from broker.codec import bodies
 
-_FETCH: "Api[bodies.FetchRequest, bodies.FetchResponse]" = Api("Fetch", range(4, 18))
+_FETCH: "Api[bodies.FetchRequest, bodies.FetchResponse]" = Api("Fetch", range(4, 18), as_views=True)
 _FETCH_BY_NAME = _FETCH._replace(versions=range(4, 13))
 _RECORD_BYTES_GUESS = 1024  # the size of a record that the first Fetch of a range assumes
-_GONE = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    }
-)
 
 
 class Range(NamedTuple):
@@ -146,24 +139,22 @@ def _ask(
             }
         ],
     }
-    api = _FETCH if part.topic_id else _FETCH_BY_NAME
 
-    def ask(address: Address, _: list[Partition]) -> "bodies.FetchResponsePartition":
-        answer = cluster.ask(address, api, body, as_views=True)
+    def read(address: Address, answer: "bodies.FetchResponse") -> "bodies.FetchResponsePartition":
         what = f"{address}: Fetch of {part.topic}-{part.partition} at offset {position}"
         found = [each for topic in answer["responses"] for each in topic["partitions"]]
-        try:
-            check(answer["error_code"], what)
-            for each in found:
-                check(each["error_code"], what)
-        except RequestError as error:
-            if error.code in _GONE:
-                cluster.check_topic(part.topic, part.topic_id, part.partition)
-            raise
+        check(answer["error_code"], what)
+        for each in found:
+            check(each["error_code"], what)
         if not found:
             raise PeerError(f"{what}: the response does not contain the partition")
         return found[0]
 
-    final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
-    [found] = cluster.ask_leaders([(part.topic, part.partition)], ask, final=final)
+    [found] = cluster.ask_leaders(
+        [(part.topic, part.partition)],
+        _FETCH if part.topic_id else _FETCH_BY_NAME,
+        lambda _: body,
+        read,
+        topic_ids={part.topic: part.topic_id},
+    )
     return found

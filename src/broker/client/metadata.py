@@ -1,6 +1,6 @@
 """Topics, their ids and partitions, and requests to brokers and to the leaders of partitions."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from broker.client.connection import CLIENT_ID, Api, RequestT, ResponseT
@@ -20,6 +20,14 @@ _AnswerT = TypeVar("_AnswerT")
 _METADATA: "Api[bodies.MetadataRequest, bodies.MetadataResponse]" = Api("Metadata", range(4, 14))
 _NO_ID = bytes(16)
 _UNKNOWN_TOPIC = 3
+# A leader answers with these if a topic was deleted, and if it does not know a new topic yet.
+GONE = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
 
 
 class Topic(NamedTuple):
@@ -60,12 +68,14 @@ class Cluster:
         """Return the addresses in the format of bootstrap.servers."""
         return ",".join(map(str, self.bootstrap))
 
-    def topics(self, names: Collection[str]) -> dict[str, Topic]:
-        """Describe topics by name.
+    def topics(
+        self, names: Collection[str], ids: Mapping[str, str] | None = None
+    ) -> dict[str, Topic]:
+        """Describe topics by name; those in `ids` must have these ids, if both are known.
 
         Raises:
-            RequestError: UNKNOWN_TOPIC_OR_PARTITION, whose message names all unknown topics; or
-                another error of the broker.
+            RequestError: UNKNOWN_TOPIC_OR_PARTITION, whose message names all unknown topics;
+                UNKNOWN_TOPIC_ID, a topic was created again; or another error of the broker.
             Unreachable: none of the addresses responds.
         """
         found = self.metadata(names)["topics"]
@@ -75,7 +85,16 @@ class Cluster:
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"{self}: there is no topic named {', '.join(sorted(unknown))}",
             )
-        return {each.name: each for each in map(_topic, found)}
+        topics = {each.name: each for each in map(_topic, found)}
+        for name, topic_id in (ids or {}).items():
+            now = topics[name].topic_id
+            if topic_id and now and now != topic_id:
+                raise RequestError(
+                    ErrorCode.UNKNOWN_TOPIC_ID,
+                    f"{self}: topic {name!r} was deleted and created again: its id was {topic_id},"
+                    f" now it is {now}",
+                )
+        return topics
 
     def existing_topics(self, names: Collection[str] | None = None) -> dict[str, Topic]:
         """Describe all topics, or those of `names` that exist.
@@ -85,26 +104,6 @@ class Cluster:
         """
         found = [each for each in self.metadata(names)["topics"] if not each["error_code"]]
         return {each.name: each for each in map(_topic, found)}
-
-    def check_topic(self, name: str, topic_id: str, partition: int) -> None:
-        """Raise the error for a topic that a leader does not know: deleted, or not known yet.
-
-        Raises:
-            RequestError: UNKNOWN_TOPIC_OR_PARTITION; UNKNOWN_TOPIC_ID: it was created again; or
-                LEADER_NOT_AVAILABLE.
-            Unreachable: none of the addresses responds.
-        """
-        now = self.topics([name])[name]
-        if topic_id and now.topic_id and now.topic_id != topic_id:
-            raise RequestError(
-                ErrorCode.UNKNOWN_TOPIC_ID,
-                f"{self}: topic {name!r} was deleted and created again: its id was {topic_id}, now"
-                f" it is {now.topic_id}",
-            )
-        raise RequestError(
-            ErrorCode.LEADER_NOT_AVAILABLE,
-            f"{self}: the leader of {name}-{partition} does not know it yet",
-        )
 
     def metadata(self, names: Collection[str] | None) -> "bodies.MetadataResponse":
         """Return the brokers, and all topics or those of `names`; keep the leaders.
@@ -142,39 +141,57 @@ class Cluster:
     def ask_leaders(
         self,
         partitions: Collection[Partition],
-        ask: Callable[[Address, list[Partition]], _AnswerT],
+        api: Api[RequestT, ResponseT],
+        body: Callable[[list[Partition]], RequestT],
+        read: Callable[[Address, ResponseT], _AnswerT],
         *,
-        final: frozenset[ErrorCode] = frozenset(),
+        topic_ids: Mapping[str, str] | None = None,
     ) -> list[_AnswerT]:
-        """Return the results of `ask` for each leader and its partitions; retry after errors.
+        """Send a request to each leader of partitions; retry after errors.
 
         Before each retry the leaders are looked up again, because they may have moved or stopped.
 
         Args:
             partitions: all partitions; read again for each retry.
-            ask: sends a request to a leader; raises RequestError or Unreachable.
-            final: as in with_retries.
+            api: the request.
+            body: returns the request to the leader of the given partitions.
+            read: returns the result of a response; raises RequestError if it has an error.
+            topic_ids: the ids of the topics, as in Topic. With them, the error for a topic that
+                was deleted, or deleted and created again, is raised without retries; without them,
+                the topic may be created yet.
 
         Raises:
-            RequestError: of `ask`; or a partition does not exist, or has no leader.
-            Unreachable: of `ask`; or none of the addresses responds.
+            RequestError: of `read`; or a partition does not exist, or has no leader; or, with
+                `topic_ids`, UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID.
+            Unreachable: a leader does not respond; or none of the addresses does.
         """
 
         def once() -> list[_AnswerT]:
+            groups = self._by_leader(partitions, topic_ids)
             try:
-                return [ask(*each) for each in self._by_leader(partitions).items()]
-            except (RequestError, Unreachable):
+                return [
+                    read(address, self.ask(address, api, body(each)))
+                    for address, each in groups.items()
+                ]
+            except (RequestError, Unreachable) as error:
                 topics = {topic for topic, _ in partitions}
                 for key in [each for each in self._leaders if each[0] in topics]:
                     self._pool.close(self._leaders.pop(key))
-                raise
+                if not topic_ids or not isinstance(error, RequestError) or error.code not in GONE:
+                    raise
+                self.topics(topic_ids, topic_ids)
+                raise RequestError(
+                    ErrorCode.LEADER_NOT_AVAILABLE, f"{error}, although the topic exists"
+                ) from error
 
-        return self.retried(once, final=final)
+        return self.retried(once, final=GONE if topic_ids else frozenset())
 
-    def _by_leader(self, partitions: Collection[Partition]) -> dict[Address, list[Partition]]:
+    def _by_leader(
+        self, partitions: Collection[Partition], topic_ids: Mapping[str, str] | None
+    ) -> dict[Address, list[Partition]]:
         """Group partitions by the address of their leader."""
         if not self._leaders.keys() >= set(partitions):
-            self.topics({topic for topic, _ in partitions})
+            self.topics({topic for topic, _ in partitions}, topic_ids)
         groups: dict[Address, list[Partition]] = {}
         for topic, partition in partitions:
             address = self._leaders.get((topic, partition))
@@ -209,14 +226,7 @@ class Cluster:
             raise failures[0]
         raise Unreachable("; ".join(map(str, failures)) or "no broker address given: name one")
 
-    def ask(
-        self,
-        address: Address,
-        api: Api[RequestT, ResponseT],
-        body: RequestT,
-        *,
-        as_views: bool = False,
-    ) -> ResponseT:
+    def ask(self, address: Address, api: Api[RequestT, ResponseT], body: RequestT) -> ResponseT:
         """Send a request to one broker, in the newest version that it and the caller support.
 
         Raises:
@@ -224,7 +234,7 @@ class Cluster:
         """
         with self._pool.lease(address, self.client_id) as client:
             version = client.version(api.name, api.versions)
-            answer = client.request(api.name, version, body, as_views=as_views)
+            answer = client.request(api.name, version, body, as_views=api.as_views)
         return cast("ResponseT", answer)
 
 

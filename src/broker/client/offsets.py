@@ -37,7 +37,11 @@ class Found(NamedTuple):
 
 
 def list_offsets(
-    cluster: Cluster, wanted: Mapping[Partition, int], *, is_committed: bool = False
+    cluster: Cluster,
+    wanted: Mapping[Partition, int],
+    *,
+    is_committed: bool = False,
+    topic_ids: Mapping[str, str] | None = None,
 ) -> dict[Partition, Found]:
     """Ask the leaders of partitions for offsets.
 
@@ -46,14 +50,15 @@ def list_offsets(
         wanted: EARLIEST, LATEST or a timestamp in ms for each partition; a timestamp means the
             first record with that timestamp or a later one.
         is_committed: LATEST is the last stable offset instead of the high watermark.
+        topic_ids: as in Cluster.ask_leaders.
 
     Raises:
         RequestError: a broker refuses; the message names it and the partition.
         Unreachable: a leader does not respond.
     """
 
-    def ask(address: Address, partitions: list[Partition]) -> dict[Partition, Found]:
-        body: bodies.ListOffsetsRequest = {
+    def body(partitions: list[Partition]) -> "bodies.ListOffsetsRequest":
+        return {
             "replica_id": -1,
             "isolation_level": int(is_committed),
             "topics": [
@@ -67,15 +72,17 @@ def list_offsets(
                 for topic, numbers in by_topic(partitions).items()
             ],
         }
+
+    def read(address: Address, answer: "bodies.ListOffsetsResponse") -> dict[Partition, Found]:
         found: dict[Partition, Found] = {}
-        for topic in cluster.ask(address, _LIST_OFFSETS, body)["topics"]:
+        for topic in answer["topics"]:
             for each in topic["partitions"]:
                 key = topic["name"], each["partition_index"]
                 check(each["error_code"], f"{address}: offsets of {key[0]}-{key[1]}")
                 found[key] = Found(each["offset"], each["timestamp"])
         return found
 
-    answers = cluster.ask_leaders(wanted, ask)
+    answers = cluster.ask_leaders(wanted, _LIST_OFFSETS, body, read, topic_ids=topic_ids)
     return {key: found for answer in answers for key, found in answer.items()}
 
 

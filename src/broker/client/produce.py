@@ -96,40 +96,36 @@ class Producer:
     def _send_round(self, left: dict[Partition, bytes]) -> None:
         """Send at most one batch per partition; retry those that fail."""
 
-        def ask(address: Address, partitions: list[Partition]) -> None:
-            for each in self._written(address, {key: left[key] for key in partitions}):
-                del left[each]
+        def body(partitions: list[Partition]) -> "bodies.ProduceRequest":
+            return {
+                "transactional_id": self.transactional_id,
+                "acks": _ALL_REPLICAS,
+                "timeout_ms": CLIENT_TIMEOUT_SECONDS * 1000,
+                "topic_data": [
+                    {
+                        "name": name,
+                        "partition_data": [
+                            {"index": each, "records": left[name, each]} for each in numbers
+                        ],
+                    }
+                    for name, numbers in by_topic(partitions).items()
+                ],
+            }
 
-        self._cluster.ask_leaders(left, ask)
+        def read(address: Address, answer: "bodies.ProduceResponse") -> None:
+            refused: list[tuple[Partition, bodies.ProduceResponsePartitionResponse]] = []
+            for topic in answer["responses"]:
+                for each in topic["partition_responses"]:
+                    partition = topic["name"], each["index"]
+                    if each["error_code"] in {0, _DUPLICATE}:
+                        del left[partition]
+                    else:
+                        refused.append((partition, each))
+            for (name, number), each in refused:
+                text = f": {each['error_message']}" if each["error_message"] else ""
+                check(each["error_code"], f"{address}: a batch for {name}-{number}{text}")
 
-    def _written(self, address: Address, batches: dict[Partition, bytes]) -> Iterator[Partition]:
-        """Yield the partitions whose batch is written; then raise RequestError if one is not."""
-        body: bodies.ProduceRequest = {
-            "transactional_id": self.transactional_id,
-            "acks": _ALL_REPLICAS,
-            "timeout_ms": CLIENT_TIMEOUT_SECONDS * 1000,
-            "topic_data": [
-                {
-                    "name": name,
-                    "partition_data": [
-                        {"index": each, "records": batches[name, each]} for each in numbers
-                    ],
-                }
-                for name, numbers in by_topic(batches).items()
-            ],
-        }
-        answer = self._cluster.ask(address, _PRODUCE, body)
-        refused: list[tuple[Partition, bodies.ProduceResponsePartitionResponse]] = []
-        for topic in answer["responses"]:
-            for each in topic["partition_responses"]:
-                partition = topic["name"], each["index"]
-                if each["error_code"] in {0, _DUPLICATE}:
-                    yield partition
-                else:
-                    refused.append((partition, each))
-        for (name, number), each in refused:
-            text = f": {each['error_message']}" if each["error_message"] else ""
-            check(each["error_code"], f"{address}: a batch for {name}-{number}{text}")
+        self._cluster.ask_leaders(left, _PRODUCE, body, read)
 
 
 def _rounds(batches: Mapping[Partition, Sequence[bytes]]) -> Iterator[dict[Partition, bytes]]:

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from broker.client.metadata import Cluster
+from broker.client.connection import Api
+from broker.client.metadata import Cluster, Partition
 from broker.client.offsets import EARLIEST, LATEST, Found, list_offsets
 from broker.client.pool import Pool
 from broker.codec import Fields
@@ -16,6 +17,7 @@ from tests.support.manual_clock import ManualClock
 from tests.support.scripted_broker import ScriptedBroker, metadata_of, scripted_broker
 
 ID = "0123456789abcdef" * 2
+HEARTBEAT: Api[Fields, Fields] = Api("Heartbeat", range(1, 4))
 
 
 Clusters = Callable[..., Cluster]
@@ -39,7 +41,9 @@ def unused_address() -> Address:
 def with_topics(*topics: str) -> Iterator[ScriptedBroker]:
     """A broker that knows these and nothing else."""
 
-    def answer(_api: str, _version: int, body: Fields) -> Fields:
+    def answer(api: str, _version: int, body: Fields) -> Fields:
+        if api == "Heartbeat":
+            return {"error_code": 0}
         wanted = topics if body["topics"] is None else [each["name"] for each in body["topics"]]
         found = metadata_of(broker.address, dict.fromkeys(wanted, ID), 3)
         for each in found["topics"]:
@@ -93,23 +97,30 @@ def test_every_address_is_named_when_none_answers(cluster_of: Clusters) -> None:
         cluster_of(one, other).topics(["a"])
 
 
+def ask_leaders(
+    cluster: Cluster, partitions: list[Partition], code: ErrorCode | None = None
+) -> list[Address]:
+    """Send a request to leaders, whose responses have an error if `code` is given."""
+
+    def read(address: Address, _: Fields) -> Address:
+        if code is not None:
+            raise RequestError(code, "refused")
+        return address
+
+    return cluster.ask_leaders(partitions, HEARTBEAT, lambda _: {}, read)
+
+
 def test_leaders_are_looked_up_once_and_again_after_an_error_of_one(cluster_of: Clusters) -> None:
-    def refuse(*_: object) -> None:
-        raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "moved")
-
-    def answer(*each: object) -> tuple[object, ...]:
-        return each
-
     with with_topics("a") as broker:
         cluster = cluster_of(broker.address)
         both = [("a", 0), ("a", 2)]
 
         for wanted in (both, [("a", 1)], both):
-            assert cluster.ask_leaders(wanted, answer) == [(broker.address, wanted)]
+            assert ask_leaders(cluster, wanted) == [broker.address]
         assert len(broker.of("Metadata")) == 1
-        with pytest.raises(RequestError, match="moved"):
-            cluster.ask_leaders(both, refuse)
-        cluster.ask_leaders([("a", 1)], answer)
+        with pytest.raises(RequestError, match="refused"):
+            ask_leaders(cluster, both, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        ask_leaders(cluster, [("a", 1)])
         assert len(broker.of("Metadata")) == 2
 
 
@@ -118,8 +129,34 @@ def test_a_partition_without_a_leader_is_reported(cluster_of: Clusters) -> None:
         with_topics("a") as broker,
         pytest.raises(RequestError, match="no broker leads partition 3 of 'a'") as raised,
     ):
-        cluster_of(broker.address).ask_leaders([("a", 3)], lambda *_: None)
+        ask_leaders(cluster_of(broker.address), [("a", 3)])
     assert raised.value.code is ErrorCode.LEADER_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("name", "topic_id", "code"),
+    [
+        ("a", ID, ErrorCode.LEADER_NOT_AVAILABLE),
+        ("a", "", ErrorCode.LEADER_NOT_AVAILABLE),
+        ("a", ID[::-1], ErrorCode.UNKNOWN_TOPIC_ID),
+        ("b", ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_a_topic_that_a_leader_does_not_know_is_gone_only_if_the_metadata_says_so(
+    cluster_of: Clusters, name: str, topic_id: str, code: ErrorCode
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID, "refused")
+
+    with with_topics("a") as broker:
+        cluster = cluster_of(broker.address)
+        cluster._leaders[name, 0] = broker.address
+        with pytest.raises(RequestError) as raised:
+            cluster.ask_leaders(
+                [(name, 0)], HEARTBEAT, lambda _: {}, refuse, topic_ids={name: topic_id}
+            )
+    assert raised.value.code is code
+    assert len(broker.of("Metadata")) == 1
 
 
 def test_offsets_of_many_partitions_are_requested_at_once(cluster_of: Clusters) -> None:
