@@ -5,23 +5,18 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from broker.client.fetch import Chunk, Range, fetch
-from broker.client.metadata import Cluster
+from broker.client.metadata import GONE, Cluster
+from broker.client.offsets import EARLIEST, LATEST, list_offsets
 from broker.model.errors import ErrorCode, RequestError
 from broker.pipeline.decoding import Decoder, Selection
 from broker.pipeline.source.planning import Task
 from broker.pipeline.source.settings import Settings
-from broker.pipeline.source.topics import log_bounds, report_loss
+from broker.pipeline.source.topics import report_loss
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_LOST = frozenset(
-    {
-        ErrorCode.OFFSET_OUT_OF_RANGE,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    }
-)
+_LOST = GONE | {ErrorCode.OFFSET_OUT_OF_RANGE}
 
 
 def read_task(settings: Settings, task: Task, selection: Selection) -> Iterator["pa.RecordBatch"]:
@@ -43,33 +38,29 @@ def read_task(settings: Settings, task: Task, selection: Selection) -> Iterator[
 
 def _chunks(cluster: Cluster, settings: Settings, part: Range) -> Iterator[Chunk]:
     """Yield the chunks of a range; those that were deleted are reported and left out."""
-    position = part.start
+    position, key, is_lost = part.start, (part.topic, part.partition), False
     while position < part.end:
         try:
-            for chunk in _prefetched(cluster, settings, part._replace(start=position)):
-                yield chunk
-                position = chunk.next_offset
+            if not is_lost:
+                for chunk in _prefetched(cluster, settings, part._replace(start=position)):
+                    yield chunk
+                    position = chunk.next_offset
+                return
+            ids, is_committed = {part.topic: part.topic_id}, settings.is_committed
+            earliest, latest = (
+                list_offsets(cluster, {key: edge}, is_committed=is_committed, topic_ids=ids)[key]
+                for edge in (EARLIEST, LATEST)
+            )
+            if not position < earliest.offset < latest.offset:
+                return
+            position, is_lost = earliest.offset, False
         except RequestError as error:
-            if error.code not in _LOST:
+            if error.code not in (GONE if is_lost else _LOST):
                 raise
             report_loss(settings, [f"{part.topic}-{part.partition} at offset {position}: {error}"])
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 return  # the topic was deleted
-            if not _is_there(cluster, part):
-                return
-            key = part.topic, part.partition
-            earliest, latest = log_bounds(cluster, settings, [key])
-            if not position < earliest[key] < latest[key]:
-                return
-            position = earliest[key]
-        else:
-            return
-
-
-def _is_there(cluster: Cluster, part: Range) -> bool:
-    """Return whether the range's topic exists, and is not a later one of that name."""
-    now = cluster.existing_topics([part.topic]).get(part.topic)
-    return now is not None and (not part.topic_id or now.topic_id == part.topic_id)
+            is_lost = True
 
 
 def _prefetched(cluster: Cluster, settings: Settings, part: Range) -> Iterator[Chunk]:

@@ -28,17 +28,19 @@ class Log:
 
     def __init__(self) -> None:
         self.begin, self.end = 0, 30
-        self.topic_id = ID
+        self.topic_id, self.next_id = ID, ID  # the second from the first Fetch on
         self.error_at: dict[int, int] = {}
         self.broker: ScriptedBroker
 
     def answer(self, api: str, _version: int, body: Fields) -> Fields:
         if api == "Metadata":
-            return metadata_of(self.broker.address, {"t": self.topic_id})
+            gone = 0 if self.topic_id else 3
+            return metadata_of(self.broker.address, {"t": self.topic_id}, error_code=gone)
         if api == "ListOffsets":
             wanted = body["topics"][0]["partitions"][0]["timestamp"]
             part = {"partition_index": 0, "offset": self.end if wanted == -1 else self.begin}
             return {"topics": [{"name": "t", "partitions": [part]}]}
+        self.topic_id = self.next_id
         offset = body["topics"][0]["partitions"][0]["fetch_offset"]
         base = offset // 10 * 10
         error = self.error_at.get(base, 0)
@@ -95,11 +97,19 @@ def test_a_whole_range_may_be_missing(log: Log) -> None:
 
 
 def test_a_topic_recreated_since_the_plan_is_not_read_instead(log: Log) -> None:
-    log.topic_id, log.error_at = OTHER_ID, {0: 100}
+    log.next_id, log.error_at = OTHER_ID, {0: 100}
 
     with pytest.raises(DataLoss, match="deleted and created again"):
         log.read()
     assert log.read(failOnDataLoss="false") == []
+
+
+@pytest.mark.parametrize("next_id", [OTHER_ID, ""], ids=["created again", "deleted"])
+def test_nothing_is_read_after_lost_records_of_a_topic_that_is_gone(log: Log, next_id: str) -> None:
+    log.begin, log.next_id = 13, next_id
+
+    assert log.read(failOnDataLoss="false") == []
+    assert len(log.broker.of("Fetch")) == 1
 
 
 def test_records_lost_in_the_middle_are_reported_with_their_offset(log: Log) -> None:
