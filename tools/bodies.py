@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from broker.codec import schema
 from broker.codec.schema import Definition, Message
-from broker.protocols.kafka.apis import APIS
+from broker.protocols.kafka.table import APIS
 
 _HEAD: Final = '''"""The bodies of requests and responses of the served APIs, for a type checker.
 

@@ -1,11 +1,11 @@
 """Opens a log: uses the state that a clean stop left, or finds where the log ends.
 
-From the segment that holds the recovery point on, every batch is read (`log_scan`) until the log
-ends. A damaged range before that is kept, its reads are refused, and everything after it is served.
-Bytes after the end are truncated. Under group-commit the truncation and everything recovered are
-synced before the log is used (`settle`); under `os` the next sync of the log does that, and until
-then the recovery point stays where it was: should the truncation be lost in a crash, the bytes that
-reappear have an older leader epoch.
+From the segment that holds the recovery point on, every batch is read (`recovery_scan`) until the
+log ends. A damaged range before that is kept, its reads are refused, and everything after it is
+served. Bytes after the end are truncated. Under group-commit the truncation and everything
+recovered are synced before the log is used (`settle`); under `os` the next sync of the log does
+that, and until then the recovery point stays where it was: should the truncation be lost in a
+crash, the bytes that reappear have an older leader epoch.
 
 A damaged last segment takes no more appends: a new one begins after it.
 """
@@ -18,7 +18,7 @@ from broker._native.kernel.file_ops cimport (
     file_truncate,
     is_no_space,
 )
-from broker._native.log.log_scan cimport _Chunk, Scan, scan_begin, scan_segment
+from broker._native.log.recovery_scan cimport _Chunk, Scan, scan_begin, scan_segment
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.segment cimport Segment
 from broker._native.log.segmented_log cimport must

@@ -1,4 +1,4 @@
-"""Reads and validates record batches of version 2, the format of produce, storage and fetch.
+"""Record batches of version 2, the format of produce, storage and fetch: read, validated, written.
 
 Layout (big-endian; Kafka protocol guide, "Record Batch"; KIP-98):
 

@@ -9,7 +9,7 @@ import pytest
 from broker.codec import bodies, schema
 from broker.codec.schema import Message
 from broker.protocols.kafka.api import Api
-from broker.protocols.kafka.apis import APIS
+from broker.protocols.kafka.table import APIS
 from tools import bodies as writer
 
 FILE = Path(__file__).parents[3] / "src" / "broker" / "codec" / "bodies.py"

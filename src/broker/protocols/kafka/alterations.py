@@ -72,7 +72,7 @@ def _with_effect(resource: _ResourceT) -> _ResourceT:
     """Leave out the keys that have no effect here: of a broker, those that only Kafka has."""
     if resource["resource_type"] != Resource.BROKER:
         return resource
-    from broker.model.kafka_settings import is_unused  # noqa: PLC0415 - 290 names, rarely needed
+    from broker.model.unused_settings import is_unused  # noqa: PLC0415 - 290 names, rarely needed
 
     unused = [each["name"] for each in resource["configs"] if is_unused(each["name"])]
     if unused:

@@ -14,7 +14,7 @@ from broker.model import limits
 from broker.model.config import Config
 from broker.model.errors import CodecError, PeerError, RequestError
 from broker.protocols.base import Answer, Deferred, Immediate, Reply, WireProtocol
-from broker.protocols.kafka import apis
+from broker.protocols.kafka import table
 from broker.protocols.kafka.api import Api, Body, DeferredResponse, KnownResponse, Request, Response
 from broker.protocols.kafka.authorization import authorize
 from broker.protocols.kafka.bodies import decoded, encoded, freed
@@ -51,7 +51,7 @@ class Kafka(WireProtocol):
         self, operation: int, version: int, client_id: str | None, body: bytes, session: Session
     ) -> Reply:
         """Serve one request of an API key; `body` is the frame without the request header."""
-        api = apis.APIS.get(operation)
+        api = table.APIS.get(operation)
         if api is None or version not in api.versions:
             return _unsupported(operation, version)
         if len(body) > limits.SHORT_REQUEST_BYTES:
@@ -115,7 +115,7 @@ def _response(
 def _served_apis() -> list[tuple[int, int, int, int]]:
     """Return a row per API for native code: key, first, last and first flexible version."""
     rows = []
-    for api in apis.APIS.values():
+    for api in table.APIS.values():
         flexible = schema.request(api.key).first_flexible
         last = api.versions.stop - 1
         rows.append((api.key, api.versions.start, last, _NEVER if flexible is None else flexible))
@@ -188,4 +188,4 @@ def _unsupported(operation: int, version: int) -> Immediate:
     """Respond to an unsupported version: only ApiVersions has a response for it (KIP-35)."""
     if operation != api_versions.KEY:
         raise PeerError(f"API key {operation} version {version} is not supported")
-    return schema.response(operation).encode(0, api_versions.unsupported(apis.advertised()))
+    return schema.response(operation).encode(0, api_versions.unsupported(table.advertised()))

@@ -1,4 +1,4 @@
-"""Kafka's number and text of each ErrorCode."""
+"""The numbers of ErrorCode in responses; its rows, with the texts, are in model/errors.py."""
 
 from typing import Final
 

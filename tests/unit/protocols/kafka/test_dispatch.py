@@ -11,7 +11,7 @@ from broker.core.session import Session
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError
 from broker.protocols.kafka import PROTOCOL, dispatch
 from broker.protocols.kafka.api import Api, Body, Request
-from broker.protocols.kafka.apis import APIS
+from broker.protocols.kafka.table import APIS
 from tests.support.fakes import FakeBroker
 
 

@@ -2,7 +2,7 @@
 
 Tools send whole sets of settings (`kafka-configs.sh --alter`, librdkafka's tests). A setting that
 only Kafka has is accepted in such a request, has no effect and is not stored. Names that Kafka does
-not have either are refused. tests/unit/model/test_kafka_settings.py checks that no name is both
+not have either are refused. tests/unit/model/test_unused_settings.py checks that no name is both
 here and in settings.py.
 """
 

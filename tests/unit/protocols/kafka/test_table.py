@@ -8,7 +8,7 @@ import pytest
 
 from broker.codec import schema
 from broker.codec.schema import Definition
-from broker.protocols.kafka import apis
+from broker.protocols.kafka import table
 from tests.support.fakes import FakeBroker
 
 # The versions that a Kafka 4.3.1 broker advertises; Produce 0-2 is served here.
@@ -19,7 +19,7 @@ KAFKA_4_3 = {
     43: (0, 2), 44: (0, 1), 45: (0, 1), 46: (0, 0), 48: (0, 1), 50: (0, 0), 55: (0, 2), 57: (0, 2),
     60: (0, 2), 74: (0, 1), 75: (0, 0),
 }  # fmt: skip
-ALL_VERSIONS = [(key, version) for key, api in apis.APIS.items() for version in api.versions]
+ALL_VERSIONS = [(key, version) for key, api in table.APIS.items() for version in api.versions]
 # Fields that a request with one element everywhere needs besides the defaults.
 SPECIAL: dict[int, dict[str, Any]] = {
     0: {"acks": 1},
@@ -41,13 +41,13 @@ def one_of_everything(definitions: list[Definition]) -> dict[str, Any]:
 
 
 def test_apis_are_in_the_order_of_their_keys() -> None:
-    assert list(apis.APIS) == sorted(apis.APIS)
+    assert list(table.APIS) == sorted(table.APIS)
 
 
 @pytest.mark.parametrize("key", list(KAFKA_4_3))
 def test_every_version_of_kafka_4_3_is_advertised(key: int) -> None:
     lowest, highest = KAFKA_4_3[key]
-    versions = apis.APIS[key].versions
+    versions = table.APIS[key].versions
 
     assert versions.start <= lowest
     assert versions.stop - 1 == highest
@@ -57,20 +57,20 @@ def test_every_version_of_kafka_4_3_is_advertised(key: int) -> None:
 def test_apis_used_by_clients_from_0_8_to_0_10_are_advertised_from_version_0(key: int) -> None:
     """Old librdkafka requires single old versions; 4-7 and 17 are not served."""
     if key in {4, 5, 6, 7, 17}:
-        assert key not in apis.APIS
+        assert key not in table.APIS
     else:
-        assert apis.APIS[key].versions.start == 0
+        assert table.APIS[key].versions.start == 0
 
 
 def test_names_are_the_schemas() -> None:
-    names = {key: api.name for key, api in apis.APIS.items()}
+    names = {key: api.name for key, api in table.APIS.items()}
 
     assert names == {key: schema.API_KEYS[key] for key in names}
 
 
-@pytest.mark.parametrize("key", list(apis.APIS))
+@pytest.mark.parametrize("key", list(table.APIS))
 def test_the_versions_in_a_handlers_docstring_are_the_served_ones(key: int) -> None:
-    api = apis.APIS[key]
+    api = table.APIS[key]
     documentation = sys.modules[api.handle.__module__].__doc__ or ""
 
     match = re.match(rf"{api.name}, v(\d+)-(\d+)[.:]", documentation)

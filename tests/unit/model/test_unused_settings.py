@@ -1,7 +1,7 @@
 """Names of settings that only Apache Kafka has."""
 
-from broker.model.kafka_settings import UNUSED_SETTINGS, is_unused
 from broker.model.settings import BROKER_SETTINGS
+from broker.model.unused_settings import UNUSED_SETTINGS, is_unused
 
 
 def test_no_setting_of_this_broker_is_listed_as_unused() -> None:
