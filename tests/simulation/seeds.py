@@ -6,10 +6,16 @@ pytest tests/simulation --simulation-seeds 100000     more histories than usual
 pytest tests/simulation --simulation-seed 4711        one of them again
 """
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from tests.support.run_seed import seeds_of_run
 
+ROOT = Path(__file__).parents[2]
 SEEDS_PER_TEST = 100
 
 
@@ -29,3 +35,23 @@ def distribute_seeds(metafunc: pytest.Metafunc, what: str, per_seed: int = 1) ->
     wanted = range(first, first + count) if seed is None else range(seed, seed + 1)
     parts = [wanted[at : at + SEEDS_PER_TEST] for at in range(0, len(wanted), SEEDS_PER_TEST)]
     metafunc.parametrize("seeds", parts, ids=range(len(parts)))
+
+
+def output_with_hash_seed(program: str, hash_seed: int) -> str:
+    """Return what a Python program prints in a process with this seed of string hashes.
+
+    A history that depends on the order of a set differs between two of them.
+
+    Raises:
+        subprocess.CalledProcessError: the program failed.
+        subprocess.TimeoutExpired: it took more than a minute.
+    """
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    ).stdout

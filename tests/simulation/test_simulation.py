@@ -1,18 +1,12 @@
 """Groups and transactions under everything that can go wrong, thousands of times over."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.run import run
-from tests.simulation.seeds import distribute_seeds
+from tests.simulation.seeds import distribute_seeds, output_with_hash_seed
 from tests.simulation.violation import Violation
 
-ROOT = Path(__file__).parents[2]
 SEEDS_PER_MUTATION = 40
 
 
@@ -47,21 +41,8 @@ for parts in ("groups", "consumers", "producers", "rolls", "all"):
 """
 
 
-def _told(hash_seed: str) -> str:
-    """Return the events and the final logs of a process with this string hash seed."""
-    return subprocess.run(
-        [sys.executable, "-c", _TELL],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": hash_seed},
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    ).stdout
-
-
 def test_a_seed_gives_the_same_history_in_any_process() -> None:
-    first, second = _told("1"), _told("2")
+    first, second = output_with_hash_seed(_TELL, 1), output_with_hash_seed(_TELL, 2)
 
     assert first == second
     assert "broker died" in first

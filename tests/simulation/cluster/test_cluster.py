@@ -3,19 +3,13 @@
 What must hold is listed in `audit.py`; `tests/simulation/seeds.py` says how to run more.
 """
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from tests.simulation.cluster.mutations import MUTATIONS
 from tests.simulation.cluster.run import run, run_all
-from tests.simulation.seeds import distribute_seeds
+from tests.simulation.seeds import distribute_seeds, output_with_hash_seed
 from tests.simulation.violation import Violation
 
-ROOT = Path(__file__).parents[3]
 SEEDS_PER_MUTATION = 500
 
 pytestmark = pytest.mark.usefixtures("silent_log")
@@ -48,21 +42,8 @@ for seed in (7, 8, 9):
 """
 
 
-def _shown(hash_seed: str) -> str:
-    """Return the events and changes of a process with this string hash seed."""
-    return subprocess.run(
-        [sys.executable, "-c", _SHOW],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": hash_seed},
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    ).stdout
-
-
 def test_a_seed_gives_the_same_history_of_a_cluster_in_any_process() -> None:
-    first, second = _shown("1"), _shown("2")
+    first, second = output_with_hash_seed(_SHOW, 1), output_with_hash_seed(_SHOW, 2)
 
     assert first == second
     assert "part/" in first
