@@ -21,6 +21,7 @@ from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.maintenance import cleaner
 from broker.core.maintenance.cleaner import Cleaner
 from broker.core.maintenance.retention import Retention
+from broker.core.metadata import OwnMetadata
 from broker.core.producer_ids import ProducerIds
 from broker.core.topics.deletion import Deletions
 from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
@@ -112,16 +113,17 @@ class BrokerRun:
         self.turn.now_ms = NOW_MS
         self.partitions = Partitions(path, store, self.turn, 1, 86_400_000)
         io_thread: Any = _Inline()
-        self.deletions = Deletions(store, io_thread, DeletedFolders(path))
+        self.metadata = OwnMetadata(store, io_thread)
+        self.deletions = Deletions(self.metadata, io_thread, DeletedFolders(path))
         self.topics = Topics(
             CONFIG,
-            store,
+            self.metadata,
             io_thread,
             FakeTable(),
             _Logs(self.partitions),
             self.deletions,
         )
-        self.ids = ProducerIds(store)
+        self.ids = ProducerIds(self.metadata)
         # Called before the log starts are written.
         self.starts_planned: Callable[[Sequence[tuple[PartitionLog, int]]], None] = lambda _: None
         self.retention = Retention(

@@ -96,7 +96,7 @@ def _check(
     if broker.topics.get(TRANSACTIONS_TOPIC) is not None:
         broker.finish_transactions()
         yield from check_transactions(broker, expected, found)
-    if expected.ids and (again := broker.ids.next_id()) in expected.ids:
+    if expected.ids and (again := broker.run(broker.ids.next_id())) in expected.ids:
         yield Finding(ID_TWICE, str(again))
     yield from _check_groups(broker, expected)
     for topic, log in broker.logs():

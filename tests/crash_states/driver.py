@@ -274,7 +274,7 @@ class Driver:
             return None
         producers = self._producers.setdefault(place_of(log), [])
         if len(producers) < 3:
-            producer_id = self.broker.ids.next_id()
+            producer_id = self.broker.run(self.broker.ids.next_id())
             self.record.tell("id_issued", producer_id)
             is_transactional = may_be_transactional and rng.random() < 0.5
             producers.append(Producer(producer_id, is_transactional=is_transactional))

@@ -65,7 +65,7 @@ class Transactor:
     def _init(self) -> Producer:
         fresh_id = NO_ID
         if self._broker.transactions.needs_fresh_id(self._id):
-            fresh_id = self._broker.ids.next_id()
+            fresh_id = self._broker.run(self._broker.ids.next_id())
             self._record.tell("id_issued", fresh_id)
         request = InitRequest(self._id, TIMEOUT_MS, fresh_id)
         for _ in range(ROUNDS_MAX):
@@ -119,7 +119,7 @@ class Transactor:
     def _end(self, producer: Producer) -> None:
         is_commit = self._rng.random() < 0.6
         self._record.tell("transaction_ending", self._id, is_commit=is_commit)
-        fresh_id = self._broker.ids.next_id() if self._is_v2 else NO_ID
+        fresh_id = self._broker.run(self._broker.ids.next_id()) if self._is_v2 else NO_ID
         request = EndRequest(producer, is_commit, self._is_v2, fresh_id)
         asked = self._broker.transactions.end(request)
         if self._rng.random() < 0.2:

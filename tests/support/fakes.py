@@ -47,6 +47,7 @@ from broker.core.groups.commands.offsets import (
 )
 from broker.core.logs.partition import LogWaiters
 from broker.core.logs.recompression import Recompression
+from broker.core.metadata import OwnMetadata
 from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.response_cache import ResponseCache
@@ -313,35 +314,43 @@ class FakeStore:
 
     def __init__(self) -> None:
         self.values: dict[bytes, bytes] = {}
+        self.mod_revisions: dict[bytes, int] = {}  # 0 for what a test has put into `values`
         self.revision = 0
         self.is_broken = False
 
     def get(self, key: bytes) -> metadata.KeyValue | None:
         value = self.values.get(key)
-        return None if value is None else metadata.KeyValue(key, value, 0, 0)
+        if value is None:
+            return None
+        revision = self.mod_revisions.get(key, 0)
+        return metadata.KeyValue(key, value, revision, revision)
 
     def scan(self, prefix: bytes) -> tuple[list[metadata.KeyValue], int]:
-        found = [
-            metadata.KeyValue(key, value, 0, 0)
-            for key, value in sorted(self.values.items())
-            if key.startswith(prefix)
-        ]
-        return found, self.revision
+        found = (self.get(key) for key in sorted(self.values) if key.startswith(prefix))
+        return [entry for entry in found if entry is not None], self.revision
 
     def transact(
         self, guards: Sequence[metadata.Guard], operations: Sequence[metadata.Operation]
     ) -> int | None:
         if self.is_broken:
             raise StorageError("no space left on device")
-        if any(isinstance(each, metadata.Absent) == (each.key in self.values) for each in guards):
+        if not all(map(self._holds, guards)):
             return None
+        self.revision += 1
         for operation in operations:
             if isinstance(operation, metadata.Put):
                 self.values[operation.key] = operation.value
+                self.mod_revisions[operation.key] = self.revision
             else:
                 self.values.pop(operation.key, None)
-        self.revision += 1
         return self.revision
+
+    def _holds(self, guard: metadata.Guard) -> bool:
+        entry = self.get(guard.key)
+        if entry is None or isinstance(guard, metadata.Absent):
+            return entry is None and isinstance(guard, metadata.Absent)
+        assert isinstance(guard, metadata.Unchanged)
+        return entry.mod_revision == guard.mod_revision
 
     def close(self) -> None:
         pass
@@ -435,7 +444,7 @@ class FakeProducerIds:
         self.last = 999
         self.is_broken = False
 
-    def next_id(self) -> int:
+    async def next_id(self) -> int:
         if self.is_broken:
             raise StorageError("no block of ids")
         self.last += 1
@@ -521,20 +530,19 @@ class FakeBroker:
         )
         self.producer_ids = FakeProducerIds()
         self.io_thread = IoThread()
+        self.metadata = OwnMetadata(self.store, self.io_thread)
         self.configs = BrokerConfigs(
-            load([f"{name}={text}" for name, text in (settings or {}).items()]),
-            self.store,
-            self.io_thread,
+            load([f"{name}={text}" for name, text in (settings or {}).items()]), self.metadata
         )
-        self.group_configs = GroupConfigs(lambda: self.configs.current, self.store, self.io_thread)
+        self.group_configs = GroupConfigs(lambda: self.configs.current, self.metadata)
         self.deleted_logs: list[FakeLog] = []
         self.broken_partition: int | None = None
         self.folders = FakeFolders()
-        self.deletions = Deletions(self.store, self.io_thread, self.folders)
+        self.deletions = Deletions(self.metadata, self.io_thread, self.folders)
         self.durable_starts: dict[tuple[str, int], int] = {}
         self.topics = Topics(
             self.config,
-            self.store,
+            self.metadata,
             self.io_thread,
             self.table,
             FakePartitionLogs(self),
@@ -554,7 +562,7 @@ class FakeBroker:
             recompression=Recompression(),
             persist_log_starts=self.persist_log_starts,
             group_configs=self.group_configs,
-            metadata_revision=self.metadata_revision,
+            metadata=self.metadata,
             appends=Tasks(1 << 62),
             long_answers=Admission(1 << 62, 0),
             response_cache=ResponseCache(lambda: self.topics.revision, 1 << 20),
@@ -587,10 +595,6 @@ class FakeBroker:
     def config(self) -> Config:
         """The configuration in force."""
         return self.configs.current
-
-    async def metadata_revision(self) -> int:
-        revision: int = self.store.revision
-        return revision
 
     def log_changes(self) -> int:
         """A different number for each state of the logs."""

@@ -6,6 +6,7 @@ from broker.core.broker import Broker
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.logs.partition import LogWaiters
 from broker.core.logs.recompression import Recompression
+from broker.core.metadata import OwnMetadata
 from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.response_cache import ResponseCache
@@ -38,7 +39,7 @@ def broker_of(topic: Topic, transactions: Any = None) -> Broker:
     topics: Any = OneTopic(topic)
     store: Any = FakeStore()
     return Broker(
-        configs=BrokerConfigs(load(), store, IoThread()),
+        configs=BrokerConfigs(load(), OwnMetadata(store, IoThread())),
         clock=SystemClock(),
         cluster_id="cluster",
         io_thread=nothing,
@@ -50,7 +51,7 @@ def broker_of(topic: Topic, transactions: Any = None) -> Broker:
         recompression=Recompression(),
         persist_log_starts=nothing,
         group_configs=nothing,
-        metadata_revision=nothing,
+        metadata=nothing,
         appends=Tasks(1 << 62),
         long_answers=Admission(1 << 62, 0),
         response_cache=ResponseCache(lambda: 0, 1 << 20),

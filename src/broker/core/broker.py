@@ -10,6 +10,7 @@ from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.logs.log import Log
 from broker.core.logs.partition import LogWaiters
 from broker.core.logs.recompression import Recompression
+from broker.core.metadata import Metadata
 from broker.core.producer_ids import ProducerIds
 from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.io_thread import IoThread
@@ -38,8 +39,7 @@ class Broker(NamedTuple):
     # Makes new log start offsets durable; raises StorageError.
     persist_log_starts: Callable[[Sequence[tuple[Log, int]]], Awaitable[None]]
     group_configs: GroupConfigs
-    # The revision of the metadata store: it grows with each change.
-    metadata_revision: Callable[[], Awaitable[int]]
+    metadata: Metadata
     appends: Tasks  # of requests whose connections may be closed before all is appended
     long_answers: Admission  # responses that are whole in memory before they are sent
     response_cache: ResponseCache  # responses about all topics

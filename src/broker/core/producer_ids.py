@@ -5,12 +5,13 @@ assigned twice: the store has the end of a block before the first id of it is us
 has not used of its block when it ends is lost (there are 2^63 ids).
 """
 
+import asyncio
 import json
 
+from broker.core.metadata import Metadata
 from broker.model.errors import StorageError
 from broker.model.limits import PRODUCER_ID_BLOCK
 from broker.storage import metadata
-from broker.storage.metadata.blocking import BlockingMetaStore
 
 _LAST_ID = (1 << 63) - 1
 
@@ -18,24 +19,26 @@ _LAST_ID = (1 << 63) - 1
 class ProducerIds:
     """Assigns ids that were never used; one store write per thousand."""
 
-    def __init__(self, store: BlockingMetaStore) -> None:
+    def __init__(self, known: Metadata) -> None:
         """Reserve nothing yet: a broker without idempotent producers writes nothing."""
-        self._store = store
+        self._metadata = known
+        self._reserving = asyncio.Lock()
         self._next_id = 0
         self._block_end = 0
 
-    def next_id(self) -> int:
+    async def next_id(self) -> int:
         """Return a new producer id; StorageError when no block can be reserved."""
-        if self._next_id == self._block_end:
-            self._next_id, self._block_end = self._reserve()
-        producer_id = self._next_id
-        self._next_id += 1
-        return producer_id
+        async with self._reserving:
+            if self._next_id == self._block_end:
+                self._next_id, self._block_end = await self._reserve()
+            producer_id = self._next_id
+            self._next_id += 1
+            return producer_id
 
-    def _reserve(self) -> tuple[int, int]:
+    async def _reserve(self) -> tuple[int, int]:
         """Reserve the next block; another broker of the cluster may reserve one meanwhile."""
         while True:
-            current = self._store.get(metadata.PRODUCER_ID_BLOCK)
+            current = await self._metadata.get(metadata.PRODUCER_ID_BLOCK)
             start = _parse(current.value) if current else 0
             end = start + PRODUCER_ID_BLOCK
             guard: metadata.Guard = (
@@ -45,7 +48,7 @@ class ProducerIds:
             )
             value = json.dumps({"version": 1, "next_producer_id": end}).encode()
             put = metadata.Put(metadata.PRODUCER_ID_BLOCK, value)
-            if self._store.transact([guard], [put]) is not None:
+            if await self._metadata.transact([guard], [put]) is not None:
                 return start, end
 
 

@@ -32,6 +32,7 @@ from broker.core.maintenance.disk_space import Level
 from broker.core.maintenance.retention import Retention
 from broker.core.maintenance.scrub import Scrub
 from broker.core.maintenance.scrub import Settings as ScrubSettings
+from broker.core.metadata import OwnMetadata
 from broker.core.producer_ids import ProducerIds
 from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.io_thread import IoThread
@@ -56,7 +57,6 @@ from broker.server.partition_logs import NativeLogs
 from broker.server.requests import Requests
 from broker.server.services import Part, Services
 from broker.server.small_files import SmallFiles
-from broker.storage import metadata
 from broker.storage.files.deletion import DeletedFolders
 from broker.storage.log_dir import LogDir
 from broker.storage.metadata.sqlite import FILE_NAME as METADATA_FILE
@@ -71,14 +71,10 @@ class Storage(NamedTuple):
     io_thread: IoThread
     small_files: SmallFiles
     store: SqliteMetaStore
+    metadata: OwnMetadata
     configs: BrokerConfigs
     group_configs: GroupConfigs
     clock_watch: ClockWatch
-
-    async def metadata_revision(self) -> int:
-        """Return the revision of the metadata store; it grows with each change."""
-        _, revision = await self.io_thread.run(partial(self.store.scan, metadata.PRODUCER_ID_BLOCK))
-        return revision
 
 
 class Logs(NamedTuple):
@@ -107,7 +103,8 @@ def open_storage(config: Config, log_dir: LogDir, when_lost: Callable[[], None])
     io_thread = IoThread()
     small_files = SmallFiles(log_dir, io_thread, when_lost)
     store = SqliteMetaStore(log_dir.path / METADATA_FILE)
-    configs = BrokerConfigs(config, store, io_thread)
+    metadata = OwnMetadata(store, io_thread)
+    configs = BrokerConfigs(config, metadata)
     confirmed_ms = configs.current.integer("polylog.clock.confirmed.ms")
     clock_watch = ClockWatch(log_dir.path, SystemClock(), small_files.write, confirmed_ms)
     configs.when_altered(
@@ -118,8 +115,9 @@ def open_storage(config: Config, log_dir: LogDir, when_lost: Callable[[], None])
         io_thread,
         small_files,
         store,
+        metadata,
         configs,
-        GroupConfigs(lambda: configs.current, store, io_thread),
+        GroupConfigs(lambda: configs.current, metadata),
         clock_watch,
     )
 
@@ -143,10 +141,10 @@ def make_logs(storage: Storage, descriptors: Shares, loop: Loop) -> Logs:
         log_flags,
     )
     loader = LogLoader(loop, partitions)
-    deletions = Deletions(storage.store, storage.io_thread, DeletedFolders(path))
+    deletions = Deletions(storage.metadata, storage.io_thread, DeletedFolders(path))
     table = TopicTable()
     logs = NativeLogs(partitions, loader, turn)
-    topics = Topics(config, storage.store, storage.io_thread, table, logs, deletions)
+    topics = Topics(config, storage.metadata, storage.io_thread, table, logs, deletions)
     storage.configs.inherited_by(topics.alter_defaults)
     return Logs(turn, commit, table, partitions, loader, deletions, topics)
 
@@ -164,11 +162,11 @@ def make_broker(
         log_waiters=LogWaiters(),
         groups=coordinators.groups,
         transactions=coordinators.transactions,
-        producer_ids=ProducerIds(storage.store),
+        producer_ids=ProducerIds(storage.metadata),
         recompression=Recompression(),
         persist_log_starts=checkpoints.persist_log_starts,
         group_configs=storage.group_configs,
-        metadata_revision=storage.metadata_revision,
+        metadata=storage.metadata,
         appends=Tasks(limits.DISCONNECTED_APPENDS_BYTES_MAX),
         long_answers=Admission(limits.LONG_ANSWERS_BYTES_MAX, 0),
         response_cache=ResponseCache(lambda: logs.topics.revision, limits.RESPONSE_CACHE_BYTES_MAX),

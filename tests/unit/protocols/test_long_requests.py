@@ -99,7 +99,7 @@ def test_concurrent_requests_for_all_topics_share_one_response(
         return await asyncio.gather(*(broker.serve(wanted) for _ in range(count)))
 
     def lines_of(count: int) -> int:
-        broker.topics.version += 1  # no cached answer counts
+        broker.topics.registry.version += 1  # no cached answer counts
         before = lines.count
         lines.begin()
         try:

@@ -6,7 +6,7 @@
     controller           controller
     topic/<name>         topics by id, topic_ids by name
     part/<topic id>/<n>  stored: partition states that differ from what the topic's value says
-    conf/...             configs: values as they are
+    conf/...             configs: entries as they are
     deleted/<topic id>   deleted
     any other            not kept
 
@@ -162,7 +162,7 @@ class ClusterImage:
         self.topic_ids: dict[str, bytes] = {}
         self.stored: dict[bytes, dict[int, StoredState]] = {}
         self.deleted: dict[bytes, StoredDeletedTopic] = {}
-        self.configs: dict[bytes, bytes] = {}
+        self.configs: dict[bytes, KeyValue] = {}
         self.counts = PartitionCounts()
         self._counted = 0  # partitions that were counted, for the length of slices
 
@@ -247,7 +247,7 @@ class ClusterImage:
             if entry is None:
                 self.configs.pop(key, None)
             else:
-                self.configs[key] = entry.value
+                self.configs[key] = entry
         elif key.startswith(metadata.DELETED_TOPICS):
             self._set_deleted(key, entry, delta)
         elif key == records.CONTROLLER:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
 from broker.core.configs import records as config_records
-from broker.core.scheduling.io_thread import IoThread
+from broker.core.metadata import Metadata
 from broker.core.scheduling.tasks import Tasks
 from broker.model.config import Config, value_to_text
 from broker.model.errors import ConfigError, ErrorCode, RequestError
@@ -20,7 +20,6 @@ from broker.model.own_config import ConfigChange, OwnConfig
 from broker.model.settings import BROKER_SETTINGS, DYNAMIC_SETTINGS
 from broker.model.topic_config import TopicConfig
 from broker.storage import metadata
-from broker.storage.metadata.blocking import BlockingMetaStore
 
 _log = logging.getLogger(__name__)
 
@@ -35,16 +34,10 @@ AlterHeirs: TypeAlias = Callable[[Config, Commit | None], Awaitable[None]]
 class BrokerConfigs:
     """The configuration in force, and which settings of it were altered."""
 
-    def __init__(
-        self,
-        given: Config,
-        store: BlockingMetaStore,
-        io_thread: IoThread,
-    ) -> None:
+    def __init__(self, given: Config, known: Metadata) -> None:
         """Read what was altered before this start; values no longer allowed are ignored."""
-        self._store = store
-        self._io_thread = io_thread
-        self._own = config_records.read_all(store, metadata.BROKER_CONFIGS)
+        self._metadata = known
+        self._own = config_records.read_all(known.image, metadata.BROKER_CONFIGS)
         self._callbacks: list[Callable[[Config], None]] = []
         self._alter_heirs: AlterHeirs  # set before the first request
         self._changes = asyncio.Lock()  # one at a time
@@ -82,7 +75,7 @@ class BrokerConfigs:
 
             async def commit() -> None:
                 key = metadata.broker_config_key(name)
-                await config_records.put(self._store, self._io_thread, key, own)
+                await config_records.put(self._metadata, key, own)
 
             await self._alter_heirs(config, commit)
             self._own[name] = own

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 
 from broker.core.configs import records as config_records
-from broker.core.scheduling.io_thread import IoThread
+from broker.core.metadata import Metadata
 from broker.core.scheduling.tasks import Tasks
 from broker.model.config import Config
 from broker.model.errors import ConfigError, ErrorCode, RequestError
@@ -14,7 +14,6 @@ from broker.model.limits import GROUP_CONFIG_NAME_BYTES_MAX, GROUP_CONFIGS_MAX
 from broker.model.own_config import ConfigChange
 from broker.model.settings import GROUP_SETTINGS
 from broker.storage import metadata
-from broker.storage.metadata.blocking import BlockingMetaStore
 
 _log = logging.getLogger(__name__)
 
@@ -22,17 +21,14 @@ _log = logging.getLogger(__name__)
 class GroupConfigs:
     """The own configurations of groups; a group need not exist to have one."""
 
-    def __init__(
-        self, broker: Callable[[], Config], store: BlockingMetaStore, io_thread: IoThread
-    ) -> None:
+    def __init__(self, broker: Callable[[], Config], known: Metadata) -> None:
         """Read the store; a group whose values the broker's bounds no longer allow has none."""
         self._broker = broker
-        self._store = store
-        self._io_thread = io_thread
+        self._metadata = known
         self._changes = asyncio.Lock()  # one at a time
         self._tasks = Tasks()
         self._own: dict[str, GroupConfig] = {}
-        for group_id, own in config_records.read_all(store, metadata.GROUP_CONFIGS).items():
+        for group_id, own in config_records.read_all(known.image, metadata.GROUP_CONFIGS).items():
             try:
                 self._own[group_id] = GroupConfig(own, broker())
             except ConfigError as error:
@@ -76,7 +72,7 @@ class GroupConfigs:
         async with self._changes:
             config = self.plan(group_id, change)
             key = metadata.group_config_key(group_id)
-            await config_records.put(self._store, self._io_thread, key, config.overrides)
+            await config_records.put(self._metadata, key, config.overrides)
             if config.overrides:
                 self._own[group_id] = config
             else:

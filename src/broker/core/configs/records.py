@@ -8,10 +8,10 @@ conf/group/<id>     of a group
 import json
 from collections.abc import Mapping
 
-from broker.core.scheduling.io_thread import IoThread
-from broker.model.errors import StorageError, disk_refusal
+from broker.core.cluster.image import ClusterImage
+from broker.core.metadata import Metadata, change
+from broker.model.errors import StorageError
 from broker.storage import metadata
-from broker.storage.metadata.blocking import BlockingMetaStore
 
 
 def operation(key: bytes, own: Mapping[str, str]) -> metadata.Operation:
@@ -21,21 +21,23 @@ def operation(key: bytes, own: Mapping[str, str]) -> metadata.Operation:
     return metadata.Put(key, json.dumps({"version": 1, "config": dict(own)}).encode())
 
 
-async def put(
-    store: BlockingMetaStore, io_thread: IoThread, key: bytes, own: Mapping[str, str]
-) -> None:
+async def put(known: Metadata, key: bytes, own: Mapping[str, str]) -> None:
     """Store this configuration under a key, durably; raises RequestError when the store fails."""
-    change = operation(key, own)
-    try:
-        await io_thread.run(lambda: store.transact([], [change]))
-    except StorageError as error:
-        raise disk_refusal(error) from error
+    await change(known, [], [operation(key, own)])
 
 
-def read_all(store: BlockingMetaStore, prefix: bytes) -> dict[str, dict[str, str]]:
+def read(image: ClusterImage, key: bytes) -> dict[str, str]:
+    """Return the configuration under a key, empty if there is none; StorageError if damaged."""
+    entry = image.configs.get(key)
+    return {} if entry is None else _parse(entry)
+
+
+def read_all(image: ClusterImage, prefix: bytes) -> dict[str, dict[str, str]]:
     """Return every configuration under a prefix, by the rest of its key."""
     return {
-        entry.key.removeprefix(prefix).decode(): _parse(entry) for entry in store.scan(prefix)[0]
+        key.removeprefix(prefix).decode(): _parse(entry)
+        for key, entry in sorted(image.configs.items())
+        if key.startswith(prefix)
     }
 
 

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from broker.core.metadata import Metadata
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.topics import records as topic_records
 from broker.core.topics.records import DeletedTopic
@@ -37,11 +38,9 @@ class _Removal(NamedTuple):
 class Deletions:
     """The deleted topics of a broker whose folders still exist."""
 
-    def __init__(
-        self, store: BlockingMetaStore, io_thread: IoThread, folders: DeletedFolders
-    ) -> None:
+    def __init__(self, known: Metadata, io_thread: IoThread, folders: DeletedFolders) -> None:
         """Start with none."""
-        self._store = store
+        self._metadata = known
         self._io_thread = io_thread
         self._folders = folders
         self._removals: list[_Removal] = []
@@ -58,7 +57,7 @@ class Deletions:
 
     def resume(self, is_name_taken: Callable[[str], bool]) -> None:
         """Finish, at a start, the renames of recorded topics; their files are removed later."""
-        recorded = topic_records.read_deleted(self._store)
+        recorded = topic_records.read_deleted(self._metadata.image)
         for topic in recorded:
             self._folders.put_away(
                 topic.name,
@@ -146,5 +145,5 @@ class Deletions:
         while removal.folders:
             await self._io_thread.run(lambda: self._folders.remove_some(removal.folders))
         if removal.topic is not None:
-            forgotten = topic_records.forgotten(removal.topic)
-            await self._io_thread.run(lambda: self._store.transact([], [forgotten]))
+            forgotten = topic_records.forgotten(removal.topic.topic_id)
+            await self._metadata.transact([], [forgotten])

@@ -53,11 +53,6 @@ def check_name(name: str) -> None:
         )
 
 
-def metric_name(name: str) -> str:
-    """Return the name with dots replaced, as in Kafka's metrics, where two names may collide."""
-    return name.replace(".", "_")
-
-
 def partition_count(new: NewTopic, config: Config) -> int:
     """Return how many partitions a new topic gets; raises RequestError."""
     if new.assignments:

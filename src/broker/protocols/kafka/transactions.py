@@ -99,6 +99,6 @@ async def fresh_producer_id(session: Session) -> int:
     """Return an unused producer id; reserving a block of ids may wait for the disk."""
     broker = session.broker
     try:
-        return await broker.io_thread.run(broker.producer_ids.next_id)
+        return await broker.producer_ids.next_id()
     except StorageError as error:
         raise disk_refusal(error) from error

@@ -10,9 +10,10 @@ import pytest
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
-from broker.core.topics import records as topic_records
+from broker.core.cluster.records import TopicRecord, topic_value
 from broker.core.topics.rules import NewPartitions
 from broker.model.topic_config import TopicConfig
+from broker.storage import metadata
 from broker.storage.files.deletion import DeletedFolders
 from broker.storage.metadata.sqlite import SqliteMetaStore
 from broker.storage.recovery.partitions import Partitions
@@ -209,7 +210,8 @@ def test_a_crash_between_the_commit_and_the_folders_of_new_partitions_is_repaire
 ) -> None:
     before = NativeBroker(tmp_path)
     topic_id = before.create("a").topic_id
-    topic_records.put_partitions(before.native_store, "a", topic_id, 3)
+    put = metadata.Put(metadata.topic_key("a"), topic_value(TopicRecord(topic_id, 3, (), {})))
+    before.native_store.transact([], [put])
     before.close()
 
     after = NativeBroker(tmp_path)

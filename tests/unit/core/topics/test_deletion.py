@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from broker._native.kernel import file_ops
+from broker.core.cluster.slices import complete
+from broker.core.metadata import OwnMetadata
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.topics import deletion
 from broker.core.topics.deletion import Deletions
@@ -34,16 +36,17 @@ class Clocked:
     def __init__(self) -> None:
         self.store = FakeStore()
         self.folders = FakeFolders()
-        self.deletions = Deletions(self.store, IoThread(), self.folders)
+        self.metadata = OwnMetadata(self.store, IoThread())
+        self.deletions = Deletions(self.metadata, IoThread(), self.folders)
 
     def topic(self, name: str, partitions: int = 1) -> DeletedTopic:
         """Return a topic that is recorded as deleted."""
         topic = DeletedTopic(name, name.encode().ljust(16), partitions)
         key = metadata.deleted_topic_key(topic.topic_id)
-        self.store.values[key] = b'{"version": 1, "name": "%s", "partitions": %d}' % (
-            name.encode(),
-            partitions,
-        )
+        value = b'{"version": 1, "name": "%s", "partitions": %d}' % (name.encode(), partitions)
+        put = metadata.Put(key, value)
+        assert self.store.transact([], [put]) is not None
+        complete(self.metadata.image.load(*self.store.scan(b"")))
         return topic
 
     async def until_forgotten(self) -> None:
@@ -160,7 +163,7 @@ def test_a_start_makes_its_renames_durable_before_removing_anything() -> None:
     """A power cut between both would else bring a folder back under the topic's name."""
     fakes = Clocked()
     folders = WatchedFolders()
-    deletions = Deletions(fakes.store, IoThread(), folders)
+    deletions = Deletions(fakes.metadata, IoThread(), folders)
     fakes.topic("a")
     fakes.topic("b")
 
@@ -177,7 +180,7 @@ def test_a_start_makes_its_renames_durable_before_removing_anything() -> None:
 def test_a_start_without_recorded_deletions_syncs_nothing() -> None:
     folders = WatchedFolders()
 
-    Deletions(FakeStore(), IoThread(), folders).resume(lambda _: False)
+    Deletions(OwnMetadata(FakeStore(), IoThread()), IoThread(), folders).resume(lambda _: False)
 
     assert folders.steps == []
 

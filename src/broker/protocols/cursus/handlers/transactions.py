@@ -78,7 +78,7 @@ async def _initialised(request: Request, inner: str) -> InitResponse:
     broker = request.broker
     fresh_id = NO_ID
     if broker.transactions.needs_fresh_id(inner):
-        fresh_id = await broker.io_thread.run(broker.producer_ids.next_id)
+        fresh_id = await broker.producer_ids.next_id()
     timeout_ms_max = broker.config.integer("transaction.max.timeout.ms")
     timeout_ms = min(CURSUS_TRANSACTION_TIMEOUT_MS, timeout_ms_max)
     return await broker.transactions.init(InitRequest(inner, timeout_ms, fresh_id))

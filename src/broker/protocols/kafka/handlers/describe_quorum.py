@@ -7,7 +7,7 @@ each change has one offset, and is committed at once.
 from typing import TYPE_CHECKING
 
 from broker.core.session import Session
-from broker.model.errors import ErrorCode, RequestError, StorageError
+from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
 from broker.protocols.kafka.api import Api, Request, refuse_with_message
 from broker.protocols.kafka.partitions import answer_partitions
@@ -25,10 +25,7 @@ async def handle(
     request: "Request[bodies.DescribeQuorumRequest]", session: Session
 ) -> "bodies.DescribeQuorumResponse":
     """Describe the metadata partition."""
-    try:
-        revision = await session.broker.metadata_revision()
-    except StorageError as error:
-        raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+    revision = session.broker.metadata.image.revision
     node: bodies.DescribeQuorumResponseNode = {
         "node_id": session.broker.node_id,
         "listeners": [
