@@ -385,6 +385,10 @@ IMPORT_DAMAGES_REPORTED = 1_000
 # Timeout of a command's request, and the delay of a retry while the broker is starting.
 CLIENT_TIMEOUT_SECONDS = 30
 CLIENT_RETRY_SECONDS = 0.1
+# Requests of this broker to another one that are not answered yet; more of them wait.
+PEER_REQUESTS_IN_FLIGHT_MAX = 64
+# Timeout of a connection to another broker.
+PEER_CONNECT_SECONDS = 2
 # A command reports within this time that it cannot reach its broker.
 CLIENT_REACH_SECONDS = 2
 # How long our client retries by default: a broker starts within it.
