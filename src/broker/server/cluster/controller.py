@@ -1,0 +1,74 @@
+"""The controller's office: every broker tries to take it when it is vacant, one holds it."""
+
+import logging
+from collections.abc import Callable
+
+from broker.core.cluster.controller import Controller, ControllerSettings, claim
+from broker.core.cluster.image import Delta
+from broker.core.service import Service
+from broker.model.errors import StorageError
+from broker.model.limits import CLUSTER_RETRY_MS
+from broker.server.cluster.node import Node
+from broker.server.cluster.writing import Writing
+
+_log = logging.getLogger(__name__)
+
+
+class Office(Service):
+    """Claims the office, and does the controller's work while this broker holds it."""
+
+    name = "controller"
+
+    def __init__(self, node: Node, settings: Callable[[], ControllerSettings]) -> None:
+        """Do nothing before `run`; `settings` returns those in force."""
+        self._node = node
+        self._settings = settings
+        self._writing = Writing(node.store, node.clock)
+        self._controller: Controller | None = None
+        node.metadata.when_changed(self._image_changed)
+        node.member.when_phase_changes(self._writing.something.set)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        node = self._node
+        while True:
+            if node.metadata.image.is_controller(node.broker_id, node.member.epoch):
+                await self._hold()
+            else:
+                await self._claim()
+
+    async def _claim(self) -> None:
+        node = self._node
+        transaction = claim(
+            node.metadata.image, node.broker_id, node.member.epoch, node.member.lease_id
+        )
+        due_ms = None
+        if transaction is not None:
+            due_ms = node.clock.monotonic_ms() + CLUSTER_RETRY_MS
+            try:
+                await node.store.transact(*transaction)
+            except StorageError as error:
+                _log.warning("the controller's office is not claimed: error=%s", error)
+        await self._writing.wait(due_ms)
+
+    async def _hold(self) -> None:
+        clock = self._node.clock
+        controller = Controller(
+            self._node.metadata.image, self._settings(), clock.monotonic_ms(), clock.wall_ms()
+        )
+        self._controller = controller
+        _log.info("this broker is the controller: epoch=%d", controller.epoch)
+        try:
+            while controller.is_in_office:
+                controller.tick(clock.monotonic_ms(), clock.wall_ms())
+                await self._writing.work(controller)
+                if controller.is_in_office:
+                    await self._writing.wait(controller.due_ms)
+        finally:
+            self._controller = None
+        _log.info("this broker is not the controller any more: epoch=%d", controller.epoch)
+
+    def _image_changed(self, delta: Delta) -> None:
+        if self._controller is not None:
+            self._controller.image_changed(delta)
+        self._writing.something.set()

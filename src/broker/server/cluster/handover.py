@@ -1,0 +1,77 @@
+"""Moves leaderships away from this broker: stops what it serves, then writes the successor."""
+
+import asyncio
+from typing import Protocol
+
+from broker.core.cluster.handover import HandOver
+from broker.core.cluster.image import Delta
+from broker.core.cluster.records import NO_EPOCH
+from broker.core.cluster.writes import Item
+from broker.core.service import Service
+from broker.server.cluster.node import Node
+from broker.server.cluster.writing import Writing
+
+
+class Served(Protocol):
+    """The partitions that this broker serves."""
+
+    def is_served(self, topic_id: bytes, partition: int) -> bool:
+        """Return whether a partition is served, or has not been stopped yet."""
+
+    async def stop_serving(self, topic_id: bytes, partition: int) -> None:
+        """Stop to serve a partition: accept no batch, and make durable what was accepted."""
+
+
+class HandingOver(Service):
+    """The hand-overs of this broker, in each of its incarnations."""
+
+    name = "hand-over"
+
+    def __init__(self, node: Node, served: Served) -> None:
+        """Do nothing before `run`."""
+        self._node = node
+        self._served = served
+        self._writing = Writing(node.store, node.clock)
+        self._machine: HandOver | None = None
+        self._epoch = NO_EPOCH  # of the incarnation whose machine that is
+        self._stopping: set[asyncio.Task[None]] = set()
+        node.metadata.when_changed(self._image_changed)
+        node.member.when_phase_changes(self._writing.something.set)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        while True:
+            machine = self._present()
+            if machine is not None:
+                machine.tick(self._node.clock.monotonic_ms())
+                await self._writing.work(machine)
+                for item in machine.take_stops():
+                    task = asyncio.ensure_future(self._stop(machine, item))
+                    self._stopping.add(task)
+                    task.add_done_callback(self._stopping.discard)
+            await self._writing.wait(None if machine is None else machine.due_ms)
+
+    def _present(self) -> HandOver | None:
+        """Return the machine of the present incarnation."""
+        node = self._node
+        if self._epoch != node.member.epoch:
+            self._epoch = node.member.epoch
+            self._machine = None
+            if self._epoch != NO_EPOCH:
+                self._machine = HandOver(
+                    node.metadata.image,
+                    (node.broker_id, self._epoch),
+                    self._served.is_served,
+                    is_shared=node.is_shared,
+                )
+        return self._machine
+
+    async def _stop(self, machine: HandOver, item: Item) -> None:
+        await self._served.stop_serving(*item)
+        machine.stopped(item)
+        self._writing.something.set()
+
+    def _image_changed(self, delta: Delta) -> None:
+        if self._machine is not None:
+            self._machine.image_changed(delta)
+        self._writing.something.set()

@@ -1,0 +1,170 @@
+"""The driver of this broker's membership: its lease, its registration, its departure."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from broker.core.cluster.membership import (
+    AcquireLease,
+    Commit,
+    LookUp,
+    Membership,
+    Phase,
+    ReleaseLease,
+)
+from broker.core.service import Service
+from broker.model.clock import monotonic
+from broker.model.errors import StorageError
+from broker.model.limits import REGISTRATION_RETRY_SECONDS
+from broker.storage.metadata import Lease, MetaStore, OutcomeUnknown
+
+_log = logging.getLogger(__name__)
+
+
+class Member(Service):
+    """This broker as a member of its cluster."""
+
+    name = "cluster membership"
+
+    def __init__(self, store: MetaStore, membership: Membership, session_seconds: int) -> None:
+        """Join with `run`; `membership` is of the same broker."""
+        self._store = store
+        self._membership = membership
+        self._session_seconds = session_seconds
+        self._lease: Lease | None = None
+        self._watching: asyncio.Future[None] | None = None
+        self._something = asyncio.Event()  # has happened
+        self._on_phase: list[Callable[[], None]] = []
+
+    @property
+    def phase(self) -> Phase:
+        """Where this broker is between its start and its end."""
+        return self._membership.phase
+
+    @property
+    def epoch(self) -> int:
+        """The broker epoch of the present registration, or NO_EPOCH."""
+        return self._membership.epoch
+
+    @property
+    def lease_id(self) -> int:
+        """The lease that a key of this broker is attached to; 0 without one."""
+        return 0 if self._lease is None else self._lease.id
+
+    @property
+    def fenced_from(self) -> float:
+        """Until when this broker may acknowledge: monotonic seconds; 0 while it must not."""
+        if self._lease is None or not self._membership.epoch:
+            return 0.0
+        self._membership.lease_renewed(self._lease.id, self._lease.valid_until)
+        return self._membership.fenced_from
+
+    @property
+    def may_serve(self) -> bool:
+        """Whether this broker may acknowledge anything now."""
+        return monotonic() < self.fenced_from
+
+    def when_phase_changes(self, callback: Callable[[], None]) -> None:
+        """Register a callback that is called when the phase or the epoch has changed."""
+        self._on_phase.append(callback)
+
+    async def run(self) -> None:
+        """Join, stay and rejoin until cancelled or departed."""
+        while self.phase is not Phase.LEFT:
+            await self.step()
+
+    async def step(self) -> None:
+        """Do what is next, and wait for what comes after it."""
+        before = self.phase, self.epoch
+        self._something.clear()
+        match self._membership.action(monotonic()):
+            case AcquireLease():
+                await self._acquire()
+            case Commit() as commit:
+                await self._commit(commit)
+            case LookUp() as look_up:
+                await self._look_up(look_up)
+            case ReleaseLease():
+                await self._release()
+            case wait:
+                await self._wait(wait.until)
+        if before != (self.phase, self.epoch):
+            _log.info("cluster membership: phase=%s epoch=%d", self.phase.name, self.epoch)
+            for callback in self._on_phase:
+                callback()
+
+    def drain(self) -> None:
+        """Ask the controller to move what this broker leads."""
+        self._membership.drain()
+        self._something.set()
+
+    def leave(self) -> None:
+        """Depart now."""
+        self._membership.leave()
+        self._something.set()
+
+    async def _acquire(self) -> None:
+        try:
+            lease = await self._store.lease(self._session_seconds)
+        except StorageError as error:
+            _log.warning("no lease: error=%s", error)
+            await asyncio.sleep(REGISTRATION_RETRY_SECONDS)
+            return
+        self._lease = lease
+        self._membership.lease_granted(lease.id, lease.valid_until)
+        self._watching = asyncio.ensure_future(self._until_lost(lease))
+
+    async def _until_lost(self, lease: Lease) -> None:
+        await lease.lost.wait()
+        if self._lease is lease:
+            self._lease = None
+        self._membership.lease_lost(lease.id)
+        self._something.set()
+
+    async def _commit(self, commit: Commit) -> None:
+        try:
+            revision = await self._store.transact(
+                commit.transaction.guards, commit.transaction.operations
+            )
+        except OutcomeUnknown as error:
+            _log.warning("the outcome of a registration is not known: error=%s", error)
+            self._membership.unknown(commit.lease_id, monotonic())
+        except StorageError as error:
+            _log.warning("not registered: error=%s", error)
+            self._membership.unknown(commit.lease_id, monotonic())
+        else:
+            if revision is None:
+                self._membership.refused(commit, monotonic())
+            else:
+                self._membership.applied(commit, revision)
+
+    async def _look_up(self, look_up: LookUp) -> None:
+        try:
+            entry = await self._store.get(look_up.key)
+            self._membership.found(look_up, entry, monotonic())
+        except StorageError as error:
+            _log.warning("the registration cannot be read: error=%s", error)
+            self._membership.unknown(look_up.lease_id, monotonic())
+        if self._membership.blocked_by is not None:
+            _log.warning(
+                "another broker with this node.id is registered: incarnation=%s; it is replaced"
+                " when it ends",
+                self._membership.blocked_by,
+            )
+
+    async def _release(self) -> None:
+        lease = self._lease
+        if lease is None:
+            return
+        try:
+            await lease.revoke()
+        except StorageError as error:
+            _log.warning("lease not revoked, it will expire: error=%s", error)
+        await lease.abandon()
+        await self._wait(None)
+
+    async def _wait(self, until: float | None) -> None:
+        seconds = None if until is None else max(0.0, until - monotonic())
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._something.wait(), seconds)

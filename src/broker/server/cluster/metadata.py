@@ -1,0 +1,129 @@
+"""The metadata of a broker in a cluster: an image that a watch of the store feeds.
+
+    scan ──> image <── watch: every change of every broker, in the store's order
+               │
+               └── Delta ──> whoever reacts to it
+
+A change of this broker takes the same way: `transact` returns when the watch has brought it. When
+the store no longer knows all changes since the image's revision, everything is scanned again, and
+what is different is reported like changes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+
+from broker.core.cluster.image import ClusterImage, Delta
+from broker.core.cluster.slices import Slices
+from broker.core.scheduling.steps import next_step
+from broker.core.service import Service
+from broker.model.errors import StorageError
+from broker.model.limits import CLUSTER_RETRY_MS, METADATA_CALL_SECONDS
+from broker.storage.metadata import (
+    Compacted,
+    Guard,
+    KeyValue,
+    MetaStore,
+    Operation,
+    OutcomeUnknown,
+)
+
+_log = logging.getLogger(__name__)
+
+
+class ClusterMetadata(Service):
+    """The image of a cluster, and this broker's changes to it (core/metadata.py)."""
+
+    name = "cluster metadata"
+
+    def __init__(self, store: MetaStore) -> None:
+        """Start with an empty image; `load` fills it."""
+        self.image = ClusterImage()
+        self._store = store
+        self._callbacks: list[Callable[[Delta], None]] = []
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []  # revisions that are awaited
+
+    def when_changed(self, callback: Callable[[Delta], None]) -> None:
+        """Register a callback that gets what has changed, after each change of the image."""
+        self._callbacks.append(callback)
+
+    async def load(self) -> None:
+        """Read the whole store; StorageError when that fails or a value is damaged."""
+        entries, revision = await self._store.scan(b"")
+        self._changed(await _in_steps(self.image.load(entries, revision)))
+
+    async def run(self) -> None:
+        """Follow the store until cancelled."""
+        while True:
+            try:
+                async with aclosing(self._store.watch(b"", self.image.revision + 1)) as watch:
+                    async for changes in watch:
+                        self._changed(await _in_steps(self.image.apply(changes)))
+            except Compacted as error:
+                _log.info("changes of the metadata were missed, all of it is read: %s", error)
+                await self._load_again()
+            except StorageError as error:
+                # The image may have half of a change: only a scan makes it whole.
+                _log.error("the metadata cannot be followed: error=%s", error)
+                await self._load_again()
+
+    async def get(self, key: bytes) -> KeyValue | None:
+        """Return a key of the store."""
+        return await self._store.get(key)
+
+    async def transact(
+        self, guards: Sequence[Guard], operations: Sequence[Operation]
+    ) -> int | None:
+        """Change the store; return once the image has the change.
+
+        After a guard that did not hold, it returns once the image has changed, if that is soon: the
+        image was behind the store, or else another change of the same keys is on its way.
+
+        Raises:
+            StorageError: nothing was changed.
+            OutcomeUnknown: that is not known, or the image does not follow the store now.
+        """
+        before = self.image.revision
+        revision = await self._store.transact(guards, operations)
+        if revision is None:
+            await self._reached(before + 1, CLUSTER_RETRY_MS / 1000)
+        elif not await self._reached(revision, METADATA_CALL_SECONDS):
+            raise OutcomeUnknown(f"revision {revision} is stored, and has not been seen yet")
+        return revision
+
+    async def _reached(self, revision: int, seconds: float) -> bool:
+        """Wait until the image has a revision; return whether it has."""
+        if self.image.revision < revision:
+            reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((revision, reached))
+            await asyncio.wait([reached], timeout=seconds)
+            self._waiting = [each for each in self._waiting if each[1] is not reached]
+        return self.image.revision >= revision
+
+    async def _load_again(self) -> None:
+        while True:
+            await asyncio.sleep(CLUSTER_RETRY_MS / 1000)
+            try:
+                await self.load()
+            except StorageError as error:
+                _log.warning("the metadata cannot be read: error=%s", error)
+            else:
+                return
+
+    def _changed(self, delta: Delta) -> None:
+        for revision, reached in self._waiting:
+            if revision <= self.image.revision and not reached.done():
+                reached.set_result(None)
+        for callback in self._callbacks:
+            callback(delta)
+
+
+async def _in_steps(slices: Slices[Delta]) -> Delta:
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            delta: Delta = end.value
+            return delta
+        await next_step()

@@ -1,0 +1,77 @@
+"""Executes the transactions that a state machine makes, several at a time."""
+
+import asyncio
+import logging
+from typing import Protocol
+
+from broker.core.cluster.writes import Write
+from broker.core.scheduling.steps import next_step
+from broker.model.clock import Clock
+from broker.model.errors import StorageError
+from broker.storage.metadata import MetaStore
+
+_log = logging.getLogger(__name__)
+
+
+class Work(Protocol):
+    """A state machine that makes transactions: the controller, or the hand-over of a broker."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `work` has something to do now."""
+
+    def work(self) -> Write | None:
+        """Work for one slice; return a transaction if one is complete."""
+
+    def applied(self, write: Write, revision: int) -> None:
+        """Report that the store has applied a transaction."""
+
+    def refused(self, write: Write, now_ms: int) -> None:
+        """Report that a guard of a transaction did not hold."""
+
+    def unknown(self, write: Write, now_ms: int) -> None:
+        """Report that the outcome of a transaction is not known."""
+
+
+class Writing:
+    """Executes the transactions of a state machine, several at a time."""
+
+    def __init__(self, store: MetaStore, clock: Clock) -> None:
+        """Start without any."""
+        self._store = store
+        self._clock = clock
+        self._running: set[asyncio.Task[None]] = set()
+        self.something = asyncio.Event()  # has happened: there may be work
+
+    async def work(self, machine: Work) -> None:
+        """Work until there is nothing to do now."""
+        while machine.has_work:
+            write = machine.work()
+            if write is not None:
+                task = asyncio.ensure_future(self._write(machine, write))
+                self._running.add(task)
+                task.add_done_callback(self._running.discard)
+            await next_step()
+
+    async def wait(self, due_ms: int | None) -> None:
+        """Wait until something happens or until a time."""
+        try:
+            seconds = None if due_ms is None else (due_ms - self._clock.monotonic_ms()) / 1000
+            await asyncio.wait_for(self.something.wait(), seconds)
+        except TimeoutError:
+            pass
+        self.something.clear()
+
+    async def _write(self, machine: Work, write: Write) -> None:
+        guards, operations = write.transaction
+        try:
+            revision = await self._store.transact(guards, operations)
+        except StorageError as error:
+            _log.warning("metadata not written: keys=%d error=%s", len(operations), error)
+            machine.unknown(write, self._clock.monotonic_ms())
+        else:
+            if revision is None:
+                machine.refused(write, self._clock.monotonic_ms())
+            else:
+                machine.applied(write, revision)
+        self.something.set()
