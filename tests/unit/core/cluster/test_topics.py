@@ -34,7 +34,7 @@ def test_a_topic_is_created_in_one_transaction_with_its_id_and_configuration() -
     assert cluster.state(TOPIC_ID, 1) == PartitionState(
         2, 0, cluster.image.brokers[2].epoch, (2, 1), (2, 1), 0
     )
-    assert cluster.image.configs == {config.key: b"config"}
+    assert cluster.image.configs[config.key].value == b"config"
     assert cluster.store.get(metadata.topic_id_key(TOPIC_ID)) is not None
 
 
