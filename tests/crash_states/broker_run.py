@@ -36,6 +36,7 @@ from broker.storage.files.deletion import DeletedFolders
 from broker.storage.maintenance import compactor
 from broker.storage.maintenance.compactor import Job
 from broker.storage.metadata.sqlite import FILE_NAME, SqliteMetaStore
+from broker.storage.recovery.epochs import UncleanStarts
 from broker.storage.recovery.partitions import Partitions
 from tests.crash_states.expected_state import Place
 from tests.crash_states.record import Record
@@ -111,7 +112,7 @@ class BrokerRun:
         self.turn = Turn(self.commit)
         self.turn.decompress = decompress_into
         self.turn.now_ms = NOW_MS
-        self.partitions = Partitions(path, store, self.turn, 1, 86_400_000)
+        self.partitions = Partitions(path, UncleanStarts(store, 1), self.turn, 86_400_000)
         io_thread: Any = _Inline()
         self.metadata = OwnMetadata(store, io_thread)
         self.deletions = Deletions(self.metadata, io_thread, DeletedFolders(path))

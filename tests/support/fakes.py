@@ -585,11 +585,11 @@ class FakeBroker:
         return topic.log(place[1]) if topic else None
 
     def open_logs(
-        self, name: str, topic_id: bytes, count: int, config: TopicConfig, first: int
+        self, name: str, topic_id: bytes, numbers: Sequence[int], config: TopicConfig
     ) -> list[FakeLog]:
-        if self.broken_partition is not None and first <= self.broken_partition < count:
+        if self.broken_partition in numbers:
             raise StorageError("no space left on device")
-        return [FakeLog(name, topic_id, partition, config) for partition in range(first, count)]
+        return [FakeLog(name, topic_id, partition, config) for partition in numbers]
 
     @property
     def config(self) -> Config:
@@ -612,10 +612,10 @@ class FakeBroker:
             self.durable_starts[log.topic, log.partition] = start
 
     def announce_logs(
-        self, name: str, topic_id: bytes, count: int, config: TopicConfig
+        self, name: str, topic_id: bytes, numbers: Sequence[int], config: TopicConfig
     ) -> list[FakeLog]:
         """Complete at once: what a start finds is ready."""
-        return self.open_logs(name, topic_id, count, config, 0)
+        return self.open_logs(name, topic_id, numbers, config)
 
     async def until_loaded(self, logs: Sequence[FakeLog]) -> None:
         assert not any(log.is_loading for log in logs)

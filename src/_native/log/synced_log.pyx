@@ -361,6 +361,11 @@ cdef class SyncedLog(SegmentedLog):
         call_reached(self, self.sync_callbacks, self.durable_end, False)
         AwaitedLog.fail_waiters(self)
 
+    @property
+    def is_syncing(self):
+        """Whether a sync thread has its files."""
+        return self.job_is_running
+
     def when_synced(self, int64_t offset, callback):
         """Call back with True once everything below an offset is synced, whatever the topic's
         durability; with False if that fails.

@@ -269,9 +269,15 @@ cdef class AwaitedLog:
             watch = watch.next
 
     def begin_loading(self):
-        """Refuse everything until `end_loading`: a recovery thread has exclusive access."""
+        """Refuse everything until `end_loading`: a thread has exclusive access, or will have.
+
+        Watchers are woken, to be refused; writes that were accepted are still completed.
+        """
         self.is_loading = True
         self.turn.log_changes += 1
+        if self.watches != NULL:
+            self.wake()
+            self.turn.request_end()
 
     def end_loading(self):
         """Serve the recovered log and wake its watchers."""

@@ -61,6 +61,7 @@ from broker.storage.files.deletion import DeletedFolders
 from broker.storage.log_dir import LogDir
 from broker.storage.metadata.sqlite import FILE_NAME as METADATA_FILE
 from broker.storage.metadata.sqlite import SqliteMetaStore
+from broker.storage.recovery.epochs import UncleanStarts
 from broker.storage.recovery.partitions import Partitions
 
 
@@ -134,9 +135,8 @@ def make_logs(storage: Storage, descriptors: Shares, loop: Loop) -> Logs:
     storage.configs.when_altered(partial(_bound_batches, turn))
     partitions = Partitions(
         path,
-        storage.store,
+        UncleanStarts(storage.store, config.integer("node.id")),
         turn,
-        config.integer("node.id"),
         config.integer("producer.id.expiration.ms"),
         log_flags,
     )

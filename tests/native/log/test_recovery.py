@@ -18,6 +18,7 @@ from broker.model.log_results import AppendResult, AppendStatus
 from broker.model.topic_config import TopicConfig
 from broker.segments import text_files
 from broker.storage.recovery import syncing
+from broker.storage.recovery.epochs import UncleanStarts
 from broker.storage.recovery.partitions import Partitions
 from tests.support.fakes import FakeStore
 from tests.support.native_log import (
@@ -553,12 +554,12 @@ def partitions(path: Path, store: FakeStore) -> tuple[Partitions, Turn]:
     """Start on a data directory."""
     turn = Turn(COMMIT)
     turn.now_ms = turn.steady_ms = NOW_MS
-    return Partitions(path, store, turn, 1, 1_000_000), turn
+    return Partitions(path, UncleanStarts(store, 1), turn, 1_000_000), turn
 
 
 def loaded(home: Partitions, config: TopicConfig) -> list[PartitionLog]:
     """Open a topic as a start does."""
-    logs = home.announce_topic("t", TOPIC_ID, 1, config)
+    logs = home.announce_topic("t", TOPIC_ID, [0], config)
     for log in logs:
         assert home.load(log) is None
         assert home.settle([log]) == {}

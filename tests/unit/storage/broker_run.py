@@ -10,6 +10,7 @@ from broker.model.config import load
 from broker.model.identifiers import random_id
 from broker.model.topic_config import TopicConfig
 from broker.storage.metadata.sqlite import SqliteMetaStore
+from broker.storage.recovery.epochs import UncleanStarts
 from broker.storage.recovery.partitions import LogFlags, Partitions
 from tests.support.batches import batch_of
 from tests.support.native_log import WAIT_MS
@@ -27,11 +28,13 @@ class BrokerRun:
         self.store = SqliteMetaStore(path / "metadata.db")
         self.commit = CommitThread(1)
         self.turn = Turn(self.commit)
-        self.partitions = Partitions(path, self.store, self.turn, 1, 86_400_000, log_flags)
+        self.partitions = Partitions(
+            path, UncleanStarts(self.store, 1), self.turn, 86_400_000, log_flags
+        )
 
     def open(self, topic_id: bytes = TOPIC_ID, count: int = 1) -> list[PartitionLog]:
         """Load a topic that exists, as a start does."""
-        logs = self.partitions.announce_topic("topic", topic_id, count, CONFIG)
+        logs = self.partitions.announce_topic("topic", topic_id, range(count), CONFIG)
         for log in logs:
             error = self.partitions.load(log)
             if error is not None:
@@ -43,7 +46,7 @@ class BrokerRun:
 
     def make(self, topic_id: bytes = TOPIC_ID, count: int = 1) -> list[PartitionLog]:
         """Make a topic that is new."""
-        return self.partitions.open_topic("topic", topic_id, count, CONFIG)
+        return self.partitions.open_topic("topic", topic_id, range(count), CONFIG)
 
     def end_synced(self, log: PartitionLog) -> None:
         """End a turn, and wait until all that was appended is durable."""

@@ -1,6 +1,6 @@
 """What topics need of others: the logs of partitions, and the table of the native path."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from broker.model.topic_config import TopicConfig
@@ -20,17 +20,17 @@ class PartitionLogs(Protocol):
     """The logs of all partitions, as files; server/partition_logs.py implements it."""
 
     def open_topic(
-        self, topic: str, topic_id: bytes, count: int, config: TopicConfig, first: int, /
+        self, topic: str, topic_id: bytes, numbers: Iterable[int], config: TopicConfig, /
     ) -> list[Any]:
-        """Open a topic's logs from partition `first` on, in the I/O thread.
+        """Open logs of a topic, in the I/O thread.
 
         Raises StorageError: then none of them is left.
         """
 
     def announce_topic(
-        self, topic: str, topic_id: bytes, count: int, config: TopicConfig, /
+        self, topic: str, topic_id: bytes, numbers: Iterable[int], config: TopicConfig, /
     ) -> list[Any]:
-        """Return the logs of an existing topic, which are still to be loaded."""
+        """Return logs of an existing topic, which are still to be loaded."""
 
     async def until_loaded(self, logs: Sequence[Any], /) -> None:
         """Wait until none of these logs is being loaded."""

@@ -132,7 +132,7 @@ class Topics:
         for name, topic_id in sorted(known.topic_ids.items()):
             config = self._config_of(own.get(name, {}))
             partitions = known.topics[topic_id].record.partitions
-            logs = self._logs.announce_topic(name, topic_id, partitions, config)
+            logs = self._logs.announce_topic(name, topic_id, range(partitions), config)
             self.registry.add(Topic(name, topic_id, config, logs))
             # Internal topics first: groups wait for them.
             loading = [*logs, *loading] if name in INTERNAL_TOPICS else [*loading, *logs]
@@ -370,7 +370,9 @@ class Topics:
         name, record = topic.name, topic.record
         return await self._io_thread.run(
             lambda: list(
-                self._logs.open_topic(name, record.topic_id, record.partitions, config, first)
+                self._logs.open_topic(
+                    name, record.topic_id, range(first, record.partitions), config
+                )
             )
         )
 

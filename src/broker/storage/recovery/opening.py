@@ -11,7 +11,6 @@ and later appends have a leader epoch that no earlier run used.
 """
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 
 from broker._native.kernel import file_ops
@@ -26,6 +25,7 @@ from broker.storage.files import damages, digests, sidecar
 from broker.storage.files.deletion import STRAY_SUFFIX
 from broker.storage.files.folder_plan import FolderPlan, plan_folder
 from broker.storage.files.side_files import SideFiles
+from broker.storage.recovery.epochs import Epochs
 
 _log = logging.getLogger(__name__)
 
@@ -38,21 +38,15 @@ class Opening:
         offsets: OffsetCheckpoints,
         side_files: SideFiles,
         clean: Digests | None,
-        epoch: Callable[[], int],
-        raised_epoch: Callable[[], int],
+        epochs: Epochs,
         *,
         is_clean: bool,
     ) -> None:
-        """Set whether the stop was clean, and the digests of the segments that it has left.
-
-        `epoch` returns the leader epoch of this start; `raised_epoch` one above those of all
-        earlier runs, also after a clean stop, and makes it durable first.
-        """
+        """Set whether the stop was clean, and the digests of the segments that it has left."""
         self._offsets = offsets
         self._side_files = side_files
         self._clean = clean
-        self._epoch = epoch
-        self._raised_epoch = raised_epoch
+        self._epochs = epochs
         self._is_clean = is_clean
 
     def load(self, log: PartitionLog, names: list[str]) -> bool:
@@ -193,9 +187,9 @@ class Opening:
     def _raise_epoch(self, log: PartitionLog, *, is_changed: bool) -> None:
         if log.log_end_offset <= log.log_start_offset:
             return
-        epoch = self._epoch()
+        epoch = self._epochs.current
         if is_changed:  # another directory's epochs may be higher
-            epoch = max(self._raised_epoch(), log.leader_epoch + 1)
+            epoch = self._epochs.raised(log.leader_epoch)
         if epoch > log.leader_epoch:
             log.start_epoch(epoch)
 

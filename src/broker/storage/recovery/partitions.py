@@ -17,11 +17,9 @@ A folder belongs to the topic whose id is in its `partition.metadata`. A folder 
 another topic, or to none in the metadata store, is renamed to a name with `-stray`, never deleted.
 """
 
-import json
 import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from threading import Lock
 from typing import TypeAlias
 
 from broker._native.kernel import file_ops
@@ -38,9 +36,8 @@ from broker.storage.checkpoints.offset_checkpoints import OffsetCheckpoints, Poi
 from broker.storage.files import deletion
 from broker.storage.files.side_files import SideFiles
 from broker.storage.files.swap import finish_swaps
-from broker.storage.metadata import Put
-from broker.storage.metadata.blocking import BlockingMetaStore
 from broker.storage.recovery.closing import Failed, close_logs, sync_indexes, write_epochs
+from broker.storage.recovery.epochs import Epochs
 from broker.storage.recovery.log_settings import log_settings
 from broker.storage.recovery.opening import Opening
 from broker.storage.recovery.syncing import is_one_sync_cheaper
@@ -58,9 +55,8 @@ class Partitions:
     def __init__(
         self,
         path: Path,
-        store: BlockingMetaStore,
+        epochs: Epochs,
         turn: Turn,
-        node_id: int,
         producer_expiration_ms: int,
         log_flags: LogFlags = lambda _: 0,
     ) -> None:
@@ -74,38 +70,23 @@ class Partitions:
         self._logs: dict[str, PartitionLog] = {}  # folder name → log
         self._unsynced_names: set[PartitionLog] = set()  # loaded, but not settled yet
         self.is_clean = checkpoint.take_clean_shutdown(path)
-        self._store = store
-        self._node_id = node_id
-        self._raising = Lock()
-        self._clean = clean_segments.read(path) if self.is_clean else None
-        self._epoch = _epoch_of_this_start(store, node_id, is_clean=self.is_clean)
-        self._is_epoch_raised = not self.is_clean
+        left = clean_segments.read(path) if self.is_clean else None
+        self._clean = None if left is None else dict(left)  # also of logs released since
+        self._epochs = epochs
+        epochs.begin(is_clean=self.is_clean)
         self._opening = Opening(
-            self._offsets,
-            self._side_files,
-            self._clean,
-            lambda: self._epoch,
-            self._raised_epoch,
-            is_clean=self.is_clean,
+            self._offsets, self._side_files, self._clean, epochs, is_clean=self.is_clean
         )
         if not self.is_clean:
             file_ops.sync_folder(str(path))  # the last run may have created folders
 
-    def _raised_epoch(self) -> int:
-        """Return a durable leader epoch above those of all earlier runs."""
-        with self._raising:
-            if not self._is_epoch_raised:
-                self._epoch = _raise_epoch(self._store, self._node_id)
-                self._is_epoch_raised = True
-            return self._epoch
-
     # ---- open --------------------------------------------------------------------------------
 
     def announce_topic(
-        self, topic: str, topic_id: bytes, count: int, config: TopicConfig
+        self, topic: str, topic_id: bytes, numbers: Iterable[int], config: TopicConfig
     ) -> list[PartitionLog]:
-        """Return the partitions of an existing topic, to be loaded; no file is read."""
-        logs = [self._log_for(topic, topic_id, number, config) for number in range(count)]
+        """Return partitions of an existing topic, to be loaded; no file is read."""
+        logs = [self._log_for(topic, topic_id, number, config) for number in numbers]
         for log in logs:
             log.begin_loading()
             self._logs[Path(log.folder).name] = log
@@ -161,13 +142,13 @@ class Partitions:
                 file_ops.sync_folder(log.folder)
 
     def open_topic(
-        self, topic: str, topic_id: bytes, count: int, config: TopicConfig, first: int = 0
+        self, topic: str, topic_id: bytes, numbers: Iterable[int], config: TopicConfig
     ) -> list[PartitionLog]:
-        """Create or open a topic's partitions from `first` on; in the I/O thread.
+        """Create or open partitions of a topic; in the I/O thread.
 
         Raises StorageError when that fails; partitions created before are removed again.
         """
-        logs = [self._log_for(topic, topic_id, number, config) for number in range(first, count)]
+        logs = [self._log_for(topic, topic_id, number, config) for number in numbers]
         made: list[PartitionLog] = []
         try:
             names = {log: self._claim(log) for log in logs}
@@ -249,13 +230,12 @@ class Partitions:
         return names
 
     def _set_aside(self, folder: Path) -> None:
-        aside = deletion.renamed_folder(folder, f"{self._epoch}{deletion.STRAY_SUFFIX}")
+        epoch = self._epochs.current
+        aside = deletion.renamed_folder(folder, f"{epoch}{deletion.STRAY_SUFFIX}")
         number = 0
         while aside.exists():
             number += 1
-            aside = deletion.renamed_folder(
-                folder, f"{self._epoch}.{number}{deletion.STRAY_SUFFIX}"
-            )
+            aside = deletion.renamed_folder(folder, f"{epoch}.{number}{deletion.STRAY_SUFFIX}")
         _log.warning("folder of no known topic renamed: folder=%s as=%s", folder, aside.name)
         file_ops.rename(str(folder), str(aside))
         file_ops.sync_folder(str(self._path))
@@ -273,6 +253,28 @@ class Partitions:
                 self._set_aside(folder)
         return doomed
 
+    # ---- release -----------------------------------------------------------------------------
+
+    def release(self, log: PartitionLog) -> None:
+        """Close a log that another broker will lead; in the I/O thread.
+
+        Nobody uses it any more, and it is not being synced. Its files stay, for the next time.
+        """
+        [closed] = close_logs(self._path, [log], self._side_files)
+        key = (log.topic, log.partition)
+        if closed.end_offset >= 0:
+            self._offsets.note(log, closed.end_offset)
+            if self._clean is not None:
+                self._clean[key] = self._digest(log)
+        elif self._clean is not None:
+            self._clean.pop(key, None)
+        self._side_files.forget(log)
+        self._logs.pop(Path(log.folder).name, None)
+
+    def _digest(self, log: PartitionLog) -> str:
+        sizes = [(base, size) for base, size, _ in log.segment_entries]
+        return clean_segments.digest(sizes, self._offsets.log_start((log.topic, log.partition)))
+
     # ---- delete ------------------------------------------------------------------------------
 
     def delete(self, log: PartitionLog) -> None:
@@ -280,7 +282,10 @@ class Partitions:
         log.retire()
         self._logs.pop(Path(log.folder).name, None)
         self._side_files.forget(log)
-        self._offsets.forget((log.topic, log.partition))
+        key = (log.topic, log.partition)
+        self._offsets.forget(key)
+        if self._clean is not None:
+            self._clean.pop(key, None)
 
     def _remove(self, log: PartitionLog) -> None:
         folder = Path(log.folder)
@@ -357,40 +362,14 @@ class Partitions:
             checkpoint.write_clean_shutdown(self._path)
 
     def _write_clean_segments(self) -> None:
-        left = {}
+        left = dict(self._clean or {})  # also those that were released, or not opened
         for log in self._logs.values():
             key = (log.topic, log.partition)
             if not log.is_loading:
-                sizes = [(base, size) for base, size, _ in log.segment_entries]
-                left[key] = clean_segments.digest(sizes, self._offsets.log_start(key))
-            elif self._clean is not None and key in self._clean:
-                left[key] = self._clean[key]  # it was not opened
+                left[key] = self._digest(log)
         named = clean_segments.without_empty(left)
         if named != self._clean:
             clean_segments.write(self._path, named)
-
-
-def _epoch_of_this_start(store: BlockingMetaStore, node_id: int, *, is_clean: bool) -> int:
-    is_new = not is_clean and store.get(_node_key(node_id)) is None
-    if is_clean or (is_new and not store.scan(b"topic/")[0]):
-        return _unclean_starts(store, node_id)
-    return _raise_epoch(store, node_id)
-
-
-def _unclean_starts(store: BlockingMetaStore, node_id: int) -> int:
-    entry = store.get(_node_key(node_id))
-    return int(json.loads(entry.value)["unclean_starts"]) if entry else 0
-
-
-def _raise_epoch(store: BlockingMetaStore, node_id: int) -> int:
-    epoch = _unclean_starts(store, node_id) + 1
-    value = json.dumps({"version": 1, "unclean_starts": epoch}).encode()
-    store.transact([], [Put(_node_key(node_id), value)])
-    return epoch
-
-
-def _node_key(node_id: int) -> bytes:
-    return b"node/%d" % node_id
 
 
 def _is_folder(path: Path) -> bool:

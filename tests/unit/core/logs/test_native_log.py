@@ -16,6 +16,7 @@ from broker.model.topic_config import TopicConfig
 from broker.storage import metadata
 from broker.storage.files.deletion import DeletedFolders
 from broker.storage.metadata.sqlite import SqliteMetaStore
+from broker.storage.recovery.epochs import UncleanStarts
 from broker.storage.recovery.partitions import Partitions
 from tests.support.batches import batch_of, records_of
 from tests.support.fakes import NOW_MS, FakeBroker, only
@@ -34,7 +35,9 @@ class NativeBroker(FakeBroker):
         self.turn = Turn(self.commit)
         self.turn.now_ms = self.turn.steady_ms = NOW_MS
         self.native_store = SqliteMetaStore(path / "metadata.db")
-        self.partitions = Partitions(path, self.native_store, self.turn, 1, 86_400_000)
+        self.partitions = Partitions(
+            path, UncleanStarts(self.native_store, 1), self.turn, 86_400_000
+        )
         super().__init__({"polylog.durability": "os"}, store=self.native_store)
         self.deletions._folders = DeletedFolders(path)
         self.turn.schedule = lambda: asyncio.get_running_loop().call_soon(self.turn.end)

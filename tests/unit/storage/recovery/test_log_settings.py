@@ -31,8 +31,8 @@ def test_a_log_has_the_flags_that_protocols_derive_from_its_topics_configuration
     run = BrokerRun(tmp_path, lambda config: config.integer("flush.messages"))
     configs = [TopicConfig({"flush.messages": str(number)}, load()) for number in (5, 6)]
 
-    [log] = run.partitions.open_topic("topic", TOPIC_ID, 1, configs[0])
-    [announced] = run.partitions.announce_topic("other", TOPIC_ID, 1, configs[1])
+    [log] = run.partitions.open_topic("topic", TOPIC_ID, [0], configs[0])
+    [announced] = run.partitions.announce_topic("other", TOPIC_ID, [0], configs[1])
     flags = [log.protocol_flags, announced.protocol_flags]
     run.partitions.configure(log, configs[1])
 

@@ -362,7 +362,7 @@ def test_a_clean_start_reads_no_log_with_unchanged_files(broker: BrokerRun) -> N
     shutil.copy(broker.path / clean_segments.FILE_NAME, broker.path / "kept")
 
     idle = BrokerRun(broker.path)
-    idle.partitions.announce_topic("topic", TOPIC_ID, 1, CONFIG)
+    idle.partitions.announce_topic("topic", TOPIC_ID, [0], CONFIG)
     idle.stop()
     again = BrokerRun(broker.path)
     file_ops.start_recording()
@@ -680,7 +680,7 @@ def test_a_stop_before_all_logs_are_loaded_is_as_clean_as_the_previous_one(
         broker.kill()
 
     again = BrokerRun(broker.path)
-    first, second = again.partitions.announce_topic("topic", TOPIC_ID, 2, CONFIG)
+    first, second = again.partitions.announce_topic("topic", TOPIC_ID, range(2), CONFIG)
     assert again.partitions.load(first) is None
     assert again.partitions.settle([first]) == {}
     first.end_loading()
@@ -699,7 +699,7 @@ def test_a_checkpoint_keeps_the_recovery_point_of_a_loading_log(broker: BrokerRu
     broker.end_synced(log)
     broker.stop()
     again = BrokerRun(broker.path)
-    again.partitions.announce_topic("topic", TOPIC_ID, 1, CONFIG)
+    again.partitions.announce_topic("topic", TOPIC_ID, [0], CONFIG)
 
     again.partitions.write_checkpoint(again.partitions.plan_checkpoint())
 
@@ -713,7 +713,7 @@ def test_recovered_logs_are_synced_before_they_are_used(broker: BrokerRun) -> No
         log.append(BATCH)
     broker.kill()
     again = BrokerRun(broker.path)
-    logs = again.partitions.announce_topic("topic", TOPIC_ID, 3, CONFIG)
+    logs = again.partitions.announce_topic("topic", TOPIC_ID, range(3), CONFIG)
     file_ops.start_recording()
 
     for log in logs:
@@ -822,7 +822,7 @@ def test_a_planned_recovery_point_is_not_written_by_recreating_a_topic(
     broker: BrokerRun,
 ) -> None:
     """It is not prepared yet: the aborts below it may not be on the disk."""
-    (other,) = broker.partitions.open_topic("other", random_id(), 1, CONFIG)
+    (other,) = broker.partitions.open_topic("other", random_id(), [0], CONFIG)
     (log,) = broker.make()
     for each in (other, log):
         each.append(BATCH)

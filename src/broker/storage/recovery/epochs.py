@@ -1,0 +1,81 @@
+"""The leader epochs of a start: batches appended after it have one that no earlier run has used.
+
+standalone     the number of unclean starts of the data directory, kept in the metadata store
+in a cluster   that of the leader's election, with which a log begins once it is open
+"""
+
+import json
+from threading import Lock
+from typing import Protocol
+
+from broker.storage.metadata import Put
+from broker.storage.metadata.blocking import BlockingMetaStore
+
+
+class Epochs(Protocol):
+    """The leader epoch that the logs of a start begin with."""
+
+    @property
+    def current(self) -> int:
+        """The epoch of this start; 0 in a cluster."""
+
+    def begin(self, *, is_clean: bool) -> None:
+        """Begin after a clean or an unclean stop; StorageError when the store fails."""
+
+    def raised(self, leader_epoch: int) -> int:
+        """Return a durable epoch above those of earlier runs, and above that of a log.
+
+        Called from a thread that recovers a log whose files have changed since a clean stop.
+        """
+
+
+class UncleanStarts:
+    """The epochs of a standalone broker."""
+
+    def __init__(self, store: BlockingMetaStore, node_id: int) -> None:
+        """Keep where the number of unclean starts is stored."""
+        self._store = store
+        self._key = b"node/%d" % node_id
+        self._raising = Lock()
+        self._is_raised = False
+        self.current = 0
+
+    def begin(self, *, is_clean: bool) -> None:
+        """Read the number after a clean stop, else make the next one durable."""
+        is_new = not is_clean and self._store.get(self._key) is None
+        if is_clean or (is_new and not self._store.scan(b"topic/")[0]):
+            self.current = self._stored()
+        else:
+            self.current = self._raise()
+        self._is_raised = not is_clean
+
+    def raised(self, leader_epoch: int) -> int:
+        """Count this start as unclean, once."""
+        with self._raising:
+            if not self._is_raised:
+                self.current = self._raise()
+                self._is_raised = True
+            return max(self.current, leader_epoch + 1)
+
+    def _stored(self) -> int:
+        entry = self._store.get(self._key)
+        return int(json.loads(entry.value)["unclean_starts"]) if entry else 0
+
+    def _raise(self) -> int:
+        epoch = self._stored() + 1
+        value = json.dumps({"version": 1, "unclean_starts": epoch}).encode()
+        self._store.transact([], [Put(self._key, value)])
+        return epoch
+
+
+class ElectedEpochs:
+    """The epochs of a broker in a cluster: each of its incarnations is elected with a new one."""
+
+    current = 0
+
+    def begin(self, *, is_clean: bool) -> None:
+        """Do nothing."""
+
+    def raised(self, leader_epoch: int) -> int:
+        """Return the log's own epoch: that of the election is above it."""
+        return leader_epoch
