@@ -7,7 +7,7 @@ which puts the whole database on the disk or does not.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -24,6 +24,8 @@ from broker.core.maintenance.retention import Retention
 from broker.core.metadata import OwnMetadata
 from broker.core.producer_ids import ProducerIds
 from broker.core.topics.deletion import Deletions
+from broker.core.topics.interfaces import LeadsAll
+from broker.core.topics.local_topics import LocalTopics
 from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.core.topics.topics import Topics
 from broker.core.transactions.coordinator import TransactionCoordinator
@@ -87,10 +89,19 @@ class _Logs:
     change_count = 0
 
     def __init__(self, partitions: Partitions) -> None:
-        self.open_topic = partitions.open_topic
+        self._partitions = partitions
         self.announce_topic = partitions.announce_topic
         self.delete = partitions.delete
         self.configure = partitions.configure
+
+    async def open_topic(self, *args: Any) -> list[PartitionLog]:
+        return self._partitions.open_topic(*args)
+
+    def load(self, _logs: Iterable[Any]) -> None:
+        raise AssertionError("no leader changes")
+
+    async def release(self, _log: Any) -> None:
+        raise AssertionError("no leader changes")
 
     async def until_loaded(self, logs: Sequence[Any]) -> None:
         assert not any(log.is_loading for log in logs)
@@ -116,14 +127,9 @@ class BrokerRun:
         io_thread: Any = _Inline()
         self.metadata = OwnMetadata(store, io_thread)
         self.deletions = Deletions(self.metadata, io_thread, DeletedFolders(path))
-        self.topics = Topics(
-            CONFIG,
-            self.metadata,
-            io_thread,
-            FakeTable(),
-            _Logs(self.partitions),
-            self.deletions,
-        )
+        logs = _Logs(self.partitions)
+        local = LocalTopics(CONFIG, self.metadata, FakeTable(), logs, self.deletions, LeadsAll())
+        self.topics = Topics(self.metadata, local, logs)
         self.ids = ProducerIds(self.metadata)
         # Called before the log starts are written.
         self.starts_planned: Callable[[Sequence[tuple[PartitionLog, int]]], None] = lambda _: None

@@ -54,6 +54,8 @@ from broker.core.scheduling.response_cache import ResponseCache
 from broker.core.scheduling.tasks import Tasks
 from broker.core.session import Session
 from broker.core.topics.deletion import Deletions
+from broker.core.topics.interfaces import LeadsAll
+from broker.core.topics.local_topics import LocalTopics
 from broker.core.topics.rules import NewTopic
 from broker.core.topics.topics import Topics
 from broker.core.transactions.coordinator import TransactionCoordinator
@@ -488,8 +490,16 @@ class FakePartitionLogs:
     def __init__(self, broker: "FakeBroker") -> None:
         self._broker = broker
 
-    def open_topic(self, *args: Any) -> list[Any]:
-        return self._broker.open_logs(*args)
+    async def open_topic(self, *args: Any) -> list[Any]:
+        return await self._broker.io_thread.run(lambda: self._broker.open_logs(*args))
+
+    def load(self, logs: Iterable[Any]) -> None:
+        for log in logs:
+            self._broker.topics.prepare(log)
+            log.is_loading = False
+
+    async def release(self, log: Any) -> None:
+        self._broker.released_logs.append(log)
 
     def announce_topic(self, *args: Any) -> list[Any]:
         return self._broker.announce_logs(*args)
@@ -536,18 +546,17 @@ class FakeBroker:
         )
         self.group_configs = GroupConfigs(lambda: self.configs.current, self.metadata)
         self.deleted_logs: list[FakeLog] = []
+        self.released_logs: list[FakeLog] = []
         self.broken_partition: int | None = None
         self.folders = FakeFolders()
         self.deletions = Deletions(self.metadata, self.io_thread, self.folders)
         self.durable_starts: dict[tuple[str, int], int] = {}
-        self.topics = Topics(
-            self.config,
-            self.metadata,
-            self.io_thread,
-            self.table,
-            FakePartitionLogs(self),
-            self.deletions,
+        self.leadership = LeadsAll()
+        logs = FakePartitionLogs(self)
+        local = LocalTopics(
+            self.config, self.metadata, self.table, logs, self.deletions, self.leadership
         )
+        self.topics = Topics(self.metadata, local, logs)
         self.configs.inherited_by(self.topics.alter_defaults)
         self.broker = Broker(
             configs=self.configs,

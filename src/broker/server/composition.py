@@ -39,6 +39,8 @@ from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.response_cache import ResponseCache
 from broker.core.scheduling.tasks import Tasks
 from broker.core.topics.deletion import Deletions
+from broker.core.topics.interfaces import LeadsAll
+from broker.core.topics.local_topics import LocalTopics
 from broker.core.topics.topics import Topics
 from broker.model import limits
 from broker.model.clock import SystemClock
@@ -143,8 +145,9 @@ def make_logs(storage: Storage, descriptors: Shares, loop: Loop) -> Logs:
     loader = LogLoader(loop, partitions)
     deletions = Deletions(storage.metadata, storage.io_thread, DeletedFolders(path))
     table = TopicTable()
-    logs = NativeLogs(partitions, loader, turn)
-    topics = Topics(config, storage.metadata, storage.io_thread, table, logs, deletions)
+    logs = NativeLogs(partitions, loader, turn, storage.io_thread)
+    local = LocalTopics(config, storage.metadata, table, logs, deletions, LeadsAll())
+    topics = Topics(storage.metadata, local, logs)
     storage.configs.inherited_by(topics.alter_defaults)
     return Logs(turn, commit, table, partitions, loader, deletions, topics)
 

@@ -1,22 +1,64 @@
 """The logs of partitions, as topics use them: files, native logs, and those still being loaded."""
 
+import asyncio
+from collections.abc import Iterable
+from functools import partial
+
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
 from broker.core.logs.log_loader import LogLoader
+from broker.core.scheduling.io_thread import IoThread
+from broker.model import limits
+from broker.model.topic_config import TopicConfig
 from broker.storage.recovery.partitions import Partitions
+
+_BUSY_SECONDS = 0.002  # between two looks at a log that is being synced
 
 
 class NativeLogs:
     """Implements core.topics.interfaces.PartitionLogs."""
 
-    def __init__(self, partitions: Partitions, loader: LogLoader[PartitionLog], turn: Turn) -> None:
+    def __init__(
+        self,
+        partitions: Partitions,
+        loader: LogLoader[PartitionLog],
+        turn: Turn,
+        io_thread: IoThread,
+    ) -> None:
         """Keep what it needs."""
         self._turn = turn
-        self.open_topic = partitions.open_topic
+        self._partitions = partitions
+        self._loader = loader
+        self._io_thread = io_thread
         self.announce_topic = partitions.announce_topic
         self.delete = partitions.delete
         self.configure = partitions.configure
         self.until_loaded = loader.until_loaded
+
+    async def open_topic(
+        self, topic: str, topic_id: bytes, numbers: Iterable[int], config: TopicConfig
+    ) -> list[PartitionLog]:
+        """Open logs of a topic, in the I/O thread; StorageError: none of them is left."""
+        return await self._io_thread.run(
+            lambda: self._partitions.open_topic(topic, topic_id, numbers, config)
+        )
+
+    def load(self, logs: Iterable[PartitionLog]) -> None:
+        """Load announced logs, in threads."""
+        self._loader.start(logs, limits.RECOVERY_THREADS)
+
+    async def release(self, log: PartitionLog) -> None:
+        """Serve a log no more: finish the writes that it has accepted, and close its files."""
+        await self._loader.until_loaded([log])
+        log.begin_loading()
+        synced: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        log.when_synced(log.log_end_offset, synced.set_result)
+        if await synced:
+            # A sync that covers nothing new may run; its thread sets no event.
+            while log.is_syncing:  # noqa: ASYNC110
+                await asyncio.sleep(_BUSY_SECONDS)
+            await self._io_thread.run(partial(self._partitions.release, log))
+        log.retire()
 
     @property
     def is_read_only(self) -> bool:

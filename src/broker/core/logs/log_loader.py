@@ -66,6 +66,8 @@ class LogLoader(Generic[LogT]):
         self._files = files
         self._on_ready: list[Callable[[LogT], None]] = []
         self._waiting: deque[LogT] = deque()
+        self._working = 0  # threads that may still take a waiting log
+        self._taking = Lock()
         self._recovered: deque[tuple[LogT, str | None]] = deque()
         self._settling = Lock()
         self._settled_at = 0.0
@@ -83,21 +85,25 @@ class LogLoader(Generic[LogT]):
         self._on_ready.append(callback)
 
     def start(self, logs: Iterable[LogT], threads_max: int) -> None:
-        """Start the threads."""
-        self._waiting.extend(logs)
-        self._left = len(self._waiting)
-        self._started = self._settled_at = self._loop.time()
-        count = min(threads_max, self._left)
-        if count == 0:
+        """Load these logs, after those that wait already, in at most so many threads."""
+        added = list(logs)
+        if self._left == 0:
+            self._offline = 0
+            self._started = self._settled_at = self._loop.time()
+        self._left += len(added)
+        with self._taking:
+            self._waiting.extend(added)
+            count = min(threads_max - self._working, len(added))
+            self._working += max(count, 0)
+        if count <= 0:
             return
         _log.info("loading partitions: count=%d threads=%d", self._left, count)
-        self._threads = [
-            Thread(target=self._work, name=f"broker-load-{number}") for number in range(count)
-        ]
         # While the loop is busy, a thread waits for the interpreter lock after each of a log's many
         # short file operations: 5 ms by default.
         sys.setswitchinterval(LOADING_SWITCH_SECONDS)
-        for thread in self._threads:
+        new = [Thread(target=self._work, name=f"broker-load-{number}") for number in range(count)]
+        self._threads = [*(thread for thread in self._threads if thread.is_alive()), *new]
+        for thread in new:
             thread.start()
 
     async def until_loaded(self, logs: Iterable[LogT]) -> None:
@@ -110,7 +116,8 @@ class LogLoader(Generic[LogT]):
 
     def stop(self) -> None:
         """Begin no more loads; wait for those under way, and publish them."""
-        self._waiting.clear()
+        with self._taking:
+            self._waiting.clear()
         for thread in self._threads:
             thread.join()
         sys.setswitchinterval(self._switch_interval)
@@ -119,11 +126,7 @@ class LogLoader(Generic[LogT]):
             asker.cancel()
 
     def _work(self) -> None:
-        while self._waiting:
-            try:
-                log = self._waiting.popleft()
-            except IndexError:  # another thread took the last one
-                break
+        while (log := self._take()) is not None:
             try:
                 error = self._files.load(log)
             except Exception as unexpected:  # noqa: BLE001 (it must not end the thread)
@@ -133,6 +136,14 @@ class LogLoader(Generic[LogT]):
             self._settle_some()
         with self._settling:  # what was recovered while another thread was settling
             self._settle_all()
+
+    def _take(self) -> LogT | None:
+        """Return the next log; None ends the thread: what is added later gets another one."""
+        with self._taking:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._working -= 1
+            return None
 
     def _settle_some(self) -> None:
         waited = self._loop.time() - self._settled_at

@@ -16,13 +16,34 @@ class TopicTable(Protocol):
         """Remove a topic."""
 
 
+class Leadership(Protocol):
+    """Which partitions this broker leads."""
+
+    def epoch(self, topic_id: bytes, partition: int, /) -> int | None:
+        """Return the leader epoch of this broker's election; None if it does not lead.
+
+        ANY_EPOCH: the log's own.
+        """
+
+
+ANY_EPOCH = -1
+
+
+class LeadsAll:
+    """A standalone broker leads every partition."""
+
+    def epoch(self, _topic_id: bytes, _partition: int, /) -> int | None:
+        """Return ANY_EPOCH."""
+        return ANY_EPOCH
+
+
 class PartitionLogs(Protocol):
     """The logs of all partitions, as files; server/partition_logs.py implements it."""
 
-    def open_topic(
+    async def open_topic(
         self, topic: str, topic_id: bytes, numbers: Iterable[int], config: TopicConfig, /
     ) -> list[Any]:
-        """Open logs of a topic, in the I/O thread.
+        """Open logs of a topic.
 
         Raises StorageError: then none of them is left.
         """
@@ -31,6 +52,12 @@ class PartitionLogs(Protocol):
         self, topic: str, topic_id: bytes, numbers: Iterable[int], config: TopicConfig, /
     ) -> list[Any]:
         """Return logs of an existing topic, which are still to be loaded."""
+
+    def load(self, logs: Iterable[Any], /) -> None:
+        """Load announced logs in threads; `prepare` of topics is called with each one then."""
+
+    async def release(self, log: Any, /) -> None:  # noqa: ANN401 (a log)
+        """Serve a log no more: finish the writes that it has accepted, and close its files."""
 
     async def until_loaded(self, logs: Sequence[Any], /) -> None:
         """Wait until none of these logs is being loaded."""

@@ -28,9 +28,11 @@ def topic_by_id(topics: Topics, topic_id: bytes) -> Topic:
 def check_partition(topic: Topic, partition: int) -> Log:
     """Return the log of one partition, in any state."""
     log = topic.log(partition)
-    if log is None:
-        raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return log
+    if log is not None:
+        return log
+    if topic.has_partition(partition):
+        raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def log_of(topic: Topic, partition: int) -> Log:

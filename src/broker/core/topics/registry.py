@@ -77,7 +77,7 @@ class Registry:
         self._colliding[metric_name(topic.name)] = topic.name
         self._changed(topic, len(topic.logs))
 
-    def extend(self, topic: Topic, logs: list[Log]) -> None:
+    def extend(self, topic: Topic, logs: list[Log | None]) -> None:
         """Register more partitions of a topic."""
         topic.logs = [*topic.logs, *logs]
         self._changed(topic, len(logs))
@@ -86,6 +86,10 @@ class Registry:
         self.partition_count += partitions
         self.version += 1
         self._table.add(topic.name, topic.topic_id, topic.logs)
+
+    def log_changed(self, topic: Topic) -> None:
+        """Note that a log of a topic is another one, or none, now."""
+        self._changed(topic, 0)
 
     def remove(self, topic: Topic) -> None:
         """Forget a topic."""

@@ -13,8 +13,10 @@ class Topic:
 
     __slots__ = ("config", "logs", "name", "topic_id")
 
-    def __init__(self, name: str, topic_id: bytes, config: TopicConfig, logs: list[Log]) -> None:
-        """Keep the logs, in the order of their partitions."""
+    def __init__(
+        self, name: str, topic_id: bytes, config: TopicConfig, logs: list[Log | None]
+    ) -> None:
+        """Keep the logs, in the order of their partitions; None: another broker leads it."""
         self.name = name
         self.topic_id = topic_id
         self.config = config
@@ -30,6 +32,15 @@ class Topic:
         """How many partitions it has."""
         return len(self.logs)
 
+    @property
+    def led_logs(self) -> list[Log]:
+        """The logs of the partitions that this broker leads."""
+        return [log for log in self.logs if log is not None]
+
+    def has_partition(self, partition: int) -> bool:
+        """Return whether it has a partition of that number."""
+        return 0 <= partition < len(self.logs)
+
     def log(self, partition: int) -> Log | None:
-        """Return the log of a partition, or None."""
-        return self.logs[partition] if 0 <= partition < len(self.logs) else None
+        """Return the log of a partition that this broker leads, or None."""
+        return self.logs[partition] if self.has_partition(partition) else None

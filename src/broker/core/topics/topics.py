@@ -9,23 +9,18 @@ are removed after it (`deletion.py`): the store records those that a crash has l
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from broker.core.cluster import image
 from broker.core.cluster.records import TopicRecord, topic_value
 from broker.core.configs import records as config_records
 from broker.core.configs.broker_configs import Commit
-from broker.core.logs.log import Log
 from broker.core.metadata import Metadata, change
-from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.steps import in_steps
 from broker.core.scheduling.tasks import Tasks
 from broker.core.topics import records as topic_records
 from broker.core.topics import rules
-from broker.core.topics.deletion import Deletions
-from broker.core.topics.interfaces import PartitionLogs, TopicTable
-from broker.core.topics.registry import Registry
+from broker.core.topics.interfaces import PartitionLogs
+from broker.core.topics.local_topics import LocalTopics
 from broker.core.topics.topic import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.model import limits
 from broker.model.config import Config
@@ -60,28 +55,20 @@ _COORDINATOR_PARTITIONS = {
 class Topics:
     """All topics of this broker."""
 
-    def __init__(
-        self,
-        config: Config,
-        known: Metadata,
-        io_thread: IoThread,
-        table: TopicTable,
-        logs: PartitionLogs,
-        deletions: Deletions,
-    ) -> None:
-        """Start empty; `load` registers what the metadata has."""
-        self._config = config
+    def __init__(self, known: Metadata, local: LocalTopics, logs: PartitionLogs) -> None:
+        """Change the metadata of topics; `local` follows it."""
         self._metadata = known
-        self._io_thread = io_thread
+        self._local = local
         self._logs = logs
-        self._deletions = deletions
-        self._plain_config = TopicConfig({}, config)  # of all topics without own values
-        self.registry = Registry(table)
+        self.registry = local.registry
         self.get = self.registry.get
         self.by_id = self.registry.by_id
         self.from_name = self.registry.from_name
-        self._is_loading = True  # when it was asked last
-        self._on_delete: list[Callable[[str], None]] = []
+        self.logs = local.logs
+        self.load = local.load
+        self.follow = local.follow
+        self.prepare = local.prepare
+        self.when_deleted = local.when_deleted
         self._changes = asyncio.Lock()  # one create or delete at a time
         self._tasks = Tasks()
 
@@ -106,41 +93,11 @@ class Topics:
     @property
     def is_loading(self) -> bool:
         """Whether a log of the start is not loaded yet."""
-        self._is_loading = self._is_loading and any(log.is_loading for log, _ in self.logs())
-        return self._is_loading
+        return self._local.is_loading
 
     def names(self) -> Collection[str]:
         """Return every topic's name, in order, as of this call."""
         return self.registry.names()
-
-    def logs(self) -> Iterator[tuple[Any, TopicConfig]]:
-        """Iterate over every log, as `PartitionLogs` returns it, with its topic's configuration."""
-        return ((log, topic.config) for topic in self.registry.in_any_order() for log in topic.logs)
-
-    def when_deleted(self, callback: Callable[[str], None]) -> None:
-        """Register a callback that gets the name of each topic after its deletion."""
-        self._on_delete.append(callback)
-
-    def load(self) -> list[Any]:
-        """Register every topic of the metadata; return their logs, which are still to be loaded.
-
-        Deletions that a crash interrupted continue: their folders are renamed first.
-        """
-        loading: list[Any] = []
-        known = self._metadata.image
-        own = config_records.read_all(known, metadata.TOPIC_CONFIGS)
-        for name, topic_id in sorted(known.topic_ids.items()):
-            config = self._config_of(own.get(name, {}))
-            partitions = known.topics[topic_id].record.partitions
-            logs = self._logs.announce_topic(name, topic_id, range(partitions), config)
-            self.registry.add(Topic(name, topic_id, config, logs))
-            # Internal topics first: groups wait for them.
-            loading = [*logs, *loading] if name in INTERNAL_TOPICS else [*loading, *logs]
-        self._deletions.resume(lambda name: self.get(name) is not None)
-        return loading
-
-    def _config_of(self, own: Mapping[str, str]) -> TopicConfig:
-        return TopicConfig(own, self._config) if own else self._plain_config
 
     def plan(self, new: rules.NewTopic) -> rules.Plan:
         """Check a new topic without creating it; raises RequestError.
@@ -167,15 +124,15 @@ class Topics:
     def _new_partitions(self, new: rules.NewTopic) -> int:
         setting = _COORDINATOR_PARTITIONS.get(new.name)
         if setting is not None and new.partitions == rules.DEFAULT and not new.assignments:
-            new = new._replace(partitions=self._config.integer(setting))
-        return rules.partition_count(new, self._config)
+            new = new._replace(partitions=self._local.config.integer(setting))
+        return rules.partition_count(new, self._local.config)
 
     def _new_config(self, new: rules.NewTopic) -> TopicConfig:
         own = rules.without_null(new.config)
         if new.name not in INTERNAL_TOPICS:
-            return self._config_of(own)
-        rules.check_durability(new.name, self._config_of({**_COORDINATOR_CONFIG, **own}))
-        return self._config_of({**own, **_COORDINATOR_CONFIG})
+            return self._local.config_of(own)
+        rules.check_durability(new.name, self._local.config_of({**_COORDINATOR_CONFIG, **own}))
+        return self._local.config_of({**own, **_COORDINATOR_CONFIG})
 
     async def create(self, new: rules.NewTopic) -> Topic:
         """Create a topic; at return it can be written and read."""
@@ -206,7 +163,7 @@ class Topics:
     def plan_config(self, topic: Topic, change: ConfigChange) -> TopicConfig:
         """Check a change of a topic's configuration without making it; raises RequestError."""
         try:
-            config = TopicConfig(change(topic.config), self._config)
+            config = TopicConfig(change(topic.config), self._local.config)
         except ConfigError as error:
             raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
         rules.check_durability(topic.name, config)
@@ -225,7 +182,7 @@ class Topics:
             self.registry.in_any_order(), limits.TOPICS_CONFIGURED_PER_STEP
         ):
             # A log that is being loaded belongs to a thread.
-            await self._logs.until_loaded(topic.logs)
+            await self._logs.until_loaded(topic.led_logs)
         async with self._changes:
             topics = self.registry.in_any_order()
             plain = self._planned(None, {}, config)
@@ -236,12 +193,12 @@ class Topics:
             if commit is None:
                 return
             await commit()
-            self._config, self._plain_config = config, plain
-            await self._apply_configs(zip(topics, planned, strict=True))
+            self._local.inherit(config)
+            await self._local.apply_configs(zip(topics, planned, strict=True))
 
     def plan_partitions(self, topic: Topic, new: rules.NewPartitions) -> None:
         """Check an increase of partitions without making it; raises RequestError."""
-        rules.check_new_partitions(topic, new, self._config.integer("node.id"))
+        rules.check_new_partitions(topic, new, self._local.config.integer("node.id"))
         held = self.registry.partition_count
         rules.check_partition_count(new.total, existing=len(topic.logs), held=held)
 
@@ -261,7 +218,7 @@ class Topics:
             if await change(self._metadata, [guard], creations) is None:
                 raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS)
             try:
-                topic = await self._follow(plan.name)
+                topic = await self.follow(plan.name)
             except StorageError as error:
                 await self._change(
                     plan.name,
@@ -279,7 +236,7 @@ class Topics:
             return topic
 
     async def _delete(self, topic: Topic) -> None:
-        await self._logs.until_loaded(topic.logs)
+        await self._logs.until_loaded(topic.led_logs)
         async with self._changes:
             partitions = len(topic.logs)
             operations = topic_records.deletions(topic.name, topic.topic_id)
@@ -289,10 +246,12 @@ class Topics:
                 "topic deleted: topic=%s id=%s partitions=%d",
                 *(topic.name, id_to_text(topic.topic_id), partitions),
             )
-            await self._follow(topic.name)
+            await self.follow(topic.name)
 
     async def _alter_config(self, topic: Topic, change: ConfigChange) -> None:
-        await self._logs.until_loaded(topic.logs)  # a log that is being loaded belongs to a thread
+        await self._logs.until_loaded(
+            topic.led_logs
+        )  # a log that is being loaded belongs to a thread
         async with self._changes:
             own = self.plan_config(topic, change).overrides
             old = topic.config.overrides
@@ -304,7 +263,7 @@ class Topics:
                 {key: value for key, value in own.items() if old.get(key) != value},
                 [key for key in old if key not in own],
             )
-            await self._follow(topic.name)
+            await self.follow(topic.name)
 
     async def _add_partitions(self, topic: Topic, new: rules.NewPartitions) -> None:
         """Commit first, as a create does, so that a start completes it after a crash."""
@@ -314,7 +273,7 @@ class Topics:
             existing = len(topic.logs)
             await self._put_partitions(topic, new.total)
             try:
-                await self._follow(topic.name)
+                await self.follow(topic.name)
             except StorageError as error:
                 await self._put_partitions(topic, existing)
                 raise disk_refusal(error) from error
@@ -335,71 +294,6 @@ class Topics:
             if await change(self._metadata, [guard], operations) is not None:
                 return
         raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-
-    # ---- what follows the metadata ---------------------------------------------------------------
-
-    async def _follow(self, name: str) -> Topic | None:
-        """Make a topic what the metadata says, and return it; None if there is none.
-
-        Raises:
-            StorageError: logs cannot be opened; none of them is left.
-        """
-        wanted = self._metadata.image.topic(name)
-        topic = self.get(name)
-        if topic is not None and (wanted is None or wanted.record.topic_id != topic.topic_id):
-            await self._remove(topic)
-            topic = None
-        if wanted is None:
-            return None
-        own = config_records.read(self._metadata.image, metadata.topic_config_key(name))
-        if topic is None:
-            config = self._config_of(own)
-            logs = await self._open(wanted, config, 0)
-            topic = Topic(name, wanted.record.topic_id, config, logs)
-            self.registry.add(topic)
-        else:
-            if dict(topic.config.overrides) != own:
-                await self._apply_configs([(topic, self._config_of(own))])
-            existing = len(topic.logs)
-            if existing < wanted.record.partitions:
-                self.registry.extend(topic, await self._open(wanted, topic.config, existing))
-        return topic
-
-    async def _open(self, topic: image.Topic, config: TopicConfig, first: int) -> list[Log]:
-        """Open logs from partition `first` on, in the I/O thread."""
-        name, record = topic.name, topic.record
-        return await self._io_thread.run(
-            lambda: list(
-                self._logs.open_topic(
-                    name, record.topic_id, range(first, record.partitions), config
-                )
-            )
-        )
-
-    async def _remove(self, topic: Topic) -> None:
-        self.registry.remove(topic)
-        async for log in in_steps(topic.logs, limits.LOGS_DELETED_PER_STEP):
-            self._logs.delete(log)
-        for callback in self._on_delete:
-            callback(topic.name)
-        deleted = topic_records.DeletedTopic(topic.name, topic.topic_id, len(topic.logs))
-        # Before a topic of that name can be created again.
-        await self._deletions.put_away(deleted, topic.config.integer("file.delete.delay.ms"))
-
-    async def _apply_configs(self, configs: Iterable[tuple[Topic, TopicConfig]]) -> None:
-        async for _ in in_steps(self._applying(configs), limits.LOGS_CONFIGURED_PER_STEP):
-            pass
-
-    def _applying(self, configs: Iterable[tuple[Topic, TopicConfig]]) -> Iterator[None]:
-        """Take a step per topic, to compare its values, and one per log if they have changed."""
-        for topic, config in configs:
-            is_same = topic.config.has_values_of(config)
-            topic.config = config
-            yield
-            if not is_same:
-                for log in topic.logs:
-                    self._logs.configure(log, config)
-                    yield
 
     def _planned(self, topic: Topic | None, own: Mapping[str, str], config: Config) -> TopicConfig:
         try:

@@ -130,7 +130,7 @@ async def describe(request: Request) -> str:
     leader = address_of(request.session)
     partitions = [
         indent(json.dumps(_described(log, leader), indent=2), "    ")
-        async for log in in_steps(topic.logs, _DESCRIBED_PER_STEP)
+        async for log in in_steps(topic.led_logs, _DESCRIBED_PER_STEP)
     ]
     policy = json.dumps(policy_of(topic), indent=2)
     shown = ",\n".join(partitions)

@@ -49,7 +49,7 @@ async def handle(
 
 
 async def _all_offline(session: Session) -> list[tuple[str, int]]:
-    logs = ((topic.name, log) for topic in session.broker.topics for log in topic.logs)
+    logs = ((topic.name, log) for topic in session.broker.topics for log in topic.led_logs)
     return [
         (name, log.partition)
         async for name, log in in_steps(logs, PARTITIONS_ANSWERED_PER_STEP)

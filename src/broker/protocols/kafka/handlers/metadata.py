@@ -196,7 +196,7 @@ def _known_topic(
         "partitions": [],
         "topic_authorized_operations": TOPIC_OPERATIONS if is_asked else NOT_ASKED,
     }
-    yield from topic.logs
+    yield from topic.led_logs
 
 
 def describe_partition(node_id: int, log: Log) -> "bodies.MetadataResponsePartition":
