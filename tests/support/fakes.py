@@ -12,6 +12,7 @@ from broker._native.kernel.checksum import crc32c
 from broker.codec import schema
 from broker.codec.control_records import Marker
 from broker.core.broker import Broker
+from broker.core.cluster.slices import complete
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
 from broker.core.coordination import partitions as coordinator_partitions
@@ -54,7 +55,7 @@ from broker.core.scheduling.response_cache import ResponseCache
 from broker.core.scheduling.tasks import Tasks
 from broker.core.session import Session
 from broker.core.topics.deletion import Deletions
-from broker.core.topics.interfaces import LeadsAll
+from broker.core.topics.interfaces import Leadership, LeadsAll
 from broker.core.topics.local_topics import LocalTopics
 from broker.core.topics.rules import NewTopic
 from broker.core.topics.topics import Topics
@@ -122,6 +123,12 @@ class FakeLog:
         self.folder = ""
         self.segment_entries = [(0, 0, -1)]
         self._waiting: list[tuple[int, Callable[[bool], None]]] = []
+
+    def start_epoch(self, epoch: int) -> None:
+        self.leader_epoch = epoch
+
+    def take_offline(self, _reason: str) -> None:
+        self.is_offline = True
 
     def move_log_start(self, offset: int) -> None:
         assert offset <= self.high_watermark
@@ -521,7 +528,12 @@ class FakePartitionLogs:
 class FakeBroker:
     """A broker made of fakes, and a connection to it; every call is one whole event loop."""
 
-    def __init__(self, settings: Mapping[str, str] | None = None, store: Any = None) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, str] | None = None,
+        store: Any = None,
+        leadership: Leadership | None = None,
+    ) -> None:
         self.store = store or FakeStore()
         self.table = FakeTable()
         self.groups = FakeGroups()
@@ -551,7 +563,7 @@ class FakeBroker:
         self.folders = FakeFolders()
         self.deletions = Deletions(self.metadata, self.io_thread, self.folders)
         self.durable_starts: dict[tuple[str, int], int] = {}
-        self.leadership = LeadsAll()
+        self.leadership = leadership or LeadsAll()
         logs = FakePartitionLogs(self)
         local = LocalTopics(
             self.config, self.metadata, self.table, logs, self.deletions, self.leadership
@@ -579,6 +591,10 @@ class FakeBroker:
         self.topics.when_deleted(self.groups.topic_deleted)
         self.protocol = PROTOCOL()
         self.session = Session(self.broker, "127.0.0.1", "broker.example", 9092)
+
+    def reload(self) -> None:
+        """Learn of what others have changed in the store."""
+        complete(self.metadata.image.load(*self.store.scan(b"")))
 
     def tick_soon(self, monotonic_ms: int) -> None:
         """Run the due work of transactions in the next turn of a running loop."""

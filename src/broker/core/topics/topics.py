@@ -69,6 +69,8 @@ class Topics:
         self.follow = local.follow
         self.prepare = local.prepare
         self.when_deleted = local.when_deleted
+        self.when_gained = local.when_gained
+        self.when_lost = local.when_lost
         self._changes = asyncio.Lock()  # one create or delete at a time
         self._tasks = Tasks()
 

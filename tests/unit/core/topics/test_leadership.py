@@ -1,0 +1,170 @@
+"""A broker that leads some partitions has the logs of these, and follows changes of leaders."""
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+
+from broker.core.topics.interfaces import LeadsAll
+from broker.core.topics.lookup import log_of
+from broker.core.topics.rules import NewPartitions, NewTopic
+from broker.core.topics.topic import Topic
+from broker.model.errors import ErrorCode, RequestError
+from tests.support.fakes import FakeBroker, FakeLog, FakeStore
+
+
+class Leads(LeadsAll):
+    """The leader epochs that a test sets, by partition."""
+
+    def __init__(self, epochs: Mapping[int, int]) -> None:
+        self.epochs = dict(epochs)
+
+    def epoch(self, _topic_id: bytes, partition: int, /) -> int | None:
+        return self.epochs.get(partition)
+
+
+def broker_that_leads(epochs: Mapping[int, int], store: FakeStore | None = None) -> FakeBroker:
+    return FakeBroker(store=store, leadership=Leads(epochs))
+
+
+def led(topic: Topic) -> list[int]:
+    """Return the partitions of which there are logs."""
+    return [log.partition for log in topic.led_logs]
+
+
+def follow(broker: FakeBroker, epochs: Mapping[int, int]) -> None:
+    """Let leaders change."""
+    assert isinstance(broker.leadership, Leads)
+    broker.leadership.epochs = dict(epochs)
+    asyncio.run(broker.topics.follow("a"))
+
+
+def refusal(topic: Topic, partition: int) -> ErrorCode:
+    with pytest.raises(RequestError) as caught:
+        log_of(topic, partition)
+    return caught.value.code
+
+
+def test_only_led_partitions_of_a_new_topic_have_logs() -> None:
+    broker = broker_that_leads({0: 0, 2: 0})
+
+    topic = broker.create("a", 4)
+
+    assert (topic.partition_count, led(topic)) == (4, [0, 2])
+    assert broker.table.topics["a"][1] == [topic.logs[0], None, topic.logs[2], None]
+    assert [refusal(topic, number) for number in (1, 4)] == [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+
+
+def test_only_led_partitions_are_loaded_at_a_start() -> None:
+    store = FakeStore()
+    broker_that_leads({}, store).create("a", 3)
+    after = broker_that_leads({1: 0}, store)
+
+    loading = after.topics.load()
+
+    assert [log.partition for log in loading] == [1]
+
+
+def test_added_partitions_have_logs_where_they_are_led() -> None:
+    broker = broker_that_leads({0: 0, 3: 0})
+    topic = broker.create("a", 1)
+
+    asyncio.run(broker.topics.add_partitions(topic, NewPartitions(4)))
+
+    assert (topic.partition_count, led(topic)) == (4, [0, 3])
+
+
+def test_a_log_has_the_epoch_of_its_leaders_election() -> None:
+    broker = broker_that_leads({0: 7})
+    topic = broker.create("a")
+    assert topic.led_logs[0].leader_epoch == 7
+
+    follow(broker, {0: 9})
+
+    assert topic.led_logs[0].leader_epoch == 9
+
+
+def test_a_gained_partition_is_loaded_with_its_epoch_and_reported() -> None:
+    broker = broker_that_leads({})
+    topic = broker.create("a", 2)
+    gained: list[tuple[str, int]] = []
+    broker.topics.when_gained(lambda name, number: gained.append((name, number)))
+
+    follow(broker, {1: 3})
+
+    assert gained == [("a", 1)]
+    assert broker.table.topics["a"][1] is topic.logs
+    assert log_of(topic, 1).leader_epoch == 3
+
+
+def test_a_lost_partition_is_reported_and_released() -> None:
+    broker = broker_that_leads({0: 0, 1: 0})
+    topic = broker.create("a", 2)
+    log = topic.logs[0]
+    lost: list[tuple[str, int]] = []
+    broker.topics.when_lost(lambda name, number: lost.append((name, number)))
+
+    follow(broker, {1: 0})
+
+    assert lost == [("a", 0)]
+    assert broker.released_logs == [log]
+    assert refusal(topic, 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert led(topic) == [1]
+
+
+def test_a_log_with_an_epoch_above_the_stores_is_not_served() -> None:
+    broker = broker_that_leads({0: 5})
+    topic = broker.create("a")
+
+    follow(broker, {0: 4})
+
+    assert refusal(topic, 0) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_the_logs_of_a_deleted_topic_are_deleted_where_they_are() -> None:
+    broker = broker_that_leads({1: 0})
+    topic = broker.create("a", 3)
+    logs: list[FakeLog] = [*topic.led_logs]
+
+    asyncio.run(broker.topics.delete(topic))
+
+    assert broker.deleted_logs == logs
+    assert broker.folders.put_aside == [("a", [0, 1, 2])]
+
+
+def test_a_topic_that_another_broker_has_created_appears_and_disappears() -> None:
+    store = FakeStore()
+    other, broker = FakeBroker(store=store), broker_that_leads({0: 0}, store)
+    topic = other.create("a", 2)
+    broker.reload()
+    asyncio.run(broker.topics.follow("a"))
+    known = broker.topics.get("a")
+    assert known is not None
+    assert (known.topic_id, led(known)) == (topic.topic_id, [0])
+
+    asyncio.run(other.topics.delete(topic))
+    broker.reload()
+    asyncio.run(broker.topics.follow("a"))
+
+    assert broker.topics.get("a") is None
+
+
+def test_a_topic_created_again_elsewhere_replaces_the_deleted_one() -> None:
+    store = FakeStore()
+    other, broker = FakeBroker(store=store), FakeBroker(store=store)
+    asyncio.run(other.topics.delete(other.create("a")))
+    new = other.create("a", 2)
+    broker.reload()
+    asyncio.run(broker.topics.follow("a"))
+    asyncio.run(other.topics.delete(new))
+    newest = asyncio.run(other.topics.create(NewTopic("a", 3)))
+    broker.reload()
+
+    asyncio.run(broker.topics.follow("a"))
+
+    known = broker.topics.get("a")
+    assert known is not None
+    assert (known.topic_id, known.partition_count) == (newest.topic_id, 3)
