@@ -48,7 +48,7 @@ def measured(broker: LargeBroker, loop: TurnLoop, request: LongRequest) -> Cost:
     """Return the minimum of several runs, each without cached answers."""
     found = []
     for _ in range(RUNS):
-        broker.topics.version += 1
+        broker.topics.registry.version += 1
         gc.collect()
         loop.turns.clear()
         answer = loop.run_until_complete(broker.serve(request))
@@ -64,7 +64,7 @@ def at_once(broker: LargeBroker, loop: TurnLoop, request: LongRequest, count: in
     async def ask() -> None:
         await asyncio.gather(*(broker.serve(request) for _ in range(count)))
 
-    broker.topics.version += 1
+    broker.topics.registry.version += 1
     gc.collect()
     loop.turns.clear()
     loop.run_until_complete(ask())
