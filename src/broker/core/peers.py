@@ -98,6 +98,7 @@ class _InFlight(NamedTuple):
     api: str
     version: int
     correlation_id: int
+    deadline: float  # by the loop's clock
     answer: asyncio.Future[dict[str, Any]]
 
 
@@ -112,12 +113,14 @@ class _Channel:
         self._in_flight: deque[_InFlight] = deque()
         self._room = asyncio.Semaphore(PEER_REQUESTS_IN_FLIGHT_MAX)
         self._writer: asyncio.StreamWriter | None = None
+        self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._opened.add_done_callback(_retrieved)
         self._opening = asyncio.ensure_future(self._open())
         self._reading: asyncio.Future[None] | None = None
 
     async def opened(self) -> None:
         """Wait until the connection is made; several callers may wait."""
-        await asyncio.shield(self._opening)
+        await asyncio.shield(self._opened)
 
     async def call(
         self, api: str, versions: range, body: Fields, deadline: float
@@ -128,18 +131,23 @@ class _Channel:
         if self.is_closed:
             self._room.release()
             raise Unreachable(f"the connection to {self.address} was closed")
-        in_flight = self._send(api, version, body)
+        in_flight = self._send(api, version, body, deadline)
         in_flight.answer.add_done_callback(self._answered)
         try:
             return version, await asyncio.shield(in_flight.answer)
         except asyncio.CancelledError:
-            is_late = asyncio.get_running_loop().time() >= deadline
-            if is_late and self._in_flight and self._in_flight[0] is in_flight:
-                self.close(f"{api} was not answered in time")
+            self._close_if_stuck()
             raise
 
+    def _close_if_stuck(self) -> None:
+        """Close the connection if its oldest request, of whatever caller, is late."""
+        if self._in_flight:
+            oldest = self._in_flight[0]
+            if asyncio.get_running_loop().time() >= oldest.deadline:
+                self.close(f"{oldest.api} was not answered in time")
+
     def _answered(self, answer: asyncio.Future[dict[str, Any]]) -> None:
-        answer.exception()  # asyncio logs one that nobody has read, as of a caller that has gone
+        _retrieved(answer)
         self._room.release()
 
     def close(self, reason: str) -> None:
@@ -148,12 +156,14 @@ class _Channel:
             return
         self.is_closed = True
         _log.debug("connection to a broker closed: address=%s reason=%s", self.address, reason)
+        error = Unreachable(f"the broker at {self.address} cannot be reached: {reason}")
+        if not self._opened.done():
+            self._opened.set_exception(error)
         self._opening.cancel()
         if self._reading is not None:
             self._reading.cancel()
         if self._writer is not None:
             self._writer.close()
-        error = Unreachable(f"the broker at {self.address} cannot be reached: {reason}")
         for each in self._in_flight:
             if not each.answer.done():
                 each.answer.set_exception(error)
@@ -166,15 +176,18 @@ class _Channel:
                     self.address.host, self.address.port
                 )
                 self._reading = asyncio.ensure_future(self._read(reader))
-                answer = await self._send("ApiVersions", 0, {}).answer
+                answer = await self._send("ApiVersions", 0, {}, float("inf")).answer
         except (OSError, TimeoutError, UnicodeError) as error:
-            reason = str(error) or "no connection in time"
-            self.close(reason)
-            raise Unreachable(f"no broker at {self.address}: {reason}") from error
+            self.close(str(error) or "no connection in time")
+            return
+        except (Unreachable, PeerError) as error:
+            self.close(str(error))
+            return
         self._versions = {
             each["api_key"]: range(each["min_version"], each["max_version"] + 1)
             for each in answer["api_keys"]
         }
+        self._opened.set_result(None)
 
     def _newest(self, api: str, versions: range) -> int:
         supported = self._versions.get(_KEYS[api], range(0))
@@ -183,14 +196,14 @@ class _Channel:
             raise PeerError(f"the broker at {self.address} knows no version of {api} in {versions}")
         return newest
 
-    def _send(self, api: str, version: int, body: Fields) -> _InFlight:
+    def _send(self, api: str, version: int, body: Fields, deadline: float) -> _InFlight:
         assert self._writer is not None
         self._correlation_id += 1
         frame = codec.request_frame(
             api, version, body, correlation_id=self._correlation_id, client_id=_CLIENT_ID
         )
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        in_flight = _InFlight(api, version, self._correlation_id, answer)
+        in_flight = _InFlight(api, version, self._correlation_id, deadline, answer)
         self._in_flight.append(in_flight)
         self._writer.write(frame)
         return in_flight
@@ -222,3 +235,9 @@ class _Channel:
             raise
         if not asked.answer.done():
             asked.answer.set_result(response.body)
+
+
+def _retrieved(future: asyncio.Future[Any]) -> None:
+    """Read a future's exception: asyncio logs one that nobody has read, as of a gone caller."""
+    if not future.cancelled():
+        future.exception()

@@ -59,6 +59,8 @@ class NativeLogs:
                 await asyncio.sleep(_BUSY_SECONDS)
             await self._io_thread.run(partial(self._partitions.release, log))
         log.retire()
+        log.end_loading()
+        self._loader.wake()
 
     @property
     def is_read_only(self) -> bool:

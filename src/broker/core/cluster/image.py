@@ -129,6 +129,22 @@ class Delta:
         self.deleted: dict[bytes, None] = {}
         self.configs: dict[bytes, None] = {}
 
+    @classmethod
+    def of_everything(cls, image: "ClusterImage") -> "Delta":
+        """Return a delta with all that an image has, for when changes were missed."""
+        delta = cls()
+        delta.brokers.update(image.brokers)
+        delta.is_controller_changed = True
+        delta.topics = dict.fromkeys(image.topics)
+        delta.partitions = {
+            (topic_id, number): None
+            for topic_id, states in image.stored.items()
+            for number in states
+        }
+        delta.deleted = dict.fromkeys(image.deleted)
+        delta.configs = dict.fromkeys(image.configs)
+        return delta
+
 
 class ClusterImage:
     """The state of a cluster at one revision.

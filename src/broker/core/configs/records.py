@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from broker.core.cluster.image import ClusterImage
 from broker.core.metadata import Metadata, change
-from broker.model.errors import StorageError
+from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.storage import metadata
 
 
@@ -21,9 +21,22 @@ def operation(key: bytes, own: Mapping[str, str]) -> metadata.Operation:
     return metadata.Put(key, json.dumps({"version": 1, "config": dict(own)}).encode())
 
 
+def guard(image: ClusterImage, key: bytes) -> metadata.Guard:
+    """Return the guard that a configuration is as the image has it."""
+    entry = image.configs.get(key)
+    return metadata.Absent(key) if entry is None else metadata.Unchanged(key, entry.mod_revision)
+
+
 async def put(known: Metadata, key: bytes, own: Mapping[str, str]) -> None:
-    """Store this configuration under a key, durably; raises RequestError when the store fails."""
-    await change(known, [], [operation(key, own)])
+    """Store this configuration under a key, durably.
+
+    Raises RequestError when the store fails, or when another broker has changed it meanwhile.
+    """
+    if not own and key not in known.image.configs:
+        return
+    if await change(known, [guard(known.image, key)], [operation(key, own)]) is None:
+        text = "the configuration was changed by another broker meanwhile: try again"
+        raise RequestError(ErrorCode.REQUEST_TIMED_OUT, text)
 
 
 def read(image: ClusterImage, key: bytes) -> dict[str, str]:

@@ -114,6 +114,13 @@ class LogLoader(Generic[LogT]):
                 self._askers.append(asker)
                 await asker
 
+    def wake(self) -> None:
+        """Let those look again who wait until logs are loaded."""
+        askers, self._askers = self._askers, []
+        for asker in askers:
+            if not asker.done():
+                asker.set_result(None)
+
     def stop(self) -> None:
         """Begin no more loads; wait for those under way, and publish them."""
         with self._taking:
@@ -179,10 +186,7 @@ class LogLoader(Generic[LogT]):
             self._left -= 1
             for callback in self._on_ready:
                 callback(log)
-        askers, self._askers = self._askers, []
-        for asker in askers:
-            if not asker.done():
-                asker.set_result(None)
+        self.wake()
         if self._left == 0:
             sys.setswitchinterval(self._switch_interval)
             seconds = self._loop.time() - self._started

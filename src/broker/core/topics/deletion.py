@@ -22,7 +22,6 @@ from broker.core.topics.records import DeletedTopic
 from broker.model.errors import StorageError
 from broker.model.limits import DELETED_TOPICS_WAITING_MAX, FOLDERS_RENAMED_PER_STEP
 from broker.storage.files.deletion import DeletedFolders
-from broker.storage.metadata.blocking import BlockingMetaStore
 
 _log = logging.getLogger(__name__)
 

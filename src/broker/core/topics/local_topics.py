@@ -152,7 +152,7 @@ class LocalTopics:
         partitions = range(first, topic.record.partitions)
         led = [number for number in partitions if self._leads(topic_id, number)]
         logs = await self._logs.open_topic(topic.name, topic_id, led, config)
-        for log in logs:
+        async for log in in_steps(logs, limits.LOGS_CONFIGURED_PER_STEP):
             self.prepare(log)
         return _placed(logs, led, partitions)
 

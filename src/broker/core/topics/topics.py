@@ -248,7 +248,7 @@ class Topics:
                 "topic deleted: topic=%s id=%s partitions=%d",
                 *(topic.name, id_to_text(topic.topic_id), partitions),
             )
-            await self.follow(topic.name)
+            await self._followed(topic.name)
 
     async def _alter_config(self, topic: Topic, change: ConfigChange) -> None:
         await self._logs.until_loaded(
@@ -258,14 +258,17 @@ class Topics:
             own = self.plan_config(topic, change).overrides
             old = topic.config.overrides
             key = metadata.topic_config_key(topic.name)
-            await self._change(topic.name, topic.topic_id, [config_records.operation(key, own)])
+            if own != dict(old):
+                guard = config_records.guard(self._metadata.image, key)
+                operation = config_records.operation(key, own)
+                await self._change(topic.name, topic.topic_id, [operation], [guard])
             _log.info(
                 "topic configuration altered: topic=%s set=%s removed=%s",
                 topic.name,
                 {key: value for key, value in own.items() if old.get(key) != value},
                 [key for key in old if key not in own],
             )
-            await self.follow(topic.name)
+            await self._followed(topic.name)
 
     async def _add_partitions(self, topic: Topic, new: rules.NewPartitions) -> None:
         """Commit first, as a create does, so that a start completes it after a crash."""
@@ -287,15 +290,29 @@ class Topics:
         await self._change(topic.name, topic.topic_id, [put])
 
     async def _change(
-        self, name: str, topic_id: bytes, operations: Sequence[metadata.Operation]
+        self,
+        name: str,
+        topic_id: bytes,
+        operations: Sequence[metadata.Operation],
+        others: Sequence[metadata.Guard] = (),
     ) -> None:
         """Change the topic with that id; RequestError if it does not exist any more."""
         known = self._metadata.image.topics.get(topic_id)
         if known is not None:
             guard = metadata.Unchanged(metadata.topic_key(name), known.mod_revision)
-            if await change(self._metadata, [guard], operations) is not None:
+            if await change(self._metadata, [guard, *others], operations) is not None:
                 return
+            if topic_id in self._metadata.image.topics:
+                text = f"topic '{name}' was changed by another broker meanwhile: try again"
+                raise RequestError(ErrorCode.REQUEST_TIMED_OUT, text)
         raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    async def _followed(self, name: str) -> None:
+        """Follow a change that is stored; RequestError if this broker's disk fails."""
+        try:
+            await self.follow(name)
+        except StorageError as error:
+            raise disk_refusal(error) from error
 
     def _planned(self, topic: Topic | None, own: Mapping[str, str], config: Config) -> TopicConfig:
         try:

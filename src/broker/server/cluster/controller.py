@@ -52,21 +52,22 @@ class Office(Service):
         await self._writing.wait(due_ms)
 
     async def _hold(self) -> None:
-        clock = self._node.clock
+        clock, settings = self._node.clock, self._settings()
         controller = Controller(
-            self._node.metadata.image, self._settings(), clock.monotonic_ms(), clock.wall_ms()
+            self._node.metadata.image, settings, clock.monotonic_ms(), clock.wall_ms()
         )
         self._controller = controller
         _log.info("this broker is the controller: epoch=%d", controller.epoch)
         try:
-            while controller.is_in_office:
+            while controller.is_in_office and self._settings() == settings:
                 controller.tick(clock.monotonic_ms(), clock.wall_ms())
                 await self._writing.work(controller)
                 if controller.is_in_office:
                     await self._writing.wait(controller.due_ms)
         finally:
             self._controller = None
-        _log.info("this broker is not the controller any more: epoch=%d", controller.epoch)
+        if not controller.is_in_office:
+            _log.info("this broker is not the controller any more: epoch=%d", controller.epoch)
 
     def _image_changed(self, delta: Delta) -> None:
         if self._controller is not None:

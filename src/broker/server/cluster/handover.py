@@ -1,6 +1,7 @@
 """Moves leaderships away from this broker: stops what it serves, then writes the successor."""
 
 import asyncio
+import logging
 from typing import Protocol
 
 from broker.core.cluster.handover import HandOver
@@ -8,8 +9,12 @@ from broker.core.cluster.image import Delta
 from broker.core.cluster.records import NO_EPOCH
 from broker.core.cluster.writes import Item
 from broker.core.service import Service
+from broker.model.errors import StorageError
+from broker.model.limits import CLUSTER_RETRY_MS
 from broker.server.cluster.node import Node
 from broker.server.cluster.writing import Writing
+
+_log = logging.getLogger(__name__)
 
 
 class Served(Protocol):
@@ -34,7 +39,7 @@ class HandingOver(Service):
         self._writing = Writing(node.store, node.clock)
         self._machine: HandOver | None = None
         self._epoch = NO_EPOCH  # of the incarnation whose machine that is
-        self._stopping: set[asyncio.Task[None]] = set()
+        self._stopping: dict[Item, asyncio.Task[None]] = {}
         node.metadata.when_changed(self._image_changed)
         node.member.when_phase_changes(self._writing.something.set)
 
@@ -46,9 +51,8 @@ class HandingOver(Service):
                 machine.tick(self._node.clock.monotonic_ms())
                 await self._writing.work(machine)
                 for item in machine.take_stops():
-                    task = asyncio.ensure_future(self._stop(machine, item))
-                    self._stopping.add(task)
-                    task.add_done_callback(self._stopping.discard)
+                    if item not in self._stopping:
+                        self._stopping[item] = asyncio.ensure_future(self._stop(machine, item))
             await self._writing.wait(None if machine is None else machine.due_ms)
 
     def _present(self) -> HandOver | None:
@@ -67,7 +71,15 @@ class HandingOver(Service):
         return self._machine
 
     async def _stop(self, machine: HandOver, item: Item) -> None:
-        await self._served.stop_serving(*item)
+        try:
+            while self._served.is_served(*item):
+                try:
+                    await self._served.stop_serving(*item)
+                except StorageError as error:
+                    _log.error("partition not handed over: item=%s error=%s", item, error)
+                    await asyncio.sleep(CLUSTER_RETRY_MS / 1000)
+        finally:
+            del self._stopping[item]
         machine.stopped(item)
         self._writing.something.set()
 

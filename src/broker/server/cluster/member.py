@@ -35,6 +35,7 @@ class Member(Service):
         self._lease: Lease | None = None
         self._watching: asyncio.Future[None] | None = None
         self._something = asyncio.Event()  # has happened
+        self._reported: str | None = None  # the last incarnation that was reported to block it
         self._on_phase: list[Callable[[], None]] = []
 
     @property
@@ -111,6 +112,9 @@ class Member(Service):
             _log.warning("no lease: error=%s", error)
             await asyncio.sleep(REGISTRATION_RETRY_SECONDS)
             return
+        if self.phase is not Phase.JOINING:  # it was asked to leave meanwhile
+            await lease.abandon()
+            return
         self._lease = lease
         self._membership.lease_granted(lease.id, lease.valid_until)
         self._watching = asyncio.ensure_future(self._until_lost(lease))
@@ -146,11 +150,13 @@ class Member(Service):
         except StorageError as error:
             _log.warning("the registration cannot be read: error=%s", error)
             self._membership.unknown(look_up.lease_id, monotonic())
-        if self._membership.blocked_by is not None:
+        blocked_by = self._membership.blocked_by
+        if blocked_by is not None and blocked_by != self._reported:
+            self._reported = blocked_by
             _log.warning(
                 "another broker with this node.id is registered: incarnation=%s; it is replaced"
                 " when it ends",
-                self._membership.blocked_by,
+                blocked_by,
             )
 
     async def _release(self) -> None:
@@ -167,4 +173,5 @@ class Member(Service):
     async def _wait(self, until: float | None) -> None:
         seconds = None if until is None else max(0.0, until - monotonic())
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._something.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._something.wait()

@@ -27,9 +27,11 @@ from broker.storage.metadata import (
     MetaStore,
     Operation,
     OutcomeUnknown,
+    Put,
 )
 
 _log = logging.getLogger(__name__)
+_LOAD_SECONDS_MAX = 30  # between two attempts to read a store with a value that is damaged or newer
 
 
 class ClusterMetadata(Service):
@@ -67,6 +69,9 @@ class ClusterMetadata(Service):
                 # The image may have half of a change: only a scan makes it whole.
                 _log.error("the metadata cannot be followed: error=%s", error)
                 await self._load_again()
+                self._changed(Delta.of_everything(self.image))
+            else:
+                return  # the store was closed
 
     async def get(self, key: bytes) -> KeyValue | None:
         """Return a key of the store."""
@@ -86,8 +91,9 @@ class ClusterMetadata(Service):
         """
         before = self.image.revision
         revision = await self._store.transact(guards, operations)
-        if revision is None:
-            await self._reached(before + 1, CLUSTER_RETRY_MS / 1000)
+        if revision is None or not any(isinstance(each, Put) for each in operations):
+            # Deletions of what is not there change nothing, and no watch tells of them.
+            await self._reached(revision or before + 1, CLUSTER_RETRY_MS / 1000)
         elif not await self._reached(revision, METADATA_CALL_SECONDS):
             raise OutcomeUnknown(f"revision {revision} is stored, and has not been seen yet")
         return revision
@@ -102,8 +108,10 @@ class ClusterMetadata(Service):
         return self.image.revision >= revision
 
     async def _load_again(self) -> None:
+        seconds = CLUSTER_RETRY_MS / 1000
         while True:
-            await asyncio.sleep(CLUSTER_RETRY_MS / 1000)
+            await asyncio.sleep(seconds)
+            seconds = min(2 * seconds, _LOAD_SECONDS_MAX)
             try:
                 await self.load()
             except StorageError as error:

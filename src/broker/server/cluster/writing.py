@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Protocol
 
 from broker.core.cluster.writes import Write
@@ -55,12 +56,16 @@ class Writing:
 
     async def wait(self, due_ms: int | None) -> None:
         """Wait until something happens or until a time."""
-        try:
-            seconds = None if due_ms is None else (due_ms - self._clock.monotonic_ms()) / 1000
-            await asyncio.wait_for(self.something.wait(), seconds)
-        except TimeoutError:
-            pass
+        seconds = None if due_ms is None else (due_ms - self._clock.monotonic_ms()) / 1000
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.something.wait()
         self.something.clear()
+
+    def cancel(self) -> None:
+        """Give up the transactions that are being executed."""
+        for task in self._running:
+            task.cancel()
 
     async def _write(self, machine: Work, write: Write) -> None:
         guards, operations = write.transaction
@@ -68,6 +73,9 @@ class Writing:
             revision = await self._store.transact(guards, operations)
         except StorageError as error:
             _log.warning("metadata not written: keys=%d error=%s", len(operations), error)
+            machine.unknown(write, self._clock.monotonic_ms())
+        except Exception:  # noqa: BLE001 (whatever it is: the keys must not be in flight for ever)
+            _log.exception("metadata not written: keys=%d", len(operations))
             machine.unknown(write, self._clock.monotonic_ms())
         else:
             if revision is None:

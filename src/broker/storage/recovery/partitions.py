@@ -18,6 +18,7 @@ another topic, or to none in the metadata store, is renamed to a name with `-str
 """
 
 import logging
+from collections import ChainMap
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeAlias
@@ -70,12 +71,15 @@ class Partitions:
         self._logs: dict[str, PartitionLog] = {}  # folder name → log
         self._unsynced_names: set[PartitionLog] = set()  # loaded, but not settled yet
         self.is_clean = checkpoint.take_clean_shutdown(path)
-        left = clean_segments.read(path) if self.is_clean else None
-        self._clean = None if left is None else dict(left)  # also of logs released since
+        # Digests of the segments of logs: as the last stop has left them, and when released since.
+        self._left = clean_segments.read(path) if self.is_clean else None
+        self._released: dict[tuple[str, int], str] = {}
+        self._has_failed = False  # a log that was released is not whole on the disk
+        clean = None if self._left is None else ChainMap(self._released, dict(self._left))
         self._epochs = epochs
         epochs.begin(is_clean=self.is_clean)
         self._opening = Opening(
-            self._offsets, self._side_files, self._clean, epochs, is_clean=self.is_clean
+            self._offsets, self._side_files, clean, epochs, is_clean=self.is_clean
         )
         if not self.is_clean:
             file_ops.sync_folder(str(path))  # the last run may have created folders
@@ -264,10 +268,10 @@ class Partitions:
         key = (log.topic, log.partition)
         if closed.end_offset >= 0:
             self._offsets.note(log, closed.end_offset)
-            if self._clean is not None:
-                self._clean[key] = self._digest(log)
-        elif self._clean is not None:
-            self._clean.pop(key, None)
+            self._released[key] = self._digest(log)
+        else:
+            self._has_failed = True
+            self._released.pop(key, None)
         self._side_files.forget(log)
         self._logs.pop(Path(log.folder).name, None)
 
@@ -284,8 +288,7 @@ class Partitions:
         self._side_files.forget(log)
         key = (log.topic, log.partition)
         self._offsets.forget(key)
-        if self._clean is not None:
-            self._clean.pop(key, None)
+        self._released.pop(key, None)
 
     def _remove(self, log: PartitionLog) -> None:
         folder = Path(log.folder)
@@ -350,7 +353,8 @@ class Partitions:
         There is no marker if a log is offline, or was not recovered yet after an unclean stop.
         """
         logs = [log for log in self._logs.values() if not log.is_loading]
-        is_clean = self.is_clean or len(logs) == len(self._logs)
+        is_recovered = len(logs) == len(self._logs) and not self._unopened()
+        is_clean = (self.is_clean or is_recovered) and not self._has_failed
         for log, end_offset in close_logs(self._path, logs, self._side_files):
             if end_offset < 0:
                 is_clean = False
@@ -361,14 +365,29 @@ class Partitions:
             self._write_clean_segments()
             checkpoint.write_clean_shutdown(self._path)
 
+    def _unopened(self) -> bool:
+        """Return whether there is a partition that this run has not opened, in a cluster."""
+        released = {f"{topic}-{number}" for topic, number in self._released}
+        return any(
+            name not in self._logs
+            and name not in released
+            and name.rpartition("-")[2].isdigit()
+            and (self._path / name / text_files.PARTITION_METADATA).exists()
+            for name in file_ops.list_folder(str(self._path))
+        )
+
     def _write_clean_segments(self) -> None:
-        left = dict(self._clean or {})  # also those that were released, or not opened
+        known = {**(self._left or {}), **self._released}
+        left = {
+            (topic, number): digest
+            for (topic, number), digest in known.items()
+            if (self._path / f"{topic}-{number}").exists()  # released, or not opened
+        }
         for log in self._logs.values():
-            key = (log.topic, log.partition)
             if not log.is_loading:
-                left[key] = self._digest(log)
+                left[log.topic, log.partition] = self._digest(log)
         named = clean_segments.without_empty(left)
-        if named != self._clean:
+        if named != self._left:
             clean_segments.write(self._path, named)
 
 

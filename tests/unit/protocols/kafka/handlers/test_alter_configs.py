@@ -336,6 +336,7 @@ def test_a_topic_deleted_during_the_request_is_unknown() -> None:
     broker = FakeBroker()
     topic = broker.create("a")
     broker.store.values.clear()
+    broker.reload()
 
     assert alter(broker, INCREMENTAL, key("flush.ms", "1"))["error_code"] == 3
     assert topic.config.overrides == {}

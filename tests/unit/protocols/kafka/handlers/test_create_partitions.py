@@ -167,5 +167,6 @@ def test_a_topic_deleted_during_the_request_is_unknown() -> None:
     broker = FakeBroker()
     broker.create("a")
     broker.store.values.clear()
+    broker.reload()
 
     assert grow(broker, 2)["error_code"] == 3
