@@ -21,6 +21,7 @@ from broker.model.log_results import AppendResult
 from broker.storage import metadata
 from broker.storage.recovery import log_settings
 from broker.storage.recovery import partitions as recovery
+from broker.storage.recovery.epochs import UncleanStarts
 from tests.crash_states import check
 from tests.crash_states.disk import Operation, State
 from tests.crash_states.finding import TRANSACTION
@@ -132,7 +133,7 @@ def _refitted(content: bytes) -> bytes:
 
 
 def _no_epoch() -> AbstractContextManager[object]:
-    return patch.object(recovery, "_epoch_of_this_start", lambda *_, **__: 0)
+    return patch.object(UncleanStarts, "begin", lambda *_, **__: None)
 
 
 def _shows_what_is_not_durable() -> AbstractContextManager[object]:
@@ -166,8 +167,8 @@ def _takes_what_came_meanwhile_for_synced() -> AbstractContextManager[object]:
 
 
 def _gives_ids_before_they_are_reserved() -> AbstractContextManager[object]:
-    def reserve(self: Any) -> tuple[int, int]:
-        found = self._store.get(metadata.PRODUCER_ID_BLOCK)
+    async def reserve(self: Any) -> tuple[int, int]:
+        found = await self._metadata.get(metadata.PRODUCER_ID_BLOCK)
         assert found is None
         return 0, PRODUCER_ID_BLOCK
 
@@ -189,18 +190,25 @@ def _takes_damage_for_the_end() -> AbstractContextManager[object]:
 
 
 def _makes_folders_before_the_commit() -> AbstractContextManager[object]:
-    async def create(self: Any, new: Any) -> Any:
-        plan, topic_id = self.plan(new), random_id()
-        logs = await self._open(plan, topic_id)
-        await self._commit(plan, topic_id)
-        return self._publish(plan, topic_id, logs)
+    create = topics.Topics._create
 
-    return patch.object(topics.Topics, "_create", create)
+    async def create_late(self: Any, new: Any) -> Any:
+        plan, topic_id = self.plan(new), random_id()
+        partitions = range(plan.partitions)
+        await self._logs.open_topic(plan.name, topic_id, partitions, plan.config)
+        with patch.object(topics, "random_id", lambda: topic_id):
+            return await create(self, new)
+
+    return patch.object(topics.Topics, "_create", create_late)
 
 
 def _forgets_what_is_still_there() -> AbstractContextManager[object]:
     """The commit of a delete does not record which folders remain."""
-    return patch.object(topic_records, "remembered", topic_records.forgotten)
+
+    def forgotten(_name: str, topic_id: bytes, _partitions: int) -> metadata.Operation:
+        return topic_records.forgotten(topic_id)
+
+    return patch.object(topic_records, "remembered", forgotten)
 
 
 def _takes_any_folder() -> AbstractContextManager[object]:
