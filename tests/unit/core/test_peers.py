@@ -185,3 +185,70 @@ def test_nobody_listening_is_unreachable() -> None:
 
     with pytest.raises(Unreachable):
         asyncio.run(run())
+
+
+@asynccontextmanager
+async def _silent(*, closes: bool) -> AsyncIterator[Address]:
+    """Listen, and close each connection or never answer it."""
+    accepted = []
+
+    async def serve(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted.append(writer)
+        if closes:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    try:
+        yield Address(host, port)
+    finally:
+        for writer in accepted:
+            writer.close()
+        server.close()
+        await server.wait_closed()
+
+
+def test_a_broker_that_closes_before_it_says_what_it_knows_is_unreachable() -> None:
+    async def run() -> None:
+        async with _silent(closes=True) as address, _peers(lambda _: address) as peers:
+            calls = (_find(peers, "g") for _ in range(3))
+            results = await asyncio.gather(*calls, return_exceptions=True)
+            assert {type(each) for each in results} == {Unreachable}
+
+    asyncio.run(run())
+
+
+def test_a_connection_that_is_closed_while_it_is_made_cancels_no_caller() -> None:
+    async def run() -> None:
+        async with _silent(closes=False) as address, _peers(lambda _: address) as peers:
+            waiting = asyncio.ensure_future(_find(peers, "g"))
+            await asyncio.sleep(0.05)
+            peers.retain(frozenset())
+            with pytest.raises(Unreachable):
+                await waiting
+
+    asyncio.run(run())
+
+
+def test_a_silent_connection_is_replaced_even_if_the_oldest_caller_has_left() -> None:
+    silent = threading.Event()
+
+    def answer(api: str, version: int, body: Fields) -> Fields | None:
+        if body["key"] == "leaves":
+            silent.wait(30)
+        return _coordinator(api, version, body)
+
+    async def run() -> None:
+        async with _peers(lambda _: broker.address) as peers:
+            leaving = asyncio.ensure_future(_find(peers, "leaves", seconds=0.3))
+            while not broker.of("FindCoordinator"):
+                await asyncio.sleep(0.01)
+            leaving.cancel()
+            with pytest.raises(Unreachable):
+                await _find(peers, "late", seconds=0.5)
+            silent.set()
+            assert await _find(peers, "again") == "again"
+
+    with _scripted(answer) as broker:
+        asyncio.run(run())
+        assert broker.connections == 2

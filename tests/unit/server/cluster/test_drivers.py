@@ -24,6 +24,7 @@ from broker.server.cluster.handover import HandingOver
 from broker.server.cluster.member import Member
 from broker.server.cluster.metadata import ClusterMetadata
 from broker.server.cluster.node import Node
+from broker.storage.metadata import Absent, Delete
 from broker.storage.metadata.etcd.gateway import Gateway
 from broker.storage.metadata.etcd.store import EtcdMetaStore
 from tests.support.etcd import Etcd
@@ -200,5 +201,27 @@ def test_a_refused_change_waits_for_what_has_refused_it(etcd: Etcd, tmp_path: Pa
             before = brokers[1].metadata.image
             transaction = topics.creation(before, "t", bytes(16), ((1,),))
             assert await brokers[1].metadata.transact(*transaction) is None
+
+    _run(scenario())
+
+
+def test_the_metadata_stops_to_follow_when_its_store_is_closed(etcd: Etcd) -> None:
+    async def scenario() -> None:
+        broker = Broker(etcd, "/closed/", 1)
+        await broker.metadata.load()
+        following = asyncio.ensure_future(broker.metadata.run())
+        await asyncio.sleep(0.1)
+        async with asyncio.timeout(30):
+            await broker.store.close()
+            await following
+
+    _run(scenario())
+
+
+def test_a_deletion_of_what_is_not_there_is_no_unknown_outcome(etcd: Etcd) -> None:
+    async def scenario() -> None:
+        async with _cluster(etcd, "/absent/", 1) as [broker]:
+            deletion = Delete(b"conf/topic/absent")
+            assert await broker.metadata.transact([Absent(deletion.key)], [deletion]) is not None
 
     _run(scenario())
