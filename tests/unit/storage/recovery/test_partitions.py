@@ -2,7 +2,6 @@
 
 import errno
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,13 +22,6 @@ from tests.support.batches import batch_of
 from tests.unit.storage.broker_run import BATCH, CONFIG, TOPIC_ID, BrokerRun
 
 HEADER_BYTES = 61
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerRun]:
-    yield (first := BrokerRun(tmp_path))
-    first.store.close()
-    first.commit.stop()
 
 
 def test_the_names_of_a_new_topics_files_are_durable_before_it_exists(broker: BrokerRun) -> None:

@@ -1,0 +1,103 @@
+"""Logs that a broker stops to lead while it runs: their files are whole for whoever opens them."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from broker.model.identifiers import random_id
+from broker.segments import text_files
+from tests.unit.storage.broker_run import BATCH, CONFIG, BrokerRun
+
+
+def released(broker: BrokerRun, count: int = 1) -> None:
+    """Append to a new log of each partition and release it."""
+    for log in broker.make(count=count):
+        log.append(BATCH)
+        broker.end_synced(log)
+        log.begin_loading()
+        broker.partitions.release(log)
+        log.retire()
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+
+def test_a_released_log_can_be_opened_again(broker: BrokerRun) -> None:
+    released(broker)
+
+    (log,) = broker.open()
+
+    assert log.log_end_offset == 1
+    log.append(BATCH)
+    broker.end_synced(log)
+    assert log.high_watermark == 2
+
+
+def test_a_released_log_is_attached_after_a_clean_stop(
+    broker: BrokerRun, caplog: pytest.LogCaptureFixture
+) -> None:
+    released(broker)
+    broker.stop()
+    (again,) = BrokerRun(broker.path).open()
+
+    assert again.log_end_offset == 1
+    assert warnings(caplog) == []
+
+
+def test_a_log_that_was_never_opened_is_attached_after_two_clean_stops(
+    broker: BrokerRun, caplog: pytest.LogCaptureFixture
+) -> None:
+    released(broker)
+    broker.stop()
+    BrokerRun(broker.path).stop()
+
+    (again,) = BrokerRun(broker.path).open()
+
+    assert again.log_end_offset == 1
+    assert warnings(caplog) == []
+
+
+def test_a_log_that_was_not_recovered_after_an_unclean_stop_leaves_no_clean_marker(
+    broker: BrokerRun,
+) -> None:
+    (log,) = broker.make()
+    log.append(BATCH)
+    broker.end_synced(log)
+    broker.kill()
+
+    BrokerRun(broker.path).stop()
+
+    assert not (broker.path / text_files.CLEAN_SHUTDOWN).exists()
+
+
+def test_a_released_log_counts_as_recovered_after_an_unclean_stop(broker: BrokerRun) -> None:
+    broker.kill()
+    again = BrokerRun(broker.path)
+    released(again)
+
+    again.stop()
+
+    assert (broker.path / text_files.CLEAN_SHUTDOWN).exists()
+
+
+def test_a_topic_that_is_deleted_and_made_again_is_as_the_stop_has_left_it(
+    broker: BrokerRun, caplog: pytest.LogCaptureFixture
+) -> None:
+    (log,) = broker.make()
+    log.append(BATCH)
+    broker.end_synced(log)
+    broker.stop()
+    again = BrokerRun(broker.path)
+    (log,) = again.open()
+    again.partitions.delete(log)
+    shutil.rmtree(Path(log.folder))
+    new_id = random_id()
+    again.partitions.open_topic("topic", new_id, [0], CONFIG)
+    again.stop()
+
+    (newest,) = BrokerRun(broker.path).open(new_id)
+
+    assert newest.log_end_offset == 0
+    assert warnings(caplog) == []
