@@ -18,6 +18,7 @@ from broker.model import limits
 from broker.model.address import Address, parse_address
 from broker.model.config_sources import given_texts, nearest_name
 from broker.model.errors import ConfigError
+from broker.model.metadata_address import EtcdAddress, parse_metadata_address
 from broker.model.settings import (
     BROKER_SETTINGS,
     DYNAMIC_SETTINGS,
@@ -201,6 +202,11 @@ class Config(Values):
         return tuple(map(parse_address, self.words("advertised.listeners")))
 
     @property
+    def metadata_address(self) -> EtcdAddress | None:
+        """Where etcd is, and this cluster's keys in it; None: metadata is in the data directory."""
+        return parse_metadata_address(self.text("polylog.metadata.store"))
+
+    @property
     def is_group_commit(self) -> bool:
         """Whether acks wait for the disk unless a topic has its own setting."""
         return (
@@ -290,6 +296,10 @@ def _contradictions(values: Values) -> Iterator[tuple[tuple[str, ...], str]]:
     data_dir = values.text("log.dirs")
     if not data_dir or "," in data_dir:
         yield ("log.dirs",), f"log.dirs={data_dir!r}: name one directory"
+    try:
+        parse_metadata_address(values.text("polylog.metadata.store"))
+    except ConfigError as error:
+        yield ("polylog.metadata.store",), str(error)
     addresses: dict[str, list[Address]] = {}
     for name in ("listeners", "advertised.listeners"):
         addresses[name] = []

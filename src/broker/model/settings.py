@@ -118,6 +118,32 @@ _NETWORK = (
             doc="Fetch sessions kept (KIP-227); 0 turns them off."),
 )
 
+_CLUSTER = (
+    Setting("polylog.metadata.store", Kind.STRING, "sqlite",
+            doc="Where topics and settings are stored. sqlite: a file of the data directory, for"
+                " one broker. etcd://HOST:PORT,HOST:PORT/PREFIX: the cluster of all brokers with"
+                " the same etcd and prefix."),
+    Setting("polylog.metadata.user", Kind.STRING, None,
+            doc="User of etcd; its password is the content of polylog.metadata.password.file."),
+    Setting("polylog.metadata.password.file", Kind.STRING, None,
+            doc="File with the password of polylog.metadata.user."),
+    Setting("polylog.metadata.tls.ca.file", Kind.STRING, None,
+            doc="File with the certificates (PEM) that sign etcd's; set: etcd is called with TLS."),
+    Setting("polylog.metadata.tls.certificate.file", Kind.STRING, None,
+            doc="File with the certificate and key (PEM) of this broker for etcd."),
+    Setting("broker.session.timeout.ms", Kind.INT, 3_000, minimum=2_000, maximum=60_000, unit="ms",
+            doc="How long a broker of a cluster may be silent before others take over what it"
+                " leads. It stops serving that a second earlier."),
+    Setting("controlled.shutdown.enable", Kind.BOOLEAN, True,
+            doc="Whether a broker of a cluster moves what it leads to others before it stops."),
+    Setting("auto.leader.rebalance.enable", Kind.BOOLEAN, True,
+            doc="Whether leaders are moved back to the first of their partitions' replicas."),
+    Setting("leader.imbalance.check.interval.seconds", Kind.LONG, 300, minimum=1, unit="seconds",
+            doc="How often the leaders of the cluster are checked for that."),
+    Setting("leader.imbalance.per.broker.percentage", Kind.INT, 10, minimum=0, maximum=100,
+            doc="Share of a broker's partitions that others may lead before they are moved back."),
+)
+
 _TOPICS = (
     Setting("num.partitions", Kind.INT, 1, minimum=1, maximum=limits.PARTITIONS_PER_TOPIC_MAX,
             doc="Partitions of a topic that is created without a number."),
@@ -398,7 +424,10 @@ def _topic_setting(key: str, synonyms: list[Setting]) -> View:
 
 BROKER_SETTINGS: dict[str, Setting] = {
     setting.name: setting
-    for rows in (_NETWORK, _TOPICS, _LOGS, _RETENTION, _COORDINATORS, _PROCESS, _CLEANER, _SCRUB)
+    for rows in (
+        *(_NETWORK, _CLUSTER, _TOPICS, _LOGS, _RETENTION),
+        *(_COORDINATORS, _PROCESS, _CLEANER, _SCRUB),
+    )
     for setting in rows
 }
 # By name; `add_topic_settings` adds those of protocols.

@@ -15,16 +15,13 @@ _NAMES = """
     alter.log.dirs.replication.quota.window.num
     alter.log.dirs.replication.quota.window.size.seconds
     authorizer.class.name
-    auto.leader.rebalance.enable
     background.threads
     broker.heartbeat.interval.ms
     broker.id
-    broker.session.timeout.ms
     client.quota.callback.class
     config.providers
     connection.failed.authentication.delay.ms
     connections.max.reauth.ms
-    controlled.shutdown.enable
     controller.listener.names
     controller.performance.always.log.threshold.ms
     controller.performance.sample.period.ms
@@ -104,7 +101,6 @@ _NAMES = """
     internal.metadata.max.batch.size.in.bytes
     kafka.metrics.polling.interval.secs
     kafka.metrics.reporters
-    leader.imbalance.check.interval.seconds
     listener.security.protocol.map
     log.cleaner.io.buffer.load.factor
     log.cleaner.io.buffer.size
