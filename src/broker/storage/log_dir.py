@@ -41,6 +41,7 @@ class LogDir:
     def __init__(self, path: Path, node_id: int) -> None:
         """Open or create the directory for the broker of that id; DataDirError if that fails."""
         self.path = path
+        self._node_id = node_id
         try:
             _make_folder(path)
         except OSError as error:
@@ -59,6 +60,23 @@ class LogDir:
         self._lock.truncate(0)
         self._lock.write(f"pid {os.getpid()} on {socket.gethostname()}, {addresses}\n")
         self._lock.flush()
+
+    def join_cluster(self, cluster_id: str) -> None:
+        """Become a directory of a cluster's broker; DataDirError if it is one of another cluster.
+
+        A directory without partitions takes the cluster's id, so a new one does.
+        """
+        file = self.path / text_files.META_PROPERTIES
+        if cluster_id == self.cluster_id:
+            return
+        if any(_is_partition(self.path / name) for name in file_ops.list_folder(str(self.path))):
+            raise DataDirError(
+                f"{self.path} belongs to cluster {self.cluster_id}, and polylog.metadata.store is"
+                f" of cluster {cluster_id}: name the store of the directory's cluster, or start"
+                " with another --data-dir"
+            )
+        checkpoint.write_properties(file, _properties(cluster_id, self._node_id, self.directory_id))
+        self.cluster_id = cluster_id
 
     def probe(self) -> None:
         """Write and sync a small file; StorageError when the disk takes no more writes."""
@@ -119,12 +137,8 @@ def _identity(path: Path, node_id: int) -> tuple[str, str]:
     file = path / text_files.META_PROPERTIES
     properties = text_files.read_properties(file)
     if properties is None:
-        properties = {
-            "version": _META_VERSION,
-            "cluster.id": id_to_text(random_id()),
-            "node.id": str(node_id),
-            "directory.id": id_to_text(random_id()),
-        }
+        cluster_id, directory_id = id_to_text(random_id()), id_to_text(random_id())
+        properties = _properties(cluster_id, node_id, directory_id)
         checkpoint.write_properties(file, properties)
         _log.info("new data directory: path=%s cluster_id=%s", path, properties["cluster.id"])
     if properties.get("version") != _META_VERSION:
@@ -140,6 +154,19 @@ def _identity(path: Path, node_id: int) -> tuple[str, str]:
         return properties["cluster.id"], properties["directory.id"]
     except KeyError as error:
         raise DataDirError(f"{file} has no {error.args[0]}: restore it from a backup") from None
+
+
+def _properties(cluster_id: str, node_id: int, directory_id: str) -> dict[str, str]:
+    return {
+        "version": _META_VERSION,
+        "cluster.id": cluster_id,
+        "node.id": str(node_id),
+        "directory.id": directory_id,
+    }
+
+
+def _is_partition(folder: Path) -> bool:
+    return (folder / text_files.PARTITION_METADATA).exists()
 
 
 def _unusable(path: Path, error: OSError | StorageError) -> DataDirError:

@@ -116,6 +116,29 @@ def test_an_identity_of_another_kind_of_broker_is_refused(
         LogDir(tmp_path, node_id=1)
 
 
+def test_a_directory_without_partitions_joins_any_cluster(tmp_path: Path) -> None:
+    directory = LogDir(tmp_path / "data", 1)
+    before = directory.directory_id
+    directory.join_cluster("another-cluster-of-22c")
+    directory.close()
+
+    again = LogDir(tmp_path / "data", 1)
+    again.close()
+
+    assert (again.cluster_id, again.directory_id) == ("another-cluster-of-22c", before)
+
+
+def test_a_directory_with_partitions_stays_in_its_cluster(tmp_path: Path) -> None:
+    directory = LogDir(tmp_path / "data", 1)
+    (directory.path / "a-0").mkdir()
+    (directory.path / "a-0" / "partition.metadata").write_text("version: 0\n")
+
+    with pytest.raises(DataDirError, match="belongs to cluster .* name the store"):
+        directory.join_cluster("another-cluster-of-22c")
+    directory.join_cluster(directory.cluster_id)
+    directory.close()
+
+
 def test_a_damaged_identity_file_is_rewritten(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_bytes(b"\x00" * 64)
 

@@ -55,6 +55,11 @@ class ClusterMetadata(Service):
         entries, revision = await self._store.scan(b"")
         self._changed(await _in_steps(self.image.load(entries, revision)))
 
+    async def found(self, guard: Guard, operation: Operation) -> None:
+        """Make the first key of a new cluster, unless another broker has, and read it back."""
+        await self._store.transact([guard], [operation])
+        await self.load()
+
     async def run(self) -> None:
         """Follow the store until cancelled."""
         while True:
