@@ -13,6 +13,7 @@ from broker.codec import schema
 from broker.codec.control_records import Marker
 from broker.core.broker import Broker
 from broker.core.cluster.slices import complete
+from broker.core.cluster_view import Alone
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
 from broker.core.coordination import partitions as coordinator_partitions
@@ -584,6 +585,9 @@ class FakeBroker:
             persist_log_starts=self.persist_log_starts,
             group_configs=self.group_configs,
             metadata=self.metadata,
+            cluster=Alone(
+                self.config.integer("node.id"), lambda: self.config.text_or_none("broker.rack")
+            ),
             appends=Tasks(1 << 62),
             long_answers=Admission(1 << 62, 0),
             response_cache=ResponseCache(lambda: self.topics.revision, 1 << 20),

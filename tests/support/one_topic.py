@@ -52,6 +52,7 @@ def broker_of(topic: Topic, transactions: Any = None) -> Broker:
         persist_log_starts=nothing,
         group_configs=nothing,
         metadata=nothing,
+        cluster=nothing,
         appends=Tasks(1 << 62),
         long_answers=Admission(1 << 62, 0),
         response_cache=ResponseCache(lambda: 0, 1 << 20),

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from broker.core.cluster_view import ClusterView
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
 from broker.core.groups.coordinator import GroupCoordinator
@@ -40,6 +41,7 @@ class Broker(NamedTuple):
     persist_log_starts: Callable[[Sequence[tuple[Log, int]]], Awaitable[None]]
     group_configs: GroupConfigs
     metadata: Metadata
+    cluster: ClusterView
     appends: Tasks  # of requests whose connections may be closed before all is appended
     long_answers: Admission  # responses that are whole in memory before they are sent
     response_cache: ResponseCache  # responses about all topics

@@ -1,8 +1,8 @@
 """Where the metadata of a broker is stored: the value of polylog.metadata.store.
 
-    sqlite                                  metadata.db in the data directory
-    etcd://HOST:PORT[,HOST:PORT...]/PREFIX  the members of one etcd cluster, and what all keys of
-                                            the brokers' cluster begin with
+sqlite                                  metadata.db in the data directory
+etcd://HOST:PORT[,HOST:PORT...]/PREFIX  the members of one etcd cluster, and what all keys of
+the brokers' cluster begin with
 """
 
 from typing import NamedTuple

@@ -21,6 +21,7 @@ from broker._native.log.turn import Turn
 from broker._native.wire.poller import Poller
 from broker.codec import compression
 from broker.core.broker import Broker
+from broker.core.cluster_view import Alone
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
 from broker.core.logs.log_loader import LogLoader
@@ -170,6 +171,10 @@ def make_broker(
         persist_log_starts=checkpoints.persist_log_starts,
         group_configs=storage.group_configs,
         metadata=storage.metadata,
+        cluster=Alone(
+            storage.configs.current.integer("node.id"),
+            lambda: storage.configs.current.text_or_none("broker.rack"),
+        ),
         appends=Tasks(limits.DISCONNECTED_APPENDS_BYTES_MAX),
         long_answers=Admission(limits.LONG_ANSWERS_BYTES_MAX, 0),
         response_cache=ResponseCache(lambda: logs.topics.revision, limits.RESPONSE_CACHE_BYTES_MAX),

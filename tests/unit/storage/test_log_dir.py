@@ -133,7 +133,7 @@ def test_a_directory_with_partitions_stays_in_its_cluster(tmp_path: Path) -> Non
     (directory.path / "a-0").mkdir()
     (directory.path / "a-0" / "partition.metadata").write_text("version: 0\n")
 
-    with pytest.raises(DataDirError, match="belongs to cluster .* name the store"):
+    with pytest.raises(DataDirError, match=r"belongs to cluster .* name the store"):
         directory.join_cluster("another-cluster-of-22c")
     directory.join_cluster(directory.cluster_id)
     directory.close()

@@ -17,7 +17,7 @@ _CONTROLLERS = 2
 def handle(
     request: "Request[bodies.DescribeClusterRequest]", session: Session
 ) -> "bodies.DescribeClusterResponse":
-    """Describe the cluster of one broker, which is also the controller."""
+    """Describe the brokers of the cluster, and which of them is the controller."""
     broker = session.broker
     endpoint_type = request.body["endpoint_type"]
     if endpoint_type == _CONTROLLERS:
@@ -30,15 +30,16 @@ def handle(
         "error_message": None,
         "endpoint_type": endpoint_type,
         "cluster_id": broker.cluster_id,
-        "controller_id": broker.node_id,
+        "controller_id": broker.cluster.controller_id,
         "brokers": [
             {
-                "broker_id": broker.node_id,
-                "host": session.listener_host,
-                "port": session.listener_port,
-                "rack": broker.config.text_or_none("broker.rack"),
+                "broker_id": each.broker_id,
+                "host": each.host,
+                "port": each.port,
+                "rack": each.rack,
                 "is_fenced": False,
             }
+            for each in broker.cluster.brokers(session.listener_host, session.listener_port)
         ],
         "cluster_authorized_operations": CLUSTER_OPERATIONS if is_asked else NOT_ASKED,
     }

@@ -9,10 +9,8 @@ if all topics are requested; each partition is described as it was in its step.
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import TYPE_CHECKING
 
-from broker.core.logs.log import Log
 from broker.core.scheduling.steps import ascending, in_parts
 from broker.core.session import Session
 from broker.core.topics.lookup import topic_by_name
@@ -31,6 +29,7 @@ from broker.protocols.kafka.operations import TOPIC_OPERATIONS
 
 if TYPE_CHECKING:
     from broker.codec import bodies
+    from broker.core.cluster_view import Leadership
 
 
 async def handle(
@@ -43,16 +42,15 @@ async def handle(
         return {"topics": [_refused(each["name"], error) for each in request.body["topics"]]}
     limit = request.body["response_partition_limit"]
     limit = min(limit, DESCRIBED_PARTITIONS_MAX) if limit > 0 else DESCRIBED_PARTITIONS_MAX
-    node_id = session.broker.node_id
     page = _Page(limit)
     topics: list[bodies.DescribeTopicPartitionsResponseTopic] = []
     rows = page.rows(session, await _wanted(request, session))
     async for part in in_parts(rows, PARTITIONS_ANSWERED_PER_STEP):
         for row in part:
-            if isinstance(row, dict):
-                topics.append(row)
+            if isinstance(row, tuple):
+                topics[-1]["partitions"].append(_partition(describe_partition(*row)))
             else:
-                topics[-1]["partitions"].append(_partition(node_id, row))
+                topics.append(row)
     return {"topics": topics, "next_cursor": page.next_cursor}
 
 
@@ -66,8 +64,8 @@ class _Page:
 
     def rows(
         self, session: Session, wanted: Iterable[tuple[str, int]]
-    ) -> "Iterator[bodies.DescribeTopicPartitionsResponseTopic | Log]":
-        """Yield each topic, followed by the logs of its partitions from the first one on."""
+    ) -> "Iterator[bodies.DescribeTopicPartitionsResponseTopic | tuple[int, Leadership]]":
+        """Yield each topic, followed by its partitions from the first one on."""
         for name, first in wanted:
             if self._partitions_left == 0:
                 self.next_cursor = _cursor(name, first)
@@ -77,12 +75,14 @@ class _Page:
             except RequestError as error:
                 yield _refused(name, error)
                 continue
-            logs = topic.logs
-            last = min(len(logs), first + self._partitions_left)
+            count = topic.partition_count
+            last = min(count, first + self._partitions_left)
             self._partitions_left -= max(last - first, 0)
             yield _topic(topic)
-            yield from islice(logs, first, last)
-            if last < len(logs):
+            leadership = session.broker.cluster.leadership
+            for number in range(first, last):
+                yield number, leadership(topic, number)
+            if last < count:
                 self.next_cursor = _cursor(name, last)
                 return
 
@@ -117,8 +117,9 @@ def _topic(topic: Topic) -> "bodies.DescribeTopicPartitionsResponseTopic":
     }
 
 
-def _partition(node_id: int, log: Log) -> "bodies.DescribeTopicPartitionsResponsePartition":
-    found = describe_partition(node_id, log)
+def _partition(
+    found: "bodies.MetadataResponsePartition",
+) -> "bodies.DescribeTopicPartitionsResponsePartition":
     # There are no other replicas; null would be valid, but the Java client fails on it.
     return {
         **found,

@@ -1,7 +1,7 @@
 """FindCoordinator, v0-6. v1 key type; v3 flexible; v4 several keys (KIP-699); v6 share groups.
 
-This broker is the coordinator of every group and transactional id; the first request creates the
-internal topic.
+The coordinator of a group or transactional id is the leader of the partition of the internal topic
+that the key hashes to; the first request creates the topic.
 """
 
 from typing import TYPE_CHECKING
@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 from broker.core.scheduling.steps import in_parts
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
-from broker.model.limits import NAMES_READ_PER_STEP
+from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka.api import Api, Request, outcome, unique
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from broker.codec import bodies
+    from broker.core.topics.topic import Topic
 
 _BATCHED_SINCE = 4
 _GROUP = 0
@@ -23,9 +26,10 @@ _TRANSACTION = 1
 async def handle(
     request: "Request[bodies.FindCoordinatorRequest]", session: Session
 ) -> "bodies.FindCoordinatorResponse":
-    """Return this broker for every key."""
-    found = await _coordinator(request.body["key_type"], session)
+    """Return the broker that leads the partition of each key."""
+    find = await _finder(request.body["key_type"], session)
     if request.version < _BATCHED_SINCE:
+        found = find(request.body["key"])
         return {
             "error_code": found["error_code"],
             "error_message": found["error_message"],
@@ -34,30 +38,50 @@ async def handle(
             "port": found["port"],
         }
     answers: list[bodies.FindCoordinatorResponseCoordinator] = []
-    async for part in in_parts(await unique(request.body["coordinator_keys"]), NAMES_READ_PER_STEP):
-        answers += ({**found, "key": key} for key in part)
+    async for part in in_parts(
+        await unique(request.body["coordinator_keys"]), PARTITIONS_ANSWERED_PER_STEP
+    ):
+        answers += ({**find(key), "key": key} for key in part)
     return {"coordinators": answers}
 
 
-async def _coordinator(
+async def _finder(
     key_type: int, session: Session
-) -> "bodies.FindCoordinatorResponseCoordinator":
-    """Return the result for any key."""
-    topics = session.broker.topics
-    make = {_GROUP: topics.offsets_topic, _TRANSACTION: topics.transactions_topic}.get(key_type)
-    if make is None:
-        return _refused(RequestError(ErrorCode.INVALID_REQUEST))
-    try:
-        await make()
-    except RequestError as error:
-        return _refused(RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message))
-    return {
-        "key": "",
-        **outcome(None),
-        "node_id": session.broker.node_id,
-        "host": session.listener_host,
-        "port": session.listener_port,
+) -> "Callable[[str], bodies.FindCoordinatorResponseCoordinator]":
+    """Return the function that finds the coordinator of a key; it has the refusal of all keys."""
+    broker = session.broker
+    topics = broker.topics
+    kinds: dict[int, tuple[Callable[[], Awaitable[Topic]], Callable[[str], int]]] = {
+        _GROUP: (topics.offsets_topic, broker.groups.partition_for),
+        _TRANSACTION: (topics.transactions_topic, broker.transactions.partition_for),
     }
+    if key_type not in kinds:
+        return lambda _: _refused(RequestError(ErrorCode.INVALID_REQUEST))
+    make, partition_for = kinds[key_type]
+    try:
+        topic = await make()
+    except RequestError as error:
+        message = error.message
+        return lambda _: _refused(RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message))
+    brokers = {
+        each.broker_id: each
+        for each in broker.cluster.brokers(session.listener_host, session.listener_port)
+    }
+
+    def find(key: str) -> "bodies.FindCoordinatorResponseCoordinator":
+        leader = broker.cluster.leadership(topic, partition_for(key)).leader
+        found = brokers.get(leader)
+        if found is None:
+            return _refused(RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        return {
+            "key": "",
+            **outcome(None),
+            "node_id": found.broker_id,
+            "host": found.host,
+            "port": found.port,
+        }
+
+    return find
 
 
 def _refused(error: RequestError) -> "bodies.FindCoordinatorResponseCoordinator":

@@ -16,7 +16,8 @@ version, and cached until topics or the states of their logs change.
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from broker.core.logs.log import Log
+from broker.core.cluster.records import NO_LEADER
+from broker.core.cluster_view import Leadership
 from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.session import Session
 from broker.core.topics.lookup import topic_by_id, topic_by_name
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from broker.codec import bodies
+
+    _Partition = tuple[int, Leadership]
 
 _KEY = 3
 _EMPTY_IS_ALL = 0  # the API version in which an empty list means all topics
@@ -64,7 +67,7 @@ async def _all(request: "Request[bodies.MetadataRequest]", session: Session) -> 
 
     async def make() -> bytes:
         topics = broker.topics
-        rows = (row for topic in topics for row in _known_topic(request, topic))
+        rows = (row for topic in topics for row in _known_topic(request, session, topic))
         return await encoded(_KEY, request.version, await _fields(request, session, rows))
 
     return await broker.response_cache.get(key, make)
@@ -73,30 +76,25 @@ async def _all(request: "Request[bodies.MetadataRequest]", session: Session) -> 
 async def _fields(
     request: "Request[bodies.MetadataRequest]",
     session: Session,
-    rows: "Iterable[bodies.MetadataResponseTopic | Log]",
+    rows: "Iterable[bodies.MetadataResponseTopic | _Partition]",
 ) -> "bodies.MetadataResponse":
-    """Return the response with topics, each followed by its partitions' logs in `rows`."""
+    """Return the response with topics, each followed by its partitions in `rows`."""
     broker = session.broker
-    node_id = broker.node_id
     topics: list[bodies.MetadataResponseTopic] = []
     async for part in in_parts(rows, PARTITIONS_ANSWERED_PER_STEP):
         for row in part:
-            if isinstance(row, dict):
-                topics.append(row)
+            if isinstance(row, tuple):
+                topics[-1]["partitions"].append(describe_partition(*row))
             else:
-                topics[-1]["partitions"].append(describe_partition(node_id, row))
+                topics.append(row)
     is_cluster_asked = request.body["include_cluster_authorized_operations"]
     return {
         "brokers": [
-            {
-                "node_id": node_id,
-                "host": session.listener_host,
-                "port": session.listener_port,
-                "rack": broker.config.text_or_none("broker.rack"),
-            }
+            {"node_id": each.broker_id, "host": each.host, "port": each.port, "rack": each.rack}
+            for each in broker.cluster.brokers(session.listener_host, session.listener_port)
         ],
         "cluster_id": broker.cluster_id,
-        "controller_id": node_id,
+        "controller_id": broker.cluster.controller_id,
         "topics": topics,
         "cluster_authorized_operations": CLUSTER_OPERATIONS if is_cluster_asked else NOT_ASKED,
     }
@@ -151,7 +149,7 @@ def _named_topics(
     session: Session,
     wanted: "list[bodies.MetadataRequestTopic]",
     refused: dict[str, RequestError],
-) -> "Iterator[bodies.MetadataResponseTopic | Log]":
+) -> "Iterator[bodies.MetadataResponseTopic | _Partition]":
     for each in wanted:
         try:
             topic = _find(request, session, each, refused)
@@ -165,7 +163,7 @@ def _named_topics(
             }
             yield refusal
         else:
-            yield from _known_topic(request, topic)
+            yield from _known_topic(request, session, topic)
 
 
 def _find(
@@ -185,8 +183,8 @@ def _find(
 
 
 def _known_topic(
-    request: "Request[bodies.MetadataRequest]", topic: Topic
-) -> "Iterator[bodies.MetadataResponseTopic | Log]":
+    request: "Request[bodies.MetadataRequest]", session: Session, topic: Topic
+) -> "Iterator[bodies.MetadataResponseTopic | _Partition]":
     is_asked = request.body["include_topic_authorized_operations"]
     yield {
         "error_code": 0,
@@ -196,32 +194,32 @@ def _known_topic(
         "partitions": [],
         "topic_authorized_operations": TOPIC_OPERATIONS if is_asked else NOT_ASKED,
     }
-    yield from topic.led_logs
-
-
-def describe_partition(node_id: int, log: Log) -> "bodies.MetadataResponsePartition":
-    """Describe a partition, for DescribeTopicPartitions too; the result must not be modified."""
-    epoch = -1 if log.is_loading else log.leader_epoch  # -1: clients keep the epoch they have
-    return _partition(node_id, log.partition, epoch, is_offline=log.is_offline)
+    leadership = session.broker.cluster.leadership
+    for number in range(topic.partition_count):
+        yield number, leadership(topic, number)
 
 
 @lru_cache(METADATA_PARTITIONS_CACHED)
-def _partition(
-    node_id: int, partition: int, leader_epoch: int, *, is_offline: bool
+def describe_partition(
+    partition: int, leadership: Leadership
 ) -> "bodies.MetadataResponsePartition":
-    """Describe a partition, whose only replica is this broker; an offline one has no leader.
+    """Describe a partition, for DescribeTopicPartitions too; the result must not be modified.
 
-    Partitions with the same number are equal in all topics, so the result is cached and shared.
+    Partitions with the same number are often equal in all topics, so the result is cached and
+    shared. Without a leader, the replicas outside of the ISR are offline.
     """
-    code = ErrorCode.LEADER_NOT_AVAILABLE if is_offline else ErrorCode.NONE
+    leader, leader_epoch, replicas, isr = leadership
+    has_leader = leader != NO_LEADER
+    code = ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE
+    offline = [] if has_leader else [each for each in replicas if each not in isr]
     return {
         "error_code": errors.number(code),
         "partition_index": partition,
-        "leader_id": -1 if is_offline else node_id,
+        "leader_id": leader,
         "leader_epoch": leader_epoch,
-        "replica_nodes": [node_id],
-        "isr_nodes": [] if is_offline else [node_id],
-        "offline_replicas": [node_id] if is_offline else [],
+        "replica_nodes": list(replicas),
+        "isr_nodes": list(isr),
+        "offline_replicas": offline,
     }
 
 

@@ -1,0 +1,119 @@
+"""What a broker tells clients of its cluster: its brokers, its controller, who leads what.
+
+A standalone broker is all of it. In a cluster the image of the metadata tells; whether this broker
+itself can serve a partition that it leads, its log tells.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import NamedTuple, Protocol
+
+from broker.core.cluster.image import ClusterImage
+from broker.core.cluster.records import NO_LEADER, Replicas
+from broker.core.topics.topic import Topic
+
+RECOVERING = -1  # a leader epoch that is not known yet: clients keep the epoch that they have
+
+
+class KnownBroker(NamedTuple):
+    """A broker, at the address that clients use."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+class Leadership(NamedTuple):
+    """Who leads a partition, and who has copies of it."""
+
+    leader: int  # or NO_LEADER
+    leader_epoch: int
+    replicas: Replicas
+    isr: Replicas
+
+
+class ClusterView(Protocol):
+    """The cluster of a broker."""
+
+    @property
+    def controller_id(self) -> int:
+        """The broker that is the controller; -1 if there is none now."""
+
+    @property
+    def revision(self) -> Hashable:
+        """Another value after each change of what this describes."""
+
+    def brokers(self, host: str, port: int) -> list[KnownBroker]:
+        """Return all brokers; host and port are those of this broker for who asks."""
+
+    def leadership(self, topic: Topic, partition: int) -> Leadership:
+        """Return who leads a partition that the topic has."""
+
+
+class Alone:
+    """The cluster of a standalone broker."""
+
+    revision = None
+
+    def __init__(self, broker_id: int, rack: Callable[[], str | None]) -> None:
+        """Keep what clients see of it."""
+        self.controller_id = broker_id
+        self._rack = rack
+        self._replicas = (broker_id,)
+
+    def brokers(self, host: str, port: int) -> list[KnownBroker]:
+        """Return this broker."""
+        return [KnownBroker(self.controller_id, host, port, self._rack())]
+
+    def leadership(self, topic: Topic, partition: int) -> Leadership:
+        """Return this broker as the leader, unless the partition's log is offline."""
+        log = topic.log(partition)
+        if log is None or log.is_offline:
+            epoch = RECOVERING if log is None else log.leader_epoch
+            return Leadership(NO_LEADER, epoch, self._replicas, ())
+        epoch = RECOVERING if log.is_loading else log.leader_epoch
+        return Leadership(self.controller_id, epoch, self._replicas, self._replicas)
+
+
+class Clustered:
+    """The cluster of a broker that is one of several."""
+
+    def __init__(self, broker_id: int, image: ClusterImage) -> None:
+        """Keep the image, which changes."""
+        self._broker_id = broker_id
+        self._image = image
+
+    @property
+    def controller_id(self) -> int:
+        """The broker that holds the controller's office."""
+        in_office = self._image.controller
+        return NO_LEADER if in_office is None else in_office.claim.broker
+
+    @property
+    def revision(self) -> Hashable:
+        """The revision of the image."""
+        return self._image.revision
+
+    def brokers(self, host: str, port: int) -> list[KnownBroker]:
+        """Return the registered brokers, this one only if it is one of them."""
+        found = []
+        for broker_id, broker in sorted(self._image.brokers.items()):
+            registration = broker.registration
+            address = (host, port)
+            if broker_id != self._broker_id:
+                address = registration.endpoints[0].host, registration.endpoints[0].port
+            found.append(KnownBroker(broker_id, *address, registration.rack))
+        return found
+
+    def leadership(self, topic: Topic, partition: int) -> Leadership:
+        """Return what the image has; no leader if its incarnation is gone."""
+        state = self._image.state(topic.topic_id, partition)
+        if state is None:
+            return Leadership(NO_LEADER, RECOVERING, (), ())
+        leader = state.leader
+        if not self._image.is_registered(leader, state.broker_epoch):
+            leader = NO_LEADER
+        elif leader == self._broker_id:
+            log = topic.log(partition)
+            leader = NO_LEADER if log is not None and log.is_offline else leader
+        return Leadership(leader, state.leader_epoch, state.replicas, state.isr)
