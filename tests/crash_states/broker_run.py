@@ -26,6 +26,7 @@ from broker.core.producer_ids import ProducerIds
 from broker.core.topics.deletion import Deletions
 from broker.core.topics.interfaces import LeadsAll
 from broker.core.topics.local_topics import LocalTopics
+from broker.core.topics.placing import Standalone
 from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.core.topics.topics import Topics
 from broker.core.transactions.coordinator import TransactionCoordinator
@@ -129,7 +130,7 @@ class BrokerRun:
         self.deletions = Deletions(self.metadata, io_thread, DeletedFolders(path))
         logs = _Logs(self.partitions)
         local = LocalTopics(CONFIG, self.metadata, FakeTable(), logs, self.deletions, LeadsAll())
-        self.topics = Topics(self.metadata, local, logs)
+        self.topics = Topics(self.metadata, local, logs, Standalone(1))
         self.ids = ProducerIds(self.metadata)
         # Called before the log starts are written.
         self.starts_planned: Callable[[Sequence[tuple[PartitionLog, int]]], None] = lambda _: None

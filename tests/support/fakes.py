@@ -58,6 +58,7 @@ from broker.core.session import Session
 from broker.core.topics.deletion import Deletions
 from broker.core.topics.interfaces import Leadership, LeadsAll
 from broker.core.topics.local_topics import LocalTopics
+from broker.core.topics.placing import Standalone
 from broker.core.topics.rules import NewTopic
 from broker.core.topics.topics import Topics
 from broker.core.transactions.coordinator import TransactionCoordinator
@@ -569,7 +570,7 @@ class FakeBroker:
         local = LocalTopics(
             self.config, self.metadata, self.table, logs, self.deletions, self.leadership
         )
-        self.topics = Topics(self.metadata, local, logs)
+        self.topics = Topics(self.metadata, local, logs, Standalone(self.config.integer("node.id")))
         self.configs.inherited_by(self.topics.alter_defaults)
         self.broker = Broker(
             configs=self.configs,

@@ -42,6 +42,7 @@ from broker.core.scheduling.tasks import Tasks
 from broker.core.topics.deletion import Deletions
 from broker.core.topics.interfaces import LeadsAll
 from broker.core.topics.local_topics import LocalTopics
+from broker.core.topics.placing import Standalone
 from broker.core.topics.topics import Topics
 from broker.model import limits
 from broker.model.clock import SystemClock
@@ -148,7 +149,8 @@ def make_logs(storage: Storage, descriptors: Shares, loop: Loop) -> Logs:
     table = TopicTable()
     logs = NativeLogs(partitions, loader, turn, storage.io_thread)
     local = LocalTopics(config, storage.metadata, table, logs, deletions, LeadsAll())
-    topics = Topics(storage.metadata, local, logs)
+    placing = Standalone(config.integer("node.id"))
+    topics = Topics(storage.metadata, local, logs, placing)
     storage.configs.inherited_by(topics.alter_defaults)
     return Logs(turn, commit, table, partitions, loader, deletions, topics)
 

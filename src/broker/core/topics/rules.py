@@ -5,7 +5,7 @@ CreatePartitions, KIP-195).
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from broker.core.topics.topic import INTERNAL_TOPICS, Topic
@@ -55,21 +55,11 @@ def check_name(name: str) -> None:
 
 def partition_count(new: NewTopic, config: Config) -> int:
     """Return how many partitions a new topic gets; raises RequestError."""
-    if new.assignments:
-        count = _assigned_partitions(new, config.integer("node.id"))
-    else:
-        if new.replication_factor not in (DEFAULT, 1):
-            raise RequestError(
-                ErrorCode.INVALID_REPLICATION_FACTOR,
-                f"replication factor {new.replication_factor}: this cluster has 1 broker",
-            )
-        count = new.partitions
-    if count == DEFAULT:
-        count = config.integer("num.partitions")
-    return count
+    count = _assigned_partitions(new) if new.assignments else new.partitions
+    return config.integer("num.partitions") if count == DEFAULT else count
 
 
-def _assigned_partitions(new: NewTopic, node_id: int) -> int:
+def _assigned_partitions(new: NewTopic) -> int:
     if new.partitions != DEFAULT or new.replication_factor != DEFAULT:
         raise RequestError(
             ErrorCode.INVALID_REQUEST,
@@ -79,7 +69,6 @@ def _assigned_partitions(new: NewTopic, node_id: int) -> int:
         raise RequestError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions must be consecutive from 0"
         )
-    _check_replicas(new.assignments.values(), node_id)
     return len(new.assignments)
 
 
@@ -97,7 +86,7 @@ def check_partition_count(count: int, *, existing: int, held: int) -> None:
         )
 
 
-def check_new_partitions(topic: Topic, new: NewPartitions, node_id: int) -> None:
+def check_new_partitions(topic: Topic, new: NewPartitions) -> None:
     """Refuse a request that does not increase the number of partitions."""
     if topic.is_internal:  # keys are hashed to partitions by their number
         text = f"the partitions of '{topic.name}' are as many as at its creation"
@@ -116,12 +105,6 @@ def check_new_partitions(topic: Topic, new: NewPartitions, node_id: int) -> None
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"{added} partitions would be added, {len(new.assignments)} are assigned",
         )
-    _check_replicas(new.assignments, node_id)
-
-
-def _check_replicas(assignments: Iterable[Sequence[int]], node_id: int) -> None:
-    if any(list(replicas) != [node_id] for replicas in assignments):
-        raise RequestError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {node_id}")
 
 
 def check_durability(name: str, config: TopicConfig) -> None:

@@ -9,18 +9,20 @@ are removed after it (`deletion.py`): the store records those that a crash has l
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from functools import partial
 
-from broker.core.cluster.records import TopicRecord, topic_value
+from broker.core.cluster.image import Topic as KnownTopic
+from broker.core.cluster.records import Transaction
 from broker.core.configs import records as config_records
 from broker.core.configs.broker_configs import Commit
 from broker.core.metadata import Metadata, change
 from broker.core.scheduling.steps import in_steps
 from broker.core.scheduling.tasks import Tasks
-from broker.core.topics import records as topic_records
 from broker.core.topics import rules
 from broker.core.topics.interfaces import PartitionLogs
 from broker.core.topics.local_topics import LocalTopics
+from broker.core.topics.placing import Placed, Placing
 from broker.core.topics.topic import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.model import limits
 from broker.model.config import Config
@@ -37,6 +39,7 @@ from broker.model.topic_config import TopicConfig
 from broker.storage import metadata
 
 _log = logging.getLogger(__name__)
+_CHANGED = "another broker has changed it meanwhile: try again"
 
 # Kafka's own settings of internal topics, and group commit: a commit that was acknowledged to a
 # group or producer must survive a power cut.
@@ -55,8 +58,11 @@ _COORDINATOR_PARTITIONS = {
 class Topics:
     """All topics of this broker."""
 
-    def __init__(self, known: Metadata, local: LocalTopics, logs: PartitionLogs) -> None:
+    def __init__(
+        self, known: Metadata, local: LocalTopics, logs: PartitionLogs, placing: Placing
+    ) -> None:
         """Change the metadata of topics; `local` follows it."""
+        self._placing = placing
         self._metadata = known
         self._local = local
         self._logs = logs
@@ -127,6 +133,7 @@ class Topics:
         setting = _COORDINATOR_PARTITIONS.get(new.name)
         if setting is not None and new.partitions == rules.DEFAULT and not new.assignments:
             new = new._replace(partitions=self._local.config.integer(setting))
+        self._placing.check(list(new.assignments.values()), new.replication_factor)
         return rules.partition_count(new, self._local.config)
 
     def _new_config(self, new: rules.NewTopic) -> TopicConfig:
@@ -200,7 +207,8 @@ class Topics:
 
     def plan_partitions(self, topic: Topic, new: rules.NewPartitions) -> None:
         """Check an increase of partitions without making it; raises RequestError."""
-        rules.check_new_partitions(topic, new, self._local.config.integer("node.id"))
+        rules.check_new_partitions(topic, new)
+        self._placing.check(new.assignments or (), rules.DEFAULT)
         held = self.registry.partition_count
         rules.check_partition_count(new.total, existing=len(topic.logs), held=held)
 
@@ -214,18 +222,18 @@ class Topics:
         async with self._changes:
             plan = self.plan(new)
             self._check_disk()
-            record = TopicRecord(random_id(), plan.partitions, (), {})
-            guard = metadata.Absent(metadata.topic_key(plan.name))
-            creations = topic_records.creations(plan.name, record, plan.config.overrides)
-            if await change(self._metadata, [guard], creations) is None:
+            placed = Placed(
+                plan.name, random_id(), plan.partitions, new.assignments, plan.config.overrides
+            )
+            if await change(self._metadata, *await self._placing.creation(placed)) is None:
+                if self._metadata.image.topic(plan.name) is None:
+                    raise RequestError(ErrorCode.REQUEST_TIMED_OUT, _CHANGED)
                 raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS)
             try:
                 topic = await self.follow(plan.name)
             except StorageError as error:
                 await self._change(
-                    plan.name,
-                    record.topic_id,
-                    topic_records.deletions(plan.name, record.topic_id),
+                    placed.topic_id, partial(self._placing.deletion, has_folders=False)
                 )
                 raise disk_refusal(error) from error
             if topic is None:  # deleted by another broker meanwhile
@@ -241,9 +249,7 @@ class Topics:
         await self._logs.until_loaded(topic.led_logs)
         async with self._changes:
             partitions = len(topic.logs)
-            operations = topic_records.deletions(topic.name, topic.topic_id)
-            remembered = topic_records.remembered(topic.name, topic.topic_id, partitions)
-            await self._change(topic.name, topic.topic_id, [*operations, remembered])
+            await self._change(topic.topic_id, self._placing.deletion)
             _log.info(
                 "topic deleted: topic=%s id=%s partitions=%d",
                 *(topic.name, id_to_text(topic.topic_id), partitions),
@@ -259,9 +265,7 @@ class Topics:
             old = topic.config.overrides
             key = metadata.topic_config_key(topic.name)
             if own != dict(old):
-                guard = config_records.guard(self._metadata.image, key)
-                operation = config_records.operation(key, own)
-                await self._change(topic.name, topic.topic_id, [operation], [guard])
+                await self._change(topic.topic_id, partial(self._config_change, key, own))
             _log.info(
                 "topic configuration altered: topic=%s set=%s removed=%s",
                 topic.name,
@@ -276,35 +280,35 @@ class Topics:
             self.plan_partitions(topic, new)
             self._check_disk()
             existing = len(topic.logs)
-            await self._put_partitions(topic, new.total)
+            enlarge = self._placing.enlargement
+            added = new.assignments or ()
+            await self._change(topic.topic_id, lambda known: enlarge(known, new.total, added))
             try:
                 await self.follow(topic.name)
             except StorageError as error:
-                await self._put_partitions(topic, existing)
+                await self._change(topic.topic_id, lambda known: enlarge(known, existing, ()))
                 raise disk_refusal(error) from error
             _log.info("partitions added: topic=%s from=%d to=%d", topic.name, existing, new.total)
 
-    async def _put_partitions(self, topic: Topic, count: int) -> None:
-        record = TopicRecord(topic.topic_id, count, (), {})
-        put = metadata.Put(metadata.topic_key(topic.name), topic_value(record))
-        await self._change(topic.name, topic.topic_id, [put])
+    async def _config_change(
+        self, key: bytes, own: Mapping[str, str], known: KnownTopic
+    ) -> Transaction:
+        guards = [
+            metadata.Unchanged(metadata.topic_key(known.name), known.mod_revision),
+            config_records.guard(self._metadata.image, key),
+        ]
+        return Transaction(guards, [config_records.operation(key, own)])
 
     async def _change(
-        self,
-        name: str,
-        topic_id: bytes,
-        operations: Sequence[metadata.Operation],
-        others: Sequence[metadata.Guard] = (),
+        self, topic_id: bytes, make: Callable[[KnownTopic], Awaitable[Transaction]]
     ) -> None:
         """Change the topic with that id; RequestError if it does not exist any more."""
         known = self._metadata.image.topics.get(topic_id)
         if known is not None:
-            guard = metadata.Unchanged(metadata.topic_key(name), known.mod_revision)
-            if await change(self._metadata, [guard, *others], operations) is not None:
+            if await change(self._metadata, *await make(known)) is not None:
                 return
             if topic_id in self._metadata.image.topics:
-                text = f"topic '{name}' was changed by another broker meanwhile: try again"
-                raise RequestError(ErrorCode.REQUEST_TIMED_OUT, text)
+                raise RequestError(ErrorCode.REQUEST_TIMED_OUT, _CHANGED)
         raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     async def _followed(self, name: str) -> None:

@@ -117,7 +117,8 @@ def test_a_failing_disk_leaves_nothing_behind() -> None:
 
 def test_a_topic_that_another_broker_created_exists() -> None:
     broker = FakeBroker()
-    broker.store.values[b"topic/a"] = b"{}"
+    FakeBroker(store=broker.store).create("a")
+    broker.reload()  # its image is ahead of its topics
 
     assert refusal(broker, NewTopic("a")) is ErrorCode.TOPIC_ALREADY_EXISTS
 
