@@ -586,9 +586,7 @@ class FakeBroker:
             persist_log_starts=self.persist_log_starts,
             group_configs=self.group_configs,
             metadata=self.metadata,
-            cluster=Alone(
-                self.config.integer("node.id"), lambda: self.config.text_or_none("broker.rack")
-            ),
+            cluster=Alone(self.config.integer("node.id"), self.config.text_or_none("broker.rack")),
             appends=Tasks(1 << 62),
             long_answers=Admission(1 << 62, 0),
             response_cache=ResponseCache(lambda: self.topics.revision, 1 << 20),

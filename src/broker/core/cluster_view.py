@@ -4,7 +4,7 @@ A standalone broker is all of it. In a cluster the image of the metadata tells; 
 itself can serve a partition that it leads, its log tells.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import NamedTuple, Protocol
 
 from broker.core.cluster.image import ClusterImage
@@ -55,7 +55,7 @@ class Alone:
 
     revision = None
 
-    def __init__(self, broker_id: int, rack: Callable[[], str | None]) -> None:
+    def __init__(self, broker_id: int, rack: str | None) -> None:
         """Keep what clients see of it."""
         self.controller_id = broker_id
         self._rack = rack
@@ -63,7 +63,7 @@ class Alone:
 
     def brokers(self, host: str, port: int) -> list[KnownBroker]:
         """Return this broker."""
-        return [KnownBroker(self.controller_id, host, port, self._rack())]
+        return [KnownBroker(self.controller_id, host, port, self._rack)]
 
     def leadership(self, topic: Topic, partition: int) -> Leadership:
         """Return this broker as the leader, unless the partition's log is offline."""

@@ -387,6 +387,10 @@ CLIENT_TIMEOUT_SECONDS = 30
 CLIENT_RETRY_SECONDS = 0.1
 # Requests of this broker to another one that are not answered yet; more of them wait.
 PEER_REQUESTS_IN_FLIGHT_MAX = 64
+# Topics of a cluster that are opened, closed or altered at the same time.
+TOPICS_FOLLOWED_AT_ONCE = 8
+# How long a stopping broker of a cluster waits until others lead what it has led.
+DRAIN_SECONDS = 30
 # Timeout of a connection to another broker.
 PEER_CONNECT_SECONDS = 2
 # A command reports within this time that it cannot reach its broker.

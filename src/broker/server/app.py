@@ -17,6 +17,7 @@ from broker.server import descriptors
 from broker.server.composition import compose, services_of
 from broker.server.listener import Listener
 from broker.server.loop import Loop
+from broker.server.opening import Opened, open_metadata
 from broker.storage.log_dir import LogDir
 from broker.storage.reserve import Reserve
 
@@ -40,7 +41,8 @@ def run(config: Config, announce: Announce) -> int:
     log_dir = LogDir(config.data_dir, config.integer("node.id"))
     try:
         Reserve(log_dir.path).free_disk_space(limits.START_FREE_BYTES)
-        return loop.run_until_complete(_Process(config, log_dir, loop).run(announce))
+        opened = loop.run_until_complete(open_metadata(config, log_dir))
+        return loop.run_until_complete(_Process(config, log_dir, opened, loop).run(announce))
     finally:
         log_dir.close()
         loop.close()
@@ -49,13 +51,14 @@ def run(config: Config, announce: Announce) -> int:
 class _Process:
     """One run of the broker."""
 
-    def __init__(self, config: Config, log_dir: LogDir, loop: Loop) -> None:
+    def __init__(self, config: Config, log_dir: LogDir, opened: Opened, loop: Loop) -> None:
         self._log_dir = log_dir
         self._loop = loop
         self._stop: asyncio.Future[int] = loop.create_future()
         self._descriptors = descriptors.of_this_process()
         lost = partial(self._end, EXIT_STORAGE)
-        self._parts = compose(config, log_dir, loop, self._descriptors, lost)
+        self._parts = compose(config, log_dir, opened, loop, self._descriptors, lost)
+        self._cluster = opened.cluster
         self._services = services_of(self._parts, loop)
         self._configs = self._parts.broker.configs
 
@@ -73,14 +76,22 @@ class _Process:
         bound = [address for listener in listeners for address in listener.bound]
         self._log_dir.write_holder(bound)
         announce(bound, self._configs.current)
+        if self._cluster is not None:
+            self._cluster.advertise(self._advertised(bound))
         services.run()
         try:
             return await self._stop
         finally:
+            if self._cluster is not None:
+                await self._cluster.leave(limits.DRAIN_SECONDS)
             services.cancel()
             for listener in listeners:
                 listener.close(self._loop)
             await services.stop()
+
+    def _advertised(self, bound: Sequence[Address]) -> Sequence[Address]:
+        """Return the addresses at which other brokers and their clients reach this one."""
+        return self._configs.current.advertised_listeners or bound
 
     def _listen(self) -> list[Listener]:
         config = self._configs.current

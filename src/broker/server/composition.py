@@ -21,7 +21,6 @@ from broker._native.log.turn import Turn
 from broker._native.wire.poller import Poller
 from broker.codec import compression
 from broker.core.broker import Broker
-from broker.core.cluster_view import Alone
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
 from broker.core.logs.log_loader import LogLoader
@@ -33,16 +32,12 @@ from broker.core.maintenance.disk_space import Level
 from broker.core.maintenance.retention import Retention
 from broker.core.maintenance.scrub import Scrub
 from broker.core.maintenance.scrub import Settings as ScrubSettings
-from broker.core.metadata import OwnMetadata
 from broker.core.producer_ids import ProducerIds
 from broker.core.scheduling.admission import Admission
-from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.response_cache import ResponseCache
 from broker.core.scheduling.tasks import Tasks
 from broker.core.topics.deletion import Deletions
-from broker.core.topics.interfaces import LeadsAll
 from broker.core.topics.local_topics import LocalTopics
-from broker.core.topics.placing import Standalone
 from broker.core.topics.topics import Topics
 from broker.model import limits
 from broker.model.clock import SystemClock
@@ -57,15 +52,13 @@ from broker.server.descriptors import Shares
 from broker.server.disk_watch import DiskWatch
 from broker.server.housekeeping import Housekeeping, LogEvents
 from broker.server.loop import Loop
+from broker.server.opening import Opened
 from broker.server.partition_logs import NativeLogs
 from broker.server.requests import Requests
 from broker.server.services import Part, Services
 from broker.server.small_files import SmallFiles
 from broker.storage.files.deletion import DeletedFolders
 from broker.storage.log_dir import LogDir
-from broker.storage.metadata.sqlite import FILE_NAME as METADATA_FILE
-from broker.storage.metadata.sqlite import SqliteMetaStore
-from broker.storage.recovery.epochs import UncleanStarts
 from broker.storage.recovery.partitions import Partitions
 
 
@@ -73,10 +66,8 @@ class Storage(NamedTuple):
     """The data directory."""
 
     log_dir: LogDir
-    io_thread: IoThread
+    opened: Opened
     small_files: SmallFiles
-    store: SqliteMetaStore
-    metadata: OwnMetadata
     configs: BrokerConfigs
     group_configs: GroupConfigs
     clock_watch: ClockWatch
@@ -103,33 +94,24 @@ class Maintenance(NamedTuple):
     disk_watch: DiskWatch
 
 
-def open_storage(config: Config, log_dir: LogDir, when_lost: Callable[[], None]) -> Storage:
-    """Open the data directory's store; `when_lost` is called when the directory has failed."""
-    io_thread = IoThread()
-    small_files = SmallFiles(log_dir, io_thread, when_lost)
-    store = SqliteMetaStore(log_dir.path / METADATA_FILE)
-    metadata = OwnMetadata(store, io_thread)
-    configs = BrokerConfigs(config, metadata)
+def open_storage(
+    config: Config, log_dir: LogDir, opened: Opened, when_lost: Callable[[], None]
+) -> Storage:
+    """Read the configuration; `when_lost` is called when the data directory has failed."""
+    small_files = SmallFiles(log_dir, opened.io_thread, when_lost)
+    configs = BrokerConfigs(config, opened.metadata)
     confirmed_ms = configs.current.integer("polylog.clock.confirmed.ms")
     clock_watch = ClockWatch(log_dir.path, SystemClock(), small_files.write, confirmed_ms)
     configs.when_altered(
         lambda altered: clock_watch.clock.confirm(altered.integer("polylog.clock.confirmed.ms"))
     )
-    return Storage(
-        log_dir,
-        io_thread,
-        small_files,
-        store,
-        metadata,
-        configs,
-        GroupConfigs(lambda: configs.current, metadata),
-        clock_watch,
-    )
+    group_configs = GroupConfigs(lambda: configs.current, opened.metadata)
+    return Storage(log_dir, opened, small_files, configs, group_configs, clock_watch)
 
 
 def make_logs(storage: Storage, descriptors: Shares, loop: Loop) -> Logs:
     """Make the native logs' parts and topics; no log is opened yet."""
-    config, path = storage.configs.current, storage.log_dir.path
+    config, path, opened = storage.configs.current, storage.log_dir.path, storage.opened
     commit = CommitThread(limits.SYNC_THREADS)
     turn = Turn(commit)
     turn.files.count_max = descriptors.segments
@@ -139,18 +121,18 @@ def make_logs(storage: Storage, descriptors: Shares, loop: Loop) -> Logs:
     storage.configs.when_altered(partial(_bound_batches, turn))
     partitions = Partitions(
         path,
-        UncleanStarts(storage.store, config.integer("node.id")),
+        storage.opened.epochs,
         turn,
         config.integer("producer.id.expiration.ms"),
         log_flags,
     )
     loader = LogLoader(loop, partitions)
-    deletions = Deletions(storage.metadata, storage.io_thread, DeletedFolders(path))
+    deletions = Deletions(opened.metadata, opened.io_thread, DeletedFolders(path))
     table = TopicTable()
-    logs = NativeLogs(partitions, loader, turn, storage.io_thread)
-    local = LocalTopics(config, storage.metadata, table, logs, deletions, LeadsAll())
-    placing = Standalone(config.integer("node.id"))
-    topics = Topics(storage.metadata, local, logs, placing)
+    logs = NativeLogs(partitions, loader, turn, opened.io_thread)
+    local = LocalTopics(config, opened.metadata, table, logs, deletions, opened.leadership)
+    topics = Topics(opened.metadata, local, logs, opened.placing)
+    loader.before_ready(topics.prepare)
     storage.configs.inherited_by(topics.alter_defaults)
     return Logs(turn, commit, table, partitions, loader, deletions, topics)
 
@@ -163,23 +145,23 @@ def make_broker(
         configs=storage.configs,
         clock=storage.clock_watch.clock,
         cluster_id=storage.log_dir.cluster_id,
-        io_thread=storage.io_thread,
+        io_thread=storage.opened.io_thread,
         topics=logs.topics,
         log_waiters=LogWaiters(),
         groups=coordinators.groups,
         transactions=coordinators.transactions,
-        producer_ids=ProducerIds(storage.metadata),
+        producer_ids=ProducerIds(storage.opened.metadata),
         recompression=Recompression(),
         persist_log_starts=checkpoints.persist_log_starts,
         group_configs=storage.group_configs,
-        metadata=storage.metadata,
-        cluster=Alone(
-            storage.configs.current.integer("node.id"),
-            lambda: storage.configs.current.text_or_none("broker.rack"),
-        ),
+        metadata=storage.opened.metadata,
+        cluster=storage.opened.view,
         appends=Tasks(limits.DISCONNECTED_APPENDS_BYTES_MAX),
         long_answers=Admission(limits.LONG_ANSWERS_BYTES_MAX, 0),
-        response_cache=ResponseCache(lambda: logs.topics.revision, limits.RESPONSE_CACHE_BYTES_MAX),
+        response_cache=ResponseCache(
+            lambda: (logs.topics.revision, storage.opened.view.revision),
+            limits.RESPONSE_CACHE_BYTES_MAX,
+        ),
     )
 
 
@@ -209,7 +191,7 @@ def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> 
     scrub = Scrub(
         topics.logs,
         clock,
-        storage.io_thread,
+        storage.opened.io_thread,
         write,
         cleaner.is_swapping,
         lambda: _scrub_settings(configs.current),
@@ -221,7 +203,7 @@ def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> 
         logs.deletions.set_urgent(is_urgent=level >= Level.TRIM)
         cleaner.is_paused = level >= Level.REFUSE
 
-    disk_watch = DiskWatch(path, logs.turn, storage.io_thread, apply_level)
+    disk_watch = DiskWatch(path, logs.turn, storage.opened.io_thread, apply_level)
     return Maintenance(retention, cleaner, scrub, disk_watch)
 
 
@@ -257,19 +239,26 @@ class Composition(NamedTuple):
 
 
 def compose(
-    config: Config, log_dir: LogDir, loop: Loop, descriptors: Shares, when_lost: Callable[[], None]
+    config: Config,
+    log_dir: LogDir,
+    opened: Opened,
+    loop: Loop,
+    descriptors: Shares,
+    when_lost: Callable[[], None],
 ) -> Composition:
     """Make all parts; `when_lost` is called when the data directory has failed.
 
     Raises StorageError when the metadata store or a checkpoint cannot be read.
     """
-    storage = open_storage(config, log_dir, when_lost)
+    storage = open_storage(config, log_dir, opened, when_lost)
     config, small_files = storage.configs.current, storage.small_files
     logs = make_logs(storage, descriptors, loop)
     clock = storage.clock_watch.clock
     coordinators = Coordinators(config, loop, clock, logs.topics, storage.group_configs)
     logs.loader.when_ready(coordinators.log_is_ready)
-    checkpoints = Checkpoints(logs.partitions, logs.topics, storage.io_thread, small_files.write)
+    checkpoints = Checkpoints(
+        logs.partitions, logs.topics, storage.opened.io_thread, small_files.write
+    )
     broker = make_broker(storage, logs, coordinators, checkpoints)
     protocols = attach_protocols(broker, small_files, checkpoints)
     maintenance = make_maintenance(storage, logs, checkpoints)
@@ -283,6 +272,7 @@ def services_of(parts: Composition, loop: Loop) -> Services:
     """Return what starts, runs and stops, each after what it uses."""
     storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller = parts
     config, small_files = storage.configs.current, storage.small_files
+    cluster = storage.opened.cluster
     loading: list[PartitionLog] = []  # from the start of topics to that of the loader
     connections = Connections(poller, storage.clock_watch.clock, loop)
     events = LogEvents(logs.turn, logs.partitions, small_files, coordinators, maintenance.scrub)
@@ -294,14 +284,14 @@ def services_of(parts: Composition, loop: Loop) -> Services:
         loading.clear()
 
     def remove_strays() -> None:
-        logs.deletions.remove(logs.partitions.rename_strays())
+        logs.deletions.remove(logs.partitions.rename_strays(logs.topics.has_partition))
 
     return Services(
         (
-            Part("metadata store", stop=storage.store.close),
+            Part("metadata store", stop=storage.opened.close),
             Part("partitions", stop=logs.partitions.close),
             maintenance.disk_watch,  # its stop frees the reserve, for what is still to be written
-            Part("I/O thread", stop=storage.io_thread.stop),
+            Part("I/O thread", stop=storage.opened.io_thread.stop),
             Part("recompression", stop=broker.recompression.stop),
             Part("sync threads", stop=partial(_end_syncs, logs)),
             Part("appends", stop=broker.appends.stop),
@@ -313,6 +303,7 @@ def services_of(parts: Composition, loop: Loop) -> Services:
             Part("deletions", start=remove_strays, stop=logs.deletions.stop),
             Part("log loader", start=load_logs, stop=logs.loader.stop),
             Part("replies", stop=connections.drain),
+            *(() if cluster is None else cluster.services(logs.topics)),
             Housekeeping(storage.configs, poller, logs.turn, events),
             Part("checkpoints", run=checkpoints.run),
             Part("retention", run=partial(maintenance.retention.run, check_ms)),

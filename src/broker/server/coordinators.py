@@ -68,6 +68,8 @@ class Coordinators:
         )
         self._collector_pause = CollectorPause()
         topics.when_deleted(self.groups.topic_deleted)
+        topics.when_gained(self._gained)
+        topics.when_lost(self._lost)
 
     def expect(self) -> None:
         """Register existing partitions, whose logs are still being recovered."""
@@ -77,7 +79,19 @@ class Coordinators:
         ):
             topic = self._topics.get(name)
             if topic is not None:
-                coordinator.expect(range(topic.partition_count))
+                coordinator.expect(log.partition for log in topic.led_logs)
+
+    def _gained(self, topic: str, partition: int) -> None:
+        if topic == OFFSETS_TOPIC:
+            self.groups.expect([partition])
+        elif topic == TRANSACTIONS_TOPIC:
+            self.transactions.expect([partition])
+
+    def _lost(self, topic: str, partition: int) -> None:
+        if topic == OFFSETS_TOPIC:
+            self.groups.resign(partition)
+        elif topic == TRANSACTIONS_TOPIC:
+            self.transactions.resign(partition)
 
     def log_is_ready(self, log: PartitionLog) -> None:
         """Begin to load the partition of a recovered log."""
@@ -166,8 +180,17 @@ class _InternalTopic:
     ) -> Environment:
         """Return what the topic's coordinator needs."""
         return Environment(
-            self.log, loop.create_future, clock, alarm.wake_at, self._partition_count
+            self.log,
+            loop.create_future,
+            clock,
+            alarm.wake_at,
+            self._partition_count,
+            self._is_led,
         )
+
+    def _is_led(self, partition: int) -> bool:
+        topic = self._topics.get(self._name)
+        return topic is None or topic.log(partition) is not None
 
     def _partition_count(self) -> int | None:
         topic = self._topics.get(self._name)

@@ -23,19 +23,30 @@ class FakeTopics:
         count = self.counts.get(name)
         if count is None:
             return None
-        return SimpleNamespace(partition_count=count, log=lambda _partition: None)
+        logs = [log_of(name, partition=each) for each in range(count)]
+        return SimpleNamespace(partition_count=count, log=lambda _partition: None, led_logs=logs)
 
     def when_deleted(self, _callback: Any) -> None:
+        pass
+
+    def when_gained(self, _callback: Any) -> None:
+        pass
+
+    def when_lost(self, _callback: Any) -> None:
         pass
 
     async def get_or_create(self, _name: str) -> Any:
         raise NotImplementedError
 
 
-def log_of(topic: str, *, end: int = 0, is_offline: bool = False) -> Any:
+def log_of(topic: str, *, partition: int = 0, end: int = 0, is_offline: bool = False) -> Any:
     """Return a log as a start has found it."""
     return SimpleNamespace(
-        topic=topic, partition=0, log_end_offset=end, is_offline=is_offline, open_transactions={}
+        topic=topic,
+        partition=partition,
+        log_end_offset=end,
+        is_offline=is_offline,
+        open_transactions={},
     )
 
 

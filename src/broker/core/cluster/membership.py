@@ -134,6 +134,10 @@ class Membership:
         self._withdrawn = NO_EPOCH  # epoch of an earlier registration that has to be deleted
         self._is_announced = False
 
+    def advertise(self, endpoints: tuple[records.Endpoint, ...]) -> None:
+        """Set the endpoints, before the first registration."""
+        self._registration = self._registration._replace(endpoints=endpoints)
+
     def may_serve(self, now: float) -> bool:
         """Return whether the broker is registered and not fenced.
 

@@ -75,6 +75,7 @@ class Environment(NamedTuple):
         clock: for deadlines and for stored timestamps.
         wake_at: asks for a call of `tick` at this monotonic time in ms, or earlier.
         partition_count: how many partitions the topic has; None before it exists.
+        is_led: returns whether this broker leads a partition, or will once the topic exists.
     """
 
     open_log: Callable[[int], InternalLog]
@@ -82,6 +83,7 @@ class Environment(NamedTuple):
     clock: Clock
     wake_at: Callable[[int], None]
     partition_count: Callable[[], int | None] = lambda: None
+    is_led: Callable[[int], bool] = lambda _: True
 
 
 class _Partition(Generic[RecordT, ResponseT, ShardT]):
@@ -210,6 +212,19 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
             # Many logs are recovered in one turn: each is loaded in turns of its own.
             self._partition(number, loads_now=False)
 
+    def resign(self, number: int) -> None:
+        """Stop to serve a partition that another broker leads now.
+
+        Waiting requests get NOT_COORDINATOR, on which clients look for the coordinator again.
+        """
+        partition = self._partitions.pop(number, None)
+        if partition is not None:
+            partition.driver.unload(ErrorCode.NOT_COORDINATOR)
+        for numbers in (self._expected, self._not_empty, self._lost):
+            numbers.discard(number)
+        self._unfinished.pop(number, None)
+        self._retry_ms.pop(number, None)
+
     # ---- commands --------------------------------------------------------------------------------
 
     def serve(
@@ -268,7 +283,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         self, number: int, waiter: Waiter[AnswerT]
     ) -> _Partition[RecordT, ResponseT, ShardT] | None:
         """Return the partition if it can serve; otherwise refuse the request and return None."""
-        if self._is_closed:
+        if self._is_closed or not self._environment.is_led(number):
             waiter.refuse(ErrorCode.NOT_COORDINATOR)
             return None
         if number in self._expected:

@@ -64,6 +64,7 @@ class LogLoader(Generic[LogT]):
         """Keep what it needs; nothing is loaded yet."""
         self._loop = loop
         self._files = files
+        self._before_ready: list[Callable[[LogT], None]] = []
         self._on_ready: list[Callable[[LogT], None]] = []
         self._waiting: deque[LogT] = deque()
         self._working = 0  # threads that may still take a waiting log
@@ -79,6 +80,10 @@ class LogLoader(Generic[LogT]):
         self._threads: list[Thread] = []
         self._askers: list[Future[None]] = []
         self._switch_interval = sys.getswitchinterval()
+
+    def before_ready(self, callback: Callable[[LogT], None]) -> None:
+        """Register a callback that gets each log, in the loop, before it serves anything."""
+        self._before_ready.append(callback)
 
     def when_ready(self, callback: Callable[[LogT], None]) -> None:
         """Register a callback that gets each log, in the loop, once it is published."""
@@ -182,6 +187,8 @@ class LogLoader(Generic[LogT]):
             if error is not None:
                 self._offline += 1
                 log.take_offline(error)
+            for prepare in self._before_ready:
+                prepare(log)
             log.end_loading()
             self._left -= 1
             for callback in self._on_ready:

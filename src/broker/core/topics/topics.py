@@ -103,6 +103,11 @@ class Topics:
         """Whether a log of the start is not loaded yet."""
         return self._local.is_loading
 
+    def has_partition(self, name: str, partition: int) -> bool:
+        """Return whether a topic of that name has such a partition, whoever leads it."""
+        topic = self.get(name)
+        return topic is not None and topic.has_partition(partition)
+
     def names(self) -> Collection[str]:
         """Return every topic's name, in order, as of this call."""
         return self.registry.names()

@@ -10,7 +10,7 @@ from broker.model.errors import ConfigError, DataDirError
 from broker.model.metadata_address import EtcdAddress
 from broker.server.cluster.metadata import ClusterMetadata
 from broker.storage.log_dir import LogDir
-from broker.storage.metadata import Absent, Put
+from broker.storage.metadata import Absent, MetaStore, Put
 from broker.storage.metadata.etcd.gateway import Credentials, Gateway
 from broker.storage.metadata.etcd.store import EtcdMetaStore
 from broker.storage.metadata.sqlite import FILE_NAME
@@ -18,10 +18,11 @@ from broker.storage.metadata.sqlite import FILE_NAME
 _log = logging.getLogger(__name__)
 
 
-def open_store(config: Config, address: EtcdAddress) -> EtcdMetaStore:
+def open_store(config: Config, address: EtcdAddress) -> tuple[MetaStore, ClusterMetadata]:
     """Make the store that a configuration names; nothing is connected yet. Raises ConfigError."""
     gateway = Gateway(address.endpoints, tls=_tls(config), credentials=_credentials(config))
-    return EtcdMetaStore(gateway, f"{address.prefix}/".encode())
+    store = EtcdMetaStore(gateway, f"{address.prefix}/".encode())
+    return store, ClusterMetadata(store)
 
 
 async def join_cluster(metadata: ClusterMetadata, log_dir: LogDir) -> None:

@@ -46,6 +46,10 @@ from broker.storage.recovery.syncing import is_one_sync_cheaper
 _log = logging.getLogger(__name__)
 
 
+def _never(_topic: str, _partition: int) -> bool:
+    return False
+
+
 # Returns PartitionLog.protocol_flags, which protocols define and read.
 LogFlags: TypeAlias = Callable[[TopicConfig], int]
 
@@ -244,8 +248,11 @@ class Partitions:
         file_ops.rename(str(folder), str(aside))
         file_ops.sync_folder(str(self._path))
 
-    def rename_strays(self) -> list[Path]:
-        """Rename the folders of no known topic; return those of deletes that did not complete."""
+    def rename_strays(self, is_known: Callable[[str, int], bool] = _never) -> list[Path]:
+        """Rename the folders of no known topic; return those of deletes that did not complete.
+
+        `is_known` returns whether there is such a partition, which another broker may lead now.
+        """
         doomed = []
         for name in file_ops.list_folder(str(self._path)):
             folder = self._path / name
@@ -253,7 +260,9 @@ class Partitions:
                 continue
             if name.endswith(deletion.DELETE_SUFFIX):
                 doomed.append(folder)
-            elif name.rpartition("-")[2].isdigit():
+                continue
+            topic, _, number = name.rpartition("-")
+            if number.isdigit() and not is_known(topic, int(number)):
                 self._set_aside(folder)
         return doomed
 

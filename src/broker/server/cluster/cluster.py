@@ -1,0 +1,131 @@
+"""A broker in a cluster: its store, what it knows, and the services that make it one of several."""
+
+import asyncio
+import os
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+
+from broker.core.cluster.controller import ControllerSettings
+from broker.core.cluster.membership import Membership
+from broker.core.cluster.records import BrokerState, Endpoint, Registration
+from broker.core.cluster_view import Clustered as View
+from broker.core.service import Service
+from broker.core.topics.placing import Clustered as Placing
+from broker.core.topics.topics import Topics
+from broker.model.address import Address
+from broker.model.clock import SystemClock
+from broker.model.config import Config
+from broker.model.identifiers import id_to_text, random_id
+from broker.server.cluster.controller import Office
+from broker.server.cluster.following import Following
+from broker.server.cluster.handover import HandingOver
+from broker.server.cluster.member import Member
+from broker.server.cluster.metadata import ClusterMetadata
+from broker.server.cluster.node import Node
+from broker.storage.metadata import MetaStore
+
+_MARGIN_SECONDS = 1.0
+
+
+class Cluster:
+    """One broker's part of a cluster."""
+
+    def __init__(self, config: Config, store: MetaStore, metadata: ClusterMetadata) -> None:
+        """Join nothing yet."""
+        clock = SystemClock()
+        self._config = config
+        self._broker_id = config.integer("node.id")
+        registration = Registration(
+            "",
+            (),
+            config.text_or_none("broker.rack"),
+            socket.gethostname(),
+            BrokerState.RUNNING,
+        )
+        process = f"{id_to_text(random_id())}-{os.getpid()}"
+        self._membership = Membership(self._broker_id, registration, process, _MARGIN_SECONDS)
+        session_seconds = config.integer("broker.session.timeout.ms") // 1000
+        self.member = Member(store, self._membership, session_seconds)
+        self.node = Node(self._broker_id, store, metadata, self.member, clock, is_shared=False)
+        self.view = View(self._broker_id, metadata.image)
+        self.placing = Placing(metadata.image, clock.wall_ms, _random_start())
+
+    def epoch(self, topic_id: bytes, partition: int) -> int | None:
+        """Return the leader epoch with which this broker leads a partition (Leadership)."""
+        state = self.node.metadata.image.state(topic_id, partition)
+        if state is None or not state.is_served_by(self._broker_id, self.member.epoch):
+            return None
+        return state.leader_epoch
+
+    def advertise(self, addresses: Sequence[Address]) -> None:
+        """Set the addresses that others see, before `run` of the member."""
+        endpoints = tuple(Endpoint("", each.host, each.port) for each in addresses)
+        self._membership.advertise(endpoints)
+
+    def services(self, topics: Topics) -> tuple[Service, ...]:
+        """Return what has to run, in order."""
+        node = self.node
+        return (
+            node.metadata,
+            Following(node, topics),
+            Office(node, self._controller_settings),
+            HandingOver(node, _Served(topics)),
+            self.member,
+        )
+
+    async def leave(self, seconds: float) -> None:
+        """Depart: others lead what this broker has led, if they can, within this time."""
+        if self._config.flag("controlled.shutdown.enable"):
+            self.member.drain()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._until_others_lead()
+        self.member.leave()
+
+    async def _until_others_lead(self) -> None:
+        changed = asyncio.Event()
+        self.node.metadata.when_changed(lambda _: changed.set())
+        while self._must_wait():
+            await changed.wait()
+            changed.clear()
+
+    def _must_wait(self) -> bool:
+        """Return whether this broker leads a partition that another one could lead."""
+        image = self.node.metadata.image
+        if self._broker_id not in image.counts.leaders:
+            return False
+        return any(
+            len(replicas) > 1
+            for topic in image.topics.values()
+            for replicas in set(topic.record.replicas)
+        )
+
+    def _controller_settings(self) -> ControllerSettings:
+        config = self._config
+        return ControllerSettings(
+            is_shared=False,
+            is_balancing=config.flag("auto.leader.rebalance.enable"),
+            imbalance_interval_ms=config.integer("leader.imbalance.check.interval.seconds") * 1000,
+            imbalance_percentage=config.integer("leader.imbalance.per.broker.percentage"),
+        )
+
+
+def _random_start() -> int:
+    return int.from_bytes(random_id()[:2], "big")
+
+
+class _Served:
+    """The partitions of topics, as the hand-over sees them."""
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+
+    def is_served(self, topic_id: bytes, partition: int) -> bool:
+        topic = self._topics.by_id(topic_id)
+        return topic is not None and topic.log(partition) is not None
+
+    async def stop_serving(self, topic_id: bytes, partition: int) -> None:
+        topic = self._topics.by_id(topic_id)
+        if topic is not None and topic.log(partition) is not None:
+            await self._topics.follow(topic.name)

@@ -1,0 +1,96 @@
+"""Lets topics and configurations follow what the image of the cluster has become.
+
+Each changed topic is followed in a task of its own, a bounded number at a time. A topic that cannot
+be followed, because a disk fails, is tried again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection
+from typing import Protocol
+
+from broker.core.cluster.image import Delta
+from broker.core.service import Service
+from broker.model.errors import StorageError
+from broker.model.limits import CLUSTER_RETRY_MS, TOPICS_FOLLOWED_AT_ONCE
+from broker.server.cluster.node import Node
+from broker.storage import metadata
+
+_log = logging.getLogger(__name__)
+
+
+class Topics(Protocol):
+    """The topics of this broker."""
+
+    def names(self) -> Collection[str]:
+        """Return the names of those that are registered."""
+
+    async def follow(self, name: str) -> object:
+        """Make a topic what the image says; StorageError when logs cannot be opened."""
+
+
+class Following(Service):
+    """The topics that have to be looked at, each once however often it has changed."""
+
+    name = "topics of the cluster"
+
+    def __init__(self, node: Node, topics: Topics) -> None:
+        """Start with all topics: what was registered at the start is led by nobody here."""
+        self._node = node
+        self._topics = topics
+        self._names: dict[str, None] = {}  # in the order of their first change
+        self._something = asyncio.Event()
+        self._following: set[asyncio.Task[None]] = set()
+        node.metadata.when_changed(self._image_changed)
+        node.member.when_phase_changes(self._all_changed)
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        room = asyncio.Semaphore(TOPICS_FOLLOWED_AT_ONCE)
+        try:
+            while True:
+                await self._something.wait()
+                while self._names:
+                    await room.acquire()
+                    task = asyncio.ensure_future(self._follow(self._next()))
+                    self._following.add(task)
+                    task.add_done_callback(self._following.discard)
+                    task.add_done_callback(lambda _: room.release())
+                self._something.clear()
+        finally:
+            for task in self._following:
+                task.cancel()
+
+    def _next(self) -> str:
+        name = next(iter(self._names))
+        del self._names[name]
+        return name
+
+    async def _follow(self, name: str) -> None:
+        try:
+            await self._topics.follow(name)
+        except StorageError as error:
+            _log.warning("topic not followed, tried again: topic=%s error=%s", name, error)
+            await asyncio.sleep(CLUSTER_RETRY_MS / 1000)
+            self._add([name])
+
+    def _image_changed(self, delta: Delta) -> None:
+        topics = self._node.metadata.image.topics
+        changed = {*delta.topics, *(topic_id for topic_id, _ in delta.partitions)}
+        names = [topics[each].name for each in changed if each in topics]
+        names += [topic.name for topic in delta.deleted_topics.values()]
+        prefix = metadata.TOPIC_CONFIGS
+        names += [
+            each.removeprefix(prefix).decode() for each in delta.configs if each.startswith(prefix)
+        ]
+        self._add(names)
+
+    def _all_changed(self) -> None:
+        """The broker epoch has changed, and with it what this broker leads."""
+        image = self._node.metadata.image
+        self._add([*self._topics.names(), *image.topic_ids])
+
+    def _add(self, names: Collection[str]) -> None:
+        self._names.update(dict.fromkeys(names))
+        if self._names:
+            self._something.set()

@@ -1,0 +1,71 @@
+"""Opens the metadata of a broker, before its parts are made: its own, or that of its cluster."""
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from broker.core.cluster_view import Alone, ClusterView
+from broker.core.metadata import Metadata, OwnMetadata
+from broker.core.scheduling.io_thread import IoThread
+from broker.core.topics.interfaces import Leadership, LeadsAll
+from broker.core.topics.placing import Placing, Standalone
+from broker.model.config import Config
+from broker.server.cluster.cluster import Cluster
+from broker.storage.log_dir import LogDir
+from broker.storage.metadata.sqlite import FILE_NAME, SqliteMetaStore
+from broker.storage.recovery.epochs import ElectedEpochs, Epochs, UncleanStarts
+
+
+class Opened(NamedTuple):
+    """The metadata, and what follows from where it is stored."""
+
+    metadata: Metadata
+    io_thread: IoThread
+    epochs: Epochs
+    leadership: Leadership
+    placing: Placing
+    view: ClusterView
+    cluster: Cluster | None  # None: standalone
+    close: Callable[[], Awaitable[None] | None]
+
+
+async def open_metadata(config: Config, log_dir: LogDir) -> Opened:
+    """Open the metadata that a configuration names.
+
+    Raises:
+        DataDirError: the data directory belongs to another cluster, or is damaged.
+        StorageError: the store fails.
+    """
+    io_thread = IoThread()
+    address = config.metadata_address
+    if address is not None:
+        # Imported here: a standalone broker needs neither HTTP nor TLS.
+        from broker.server.cluster.opening import (  # noqa: PLC0415
+            join_cluster,
+            open_store,
+        )
+
+        store, metadata = open_store(config, address)
+        await join_cluster(metadata, log_dir)
+        cluster = Cluster(config, store, metadata)
+        return Opened(
+            metadata,
+            io_thread,
+            ElectedEpochs(),
+            cluster,
+            cluster.placing,
+            cluster.view,
+            cluster,
+            store.close,
+        )
+    own = SqliteMetaStore(log_dir.path / FILE_NAME)
+    broker_id = config.integer("node.id")
+    return Opened(
+        OwnMetadata(own, io_thread),
+        io_thread,
+        UncleanStarts(own, broker_id),
+        LeadsAll(),
+        Standalone(broker_id),
+        Alone(broker_id, config.text_or_none("broker.rack")),
+        None,
+        own.close,
+    )
