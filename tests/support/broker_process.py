@@ -122,12 +122,20 @@ class BrokerProcess:
 
     def start(self) -> None:
         """Start the process and wait until all its partitions are ready."""
-        self.start_loading()
+        self.launch()
+        self.wait_started()
+
+    def wait_started(self) -> None:
+        """Wait until a process that was launched has all its partitions ready."""
+        self._wait_for_address()
         wait_until(self._has_loaded, "broker has loaded its partitions", START_TIMEOUT_S)
 
     def start_loading(self) -> None:
         """Start the process and wait for the address it prints; partitions may not be ready yet."""
         self.launch()
+        self._wait_for_address()
+
+    def _wait_for_address(self) -> None:
         try:
             wait_until(self._has_started, "broker prints its address", START_TIMEOUT_S)
         except AssertionError:

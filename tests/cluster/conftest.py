@@ -1,0 +1,34 @@
+"""Clusters of real brokers on a real etcd; everything in this folder is marked `client`, `etcd`.
+
+A test must leave the brokers of `three_brokers` running: the next one uses them.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import TEST_SETTINGS
+from tests.support.cluster_process import ClusterProcess
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of this folder, so that `-m "not client"` deselects them."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.client)
+            item.add_marker(pytest.mark.etcd)
+
+
+@pytest.fixture(scope="module")
+def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
+    """Three brokers that the tests of a module share, or a skip where there is no etcd."""
+    cluster = ClusterProcess(tmp_path_factory.mktemp("cluster"), settings=TEST_SETTINGS)
+    try:
+        cluster.start()
+        yield cluster
+        cluster.check()
+    finally:
+        cluster.close()

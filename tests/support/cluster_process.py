@@ -1,0 +1,173 @@
+"""Real brokers of one cluster on a real etcd: processes that a test can kill, drain or pause."""
+
+import os
+import signal
+import uuid
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.support.broker_process import BrokerProcess, wait_until
+from tests.support.etcd import Etcd
+from tests.support.wire_client import ConnectionClosedError, WireClient
+
+# As short as a busy machine allows: after kill -9, a broker leads again when its lease has ended.
+SESSION_MS = 3_000
+ASK_TIMEOUT_S = 10.0
+
+
+class ClusterProcess:
+    """Brokers with the ids 1 to N, each in a rack of its own, on one etcd.
+
+    Each broker keeps its port and its data directory through all of its runs. Nothing here sleeps
+    for a fixed time: what a test needs is a condition that it waits for.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        count: int = 3,
+        *,
+        settings: Sequence[str] = (),
+        etcd: Etcd | None = None,
+    ) -> None:
+        """Prepare the brokers; skips the test where there is no etcd.
+
+        Args:
+            folder: for the data and the output of everything.
+            count: the number of brokers.
+            settings: of each broker, as NAME=VALUE.
+            etcd: one that runs and is not closed here; None: one member of this cluster's own.
+        """
+        self._owns_etcd = etcd is None
+        (folder / "etcd").mkdir(parents=True)
+        self.etcd = Etcd(folder / "etcd") if etcd is None else etcd
+        self.prefix = f"cluster-{uuid.uuid4().hex[:8]}"
+        store = ",".join(str(each) for each in self.etcd.endpoints)
+        self.brokers: dict[int, BrokerProcess] = {}
+        for broker_id in range(1, count + 1):
+            own = folder / f"broker-{broker_id}"
+            own.mkdir()
+            self.brokers[broker_id] = BrokerProcess(
+                own,
+                settings=(
+                    f"node.id={broker_id}",
+                    f"broker.rack=rack-{broker_id}",
+                    f"broker.session.timeout.ms={SESSION_MS}",
+                    f"polylog.metadata.store=etcd://{store}/{self.prefix}",
+                    *settings,
+                ),
+            )
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of all brokers, as clients take them."""
+        return ",".join(each.listen for each in self.brokers.values())
+
+    def start(self) -> None:
+        """Start all brokers that do not run, at once, and wait until each sees all of them."""
+        launched = [each for each in self.brokers.values() if not each.is_running]
+        for each in launched:
+            each.launch()
+        for each in launched:
+            each.wait_started()
+        self.wait_for_brokers()
+
+    # ---- faults
+    # ---------------------------------------------------------------------------------------------
+
+    def kill(self, broker_id: int) -> None:
+        """Kill -9 a broker."""
+        self.brokers[broker_id].kill()
+
+    def drain(self, broker_id: int) -> None:
+        """Stop a broker by SIGTERM; it gives its leaderships away where another can lead."""
+        assert self.brokers[broker_id].stop() == 0, self.brokers[broker_id].stderr()
+
+    def pause(self, broker_id: int) -> None:
+        """Stop a broker in the middle of whatever it does, as SIGSTOP does."""
+        self.brokers[broker_id].signal(signal.SIGSTOP)
+
+    def resume(self, broker_id: int) -> None:
+        """Let a paused broker go on."""
+        self.brokers[broker_id].signal(signal.SIGCONT)
+
+    def restart(self, broker_id: int) -> None:
+        """Start a broker again, and wait until all that run are in the metadata of each."""
+        broker = self.brokers[broker_id]
+        if broker.is_running:
+            self.drain(broker_id)
+        broker.start()
+        self.wait_for_brokers()
+
+    # ---- what the brokers say
+    # ---------------------------------------------------------------------------------------------
+
+    def metadata(self, broker_id: int, topics: Iterable[str] = ()) -> dict[str, Any] | None:
+        """Return what a broker answers to Metadata, or None when it does not answer."""
+        names = [{"topic_id": bytes(16), "name": each} for each in topics]
+        body = {"topics": names, "allow_auto_topic_creation": False}
+        try:
+            with WireClient(self.brokers[broker_id].listen, ASK_TIMEOUT_S) as client:
+                return client.request("Metadata", 12, body)
+        except (ConnectionClosedError, OSError):
+            return None
+
+    def running(self) -> list[int]:
+        """Return the ids of the brokers whose process runs."""
+        return [broker_id for broker_id, each in self.brokers.items() if each.is_running]
+
+    def seen_by(self, broker_id: int) -> list[int]:
+        """Return the ids of the brokers that a broker knows to be alive."""
+        found = self.metadata(broker_id)
+        return [] if found is None else sorted(each["node_id"] for each in found["brokers"])
+
+    def leaders(self, broker_id: int, topic: str) -> dict[int, int]:
+        """Return the leader of each partition of a topic, as a broker knows it."""
+        found = self.metadata(broker_id, [topic])
+        if found is None:
+            return {}
+        [of_topic] = found["topics"]
+        return {each["partition_index"]: each["leader_id"] for each in of_topic["partitions"]}
+
+    # ---- conditions
+    # ---------------------------------------------------------------------------------------------
+
+    def wait_for_brokers(self, expected: Iterable[int] | None = None) -> None:
+        """Wait until each running broker sees exactly these; by default those that run."""
+        running = self.running()
+        wanted = sorted(running if expected is None else expected)
+        wait_until(
+            lambda: all(self.seen_by(each) == wanted for each in running),
+            f"brokers {running} see {wanted}",
+        )
+
+    def wait_for_leaders(self, topic: str, partitions: int) -> None:
+        """Wait until each running broker knows a leader that runs for every partition."""
+        running = self.running()
+
+        def has_leaders() -> bool:
+            views = [self.leaders(each, topic) for each in running]
+            return all(
+                view == views[0] and len(view) == partitions and set(view.values()) <= set(running)
+                for view in views
+            )
+
+        wait_until(has_leaders, f"every partition of {topic} has a leader")
+
+    # ---- the end
+    # ---------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Fail if a broker logged an error that the test did not announce."""
+        for each in self.brokers.values():
+            each.check()
+
+    def close(self) -> None:
+        """End everything, whatever state it is in."""
+        for each in self.brokers.values():
+            if each.is_running:
+                os.kill(each.process.pid, signal.SIGCONT)
+                each.kill()
+        if self._owns_etcd:
+            self.etcd.close()
