@@ -25,3 +25,21 @@ def test_every_broker_names_the_same_brokers_racks_and_controller(
     assert found[0][2] == [
         (number, f"rack-{number}", each.address) for number, each in three_brokers.brokers.items()
     ]
+
+
+def test_a_broker_that_stops_is_registered_no_more_when_its_process_ends(
+    three_brokers: ClusterProcess,
+) -> None:
+    three_brokers.drain(2)
+
+    assert sorted(registrations(three_brokers)) == ["broker/1", "broker/3"]
+    three_brokers.restart(2)
+    assert sorted(registrations(three_brokers)) == ["broker/1", "broker/2", "broker/3"]
+
+
+def registrations(cluster: ClusterProcess) -> list[str]:
+    """Return the keys of the brokers that are registered in the store."""
+    return [
+        key.removeprefix(f"{cluster.prefix}/")
+        for key in cluster.etcd.entries(f"{cluster.prefix}/broker/")
+    ]

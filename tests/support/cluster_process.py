@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.support import wire_requests
 from tests.support.broker_process import BrokerProcess, wait_until
 from tests.support.etcd import Etcd
 from tests.support.wire_client import ConnectionClosedError, WireClient
@@ -14,6 +15,7 @@ from tests.support.wire_client import ConnectionClosedError, WireClient
 # As short as a busy machine allows: after kill -9, a broker leads again when its lease has ended.
 SESSION_MS = 3_000
 ASK_TIMEOUT_S = 10.0
+LATEST = -1
 
 
 class ClusterProcess:
@@ -66,12 +68,7 @@ class ClusterProcess:
 
     def start(self) -> None:
         """Start all brokers that do not run, at once, and wait until each sees all of them."""
-        launched = [each for each in self.brokers.values() if not each.is_running]
-        for each in launched:
-            each.launch()
-        for each in launched:
-            each.wait_started()
-        self.wait_for_brokers()
+        self.restart(*(each for each in self.brokers if each not in self.running()))
 
     # ---- faults
     # ---------------------------------------------------------------------------------------------
@@ -92,13 +89,24 @@ class ClusterProcess:
         """Let a paused broker go on."""
         self.brokers[broker_id].signal(signal.SIGCONT)
 
-    def restart(self, broker_id: int) -> None:
-        """Start a broker again, and wait until all that run are in the metadata of each."""
-        broker = self.brokers[broker_id]
-        if broker.is_running:
-            self.drain(broker_id)
-        broker.start()
+    def restart(self, *broker_ids: int) -> None:
+        """Start brokers again, after SIGTERM if they run; wait until they are registered anew."""
+        for each in broker_ids:
+            if self.brokers[each].is_running:
+                self.drain(each)
+        before = {each: self.registration(each) for each in broker_ids}
+        for each in broker_ids:
+            self.brokers[each].launch()
+        for each in broker_ids:
+            self.brokers[each].wait_started()
+        for each in broker_ids:
+            self._wait_for_registration(each, before[each])
         self.wait_for_brokers()
+
+    def _wait_for_registration(self, broker_id: int, before: bytes | None) -> None:
+        wait_until(
+            lambda: self.registration(broker_id) not in {None, before}, f"{broker_id} registers"
+        )
 
     # ---- what the brokers say
     # ---------------------------------------------------------------------------------------------
@@ -130,6 +138,22 @@ class ClusterProcess:
         [of_topic] = found["topics"]
         return {each["partition_index"]: each["leader_id"] for each in of_topic["partitions"]}
 
+    def registration(self, broker_id: int) -> bytes | None:
+        """Return what the store has of a broker: another value for each of its runs."""
+        key = f"{self.prefix}/broker/{broker_id}"
+        return self.etcd.entries(key).get(key)
+
+    def serves(self, broker_id: int, topic: str, partition: int) -> bool:
+        """Return whether a broker answers for a partition as its leader."""
+        if broker_id not in self.running():
+            return False
+        try:
+            with WireClient(self.brokers[broker_id].listen, ASK_TIMEOUT_S) as client:
+                answer = wire_requests.list_offset(client, topic, partition, LATEST)
+        except (ConnectionClosedError, OSError):
+            return False
+        return bool(answer["error_code"] == 0)
+
     # ---- conditions
     # ---------------------------------------------------------------------------------------------
 
@@ -143,14 +167,13 @@ class ClusterProcess:
         )
 
     def wait_for_leaders(self, topic: str, partitions: int) -> None:
-        """Wait until each running broker knows a leader that runs for every partition."""
+        """Wait until all running brokers agree on the leaders of a topic, and those serve it."""
         running = self.running()
 
         def has_leaders() -> bool:
             views = [self.leaders(each, topic) for each in running]
-            return all(
-                view == views[0] and len(view) == partitions and set(view.values()) <= set(running)
-                for view in views
+            return all(view == views[0] and len(view) == partitions for view in views) and all(
+                self.serves(leader, topic, partition) for partition, leader in views[0].items()
             )
 
         wait_until(has_leaders, f"every partition of {topic} has a leader")

@@ -1,5 +1,8 @@
 """etcd on loopback: one member or several, which a test can kill, stop and start again."""
 
+import base64
+import http.client
+import json
 import os
 import shutil
 import signal
@@ -9,7 +12,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,6 +109,28 @@ class Etcd:
             time.sleep(0.05)
         raise AssertionError((self._folder / f"m{number}.log").read_text()[-4000:])
 
+    def ask(self, path: str, number: int = 0, **body: Any) -> dict[str, Any]:
+        """Send a member a request of the JSON gateway, without TLS, and return its answer."""
+        connection = http.client.HTTPConnection(str(self.endpoints[number]), timeout=30)
+        with closing(connection):
+            connection.request("POST", f"/v3/{path}", json.dumps(body))
+            answer = connection.getresponse()
+            found: dict[str, Any] = json.load(answer)
+        assert answer.status == 200, found
+        return found
+
+    def entries(self, prefix: str) -> dict[str, bytes]:
+        """Return the keys and values below a prefix."""
+        found = self.ask("kv/range", key=_text(prefix), range_end=_text(prefix + "\x7f"))
+        return {
+            base64.b64decode(each["key"]).decode(): base64.b64decode(each.get("value", ""))
+            for each in found.get("kvs", ())
+        }
+
+    def put(self, key: str, value: bytes) -> None:
+        """Write a key."""
+        self.ask("kv/put", key=_text(key), value=base64.b64encode(value).decode())
+
     def kill(self, number: int) -> None:
         """End a member at once, as a crash does."""
         process = self._processes[number]
@@ -125,3 +152,7 @@ class Etcd:
                 self.kill(number)
         for each in self._held:
             os.close(each)
+
+
+def _text(key: str) -> str:
+    return base64.b64encode(key.encode()).decode()

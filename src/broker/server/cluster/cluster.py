@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from broker.core.cluster.controller import ControllerSettings
-from broker.core.cluster.membership import Membership
+from broker.core.cluster.membership import Membership, Phase
 from broker.core.cluster.records import BrokerState, Endpoint, Registration
 from broker.core.cluster_view import Clustered as View
 from broker.core.service import Service
@@ -17,6 +17,7 @@ from broker.model.address import Address
 from broker.model.clock import SystemClock
 from broker.model.config import Config
 from broker.model.identifiers import id_to_text, random_id
+from broker.model.limits import METADATA_CALL_SECONDS
 from broker.server.cluster.controller import Office
 from broker.server.cluster.following import Following
 from broker.server.cluster.handover import HandingOver
@@ -82,6 +83,17 @@ class Cluster:
                 async with asyncio.timeout(seconds):
                     await self._until_others_lead()
         self.member.leave()
+        # The lease is given back, so that the next start of this broker need not wait for its end.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(METADATA_CALL_SECONDS):
+                await self._until_left()
+
+    async def _until_left(self) -> None:
+        changed = asyncio.Event()
+        self.member.when_phase_changes(changed.set)
+        while self.member.phase is not Phase.LEFT:
+            await changed.wait()
+            changed.clear()
 
     async def _until_others_lead(self) -> None:
         changed = asyncio.Event()
