@@ -28,16 +28,15 @@ def test_a_broker_that_comes_back_leads_its_partitions_again_with_all_their_reco
     leaders = cluster.leaders(1, topic)
     written: list[str] = []
 
-    for broker_id in cluster.brokers:
-        written += write(cluster, topic, f"before {broker_id}")
-        end(cluster, broker_id)
-        cluster.restart(broker_id)
+    for name in ("first", "second"):
+        written += write(cluster, topic, name)
+        for broker_id in cluster.brokers:
+            end(cluster, broker_id)
+        cluster.restart(*cluster.brokers)
         cluster.wait_for_leaders(topic, PARTITIONS)
 
-    written += write(cluster, topic, "after")
-    found = committed_values(
-        cluster.bootstrap, topic, at_least=len(written), partitions=PARTITIONS
-    )
+    written += write(cluster, topic, "last")
+    found = committed_values(cluster.bootstrap, topic, at_least=len(written), partitions=PARTITIONS)
     assert sorted(found) == sorted(written)
     assert cluster.leaders(1, topic) == leaders
     assert sorted(set(leaders.values())) == [1, 2, 3]
