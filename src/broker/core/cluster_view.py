@@ -78,9 +78,10 @@ class Alone:
 class Clustered:
     """The cluster of a broker that is one of several."""
 
-    def __init__(self, broker_id: int, image: ClusterImage) -> None:
-        """Keep the image, which changes."""
+    def __init__(self, broker_id: int, rack: str | None, image: ClusterImage) -> None:
+        """Keep the image, which changes; the rack is that of this broker."""
         self._broker_id = broker_id
+        self._rack = rack
         self._image = image
 
     @property
@@ -95,7 +96,10 @@ class Clustered:
         return self._image.revision
 
     def brokers(self, host: str, port: int) -> list[KnownBroker]:
-        """Return the registered brokers, this one only if it is one of them."""
+        """Return the registered brokers, and this one, which answers before it is registered.
+
+        A client that is told of no broker has nobody left to ask: librdkafka gives up for good.
+        """
         found = []
         for broker_id, broker in sorted(self._image.brokers.items()):
             registration = broker.registration
@@ -103,6 +107,9 @@ class Clustered:
             if broker_id != self._broker_id:
                 address = registration.endpoints[0].host, registration.endpoints[0].port
             found.append(KnownBroker(broker_id, *address, registration.rack))
+        if self._broker_id not in self._image.brokers:
+            found.append(KnownBroker(self._broker_id, host, port, self._rack))
+            found.sort()
         return found
 
     def leadership(self, topic: Topic, partition: int) -> Leadership:

@@ -49,7 +49,7 @@ class Cluster:
         session_seconds = config.integer("broker.session.timeout.ms") // 1000
         self.member = Member(store, self._membership, session_seconds)
         self.node = Node(self._broker_id, store, metadata, self.member, clock, is_shared=False)
-        self.view = View(self._broker_id, metadata.image)
+        self.view = View(self._broker_id, config.text_or_none("broker.rack"), metadata.image)
         self.placing = Placing(metadata.image, clock.wall_ms, _random_start())
 
     def epoch(self, topic_id: bytes, partition: int) -> int | None:
