@@ -4,6 +4,7 @@ A test must leave the brokers of `three_brokers` running: the next one uses them
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,13 +23,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.etcd)
 
 
-@pytest.fixture(scope="module")
-def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
-    """Three brokers that the tests of a module share, or a skip where there is no etcd."""
-    cluster = ClusterProcess(tmp_path_factory.mktemp("cluster"), settings=TEST_SETTINGS)
+@contextmanager
+def running(folder: Path) -> Iterator[ClusterProcess]:
+    """Three brokers on an etcd of their own; they must have logged no error in the end."""
+    cluster = ClusterProcess(folder, settings=TEST_SETTINGS)
     try:
         cluster.start()
         yield cluster
         cluster.check()
     finally:
         cluster.close()
+
+
+@pytest.fixture(scope="module")
+def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
+    """Three brokers that the tests of a module share, or a skip where there is no etcd."""
+    with running(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def own_three_brokers(tmp_path: Path) -> Iterator[ClusterProcess]:
+    """Three brokers of one test."""
+    with running(tmp_path / "cluster") as cluster:
+        yield cluster

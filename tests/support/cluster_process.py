@@ -100,10 +100,11 @@ class ClusterProcess:
         for each in broker_ids:
             self.brokers[each].wait_started()
         for each in broker_ids:
-            self._wait_for_registration(each, before[each])
+            self.wait_for_registration(each, before[each])
         self.wait_for_brokers()
 
-    def _wait_for_registration(self, broker_id: int, before: bytes | None) -> None:
+    def wait_for_registration(self, broker_id: int, before: bytes | None) -> None:
+        """Wait until a broker is registered otherwise than before."""
         wait_until(
             lambda: self.registration(broker_id) not in {None, before}, f"{broker_id} registers"
         )
@@ -129,6 +130,12 @@ class ClusterProcess:
         """Return the ids of the brokers that a broker knows to be alive."""
         found = self.metadata(broker_id)
         return [] if found is None else sorted(each["node_id"] for each in found["brokers"])
+
+    def controller(self) -> int | None:
+        """Return the id of the controller; None when there is none, or it does not run."""
+        views = [view for each in self.running() if (view := self.metadata(each)) is not None]
+        found = views[0]["controller_id"] if views else None
+        return found if found in self.running() else None
 
     def leaders(self, broker_id: int, topic: str) -> dict[int, int]:
         """Return the leader of each partition of a topic, as a broker knows it."""

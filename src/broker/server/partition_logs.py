@@ -7,6 +7,7 @@ from functools import partial
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
 from broker.core.logs.log_loader import LogLoader
+from broker.core.logs.partition import wait_synced
 from broker.core.scheduling.io_thread import IoThread
 from broker.model import limits
 from broker.model.topic_config import TopicConfig
@@ -51,9 +52,7 @@ class NativeLogs:
         """Serve a log no more: finish the writes that it has accepted, and close its files."""
         await self._loader.until_loaded([log])
         log.begin_loading()
-        synced: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        log.when_synced(log.log_end_offset, synced.set_result)
-        if await synced:
+        if await wait_synced(log, log.log_end_offset):
             # A sync that covers nothing new may run; its thread sets no event.
             while log.is_syncing:  # noqa: ASYNC110
                 await asyncio.sleep(_BUSY_SECONDS)

@@ -8,12 +8,12 @@ v2) are read here:
 """
 
 from asyncio import Future, get_running_loop
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from struct import Struct
 
 from broker._native.kernel.checksum import crc32c
-from broker.core.logs.log import Log
+from broker.core.logs.log import Log, SyncedLog
 from broker.core.scheduling.admission import Share
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.log_results import AppendResult, AppendStatus
@@ -172,16 +172,24 @@ def epoch_at(log: Log, offset: int) -> int:
 
 async def wait_durable(log: Log, offset: int) -> bool:
     """Wait until the high watermark is at `offset`; False when the log failed before."""
-    if log.high_watermark >= offset:
-        return True
-    durable: Future[bool] = get_running_loop().create_future()
+    return log.high_watermark >= offset or await _called(partial(log.when_durable, offset))
 
-    def finish(is_durable: bool) -> None:
-        if not durable.done():  # a closed connection has cancelled it
-            durable.set_result(is_durable)
 
-    log.when_durable(offset, finish)
-    return await durable
+async def wait_synced(log: SyncedLog, offset: int) -> bool:
+    """Wait until the disk has everything below `offset`; False when the log failed before."""
+    return await _called(partial(log.when_synced, offset))
+
+
+async def _called(register: Callable[[Callable[[bool], None]], None]) -> bool:
+    """Wait for the call of a callback, and return its argument."""
+    called: Future[bool] = get_running_loop().create_future()
+
+    def finish(is_good: bool) -> None:
+        if not called.done():  # who waits was cancelled: its connection or the broker is closed
+            called.set_result(is_good)
+
+    register(finish)
+    return await called
 
 
 class LogWaiters:

@@ -1,6 +1,7 @@
 """Partitions: what is accepted, the epoch of an offset, and waiting."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
 
 import pytest
 
@@ -13,6 +14,7 @@ from broker.core.logs.partition import (
     check_leader_epoch,
     epoch_at,
     wait_durable,
+    wait_synced,
 )
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.log_results import AppendResult, AppendStatus
@@ -136,11 +138,14 @@ def test_a_durable_offset_needs_no_wait() -> None:
     assert log.callback_count == 0
 
 
-def test_a_cancelled_wait_does_not_affect_the_log() -> None:
+@pytest.mark.parametrize("wait", [wait_durable, wait_synced])
+def test_a_cancelled_wait_does_not_affect_the_log(
+    wait: Callable[[FakeLog, int], Coroutine[None, None, bool]],
+) -> None:
     log = make_log()
 
     async def scenario() -> None:
-        task = asyncio.create_task(wait_durable(log, 5))
+        task = asyncio.create_task(wait(log, 5))
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
