@@ -93,6 +93,7 @@ class _Logs:
         self._partitions = partitions
         self.announce_topic = partitions.announce_topic
         self.delete = partitions.delete
+        self.forget = partitions.forget
         self.configure = partitions.configure
 
     async def open_topic(self, *args: Any) -> list[PartitionLog]:
@@ -127,7 +128,7 @@ class BrokerRun:
         self.partitions = Partitions(path, UncleanStarts(store, 1), self.turn, 86_400_000)
         io_thread: Any = _Inline()
         self.metadata = OwnMetadata(store, io_thread)
-        self.deletions = Deletions(self.metadata, io_thread, DeletedFolders(path))
+        self.deletions = Deletions(self.metadata, io_thread, DeletedFolders(path), Standalone(1))
         logs = _Logs(self.partitions)
         local = LocalTopics(CONFIG, self.metadata, FakeTable(), logs, self.deletions, LeadsAll())
         self.topics = Topics(self.metadata, local, logs, Standalone(1))

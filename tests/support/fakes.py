@@ -13,7 +13,7 @@ from broker.codec import schema
 from broker.codec.control_records import Marker
 from broker.core.broker import Broker
 from broker.core.cluster.slices import complete
-from broker.core.cluster_view import Alone
+from broker.core.cluster_view import Alone, ClusterView
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
 from broker.core.coordination import partitions as coordinator_partitions
@@ -49,7 +49,7 @@ from broker.core.groups.commands.offsets import (
 )
 from broker.core.logs.partition import LogWaiters
 from broker.core.logs.recompression import Recompression
-from broker.core.metadata import OwnMetadata
+from broker.core.metadata import Metadata, OwnMetadata
 from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.response_cache import ResponseCache
@@ -58,7 +58,7 @@ from broker.core.session import Session
 from broker.core.topics.deletion import Deletions
 from broker.core.topics.interfaces import Leadership, LeadsAll
 from broker.core.topics.local_topics import LocalTopics
-from broker.core.topics.placing import Standalone
+from broker.core.topics.placing import Placing, Standalone
 from broker.core.topics.rules import NewTopic
 from broker.core.topics.topics import Topics
 from broker.core.transactions.coordinator import TransactionCoordinator
@@ -505,7 +505,7 @@ class FakePartitionLogs:
     def load(self, logs: Iterable[Any]) -> None:
         for log in logs:
             self._broker.topics.prepare(log)
-            log.is_loading = False
+            self._broker.end_loading(log)
 
     async def release(self, log: Any) -> None:
         self._broker.released_logs.append(log)
@@ -522,6 +522,9 @@ class FakePartitionLogs:
     def delete(self, log: Any) -> None:
         self._broker.delete_log(log)
 
+    def forget(self, topic: str, numbers: Iterable[int]) -> None:
+        self._broker.forgotten_logs += [(topic, number) for number in numbers]
+
     @property
     def change_count(self) -> int:
         return self._broker.log_changes()
@@ -535,6 +538,9 @@ class FakeBroker:
         settings: Mapping[str, str] | None = None,
         store: Any = None,
         leadership: Leadership | None = None,
+        known: Metadata | None = None,
+        placing: Placing | None = None,
+        cluster: ClusterView | None = None,
     ) -> None:
         self.store = store or FakeStore()
         self.table = FakeTable()
@@ -554,23 +560,26 @@ class FakeBroker:
         )
         self.producer_ids = FakeProducerIds()
         self.io_thread = IoThread()
-        self.metadata = OwnMetadata(self.store, self.io_thread)
+        self.metadata: Metadata = known or OwnMetadata(self.store, self.io_thread)
         self.configs = BrokerConfigs(
             load([f"{name}={text}" for name, text in (settings or {}).items()]), self.metadata
         )
         self.group_configs = GroupConfigs(lambda: self.configs.current, self.metadata)
         self.deleted_logs: list[FakeLog] = []
         self.released_logs: list[FakeLog] = []
+        self.forgotten_logs: list[tuple[str, int]] = []
         self.broken_partition: int | None = None
         self.folders = FakeFolders()
-        self.deletions = Deletions(self.metadata, self.io_thread, self.folders)
+        node_id = self.config.integer("node.id")
+        placing = placing or Standalone(node_id)
+        self.deletions = Deletions(self.metadata, self.io_thread, self.folders, placing)
         self.durable_starts: dict[tuple[str, int], int] = {}
         self.leadership = leadership or LeadsAll()
         logs = FakePartitionLogs(self)
         local = LocalTopics(
             self.config, self.metadata, self.table, logs, self.deletions, self.leadership
         )
-        self.topics = Topics(self.metadata, local, logs, Standalone(self.config.integer("node.id")))
+        self.topics = Topics(self.metadata, local, logs, placing)
         self.configs.inherited_by(self.topics.alter_defaults)
         self.broker = Broker(
             configs=self.configs,
@@ -586,7 +595,7 @@ class FakeBroker:
             persist_log_starts=self.persist_log_starts,
             group_configs=self.group_configs,
             metadata=self.metadata,
-            cluster=Alone(self.config.integer("node.id"), self.config.text_or_none("broker.rack")),
+            cluster=cluster or Alone(node_id, self.config.text_or_none("broker.rack")),
             appends=Tasks(1 << 62),
             long_answers=Admission(1 << 62, 0),
             response_cache=ResponseCache(lambda: self.topics.revision, 1 << 20),
@@ -647,6 +656,9 @@ class FakeBroker:
 
     async def until_loaded(self, logs: Sequence[FakeLog]) -> None:
         assert not any(log.is_loading for log in logs)
+
+    def end_loading(self, log: FakeLog) -> None:
+        log.is_loading = False
 
     def delete_log(self, log: FakeLog) -> None:
         self.deleted_logs.append(log)

@@ -613,6 +613,9 @@ FILES_REMOVED_PER_STEP = 64
 FOLDERS_RENAMED_PER_STEP = 256
 LOGS_DELETED_PER_STEP = 256  # of the loop
 DELETED_TOPICS_WAITING_MAX = 1_000
+DELETION_RETRY_SECONDS = 5  # until it is recorded again that they are gone
+# Logs that a broker of a cluster closes at the same time, because others lead their partitions.
+LOGS_RELEASED_AT_ONCE = 64
 FOLDER_NAME_BYTES_MAX = 255  # the file system's
 
 # --- pipelines on Spark ---------------------------------------------------------------------------

@@ -127,7 +127,7 @@ def make_logs(storage: Storage, descriptors: Shares, loop: Loop) -> Logs:
         log_flags,
     )
     loader = LogLoader(loop, partitions)
-    deletions = Deletions(opened.metadata, opened.io_thread, DeletedFolders(path))
+    deletions = Deletions(opened.metadata, opened.io_thread, DeletedFolders(path), opened.placing)
     table = TopicTable()
     logs = NativeLogs(partitions, loader, turn, opened.io_thread)
     local = LocalTopics(config, opened.metadata, table, logs, deletions, opened.leadership)
@@ -284,7 +284,7 @@ def services_of(parts: Composition, loop: Loop) -> Services:
         loading.clear()
 
     def remove_strays() -> None:
-        logs.deletions.remove(logs.partitions.rename_strays(logs.topics.has_partition))
+        logs.deletions.remove(logs.partitions.rename_strays(logs.topics.id_of_partition))
 
     return Services(
         (

@@ -33,6 +33,7 @@ class NativeLogs:
         self._io_thread = io_thread
         self.announce_topic = partitions.announce_topic
         self.delete = partitions.delete
+        self.forget = partitions.forget
         self.configure = partitions.configure
         self.until_loaded = loader.until_loaded
 

@@ -68,6 +68,9 @@ class PartitionLogs(Protocol):
     def delete(self, log: Any, /) -> None:  # noqa: ANN401 (a log)
         """Close the log of a deleted topic."""
 
+    def forget(self, topic: str, numbers: Iterable[int], /) -> None:
+        """Forget what is known of partitions of a deleted topic that have no open log."""
+
     @property
     def is_read_only(self) -> bool:
         """Whether the disk has only space for deletes."""

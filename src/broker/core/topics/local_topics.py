@@ -120,10 +120,7 @@ class LocalTopics:
         Raises:
             StorageError: logs cannot be opened; none of them is left.
         """
-        lock = self._following.get(name)
-        if lock is None:
-            lock = self._following[name] = asyncio.Lock()
-        async with lock:
+        async with self._lock(name):
             wanted = self._metadata.image.topic(name)
             topic = self.registry.get(name)
             if topic is not None and (wanted is None or wanted.record.topic_id != topic.topic_id):
@@ -146,6 +143,27 @@ class LocalTopics:
             await self._follow_leaders(topic)
             return topic
 
+    async def follow_deleted(self, topic_id: bytes) -> None:
+        """Remove what this broker has of a topic that another one has deleted.
+
+        Called after each change of the record of a deleted topic.
+        """
+        stored = self._metadata.image.deleted.get(topic_id)
+        name = "" if stored is None else stored.topic.name
+        async with self._lock(name):
+            topic = self.registry.by_id(topic_id)
+            if topic is not None and topic_id not in self._metadata.image.topics:
+                await self._remove(topic)
+            is_name_taken = self.registry.get(name) is not None
+            await self._deletions.follow(topic_id, is_name_taken=is_name_taken)
+
+    def _lock(self, name: str) -> asyncio.Lock:
+        """Return the lock under which a topic of that name is changed."""
+        lock = self._following.get(name)
+        if lock is None:
+            lock = self._following[name] = asyncio.Lock()
+        return lock
+
     async def _open(self, topic: image.Topic, config: TopicConfig, first: int) -> list[Log | None]:
         """Open the logs from partition `first` on, of those that this broker leads."""
         topic_id = topic.record.topic_id
@@ -159,14 +177,21 @@ class LocalTopics:
     async def _follow_leaders(self, topic: Topic) -> None:
         """Close the logs of partitions that others lead now, and open those led here."""
         gained: list[int] = []
+        lost: list[Log] = []
         async for number in in_steps(range(len(topic.logs)), limits.LOGS_CONFIGURED_PER_STEP):
             epoch, log = self._leadership.epoch(topic.topic_id, number), topic.logs[number]
             if log is None:
                 gained += [] if epoch is None else [number]
             elif epoch is None:
-                await self._release(topic, number, log)
+                lost.append(log)
             elif not log.is_loading:
                 self.prepare(log)
+        for first in range(0, len(lost), limits.LOGS_RELEASED_AT_ONCE):
+            some = lost[first : first + limits.LOGS_RELEASED_AT_ONCE]
+            try:
+                await asyncio.gather(*(self._release(topic, log) for log in some))
+            finally:
+                self.registry.log_changed(topic)
         if gained:
             logs = self._logs.announce_topic(topic.name, topic.topic_id, gained, topic.config)
             for number, log in zip(gained, logs, strict=True):
@@ -176,12 +201,11 @@ class LocalTopics:
             self.registry.log_changed(topic)
             self._logs.load(logs)
 
-    async def _release(self, topic: Topic, number: int, log: Log) -> None:
+    async def _release(self, topic: Topic, log: Log) -> None:
         for callback in self._on_loss:
-            callback(topic.name, number)
+            callback(topic.name, log.partition)
         await self._logs.release(log)
-        topic.logs[number] = None
-        self.registry.log_changed(topic)
+        topic.logs[log.partition] = None
 
     def prepare(self, log: Any) -> None:  # noqa: ANN401 (a log)
         """Give a log the leader epoch of its leader's election, before it takes a batch."""
@@ -200,12 +224,18 @@ class LocalTopics:
         return self._leadership.epoch(topic_id, number) is not None
 
     async def _remove(self, topic: Topic) -> None:
+        await self._logs.until_loaded(topic.led_logs)  # one that is loaded belongs to a thread
         self.registry.remove(topic)
         async for log in in_steps(topic.led_logs, limits.LOGS_DELETED_PER_STEP):
             self._logs.delete(log)
+        self._logs.forget(topic.name, [n for n, log in enumerate(topic.logs) if log is None])
         for callback in self._on_delete:
             callback(topic.name)
-        deleted = DeletedTopic(topic.name, topic.topic_id, len(topic.logs))
+        partitions = len(topic.logs)
+        recorded = self._metadata.image.deleted.get(topic.topic_id)
+        if recorded is not None:  # it may have been enlarged before, and not followed
+            partitions = max(partitions, recorded.topic.partitions)
+        deleted = DeletedTopic(topic.name, topic.topic_id, partitions)
         # Before a topic of that name can be created again.
         await self._deletions.put_away(deleted, topic.config.integer("file.delete.delay.ms"))
 

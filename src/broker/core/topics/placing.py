@@ -48,6 +48,12 @@ class Placing(Protocol):
     async def deletion(self, topic: KnownTopic, *, has_folders: bool = True) -> Transaction:
         """Return the transaction that deletes a topic and its configuration."""
 
+    def removal(self, topic_id: bytes) -> Transaction | None:
+        """Return the transaction for when this broker has no folders of a deleted topic any more.
+
+        None: nothing records that it may have some.
+        """
+
 
 class Standalone:
     """The transactions of a standalone broker."""
@@ -92,12 +98,19 @@ class Standalone:
             operations.append(topic_records.remembered(name, record.topic_id, record.partitions))
         return Transaction([guard], operations)
 
+    def removal(self, topic_id: bytes) -> Transaction | None:
+        """Forget the topic: nobody else has folders of it."""
+        return Transaction([], [topic_records.forgotten(topic_id)])
+
 
 class Clustered:
     """The transactions of a broker that is one of several."""
 
-    def __init__(self, image: ClusterImage, wall_ms: Callable[[], int], start: int) -> None:
-        """Keep the image; `start` is a random number, for the order of brokers."""
+    def __init__(
+        self, broker_id: int, image: ClusterImage, wall_ms: Callable[[], int], start: int
+    ) -> None:
+        """Keep this broker's id and the image; `start` is a random number: an order of brokers."""
+        self._broker_id = broker_id
         self._image = image
         self._wall_ms = wall_ms
         self._start = start
@@ -140,6 +153,10 @@ class Clustered:
         key = metadata.topic_config_key(topic.name)
         others = [metadata.Delete(key)] if key in self._image.configs else []
         return await _in_steps(topics.deletion(self._image, topic, self._wall_ms(), others))
+
+    def removal(self, topic_id: bytes) -> Transaction | None:
+        """Confirm that this broker has no folders; the controller forgets the topic after all."""
+        return topics.confirmation(self._image, topic_id, self._broker_id)
 
     async def _place(self, partitions: int) -> tuple[Replicas, ...]:
         self._start += 1

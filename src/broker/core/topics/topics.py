@@ -73,6 +73,7 @@ class Topics:
         self.logs = local.logs
         self.load = local.load
         self.follow = local.follow
+        self.follow_deleted = local.follow_deleted
         self.prepare = local.prepare
         self.when_deleted = local.when_deleted
         self.when_gained = local.when_gained
@@ -103,10 +104,13 @@ class Topics:
         """Whether a log of the start is not loaded yet."""
         return self._local.is_loading
 
-    def has_partition(self, name: str, partition: int) -> bool:
-        """Return whether a topic of that name has such a partition, whoever leads it."""
+    def id_of_partition(self, name: str, partition: int) -> bytes | None:
+        """Return the id of the topic of that name, None if it has no such partition.
+
+        It does not matter which broker leads the partition.
+        """
         topic = self.get(name)
-        return topic is not None and topic.has_partition(partition)
+        return topic.topic_id if topic is not None and topic.has_partition(partition) else None
 
     def names(self) -> Collection[str]:
         """Return every topic's name, in order, as of this call."""

@@ -50,7 +50,7 @@ class Cluster:
         self.member = Member(store, self._membership, session_seconds)
         self.node = Node(self._broker_id, store, metadata, self.member, clock, is_shared=False)
         self.view = View(self._broker_id, config.text_or_none("broker.rack"), metadata.image)
-        self.placing = Placing(metadata.image, clock.wall_ms, _random_start())
+        self.placing = Placing(self._broker_id, metadata.image, clock.wall_ms, _random_start())
 
     def epoch(self, topic_id: bytes, partition: int) -> int | None:
         """Return the leader epoch with which this broker leads a partition (Leadership)."""

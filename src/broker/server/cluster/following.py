@@ -28,6 +28,9 @@ class Topics(Protocol):
     async def follow(self, name: str) -> object:
         """Make a topic what the image says; StorageError when logs cannot be opened."""
 
+    async def follow_deleted(self, topic_id: bytes) -> object:
+        """Remove what this broker has of a topic that was deleted."""
+
 
 class Following(Service):
     """The topics that have to be looked at, each once however often it has changed."""
@@ -38,7 +41,8 @@ class Following(Service):
         """Start with all topics: what was registered at the start is led by nobody here."""
         self._node = node
         self._topics = topics
-        self._names: dict[str, None] = {}  # in the order of their first change
+        # Names of topics, and ids of deleted ones, in the order of their first change.
+        self._changed: dict[str | bytes, None] = {}
         self._something = asyncio.Event()
         self._following: set[asyncio.Task[None]] = set()
         node.metadata.when_changed(self._image_changed)
@@ -50,7 +54,7 @@ class Following(Service):
         try:
             while True:
                 await self._something.wait()
-                while self._names:
+                while self._changed:
                     await room.acquire()
                     task = asyncio.ensure_future(self._follow(self._next()))
                     self._following.add(task)
@@ -61,36 +65,39 @@ class Following(Service):
             for task in self._following:
                 task.cancel()
 
-    def _next(self) -> str:
-        name = next(iter(self._names))
-        del self._names[name]
-        return name
+    def _next(self) -> str | bytes:
+        changed = next(iter(self._changed))
+        del self._changed[changed]
+        return changed
 
-    async def _follow(self, name: str) -> None:
+    async def _follow(self, changed: str | bytes) -> None:
+        if isinstance(changed, bytes):
+            await self._topics.follow_deleted(changed)
+            return
         try:
-            await self._topics.follow(name)
+            await self._topics.follow(changed)
         except StorageError as error:
-            _log.warning("topic not followed, tried again: topic=%s error=%s", name, error)
+            _log.warning("topic not followed, tried again: topic=%s error=%s", changed, error)
             await asyncio.sleep(CLUSTER_RETRY_MS / 1000)
-            self._add([name])
+            self._add([changed])
 
     def _image_changed(self, delta: Delta) -> None:
         topics = self._node.metadata.image.topics
         changed = {*delta.topics, *(topic_id for topic_id, _ in delta.partitions)}
-        names = [topics[each].name for each in changed if each in topics]
+        names: list[str | bytes] = [topics[each].name for each in changed if each in topics]
         names += [topic.name for topic in delta.deleted_topics.values()]
         prefix = metadata.TOPIC_CONFIGS
         names += [
             each.removeprefix(prefix).decode() for each in delta.configs if each.startswith(prefix)
         ]
-        self._add(names)
+        self._add([*names, *delta.deleted])
 
     def _all_changed(self) -> None:
         """The broker epoch has changed, and with it what this broker leads."""
         image = self._node.metadata.image
         self._add([*self._topics.names(), *image.topic_ids])
 
-    def _add(self, names: Collection[str]) -> None:
-        self._names.update(dict.fromkeys(names))
-        if self._names:
+    def _add(self, changed: Collection[str | bytes]) -> None:
+        self._changed.update(dict.fromkeys(changed))
+        if self._changed:
             self._something.set()

@@ -46,12 +46,14 @@ from broker.storage.recovery.syncing import is_one_sync_cheaper
 _log = logging.getLogger(__name__)
 
 
-def _never(_topic: str, _partition: int) -> bool:
-    return False
+def _none(_topic: str, _partition: int) -> bytes | None:
+    return None
 
 
 # Returns PartitionLog.protocol_flags, which protocols define and read.
 LogFlags: TypeAlias = Callable[[TopicConfig], int]
+# Returns the id of the topic with that name, None if it has no partition of that number.
+TopicIdOf: TypeAlias = Callable[[str, int], bytes | None]
 
 
 class Partitions:
@@ -248,10 +250,11 @@ class Partitions:
         file_ops.rename(str(folder), str(aside))
         file_ops.sync_folder(str(self._path))
 
-    def rename_strays(self, is_known: Callable[[str, int], bool] = _never) -> list[Path]:
+    def rename_strays(self, topic_id_of: TopicIdOf = _none) -> list[Path]:
         """Rename the folders of no known topic; return those of deletes that did not complete.
 
-        `is_known` returns whether there is such a partition, which another broker may lead now.
+        `topic_id_of` returns the id of the topic that has such a partition, which another broker
+        may lead now.
         """
         doomed = []
         for name in file_ops.list_folder(str(self._path)):
@@ -262,9 +265,20 @@ class Partitions:
                 doomed.append(folder)
                 continue
             topic, _, number = name.rpartition("-")
-            if number.isdigit() and not is_known(topic, int(number)):
+            if number.isdigit() and self._is_stray(folder, topic_id_of(topic, int(number))):
                 self._set_aside(folder)
         return doomed
+
+    def _is_stray(self, folder: Path, topic_id: bytes | None) -> bool:
+        """Return whether a folder belongs to another topic than the one that has its name now."""
+        if topic_id is None:
+            return True
+        try:
+            owner = text_files.read_partition_metadata(folder)
+        except StorageError as error:
+            _log.warning("folder not checked: folder=%s error=%s", folder, error)
+            return False
+        return owner is not None and owner != topic_id
 
     # ---- release -----------------------------------------------------------------------------
 
@@ -295,9 +309,13 @@ class Partitions:
         log.retire()
         self._logs.pop(Path(log.folder).name, None)
         self._side_files.forget(log)
-        key = (log.topic, log.partition)
-        self._offsets.forget(key)
-        self._released.pop(key, None)
+        self.forget(log.topic, [log.partition])
+
+    def forget(self, topic: str, numbers: Iterable[int]) -> None:
+        """Forget partitions of a deleted topic: a later topic may have its name."""
+        for number in numbers:
+            self._offsets.forget((topic, number))
+            self._released.pop((topic, number), None)
 
     def _remove(self, log: PartitionLog) -> None:
         folder = Path(log.folder)

@@ -16,7 +16,7 @@ from broker.model.topic_config import TopicConfig
 from broker.storage import metadata
 from broker.storage.files.deletion import DeletedFolders
 from broker.storage.metadata.sqlite import SqliteMetaStore
-from broker.storage.recovery.epochs import UncleanStarts
+from broker.storage.recovery.epochs import Epochs, UncleanStarts
 from broker.storage.recovery.partitions import Partitions
 from tests.support.batches import batch_of, records_of
 from tests.support.fakes import NOW_MS, FakeBroker, only
@@ -30,15 +30,17 @@ def records(count: int = 1, **more: Any) -> bytes:
 class NativeBroker(FakeBroker):
     """A world whose logs are real; turns are ended by hand."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self, path: Path, epochs: Epochs | None = None, node_id: int = 1, **more: Any
+    ) -> None:
         self.commit = CommitThread(1)
         self.turn = Turn(self.commit)
         self.turn.now_ms = self.turn.steady_ms = NOW_MS
         self.native_store = SqliteMetaStore(path / "metadata.db")
-        self.partitions = Partitions(
-            path, UncleanStarts(self.native_store, 1), self.turn, 86_400_000
-        )
-        super().__init__({"polylog.durability": "os"}, store=self.native_store)
+        epochs = epochs or UncleanStarts(self.native_store, 1)
+        self.partitions = Partitions(path, epochs, self.turn, 86_400_000)
+        settings = {"polylog.durability": "os", "node.id": str(node_id)}
+        super().__init__(settings, store=self.native_store, **more)
         self.deletions._folders = DeletedFolders(path)
         self.turn.schedule = lambda: asyncio.get_running_loop().call_soon(self.turn.end)
 
@@ -59,6 +61,9 @@ class NativeBroker(FakeBroker):
     async def persist_log_starts(self, planned: Sequence[tuple[Any, int]]) -> None:
         self.partitions.note_log_starts(planned)
         self.partitions.write_log_starts()
+
+    def end_loading(self, log: Any) -> None:
+        assert not log.is_loading
 
     def delete_log(self, log: Any) -> None:
         self.partitions.delete(log)

@@ -14,6 +14,7 @@ from broker.core.metadata import OwnMetadata
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.topics import deletion
 from broker.core.topics.deletion import Deletions
+from broker.core.topics.placing import Standalone
 from broker.core.topics.records import DeletedTopic
 from broker.storage import metadata
 from tests.support.fakes import FakeFolders, FakeStore
@@ -37,7 +38,7 @@ class Clocked:
         self.store = FakeStore()
         self.folders = FakeFolders()
         self.metadata = OwnMetadata(self.store, IoThread())
-        self.deletions = Deletions(self.metadata, IoThread(), self.folders)
+        self.deletions = Deletions(self.metadata, IoThread(), self.folders, Standalone(1))
 
     def topic(self, name: str, partitions: int = 1) -> DeletedTopic:
         """Return a topic that is recorded as deleted."""
@@ -163,7 +164,7 @@ def test_a_start_makes_its_renames_durable_before_removing_anything() -> None:
     """A power cut between both would else bring a folder back under the topic's name."""
     fakes = Clocked()
     folders = WatchedFolders()
-    deletions = Deletions(fakes.metadata, IoThread(), folders)
+    deletions = Deletions(fakes.metadata, IoThread(), folders, Standalone(1))
     fakes.topic("a")
     fakes.topic("b")
 
@@ -180,7 +181,8 @@ def test_a_start_makes_its_renames_durable_before_removing_anything() -> None:
 def test_a_start_without_recorded_deletions_syncs_nothing() -> None:
     folders = WatchedFolders()
 
-    Deletions(OwnMetadata(FakeStore(), IoThread()), IoThread(), folders).resume(lambda _: False)
+    known = OwnMetadata(FakeStore(), IoThread())
+    Deletions(known, IoThread(), folders, Standalone(1)).resume(lambda _: False)
 
     assert folders.steps == []
 

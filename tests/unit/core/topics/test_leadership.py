@@ -9,6 +9,7 @@ from broker.core.topics.interfaces import LeadsAll
 from broker.core.topics.lookup import log_of
 from broker.core.topics.rules import NewPartitions, NewTopic
 from broker.core.topics.topic import Topic
+from broker.model import limits
 from broker.model.errors import ErrorCode, RequestError
 from tests.support.fakes import FakeBroker, FakeLog, FakeStore
 
@@ -168,3 +169,24 @@ def test_a_topic_created_again_elsewhere_replaces_the_deleted_one() -> None:
     known = broker.topics.get("a")
     assert known is not None
     assert (known.topic_id, known.partition_count) == (newest.topic_id, 3)
+
+
+def test_lost_partitions_are_released_together_and_not_all_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their last writes share syncs, so a broker that loses all of them is soon done."""
+    monkeypatch.setattr(limits, "LOGS_RELEASED_AT_ONCE", 3)
+    broker = broker_that_leads(dict.fromkeys(range(7), 0))
+    topic = broker.create("a", 7)
+    releasing: list[int] = []
+
+    async def release(log: FakeLog) -> None:
+        broker.released_logs.append(log)
+        await asyncio.sleep(0)
+        releasing.append(len(broker.released_logs))
+
+    monkeypatch.setattr(broker.topics._local._logs, "release", release)
+    follow(broker, {})
+
+    assert releasing == [3, 3, 3, 6, 6, 6, 7]
+    assert (led(topic), len(broker.released_logs)) == ([], 7)
