@@ -735,6 +735,8 @@ CLUSTER_RETRY_MS = 200
 REGISTRATION_RETRY_SECONDS = 0.5
 # For how long the folders of a deleted topic are waited for on brokers that are gone.
 DELETED_TOPIC_DAYS = 7
+# How often a change of metadata is made anew after another broker was first.
+CHANGE_ATTEMPTS = 5
 # How often the controller looks at deleted topics.
 DELETED_TOPICS_LOOK_MS = 600_000
 # Brokers that a topic is placed on: the transaction that creates it has a guard for each.

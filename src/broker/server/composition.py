@@ -36,6 +36,7 @@ from broker.core.producer_ids import ProducerIds
 from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.response_cache import ResponseCache
 from broker.core.scheduling.tasks import Tasks
+from broker.core.service import Service
 from broker.core.topics.deletion import Deletions
 from broker.core.topics.local_topics import LocalTopics
 from broker.core.topics.topics import Topics
@@ -46,6 +47,7 @@ from broker.protocols import PROTOCOLS, log_flags
 from broker.protocols.base import Additions, WireProtocol
 from broker.server.checkpoints import Checkpoints
 from broker.server.clock_watch import ClockWatch
+from broker.server.cluster.cluster import Cluster
 from broker.server.connections import Connections
 from broker.server.coordinators import Coordinators
 from broker.server.descriptors import Shares
@@ -303,7 +305,7 @@ def services_of(parts: Composition, loop: Loop) -> Services:
             Part("deletions", start=remove_strays, stop=logs.deletions.stop),
             Part("log loader", start=load_logs, stop=logs.loader.stop),
             Part("replies", stop=connections.drain),
-            *(() if cluster is None else cluster.services(logs.topics)),
+            *_cluster_services(cluster, logs, storage),
             Housekeeping(storage.configs, poller, logs.turn, events),
             Part("checkpoints", run=checkpoints.run),
             Part("retention", run=partial(maintenance.retention.run, check_ms)),
@@ -312,6 +314,12 @@ def services_of(parts: Composition, loop: Loop) -> Services:
             Part("cleaner", run=clean),
         )
     )
+
+
+def _cluster_services(cluster: Cluster | None, logs: Logs, storage: Storage) -> Iterable[Service]:
+    if cluster is None:
+        return ()
+    return cluster.services(logs.topics, storage.configs, storage.group_configs)
 
 
 def _end_syncs(logs: Logs) -> None:

@@ -2,15 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from broker.core.configs import records as config_records
+from broker.core.configs.records import ChangedMeanwhile
 from broker.core.metadata import Metadata
 from broker.core.scheduling.tasks import Tasks
 from broker.model.config import Config
 from broker.model.errors import ConfigError, ErrorCode, RequestError
 from broker.model.group_config import GroupConfig
-from broker.model.limits import GROUP_CONFIG_NAME_BYTES_MAX, GROUP_CONFIGS_MAX
+from broker.model.limits import (
+    CHANGE_ATTEMPTS,
+    GROUP_CONFIG_NAME_BYTES_MAX,
+    GROUP_CONFIGS_MAX,
+)
 from broker.model.own_config import ConfigChange
 from broker.model.settings import GROUP_SETTINGS
 from broker.storage import metadata
@@ -29,10 +34,7 @@ class GroupConfigs:
         self._tasks = Tasks()
         self._own: dict[str, GroupConfig] = {}
         for group_id, own in config_records.read_all(known.image, metadata.GROUP_CONFIGS).items():
-            try:
-                self._own[group_id] = GroupConfig(own, broker())
-            except ConfigError as error:
-                _log.warning("group configuration not in force: group=%r error=%s", group_id, error)
+            self._put_into_force(group_id, own)
 
     @property
     def names(self) -> list[str]:
@@ -68,16 +70,38 @@ class GroupConfigs:
         """Change a group's configuration: in force at return, and durable."""
         await self._tasks.run_to_completion(self._alter(group_id, change))
 
+    def follow(self, group_id: str) -> None:
+        """Put into force what is stored, which another broker may have altered."""
+        key = metadata.group_config_key(group_id)
+        self._put_into_force(group_id, config_records.read(self._metadata.image, key))
+
     async def _alter(self, group_id: str, change: ConfigChange) -> None:
         async with self._changes:
-            config = self.plan(group_id, change)
-            key = metadata.group_config_key(group_id)
-            await config_records.put(self._metadata, key, config.overrides)
-            if config.overrides:
-                self._own[group_id] = config
-            else:
-                self._own.pop(group_id, None)
-            _log.info("group configuration altered: group=%r own=%s", group_id, config.overrides)
+            for _ in range(CHANGE_ATTEMPTS - 1):
+                try:
+                    return await self._alter_stored(group_id, change)
+                except ChangedMeanwhile:
+                    continue
+            return await self._alter_stored(group_id, change)
+
+    async def _alter_stored(self, group_id: str, change: ConfigChange) -> None:
+        check_name(group_id)
+        self.follow(group_id)
+        key = metadata.group_config_key(group_id)
+        unchanged = config_records.guard(self._metadata.image, key)
+        overrides = self.plan(group_id, change).overrides
+        await config_records.put(self._metadata, key, overrides, unchanged)
+        self.follow(group_id)
+        _log.info("group configuration altered: group=%r own=%s", group_id, overrides)
+
+    def _put_into_force(self, group_id: str, own: Mapping[str, str]) -> None:
+        """Set the own values of a group; it has none if this broker's bounds do not allow them."""
+        self._own.pop(group_id, None)
+        if own:
+            try:
+                self._own[group_id] = GroupConfig(own, self._broker())
+            except ConfigError as error:
+                _log.warning("group configuration not in force: group=%r error=%s", group_id, error)
 
 
 def check_name(group_id: str) -> None:

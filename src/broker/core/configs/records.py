@@ -12,6 +12,7 @@ from broker.core.cluster.image import ClusterImage
 from broker.core.metadata import Metadata, change
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.storage import metadata
+from broker.storage.metadata import Guard
 
 
 def operation(key: bytes, own: Mapping[str, str]) -> metadata.Operation:
@@ -21,22 +22,38 @@ def operation(key: bytes, own: Mapping[str, str]) -> metadata.Operation:
     return metadata.Put(key, json.dumps({"version": 1, "config": dict(own)}).encode())
 
 
-def guard(image: ClusterImage, key: bytes) -> metadata.Guard:
+def guard(image: ClusterImage, key: bytes) -> Guard:
     """Return the guard that a configuration is as the image has it."""
     entry = image.configs.get(key)
     return metadata.Absent(key) if entry is None else metadata.Unchanged(key, entry.mod_revision)
 
 
-async def put(known: Metadata, key: bytes, own: Mapping[str, str]) -> None:
-    """Store this configuration under a key, durably.
+class ChangedMeanwhile(RequestError):  # noqa: N818 (nothing has failed)
+    """Another broker has changed what a request changes; it is tried again, or the client does."""
 
-    Raises RequestError when the store fails, or when another broker has changed it meanwhile.
+    def __init__(self) -> None:
+        """Give the error that clients get when it was tried often enough."""
+        text = "another broker has changed it meanwhile: try again"
+        super().__init__(ErrorCode.REQUEST_TIMED_OUT, text)
+
+
+async def put(known: Metadata, key: bytes, own: Mapping[str, str], unchanged: Guard) -> None:
+    """Store this configuration under a key, durably, if it is still what it was made from.
+
+    Args:
+        known: where the store is changed.
+        key: of the configuration.
+        own: the new configuration.
+        unchanged: the `guard` of the image from which the new configuration was made.
+
+    Raises:
+        ChangedMeanwhile: it is not.
+        RequestError: the store fails.
     """
-    if not own and key not in known.image.configs:
+    if not own and isinstance(unchanged, metadata.Absent):
         return
-    if await change(known, [guard(known.image, key)], [operation(key, own)]) is None:
-        text = "the configuration was changed by another broker meanwhile: try again"
-        raise RequestError(ErrorCode.REQUEST_TIMED_OUT, text)
+    if await change(known, [unchanged], [operation(key, own)]) is None:
+        raise ChangedMeanwhile
 
 
 def read(image: ClusterImage, key: bytes) -> dict[str, str]:
@@ -47,10 +64,10 @@ def read(image: ClusterImage, key: bytes) -> dict[str, str]:
 
 def read_all(image: ClusterImage, prefix: bytes) -> dict[str, dict[str, str]]:
     """Return every configuration under a prefix, by the rest of its key."""
+    entries = [entry for key, entry in image.configs.items() if key.startswith(prefix)]
     return {
-        key.removeprefix(prefix).decode(): _parse(entry)
-        for key, entry in sorted(image.configs.items())
-        if key.startswith(prefix)
+        entry.key.removeprefix(prefix).decode(): _parse(entry)
+        for entry in sorted(entries, key=lambda each: each.key)
     }
 
 

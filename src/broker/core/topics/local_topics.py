@@ -12,6 +12,7 @@
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
@@ -28,8 +29,11 @@ from broker.core.topics.registry import Registry
 from broker.core.topics.topic import INTERNAL_TOPICS, Topic
 from broker.model import limits
 from broker.model.config import Config
+from broker.model.errors import ConfigError
 from broker.model.topic_config import TopicConfig
 from broker.storage import metadata
+
+_log = logging.getLogger(__name__)
 
 
 class LocalTopics:
@@ -130,10 +134,12 @@ class LocalTopics:
                 return None
             own = config_records.read(self._metadata.image, metadata.topic_config_key(name))
             if topic is None:
-                config = self.config_of(own)
+                inherited, config = self.config, self.config_of(own)
                 logs = await self._open(wanted, config, 0)
                 topic = Topic(name, wanted.record.topic_id, config, logs)
                 self.registry.add(topic)
+                if self.config is not inherited:
+                    await self.apply_configs([(topic, self.config_of(own))])
             elif dict(topic.config.overrides) != own:
                 await self._logs.until_loaded(topic.led_logs)
                 await self.apply_configs([(topic, self.config_of(own))])
@@ -243,6 +249,28 @@ class LocalTopics:
         """Give topics these configurations, and their logs, in steps."""
         async for _ in in_steps(self._applying(configs), limits.LOGS_CONFIGURED_PER_STEP):
             pass
+
+    async def apply_defaults(self, planned: Mapping[bytes, TopicConfig]) -> None:
+        """Let all topics inherit from `config`, which was set.
+
+        Args:
+            planned: configurations by topic id; a topic without one, or with other own values by
+                now, has changed meanwhile.
+        """
+        await self.apply_configs(
+            (topic, self._inheriting(topic, planned.get(topic.topic_id)))
+            for topic in self.registry.in_any_order()
+        )
+
+    def _inheriting(self, topic: Topic, planned: TopicConfig | None) -> TopicConfig:
+        own = topic.config.overrides
+        if planned is not None and planned.overrides == own:
+            return planned
+        try:
+            return self.config_of(own)
+        except ConfigError as error:
+            _log.error("defaults not inherited: topic=%s error=%s", topic.name, error)
+            return topic.config
 
     def _applying(self, configs: Iterable[tuple[Topic, TopicConfig]]) -> Iterator[None]:
         """Take a step per topic, to compare its values, and one per log if they have changed."""

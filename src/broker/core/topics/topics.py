@@ -16,6 +16,7 @@ from broker.core.cluster.image import Topic as KnownTopic
 from broker.core.cluster.records import Transaction
 from broker.core.configs import records as config_records
 from broker.core.configs.broker_configs import Commit
+from broker.core.configs.records import ChangedMeanwhile
 from broker.core.metadata import Metadata, change
 from broker.core.scheduling.steps import in_steps
 from broker.core.scheduling.tasks import Tasks
@@ -39,7 +40,7 @@ from broker.model.topic_config import TopicConfig
 from broker.storage import metadata
 
 _log = logging.getLogger(__name__)
-_CHANGED = "another broker has changed it meanwhile: try again"
+_NOTHING = Transaction((), ())
 
 # Kafka's own settings of internal topics, and group commit: a commit that was acknowledged to a
 # group or producer must survive a power cut.
@@ -161,8 +162,11 @@ class Topics:
         try:
             return self.get(name) or await self.create(rules.NewTopic(name, partitions))
         except RequestError as error:
-            existing = self.get(name)  # created by another request meanwhile
-            if existing is None or error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+            # Created by another request or broker meanwhile.
+            existing = self.get(name) or await self._followed(name)
+            if existing is None:
                 raise
             return existing
 
@@ -180,11 +184,14 @@ class Topics:
 
     def plan_config(self, topic: Topic, change: ConfigChange) -> TopicConfig:
         """Check a change of a topic's configuration without making it; raises RequestError."""
+        return self._plan_config(topic.name, topic.config, change)
+
+    def _plan_config(self, name: str, present: TopicConfig, change: ConfigChange) -> TopicConfig:
         try:
-            config = TopicConfig(change(topic.config), self._local.config)
+            config = TopicConfig(change(present), self._local.config)
         except ConfigError as error:
             raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
-        rules.check_durability(topic.name, config)
+        rules.check_durability(name, config)
         return config
 
     async def alter_config(self, topic: Topic, change: ConfigChange) -> None:
@@ -204,15 +211,15 @@ class Topics:
         async with self._changes:
             topics = self.registry.in_any_order()
             plain = self._planned(None, {}, config)
-            planned = []
+            planned: dict[bytes, TopicConfig] = {}
             async for topic in in_steps(topics, limits.TOPICS_CONFIGURED_PER_STEP):
                 own = topic.config.overrides
-                planned.append(self._planned(topic, own, config) if own else plain)
+                planned[topic.topic_id] = self._planned(topic, own, config) if own else plain
             if commit is None:
                 return
             await commit()
             self._local.inherit(config)
-            await self._local.apply_configs(zip(topics, planned, strict=True))
+            await self._local.apply_defaults(planned)
 
     def plan_partitions(self, topic: Topic, new: rules.NewPartitions) -> None:
         """Check an increase of partitions without making it; raises RequestError."""
@@ -234,10 +241,7 @@ class Topics:
             placed = Placed(
                 plan.name, random_id(), plan.partitions, new.assignments, plan.config.overrides
             )
-            if await change(self._metadata, *await self._placing.creation(placed)) is None:
-                if self._metadata.image.topic(plan.name) is None:
-                    raise RequestError(ErrorCode.REQUEST_TIMED_OUT, _CHANGED)
-                raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS)
+            await self._store(placed)
             try:
                 topic = await self.follow(plan.name)
             except StorageError as error:
@@ -253,6 +257,16 @@ class Topics:
                 dict(plan.config.overrides),
             )
             return topic
+
+    async def _store(self, placed: Placed) -> None:
+        """Store a new topic; place it again if its brokers have changed meanwhile."""
+        for _ in range(limits.CHANGE_ATTEMPTS):
+            if await change(self._metadata, *await self._placing.creation(placed)) is not None:
+                return
+            if self._metadata.image.topic(placed.name) is not None:
+                text = f"topic '{placed.name}' already exists"
+                raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, text)
+        raise ChangedMeanwhile
 
     async def _delete(self, topic: Topic) -> None:
         await self._logs.until_loaded(topic.led_logs)
@@ -270,11 +284,18 @@ class Topics:
             topic.led_logs
         )  # a log that is being loaded belongs to a thread
         async with self._changes:
-            own = self.plan_config(topic, change).overrides
-            old = topic.config.overrides
+            own: Mapping[str, str] = {}
+            old: Mapping[str, str] = {}
+
+            async def alteration(known: KnownTopic) -> Transaction:
+                nonlocal own, old
+                # From what is stored, which may not be in force here yet.
+                old = config_records.read(self._metadata.image, key)
+                own = self._plan_config(topic.name, self._local.config_of(old), change).overrides
+                return self._config_change(known, key, own) if own != old else _NOTHING
+
             key = metadata.topic_config_key(topic.name)
-            if own != dict(old):
-                await self._change(topic.topic_id, partial(self._config_change, key, own))
+            await self._change(topic.topic_id, alteration)
             _log.info(
                 "topic configuration altered: topic=%s set=%s removed=%s",
                 topic.name,
@@ -291,7 +312,13 @@ class Topics:
             existing = len(topic.logs)
             enlarge = self._placing.enlargement
             added = new.assignments or ()
-            await self._change(topic.topic_id, lambda known: enlarge(known, new.total, added))
+
+            async def enlargement(known: KnownTopic) -> Transaction:
+                if known.record.partitions != existing:
+                    raise ChangedMeanwhile
+                return await enlarge(known, new.total, added)
+
+            await self._change(topic.topic_id, enlargement)
             try:
                 await self.follow(topic.name)
             except StorageError as error:
@@ -299,9 +326,7 @@ class Topics:
                 raise disk_refusal(error) from error
             _log.info("partitions added: topic=%s from=%d to=%d", topic.name, existing, new.total)
 
-    async def _config_change(
-        self, key: bytes, own: Mapping[str, str], known: KnownTopic
-    ) -> Transaction:
+    def _config_change(self, known: KnownTopic, key: bytes, own: Mapping[str, str]) -> Transaction:
         guards = [
             metadata.Unchanged(metadata.topic_key(known.name), known.mod_revision),
             config_records.guard(self._metadata.image, key),
@@ -311,19 +336,23 @@ class Topics:
     async def _change(
         self, topic_id: bytes, make: Callable[[KnownTopic], Awaitable[Transaction]]
     ) -> None:
-        """Change the topic with that id; RequestError if it does not exist any more."""
-        known = self._metadata.image.topics.get(topic_id)
-        if known is not None:
-            if await change(self._metadata, *await make(known)) is not None:
-                return
-            if topic_id in self._metadata.image.topics:
-                raise RequestError(ErrorCode.REQUEST_TIMED_OUT, _CHANGED)
-        raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        """Change the topic with that id, as it is stored; make the change anew if another is first.
 
-    async def _followed(self, name: str) -> None:
+        RequestError if the topic does not exist any more.
+        """
+        for _ in range(limits.CHANGE_ATTEMPTS):
+            known = self._metadata.image.topics.get(topic_id)
+            if known is None:
+                raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            transaction = await make(known)
+            if not transaction.operations or await change(self._metadata, *transaction) is not None:
+                return
+        raise ChangedMeanwhile
+
+    async def _followed(self, name: str) -> Topic | None:
         """Follow a change that is stored; RequestError if this broker's disk fails."""
         try:
-            await self.follow(name)
+            return await self.follow(name)
         except StorageError as error:
             raise disk_refusal(error) from error
 

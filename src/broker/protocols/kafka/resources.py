@@ -73,8 +73,11 @@ async def _alter_broker(
 
 def _check_broker(session: Session, name: str) -> None:
     if name != str(session.broker.node_id):
-        text = f"this is broker {session.broker.node_id}, not {name!r:.100}"
-        raise RequestError(ErrorCode.INVALID_REQUEST, text)
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {session.broker.node_id}, but received {name:.100}:"
+            " clients send this to the broker that they name",
+        )
 
 
 def _describe_loggers(session: Session, name: str) -> list[ConfigEntry]:

@@ -10,6 +10,8 @@ from broker.core.cluster.controller import ControllerSettings
 from broker.core.cluster.membership import Membership, Phase
 from broker.core.cluster.records import BrokerState, Endpoint, Registration
 from broker.core.cluster_view import Clustered as View
+from broker.core.configs.broker_configs import BrokerConfigs
+from broker.core.configs.group_configs import GroupConfigs
 from broker.core.service import Service
 from broker.core.topics.placing import Clustered as Placing
 from broker.core.topics.topics import Topics
@@ -19,7 +21,7 @@ from broker.model.config import Config
 from broker.model.identifiers import id_to_text, random_id
 from broker.model.limits import METADATA_CALL_SECONDS
 from broker.server.cluster.controller import Office
-from broker.server.cluster.following import Following
+from broker.server.cluster.following import Following, FollowingConfigs
 from broker.server.cluster.handover import HandingOver
 from broker.server.cluster.member import Member
 from broker.server.cluster.metadata import ClusterMetadata
@@ -64,12 +66,15 @@ class Cluster:
         endpoints = tuple(Endpoint("", each.host, each.port) for each in addresses)
         self._membership.advertise(endpoints)
 
-    def services(self, topics: Topics) -> tuple[Service, ...]:
+    def services(
+        self, topics: Topics, configs: BrokerConfigs, group_configs: GroupConfigs
+    ) -> tuple[Service, ...]:
         """Return what has to run, in order."""
         node = self.node
         return (
             node.metadata,
             Following(node, topics),
+            FollowingConfigs(node.metadata, configs, group_configs),
             Office(node, self._controller_settings),
             HandingOver(node, _Served(topics)),
             self.member,

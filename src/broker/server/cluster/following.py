@@ -1,7 +1,8 @@
 """Lets topics and configurations follow what the image of the cluster has become.
 
 Each changed topic is followed in a task of its own, a bounded number at a time. A topic that cannot
-be followed, because a disk fails, is tried again.
+be followed, because a disk fails, is tried again. Configurations of groups are followed at once,
+those of brokers in one task.
 """
 
 import asyncio
@@ -11,8 +12,9 @@ from typing import Protocol
 
 from broker.core.cluster.image import Delta
 from broker.core.service import Service
-from broker.model.errors import StorageError
+from broker.model.errors import ConfigError, StorageError
 from broker.model.limits import CLUSTER_RETRY_MS, TOPICS_FOLLOWED_AT_ONCE
+from broker.server.cluster.metadata import ClusterMetadata
 from broker.server.cluster.node import Node
 from broker.storage import metadata
 
@@ -30,6 +32,58 @@ class Topics(Protocol):
 
     async def follow_deleted(self, topic_id: bytes) -> object:
         """Remove what this broker has of a topic that was deleted."""
+
+
+class BrokerConfigs(Protocol):
+    """The configuration of this broker."""
+
+    async def follow(self) -> None:
+        """Put into force what is stored; StorageError when it is damaged."""
+
+
+class GroupConfigs(Protocol):
+    """The configurations of groups."""
+
+    def follow(self, group_id: str) -> None:
+        """Put into force what is stored; StorageError when it is damaged."""
+
+
+class FollowingConfigs(Service):
+    """The configurations of brokers and groups that were altered, whoever has altered them."""
+
+    name = "configurations of the cluster"
+
+    def __init__(
+        self, known: ClusterMetadata, brokers: BrokerConfigs, groups: GroupConfigs
+    ) -> None:
+        """Follow the groups' from now on, the brokers' while `run` runs."""
+        self._brokers = brokers
+        self._groups = groups
+        self._something = asyncio.Event()
+        known.when_changed(self._image_changed)
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        while True:
+            await self._something.wait()
+            self._something.clear()
+            try:
+                await self._brokers.follow()
+            except StorageError as error:
+                _log.error("settings of brokers not followed: error=%s", error)
+
+    def _image_changed(self, delta: Delta) -> None:
+        for key in delta.configs:
+            if key.startswith(metadata.BROKER_CONFIGS):
+                self._something.set()
+            elif key.startswith(metadata.GROUP_CONFIGS):
+                self._follow_group(key.removeprefix(metadata.GROUP_CONFIGS))
+
+    def _follow_group(self, name: bytes) -> None:
+        try:
+            self._groups.follow(name.decode())
+        except (StorageError, UnicodeDecodeError) as error:
+            _log.error("configuration of a group not followed: group=%r error=%s", name, error)
 
 
 class Following(Service):
@@ -76,6 +130,8 @@ class Following(Service):
             return
         try:
             await self._topics.follow(changed)
+        except ConfigError as error:
+            _log.error("topic not followed: topic=%s error=%s", changed, error)
         except StorageError as error:
             _log.warning("topic not followed, tried again: topic=%s error=%s", changed, error)
             await asyncio.sleep(CLUSTER_RETRY_MS / 1000)
