@@ -21,7 +21,7 @@ from broker.core.cluster import image
 from broker.core.configs import records as config_records
 from broker.core.logs.log import Log
 from broker.core.metadata import Metadata
-from broker.core.scheduling.steps import in_steps
+from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.topics.deletion import Deletions
 from broker.core.topics.interfaces import ANY_EPOCH, Leadership, PartitionLogs, TopicTable
 from broker.core.topics.records import DeletedTopic
@@ -174,7 +174,9 @@ class LocalTopics:
         """Open the logs from partition `first` on, of those that this broker leads."""
         topic_id = topic.record.topic_id
         partitions = range(first, topic.record.partitions)
-        led = [number for number in partitions if self._leads(topic_id, number)]
+        led: list[int] = []
+        async for number in in_steps(partitions, limits.LOGS_CONFIGURED_PER_STEP):
+            led += [number] if self._leads(topic_id, number) else []
         logs = await self._logs.open_topic(topic.name, topic_id, led, config)
         async for log in in_steps(logs, limits.LOGS_CONFIGURED_PER_STEP):
             self.prepare(log)
@@ -198,14 +200,18 @@ class LocalTopics:
                 await asyncio.gather(*(self._release(topic, log) for log in some))
             finally:
                 self.registry.log_changed(topic)
-        if gained:
-            logs = self._logs.announce_topic(topic.name, topic.topic_id, gained, topic.config)
-            for number, log in zip(gained, logs, strict=True):
-                topic.logs[number] = log
-                for callback in self._on_gain:
-                    callback(topic.name, number)
-            self.registry.log_changed(topic)
-            self._logs.load(logs)
+        async for part in in_parts(gained, limits.LOGS_ANNOUNCED_PER_STEP):
+            self._gain(topic, part)
+
+    def _gain(self, topic: Topic, numbers: Sequence[int]) -> None:
+        """Announce the logs of partitions that this broker leads now, and begin to load them."""
+        logs = self._logs.announce_topic(topic.name, topic.topic_id, numbers, topic.config)
+        for number, log in zip(numbers, logs, strict=True):
+            topic.logs[number] = log
+            for callback in self._on_gain:
+                callback(topic.name, number)
+        self.registry.log_changed(topic)
+        self._logs.load(logs)
 
     async def _release(self, topic: Topic, log: Log) -> None:
         for callback in self._on_loss:

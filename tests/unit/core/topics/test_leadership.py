@@ -1,7 +1,7 @@
 """A broker that leads some partitions has the logs of these, and follows changes of leaders."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 
 import pytest
 
@@ -11,7 +11,9 @@ from broker.core.topics.rules import NewPartitions, NewTopic
 from broker.core.topics.topic import Topic
 from broker.model import limits
 from broker.model.errors import ErrorCode, RequestError
+from broker.model.limits import LOGS_CONFIGURED_PER_STEP
 from tests.support.fakes import FakeBroker, FakeLog, FakeStore
+from tests.support.large_broker import TurnLoop
 
 
 class Leads(LeadsAll):
@@ -22,6 +24,16 @@ class Leads(LeadsAll):
 
     def epoch(self, _topic_id: bytes, partition: int, /) -> int | None:
         return self.epochs.get(partition)
+
+
+class Counted(Leads):
+    """Leads the same partitions of all topics; counts how often it was asked."""
+
+    asked = 0
+
+    def epoch(self, topic_id: bytes, partition: int, /) -> int | None:
+        self.asked += 1
+        return super().epoch(topic_id, partition)
 
 
 def broker_that_leads(epochs: Mapping[int, int], store: FakeStore | None = None) -> FakeBroker:
@@ -190,3 +202,34 @@ def test_lost_partitions_are_released_together_and_not_all_at_once(
 
     assert releasing == [3, 3, 3, 6, 6, 6, 7]
     assert (led(topic), len(broker.released_logs)) == ([], 7)
+
+
+def test_many_partitions_are_opened_gained_and_lost_in_steps() -> None:
+    many = 20 * LOGS_CONFIGURED_PER_STEP
+    leads = Counted(dict.fromkeys(range(0, many, 2), 0))
+    gained: list[int] = []
+    loop = TurnLoop(lambda: leads.asked + len(gained))
+
+    async def longest_turn(work: Awaitable[object]) -> int:
+        loop.turns.clear()
+        await work
+        await asyncio.sleep(0)  # the turn of the last step is recorded
+        return max(loop.turns)
+
+    async def change_leaders() -> list[int]:
+        broker = FakeBroker(leadership=leads)
+        broker.topics.when_gained(lambda _, number: gained.append(number))
+        longest = [await longest_turn(broker.topics.create(NewTopic("a", many)))]
+        for epochs in (dict.fromkeys(range(many), 1), {}):
+            leads.epochs = epochs
+            longest.append(await longest_turn(broker.topics.follow("a")))
+        return longest
+
+    try:
+        longest = loop.run_until_complete(change_leaders())
+    finally:
+        loop.close()
+
+    assert gained == list(range(1, many, 2))
+    # Each log that is opened or gained is asked for its epoch, too.
+    assert max(longest) <= 2 * LOGS_CONFIGURED_PER_STEP
