@@ -23,30 +23,26 @@ class FakeTopics:
         count = self.counts.get(name)
         if count is None:
             return None
-        logs = [log_of(name, partition=each) for each in range(count)]
-        return SimpleNamespace(partition_count=count, log=lambda _partition: None, led_logs=logs)
+        led = [SimpleNamespace(partition=each) for each in range(count)]
+        return SimpleNamespace(partition_count=count, log=lambda _partition: None, led_logs=led)
 
     def when_deleted(self, _callback: Any) -> None:
         pass
 
-    def when_gained(self, _callback: Any) -> None:
-        pass
+    def when_gained(self, callback: Any) -> None:
+        self.gained = callback
 
-    def when_lost(self, _callback: Any) -> None:
-        pass
+    def when_lost(self, callback: Any) -> None:
+        self.lost = callback
 
     async def get_or_create(self, _name: str) -> Any:
         raise NotImplementedError
 
 
-def log_of(topic: str, *, partition: int = 0, end: int = 0, is_offline: bool = False) -> Any:
+def log_of(topic: str, *, end: int = 0, is_offline: bool = False) -> Any:
     """Return a log as a start has found it."""
     return SimpleNamespace(
-        topic=topic,
-        partition=partition,
-        log_end_offset=end,
-        is_offline=is_offline,
-        open_transactions={},
+        topic=topic, partition=0, log_end_offset=end, is_offline=is_offline, open_transactions={}
     )
 
 
@@ -97,3 +93,21 @@ def test_groups_are_in_the_partitions_of_the_existing_topic(
 
     assert before == 99162322 % 50
     assert coordinators.groups.partition_for("hello") == 99162322 % 7
+
+
+@pytest.mark.parametrize("topic", [OFFSETS_TOPIC, TRANSACTIONS_TOPIC])
+def test_a_coordinator_comes_and_goes_with_the_leadership_of_its_partition(
+    coordinators: Coordinators, topics: FakeTopics, topic: str
+) -> None:
+    both = {OFFSETS_TOPIC: coordinators.groups, TRANSACTIONS_TOPIC: coordinators.transactions}
+    coordinator = both.pop(topic)
+    [other] = both.values()
+
+    topics.gained(topic, 0)
+    assert coordinator.is_loading
+    topics.lost(topic, 0)
+    coordinators.log_is_ready(log_of(topic))
+
+    assert not coordinator.is_loading
+    assert coordinator.is_complete
+    assert not other.is_loading

@@ -133,6 +133,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         self._expected: set[int] = set()  # their logs are being recovered
         self._not_empty: set[int] = set()  # had records when they were recovered, or used since
         self._lost: set[int] = set()  # their disk has failed: unavailable until a restart
+        self._resigned: set[int] = set()  # other brokers lead them; their logs may still be closing
         self._damages: dict[int, set[tuple[int, int]]] = {}  # that their loads have found so far
         # What has to be done in every partition: it is kept until a shard of it has done it all.
         self._unfinished: dict[int, list[Work[ShardT]]] = {}
@@ -153,6 +154,13 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         count = self._environment.partition_count() or self._partition_count
         hash_code = _java_hash(key)
         return 0 if hash_code == _INT32_MIN else abs(hash_code) % count
+
+    def coordinates(self, key: str) -> bool:
+        """Whether this broker is the coordinator of a key, or may become it with the topic."""
+        return self._is_led(self.partition_for(key))
+
+    def _is_led(self, number: int) -> bool:
+        return number not in self._resigned and self._environment.is_led(number)
 
     @property
     def is_loading(self) -> bool:
@@ -199,11 +207,18 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         return self._partitions[number].driver.leader_epoch
 
     def expect(self, partitions: Iterable[int]) -> None:
-        """Register partitions that exist and whose logs are still being recovered."""
-        self._expected.update(partitions)
+        """Register partitions that exist and whose logs are still being recovered.
+
+        They were led by this broker when it stopped, or it leads them from now on.
+        """
+        numbers = set(partitions)
+        self._expected |= numbers
+        self._resigned -= numbers
 
     def recovered(self, number: int, *, is_empty: bool) -> None:
         """Begin to load an expected partition, so that it is ready when its keys are asked for."""
+        if number in self._resigned:  # lost while its log was being recovered
+            return
         self._expected.discard(number)
         if is_empty:
             self._unfinished.pop(number, None)
@@ -215,8 +230,11 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
     def resign(self, number: int) -> None:
         """Stop to serve a partition that another broker leads now.
 
-        Waiting requests get NOT_COORDINATOR, on which clients look for the coordinator again.
+        Waiting requests get NOT_COORDINATOR, on which clients look for the coordinator again. From
+        here on nothing is appended to its log, which is closed after this; `expect` ends that. Work
+        for every partition is left to the next coordinator, as after a stop of the broker.
         """
+        self._resigned.add(number)
         partition = self._partitions.pop(number, None)
         if partition is not None:
             partition.driver.unload(ErrorCode.NOT_COORDINATOR)
@@ -283,7 +301,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         self, number: int, waiter: Waiter[AnswerT]
     ) -> _Partition[RecordT, ResponseT, ShardT] | None:
         """Return the partition if it can serve; otherwise refuse the request and return None."""
-        if self._is_closed or not self._environment.is_led(number):
+        if self._is_closed or not self._is_led(number):
             waiter.refuse(ErrorCode.NOT_COORDINATOR)
             return None
         if number in self._expected:

@@ -349,3 +349,137 @@ def test_a_load_skips_the_damage_known_when_it_starts(
     assert shard.replayed == ["a", "b", "e", "f"]
     assert broker.partitions.lost_count == 2
     assert "count=2 offsets=2,... first_error=damaged on the disk" in caplog.messages[-1]
+
+
+# ---- other brokers lead them ---------------------------------------------------------------------
+
+
+def ask(broker: Broker, number: int, *records: str) -> list[ErrorCode]:
+    """Let a command append records; its answers so far."""
+    answers: list[ErrorCode] = []
+
+    def command(_shard: Shard, token: Token, _now: Moment) -> Decision[str, ErrorCode]:
+        return Decision(records=records, replies=[(token, ErrorCode.NONE)])
+
+    broker.partitions.serve_to(number, command, answers.append, lambda error: error)
+    return answers
+
+
+def test_a_resigned_partition_refuses_requests_while_its_log_is_closed() -> None:
+    """The log is still there for a while: opening it would load a log that is about to go."""
+    broker = Broker(leisurely)
+    broker.load(0)
+    broker.turn()
+    assert ask(broker, 0) == [ErrorCode.NONE]
+
+    broker.partitions.resign(0)
+
+    assert ask(broker, 0) == [ErrorCode.NOT_COORDINATOR]
+    broker.turn()
+    assert len(broker.made) == 1
+    assert ask(broker, 1) == [ErrorCode.NONE]
+
+
+def test_requests_that_wait_for_the_disk_are_refused_when_another_broker_leads() -> None:
+    broker = Broker(leisurely)
+    broker.logs[0].syncs = False
+    broker.load(0)
+    broker.turn()
+    waiting = ask(broker, 0, "a")
+    assert waiting == []
+
+    broker.partitions.resign(0)
+    broker.logs[0].sync()
+    broker.turn()
+
+    assert waiting == [ErrorCode.NOT_COORDINATOR]
+
+
+def test_a_resigned_partition_appends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "COORDINATOR_DECISIONS_PER_TURN", 1)
+    broker = Broker(lambda shard: setattr(shard, "records", ("x",)))
+    broker.load(0)
+    broker.turn()
+    broker.partitions.in_every_partition(lambda shard: shard.steps("work", 9))
+    broker.turn()
+    appended = broker.logs[0].log_end_offset
+    assert appended
+
+    broker.partitions.resign(0)
+    broker.machine.advance(EXPIRY_MS)
+    for _ in range(3):
+        broker.turn()
+
+    assert broker.logs[0].log_end_offset == appended
+
+
+def test_a_partition_that_was_lost_while_its_log_was_loading_is_not_opened() -> None:
+    broker = Broker(leisurely)
+    broker.partitions.expect([0])
+    assert ask(broker, 0) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+
+    broker.partitions.resign(0)
+    broker.partitions.recovered(0, is_empty=False)
+    broker.turn()
+
+    assert broker.made == []
+    assert not broker.partitions.is_loading
+    assert broker.partitions.is_complete
+    assert ask(broker, 0) == [ErrorCode.NOT_COORDINATOR]
+
+
+def test_a_partition_that_is_led_again_is_loaded_with_what_others_have_written() -> None:
+    broker = Broker(leisurely)
+    broker.load(0)
+    broker.turn()
+    ask(broker, 0, "a")
+    broker.partitions.resign(0)
+    broker.logs[0].append_internal(batch_of([(b"b", b"", ())], 0))
+
+    broker.partitions.expect([0])
+    assert ask(broker, 0) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    broker.partitions.recovered(0, is_empty=False)
+    for _ in range(2):
+        broker.turn()
+
+    assert broker.made[-1][1].replayed == ["a", "b"]
+    assert ask(broker, 0) == [ErrorCode.NONE]
+
+
+def test_work_in_every_partition_covers_those_that_this_broker_leads() -> None:
+    """The next coordinator of a lost partition does its own; a gained one is done once loaded."""
+    broker = Broker(leisurely)
+    lost = broker.load(0)
+    broker.turn()
+    broker.partitions.resign(0)
+    broker.partitions.expect([1])
+    assert broker.partitions.within_reach() == [1]
+
+    broker.partitions.in_every_partition(lambda shard: shard.steps("work", 1))
+    gained = broker.load(1)
+    for _ in range(2):
+        broker.turn()
+    broker.partitions.expect([0])
+    again = broker.load(0)
+    for _ in range(2):
+        broker.turn()
+
+    assert lost.taken == again.taken == []
+    assert gained.taken == ["work"]
+
+
+def test_unfinished_work_of_a_lost_partition_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "COORDINATOR_DECISIONS_PER_TURN", 1)
+    broker = Broker(leisurely)
+    broker.load(0)
+    broker.turn()
+    broker.partitions.in_every_partition(lambda shard: shard.steps("work", 9))
+    broker.turn()
+
+    broker.partitions.resign(0)
+    broker.partitions.expect([0])
+    again = broker.load(0)
+    for _ in range(20):
+        broker.turn()
+
+    assert again.taken == []

@@ -165,6 +165,23 @@ def test_a_topic_that_another_broker_has_created_appears_and_disappears() -> Non
     assert broker.topics.get("a") is None
 
 
+def test_a_deletion_is_reported_where_no_partition_was_led() -> None:
+    """The offsets that groups have committed in it are here, if their coordinator is."""
+    store = FakeStore()
+    other, broker = FakeBroker(store=store), broker_that_leads({}, store)
+    deleted: list[str] = []
+    broker.topics.when_deleted(deleted.append)
+    topic = other.create("a", 2)
+    broker.reload()
+    asyncio.run(broker.topics.follow("a"))
+
+    asyncio.run(other.topics.delete(topic))
+    broker.reload()
+    asyncio.run(broker.topics.follow("a"))
+
+    assert deleted == ["a"]
+
+
 def test_a_topic_created_again_elsewhere_replaces_the_deleted_one() -> None:
     store = FakeStore()
     other, broker = FakeBroker(store=store), FakeBroker(store=store)
