@@ -77,6 +77,7 @@ class SimulatedLog:
 
     log_start_offset = 0
     is_loading = False
+    is_led = True
 
     def __init__(self, topic: str, partition: int, disk: Disk, *, is_os: bool = False) -> None:
         self.place = (topic, partition)

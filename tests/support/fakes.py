@@ -114,6 +114,7 @@ class FakeLog:
         self.leader_epoch = 0
         self.epochs: list[tuple[int, int]] = []  # older epochs and their ends
         self.is_offline = False
+        self.is_led = True
         self.is_full = False
         self.is_deleted = False
         self.is_loading = False

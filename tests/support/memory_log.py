@@ -19,6 +19,7 @@ class MemoryLog:
         self.high_watermark = 0
         self.leader_epoch = 0
         self.is_offline = False
+        self.is_led = True
         self.batches: list[tuple[int, bytes]] = []
         self.damaged_ranges: list[tuple[int, int]] = []
         self._callbacks: list[tuple[int, Callable[[bool], None]]] = []

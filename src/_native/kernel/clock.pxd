@@ -11,6 +11,13 @@ cdef inline int64_t clock_ms(int clock) noexcept nogil:
     return <int64_t>now.tv_sec * 1000 + now.tv_nsec // 1000000
 
 
+cdef inline int64_t monotonic_ns() noexcept nogil:
+    """Return CLOCK_MONOTONIC in nanoseconds."""
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return <int64_t>now.tv_sec * 1000000000 + now.tv_nsec
+
+
 cdef inline int64_t monotonic_us() noexcept nogil:
     """Return CLOCK_MONOTONIC in whole microseconds."""
     cdef timespec now

@@ -46,10 +46,12 @@ from broker._native.log.transactions cimport Marker, Transactions, read_marker
 from broker._native.log.turn cimport (
     LOG_FULL,
     LOG_LOADING,
+    LOG_NOT_LED,
     LOG_OFFLINE,
     LOG_OK,
     LogStatus,
     Turn,
+    is_fenced,
 )
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CONTROL,
@@ -70,6 +72,8 @@ from broker.model.errors import DiskFull, TooManyProducers, StorageError
 from broker.model.log_results import AppendResult, AppendStatus
 
 APPENDED, DUPLICATE = AppendStatus.APPENDED, AppendStatus.DUPLICATE
+
+STATE_OF = {LOG_OFFLINE: "offline", LOG_LOADING: "loading", LOG_NOT_LED: "not led here any more"}
 
 cdef enum:    # the base of an AppendStatus
     OF_BATCH = 10
@@ -181,8 +185,10 @@ cdef class PartitionLog(SyncedLog):
         cdef int status
         if self.is_loading:
             return LOG_LOADING
-        if self.is_offline or self.is_deleted:
-            return LOG_OFFLINE
+        if self.service_status() != LOG_OK:
+            return self.service_status()
+        if is_fenced(self.turn):
+            return LOG_NOT_LED
         if self.is_full:
             self.turn.report_full()
             return LOG_FULL
@@ -329,6 +335,14 @@ cdef class PartitionLog(SyncedLog):
         self.is_deleted = True
         self.fail_waiters()
 
+    def release(self):
+        """Mark the log as led by another broker: refuse all requests, and fail the waiters.
+
+        Its object is not used again: if this broker leads the partition again, it opens a new one.
+        """
+        self.is_released = True
+        self.retire()
+
     @property
     def last_stable_offset(self):
         """The first offset of the oldest open transaction, or else the high watermark."""
@@ -441,7 +455,7 @@ cdef class PartitionLog(SyncedLog):
         if status == LOG_FULL:
             raise DiskFull(f"{self!r}: the disk is full")
         if status != LOG_OK:
-            raise StorageError(f"{self!r} is {'loading' if self.is_loading else 'offline'}")
+            raise StorageError(f"{self!r} is {STATE_OF[status]}")
         return base_offset
 
     # ---- for broker.storage -------------------------------------------------------------------

@@ -117,8 +117,8 @@ cdef class SegmentedLog(AwaitedLog):
         owner[0] = NULL
         if self.is_loading:
             return LOG_LOADING
-        if self.is_offline or self.is_deleted:
-            return LOG_OFFLINE
+        if self.service_status() != LOG_OK:
+            return self.service_status()
         if offset < self.log_start_offset or offset > self.log_end_offset:
             return LOG_OUT_OF_RANGE
         if offset >= end_offset:

@@ -1,6 +1,7 @@
 from libc.errno cimport EMFILE, ENFILE, ENOMEM
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from broker._native.kernel.clock cimport monotonic_ns
 from broker._native.log.commit cimport CommitThread
 from broker._native.log.open_files cimport OpenFiles
 
@@ -11,6 +12,7 @@ cdef enum LogStatus:
     LOG_OUT_OF_RANGE       # an offset below the log start or above the log end
     LOG_LOADING            # its files are not recovered yet
     LOG_FULL               # the disk is full; the same request may be retried later
+    LOG_NOT_LED            # another broker leads the partition, or may lead it by now
 
 # One acknowledgement that waits until the high watermark reaches an offset. Owned by the waiting
 # request; the log links it and returns it through Turn.finished.
@@ -46,6 +48,9 @@ cdef class Turn:
     cdef readonly OpenFiles files
     cdef public int64_t now_ms            # wall clock, set by the loop once a turn
     cdef public int64_t steady_ms         # monotonic clock, for ages; set likewise
+    # Until when the broker may accept and acknowledge writes, in nanoseconds of CLOCK_MONOTONIC: in
+    # a cluster others may lead its partitions afterwards. INT64_MAX: standalone, no limit.
+    cdef public int64_t serves_until_ns
     cdef uint8_t* spare                   # a log's staging buffer, free for the next log
     cdef uint32_t spare_capacity
     cdef list dirty                       # of AwaitedLog: with staged bytes or a sync to start
@@ -83,6 +88,14 @@ cdef class Turn:
     cdef void retry_syncs(self)
 
 
+cdef inline bint is_fenced(Turn turn) noexcept:
+    """Return whether the broker may not accept or acknowledge writes now.
+
+    It reads the clock itself, not once per turn: the process may have been stopped meanwhile.
+    """
+    return turn.serves_until_ns != INT64_MAX and monotonic_ns() >= turn.serves_until_ns
+
+
 cdef inline bint is_transient(int error) noexcept nogil:
     """Return whether an error is a lack of descriptors or memory, which is transient."""
     return error == -EMFILE or error == -ENFILE or error == -ENOMEM
@@ -95,6 +108,7 @@ cdef class AwaitedLog:
     cdef readonly int64_t high_watermark
     cdef readonly bint is_offline
     cdef readonly bint is_deleted
+    cdef readonly bint is_released        # another broker leads it; `is_deleted` is set as well
     cdef readonly bint is_loading         # a thread recovers it: nothing else may be accessed
     cdef AckWaiter* acks_head             # by offset
     cdef AckWaiter* acks_tail
@@ -108,6 +122,7 @@ cdef class AwaitedLog:
     cdef void reach(self, int64_t high_watermark) noexcept
     cdef void fail_waiters(self) noexcept
     cdef void fail_waiters_with(self, LogStatus status) noexcept
+    cdef LogStatus service_status(self) noexcept
     cdef void wait(self, AckWaiter* waiter) noexcept
     cdef void watch(self, Watch* watch) noexcept
     cdef void unwatch(self, Watch* watch) noexcept

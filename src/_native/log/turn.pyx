@@ -12,7 +12,7 @@ The first two are intrusive lists, linked through the waiters: waiting allocates
 
 cimport cython
 from cpython.ref cimport Py_DECREF
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport free
 
 from broker._native.log.commit cimport CommitThread, SyncJob
@@ -33,6 +33,7 @@ cdef class Turn:
         self.commit = commit
         self.files = OpenFiles()
         self.decompressed_bytes_max = limits.DECOMPRESSED_BYTES_MIN
+        self.serves_until_ns = INT64_MAX
         self.dirty = []
         self.aging = []
         self.full = []
@@ -187,7 +188,7 @@ cdef class AwaitedLog:
 
     cdef void fail_waiters(self) noexcept:
         # Fail all waiters: their offsets will not be reached.
-        self.fail_waiters_with(LOG_OFFLINE)
+        self.fail_waiters_with(self.service_status())
 
     cdef void fail_waiters_with(self, LogStatus status) noexcept:
         cdef AckWaiter* waiter
@@ -199,12 +200,23 @@ cdef class AwaitedLog:
         self.wake()
         self.turn.request_end()
 
+    cdef LogStatus service_status(self) noexcept:
+        """Return LOG_OK, or why nothing that is appended from now on will be visible."""
+        if self.is_released:
+            return LOG_NOT_LED
+        return LOG_OFFLINE if self.is_offline or self.is_deleted else LOG_OK
+
+    @property
+    def is_led(self):
+        """Whether the broker may accept and acknowledge writes to it at this moment."""
+        return not self.is_released and not is_fenced(self.turn)
+
     cdef void wait(self, AckWaiter* waiter) noexcept:
         """Return the waiter through Turn.finished once the high watermark reaches its offset."""
+        cdef LogStatus status = self.service_status()
         waiter.next = NULL
-        cdef bint is_lost = self.is_offline or self.is_deleted
-        if is_lost or waiter.offset <= self.high_watermark:
-            self.turn.finish(waiter, LOG_OFFLINE if is_lost else LOG_OK)
+        if status != LOG_OK or waiter.offset <= self.high_watermark:
+            self.turn.finish(waiter, status)
             return
         # Offsets are assigned in order, but a duplicate batch waits for its original's offset.
         cdef AckWaiter* before

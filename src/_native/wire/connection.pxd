@@ -71,6 +71,7 @@ cdef class Connection:
     cdef bint is_held                     # is_busy until earlier writes are visible, answered
     cdef bint is_closed
     cdef bint is_closing                  # close once everything has been sent
+    cdef bint needs_lease                 # the output has replies that do (ReplySlot.needs_lease)
     cdef bint input_ended                 # nothing more is read; replies are still sent
     cdef bint is_drain_requested
     cdef bint has_unserved                # `input` may hold whole requests, to be served first
@@ -101,6 +102,7 @@ cdef class Connection:
     cdef void resume(self)
     cdef void drain(self)
     cdef bint is_unread(self) noexcept
+    cdef void check_lease(self, ReplySlot* slot) noexcept
     cdef void send(self)
     cdef void watch(self, uint32_t interest)
     cdef void request_drain(self)

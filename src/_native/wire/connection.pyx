@@ -32,6 +32,7 @@ from posix.unistd cimport close as c_close
 from broker._native.kernel.clock cimport clock_ms
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.partition_log cimport PartitionLog
+from broker._native.log.turn cimport LOG_NOT_LED, is_fenced
 from broker._native.wire.detection cimport protocol_of
 from broker._native.wire.epoll cimport (
     EPOLL_CTL_MOD,
@@ -417,6 +418,8 @@ cdef class Connection:
 
     cdef void enqueue(self, ReplySlot* slot):
         slot.connection = <void*>self
+        if slot.fail != NULL:
+            slot.acks = slot.waiting
         self.slots_bytes += slot_cost(slot)
         if self.slots_tail == NULL:
             self.slots_head = slot
@@ -511,6 +514,9 @@ cdef class Connection:
             slot = self.slots_head
             if slot.begun_ns > 0:
                 self.protocol.record_latency(slot.begun_ns)
+            if slot.acks > 0:
+                self.check_lease(slot)
+            self.needs_lease = self.needs_lease or slot.needs_lease
             if slot.size > 0 and not (slot.is_droppable and self.is_unread()):
                 into = queue_reserve(&self.output, slot.size)
                 if into == NULL:
@@ -542,6 +548,16 @@ cdef class Connection:
         if not self.is_closed:
             self.resume()
 
+    cdef void check_lease(self, ReplySlot* slot) noexcept:
+        # Lets a reply acknowledge its writes only if others cannot lead their partitions yet.
+        cdef int32_t i
+        if not is_fenced(self.poller.turn):
+            slot.needs_lease = True
+            return
+        for i in range(slot.acks):
+            if slot.fail != NULL:     # the failure of one may have replaced the whole reply
+                slot.fail(slot, slot.waiters[i].place, LOG_NOT_LED)
+
     cdef bint is_unread(self) noexcept:
         # Whether the peer does not read its answers: more bytes are unsent, here and in the socket,
         # than accumulate with a peer that reads. A socket that cannot report them counts as empty.
@@ -553,6 +569,11 @@ cdef class Connection:
     cdef void send(self):
         cdef SendStatus status
         if self.output.head != NULL:
+            if self.needs_lease and is_fenced(self.poller.turn):
+                # They may have waited here while the process was stopped. A client whose connection
+                # ends knows as much of its requests as after an error on which it retries.
+                self.close("the broker's lease ended before its replies were sent")
+                return
             status = queue_send(&self.output, self.fd, SEND_BYTES_PER_TURN)
             if status == SEND_FAILED:
                 self.close("reset by the peer")
@@ -561,6 +582,7 @@ cdef class Connection:
             if status != SEND_DONE:
                 self.watch(self.interest | EPOLLOUT)
                 return
+        self.needs_lease = False
         if self.interest & EPOLLOUT:
             self.watch(self.interest & ~<uint32_t>EPOLLOUT)
         if self.is_closing:

@@ -12,6 +12,7 @@ from libc.string cimport memcpy
 from broker._native.kernel.big_endian cimport store_uint32
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.partition_log cimport PartitionLog
+from broker._native.log.turn cimport is_fenced
 from broker._native.wire.connection cimport Connection, Wait
 from broker._native.wire.epoll cimport EPOLLRDHUP
 from broker._native.wire.frame_memory cimport memory_hand_over
@@ -76,6 +77,7 @@ cdef class PendingReply:
             memcpy(self.slot.data + head, <const char*>content, size)
             self.slot.size = head + size
         self.slot.is_closing = is_last
+        self.slot.needs_lease = not is_fenced(self.connection.poller.turn)
         self.slot.is_droppable = is_droppable
         for log, end_offset in written:
             if not self.connection.is_closed and not self.connection.note_unseen(log, end_offset):

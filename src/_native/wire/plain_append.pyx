@@ -10,7 +10,14 @@ for a failure is sent instead (slot_replace).
 from libc.stdint cimport int64_t
 
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.log.turn cimport LOG_FULL, LOG_OK, AckWaiter, LogStatus
+from broker._native.log.turn cimport (
+    LOG_FULL,
+    LOG_NOT_LED,
+    LOG_OK,
+    AckWaiter,
+    LogStatus,
+    is_fenced,
+)
 from broker._native.records.plain_batch cimport PlainBatch
 from broker._native.wire.reply_slot cimport ReplySlot, slot_replace
 
@@ -20,12 +27,16 @@ cdef bint plain_takes(PartitionLog log, bint have_keys) noexcept:
     # A log that is offline or deleted refuses the append itself (PLAIN_OFFLINE).
     if log is None or log.is_loading or not log.is_plain:
         return False
-    return (have_keys or not log.needs_keys) and not log.turn.refuses_clients
+    return (have_keys or not log.needs_keys) and not (
+        log.turn.refuses_clients or is_fenced(log.turn))
 
 
 cdef PlainStatus plain_append(
         PartitionLog log, PlainBatch* batch, bint have_keys, int64_t* base_offset) noexcept:
-    """Append a finished batch and set its base offset. Errors of a full disk are left to Python."""
+    """Append a finished batch and set its base offset.
+
+    What another request may not find any more is left to Python: a full disk, another leader.
+    """
     cdef LogStatus status
     if not plain_takes(log, have_keys):
         return PLAIN_NOT_SERVED
@@ -34,7 +45,7 @@ cdef PlainStatus plain_append(
     if not log.accepts_times(&batch.info):
         return PLAIN_NOT_SERVED
     status = log.append_batch(batch.data, &batch.info, base_offset)
-    if status == LOG_FULL:
+    if status == LOG_FULL or status == LOG_NOT_LED:
         return PLAIN_NOT_SERVED
     return PLAIN_DONE if status == LOG_OK else PLAIN_OFFLINE
 

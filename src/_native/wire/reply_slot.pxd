@@ -17,8 +17,10 @@ cdef struct ReplySlot:
     ReplySlot* next
     void* connection          # borrowed; NULL once the connection is closed
     int32_t waiting           # acknowledgements (or a Python answer) still to come
+    int32_t acks              # elements of `waiters` whose failure changes the reply
     bint is_closing           # the connection is closed after it, or instead of it if empty
     bint is_droppable         # not sent while the peer does not read earlier replies
+    bint needs_lease          # made while the broker might acknowledge: not sent afterwards
     int64_t begun_ns          # when its request began, if its latency is recorded, or 0
     uint32_t size
     # Set by its protocol if it waits for a log. NULL: no failure of a log makes the reply wrong.

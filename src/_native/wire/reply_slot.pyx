@@ -26,8 +26,8 @@ cdef ReplySlot* slot_new(uint32_t capacity, int32_t waiters) noexcept nogil:
             return NULL
     slot.next = NULL
     slot.connection = NULL
-    slot.waiting = 0
-    slot.is_closing = slot.is_droppable = False
+    slot.waiting = slot.acks = 0
+    slot.is_closing = slot.is_droppable = slot.needs_lease = False
     slot.fail = NULL
     slot.size = slot.failed_size = slot.failed_start = 0
     slot.failed_end = NULL

@@ -32,6 +32,7 @@ class AppendStatus(IntEnum):
     LOG_OFFLINE = 31  # the disk failed, or the partition is deleted
     LOG_LOADING = 33  # its files are not recovered yet
     LOG_FULL = 34  # the disk is full
+    LOG_NOT_LED = 35  # another broker leads the partition, or may lead it by now
 
 
 class AppendResult(NamedTuple):

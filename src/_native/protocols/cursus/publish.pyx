@@ -16,6 +16,7 @@ from broker._native.kernel.cursor cimport cursor_take
 from broker._native.kernel.decimal cimport parse_digits
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.topic_table cimport TopicEntry
+from broker._native.log.turn cimport LOG_NOT_LED, LogStatus
 from broker._native.protocols.cursus.batch cimport CursusHead, CursusRecord, Text, cursus_hash
 from broker._native.protocols.cursus.produce cimport (
     ACKS_NONE,
@@ -38,7 +39,7 @@ from broker._native.records.plain_batch cimport (
 )
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE
 from broker._native.wire.plain_append cimport PLAIN_DONE, plain_append, plain_takes, plain_wait
-from broker._native.wire.reply_slot cimport slot_free, slot_new
+from broker._native.wire.reply_slot cimport slot_free, slot_new, slot_replace
 
 from broker.model import limits
 
@@ -53,12 +54,14 @@ cdef enum:
     HEAD_MAX = 2048               # bytes before `message=`, natively
     MESSAGE_SIZE = 8              # message=
     MINUS = 0x2D
+    NOT_LEADER_SIZE = 17
     WORD_SIZE = 8                 # the keyword and the blank after it
 
 cdef size_t BODY_BYTES_MAX = limits.CURSUS_FAST_BATCH_BYTES_MAX
 cdef PlainBatch batch             # used within one call only
 
 cdef const char* FAILED = b'ERROR: command_failed reason="the log of the partition has failed"'
+cdef const char* NOT_LEADER = b"ERROR: NOT_LEADER"
 
 # A parsed PUBLISH.
 cdef struct Message:
@@ -230,6 +233,17 @@ cdef void put_answers(ReplySlot* slot, CursusRecord* record, int64_t offset) noe
     slot.failed_size = FRAME_HEAD_SIZE + failed_size
 
 
+cdef void fail_publish(ReplySlot* slot, uint32_t place, LogStatus status) noexcept nogil:
+    # A SlotFail. Unlike a failed disk, another leader is an error on which clients try again.
+    if status != LOG_NOT_LED:
+        slot_replace(slot, place, status)
+        return
+    store_uint32(slot.data, NOT_LEADER_SIZE)
+    memcpy(slot.data + FRAME_HEAD_SIZE, NOT_LEADER, NOT_LEADER_SIZE)
+    slot.size = FRAME_HEAD_SIZE + NOT_LEADER_SIZE
+    slot.fail = NULL
+
+
 cdef bint has_structured_errors(session):
     """Return whether the client asked for structured errors, which only Python writes."""
     cdef object state = getattr(session, "state", None)
@@ -271,4 +285,5 @@ cdef ReplySlot* cursus_publish(
         return slot
     put_answers(slot, &message.record, offset)
     plain_wait(log, slot, offset + 1)
+    slot.fail = fail_publish
     return slot

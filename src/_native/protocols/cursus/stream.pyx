@@ -197,9 +197,9 @@ cdef class CursusStream(Wait):
 
     cdef object find_change(self):
         # Returns the event of a change of the log other than more records, or None.
-        if self.log.is_deleted:
+        if self.log.is_deleted and not self.log.is_released:
             return StreamEvent.REMOVED
-        if self.log.is_offline or self.log.is_loading:
+        if self.log.is_offline or self.log.is_loading or self.log.is_released:
             return StreamEvent.OFFLINE
         if self.next_offset < self.log.log_start_offset:
             return StreamEvent.OUT_OF_RANGE

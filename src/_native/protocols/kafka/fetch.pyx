@@ -27,7 +27,9 @@ from broker._native.kernel.big_endian cimport store_uint16, store_uint32
 from broker._native.log.open_files cimport OpenFile
 from broker._native.log.header_window cimport uses_codec
 from broker._native.log.transaction_index cimport aborted_list_free
-from broker._native.log.turn cimport LOG_LOADING, LOG_OK, LOG_OUT_OF_RANGE, LogStatus
+from broker._native.log.turn cimport (
+    LOG_LOADING, LOG_NOT_LED, LOG_OK, LOG_OUT_OF_RANGE, LogStatus,
+)
 from broker._native.messages.error_codes cimport (
     ERROR_FENCED_LEADER_EPOCH,
     ERROR_FETCH_SESSION_ID_NOT_FOUND,
@@ -65,6 +67,7 @@ _PARTITIONS_MAX = limits.FETCH_PARTITIONS_HELD_MAX
 cdef enum:
     VERSION_MIN = 4
     VERSION_ZSTD = 10
+    VERSION_LEADERS = 16      # with NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH (KIP-951)
     CODEC_ZSTD = 4
     HEAD_SIZE_MAX = 4 + 4 + 1 + 4 + 2 + 4 + 5
 
@@ -324,8 +327,8 @@ cdef class FetchSession(Wait):
                 self.put_partition(queue, node, &left, &is_first)
                 parts += 1
                 log = <PartitionLog>node.log
-                # A topic of the same name may have been created: the client must begin a new
-                # session for it.
+                # A topic of the same name may have been created, or this broker may lead the
+                # partition again, with another log: the client must begin a new session for it.
                 self.is_outdated = self.is_outdated or log.is_deleted
                 # A partition with unread records or an error is reported again even if its log does
                 # not change.
@@ -457,8 +460,22 @@ cdef void queue_tags(OutputQueue* queue) noexcept:
         queue_commit(queue, put_tags(at, True) - at)
 
 
+cdef bint is_misdirected(FetchRequest* request) noexcept:
+    """Return whether a request names a partition whose client has to look for its leader."""
+    cdef PartitionLog log
+    cdef int32_t i
+    for i in range(request.wanted):
+        log = <PartitionLog>request.named[i].log
+        if log.is_loading or log.is_released or (
+                0 <= request.named[i].leader_epoch < log.leader_epoch):
+            return True
+    return False
+
+
 cdef int16_t node_error(FetchSession session, FetchNode* node) noexcept:
     cdef PartitionLog log = <PartitionLog>node.log
+    if log.is_released:
+        return ERROR_NOT_LEADER_OR_FOLLOWER
     if log.is_deleted:
         return ERROR_UNKNOWN_TOPIC_ID if session.version >= VERSION_TOPIC_ID else (
             ERROR_UNKNOWN_TOPIC_OR_PARTITION)
@@ -478,7 +495,7 @@ cdef int16_t node_error(FetchSession session, FetchNode* node) noexcept:
 cdef int16_t error_of(FetchSession session, LogStatus status) noexcept:
     if status == LOG_OUT_OF_RANGE:
         return ERROR_OFFSET_OUT_OF_RANGE
-    if status == LOG_LOADING:
+    if status == LOG_LOADING or status == LOG_NOT_LED:
         return ERROR_NOT_LEADER_OR_FOLLOWER
     return 0 if status == LOG_OK else ERROR_KAFKA_STORAGE_ERROR
 
@@ -508,6 +525,9 @@ cdef class FetchSessions:
         cdef FetchSession session
         status[0] = FETCH_NOT_SERVED
         if head.api_version < VERSION_MIN or not read_request(head, topics, &request):
+            return None
+        # Python names the leader beside the error. In a session it could only end the session.
+        if head.api_version >= VERSION_LEADERS and request.epoch <= 0 and is_misdirected(&request):
             return None
         session = self.session_for(turn, head, &request)
         session.correlation_id = head.correlation_id

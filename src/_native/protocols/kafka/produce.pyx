@@ -26,7 +26,14 @@ from broker._native.kernel.cursor cimport (
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.producer_state cimport ProducerBatch
 from broker._native.log.topic_table cimport TopicEntry, new_request_mark
-from broker._native.log.turn cimport LOG_FULL, LOG_OK, AckWaiter, LogStatus
+from broker._native.log.turn cimport (
+    LOG_FULL,
+    LOG_NOT_LED,
+    LOG_OK,
+    AckWaiter,
+    LogStatus,
+    is_fenced,
+)
 from broker._native.messages.error_codes cimport (
     ERROR_KAFKA_STORAGE_ERROR,
     ERROR_NOT_ENOUGH_REPLICAS,
@@ -114,7 +121,7 @@ cdef bint check_part(PartitionLog log, const uint8_t* records, int32_t size, Req
     # Whether the native path can append this: nothing about the log or the batch is unusual.
     if log is None or log.is_loading or log.is_offline or log.is_deleted or not log.is_plain:
         return False
-    if log.turn.refuses_clients:
+    if log.turn.refuses_clients or is_fenced(log.turn):
         return False  # Python answers with the error
     if log.request_mark == request_mark:
         return False  # the same partition twice
@@ -205,17 +212,24 @@ cdef inline uint8_t* put_part(uint8_t* at, RequestHead* head, int32_t partition,
     return at
 
 
-cdef inline int16_t storage_error(RequestHead* head) noexcept nogil:
+cdef inline int16_t refusal_of(LogStatus status, RequestHead* head) noexcept nogil:
+    # The error of a batch that was not appended; every producer retries on each of them.
+    if status == LOG_FULL:
+        return ERROR_NOT_ENOUGH_REPLICAS     # as in protocols/kafka/errors.py
     # Clients of Kafka 0.8 to 0.10 do not know the code that was added later.
-    return (
-        ERROR_KAFKA_STORAGE_ERROR if head.api_version >= VERSION_BATCHES
-        else ERROR_NOT_LEADER_OR_FOLLOWER)
+    if status == LOG_NOT_LED or head.api_version < VERSION_BATCHES:
+        return ERROR_NOT_LEADER_OR_FOLLOWER
+    return ERROR_KAFKA_STORAGE_ERROR
 
 
 cdef inline void fail_part(uint8_t* error_at, LogStatus status, int16_t storage) noexcept nogil:
     # Changes what put_part has written: the error and the base offset.
-    store_uint16(
-        error_at, ERROR_NOT_ENOUGH_REPLICAS_AFTER_APPEND if status == LOG_FULL else storage)
+    cdef int16_t error = storage
+    if status == LOG_FULL:
+        error = ERROR_NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    elif status == LOG_NOT_LED:
+        error = ERROR_NOT_LEADER_OR_FOLLOWER
+    store_uint16(error_at, error)
     store_uint64(error_at + 2, -1)
 
 
@@ -243,7 +257,7 @@ cdef inline SlotFail fail_of(RequestHead* head) noexcept nogil:
 cdef bint append_part(Part* part, UnseenWrites* unseen, ReplySlot* slot, uint8_t** at,
                       RequestHead* head) noexcept:
     # Appends to one partition and answers, or without a slot (acks=0) notes the write. False: the
-    # disk has failed or is full.
+    # disk has failed or is full, or the broker may not lead the partition any more.
     cdef PartitionLog log = <PartitionLog>part.log
     cdef AckWaiter* waiter
     cdef int64_t base_offset = -1
@@ -267,10 +281,7 @@ cdef bint append_part(Part* part, UnseenWrites* unseen, ReplySlot* slot, uint8_t
         slot.waiting += 1
         at[0] = put_part(at[0], head, log.partition, 0, base_offset, log.log_start_offset)
         return True
-    # A full disk has the error on which every producer retries, as in protocols/kafka/errors.py.
-    at[0] = put_part(at[0], head, log.partition,
-                     ERROR_NOT_ENOUGH_REPLICAS if status == LOG_FULL else storage_error(head),
-                     -1, -1)
+    at[0] = put_part(at[0], head, log.partition, refusal_of(status, head), -1, -1)
     return False
 
 

@@ -33,6 +33,14 @@ class ReadableLog(Protocol):
     def is_offline(self) -> bool:
         """Whether the disk failed under this log; it stays offline until a restart."""
 
+    @property
+    def is_led(self) -> bool:
+        """Whether this broker may accept and acknowledge writes to it at this moment.
+
+        False once another broker leads the partition, or may lead it because the lease of this one
+        has ended. What is in the log can be read all the same.
+        """
+
     def read(self, offset: int, size_max: int) -> bytes:
         """Read whole batches from the one that holds `offset` on; at least one if visible."""
 
