@@ -95,7 +95,7 @@ class MemoryCluster:
             "leadership": Led(broker_id, known.image),
             "known": known,
             "placing": Clustered(broker_id, known.image, lambda: NOW_MS, 0),
-            "cluster": View(broker_id, known.image),
+            "cluster": View(broker_id, None, known.image),
         }
 
     def broker(self, broker_id: int, **settings: str) -> FakeBroker:
