@@ -271,7 +271,7 @@ class SegmentGone(PolylogError):
 
 
 class Unreachable(PolylogError):
-    """The broker of a command cannot be reached, or has stopped."""
+    """The broker of a command, or the metadata store of a cluster, cannot be reached."""
 
 
 class ImportFailed(PolylogError):

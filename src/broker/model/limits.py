@@ -718,6 +718,7 @@ METADATA_LOOK_SECONDS = 0.2
 # takes 1.2 to 1.9 s (measured), after which another endpoint answers.
 METADATA_CALL_SECONDS = 5
 ETCD_ATTEMPT_SECONDS = 1
+ETCD_ELECTION_SECONDS = 2
 ETCD_AUTHENTICATION_SECONDS = 3  # an attempt that needs a token first: etcd hashes the password
 # A watch that is silent for so long is opened again: its endpoint may be gone.
 ETCD_WATCH_SILENCE_SECONDS = 10
@@ -737,6 +738,8 @@ CLUSTER_RETRY_MS = 200
 REGISTRATION_RETRY_SECONDS = 0.5
 # For how long the folders of a deleted topic are waited for on brokers that are gone.
 DELETED_TOPIC_DAYS = 7
+# How long a start waits for a metadata store that does not answer.
+METADATA_START_SECONDS = 60
 # How often a change of metadata is made anew after another broker was first.
 CHANGE_ATTEMPTS = 5
 # How often the controller looks at deleted topics.

@@ -12,7 +12,7 @@ from broker.core.session import Session
 from broker.model import limits
 from broker.model.address import Address
 from broker.model.config import Config
-from broker.model.errors import StorageError
+from broker.model.errors import PolylogError, StorageError
 from broker.server import descriptors
 from broker.server.composition import compose, services_of
 from broker.server.listener import Listener
@@ -23,6 +23,7 @@ from broker.storage.reserve import Reserve
 
 EXIT_OK = 0
 EXIT_STORAGE = 74
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # nohup ignores SIGHUP
 
 _log = logging.getLogger(__name__)
 
@@ -41,11 +42,30 @@ def run(config: Config, announce: Announce) -> int:
     log_dir = LogDir(config.data_dir, config.integer("node.id"))
     try:
         Reserve(log_dir.path).free_disk_space(limits.START_FREE_BYTES)
-        opened = loop.run_until_complete(open_metadata(config, log_dir))
+        opened = _open_metadata(config, log_dir, loop)
+        if opened is None:
+            return EXIT_OK
         return loop.run_until_complete(_Process(config, log_dir, opened, loop).run(announce))
     finally:
         log_dir.close()
         loop.close()
+
+
+def _open_metadata(config: Config, log_dir: LogDir, loop: Loop) -> Opened | None:
+    """Open the metadata; None: a signal has ended the wait for the store of a cluster."""
+    opening = loop.create_task(open_metadata(config, log_dir))
+    if config.metadata_address is None:
+        return loop.run_until_complete(opening)
+    handled = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+    for number in handled:
+        loop.add_signal_handler(number, opening.cancel)
+    try:
+        return loop.run_until_complete(opening)
+    except asyncio.CancelledError:
+        return None
+    finally:
+        for number in handled:
+            loop.remove_signal_handler(number)
 
 
 class _Process:
@@ -63,8 +83,8 @@ class _Process:
         self._configs = self._parts.broker.configs
 
     async def run(self, announce: Announce) -> int:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
+        for number in _SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
                 self._loop.add_signal_handler(number, self._on_signal)
         listeners = self._listen()
         services = self._services
@@ -78,6 +98,7 @@ class _Process:
         announce(bound, self._configs.current)
         if self._cluster is not None:
             self._cluster.advertise(self._advertised(bound))
+            self._cluster.member.when_refused(self._refused)
         services.run()
         try:
             return await self._stop
@@ -131,6 +152,10 @@ class _Process:
             os._exit(EXIT_OK)
         _log.info("stopping")
         self._end(EXIT_OK)
+
+    def _refused(self, error: PolylogError) -> None:
+        if not self._stop.done():
+            self._stop.set_exception(error)
 
     def _end(self, exit_code: int) -> None:
         if not self._stop.done():

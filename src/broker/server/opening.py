@@ -32,8 +32,10 @@ async def open_metadata(config: Config, log_dir: LogDir) -> Opened:
     """Open the metadata that a configuration names.
 
     Raises:
+        ConfigError: the store refuses this broker's user or certificate.
         DataDirError: the data directory belongs to another cluster, or is damaged.
         StorageError: the store fails.
+        Unreachable: the store does not answer.
     """
     io_thread = IoThread()
     address = config.metadata_address
@@ -45,7 +47,11 @@ async def open_metadata(config: Config, log_dir: LogDir) -> Opened:
         )
 
         store, metadata = open_store(config, address)
-        await join_cluster(metadata, log_dir)
+        try:
+            await join_cluster(metadata, log_dir, config.text("polylog.metadata.store"))
+        except BaseException:
+            await store.close()
+            raise
         cluster = Cluster(config, store, metadata)
         return Opened(
             metadata,

@@ -61,6 +61,18 @@ class LogDir:
         self._lock.write(f"pid {os.getpid()} on {socket.gethostname()}, {addresses}\n")
         self._lock.flush()
 
+    def check_new(self, store: str) -> None:
+        """Refuse a directory with partitions for a new cluster: without metadata they are strays.
+
+        `store` names where the metadata of the new cluster would be.
+        """
+        if self._has_partitions():
+            raise DataDirError(
+                f"{self.path} has partitions of cluster {self.cluster_id}, and there is no cluster"
+                f" in polylog.metadata.store={store}: name the store of the directory's cluster,"
+                " restore it, or start with another --data-dir"
+            )
+
     def join_cluster(self, cluster_id: str) -> None:
         """Become a directory of a cluster's broker; DataDirError if it is one of another cluster.
 
@@ -69,7 +81,7 @@ class LogDir:
         file = self.path / text_files.META_PROPERTIES
         if cluster_id == self.cluster_id:
             return
-        if any(_is_partition(self.path / name) for name in file_ops.list_folder(str(self.path))):
+        if self._has_partitions():
             raise DataDirError(
                 f"{self.path} belongs to cluster {self.cluster_id}, and polylog.metadata.store is"
                 f" of cluster {cluster_id}: name the store of the directory's cluster, or start"
@@ -77,6 +89,11 @@ class LogDir:
             )
         checkpoint.write_properties(file, _properties(cluster_id, self._node_id, self.directory_id))
         self.cluster_id = cluster_id
+
+    def _has_partitions(self) -> bool:
+        return any(
+            _is_partition(self.path / name) for name in file_ops.list_folder(str(self.path))
+        )
 
     def probe(self) -> None:
         """Write and sync a small file; StorageError when the disk takes no more writes."""

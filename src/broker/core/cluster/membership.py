@@ -91,6 +91,7 @@ class Membership:
         phase: see the table.
         epoch: the broker epoch while the broker is registered; NO_EPOCH otherwise.
         blocked_by: the incarnation of another process with this broker's id, or None.
+        blocked_from: when that incarnation was found first, in seconds of the monotonic clock.
     """
 
     __slots__ = (
@@ -105,6 +106,7 @@ class Membership:
         "_valid_until",
         "_withdrawn",
         "blocked_by",
+        "blocked_from",
         "epoch",
         "phase",
     )
@@ -123,6 +125,7 @@ class Membership:
         self.phase = Phase.JOINING
         self.epoch = NO_EPOCH
         self.blocked_by: str | None = None
+        self.blocked_from = 0.0
         self._broker_id = broker_id
         self._registration = registration
         self._process = process
@@ -239,7 +242,7 @@ class Membership:
             return
         self._look_at = None
         self._withdrawn = NO_EPOCH
-        self.blocked_by = None
+        blocked_before, self.blocked_by = self.blocked_by, None
         registered = None if entry is None else records.parse_registration(entry)
         if self.phase is Phase.DRAINING:
             self._is_announced = registered is not None and registered.state is BrokerState.DRAINING
@@ -252,6 +255,8 @@ class Membership:
                 self._withdrawn = entry.create_revision
             else:
                 self.blocked_by = registered.incarnation
+                if self.blocked_by != blocked_before:
+                    self.blocked_from = now
                 self._look_at = now + REGISTRATION_RETRY_SECONDS
 
     # ---- parts

@@ -352,7 +352,7 @@ def _object(entry: KeyValue) -> dict[str, Any]:
     if version > VERSION:
         raise StorageError(
             f"the metadata store holds {entry.key!r} in version {version}; this broker reads"
-            f" version {VERSION}"
+            f" version {VERSION}: start a newer version of the broker"
         )
     fields: dict[str, Any] = value
     return fields

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from broker.core.cluster.controller import ControllerSettings
 from broker.core.cluster.membership import Membership, Phase
-from broker.core.cluster.records import BrokerState, Endpoint, Registration
+from broker.core.cluster.records import NO_EPOCH, BrokerState, Endpoint, Registration
 from broker.core.cluster_view import Clustered as View
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
@@ -82,7 +82,8 @@ class Cluster:
 
     async def leave(self, seconds: float) -> None:
         """Depart: others lead what this broker has led, if they can, within this time."""
-        if self._config.flag("controlled.shutdown.enable"):
+        is_member = self.member.phase is not Phase.JOINING and self.member.epoch != NO_EPOCH
+        if is_member and self._config.flag("controlled.shutdown.enable"):
             self.member.drain()
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
+from broker.core.cluster import records
 from broker.core.cluster.membership import (
     AcquireLease,
     Commit,
@@ -15,9 +16,9 @@ from broker.core.cluster.membership import (
 )
 from broker.core.service import Service
 from broker.model.clock import monotonic
-from broker.model.errors import StorageError
-from broker.model.limits import REGISTRATION_RETRY_SECONDS
-from broker.storage.metadata import Lease, MetaStore, OutcomeUnknown
+from broker.model.errors import ConfigError, StorageError
+from broker.model.limits import ETCD_ELECTION_SECONDS, REGISTRATION_RETRY_SECONDS
+from broker.storage.metadata import KeyValue, Lease, MetaStore, OutcomeUnknown
 
 _log = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ class Member(Service):
         self._something = asyncio.Event()  # has happened
         self._reported: str | None = None  # the last incarnation that was reported to block it
         self._on_phase: list[Callable[[], None]] = []
+        self._on_refusal: list[Callable[[ConfigError], None]] = []
 
     @property
     def phase(self) -> Phase:
@@ -69,6 +71,10 @@ class Member(Service):
     def when_phase_changes(self, callback: Callable[[], None]) -> None:
         """Register a callback that is called when the phase or the epoch has changed."""
         self._on_phase.append(callback)
+
+    def when_refused(self, callback: Callable[[ConfigError], None]) -> None:
+        """Register a callback that gets why this broker can be no member: its id is taken."""
+        self._on_refusal.append(callback)
 
     async def run(self) -> None:
         """Join, stay and rejoin until cancelled or departed."""
@@ -150,14 +156,35 @@ class Member(Service):
         except StorageError as error:
             _log.warning("the registration cannot be read: error=%s", error)
             self._membership.unknown(look_up.lease_id, monotonic())
-        blocked_by = self._membership.blocked_by
-        if blocked_by is not None and blocked_by != self._reported:
-            self._reported = blocked_by
+            return
+        if entry is not None and self._membership.blocked_by is not None:
+            self._blocked(self._membership.blocked_by, entry)
+
+    def _blocked(self, incarnation: str, entry: KeyValue) -> None:
+        """Wait for the end of another process's lease; give up when it renews that.
+
+        etcd gives a lease its whole time again after an election of its own.
+        """
+        if incarnation != self._reported:
+            self._reported = incarnation
             _log.warning(
-                "another broker with this node.id is registered: incarnation=%s; it is replaced"
-                " when it ends",
-                blocked_by,
+                "waiting for the end of an earlier registration of this node.id: incarnation=%s",
+                incarnation,
             )
+        seconds = 2 * self._session_seconds + ETCD_ELECTION_SECONDS
+        if monotonic() - self._membership.blocked_from < seconds:
+            return
+        registration = records.parse_registration(entry)
+        addresses = ", ".join(f"{each.host}:{each.port}" for each in registration.endpoints)
+        broker_id = records.parse_broker_key(entry.key)
+        refusal = ConfigError(
+            f"node.id={broker_id} is that of another broker of this cluster, which runs on host"
+            f" {registration.host} ({addresses}): give each broker a node.id of its own, or stop"
+            " that one"
+        )
+        self._membership.leave()
+        for callback in self._on_refusal:
+            callback(refusal)
 
     async def _release(self) -> None:
         lease = self._lease

@@ -1,21 +1,27 @@
 """Opens the metadata store of a cluster, and makes this broker's data directory one of it."""
 
+import asyncio
 import logging
 import ssl
 from pathlib import Path
 
 from broker.core.cluster import records
 from broker.model.config import Config
-from broker.model.errors import ConfigError, DataDirError
+from broker.model.clock import monotonic
+from broker.model.errors import ConfigError, DataDirError, Unreachable
+from broker.model.limits import CLUSTER_RETRY_MS, METADATA_START_SECONDS
 from broker.model.metadata_address import EtcdAddress
 from broker.server.cluster.metadata import ClusterMetadata
 from broker.storage.log_dir import LogDir
-from broker.storage.metadata import Absent, MetaStore, Put
-from broker.storage.metadata.etcd.gateway import Credentials, Gateway
+from broker.storage.metadata import Absent, MetaStore, OutcomeUnknown, Put, Unavailable
+from broker.storage.metadata.etcd.gateway import Credentials, EtcdError, Gateway
 from broker.storage.metadata.etcd.store import EtcdMetaStore
 from broker.storage.metadata.sqlite import FILE_NAME
 
 _log = logging.getLogger(__name__)
+# Codes of gRPC: INVALID_ARGUMENT for a wrong password or no user, PERMISSION_DENIED,
+# FAILED_PRECONDITION for a user where etcd has none, UNAUTHENTICATED.
+_OF_THE_USER = frozenset({3, 7, 9, 16})
 
 
 def open_store(config: Config, address: EtcdAddress) -> tuple[MetaStore, ClusterMetadata]:
@@ -25,13 +31,47 @@ def open_store(config: Config, address: EtcdAddress) -> tuple[MetaStore, Cluster
     return store, ClusterMetadata(store)
 
 
-async def join_cluster(metadata: ClusterMetadata, log_dir: LogDir) -> None:
+async def join_cluster(metadata: ClusterMetadata, log_dir: LogDir, store: str) -> None:
     """Read the cluster's metadata, or found the cluster; check that the directory belongs to it.
 
+    A store that does not answer is tried again for METADATA_START_SECONDS. `store` is its address,
+    as the configuration has it.
+
     Raises:
-        StorageError: the store cannot be read or written.
+        ConfigError: the store refuses this broker's user or certificate.
         DataDirError: the directory is one of another cluster or of a standalone broker.
+        StorageError: the store cannot be read or written, or has a damaged or newer value.
+        Unreachable: the store does not answer.
     """
+    give_up = monotonic() + METADATA_START_SECONDS
+    while True:
+        try:
+            return await _join(metadata, log_dir, store)
+        except EtcdError as error:
+            if error.code in _OF_THE_USER:
+                raise ConfigError(
+                    f"etcd refuses this broker ({error}): check polylog.metadata.user,"
+                    " polylog.metadata.password.file and that user's role, which has to read and"
+                    f" write all keys of {store}"
+                ) from None
+            raise
+        except (Unavailable, OutcomeUnknown) as error:
+            if _is_of_the_certificates(error.__cause__):
+                raise ConfigError(
+                    f"the connection to etcd is not trusted ({error}): check"
+                    " polylog.metadata.tls.ca.file and polylog.metadata.tls.certificate.file"
+                ) from None
+            if monotonic() >= give_up:
+                raise Unreachable(
+                    f"polylog.metadata.store={store} has not answered for"
+                    f" {METADATA_START_SECONDS} s ({error}): start it, or correct its address or"
+                    " the polylog.metadata.tls settings"
+                ) from None
+            _log.warning("waiting for the metadata store: store=%s error=%s", store, error)
+        await asyncio.sleep(CLUSTER_RETRY_MS / 1000)
+
+
+async def _join(metadata: ClusterMetadata, log_dir: LogDir, store: str) -> None:
     if (log_dir.path / FILE_NAME).exists():
         raise DataDirError(
             f"{log_dir.path} has the metadata of a standalone broker ({FILE_NAME}): start it with"
@@ -39,12 +79,20 @@ async def join_cluster(metadata: ClusterMetadata, log_dir: LogDir) -> None:
         )
     await metadata.load()
     if metadata.image.cluster_id is None:
+        log_dir.check_new(store)
         value = records.cluster_value(log_dir.cluster_id)
         await metadata.found(Absent(records.CLUSTER), Put(records.CLUSTER, value))
         _log.info("cluster founded: cluster_id=%s", metadata.image.cluster_id)
     cluster_id = metadata.image.cluster_id
     assert cluster_id is not None
     log_dir.join_cluster(cluster_id)
+
+
+def _is_of_the_certificates(error: BaseException | None) -> bool:
+    """Return whether a connection has failed because one side does not trust the other."""
+    if not isinstance(error, ssl.SSLError):
+        return False
+    return any(each in str(error.reason) for each in ("CERTIFICATE", "UNKNOWN_CA"))
 
 
 def _credentials(config: Config) -> Credentials | None:

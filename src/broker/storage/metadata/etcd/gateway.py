@@ -113,6 +113,7 @@ class Gateway:
         # A short deadline leaves time for a second endpoint.
         longest = min(ETCD_ATTEMPT_SECONDS, seconds / min(2, len(self._endpoints)))
         failures: deque[str] = deque(maxlen=len(self._endpoints))
+        cause: BaseException | None = None
         while (left := deadline - clock()) > 0 and not self.is_closed:
             endpoint = self.endpoint
             attempt = ETCD_AUTHENTICATION_SECONDS if self._lacks_token else longest
@@ -120,14 +121,15 @@ class Gateway:
                 return await self._attempt(path, body, min(left, attempt))
             except _Failure as failure:
                 failures.append(f"{endpoint}: {failure}")
+                cause = failure.__cause__
                 if failure.is_of_the_endpoint:
                     self._rotate(endpoint)
                 if changes and failure.is_sent:
-                    raise OutcomeUnknown(f"the answer of etcd was lost: {failures[-1]}") from None
+                    raise OutcomeUnknown(f"the answer of etcd was lost: {failures[-1]}") from cause
                 if len(failures) == failures.maxlen:
                     await asyncio.sleep(longest / 10)
         reason = "the store is closed" if self.is_closed else "; ".join(failures) or "no time left"
-        raise Unavailable(f"etcd does not answer: {reason}")
+        raise Unavailable(f"etcd does not answer: {reason}") from cause
 
     async def stream(
         self, path: str, body: Body, *, silence_seconds: float

@@ -175,7 +175,7 @@ class AsyncSqliteMetaStore:
             await asyncio.sleep(pause)
             try:
                 has_changed = await self._call(self._database.look)
-            except StorageError as error:
+            except (StorageError, OSError) as error:  # OSError: of a lock
                 _log.warning("cannot look for leases that are over: error=%s", error)
                 pause = min(2 * pause, limits.METADATA_CALL_SECONDS)
                 continue

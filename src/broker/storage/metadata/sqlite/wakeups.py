@@ -52,7 +52,8 @@ class Wakeups:
         """Send a datagram to all other processes."""
         try:
             names = file_ops.list_folder(self._folder)
-        except StorageError as error:  # the commit stands; the others look from time to time
+        except (StorageError, OSError) as error:
+            # The commit stands; the others look from time to time.
             _log.warning("cannot wake other processes: folder=%s error=%s", self._folder, error)
             return
         for name in names:
@@ -61,7 +62,8 @@ class Wakeups:
             try:
                 self._socket.sendto(b"\0", self._address(name))
             except ConnectionRefusedError:  # its process has ended
-                (self._folder / name).unlink(missing_ok=True)
+                with suppress(OSError):
+                    (self._folder / name).unlink()
             except OSError:  # full: it has a datagram to read; or gone since
                 continue
 

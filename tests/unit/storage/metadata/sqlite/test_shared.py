@@ -269,6 +269,47 @@ def test_the_sockets_of_processes_that_have_ended_are_removed(path: Path) -> Non
     assert list(sockets.iterdir()) == []
 
 
+@pytest.mark.parametrize("damage", ["another file", "no folder"])
+def test_a_commit_stands_when_other_processes_cannot_be_woken(path: Path, damage: str) -> None:
+    store = SharedSqliteMetaStore(path)
+    sockets = path.with_name("metadata.db-wakeups")
+    if damage == "no folder":
+        sockets.rename(sockets.with_name("elsewhere"))
+    else:
+        (sockets / "folder").mkdir()  # takes no datagrams, and cannot be removed as a socket can
+
+    try:
+        assert store.transact([], [Put(b"a", b"1")]) == 1
+        assert store.get(b"a") is not None
+    finally:
+        store.close()
+
+
+def test_a_failure_of_the_locks_does_not_end_the_looks(
+    path: Path, thread: IoThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "METADATA_LOOK_SECONDS", 0.01)
+    database = SharedSqliteMetaStore(path)
+    looks: list[bool] = []
+
+    def look(_: object) -> bool:
+        looks.append(True)
+        if len(looks) == 1:
+            raise OSError("no locks available")
+        return False
+
+    monkeypatch.setattr(SharedSqliteMetaStore, "look", look)
+
+    async def scenario() -> None:
+        store = AsyncSqliteMetaStore(database, thread)
+        await (await store.lease(SECONDS)).abandon()
+        while len(looks) < 3:
+            await asyncio.sleep(0.01)
+        await store.close()
+
+    run(scenario())
+
+
 def test_the_path_of_the_store_may_be_longer_than_an_address_of_a_socket(
     tmp_path: Path, thread: IoThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:

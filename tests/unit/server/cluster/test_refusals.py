@@ -1,0 +1,64 @@
+"""Processes that cannot be brokers of a cluster end with a sentence and an exit code."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker_process import BrokerProcess, wait_until
+from tests.support.etcd import Etcd
+
+pytestmark = pytest.mark.etcd
+_USAGE = 2
+
+
+@pytest.fixture(scope="module")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
+    """One member; each test has a prefix of its own."""
+    running = Etcd(tmp_path_factory.mktemp("etcd"))
+    yield running
+    running.close()
+
+
+def broker(etcd: Etcd, folder: Path, prefix: str) -> BrokerProcess:
+    folder.mkdir()
+    store = f"etcd://{etcd.endpoints[0]}/{prefix}"
+    settings = [f"polylog.metadata.store={store}", "broker.session.timeout.ms=2000", "node.id=7"]
+    return BrokerProcess(folder, settings=settings)
+
+
+def test_a_second_broker_with_a_node_id_ends_and_the_first_one_goes_on(
+    etcd: Etcd, tmp_path: Path
+) -> None:
+    first, second = broker(etcd, tmp_path / "1", "same"), broker(etcd, tmp_path / "2", "same")
+    try:
+        first.start()
+        wait_until(lambda: "phase=ACTIVE" in first.stderr(), "the first one is registered")
+        second.launch()
+
+        assert second.wait() == _USAGE
+
+        last = second.stderr().splitlines()[-1]
+        assert last.startswith("broker: node.id=7 is that of another broker of this cluster")
+        assert first.address in last
+        assert first.stop() == 0
+    finally:
+        for each in (first, second):
+            if each.is_running:
+                each.kill()
+
+
+def test_a_start_that_waits_for_its_store_ends_at_a_signal(tmp_path: Path) -> None:
+    (tmp_path / "1").mkdir()
+    stopped = Etcd(tmp_path / "etcd")
+    stopped.kill(0)
+    waiting = broker(stopped, tmp_path / "2", "wait")
+    waiting.launch()
+    wait_until(lambda: "waiting for the metadata store" in waiting.stderr(), "it waits")
+
+    waiting.signal(signal.SIGTERM)
+
+    assert waiting.wait() == 0
+    assert "Traceback" not in waiting.stderr()
+    stopped.close()
