@@ -91,9 +91,7 @@ class LogDir:
         self.cluster_id = cluster_id
 
     def _has_partitions(self) -> bool:
-        return any(
-            _is_partition(self.path / name) for name in file_ops.list_folder(str(self.path))
-        )
+        return any(_is_partition(self.path / name) for name in file_ops.list_folder(str(self.path)))
 
     def probe(self) -> None:
         """Write and sync a small file; StorageError when the disk takes no more writes."""

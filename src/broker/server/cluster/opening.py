@@ -6,8 +6,8 @@ import ssl
 from pathlib import Path
 
 from broker.core.cluster import records
-from broker.model.config import Config
 from broker.model.clock import monotonic
+from broker.model.config import Config
 from broker.model.errors import ConfigError, DataDirError, Unreachable
 from broker.model.limits import CLUSTER_RETRY_MS, METADATA_START_SECONDS
 from broker.model.metadata_address import EtcdAddress

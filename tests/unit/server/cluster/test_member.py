@@ -1,18 +1,21 @@
 """A broker whose node.id another one has waits for the end of that one, or gives up."""
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import pytest
 
 from broker.core.cluster import records
 from broker.core.cluster.membership import Membership, Phase
 from broker.core.cluster.records import BrokerState, Endpoint, Registration
-from broker.model.errors import ConfigError
 from broker.server.cluster import member as driver
 from broker.server.cluster.member import Member
 from broker.storage.metadata import Put
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_leases import AsyncMemoryStore
+
+if TYPE_CHECKING:
+    from broker.model.errors import ConfigError
 
 OTHER = Registration("other.1", (Endpoint("", "there", 9092),), None, "h2", BrokerState.RUNNING)
 KEY = records.broker_key(1)

@@ -98,7 +98,7 @@ def test_a_directory_of_another_cluster_is_refused(etcd: Etcd, tmp_path: Path) -
     join(etcd, tmp_path / "2", "other")
     add_partition(tmp_path / "1")
 
-    with pytest.raises(DataDirError, match="belongs to cluster .* is of cluster"):
+    with pytest.raises(DataDirError, match=r"belongs to cluster .* is of cluster"):
         join(etcd, tmp_path / "1", "other")
 
 
@@ -119,7 +119,7 @@ def test_the_directory_of_a_standalone_broker_is_refused(etcd: Etcd, tmp_path: P
 def test_a_newer_format_is_refused(etcd: Etcd, tmp_path: Path, key: bytes, value: bytes) -> None:
     put(etcd, f"newer-{key.decode()}", key, value)
 
-    with pytest.raises(StorageError, match="version 2.*start a newer version of the broker"):
+    with pytest.raises(StorageError, match=r"version 2.*start a newer version of the broker"):
         join(etcd, tmp_path, f"newer-{key.decode()}")
 
 
