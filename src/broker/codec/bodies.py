@@ -1968,6 +1968,20 @@ class DescribeProducersResponse(TypedDict):
     topics: list[DescribeProducersResponseTopic]
 
 
+class UnregisterBrokerRequest(TypedDict):
+    """A request of API 64, versions 0."""
+
+    broker_id: int
+
+
+class UnregisterBrokerResponse(TypedDict):
+    """A response of API 64, versions 0."""
+
+    throttle_time_ms: NotRequired[int]
+    error_code: int
+    error_message: str | None
+
+
 class DescribeTransactionsRequest(TypedDict):
     """A request of API 65, versions 0."""
 

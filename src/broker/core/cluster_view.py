@@ -40,6 +40,10 @@ class ClusterView(Protocol):
         """The broker that is the controller; -1 if there is none now."""
 
     @property
+    def controller_epoch(self) -> int:
+        """A number that grows with each controller; -1 if there is none now."""
+
+    @property
     def revision(self) -> Hashable:
         """Another value after each change of what this describes."""
 
@@ -54,6 +58,7 @@ class Alone:
     """The cluster of a standalone broker."""
 
     revision = None
+    controller_epoch = 1  # of the first election, which is the only one
 
     def __init__(self, broker_id: int, rack: str | None) -> None:
         """Keep what clients see of it."""
@@ -89,6 +94,12 @@ class Clustered:
         """The broker that holds the controller's office."""
         in_office = self._image.controller
         return NO_LEADER if in_office is None else in_office.claim.broker
+
+    @property
+    def controller_epoch(self) -> int:
+        """The controller epoch."""
+        in_office = self._image.controller
+        return -1 if in_office is None else in_office.epoch
 
     @property
     def revision(self) -> Hashable:

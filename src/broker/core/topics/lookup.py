@@ -25,14 +25,19 @@ def topic_by_id(topics: Topics, topic_id: bytes) -> Topic:
     return topic
 
 
+def check_exists(topic: Topic, partition: int) -> None:
+    """Raise RequestError unless the topic has a partition of that number, whoever leads it."""
+    if not topic.has_partition(partition):
+        raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
 def check_partition(topic: Topic, partition: int) -> Log:
     """Return the log of one partition, in any state."""
     log = topic.log(partition)
     if log is not None:
         return log
-    if topic.has_partition(partition):
-        raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    check_exists(topic, partition)
+    raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 def log_of(topic: Topic, partition: int) -> Log:

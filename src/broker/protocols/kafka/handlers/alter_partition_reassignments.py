@@ -1,15 +1,16 @@
 """AlterPartitionReassignments, v0-1. v1 allow_replication_factor_change (KIP-455).
 
-There is no other broker. An assignment to this broker is complete at once, and there is never a
-reassignment to cancel.
+A partition stays on the broker on which it was created, because no other one has a copy of it. An
+assignment to that broker is complete at once, and there is never a reassignment to cancel.
 """
 
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from broker.core.cluster.records import Replicas
 from broker.core.session import Session
-from broker.core.topics.lookup import check_partition, topic_by_name
+from broker.core.topics.lookup import check_exists, topic_by_name
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka.api import Api, Request, outcome, refuse_with_message
 from broker.protocols.kafka.partitions import answer_partitions
@@ -38,19 +39,23 @@ def _result(
 ) -> "bodies.AlterPartitionReassignmentsResponsePartition":
     refusal = None
     try:
-        check_partition(topic_by_name(session.broker.topics, name), wanted["partition_index"])
-        _check_replicas(wanted["replicas"], session.broker.node_id)
+        topic = topic_by_name(session.broker.topics, name)
+        check_exists(topic, wanted["partition_index"])
+        leadership = session.broker.cluster.leadership(topic, wanted["partition_index"])
+        _check_replicas(wanted["replicas"], leadership.replicas)
     except RequestError as error:
         refusal = error
     return {"partition_index": wanted["partition_index"], **outcome(refusal)}
 
 
-def _check_replicas(replicas: Sequence[int] | None, node_id: int) -> None:
-    if replicas is None:
+def _check_replicas(wanted: Sequence[int] | None, present: Replicas) -> None:
+    if wanted is None:
         raise RequestError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-    if list(replicas) != [node_id]:
+    if tuple(wanted) != present:
         raise RequestError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the replicas must be broker {node_id}, once"
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"the replicas must be {list(present)}, as now: this version does not move partitions"
+            " to other brokers",
         )
 
 

@@ -1,14 +1,17 @@
 """ElectLeaders, v0-2. v1 election type (KIP-460); v2 flexible.
 
-Each partition is led by its only replica, so no election is needed; if it is offline, there is no
-other replica to elect, not even in an unclean election.
+Each partition is led by its only replica, so no election is needed. If that is offline, there is no
+other replica to elect, not even in an unclean election. Every broker of a cluster knows the leaders,
+so this is not only for the controller.
 """
 
 from typing import TYPE_CHECKING
 
+from broker.core.cluster.records import NO_LEADER
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
-from broker.core.topics.lookup import check_partition, topic_by_name
+from broker.core.topics.lookup import check_exists, topic_by_name
+from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka.api import Api, Request, refuse_with_message
@@ -49,12 +52,18 @@ async def handle(
 
 
 async def _all_offline(session: Session) -> list[tuple[str, int]]:
-    logs = ((topic.name, log) for topic in session.broker.topics for log in topic.led_logs)
+    named = (
+        (topic, number) for topic in session.broker.topics for number in range(len(topic.logs))
+    )
     return [
-        (name, log.partition)
-        async for name, log in in_steps(logs, PARTITIONS_ANSWERED_PER_STEP)
-        if log.is_offline
+        (topic.name, number)
+        async for topic, number in in_steps(named, PARTITIONS_ANSWERED_PER_STEP)
+        if _has_no_leader(session, topic, number)
     ]
+
+
+def _has_no_leader(session: Session, topic: Topic, partition: int) -> bool:
+    return session.broker.cluster.leadership(topic, partition).leader == NO_LEADER
 
 
 def _result(
@@ -62,7 +71,9 @@ def _result(
 ) -> "bodies.ElectLeadersResponsePartitionResult":
     refusal = RequestError(ErrorCode.ELECTION_NOT_NEEDED)
     try:
-        if check_partition(topic_by_name(session.broker.topics, name), partition).is_offline:
+        topic = topic_by_name(session.broker.topics, name)
+        check_exists(topic, partition)
+        if _has_no_leader(session, topic, partition):
             refusal = RequestError(_OF_OFFLINE[election_type])
     except RequestError as error:
         refusal = error

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments, v0-0. One broker has no reassignments (KIP-455)."""
+"""ListPartitionReassignments, v0-0. Partitions are not reassigned (KIP-455)."""
 
 from typing import TYPE_CHECKING
 
