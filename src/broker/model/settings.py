@@ -23,6 +23,7 @@ from broker.model.compressions import COMPRESSIONS, GZIP, LZ4, ZSTD
 
 Value: TypeAlias = int | float | bool | str | tuple[str, ...] | None
 
+INT16_MAX = (1 << 15) - 1
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
 NOT_YET = "Accepted and stored, but without effect in this version."
@@ -133,7 +134,8 @@ _CLUSTER = (
             doc="File with the certificate and key (PEM) of this broker for etcd."),
     Setting("broker.session.timeout.ms", Kind.INT, 3_000, minimum=2_000, maximum=60_000, unit="ms",
             doc="How long a broker of a cluster may be silent before others take over what it"
-                " leads. It stops serving that a second earlier."),
+                " leads. It stops serving that a second earlier. Kafka's default is 9000; the time"
+                " until another broker leads is up to twice this where etcd elects meanwhile."),
     Setting("controlled.shutdown.enable", Kind.BOOLEAN, True,
             doc="Whether a broker of a cluster moves what it leads to others before it stops."),
     Setting("auto.leader.rebalance.enable", Kind.BOOLEAN, True,
@@ -147,8 +149,9 @@ _CLUSTER = (
 _TOPICS = (
     Setting("num.partitions", Kind.INT, 1, minimum=1, maximum=limits.PARTITIONS_PER_TOPIC_MAX,
             doc="Partitions of a topic that is created without a number."),
-    Setting("default.replication.factor", Kind.INT, 1, minimum=1, maximum=1, applies=False,
-            doc="Replicas of a topic that is created without a number; one broker can hold one."),
+    Setting("default.replication.factor", Kind.INT, 1, minimum=1, maximum=INT16_MAX, applies=False,
+            doc="Replicas of a topic that is created without a number. A partition has one replica,"
+                " whatever this is."),
     Setting("auto.create.topics.enable", Kind.BOOLEAN, True,
             doc="Whether asking for an unknown topic creates it."),
     Setting("delete.topic.enable", Kind.BOOLEAN, True,
@@ -275,6 +278,9 @@ _COORDINATORS = (
     Setting("offsets.topic.num.partitions", Kind.INT, 50, minimum=1,
             maximum=limits.PARTITIONS_PER_TOPIC_MAX,
             doc="Partitions of __consumer_offsets; fixed once that topic exists."),
+    Setting("offsets.topic.replication.factor", Kind.INT, 3, minimum=1, maximum=INT16_MAX,
+            applies=False,
+            doc="Replicas of __consumer_offsets. A partition has one replica, whatever this is."),
     Setting("offsets.retention.minutes", Kind.INT, 7 * 24 * 60, minimum=1, unit="minutes",
             doc="How long a group without members keeps its offsets."),
     Setting("offset.metadata.max.bytes", Kind.INT, limits.OFFSET_METADATA_BYTES_MAX, minimum=0,
@@ -329,6 +335,12 @@ _COORDINATORS = (
     Setting("transaction.state.log.num.partitions", Kind.INT, 50, minimum=1,
             maximum=limits.PARTITIONS_PER_TOPIC_MAX,
             doc="Partitions of __transaction_state; fixed once that topic exists."),
+    Setting("transaction.state.log.replication.factor", Kind.INT, 3, minimum=1, maximum=INT16_MAX,
+            applies=False,
+            doc="Replicas of __transaction_state. A partition has one replica, whatever this is."),
+    Setting("transaction.state.log.min.isr", Kind.INT, 2, minimum=1, applies=False,
+            doc="Replicas of __transaction_state that must have a record before it counts. A"
+                " partition has one replica, whatever this is."),
 )
 
 _PROCESS = (

@@ -135,7 +135,6 @@ _NAMES = """
     offsets.load.buffer.size
     offsets.retention.check.interval.ms
     offsets.topic.compression.codec
-    offsets.topic.replication.factor
     offsets.topic.segment.bytes
     principal.builder.class
     process.roles
@@ -286,8 +285,6 @@ _NAMES = """
     transaction.partition.verification.enable
     transaction.remove.expired.transaction.cleanup.interval.ms
     transaction.state.log.load.buffer.size
-    transaction.state.log.min.isr
-    transaction.state.log.replication.factor
     transaction.state.log.segment.bytes
     transaction.two.phase.commit.enable
     unclean.leader.election.interval.ms

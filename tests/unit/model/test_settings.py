@@ -82,6 +82,23 @@ def test_an_unused_setting_is_detected() -> None:
     assert is_read(unread._replace(topic="segment.bytes"))
 
 
+@pytest.mark.parametrize(
+    ("name", "default"),
+    [
+        ("default.replication.factor", 1),
+        ("offsets.topic.replication.factor", 3),
+        ("transaction.state.log.replication.factor", 3),
+        ("transaction.state.log.min.isr", 2),
+    ],
+)
+def test_numbers_of_replicas_have_kafkas_defaults_and_may_be_those_of_a_kafka_cluster(
+    name: str, default: int
+) -> None:
+    assert BROKER_SETTINGS[name].default == default
+    assert load([f"{name}=3"]).integer(name) == 3
+    assert "one replica, whatever this is" in BROKER_SETTINGS[name].documentation
+
+
 @pytest.fixture
 def _own_tables() -> Iterator[None]:
     """What a test adds is gone after it."""

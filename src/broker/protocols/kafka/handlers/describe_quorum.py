@@ -1,8 +1,8 @@
 """DescribeQuorum, v0-2. v1 times of the last fetch (KIP-836); v2 messages, directories, nodes.
 
-The metadata store is the quorum's log: each change has one offset, its revision, and is committed at
-once. The voters are the brokers that may be the controller: all. The leader is the controller, its
-epoch the controller's. Each broker reads the store itself and tells nobody how far it is, so an
+The metadata store is the quorum's log: each change has one offset, its revision, and is committed
+at once. The voters are the brokers that may be the controller: all. The leader is the controller,
+with the controller epoch. Each broker reads the store itself and tells nobody how far it is, so an
 answer has the revision of the broker that gives it for all, and times for that broker alone.
 """
 

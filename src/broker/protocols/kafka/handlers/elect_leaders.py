@@ -1,8 +1,8 @@
 """ElectLeaders, v0-2. v1 election type (KIP-460); v2 flexible.
 
 Each partition is led by its only replica, so no election is needed. If that is offline, there is no
-other replica to elect, not even in an unclean election. Every broker of a cluster knows the leaders,
-so this is not only for the controller.
+other replica to elect, not even in an unclean election. Every broker of a cluster knows that, not
+only the controller.
 """
 
 from typing import TYPE_CHECKING

@@ -270,3 +270,12 @@ def test_only_a_broker_that_has_stopped_is_not_registered() -> None:
 
 def test_a_standalone_broker_is_registered() -> None:
     assert FakeBroker().ask(UNREGISTER, 0, broker_id=1)["error_code"] == 42
+
+
+def test_the_default_of_replicas_is_that_of_this_version() -> None:
+    cluster = MemoryCluster(1, 2)
+    broker = cluster.broker(1, **{"default.replication.factor": "3"})
+
+    created = create(broker, num_partitions=2)
+
+    assert (created["error_code"], created["replication_factor"]) == (0, 1)
