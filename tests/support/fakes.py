@@ -62,6 +62,7 @@ from broker.core.topics.placing import Placing, Standalone
 from broker.core.topics.rules import NewTopic
 from broker.core.topics.topics import Topics
 from broker.core.transactions.coordinator import TransactionCoordinator
+from broker.core.transactions.other_brokers import OtherBrokers
 from broker.core.transactions.records import TopicPartition
 from broker.model.config import Config, load
 from broker.model.errors import ErrorCode, StorageError
@@ -375,6 +376,10 @@ class FakeGroups:
         self.commands: list[Any] = []
         self.answers: list[Any] = []
         self.deleted_topics: list[str] = []
+        self.is_coordinator = True
+
+    def coordinates(self, _key: str) -> bool:
+        return self.is_coordinator
 
     def _serve(self, command: Any, default: Any) -> asyncio.Future[Any]:
         self.commands.append(command)
@@ -531,6 +536,13 @@ class FakePartitionLogs:
         return self._broker.log_changes()
 
 
+class LeadsNothing:
+    """The leadership of a broker of a cluster whose partitions all have other leaders."""
+
+    def epoch(self, _topic_id: bytes, _partition: int, /) -> int | None:
+        return None
+
+
 class FakeBroker:
     """A broker made of fakes, and a connection to it; every call is one whole event loop."""
 
@@ -542,8 +554,10 @@ class FakeBroker:
         known: Metadata | None = None,
         placing: Placing | None = None,
         cluster: ClusterView | None = None,
+        others: OtherBrokers | None = None,
     ) -> None:
         self.store = store or FakeStore()
+        self.coordinates = True  # transactional ids
         self.table = FakeTable()
         self.groups = FakeGroups()
         self.state_log = MemoryLog()
@@ -554,10 +568,12 @@ class FakeBroker:
                 lambda: asyncio.get_running_loop().create_future(),
                 self.transactions_clock,
                 self.tick_soon,
+                is_led=lambda _: self.coordinates,
             ),
             self.log_of,
             self.groups,  # type: ignore[arg-type]
             partition_count=1,
+            others=others,
         )
         self.producer_ids = FakeProducerIds()
         self.io_thread = IoThread()

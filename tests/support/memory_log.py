@@ -100,6 +100,7 @@ class ClientLog(MemoryLog):
         self.open_transactions: dict[int, int] = {}
         self.markers: list[Marker] = []
         self.epochs: dict[int, int] = {}  # of the producers
+        self.coordinator_epochs: dict[int, int] = {}  # of their last markers
 
     def admit_transaction(self, producer_id: int, epoch: int) -> None:
         """Admit its batches."""
@@ -117,7 +118,11 @@ class ClientLog(MemoryLog):
     def active_producers(self) -> list[tuple[int, int, int, int, int, int]]:
         """Return the states of producers, as far as tests need them."""
         return [
-            (producer, epoch, -1, -1, -1, self.open_transactions.get(producer, -1))
+            (
+                *(producer, epoch, -1, -1),
+                self.coordinator_epochs.get(producer, -1),
+                self.open_transactions.get(producer, -1),
+            )
             for producer, epoch in self.epochs.items()
         ]
 
@@ -145,6 +150,8 @@ class ClientLog(MemoryLog):
         marker = decode_marker(batch)
         assert marker is not None
         self.markers.append(marker)
+        self.epochs[marker.producer_id] = marker.producer_epoch
+        self.coordinator_epochs[marker.producer_id] = marker.coordinator_epoch
         self.open_transactions.pop(marker.producer_id, None)
         self.admitted.pop(marker.producer_id, None)
         return offset

@@ -123,6 +123,18 @@ class Clustered:
             found.sort()
         return found
 
+    def leader_of(self, name: str, partition: int) -> int | None:
+        """Return the leader of a partition by the image alone: NO_LEADER while there is none.
+
+        None: the metadata has no such partition. What this broker has registered may be behind.
+        """
+        topic = self._image.topic(name)
+        state = None if topic is None else self._image.state(topic.record.topic_id, partition)
+        if state is None:
+            return None
+        is_there = self._image.is_registered(state.leader, state.broker_epoch)
+        return state.leader if is_there else NO_LEADER
+
     def leadership(self, topic: Topic, partition: int) -> Leadership:
         """Return what the image has; no leader if its incarnation is gone."""
         state = self._image.state(topic.topic_id, partition)

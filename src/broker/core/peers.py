@@ -17,12 +17,12 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from broker import codec
 from broker.codec import Fields
 from broker.model.address import Address
-from broker.model.errors import CodecError, PeerError, Unreachable
+from broker.model.errors import CodecError, ErrorCode, PeerError, Unreachable
 from broker.model.limits import (
     CODEC_FRAME_BYTES_MAX,
     PEER_CONNECT_SECONDS,
@@ -32,7 +32,22 @@ from broker.model.limits import (
 _CLIENT_ID = "polylog-broker"
 _SIZE_BYTES = 4
 _KEYS = {name: key for key, name in codec.API_KEYS.items()}
+_CODES: Final = {code.number: code for code in ErrorCode if code is not ErrorCode.DISK_FULL}
 _log = logging.getLogger(__name__)
+
+
+def code_of(number: int) -> ErrorCode:
+    """Return the error code of an answer; UNKNOWN_SERVER_ERROR for a number of a later version."""
+    return _CODES.get(number, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+class Calls(Protocol):
+    """What sends requests to other brokers: Peers."""
+
+    async def call(
+        self, broker_id: int, api: str, versions: range, body: Fields, *, timeout_seconds: float
+    ) -> tuple[int, dict[str, Any]]:
+        """Send a request; return version and answer. Raises Unreachable or PeerError."""
 
 
 class Peers:

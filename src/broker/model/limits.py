@@ -461,6 +461,15 @@ CONCURRENT_TRANSACTION_WAIT_MS = 100
 # Markers that are appended, and partitions that are admitted to a transaction or synced at its end,
 # in one turn: some 20 us each.
 MARKERS_PER_TURN = 128
+# Markers in one request to the broker that leads their partitions: their checks take some 2 ms. The
+# leader answers when they are on its disk.
+REMOTE_MARKERS_PER_REQUEST_MAX = 256
+REMOTE_MARKERS_SECONDS = 10
+# Whether a transaction has a partition, asked of the broker that coordinates it; below the timeouts
+# of clients, which ask again.
+REMOTE_ADMISSION_SECONDS = 5
+# Kafka's add.partitions.to.txn.retry.backoff.ms.
+CONCURRENT_TRANSACTION_RETRY_MS = 20
 # Group and transactional ids whose partition is cached, and the longest of them: a longer one is
 # invalid, and is not hashed.
 COORDINATOR_KEYS_REMEMBERED = 4_096

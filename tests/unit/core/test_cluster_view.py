@@ -1,15 +1,24 @@
-"""What a broker of a cluster tells clients of it."""
+"""What a broker knows of its cluster from the image of the metadata, and tells clients."""
 
 import pytest
 
 from broker.core.cluster import records
 from broker.core.cluster.image import ClusterImage
-from broker.core.cluster.records import BrokerState, Endpoint, Registration
+from broker.core.cluster.records import (
+    NO_LEADER,
+    BrokerState,
+    Endpoint,
+    PartitionState,
+    Registration,
+    TopicRecord,
+)
 from broker.core.cluster.slices import complete
 from broker.core.cluster_view import Clustered, KnownBroker
+from broker.storage import metadata
 from broker.storage.metadata import Put
 from tests.support.memory_store import MemoryStore
 
+ID = bytes([1] * 16)
 SELF = KnownBroker(2, "asked.at", 9, "r2")
 
 
@@ -37,3 +46,31 @@ def test_a_broker_is_always_one_of_the_brokers_that_it_names(
     found = view.brokers("asked.at", 9)
 
     assert found == sorted([SELF, *(KnownBroker(each, "h", each, f"r{each}") for each in others)])
+
+
+def test_the_leader_of_a_partition_is_that_of_the_image() -> None:
+    store = MemoryStore()
+    registration = Registration("", (Endpoint("", "a", 1),), None, "h", BrokerState.RUNNING)
+    epochs = {}
+    for broker_id in (1, 2):
+        put = Put(records.broker_key(broker_id), records.registration_value(registration))
+        revision = store.transact([], [put])
+        assert revision is not None
+        epochs[broker_id] = revision
+    replicas = ((1,), (2,), (3,), (2,))
+    record = TopicRecord(ID, len(replicas), replicas, {**epochs, 3: 1})
+    gone = PartitionState(2, epochs[2] - 1, 1, (2,), (2,), 1)
+    store.transact(
+        [],
+        [
+            Put(metadata.topic_key("t"), records.topic_value(record)),
+            Put(records.partition_key(ID, 3), records.partition_value(gone)),
+        ],
+    )
+    image = ClusterImage()
+    complete(image.load(*store.scan()))
+
+    view = Clustered(1, None, image)
+
+    assert [view.leader_of("t", each) for each in range(5)] == [1, 2, NO_LEADER, NO_LEADER, None]
+    assert view.leader_of("u", 0) is None

@@ -18,6 +18,9 @@ names                 prefixes of transactional ids: Kafka's clients, other prot
 coordinator           the interface for protocols and the broker
 waiters               requests that wait for the end of a transaction
 step_queue            work on thousands of partitions, a limited number per turn
+other_brokers         what transactions need of the other brokers of a cluster
+remote_markers        markers for the partitions that other brokers lead
+remote_admission      asks coordinators elsewhere whether a batch belongs to a transaction
 end_driver            the end of a transaction in other logs: syncs, markers
-hanging_transactions  open transactions that no coordinator knows, found at a start
+hanging_transactions  open transactions that no coordinator knows, found at a start (standalone)
 """

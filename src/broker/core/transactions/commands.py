@@ -129,11 +129,15 @@ class SyncData(NamedTuple):
 
 
 class WriteMarkers(NamedTuple):
-    """To the end driver: write a marker into these partitions, then call `marked`."""
+    """To the end driver: write a marker into these partitions, then call `marked`.
+
+    `version` is that of OwedMarker.
+    """
 
     producer: Producer
     is_committed: bool
     partitions: frozenset[TopicPartition]
+    version: int = 0
 
 
 Response: TypeAlias = (

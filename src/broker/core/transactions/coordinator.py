@@ -3,6 +3,11 @@
 A transactional id lives in the partition of `__transaction_state` that it hashes to; what all
 coordinators share is in `coordination/partitions.py`. Commands return a future. What a decision
 needs done in other logs arrives as a reply in `_take`, and goes to the end driver.
+
+In a cluster a transaction's coordinator and the leaders of its partitions may be different brokers.
+A leader asks the coordinator before it admits a producer (`admit`); the coordinator sends markers
+to the leaders (remote_markers.py), which write them on request (`write_marker`). An addition admits
+the producer to the logs of this broker only: other leaders ask.
 """
 
 from asyncio import Future
@@ -20,8 +25,10 @@ from broker.core.logs.log import TransactionalLog
 from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.transactions import commands, records
 from broker.core.transactions.end_driver import EndDriver
+from broker.core.transactions.end_rules import EPOCH_BUMP_VERSION
 from broker.core.transactions.hanging_transactions import HangingTransactions
 from broker.core.transactions.markers import Markers
+from broker.core.transactions.other_brokers import OtherBrokers
 from broker.core.transactions.records import TopicPartition
 from broker.core.transactions.shard import TransactionLimits, TransactionShard
 from broker.core.transactions.step_queue import StepQueue
@@ -33,8 +40,6 @@ from broker.model.errors import ErrorCode
 RECORD_FORMAT: RecordFormat[records.TransactionRecord] = RecordFormat(
     records.encode, records.decode, records.without_value
 )
-# The version of producers whose epoch grows with each transaction (KIP-890).
-_IMPLICIT_VERSION = 2
 
 
 class TransactionCoordinator(
@@ -50,16 +55,18 @@ class TransactionCoordinator(
         *,
         settings: commands.TransactionSettings | None = None,
         partition_count: int = 50,
+        others: OtherBrokers | None = None,
     ) -> None:
         """Keep what it needs; nothing is opened yet.
 
         Args:
             environment: the logs of `__transaction_state`, the loop and the clock.
             find_log: returns the log of a partition that a transaction has touched, or None if
-                its topic has been deleted.
+                its topic has been deleted or another broker leads it.
             groups: the group coordinator, whose pending offsets a transaction decides.
             settings: settings and limits.
             partition_count: of `__transaction_state`; fixed once that topic exists.
+            others: the other brokers of a cluster; None: this broker is standalone.
         """
         settings = settings or commands.TransactionSettings()
         transaction_limits = TransactionLimits(settings, self.shards)
@@ -75,7 +82,8 @@ class TransactionCoordinator(
             can_resume_partly=False,  # a prepared transaction must be completed
         )
         self._groups = groups
-        self._markers = Markers(find_log, groups.end_transaction, environment.clock)
+        self._others = others
+        self._markers = Markers(find_log, groups.end_transaction, environment.clock, others)
         self._steps = StepQueue(self.wake)
         self._end_driver = EndDriver(self, self._markers, self._steps)
         self._hanging = HangingTransactions(self._markers, Notes(environment.clock))
@@ -90,9 +98,17 @@ class TransactionCoordinator(
         self.wake()
 
     def suspect(self, topic_partition: TopicPartition) -> None:
-        """Check the open transactions of a recovered log once all coordinators are loaded."""
-        self._hanging.suspect(topic_partition)
-        self.wake()
+        """Check the open transactions of a recovered log once all coordinators are loaded.
+
+        Not in a cluster: another broker may coordinate them, and this one cannot know that none
+        does. It is not needed either: a coordinator sends the markers that it owes until they are
+        written, however often the leader restarts. Only if `__transaction_state` has lost records
+        may a transaction hang, and then an operator decides (kafka-transactions.sh abort, which
+        sends WriteTxnMarkers).
+        """
+        if self._others is None:
+            self._hanging.suspect(topic_partition)
+            self.wake()
 
     def tick(self) -> int:
         """Load, check deadlines, write markers; return the time of the next call (monotonic ms)."""
@@ -257,8 +273,11 @@ class TransactionCoordinator(
         """
         producer = commands.Producer(transactional_id, producer_id, producer_epoch)
         partitions = tuple(dict.fromkeys(topic_partitions))
-        if adds_implicitly:
-            request = commands.AddRequest(producer, partitions, _IMPLICIT_VERSION)
+        if self._others is not None and not self.coordinates(transactional_id):
+            coordinators = self._others.coordinators
+            errors = await coordinators.admit(producer, partitions, adds=adds_implicitly)
+        elif adds_implicitly:
+            request = commands.AddRequest(producer, partitions, EPOCH_BUMP_VERSION)
             error = await self.add(request)
             if error is ErrorCode.CONCURRENT_TRANSACTIONS:
                 if self._is_ending(
@@ -280,6 +299,15 @@ class TransactionCoordinator(
         """Whether a partition may be written to in a producer's transaction now."""
         transaction = self._transaction(producer.transactional_id)
         return transaction is not None and transaction.has(producer, topic_partition)
+
+    def is_admitted(self, producer: commands.Producer, topic_partition: TopicPartition) -> bool:
+        """Whether a partition that `admit` has accepted may still be written to."""
+        if self._others is None or self.coordinates(producer.transactional_id):
+            return self.has(producer, topic_partition)
+        log = self._markers.find_log(topic_partition)
+        return log is not None and log.admits_transaction(
+            producer.producer_id, producer.producer_epoch
+        )
 
     def is_unfinished(self, producer: commands.Producer) -> bool:
         """Whether a producer's transaction has begun and has not ended everywhere."""
@@ -337,12 +365,17 @@ class TransactionCoordinator(
                 found = map(shard.transactions.get, some)
                 yield [each.describe() for each in found if each is not None]
 
-    def write_marker(self, topic_partition: TopicPartition, marker: Marker) -> Future[ErrorCode]:
-        """Write a marker on request of an operator, to end a hanging transaction."""
+    def write_marker(
+        self, topic_partition: TopicPartition, marker: Marker, version: int = 0
+    ) -> Future[ErrorCode]:
+        """Write a marker on request of another broker, or of an operator for a hanging transaction.
+
+        The future is done when the marker is on the disk. `version`: see OwedMarker.
+        """
         written: Future[ErrorCode] = self._environment.create_future()
-        error = self._marker_error(topic_partition, marker)
+        error = self._marker_error(topic_partition, marker, version)
         if error is ErrorCode.NONE:
-            self._markers.write(
+            self._markers.write_here(
                 topic_partition,
                 marker,
                 self._markers.batch(marker),
@@ -352,15 +385,22 @@ class TransactionCoordinator(
             written.set_result(error)
         return written
 
-    def _marker_error(self, topic_partition: TopicPartition, marker: Marker) -> ErrorCode:
-        """Return why a log must refuse a marker: its epoch is older than the producer's."""
+    def _marker_error(
+        self, topic_partition: TopicPartition, marker: Marker, version: int
+    ) -> ErrorCode:
+        """Return why a log must refuse a marker: it is of an earlier producer or coordinator.
+
+        With one epoch per transaction, a marker has an epoch above that of its transaction
+        (KIP-1228). So one that arrives a second time, late, does not end the next transaction.
+        """
         log = self._markers.find_log(topic_partition)
         if log is None or log.is_loading:
             return ErrorCode.NONE  # the write itself reports the reason
         known = log.active_producer(marker.producer_id)
         if known is not None:
-            _, epoch, _, _, coordinator_epoch, _ = known
-            if marker.producer_epoch < epoch:
+            _, epoch, _, _, coordinator_epoch, first_offset = known
+            is_late = version >= EPOCH_BUMP_VERSION and first_offset >= 0
+            if marker.producer_epoch < epoch + is_late:
                 return ErrorCode.INVALID_PRODUCER_EPOCH
             if marker.coordinator_epoch < coordinator_epoch:
                 return ErrorCode.TRANSACTION_COORDINATOR_FENCED
@@ -394,6 +434,16 @@ class TransactionCoordinator(
     def coordinator_epoch(self, transactional_id: str) -> int:
         """Return the epoch of a transactional id's markers."""
         return self.leader_epoch(self.partition_for(transactional_id))
+
+    def load_of(self, transactional_id: str) -> object:
+        """Return the shard of a transactional id, another one after each load; None: none now."""
+        return self.shard(self.partition_for(transactional_id))
+
+    def close(self) -> None:
+        """Stop serving, and sending markers."""
+        if self._others is not None:
+            self._others.leaders.close()
+        super().close()
 
     def _command(
         self,

@@ -5,7 +5,17 @@
 
 A durable decision is always completed: markers that cannot be written are retried as long as the
 coordinator says that they have to be written. After that none is written: the producer may be in
-its next transaction.
+its next transaction. When another broker becomes the coordinator, nothing more is written here, and
+what is reported later does not count: the new coordinator does all of it again.
+
+Only logs of this broker are synced before the decision. A partition that another broker leads
+needs nothing there: with polylog.durability=group-commit its batches were acknowledged after they
+were synced, and a producer ends its transaction after all acknowledgements. With `os` a batch is
+acknowledged before that. If the machine of such a leader loses power after the decision and before
+the leader has synced the marker (and with it everything before the marker), the committed
+transaction has lost records: `os` promises no more for a single record either. The producer is not
+dismissed there either: a batch that arrives before the marker belongs to the transaction that ends,
+as in Kafka, and after the marker it is refused.
 """
 
 from collections import deque
@@ -16,6 +26,7 @@ from typing import Protocol
 from broker.codec.control_records import Marker
 from broker.core.transactions.commands import Producer, SyncData, WriteMarkers
 from broker.core.transactions.markers import Markers
+from broker.core.transactions.other_brokers import OwedMarker
 from broker.core.transactions.records import TopicPartition
 from broker.core.transactions.step_queue import StepQueue
 from broker.model.errors import ErrorCode, PolylogError
@@ -41,6 +52,9 @@ class Coordinator(Protocol):
 
     def coordinator_epoch(self, transactional_id: str) -> int:
         """Return the epoch of its markers."""
+
+    def load_of(self, transactional_id: str) -> object:
+        """Return an object that stands for the last load of its shard; None: it serves no more."""
 
 
 class EndDriver:
@@ -95,6 +109,7 @@ class _Syncing:
     def __init__(self, driver: EndDriver, request: SyncData) -> None:
         self._driver = driver
         self._request = request
+        self._load = driver.coordinator.load_of(request.producer.transactional_id)
         self._left = 1  # `ask`
         self._is_durable = True
         self.is_done = False
@@ -118,7 +133,7 @@ class _Syncing:
 
     def _ask(self, topic_partition: TopicPartition) -> None:
         log = self._driver.markers.find_log(topic_partition)
-        if log is None:  # its topic was deleted, and the data with it
+        if log is None:  # another broker leads it, or its topic was deleted, and the data with it
             self._report(is_durable=True)
         elif log.is_loading:
             self._report(is_durable=False)
@@ -135,7 +150,9 @@ class _Syncing:
         if not self._left and not self.is_done:
             producer, _, attempt = self._request
             self._end()
-            self._driver.coordinator.synced(producer, attempt, is_durable=self._is_durable)
+            # Attempts are counted from 1 again after a load.
+            if self._driver.coordinator.load_of(producer.transactional_id) is self._load:
+                self._driver.coordinator.synced(producer, attempt, is_durable=self._is_durable)
 
     def _end(self) -> None:
         self.is_done = True
@@ -149,6 +166,8 @@ class _Writing:
         self._driver = driver
         self._producer = request.producer
         transactional_id, producer_id, epoch = request.producer
+        self._load = driver.coordinator.load_of(transactional_id)
+        self._version = request.version
         self._marker = Marker(
             producer_id,
             epoch,
@@ -164,13 +183,14 @@ class _Writing:
     def write(self) -> Iterator[None]:
         """Write the markers that are left."""
         while self._to_write and not self._is_done:
-            if not self._driver.coordinator.is_decided(self._producer):
+            if not self._is_owed():
                 self.end()  # it has ended, or its shard was loaded again and will ask again
                 return
-            topic_partition = self._to_write.popleft()
+            place = self._to_write.popleft()
             self._syncing += 1
-            answer = partial(self._written, topic_partition)
-            self._driver.markers.write(topic_partition, self._marker, self._batch, answer)
+            answer = partial(self._written, place)
+            owed = OwedMarker(place, self._marker, self._version, self._is_owed, answer)
+            self._driver.markers.write(owed, self._batch)
             yield
         self._end_if_written()
 
@@ -187,6 +207,15 @@ class _Writing:
         self._driver.failing.pop(transactional_id, None)
         del self._driver.writing[transactional_id]
 
+    def _is_owed(self) -> bool:
+        """Return whether this writing still has to go on."""
+        coordinator = self._driver.coordinator
+        return (
+            not self._is_done
+            and coordinator.is_decided(self._producer)
+            and coordinator.load_of(self._producer.transactional_id) is self._load
+        )
+
     def _written(self, topic_partition: TopicPartition, error: ErrorCode) -> None:
         self._syncing -= 1
         if self._is_done:
@@ -200,5 +229,7 @@ class _Writing:
 
     def _end_if_written(self) -> None:
         if not (self._is_done or self._to_write or self._failed or self._syncing):
+            is_owed = self._is_owed()
             self.end()
-            self._driver.coordinator.marked(self._producer)
+            if is_owed:
+                self._driver.coordinator.marked(self._producer)

@@ -71,13 +71,17 @@ def prepared(
     bumps_epoch: bool,
     next_producer_id: int,
 ) -> TransactionImage:
-    """Return the image of the decision; its epoch fences the producer, or lets it continue."""
+    """Return the image of the decision; its epoch fences the producer, or lets it continue.
+
+    Its client version is EPOCH_BUMP_VERSION only if its epoch is above that of the transaction.
+    """
+    kept = image.client_version if is_fence else 0
     return image._replace(
         state=TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT,
         producer_epoch=min(EPOCH_MAX, image.producer_epoch + (is_fence or bumps_epoch)),
         next_producer_id=next_producer_id if bumps_epoch else NO_ID,
         updated_ms=wall_ms,
-        client_version=EPOCH_BUMP_VERSION if bumps_epoch else image.client_version,
+        client_version=EPOCH_BUMP_VERSION if bumps_epoch else kept,
     )
 
 

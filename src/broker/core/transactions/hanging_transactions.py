@@ -117,4 +117,4 @@ class HangingTransactions:
             )
             self._notes.log([line])
 
-        self._markers.write(topic_partition, marker, self._markers.batch(marker), written)
+        self._markers.write_here(topic_partition, marker, self._markers.batch(marker), written)

@@ -1,55 +1,103 @@
-"""Writes markers into the logs of clients and of groups; reports when they are on the disk."""
+"""Writes markers into the logs of clients and of groups; reports when they are on the disk.
+
+A marker for a partition that another broker leads is sent to that broker (remote_markers.py).
+"""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from broker.codec.control_records import Marker, encode_marker
 from broker.core.logs.log import TransactionalLog
 from broker.core.topics.topic import OFFSETS_TOPIC
+from broker.core.transactions.other_brokers import OtherBrokers, OwedMarker
 from broker.core.transactions.records import TopicPartition
 from broker.model.clock import Clock
 from broker.model.errors import ErrorCode, PolylogError
 
+# What the group coordinator answers when another broker leads the partition, or it is loading.
+_NOT_THE_COORDINATOR = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+)
 
-class Markers(NamedTuple):
-    """Writes markers into partitions.
 
-    Attributes:
-        find_log: returns the log of a partition; None: its topic was deleted.
-        end_in_groups: writes a marker into a partition of `__consumer_offsets` through the group
-            coordinator, where it decides pending offsets.
-        clock: for the timestamps of markers.
-    """
+class Markers:
+    """Writes markers into partitions."""
 
-    find_log: Callable[[TopicPartition], TransactionalLog | None]
-    end_in_groups: Callable[[int, Marker, Callable[[ErrorCode], None]], None]
-    clock: Clock
+    def __init__(
+        self,
+        find_log: Callable[[TopicPartition], TransactionalLog | None],
+        end_in_groups: Callable[[int, Marker, Callable[[ErrorCode], None]], None],
+        clock: Clock,
+        others: OtherBrokers | None = None,
+    ) -> None:
+        """Keep what it needs.
+
+        Args:
+            find_log: returns the log of a partition that this broker leads, or None.
+            end_in_groups: writes a marker into a partition of `__consumer_offsets` through the
+                group coordinator, where it decides pending offsets.
+            clock: for the timestamps of markers.
+            others: the other brokers of a cluster; None: this broker is standalone, and has a log
+                of every partition that exists.
+        """
+        self.find_log = find_log
+        self._end_in_groups = end_in_groups
+        self._clock = clock
+        self._others = others
 
     def batch(self, marker: Marker) -> bytes:
         """Return the encoded marker, the same for every log."""
-        return encode_marker(marker, timestamp_ms=self.clock.wall_ms())
+        return encode_marker(marker, timestamp_ms=self._clock.wall_ms())
 
-    def write(
+    def write(self, owed: OwedMarker, batch: bytes) -> None:
+        """Write a marker of this broker's coordinator, wherever its partition is led.
+
+        UNKNOWN_TOPIC_OR_PARTITION: the topic was deleted, and the transaction's data with it.
+        Every failure goes to `answer`; no PolylogError is raised.
+        """
+        if (
+            self._others is not None
+            and self.find_log(owed.place) is None
+            and self._others.leaders.exists(owed.place)
+        ):
+            self._others.leaders.write(owed)
+        else:
+            self.write_here(owed.place, owed.marker, batch, owed.answer)
+
+    def write_here(
         self,
-        topic_partition: TopicPartition,
+        place: TopicPartition,
         marker: Marker,
         batch: bytes,
         answer: Callable[[ErrorCode], None],
     ) -> None:
-        """Append a marker; `answer` is called once it is on the disk, or with the error.
+        """Append a marker to a log of this broker; answer once it is on the disk.
 
-        Every failure goes to `answer`; no PolylogError is raised.
+        NOT_LEADER_OR_FOLLOWER: another broker leads the partition, or it is still loading. Every
+        failure goes to `answer`; no PolylogError is raised.
         """
-        topic, partition = topic_partition
-        log = self.find_log(topic_partition)
+        topic, partition = place
+        log = self.find_log(place)
         if log is None:
-            answer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            exists = self._others is not None and self._others.leaders.exists(place)
+            answer(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
         elif log.is_loading:
             answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        elif topic == OFFSETS_TOPIC:
-            self.end_in_groups(partition, marker, answer)
         else:
-            _append(log, batch, answer)
+            if self._others is not None:
+                self._others.coordinators.marker_written(marker.producer_id, place)
+            if topic == OFFSETS_TOPIC:
+                self._end_in_groups(partition, marker, lambda error: answer(_of_leader(error)))
+            else:
+                _append(log, batch, answer)
+
+
+def _of_leader(error: ErrorCode) -> ErrorCode:
+    """Return the error of a partition's leader for one of a coordinator, as Kafka does."""
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if error in _NOT_THE_COORDINATOR else error
 
 
 def _append(log: TransactionalLog, batch: bytes, answer: Callable[[ErrorCode], None]) -> None:

@@ -417,7 +417,9 @@ class Transaction:
 
     def _ask_for_markers(self, image: TransactionImage, decision: TransactionDecision) -> None:
         is_committed = image.state is TransactionState.PREPARE_COMMIT
-        markers = WriteMarkers(self._producer(image), is_committed, image.partitions)
+        markers = WriteMarkers(
+            self._producer(image), is_committed, image.partitions, image.client_version
+        )
         decision.reply(self._outside, markers)
 
     def marked(self, producer: Producer, now: Moment) -> TransactionDecision:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from broker.core.groups.commands.offsets import OffsetToCommit
-from broker.core.topics.lookup import check_partition, topic_by_id, topic_by_name
+from broker.core.topics.lookup import check_exists, topic_by_id, topic_by_name
 from broker.core.topics.topics import Topics
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import errors
@@ -51,7 +51,7 @@ class Offsets:
                         if by_id
                         else topic_by_name(topics, each["name"])
                     )
-                    check_partition(topic, index)
+                    check_exists(topic, index)
                 except RequestError as error:
                     row["error_code"] = errors.number(error.code)
                 else:

@@ -24,7 +24,9 @@ _COORDINATOR_IS_BUSY = (
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NETWORK_EXCEPTION,
     ErrorCode.NOT_COORDINATOR,
+    ErrorCode.OPERATION_NOT_ATTEMPTED,  # the coordinator does not know another partition yet
 )
 
 

@@ -13,6 +13,7 @@ from broker.core.transactions.commands import (
     Producer,
 )
 from broker.core.transactions.coordinator import TransactionCoordinator
+from broker.core.transactions.other_brokers import OtherBrokers
 from broker.core.transactions.records import (
     TopicPartition,
     TransactionState,
@@ -30,8 +31,11 @@ NONE = ErrorCode.NONE
 class Broker:
     """Both coordinators, the logs of a topic, a stopped clock."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, others: OtherBrokers | None = None) -> None:
         self.loop = loop
+        self.others = others
+        self.is_coordinator = True
+        self.has_offsets = True  # a log of OFFSETS, although it is not in `logs`
         self.clock = ManualClock()
         self.state = MemoryLog()
         self.logs: dict[TopicPartition, ClientLog] = {FIRST: ClientLog(), SECOND: ClientLog()}
@@ -47,7 +51,11 @@ class Broker:
             self.environment(self.offsets), topics=FakeTopics(), partition_count=1
         )
         self.transactions = TransactionCoordinator(
-            self.environment(self.state), self.find, self.groups, partition_count=1
+            self.environment(self.state),
+            self.find,
+            self.groups,
+            partition_count=1,
+            others=self.others,
         )
         self.transactions.expect([0])
 
@@ -64,10 +72,16 @@ class Broker:
         self.transactions.recovered(0, is_empty=not self.state.log_end_offset)
 
     def environment(self, log: MemoryLog) -> Environment:
-        return Environment(lambda _: log, self.loop.create_future, self.clock, lambda _: None)
+        return Environment(
+            lambda _: log,
+            self.loop.create_future,
+            self.clock,
+            lambda _: None,
+            is_led=lambda _: self.is_coordinator,
+        )
 
     def find(self, place: TopicPartition) -> ClientLog | None:
-        if place == OFFSETS:
+        if place == OFFSETS and self.has_offsets:
             return ClientLog()
         return self.logs.get(place)
 

@@ -21,6 +21,7 @@ class Coordinator:
     def __init__(self) -> None:
         self.decided = True
         self.awaited = True
+        self.load = object()
         self.ended: list[Producer] = []
         self.synced_attempts: list[tuple[Producer, int, bool]] = []
 
@@ -43,6 +44,9 @@ class Coordinator:
 
     def coordinator_epoch(self, transactional_id: str) -> int:
         return len(transactional_id)
+
+    def load_of(self, _transactional_id: str) -> object:
+        return self.load
 
 
 class Fakes:
@@ -94,6 +98,31 @@ def test_only_the_latest_request_for_markers_reports_completion() -> None:
     assert fakes.coordinator.ended == [REQUEST.producer]
 
 
+def test_markers_that_an_earlier_load_of_the_coordinator_has_written_complete_nothing() -> None:
+    """The producer may be in its next transaction, decided by another broker meanwhile."""
+    fakes = Fakes()
+    fakes.end_driver.write(REQUEST)
+
+    fakes.coordinator.load = object()
+    fakes.logs[SECOND].sync()
+
+    assert fakes.coordinator.ended == []
+    assert not fakes.end_driver.writing
+
+
+def test_markers_of_an_earlier_load_of_the_coordinator_are_not_written_again() -> None:
+    fakes = Fakes()
+    fakes.logs[FIRST].is_loading = True
+    fakes.end_driver.write(REQUEST)
+
+    fakes.coordinator.load = object()
+    fakes.logs[FIRST].is_loading = False
+    fakes.retry()
+
+    assert fakes.logs[FIRST].markers == []
+    assert not fakes.end_driver.writing
+
+
 def test_the_end_of_a_transaction_without_partitions_is_complete_at_once() -> None:
     fakes = Fakes()
 
@@ -125,6 +154,20 @@ def test_a_sync_requested_by_a_previous_load_of_the_coordinator_does_not_count()
     fakes.logs[SECOND].sync()
 
     assert fakes.coordinator.synced_attempts == [(REQUEST.producer, 1, True)]
+
+
+def test_a_sync_of_an_earlier_load_of_the_coordinator_decides_nothing() -> None:
+    """Attempts are counted anew by each load."""
+    fakes = Fakes()
+    fakes.logs[SECOND].admit_transaction(7, 3)
+    assert fakes.logs[SECOND].send(7, 3)
+    fakes.end_driver.sync(SyncData(REQUEST.producer, frozenset((SECOND,)), 1))
+
+    fakes.coordinator.load = object()
+    fakes.logs[SECOND].sync()
+
+    assert fakes.coordinator.synced_attempts == []
+    assert not fakes.end_driver.syncing
 
 
 def test_a_producer_whose_end_was_lost_is_not_dismissed_further(

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from broker.core.scheduling.steps import ascending, in_steps
 from broker.core.session import Session
-from broker.core.topics.lookup import check_partition, topic_by_name
+from broker.core.topics.lookup import check_exists, topic_by_name
 from broker.core.topics.topic import TRANSACTIONS_TOPIC
 from broker.core.transactions.commands import AddRequest, Producer, VerifyRequest
+from broker.core.transactions.end_rules import EPOCH_BUMP_VERSION
 from broker.core.transactions.records import TopicPartition
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import (
@@ -42,7 +43,7 @@ async def handle(
             body["v3_and_below_producer_epoch"],
         )
         places = await _places(body["v3_and_below_topics"])
-        codes = await _add(session, producer, places)
+        codes = await _add(session, producer, places, client_version=0)
         return {"results_by_topic_v3_and_below": await _results(request, codes)}
     return {
         "results_by_transaction": [
@@ -67,13 +68,13 @@ async def _transaction(
             place: transactions.abortable(code, supports_abortable=supports_abortable)
             for place, code in zip(places, response.errors, strict=True)
         }
-    else:
-        codes = await _add(session, producer, places)
+    else:  # of the broker that leads them, for a producer of KIP-890
+        codes = await _add(session, producer, places, client_version=EPOCH_BUMP_VERSION)
     return {"transactional_id": transactional_id, "topic_results": await _results(request, codes)}
 
 
 async def _add(
-    session: Session, producer: Producer, places: list[TopicPartition]
+    session: Session, producer: Producer, places: list[TopicPartition], *, client_version: int
 ) -> dict[TopicPartition, ErrorCode]:
     if not producer.transactional_id:
         return dict.fromkeys(places, ErrorCode.INVALID_REQUEST)
@@ -84,7 +85,9 @@ async def _add(
     }
     if refused:
         return dict.fromkeys(places, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused
-    code = await session.broker.transactions.add(AddRequest(producer, tuple(places)))
+    code = await session.broker.transactions.add(
+        AddRequest(producer, tuple(places), client_version)
+    )
     return dict.fromkeys(places, code)
 
 
@@ -93,7 +96,7 @@ def _refusal(session: Session, place: TopicPartition) -> ErrorCode | None:
     try:
         if name == TRANSACTIONS_TOPIC:
             return ErrorCode.INVALID_TOPIC_EXCEPTION
-        check_partition(topic_by_name(session.broker.topics, name), partition)
+        check_exists(topic_by_name(session.broker.topics, name), partition)
     except RequestError as error:
         return error.code
     return None

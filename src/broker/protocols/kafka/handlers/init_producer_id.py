@@ -37,6 +37,8 @@ async def handle(
     if is_reserved(transactional_id):  # No client retries after this error.
         raise RequestError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     coordinator = session.broker.transactions
+    if not coordinator.coordinates(transactional_id):
+        raise RequestError(ErrorCode.NOT_COORDINATOR)
     needs_id = coordinator.needs_fresh_id(transactional_id)
     fresh_id = await transactions.fresh_producer_id(session) if needs_id else NO_ID
     response = await coordinator.init(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from broker.core.groups.commands.offsets import DeleteOffsetsRequest
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
-from broker.core.topics.lookup import check_partition, topic_by_name
+from broker.core.topics.lookup import check_exists, topic_by_name
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
@@ -54,7 +54,7 @@ async def handle(
 
 def _existence_error(session: Session, topic: str, partition: int) -> ErrorCode:
     try:
-        check_partition(topic_by_name(session.broker.topics, topic), partition)
+        check_exists(topic_by_name(session.broker.topics, topic), partition)
     except RequestError:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE

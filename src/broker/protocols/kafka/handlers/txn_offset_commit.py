@@ -59,13 +59,15 @@ async def _commit(
         place = await transactions.offsets_partition(session, body["group_id"])
     except RequestError as error:
         return [error.code] * len(offsets)
+    if not session.broker.groups.coordinates(body["group_id"]):
+        return [ErrorCode.NOT_COORDINATOR] * len(offsets)
     error_code = await _admission(request, session, producer, place)
     if error_code is not ErrorCode.NONE:
         return [error_code] * len(offsets)
     committing: list[Awaitable[CommitResponse]] = []
     begun = 0
     async for part in in_parts(offsets, OFFSETS_COMMITTED_PER_STEP):
-        if not session.broker.transactions.has(producer, place):
+        if not session.broker.transactions.is_admitted(producer, place):
             break  # It ended while this waited.
         begun += len(part)
         command = CommitRequest(
@@ -91,9 +93,12 @@ async def _admission(
     coordinator = session.broker.transactions
     adds_implicitly = request.version >= _IMPLICIT_SINCE
     codes = await coordinator.admit(*producer, [place], adds_implicitly=adds_implicitly)
-    return transactions.abortable(
-        codes[place], supports_abortable=request.version >= _ABORTABLE_SINCE
-    )
+    code = codes[place]
+    if code is ErrorCode.NETWORK_EXCEPTION:
+        # The transaction's coordinator cannot be reached. After this error clients repeat the
+        # request and keep the group's coordinator, as after Kafka's.
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return transactions.abortable(code, supports_abortable=request.version >= _ABORTABLE_SINCE)
 
 
 API = Api(28, "TxnOffsetCommit", range(6), handle)

@@ -1,7 +1,8 @@
-"""WriteTxnMarkers, v1-2. v1 flexible; v2 transaction version. Kafka 4.0 removed v0.
+"""WriteTxnMarkers, v1-2. v1 flexible; v2 transaction version (KIP-1228). Kafka 4.0 removed v0.
 
-Brokers send it to each other, and `kafka-transactions abort` to end a hanging transaction, which is
-open in a log but unknown to the transaction coordinator.
+Transaction coordinators send it to the brokers that lead the partitions of a transaction, and
+`kafka-transactions abort` to end a hanging transaction, which is open in a log but unknown to its
+coordinator. The answer is sent when all markers are on the disk.
 """
 
 from asyncio import Future
@@ -41,10 +42,14 @@ async def handle(
         for each in wanted
     ]
 
-    def write(one: tuple[Marker, TopicPartition]) -> Future[ErrorCode]:
-        return session.broker.transactions.write_marker(one[1], one[0])
+    def write(one: tuple[TopicPartition, Marker, int]) -> Future[ErrorCode]:
+        return session.broker.transactions.write_marker(*one)
 
-    writes = ((marker, each) for marker, its in zip(markers, places, strict=True) for each in its)
+    writes = (
+        (each, marker, asked.get("transaction_version", 0))
+        for asked, marker, its in zip(wanted, markers, places, strict=True)
+        for each in its
+    )
     codes = iter(await call_in_turns(write, writes, MARKERS_PER_TURN))
     return {
         "markers": [

@@ -11,7 +11,7 @@ from broker.core.groups.commands.classic import DescribedMember, GroupDescriptio
 from broker.core.groups.commands.listing import GroupListing, ListGroupsResponse
 from broker.core.groups.commands.offsets import DeleteOffsetsResponse
 from broker.model.errors import ErrorCode
-from tests.support.fakes import FakeBroker, only
+from tests.support.fakes import FakeBroker, LeadsNothing, only
 
 DESCRIBE, LIST, DELETE, DELETE_OFFSETS = 15, 16, 42, 47
 MEMBER = DescribedMember("m", "i", "client", "/127.0.0.1", b"\x01", b"\x02")
@@ -167,6 +167,16 @@ def test_offsets_of_unknown_partitions_are_not_deleted() -> None:
     }
     assert codes == {("t", 0): 0, ("t", 1): 0, ("t", 2): 3, ("u", 0): 3, ("../bad", 0): 3}
     assert [topic["name"] for topic in answer["topics"]] == ["t", "u", "../bad"]
+
+
+def test_offsets_are_deleted_whoever_leads_the_partition() -> None:
+    broker = FakeBroker(leadership=LeadsNothing())
+    broker.create("t", 1)
+
+    answer = delete_offsets(broker, ("t", [0, 1]))
+
+    codes = [each["error_code"] for each in only(answer["topics"])["partitions"]]
+    assert codes == [0, 3]
 
 
 def test_a_topic_with_a_subscribed_member_keeps_its_offsets() -> None:

@@ -8,7 +8,7 @@ from broker.core.groups.commands.offsets import CommitResponse, FetchOffsetsResp
 from broker.core.groups.records.offsets import CommittedOffset
 from broker.model.errors import ErrorCode
 from broker.model.limits import OFFSETS_COMMITTED_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
-from tests.support.fakes import FakeBroker, only
+from tests.support.fakes import FakeBroker, LeadsNothing, only
 
 
 @pytest.fixture
@@ -233,6 +233,16 @@ def test_an_offset_is_committed_even_while_the_partition_is_loading() -> None:
     answer = broker.ask(8, 2, group_id="g", topics=[{"name": "a", "partitions": partitions}])
 
     assert only(only(answer["topics"])["partitions"])["error_code"] == 0
+
+
+def test_an_offset_is_committed_whoever_leads_the_partition() -> None:
+    broker = FakeBroker(leadership=LeadsNothing())
+    broker.create("a")
+
+    answer = broker.ask(8, 2, group_id="g", topics=[{"name": "a", "partitions": [at(0), at(1)]}])
+
+    assert codes(answer) == [0, 3]
+    assert [each.partition for each in only(broker.groups.commands).offsets] == [0]
 
 
 @pytest.mark.parametrize(

@@ -296,6 +296,8 @@ def test_later_batches_of_a_transaction_are_appended_without_the_coordinator(
         (11, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 19),
         (11, ErrorCode.COORDINATOR_NOT_AVAILABLE, 19),
         (11, ErrorCode.NOT_COORDINATOR, 19),
+        (11, ErrorCode.NETWORK_EXCEPTION, 19),
+        (11, ErrorCode.OPERATION_NOT_ATTEMPTED, 19),
     ],
 )
 def test_a_batch_refused_by_the_coordinator_is_not_appended(

@@ -3,18 +3,23 @@
 The decisions of a transactional id are in its scenarios; a real coordinator answers here.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from broker.core.transactions.commands import Producer
+from broker.core.transactions.other_brokers import OtherBrokers, OwedMarker
+from broker.core.transactions.records import TopicPartition
+from broker.model.errors import ErrorCode
 from broker.model.limits import (
     MARKERS_PER_TURN,
     NAMES_READ_PER_STEP,
     OFFSETS_COMMITTED_PER_STEP,
     TRANSACTIONS_PER_STEP,
 )
-from tests.support.fakes import NOW_MS, FakeBroker, only
+from tests.support.fakes import NOW_MS, FakeBroker, LeadsNothing, only
 
 FENCED, OLD_EPOCH, WRONG_STATE, WRONG_PRODUCER, ABORTABLE = 90, 47, 48, 49, 120
 UNAVAILABLE = 15
@@ -472,3 +477,168 @@ def test_an_invalid_pattern_is_an_invalid_regular_expression(broker: FakeBroker)
     answer = broker.ask(66, 2, transactional_id_pattern="(")
 
     assert (answer["error_code"], answer["transaction_states"]) == (128, [])
+
+
+# ---- partitions and coordinators of other brokers ------------------------------------------------
+
+
+class Others:
+    """The other brokers of a cluster: they lead everything, and answer as a test says."""
+
+    def __init__(self) -> None:
+        self.error = ErrorCode.NONE
+        self.asked: list[tuple[Any, ...]] = []
+        self.brokers = OtherBrokers(self, self)
+
+    def exists(self, _place: TopicPartition) -> bool:
+        return True
+
+    def write(self, owed: OwedMarker) -> None:
+        owed.answer(ErrorCode.NONE)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    async def admit(
+        self, producer: Producer, places: Sequence[TopicPartition], *, adds: bool
+    ) -> list[ErrorCode]:
+        self.asked.append((producer, list(places), adds))
+        return [self.error] * len(places)
+
+    def marker_written(self, producer_id: int, place: TopicPartition) -> None:
+        """Do nothing."""
+
+
+@pytest.fixture
+def others() -> Others:
+    return Others()
+
+
+@pytest.fixture
+def coordinator(others: Others) -> FakeBroker:
+    """A broker that coordinates transactions and leads nothing else."""
+    made = FakeBroker(leadership=LeadsNothing(), others=others.brokers)
+    made.create("t", partitions=2)
+    return made
+
+
+@pytest.fixture
+def leader(others: Others) -> FakeBroker:
+    """A broker that leads partitions, of data and of offsets, and coordinates no transaction."""
+    made = FakeBroker(others=others.brokers)
+    made.create("t", partitions=2)
+    made.create(OFFSETS_TOPIC, partitions=50)
+    made.coordinates = False
+    return made
+
+
+def test_partitions_that_other_brokers_lead_are_added_and_ended(coordinator: FakeBroker) -> None:
+    init(coordinator)
+
+    assert add(coordinator, t=[0, 1]) == {("t", 0): 0, ("t", 1): 0}
+    assert add_batched(coordinator, 5, [1], verify_only=True) == {("t", 1): 0}
+    added = coordinator.ask(
+        25, 3, transactional_id="x", producer_id=1000, producer_epoch=0, group_id="abc"
+    )
+    assert added["error_code"] == 0
+    assert end(coordinator, 3)["error_code"] == 0
+
+
+def test_a_partition_that_no_broker_has_is_not_added(coordinator: FakeBroker) -> None:
+    init(coordinator)
+
+    assert add(coordinator, t=[0, 2]) == {("t", 0): 55, ("t", 2): 3}
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_broker_adds_partitions_for_a_producer_with_an_epoch_per_transaction(
+    coordinator: FakeBroker, version: int
+) -> None:
+    init(coordinator)
+    assert add_batched(coordinator, version, [0], verify_only=False) == {("t", 0): 0}
+
+    [image] = [each.transactions["x"].image for each in coordinator.transactions.shards()]
+
+    assert image is not None
+    assert image.client_version == 2
+
+
+def test_a_marker_for_a_partition_that_another_broker_leads_is_refused(
+    coordinator: FakeBroker,
+) -> None:
+    marker = {"producer_id": 7, "producer_epoch": 2, "transaction_result": False}
+    topics = [{"name": "t", "partition_indexes": [0]}]
+
+    answer = coordinator.ask(27, 2, markers=[{**marker, "coordinator_epoch": 3, "topics": topics}])
+
+    [partition] = only(only(answer["markers"])["topics"])["partitions"]
+    assert partition["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER.number
+
+
+def test_the_transaction_version_of_a_marker_counts(leader: FakeBroker) -> None:
+    """With an epoch per transaction, a marker has an epoch above that of its transaction."""
+    log = leader.log("t")
+    log.producers = [(7, 2, 0, 0, 3, 0)]
+    marker = {"producer_id": 7, "producer_epoch": 2, "transaction_result": False}
+    topics = [{"name": "t", "partition_indexes": [0]}]
+    sent = {**marker, "coordinator_epoch": 3, "topics": topics}
+
+    def write(version: int, **more: int) -> int:
+        answer = leader.ask(27, version, markers=[{**sent, **more}])
+        return int(only(only(only(answer["markers"])["topics"])["partitions"])["error_code"])
+
+    assert write(2, transaction_version=2) == OLD_EPOCH
+    assert write(2, transaction_version=0) == 0
+    assert write(1) == 0
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_offsets_are_committed_when_the_coordinator_elsewhere_admits_the_producer(
+    leader: FakeBroker, others: Others, version: int
+) -> None:
+    place = leader.transactions.offsets_partition("abc")
+    leader.log(*place).admit_transaction(1000, 0)
+
+    assert commit_offsets(leader, version) == [0, 3]
+
+    assert others.asked == [(Producer("x", 1000, 0), [place], version == 5)]
+    assert only(leader.groups.commands).transaction == (1000, 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ErrorCode.INVALID_TXN_STATE, ABORTABLE),
+        (ErrorCode.PRODUCER_FENCED, OLD_EPOCH),
+        (ErrorCode.NETWORK_EXCEPTION, 14),  # retried without another look for a coordinator
+        (ErrorCode.CONCURRENT_TRANSACTIONS, 51),
+    ],
+)
+def test_offsets_that_the_coordinator_elsewhere_denies_are_refused(
+    leader: FakeBroker, others: Others, error: ErrorCode, code: int
+) -> None:
+    others.error = error
+
+    assert commit_offsets(leader, 5) == [code, 3]
+
+    assert leader.groups.commands == []
+
+
+def test_offsets_of_a_group_with_another_coordinator_are_refused(
+    leader: FakeBroker, others: Others
+) -> None:
+    leader.groups.is_coordinator = False
+
+    assert commit_offsets(leader, 5) == [16, 3]
+
+    assert others.asked == []
+
+
+def test_a_transactional_id_of_another_coordinator_gets_no_producer_id(
+    leader: FakeBroker,
+) -> None:
+    last = leader.producer_ids.last
+
+    assert init(leader)["error_code"] == 16
+
+    assert leader.producer_ids.last == last
