@@ -256,7 +256,15 @@ def compose(
     config, small_files = storage.configs.current, storage.small_files
     logs = make_logs(storage, descriptors, loop)
     clock = storage.clock_watch.clock
-    coordinators = Coordinators(config, loop, clock, logs.topics, storage.group_configs)
+    cluster = opened.cluster
+    coordinators = Coordinators(
+        config,
+        loop,
+        clock,
+        logs.topics,
+        storage.group_configs,
+        None if cluster is None else cluster.other_brokers,
+    )
     logs.loader.when_ready(coordinators.log_is_ready)
     checkpoints = Checkpoints(
         logs.partitions, logs.topics, storage.opened.io_thread, small_files.write
@@ -299,6 +307,7 @@ def services_of(parts: Composition, loop: Loop) -> Services:
             Part("appends", stop=broker.appends.stop),
             Part("topics", start=lambda: loading.extend(logs.topics.load())),
             Part("connections", start=connections.open, stop=connections.close),
+            *(() if cluster is None else (Part("peers", stop=cluster.peers.close),)),
             Part("coordinators", start=coordinators.expect, stop=coordinators.close),
             storage.clock_watch,
             *(service for added in protocols.values() for service in added.services),

@@ -8,16 +8,19 @@ coordinator checks the open transactions of recovered logs.
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import TypeAlias
 
 from broker._native.log.partition_log import PartitionLog
 from broker.core.configs.group_configs import GroupConfigs
 from broker.core.coordination.partitions import Environment
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.groups.settings import ConsumerSettings, GroupSettings, MigrationPolicy
+from broker.core.logs.log import TransactionalLog
 from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.core.topics.topics import Topics
 from broker.core.transactions.commands import TransactionSettings
 from broker.core.transactions.coordinator import TransactionCoordinator
+from broker.core.transactions.other_brokers import OtherBrokers
 from broker.core.transactions.records import TopicPartition
 from broker.model.clock import Clock
 from broker.model.config import Config
@@ -27,6 +30,11 @@ from broker.server.garbage_collection import CollectorPause
 from broker.server.memory import memory_bytes
 
 _log = logging.getLogger(__name__)
+
+# From what finds a log of this broker, and the partition of a transactional id.
+MakeOtherBrokers: TypeAlias = Callable[
+    [Callable[[TopicPartition], TransactionalLog | None], Callable[[str], int]], OtherBrokers
+]
 
 
 class Coordinators:
@@ -39,8 +47,12 @@ class Coordinators:
         clock: Clock,
         topics: Topics,
         group_configs: GroupConfigs,
+        make_other_brokers: MakeOtherBrokers | None = None,
     ) -> None:
-        """Make them; nothing is opened yet."""
+        """Make them; nothing is opened yet.
+
+        `make_other_brokers` is that of the cluster; None: this broker is standalone.
+        """
         self._config = config
         self._topics = topics
         self._offsets_topic = _InternalTopic(OFFSETS_TOPIC, topics)
@@ -56,6 +68,9 @@ class Coordinators:
             topics=topics,
             partition_count=config.integer("offsets.topic.num.partitions"),
         )
+        others = None
+        if make_other_brokers is not None:
+            others = make_other_brokers(self._log_of, self._state_partition_for)
         self.transactions = TransactionCoordinator(
             self._state_topic.environment(loop, clock, transactions_alarm),
             self._log_of,
@@ -65,6 +80,7 @@ class Coordinators:
                 expiration_ms=config.integer("transactional.id.expiration.ms"),
             ),
             partition_count=config.integer("transaction.state.log.num.partitions"),
+            others=others,
         )
         self._collector_pause = CollectorPause()
         topics.when_deleted(self.groups.topic_deleted)
@@ -124,6 +140,9 @@ class Coordinators:
         ):
             self._collector_pause.end()
         return next_ms
+
+    def _state_partition_for(self, transactional_id: str) -> int:
+        return self.transactions.partition_for(transactional_id)
 
     def _log_of(self, topic_partition: TopicPartition) -> PartitionLog | None:
         name, partition = topic_partition

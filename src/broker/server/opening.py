@@ -1,7 +1,7 @@
 """Opens the metadata of a broker, before its parts are made: its own, or that of its cluster."""
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.cluster_view import Alone, ClusterView
 from broker.core.metadata import Metadata, OwnMetadata
@@ -9,10 +9,12 @@ from broker.core.scheduling.io_thread import IoThread
 from broker.core.topics.interfaces import Leadership, LeadsAll
 from broker.core.topics.placing import Placing, Standalone
 from broker.model.config import Config
-from broker.server.cluster.cluster import Cluster
 from broker.storage.log_dir import LogDir
 from broker.storage.metadata.sqlite import FILE_NAME, SqliteMetaStore
 from broker.storage.recovery.epochs import ElectedEpochs, Epochs, UncleanStarts
+
+if TYPE_CHECKING:
+    from broker.server.cluster.cluster import Cluster
 
 
 class Opened(NamedTuple):
@@ -24,7 +26,7 @@ class Opened(NamedTuple):
     leadership: Leadership
     placing: Placing
     view: ClusterView
-    cluster: Cluster | None  # None: standalone
+    cluster: "Cluster | None"  # None: standalone
     close: Callable[[], Awaitable[None] | None]
 
 
@@ -40,7 +42,8 @@ async def open_metadata(config: Config, log_dir: LogDir) -> Opened:
     io_thread = IoThread()
     address = config.metadata_address
     if address is not None:
-        # Imported here: a standalone broker needs neither HTTP nor TLS.
+        # Imported here: a standalone broker needs neither HTTP nor TLS, nor other brokers.
+        from broker.server.cluster.cluster import Cluster  # noqa: PLC0415
         from broker.server.cluster.opening import (  # noqa: PLC0415
             join_cluster,
             open_store,

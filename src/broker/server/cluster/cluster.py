@@ -3,18 +3,26 @@
 import asyncio
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from broker.core.cluster.controller import ControllerSettings
+from broker.core.cluster.image import Delta
 from broker.core.cluster.membership import Membership, Phase
 from broker.core.cluster.records import NO_EPOCH, BrokerState, Endpoint, Registration
 from broker.core.cluster_view import Clustered as View
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
+from broker.core.logs.log import TransactionalLog
+from broker.core.peers import Peers
 from broker.core.service import Service
 from broker.core.topics.placing import Clustered as Placing
+from broker.core.topics.topic import TRANSACTIONS_TOPIC
 from broker.core.topics.topics import Topics
+from broker.core.transactions.other_brokers import OtherBrokers
+from broker.core.transactions.records import TopicPartition
+from broker.core.transactions.remote_admission import RemoteAdmission
+from broker.core.transactions.remote_markers import RemoteMarkers
 from broker.model.address import Address
 from broker.model.clock import SystemClock
 from broker.model.config import Config
@@ -53,6 +61,38 @@ class Cluster:
         self.node = Node(self._broker_id, store, metadata, self.member, clock, is_shared=False)
         self.view = View(self._broker_id, config.text_or_none("broker.rack"), metadata.image)
         self.placing = Placing(self._broker_id, metadata.image, clock.wall_ms, _random_start())
+        self.peers = Peers(self._address_of)
+        metadata.when_changed(self._brokers_changed)
+
+    def other_brokers(
+        self,
+        find_log: Callable[[TopicPartition], TransactionalLog | None],
+        partition_for: Callable[[str], int],
+    ) -> OtherBrokers:
+        """Return what transactions need of the other brokers.
+
+        `find_log` returns the log of a partition that this broker leads; `partition_for` the
+        partition of `__transaction_state` of a transactional id.
+        """
+
+        def coordinator_of(transactional_id: str) -> int | None:
+            return self.view.leader_of(TRANSACTIONS_TOPIC, partition_for(transactional_id))
+
+        return OtherBrokers(
+            RemoteMarkers(self._broker_id, lambda place: self.view.leader_of(*place), self.peers),
+            RemoteAdmission(self._broker_id, find_log, coordinator_of, self.peers),
+        )
+
+    def _address_of(self, broker_id: int) -> Address | None:
+        broker = self.node.metadata.image.brokers.get(broker_id)
+        if broker is None:
+            return None
+        endpoint = broker.registration.endpoints[0]
+        return Address(endpoint.host, endpoint.port)
+
+    def _brokers_changed(self, delta: Delta) -> None:
+        if delta.brokers:
+            self.peers.retain(self.node.metadata.image.brokers.keys())
 
     def epoch(self, topic_id: bytes, partition: int) -> int | None:
         """Return the leader epoch with which this broker leads a partition (Leadership)."""
