@@ -66,6 +66,8 @@ class Peers:
     ) -> tuple[int, dict[str, Any]]:
         """Send a request in the newest version that both sides know; return version and answer.
 
+        The caller need not be a task: a handler may run before it is one (scheduling/eager.py).
+
         Args:
             broker_id: of the broker that gets the request.
             api: the name of the API.
@@ -78,6 +80,11 @@ class Peers:
             PeerError: it has answered with something else, or knows none of the versions.
         """
         deadline = asyncio.get_running_loop().time() + timeout_seconds
+        return await asyncio.ensure_future(self._call(broker_id, api, versions, body, deadline))
+
+    async def _call(
+        self, broker_id: int, api: str, versions: range, body: Fields, deadline: float
+    ) -> tuple[int, dict[str, Any]]:
         try:
             async with asyncio.timeout_at(deadline):
                 channel = await self._channel(broker_id)

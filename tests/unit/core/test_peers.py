@@ -2,13 +2,14 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 
 from broker.codec import Fields
 from broker.core.peers import Peers
+from broker.core.scheduling.eager import run_to_first_wait
 from broker.model.address import Address
 from broker.model.errors import PeerError, Unreachable
 from broker.model.limits import PEER_REQUESTS_IN_FLIGHT_MAX
@@ -56,6 +57,27 @@ def test_requests_in_flight_together_get_their_own_answers() -> None:
     with _scripted(_coordinator) as broker:
         assert asyncio.run(run()) == [f"g{each}" for each in range(3 * PEER_REQUESTS_IN_FLIGHT_MAX)]
         assert broker.connections == 1
+
+
+def test_a_handler_may_call_before_it_is_a_task() -> None:
+    async def run() -> str:
+        loop = asyncio.get_running_loop()
+        begun: asyncio.Future[Awaitable[str] | str] = loop.create_future()
+
+        def begin() -> None:
+            try:
+                begun.set_result(run_to_first_wait(_find)(peers, "g"))
+            except RuntimeError as error:
+                begun.set_exception(error)
+
+        async with _peers(lambda _: broker.address) as peers:
+            loop.call_soon(begin)
+            rest = await begun
+            assert not isinstance(rest, str)
+            return await rest
+
+    with _scripted(_coordinator) as broker:
+        assert asyncio.run(run()) == "g"
 
 
 def test_the_newest_version_that_both_know_is_used() -> None:
