@@ -1,0 +1,167 @@
+"""Transactions of librdkafka over partitions, groups and coordinators on three brokers."""
+
+from itertools import count
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.support.cluster_process import ClusterProcess
+from tests.support.wire_client import WireClient
+
+PARTITIONS = 6
+RECORDS = 30  # of each transaction
+WAIT_SECONDS = 60
+_names = count()
+
+
+def create(cluster: ClusterProcess, *names: str) -> None:
+    """Create topics, with leaders on all brokers."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    topics = [NewTopic(name, PARTITIONS, replication_factor=1) for name in names]
+    for created in admin.create_topics(topics).values():
+        created.result(WAIT_SECONDS)
+    for name in names:
+        cluster.wait_for_leaders(name, PARTITIONS)
+        assert set(cluster.leaders(1, name).values()) == set(cluster.brokers)
+
+
+def coordinated_by(cluster: ClusterProcess, broker_id: int, kind: int, prefix: str) -> str:
+    """Return a transactional id (kind 1) or a group (0) whose coordinator is a broker."""
+    with WireClient(cluster.brokers[1].listen, WAIT_SECONDS) as client:
+        for number in count():
+            name = f"{prefix}-{number}"
+            answer = client.request("FindCoordinator", 1, {"key": name, "key_type": kind})
+            if answer["node_id"] == broker_id:
+                return name
+    raise AssertionError
+
+
+def consumer_of(cluster: ClusterProcess, group: str, topic: str) -> Consumer:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+        }
+    )
+    consumer.subscribe([topic])
+    return consumer
+
+
+def producer_of(cluster: ClusterProcess, transactional_id: str | None = None) -> Producer:
+    settings: dict[str, str | int] = {"bootstrap.servers": cluster.bootstrap}
+    if transactional_id is not None:
+        settings["transactional.id"] = transactional_id
+    producer = Producer(settings)
+    if transactional_id is not None:
+        producer.init_transactions(WAIT_SECONDS)
+    return producer
+
+
+def consume(consumer: Consumer, number: int) -> list[Message]:
+    found: list[Message] = []
+    while len(found) < number:
+        some = consumer.consume(number - len(found), WAIT_SECONDS)
+        assert some, f"{len(found)} of {number} records in {WAIT_SECONDS} s"
+        assert [each.error() for each in some if each.error()] == []
+        found += some
+    return found
+
+
+def read_committed(cluster: ClusterProcess, topic: str, number: int) -> list[bytes | None]:
+    """Return the committed records of a topic up to the ends of its partitions."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "reader",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic, each, 0) for each in range(PARTITIONS)])
+        found: list[bytes | None] = []
+        ended: set[int | None] = set()
+        while len(ended) < PARTITIONS or len(found) < number:
+            message = consumer.poll(WAIT_SECONDS)
+            assert message is not None, f"{len(found)} of {number} records, ends of {ended}"
+            if message.error() is None:
+                found.append(message.value())
+            else:
+                ended.add(message.partition())
+        return sorted(found, key=str)
+    finally:
+        consumer.close()
+
+
+@pytest.fixture
+def name() -> str:
+    """A name of which nothing exists."""
+    return f"n{next(_names)}"
+
+
+@pytest.mark.parametrize("coordinator", [1, 2, 3])
+def test_what_is_consumed_transformed_and_produced_in_transactions_is_there_exactly_once(
+    three_brokers: ClusterProcess, name: str, coordinator: int
+) -> None:
+    source, target = f"{name}-in", f"{name}-out"
+    create(three_brokers, source, target)
+    plain = producer_of(three_brokers)
+    for each in range(2 * RECORDS):
+        plain.produce(source, str(each).encode(), partition=each % PARTITIONS)
+    assert plain.flush(WAIT_SECONDS) == 0
+    group = coordinated_by(three_brokers, coordinator % 3 + 1, 0, name)
+    producer = producer_of(three_brokers, coordinated_by(three_brokers, coordinator, 1, name))
+
+    def transform(*, is_commit: bool) -> None:
+        consumer = consumer_of(three_brokers, group, source)
+        try:
+            producer.begin_transaction()
+            for number, message in enumerate(consume(consumer, RECORDS)):
+                value = b"%d: %b" % (is_commit, message.value() or b"")
+                producer.produce(target, value, partition=number % PARTITIONS)
+            offsets = consumer.position(consumer.assignment())
+            producer.send_offsets_to_transaction(
+                offsets, consumer.consumer_group_metadata(), WAIT_SECONDS
+            )
+            if is_commit:
+                producer.commit_transaction(WAIT_SECONDS)
+            else:
+                assert producer.flush(WAIT_SECONDS) == 0
+                producer.abort_transaction(WAIT_SECONDS)
+        finally:
+            consumer.close()
+
+    transform(is_commit=True)
+    transform(is_commit=False)
+    transform(is_commit=True)
+
+    expected = sorted((b"1: %d" % each for each in range(2 * RECORDS)), key=str)
+    assert read_committed(three_brokers, target, len(expected)) == expected
+
+
+def test_a_commit_is_completed_by_the_next_coordinator_and_at_a_leader_that_was_away(
+    three_brokers: ClusterProcess, name: str
+) -> None:
+    create(three_brokers, name)
+    producer = producer_of(three_brokers, coordinated_by(three_brokers, 1, 1, name))
+    producer.begin_transaction()
+    expected = sorted((b"%d" % each for each in range(RECORDS)), key=str)
+    for each in range(RECORDS):
+        producer.produce(name, b"%d" % each, partition=each % PARTITIONS)
+    assert producer.flush(WAIT_SECONDS) == 0
+
+    three_brokers.pause(3)
+    try:
+        producer.commit_transaction(WAIT_SECONDS)  # is decided by broker 1 alone
+        three_brokers.kill(1)
+        three_brokers.brokers[1].start()
+    finally:
+        three_brokers.resume(3)
+    three_brokers.wait_for_brokers()
+
+    assert read_committed(three_brokers, name, RECORDS) == expected
