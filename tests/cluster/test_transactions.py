@@ -1,17 +1,23 @@
 """Transactions of librdkafka over partitions, groups and coordinators on three brokers."""
 
+from collections.abc import Callable
+from contextlib import ExitStack
 from itertools import count
 
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from broker.codec import encode
+from tests.support.broker_process import wait_until
 from tests.support.cluster_process import ClusterProcess
 from tests.support.wire_client import WireClient
+from tests.support.wire_requests import produce_body
 
 PARTITIONS = 6
 RECORDS = 30  # of each transaction
 WAIT_SECONDS = 60
+NOT_ENOUGH_REPLICAS, CONCURRENT_TRANSACTIONS = 19, 51
 _names = count()
 
 
@@ -142,6 +148,97 @@ def test_what_is_consumed_transformed_and_produced_in_transactions_is_there_exac
 
     expected = sorted((b"1: %d" % each for each in range(2 * RECORDS)), key=str)
     assert read_committed(three_brokers, target, len(expected)) == expected
+
+
+def test_a_newer_producer_adds_partitions_and_groups_of_other_brokers_by_writing(
+    three_brokers: ClusterProcess, name: str
+) -> None:
+    """KIP-890: no AddPartitionsToTxn, and another epoch in each transaction."""
+    create(three_brokers, name)
+    transactional_id = coordinated_by(three_brokers, 1, 1, name)
+    group = coordinated_by(three_brokers, 2, 0, name)
+    leaders = three_brokers.leaders(1, name)
+    with ExitStack() as stack:
+        clients = {
+            broker_id: stack.enter_context(WireClient(each.listen, WAIT_SECONDS))
+            for broker_id, each in three_brokers.brokers.items()
+        }
+        taken = clients[1].request(
+            "InitProducerId",
+            5,
+            {
+                "transactional_id": transactional_id,
+                "transaction_timeout_ms": 60_000,
+                "producer_id": -1,
+                "producer_epoch": -1,
+            },
+        )
+        assert taken["error_code"] == 0
+        producer_id, epoch = taken["producer_id"], taken["producer_epoch"]
+
+        def transaction(epoch: int, *, is_commit: bool) -> int:
+            """Write to all partitions, commit an offset, end; return the next epoch."""
+            for partition, leader in leaders.items():
+                [records] = encode(
+                    [(b"k", b"%d" % is_commit)],
+                    producer_id=producer_id,
+                    producer_epoch=epoch,
+                    base_sequence=0,
+                    is_transactional=True,
+                )
+                body = produce_body(name, [(partition, records)])
+                body["transactional_id"] = transactional_id
+                until_accepted(
+                    lambda leader=leader, body=body: clients[leader].request("Produce", 12, body)[
+                        "responses"
+                    ][0]["partition_responses"][0]["error_code"]
+                )
+            offsets = {"partition_index": 0, "committed_offset": 5, "committed_leader_epoch": -1}
+            body = {
+                "transactional_id": transactional_id,
+                "group_id": group,
+                "producer_id": producer_id,
+                "producer_epoch": epoch,
+                "generation_id_or_member_epoch": -1,
+                "member_id": "",
+                "topics": [{"name": name, "partitions": [{**offsets, "committed_metadata": ""}]}],
+            }
+            until_accepted(
+                lambda: clients[2].request("TxnOffsetCommit", 5, body)["topics"][0]["partitions"][
+                    0
+                ]["error_code"]
+            )
+            ended = clients[1].request(
+                "EndTxn",
+                5,
+                {
+                    "transactional_id": transactional_id,
+                    "producer_id": producer_id,
+                    "producer_epoch": epoch,
+                    "committed": is_commit,
+                },
+            )
+            assert ended["error_code"] == 0
+            assert ended["producer_id"] == producer_id
+            return int(ended["producer_epoch"])
+
+        assert transaction(epoch, is_commit=True) == epoch + 1
+        assert transaction(epoch + 1, is_commit=False) == epoch + 2
+        assert transaction(epoch + 2, is_commit=True) == epoch + 3
+
+    assert read_committed(three_brokers, name, 2 * PARTITIONS) == [b"1"] * 2 * PARTITIONS
+
+
+def until_accepted(ask: Callable[[], int]) -> None:
+    """Send a request again after an error that a producer retries."""
+    errors: list[int] = []
+
+    def is_accepted() -> bool:
+        errors.append(ask())
+        assert errors[-1] in (0, NOT_ENOUGH_REPLICAS, CONCURRENT_TRANSACTIONS), errors
+        return errors[-1] == 0
+
+    wait_until(is_accepted, f"accepted, not {errors}")
 
 
 def test_a_commit_is_completed_by_the_next_coordinator_and_at_a_leader_that_was_away(
