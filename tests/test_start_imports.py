@@ -22,6 +22,10 @@ OUR_OWN = ("broker", "cython_runtime", "_cython_")
 # Easily imported by accident, and slow; an exception for a Python that needs one goes here.
 NEVER = {
     "broker.codec.bodies",  # types for mypy only
+    "broker.core.peers",  # a standalone broker has none
+    "broker.core.transactions.remote_admission",
+    "broker.core.transactions.remote_markers",
+    "broker.server.cluster.cluster",
     "click",
     "cramjam",
     "numpy",

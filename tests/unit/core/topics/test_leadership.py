@@ -165,6 +165,18 @@ def test_a_topic_that_another_broker_has_created_appears_and_disappears() -> Non
     assert broker.topics.get("a") is None
 
 
+def test_a_topic_that_another_broker_has_created_is_found_before_it_is_registered() -> None:
+    store = FakeStore()
+    other, broker = FakeBroker(store=store), broker_that_leads({0: 0}, store)
+    topic = other.create("a", 2)
+    broker.reload()
+    assert broker.topics.get("a") is None
+
+    found = asyncio.run(broker.topics.get_or_create("a"))
+
+    assert (found.topic_id, led(found)) == (topic.topic_id, [0])
+
+
 def test_a_deletion_is_reported_where_no_partition_was_led() -> None:
     """The offsets that groups have committed in it are here, if their coordinator is."""
     store = FakeStore()
