@@ -181,13 +181,16 @@ class TransactionCoordinator(
         )
 
     async def wait_ended(self, transactional_id: str, timeout_ms: int) -> bool:
-        """Wait for the markers of a transaction that ends; False when the time is over."""
+        """Wait for the markers of a transaction that ends; False when they are not all written.
+
+        That is so when the time is over, or when its coordinator is another broker now.
+        """
         deadline_ms = self._environment.clock.monotonic_ms() + timeout_ms
         while self._is_ending(transactional_id):
             if self._environment.clock.monotonic_ms() >= deadline_ms:
                 return False
             await self._waiters.wait(transactional_id)
-        return True
+        return self.load_of(transactional_id) is not None
 
     async def wait_for_commits(self, topic_partition: TopicPartition, timeout_ms: int) -> bool:
         """Wait until a partition has all commits that have begun so far; False: not in time.

@@ -360,6 +360,30 @@ def test_a_coordinator_that_has_resigned_writes_nothing_and_completes_nothing(
     run(cluster, steps)
 
 
+@pytest.mark.parametrize("is_resigned", [True, False])
+def test_who_waits_for_an_end_learns_whether_this_coordinator_has_completed_it(
+    cluster: Cluster, is_resigned: bool
+) -> None:
+    async def steps() -> None:
+        producer = await cluster.begin(SECOND)
+        cluster.peers.held = asyncio.Event()
+        cluster.coordinator.end(producer)
+        transactions = cluster.coordinator.transactions
+        waiting = asyncio.ensure_future(transactions.wait_ended("x", 10_000))
+        await settle()
+
+        if is_resigned:
+            cluster.coordinator.is_coordinator = False
+            transactions.resign(0)
+        cluster.peers.held.set()
+        await settle()
+        cluster.coordinator.tick(limits.CONCURRENT_TRANSACTION_WAIT_MS)
+
+        assert await waiting is not is_resigned
+
+    run(cluster, steps)
+
+
 def test_an_answer_to_an_earlier_coordinatorship_completes_nothing(cluster: Cluster) -> None:
     """The broker coordinates again, and the producer is in another transaction."""
 
