@@ -13,7 +13,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -116,10 +116,11 @@ class LocalTopics:
         self._deletions.resume(lambda name: self.registry.get(name) is not None)
         return loading
 
-    async def follow(self, name: str) -> Topic | None:
+    async def follow(self, name: str, partitions: Collection[int] | None = None) -> Topic | None:
         """Make a topic what the metadata says, and return it; None if there is none.
 
-        Called after each change, by whoever has made it or has learned of it.
+        Called after each change, by whoever has made it or has learned of it. `partitions` are
+        those whose leader may have changed; None: any of them.
 
         Raises:
             StorageError: logs cannot be opened; none of them is left.
@@ -146,7 +147,7 @@ class LocalTopics:
             existing = len(topic.logs)
             if existing < wanted.record.partitions:
                 self.registry.extend(topic, await self._open(wanted, topic.config, existing))
-            await self._follow_leaders(topic)
+            await self._follow_leaders(topic, partitions)
             return topic
 
     async def follow_deleted(self, topic_id: bytes) -> None:
@@ -182,11 +183,13 @@ class LocalTopics:
             self.prepare(log)
         return _placed(logs, led, partitions)
 
-    async def _follow_leaders(self, topic: Topic) -> None:
+    async def _follow_leaders(self, topic: Topic, partitions: Collection[int] | None) -> None:
         """Close the logs of partitions that others lead now, and open those led here."""
         gained: list[int] = []
         lost: list[Log] = []
-        async for number in in_steps(range(len(topic.logs)), limits.LOGS_CONFIGURED_PER_STEP):
+        changed = range(len(topic.logs)) if partitions is None else partitions
+        known = filter(topic.has_partition, changed)
+        async for number in in_steps(known, limits.LOGS_CONFIGURED_PER_STEP):
             epoch, log = self._leadership.epoch(topic.topic_id, number), topic.logs[number]
             if log is None:
                 gained += [] if epoch is None else [number]

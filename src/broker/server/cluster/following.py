@@ -7,7 +7,7 @@ those of brokers in one task.
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 from broker.core.cluster.image import Delta
@@ -27,8 +27,11 @@ class Topics(Protocol):
     def names(self) -> Collection[str]:
         """Return the names of those that are registered."""
 
-    async def follow(self, name: str) -> object:
-        """Make a topic what the image says; StorageError when logs cannot be opened."""
+    async def follow(self, name: str, partitions: Collection[int] | None = None) -> object:
+        """Make a topic what the image says; StorageError when logs cannot be opened.
+
+        `partitions` are those whose leader may have changed; None: any of them.
+        """
 
     async def follow_deleted(self, topic_id: bytes) -> object:
         """Remove what this broker has of a topic that was deleted."""
@@ -95,8 +98,9 @@ class Following(Service):
         """Start with all topics: what was registered at the start is led by nobody here."""
         self._node = node
         self._topics = topics
-        # Names of topics, and ids of deleted ones, in the order of their first change.
-        self._changed: dict[str | bytes, None] = {}
+        # Names of topics, and ids of deleted ones, in the order of their first change; with the
+        # partitions that have changed, or None for all.
+        self._changed: dict[str | bytes, dict[int, None] | None] = {}
         self._something = asyncio.Event()
         self._following: set[asyncio.Task[None]] = set()
         node.metadata.when_changed(self._image_changed)
@@ -110,7 +114,7 @@ class Following(Service):
                 await self._something.wait()
                 while self._changed:
                     await room.acquire()
-                    task = asyncio.ensure_future(self._follow(self._next()))
+                    task = asyncio.ensure_future(self._follow(*self._next()))
                     self._following.add(task)
                     task.add_done_callback(self._following.discard)
                     task.add_done_callback(lambda _: room.release())
@@ -119,17 +123,16 @@ class Following(Service):
             for task in self._following:
                 task.cancel()
 
-    def _next(self) -> str | bytes:
+    def _next(self) -> tuple[str | bytes, dict[int, None] | None]:
         changed = next(iter(self._changed))
-        del self._changed[changed]
-        return changed
+        return changed, self._changed.pop(changed)
 
-    async def _follow(self, changed: str | bytes) -> None:
+    async def _follow(self, changed: str | bytes, partitions: Collection[int] | None) -> None:
         if isinstance(changed, bytes):
             await self._topics.follow_deleted(changed)
             return
         try:
-            await self._topics.follow(changed)
+            await self._topics.follow(changed, partitions)
         except ConfigError as error:
             _log.error("topic not followed: topic=%s error=%s", changed, error)
         except StorageError as error:
@@ -139,14 +142,15 @@ class Following(Service):
 
     def _image_changed(self, delta: Delta) -> None:
         topics = self._node.metadata.image.topics
-        changed = {*delta.topics, *(topic_id for topic_id, _ in delta.partitions)}
-        names: list[str | bytes] = [topics[each].name for each in changed if each in topics]
+        names: list[str | bytes] = [topics[each].name for each in delta.topics if each in topics]
         names += [topic.name for topic in delta.deleted_topics.values()]
         prefix = metadata.TOPIC_CONFIGS
         names += [
             each.removeprefix(prefix).decode() for each in delta.configs if each.startswith(prefix)
         ]
         self._add([*names, *delta.deleted])
+        # An election of all leaders changes a topic of many partitions a hundred times.
+        self._add_partitions(delta.partitions)
 
     def _all_changed(self) -> None:
         """The broker epoch has changed, and with it what this broker leads."""
@@ -155,5 +159,15 @@ class Following(Service):
 
     def _add(self, changed: Collection[str | bytes]) -> None:
         self._changed.update(dict.fromkeys(changed))
+        if self._changed:
+            self._something.set()
+
+    def _add_partitions(self, changed: Iterable[tuple[bytes, int]]) -> None:
+        topics = self._node.metadata.image.topics
+        for topic_id, number in changed:
+            if topic_id in topics:
+                partitions = self._changed.setdefault(topics[topic_id].name, {})
+                if partitions is not None:
+                    partitions[number] = None
         if self._changed:
             self._something.set()

@@ -262,3 +262,16 @@ def test_many_partitions_are_opened_gained_and_lost_in_steps() -> None:
     assert gained == list(range(1, many, 2))
     # Each log that is opened or gained is asked for its epoch, too.
     assert max(longest) <= 2 * LOGS_CONFIGURED_PER_STEP
+
+
+def test_only_the_partitions_that_have_changed_are_looked_at() -> None:
+    leads = Counted({0: 0, 1: 0})
+    broker = FakeBroker(leadership=leads)
+    topic = broker.create("a", 100)
+    leads.epochs = {1: 0, 2: 1}
+    before = leads.asked
+
+    asyncio.run(broker.topics.follow("a", [0, 2, 100]))
+
+    assert led(topic) == [1, 2]
+    assert leads.asked - before <= 3  # both, and the epoch of the log that was gained
