@@ -13,15 +13,21 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import TypeAlias
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.cluster.loads import aiokafka_load, confluent_load
+from tests.cluster.loads import aiokafka_load, confluent_load, program_load
 from tests.cluster.loads.client_load import COPIED, PARTITIONS, READERS, SENT, Load
 from tests.cluster.loads.faults import faults_of_run
+from tests.compatibility.clients.go_clients import compiled
 from tests.compatibility.committed import committed
+from tests.compatibility.faults.loads.kafka import RETRIABLE
+from tests.compatibility.faults.loads.transactions import error_of
+from tests.compatibility.java.tools import find as find_java
+from tests.compatibility.programs import UnavailableError
 from tests.histories.checker import check
 from tests.histories.history import Recorder
 from tests.support.broker_process import wait_until
@@ -30,21 +36,73 @@ from tests.support.cluster_process import ClusterProcess
 PROGRESS_TIMEOUT_S = 90
 TIMEOUT_S = 60
 
-CLIENTS: dict[str, Callable[..., Load]] = {
-    "librdkafka": partial(confluent_load.load, protocol="classic"),
-    "librdkafka-consumer": partial(confluent_load.load, protocol="consumer"),
-    "aiokafka": aiokafka_load.load,
+Make: TypeAlias = Callable[..., Load]
+
+CLASSIC_JAVA = ("group.protocol=classic", "session.timeout.ms=6000", "heartbeat.interval.ms=300")
+
+
+def java(*options: str) -> Callable[[], Make]:
+    """Return what finds a Java client; the options are of its consumers."""
+
+    def find() -> Make:
+        tools = find_java()
+
+        def command(*arguments: str) -> list[str]:
+            return tools.command("Load.java", *arguments, *options)
+
+        return partial(program_load.load, name="java", command=command)
+
+    return find
+
+
+def go(library: str) -> Callable[[], Make]:
+    """Return what finds a client in Go."""
+
+    def find() -> Make:
+        program = str(compiled())
+
+        def command(*arguments: str) -> list[str]:
+            return [program, library, "load", *arguments]
+
+        return partial(program_load.load, name=library, command=command)
+
+    return find
+
+
+def python(make: Make) -> Callable[[], Make]:
+    """Return what finds a client that is installed with the tests."""
+    return lambda: make
+
+
+# What finds each client; UnavailableError where it cannot be had.
+CLIENTS: dict[str, Callable[[], Make]] = {
+    "librdkafka": python(partial(confluent_load.load, protocol="classic")),
+    "librdkafka-consumer": python(partial(confluent_load.load, protocol="consumer")),
+    "aiokafka": python(aiokafka_load.load),
+    "java": java(*CLASSIC_JAVA),
+    "java-consumer": java("group.protocol=consumer"),
+    "franz-go": go("franz-go"),
+    "sarama": go("sarama"),
 }
 COPIES = False  # whether the clients run transactions, too
+
+
+@pytest.fixture
+def make(client: str) -> Make:
+    """Return what makes the load of a client, or skip with the reason why it cannot be had."""
+    try:
+        return CLIENTS[client]()
+    except UnavailableError as error:
+        pytest.skip(str(error))
 
 
 @pytest.mark.slow("brokers are killed under load, --cluster-faults times for each client")
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_client_loses_and_repeats_nothing_while_brokers_come_and_go(
+    make: Make,
     own_three_brokers: ClusterProcess,
     tmp_path: Path,
-    client: str,
     choices: Random,
     request: pytest.FixtureRequest,
 ) -> None:
@@ -52,7 +110,7 @@ def test_a_client_loses_and_repeats_nothing_while_brokers_come_and_go(
     faults = faults_of_run(choices, request.config.getoption("--cluster-faults"))
     make_topics(cluster)
     with Recorder(tmp_path / "history.jsonl") as history:
-        load = CLIENTS[client](cluster.bootstrap, history, copies=COPIES)
+        load = make(cluster.bootstrap, history, copies=COPIES)
         for worker in load.workers:
             worker.start()
         try:
@@ -145,13 +203,26 @@ def values(
 
 
 def committed_offsets(cluster: ClusterProcess) -> dict[int, int]:
-    """Return the offset of the readers' group in each partition."""
+    """Return the offset of the readers' group in each partition, -1 if there is none."""
+    found: dict[int, int] = {}
+    places = [TopicPartition(SENT, each) for each in range(PARTITIONS)]
+
+    def has_answered() -> bool:
+        try:
+            answers = consumer.committed(places, TIMEOUT_S)
+        except KafkaException as error:
+            if error_of(error).code() not in RETRIABLE:
+                raise
+            return False  # the coordinator loads the group
+        found.update((each.partition, max(each.offset, -1)) for each in answers)
+        return True
+
     consumer = Consumer(
         {"bootstrap.servers": cluster.bootstrap, "group.id": READERS, "log_level": 0}
     )
-    places = [TopicPartition(SENT, each) for each in range(PARTITIONS)]
     with closing(consumer):
-        return {each.partition: each.offset for each in consumer.committed(places, TIMEOUT_S)}
+        wait_until(has_answered, "the committed offsets are known")
+    return found
 
 
 def look_at_offsets(cluster: ClusterProcess, history: Recorder) -> None:
@@ -161,7 +232,7 @@ def look_at_offsets(cluster: ClusterProcess, history: Recorder) -> None:
         history.write("look", "fetch_committed", "invoke", **what)
     for partition, offset in committed_offsets(cluster).items():
         what = {"group": READERS, "topic": SENT, "partition": partition}
-        history.write("look", "fetch_committed", "ok", **what, offset=max(offset, -1))
+        history.write("look", "fetch_committed", "ok", **what, offset=offset)
 
 
 def read_everything(cluster: ClusterProcess, load: Load, history: Recorder) -> None:

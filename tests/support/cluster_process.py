@@ -82,7 +82,8 @@ class ClusterProcess:
         assert self.brokers[broker_id].stop() == 0, self.brokers[broker_id].stderr()
 
     def pause(self, broker_id: int) -> None:
-        """Stop a broker in the middle of whatever it does, as SIGSTOP does."""
+        """Stop a broker in the middle of whatever it does, as SIGSTOP does; it loses its lease."""
+        self.brokers[broker_id].expected_complaints.append("lease lost")
         self.brokers[broker_id].signal(signal.SIGSTOP)
 
     def resume(self, broker_id: int) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.compatibility.clients.go_clients import compiled
 from tests.compatibility.programs import (
     BUILD,
-    FETCH_TIMEOUT_S,
     UnavailableError,
     facts_of,
     fetch_with,
@@ -32,17 +32,12 @@ Start = Callable[..., dict[str, str]]
 
 
 @pytest.fixture(scope="session")
-@one_at_a_time()
 def go_clients() -> Path:
-    """The compiled program of go/; go itself knows whether it is up to date."""
-    source, program = HERE / "go", BUILD / "go" / "clients"
+    """The compiled program of go/."""
     try:
-        needs("go", "compile the clients in Go")
-        fetch_with(["go", "mod", "download"], source)
+        return compiled()
     except UnavailableError as error:
         pytest.skip(str(error))
-    run(["go", "build", "-o", str(program), "."], source, FETCH_TIMEOUT_S)
-    return program
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,5 @@
-// Clients written in Go, asked for the same things: LIBRARY admin|group ADDRESS TOPIC.
+// Clients written in Go, asked for the same things: LIBRARY admin|group ADDRESS TOPIC, or a load on a
+// cluster (load.go).
 //
 // What they saw is printed as lines name=value, the same ones for every library.
 package main
@@ -29,6 +30,11 @@ type library interface {
 }
 
 func main() {
+	if os.Args[2] == "load" {
+		loaders := map[string]func(string) loader{"franz-go": openFranzLoad, "sarama": openSaramaLoad}
+		runLoad(loaders[os.Args[1]](os.Args[3]), os.Args[4], os.Args[5] == "true")
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	opened := map[string]func(string) (library, error){"franz-go": openFranz, "sarama": openSarama}

@@ -1,0 +1,136 @@
+"""A load whose workers are in a program of another language, which writes the history to stdout.
+
+A line is an operation of the history without its time: JSON of `process`, `f`, `type` and `value`.
+A line `finish` on stdin stops the sender; when all of its records are acknowledged the program
+writes the line `finished`. The end of stdin stops the others. An error that the library does not
+retry ends the program with another code than 0.
+"""
+
+import json
+import subprocess
+import threading
+from collections.abc import Callable, Iterable, Sequence
+
+from tests.cluster.loads.client_load import Load
+from tests.compatibility.faults.loads.load import Worker
+from tests.histories.history import Recorder
+
+END_TIMEOUT_S = 60
+ERROR_BYTES = 4_000
+
+
+class Program(Worker):
+    """The thread that reads what the program writes."""
+
+    def __init__(self, name: str, command: Sequence[str], address: str, history: Recorder) -> None:
+        super().__init__(name, address, history)
+        self.finished = threading.Event()
+        self._command = command
+        self._recorder = history
+        self._process: subprocess.Popen[str] | None = None
+        self._errors = ""
+        self._errors_thread = threading.Thread(target=self._keep_errors, daemon=True)
+
+    def start(self) -> None:
+        """Start the program, and the thread."""
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._errors_thread.start()
+        super().start()
+
+    def live(self) -> None:
+        process = self._process
+        assert process is not None
+        assert process.stdout is not None
+        with process:
+            self._follow(process.stdout)
+            code = process.wait(END_TIMEOUT_S)
+            self._errors_thread.join(END_TIMEOUT_S)
+        self._stopping.set()
+        assert code == 0, f"{self.name} exited with {code}: {self._errors}"
+
+    def _follow(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            if line == "finished\n":
+                self.finished.set()
+            else:
+                operation = json.loads(line)
+                self._recorder.write(
+                    operation["process"], operation["f"], operation["type"], **operation["value"]
+                )
+
+    def say(self, line: str | None) -> None:
+        """Write a line to the program, or the end if there is none."""
+        process = self._process
+        if process is None or process.stdin is None or process.stdin.closed:
+            return
+        try:
+            if line is None:
+                process.stdin.close()
+            else:
+                process.stdin.write(line)
+                process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it has ended, and `live` says how
+
+    def ask_to_stop(self) -> None:
+        """End its stdin; `live` reads until it has ended."""
+        self.say(None)
+
+    def stop(self) -> None:
+        """Stop, wait, and raise what went wrong."""
+        try:
+            self.ask_to_stop()
+            super().stop()
+        finally:
+            if self._process is not None:
+                self._process.kill()
+
+    def _keep_errors(self) -> None:
+        assert self._process is not None
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._errors = (self._errors + line)[-ERROR_BYTES:]
+
+
+class SenderOf(Worker):
+    """The sender of a program."""
+
+    def __init__(self, program: Program, history: Recorder) -> None:
+        super().__init__(f"{program.name}-sender", program.address, history)
+        self._program = program
+
+    def live(self) -> None:
+        """Wait: the program works."""
+        self._program.finished.wait()
+        self._stopping.set()
+
+    def ask_to_stop(self) -> None:
+        """Ask the program to send nothing more."""
+        self._program.say("finish\n")
+
+
+def load(
+    address: str,
+    history: Recorder,
+    *,
+    name: str,
+    command: Callable[..., Sequence[str]],
+    copies: bool,
+) -> Load:
+    """Return the workers; `command` returns a command line given the arguments of the program."""
+    line = command(address, name, str(copies).lower())
+    program = Program(name, line, address, history)
+    roles = ["sender", "reader-1", "reader-2", *(["copier"] if copies else [])]
+    names = [f"{name}-{each}" for each in roles]
+    return Load([SenderOf(program, history)], [program], names, plain_name_of)
+
+
+def plain_name_of(value: bytes | None) -> str | None:
+    """Return the name of a record, which is its value."""
+    return None if value is None else value.decode(errors="replace")
