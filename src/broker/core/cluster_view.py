@@ -11,6 +11,7 @@ from broker.core.cluster.image import ClusterImage
 from broker.core.cluster.records import NO_LEADER, Replicas
 from broker.core.topics.topic import Topic
 
+_KAFKA = "kafka"
 RECOVERING = -1  # a leader epoch that is not known yet: clients keep the epoch that they have
 
 
@@ -116,7 +117,8 @@ class Clustered:
             registration = broker.registration
             address = (host, port)
             if broker_id != self._broker_id:
-                address = registration.endpoints[0].host, registration.endpoints[0].port
+                endpoint = registration.endpoint(_KAFKA) or registration.endpoints[0]
+                address = endpoint.host, endpoint.port
             found.append(KnownBroker(broker_id, *address, registration.rack))
         if self._broker_id not in self._image.brokers:
             found.append(KnownBroker(self._broker_id, host, port, self._rack))

@@ -1,12 +1,25 @@
 """What a handler may use of the connection that its request came on."""
 
+from typing import TYPE_CHECKING
+
 from broker.core.broker import Broker
+
+if TYPE_CHECKING:
+    from broker.core.links import Upstreams
 
 
 class Session:
     """One connection, as the protocols see it; the connection itself is native."""
 
-    __slots__ = ("broker", "client_host", "listener_host", "listener_port", "state")
+    __slots__ = (
+        "broker",
+        "client_host",
+        "is_forwarded",
+        "listener_host",
+        "listener_port",
+        "state",
+        "upstreams",
+    )
 
     def __init__(
         self, broker: Broker, client_host: str, listener_host: str, listener_port: int
@@ -17,6 +30,8 @@ class Session:
         self.listener_host = listener_host
         self.listener_port = listener_port
         self.state: object = None  # its protocol's state of this connection
+        self.is_forwarded = False  # another broker forwards requests of its clients on it
+        self.upstreams: Upstreams | None = None  # its links to other brokers, once it needs one
 
     @property
     def java_host(self) -> str:

@@ -229,6 +229,8 @@ V1_CONSUME_RECORDS_MAX = 10_000
 # A value that is sent alone, by its length in the line. A longer one is skipped; the line says so
 # with its offset and size.
 V1_LONG_VALUE_BYTES_MAX = LONG_ANSWERS_BYTES_MAX
+# A line of another broker: with one such value, or with many offsets behind its values.
+V1_FORWARDED_BYTES_MAX = V1_LONG_VALUE_BYTES_MAX + 1 * MIB
 # Bytes of one value that are escaped for a line in a turn: 1 ms.
 V1_VALUE_BYTES_PER_TURN = 256 * KIB
 # What the native path reads of a log at once, and for one response; what needs more is served in
@@ -286,6 +288,10 @@ CURSUS_STREAM_UNSENT_BYTES_MAX = 256 * KIB
 CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX = 128 * MIB
 # A keepalive on a stream with nothing to send: some clients read with a timeout of 5 s.
 CURSUS_KEEPALIVE_MS = 1_900
+# In a cluster, how often the members that read streams are checked with their coordinators.
+CURSUS_MEMBERS_CHECKED_SECONDS = 2
+# A relayed stream without a frame for this long has lost its broker.
+CURSUS_STREAM_SILENT_SECONDS = 4 * CURSUS_KEEPALIVE_MS / 1000
 CURSUS_BATCH_RECORDS_MAX = 100_000
 # The text command before its message: a commit of 10,000 partitions has 200 KB.
 CURSUS_COMMAND_BYTES_MAX = 256 * KIB
@@ -393,6 +399,21 @@ TOPICS_FOLLOWED_AT_ONCE = 8
 DRAIN_SECONDS = 30
 # Timeout of a connection to another broker.
 PEER_CONNECT_SECONDS = 2
+# Connections over which requests of clients are forwarded to other brokers, each serving one client
+# at a time; and when an idle one is closed.
+FORWARDING_CONNECTIONS_MAX = 1_024
+FORWARDING_IDLE_SECONDS = 30
+# How long the answer to a forwarded request may take, as request.timeout.ms of Kafka's clients.
+FORWARDED_ANSWER_SECONDS = 30
+# Longer requests and answers count: together the requests that wait for their turn or their answer
+# (twice the limit), and the answers that are being received.
+FORWARDED_SHORT_BYTES_MAX = 64 * KIB
+FORWARDED_REQUESTS_BYTES_MAX = 64 * MIB
+FORWARDED_ANSWERS_BYTES_MAX = 16 * MIB
+# Unsent bytes of a relayed stream, above which no more is read from the other broker.
+RELAY_UNSENT_BYTES_MAX = 256 * KIB
+# How long a broker waits until it serves what the broker that forwards a request knows it to lead.
+FORWARDING_FOLLOW_SECONDS = 2
 # A command reports within this time that it cannot reach its broker.
 CLIENT_REACH_SECONDS = 2
 # How long our client retries by default: a broker starts within it.

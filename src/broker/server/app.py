@@ -112,7 +112,12 @@ class _Process:
 
     def _advertised(self, bound: Sequence[Address]) -> Sequence[Address]:
         """Return the addresses at which other brokers and their clients reach this one."""
-        return self._configs.current.advertised_listeners or bound
+        config = self._configs.current
+        advertised = config.advertised_listeners
+        if not advertised:
+            return bound
+        pairs = zip(advertised, config.listeners, strict=True)
+        return [each._replace(protocol=listener.protocol) for each, listener in pairs]
 
     def _listen(self) -> list[Listener]:
         config = self._configs.current
@@ -128,7 +133,9 @@ class _Process:
             listener.serve(self._loop, self._parts.poller, make_session, self._connections_max)
 
     def _connections_max(self) -> int:
-        return min(self._configs.current.integer("max.connections"), self._descriptors.connections)
+        links = self._parts.broker.links
+        descriptors = self._descriptors.connections - (0 if links is None else links.count)
+        return min(self._configs.current.integer("max.connections"), descriptors)
 
     async def _prepare(self) -> bool:
         """Do what protocols need before; False when the broker is stopped before that is done."""

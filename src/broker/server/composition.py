@@ -164,6 +164,7 @@ def make_broker(
             lambda: (logs.topics.revision, storage.opened.view.revision),
             limits.RESPONSE_CACHE_BYTES_MAX,
         ),
+        links=None if storage.opened.cluster is None else storage.opened.cluster.links,
     )
 
 

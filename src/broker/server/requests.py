@@ -107,12 +107,15 @@ class Requests:
             task.add_done_callback(partial(self._forget, request.connection))
 
     def closed(self, connection: Connection, reason: str) -> None:
-        """Cancel the requests of a closed connection, and log its end."""
+        """Cancel the requests of a closed connection, free its links, and log its end."""
         self._left.discard(connection)
         task = self._running.pop(connection, None)
         if task is not None:
             # Later: a task that is cancelled before its first step never awaits its coroutine.
             self._loop.call_soon(task.cancel)
+        upstreams = cast("Session", connection.session).upstreams
+        if upstreams is not None:
+            upstreams.close()
         if reason in _ORDINARY:
             _log.debug("connection closed: peer=%s reason=%s", connection.peer_host, reason)
         else:

@@ -1,6 +1,7 @@
 """Requests that Python answers: which run, and which end with their connection."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -21,6 +22,7 @@ class FakeConnection:
     """A connection as seen by its requests; its next request waits for a response."""
 
     peer_host = "here"
+    session = SimpleNamespace(upstreams=None)
 
     def __init__(self, requests: Requests, *bodies: str) -> None:
         """Hand over the first request."""

@@ -73,6 +73,13 @@ class Registration(NamedTuple):
     host: str  # brokers with the same one fail together
     state: BrokerState
 
+    def endpoint(self, protocol: str) -> Endpoint | None:
+        """Return the first listener that serves a protocol, None if there is none.
+
+        A listener without a name serves all protocols.
+        """
+        return next((each for each in self.endpoints if each.name in ("", protocol)), None)
+
 
 class ControllerClaim(NamedTuple):
     """The value of `controller`."""

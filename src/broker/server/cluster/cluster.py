@@ -13,6 +13,7 @@ from broker.core.cluster.records import NO_EPOCH, BrokerState, Endpoint, Registr
 from broker.core.cluster_view import Clustered as View
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
+from broker.core.links import Links
 from broker.core.logs.log import TransactionalLog
 from broker.core.peers import Peers
 from broker.core.service import Service
@@ -27,13 +28,15 @@ from broker.model.address import Address
 from broker.model.clock import SystemClock
 from broker.model.config import Config
 from broker.model.identifiers import id_to_text, random_id
-from broker.model.limits import METADATA_CALL_SECONDS
+from broker.model.limits import FORWARDING_CONNECTIONS_MAX, METADATA_CALL_SECONDS
 from broker.server.cluster.controller import Office
 from broker.server.cluster.following import Following, FollowingConfigs
 from broker.server.cluster.handover import HandingOver
 from broker.server.cluster.member import Member
 from broker.server.cluster.metadata import ClusterMetadata
 from broker.server.cluster.node import Node
+from broker.server.cluster.nodes import Nodes
+from broker.server.descriptors import of_this_process
 from broker.storage.metadata import MetaStore
 
 _MARGIN_SECONDS = 1.0
@@ -61,7 +64,9 @@ class Cluster:
         self.node = Node(self._broker_id, store, metadata, self.member, clock, is_shared=False)
         self.view = View(self._broker_id, config.text_or_none("broker.rack"), metadata.image)
         self.placing = Placing(self._broker_id, metadata.image, clock.wall_ms, _random_start())
-        self.peers = Peers(self._address_of)
+        self._nodes = Nodes(metadata)
+        self.links = Links(self._nodes, _links_max)
+        self.peers = Peers(lambda broker_id: self._nodes.address_of(broker_id, "kafka"))
         metadata.when_changed(self._brokers_changed)
 
     def other_brokers(
@@ -83,16 +88,11 @@ class Cluster:
             RemoteAdmission(self._broker_id, find_log, coordinator_of, self.peers),
         )
 
-    def _address_of(self, broker_id: int) -> Address | None:
-        broker = self.node.metadata.image.brokers.get(broker_id)
-        if broker is None:
-            return None
-        endpoint = broker.registration.endpoints[0]
-        return Address(endpoint.host, endpoint.port)
-
     def _brokers_changed(self, delta: Delta) -> None:
         if delta.brokers:
-            self.peers.retain(self.node.metadata.image.brokers.keys())
+            known = self.node.metadata.image.brokers.keys()
+            self.peers.retain(known)
+            self.links.retain(known)
 
     def epoch(self, topic_id: bytes, partition: int) -> int | None:
         """Return the leader epoch with which this broker leads a partition (Leadership)."""
@@ -103,7 +103,7 @@ class Cluster:
 
     def advertise(self, addresses: Sequence[Address]) -> None:
         """Set the addresses that others see, before `run` of the member."""
-        endpoints = tuple(Endpoint("", each.host, each.port) for each in addresses)
+        endpoints = tuple(Endpoint(each.protocol, each.host, each.port) for each in addresses)
         self._membership.advertise(endpoints)
 
     def services(
@@ -111,9 +111,10 @@ class Cluster:
     ) -> tuple[Service, ...]:
         """Return what has to run, in order."""
         node = self.node
+        following = self._nodes.following = Following(node, topics)
         return (
             node.metadata,
-            Following(node, topics),
+            following,
             FollowingConfigs(node.metadata, configs, group_configs),
             Office(node, self._controller_settings),
             HandingOver(node, _Served(topics)),
@@ -167,6 +168,10 @@ class Cluster:
             imbalance_interval_ms=config.integer("leader.imbalance.check.interval.seconds") * 1000,
             imbalance_percentage=config.integer("leader.imbalance.per.broker.percentage"),
         )
+
+
+def _links_max() -> int:
+    return min(FORWARDING_CONNECTIONS_MAX, of_this_process().connections // 2)
 
 
 def _random_start() -> int:

@@ -19,6 +19,7 @@ from broker.server.cluster.node import Node
 from broker.storage import metadata
 
 _log = logging.getLogger(__name__)
+_TURN_SECONDS = 0.001  # within which `run` begins with a change
 
 
 class Topics(Protocol):
@@ -122,6 +123,14 @@ class Following(Service):
         finally:
             for task in self._following:
                 task.cancel()
+
+    async def caught_up(self) -> None:
+        """Wait until everything that has changed so far is followed."""
+        while self._changed or self._following:
+            if self._following:
+                await asyncio.wait(self._following, return_when=asyncio.FIRST_COMPLETED)
+            else:
+                await asyncio.sleep(_TURN_SECONDS)
 
     def _next(self) -> tuple[str | bytes, dict[int, None] | None]:
         changed = next(iter(self._changed))

@@ -98,12 +98,12 @@ class ClusterMetadata(Service):
         revision = await self._store.transact(guards, operations)
         if revision is None or not any(isinstance(each, Put) for each in operations):
             # Deletions of what is not there change nothing, and no watch tells of them.
-            await self._reached(revision or before + 1, CLUSTER_RETRY_MS / 1000)
-        elif not await self._reached(revision, METADATA_CALL_SECONDS):
+            await self.reached(revision or before + 1, CLUSTER_RETRY_MS / 1000)
+        elif not await self.reached(revision, METADATA_CALL_SECONDS):
             raise OutcomeUnknown(f"revision {revision} is stored, and has not been seen yet")
         return revision
 
-    async def _reached(self, revision: int, seconds: float) -> bool:
+    async def reached(self, revision: int, seconds: float) -> bool:
         """Wait until the image has a revision; return whether it has."""
         if self.image.revision < revision:
             reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()

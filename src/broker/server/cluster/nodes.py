@@ -1,0 +1,44 @@
+"""The brokers of the cluster, as links for forwarded requests use them."""
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from broker.model.address import Address
+from broker.model.limits import FORWARDING_FOLLOW_SECONDS
+from broker.server.cluster.metadata import ClusterMetadata
+
+if TYPE_CHECKING:
+    from broker.server.cluster.following import Following
+
+
+class Nodes:
+    """Implements core.links.Nodes from the image of the metadata.
+
+    Attributes:
+        following: of this broker's topics; None until they are made.
+    """
+
+    def __init__(self, metadata: ClusterMetadata) -> None:
+        """Keep the metadata, whose image changes."""
+        self._metadata = metadata
+        self.following: Following | None = None
+
+    @property
+    def revision(self) -> int:
+        """The revision of the image."""
+        return self._metadata.image.revision
+
+    def address_of(self, broker_id: int, protocol: str) -> Address | None:
+        """Return the address at which a registered broker serves a protocol."""
+        broker = self._metadata.image.brokers.get(broker_id)
+        endpoint = None if broker is None else broker.registration.endpoint(protocol)
+        return None if endpoint is None else Address(endpoint.host, endpoint.port)
+
+    async def follow(self, revision: int) -> None:
+        """Wait until the image has a revision and topics follow it."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FORWARDING_FOLLOW_SECONDS):
+                await self._metadata.reached(revision, FORWARDING_FOLLOW_SECONDS)
+                if self.following is not None:
+                    await self.following.caught_up()
