@@ -5,6 +5,7 @@ from typing import Final
 
 from broker._native.protocols.v1 import protocol as native
 from broker.core.broker import Broker
+from broker.core.forwarding import ElsewhereError
 from broker.core.session import Session
 from broker.model.config import Config
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, StorageError
@@ -22,6 +23,7 @@ from broker.protocols.v1.commands import (
     parse,
 )
 from broker.protocols.v1.errors import Code, Refusal, RefusedError
+from broker.protocols.v1.forwarding import forwarded
 from broker.protocols.v1.group_files.copies import V1Copies
 from broker.protocols.v1.group_files.group_import import V1Import
 from broker.protocols.v1.replicas import Replicas
@@ -86,12 +88,15 @@ class V1(WireProtocol):
             refused = wrong_count(envelope.command, command)
             return error_line(envelope.correlation_id, refused.refusal)
         request = Request(envelope.args, session, self._replicas, self._brokers)
-        return _answer(envelope, command, request)
+        return _answer(envelope, command, request, body)
 
 
-async def _answer(envelope: Envelope, command: Command, request: Request) -> Immediate:
+async def _answer(envelope: Envelope, command: Command, request: Request, line: bytes) -> Immediate:
     try:
-        return ok_line(envelope.correlation_id, await command.handle(request))
+        try:
+            return ok_line(envelope.correlation_id, await command.handle(request))
+        except ElsewhereError as elsewhere:
+            return await forwarded(request.session, elsewhere.broker_id, line)
     except RefusedError as error:
         refusal = error.refusal
     except RequestError as error:

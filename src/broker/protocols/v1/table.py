@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from broker.protocols.v1 import forwarding
 from broker.protocols.v1.commands import Command, Handler
 from broker.protocols.v1.errors import RefusedError, bad_request
 from broker.protocols.v1.handlers import admin, consume, groups, offsets, produce, replication
@@ -34,6 +35,7 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "BROKER_FETCH": _command(f"{_FOLLOWED} <offset> [max_messages]", admin.broker_fetch),
     "BROKER_REPLICA_ACK": _command(f"{_FOLLOWED} <acked_offset>", admin.broker_replica_ack),
+    "BROKER_FORWARDING": _command("<client_host> <revision>", forwarding.accept),
     "ADMIN_CREATE_TOPIC": _command("<topic> <partitions> <replication_factor>", admin.create_topic),
     "ADMIN_REGISTER_BROKER": _command("<broker_id> <host> <port> [epoch]", admin.register_broker),
     "ADMIN_BROKER_HEARTBEAT": _command("<broker_id>", admin.broker_heartbeat),

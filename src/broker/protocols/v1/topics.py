@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from broker.core.forwarding import check_coordinated
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.logs.log import Log
 from broker.core.topics.rules import check_name
@@ -41,10 +42,11 @@ def last_readable(log: Log) -> int:
     return log.last_stable_offset - 1
 
 
-async def groups_of(request: Request) -> GroupCoordinator:
-    """Return the coordinator of all groups; the first call creates `__consumer_offsets`.
+async def groups_of(request: Request, group: str) -> GroupCoordinator:
+    """Return the coordinator of a group; the first call creates `__consumer_offsets`.
 
     Raises:
+        ElsewhereError: another broker is the group's coordinator.
         RequestError: COORDINATOR_NOT_AVAILABLE, the topic could not be created.
     """
     broker = request.session.broker
@@ -52,4 +54,5 @@ async def groups_of(request: Request) -> GroupCoordinator:
         await broker.topics.offsets_topic()
     except (RequestError, StorageError) as error:
         raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
+    check_coordinated(request.session, group)
     return broker.groups

@@ -1,7 +1,8 @@
-"""ADMIN_* and BROKER_*: the original's cluster commands on a single broker.
+"""ADMIN_* and BROKER_*: the original's cluster commands.
 
 Commands that would move leadership, fence brokers or copy records have their arguments checked and
-are then refused with the reason, because there is no cluster.
+are then refused with the reason: a standalone broker has no other one, and in a cluster the
+controller decides these things, of partitions with one copy.
 """
 
 from broker.core.scheduling.steps import in_parts
@@ -14,10 +15,29 @@ from broker.protocols.v1.commands import Request, integer, numbers
 from broker.protocols.v1.errors import RefusedError, bad_request
 
 _FOLLOWER_MIN = 1
+_NO_OTHER = "no broker can take over from one that is fenced"
+_LEASES = "a broker whose lease has ended is fenced by itself"
+_LEADS_ALL = "this broker leads every partition"
+_NO_FOLLOWERS = "it has no followers"
+_ONE_COPY = "partitions have one copy"
 
 
-def _needs_cluster(reason: str) -> RefusedError:
-    return bad_request(f"not possible on a single broker: {reason}")
+def _refused(request: Request, alone: str, clustered: str) -> RefusedError:
+    """Return the error with the reason of a standalone broker, or of one of several."""
+    if request.session.broker.links is None:
+        return bad_request(f"not possible on a single broker: {alone}")
+    return bad_request(f"not possible in this cluster: {clustered}")
+
+
+def _known_brokers(request: Request) -> list[int]:
+    """Return the ids of the cluster's brokers and of those that have registered here."""
+    session = request.session
+    broker = session.broker
+    found = set(request.brokers.known(broker.node_id))
+    if broker.links is not None:
+        cluster = broker.cluster.brokers(session.listener_host, session.listener_port)
+        found |= {each.broker_id for each in cluster}
+    return sorted(found)
 
 
 def _change(request: Request) -> str:
@@ -56,7 +76,7 @@ async def get_metadata(request: Request) -> str:
     async for part in in_parts(broker.topics, NAMES_READ_PER_STEP):
         names += [topic.name for topic in part if not topic.is_internal]
     topics = " ".join(names)
-    brokers = numbers(request.brokers.known(broker.node_id))
+    brokers = numbers(_known_brokers(request))
     return f"topics=[{topics}] brokers={brokers} fenced=[]"
 
 
@@ -88,7 +108,7 @@ async def reconcile_broker_health(request: Request) -> str:
     """Refuse to fence brokers without a recent heartbeat."""
     if integer(request.args[0], "timeout_ms") <= 0:
         raise bad_request("timeout must be > 0")
-    raise _needs_cluster("no broker can take over from one that is fenced")
+    raise _refused(request, _NO_OTHER, _LEASES)
 
 
 async def fence_broker(request: Request) -> str:
@@ -97,7 +117,7 @@ async def fence_broker(request: Request) -> str:
     if broker_id < 0:
         raise bad_request("broker id must be >= 0")
     _check_broker(request, broker_id)
-    raise _needs_cluster("no broker can take over from one that is fenced")
+    raise _refused(request, _NO_OTHER, _LEASES)
 
 
 async def set_partition_leader(request: Request) -> str:
@@ -111,15 +131,16 @@ async def set_partition_leader(request: Request) -> str:
         raise bad_request("leader id must be >= -1")
     _check_topic(request, name)
     topic = request.session.broker.topics.get(name)
-    if topic is None or topic.log(partition) is None:
+    if topic is None or not topic.has_partition(partition):
         raise bad_request(f"partition not found: topic={name} partition={partition}")
-    raise _needs_cluster("this broker leads every partition")
+    leads = request.session.broker.cluster.leadership(topic, partition).leader
+    raise _refused(request, _LEADS_ALL, f"broker {leads} leads the only copy of the partition")
 
 
 async def elect_topic_leaders(request: Request) -> str:
     """Refuse to elect leaders."""
     _check_topic(request, request.args[0])
-    raise _needs_cluster("this broker leads every partition")
+    raise _refused(request, _LEADS_ALL, "its controller elects leaders by itself")
 
 
 async def broker_fetch(request: Request) -> str:
@@ -132,7 +153,7 @@ async def broker_fetch(request: Request) -> str:
         if integer(messages_max, "max_messages") <= 0:
             raise bad_request("max_messages must be > 0")
     _check_follower(name, follower)
-    raise _needs_cluster("it has no followers")
+    raise _refused(request, _NO_FOLLOWERS, _ONE_COPY)
 
 
 async def broker_replica_ack(request: Request) -> str:
@@ -142,7 +163,7 @@ async def broker_replica_ack(request: Request) -> str:
     follower = integer(follower_text, "follower_id")
     integer(offset_text, "acked_offset")
     _check_follower(name, follower)
-    raise _needs_cluster("it has no followers")
+    raise _refused(request, _NO_FOLLOWERS, _ONE_COPY)
 
 
 def _listed(text: str) -> int:
@@ -153,7 +174,7 @@ def _listed(text: str) -> int:
 
 
 def _check_broker(request: Request, broker_id: int) -> None:
-    if broker_id not in request.brokers.known(request.session.broker.node_id):
+    if broker_id not in _known_brokers(request):
         raise bad_request(f"broker not found: {broker_id}")
 
 

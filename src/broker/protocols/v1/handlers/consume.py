@@ -5,6 +5,7 @@ from contextlib import aclosing
 
 from broker._native.protocols.v1.line_text import escape_value
 from broker.core.broker import Broker
+from broker.core.forwarding import check_led
 from broker.core.logs.log import Log
 from broker.core.logs.reading import Unreadable, committed_values
 from broker.core.scheduling.steps import next_step
@@ -31,6 +32,7 @@ async def handle(request: Request) -> list[bytes]:
     partition = integer(partition_text, "partition")
     offset = integer(offset_text, "offset")
     topic = await topic_or_new(request, name)
+    check_led(request.session, topic, partition)
     log = log_of(topic, partition)
     high_watermark = last_readable(log)
     broker = request.session.broker

@@ -35,21 +35,21 @@ async def join(request: Request) -> str:
         assignor,
         client_host=request.session.java_host,
     )
-    groups = await groups_of(request)
+    groups = await groups_of(request, command.group_id)
     return _assignment(_checked(await groups.assigned_join(command)))
 
 
 async def sync(request: Request) -> str:
     """Return the assignment of a member of the current generation."""
     call = _call(request)
-    groups = await groups_of(request)
+    groups = await groups_of(request, call.group_id)
     return _assignment(_checked(await groups.assigned_sync(call)))
 
 
 async def heartbeat(request: Request) -> str:
     """Extend a member's session."""
     call = _call(request)
-    groups = await groups_of(request)
+    groups = await groups_of(request, call.group_id)
     _checked(await groups.assigned_sync(call))
     return "heartbeat=ok"
 
@@ -57,7 +57,7 @@ async def heartbeat(request: Request) -> str:
 async def leave(request: Request) -> str:
     """Remove a member; its partitions are assigned to the others."""
     call = _call(request)
-    groups = await groups_of(request)
+    groups = await groups_of(request, call.group_id)
     _checked(await groups.assigned_leave(call))
     return "left=true"
 
@@ -69,7 +69,7 @@ async def commit(request: Request) -> str:
     offset = integer(request.args[5], "offset")
     if offset < 0:
         raise bad_request("invalid offset")
-    groups = await groups_of(request)
+    groups = await groups_of(request, call.group_id)
     _checked(await groups.assigned_commit(AssignedCommit(call, partition, offset)))
     return "committed=true"
 

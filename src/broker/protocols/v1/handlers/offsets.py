@@ -16,8 +16,8 @@ async def handle(request: Request) -> str:
     """Return the next offset to read; 0 if none was committed, which is not an error."""
     group, topic, partition_text = request.args
     partition = integer(partition_text, "partition")
-    groups = await groups_of(request)
     wanted = FetchOffsetsRequest(name(group, "group"), {topic: (partition,)})
+    groups = await groups_of(request, group)
     response = await groups.fetch_offsets(wanted)
     if response.error is not ErrorCode.NONE and response.error not in _NO_GROUP:
         raise RequestError(response.error)

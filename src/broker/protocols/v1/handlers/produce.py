@@ -3,6 +3,7 @@
 import asyncio
 from typing import Final
 
+from broker.core.forwarding import check_led
 from broker.core.logs.log import Log
 from broker.core.logs.partition import wait_durable
 from broker.core.writing import Written, write
@@ -29,6 +30,7 @@ async def handle(request: Request) -> str:
         raise bad_request("invalid ack mode; expected acks=0|1|all")
     topic = await topic_or_new(request, name)
     partition = partition_of(encoded(key), topic.partition_count)
+    check_led(request.session, topic, partition)
     if request.replicas.is_follower((topic.name, partition)):
         raise RefusedError(NOT_LEADER)
     broker = request.session.broker

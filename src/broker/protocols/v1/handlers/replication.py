@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from broker.core.forwarding import check_led
 from broker.core.topics.lookup import log_of
 from broker.protocols.v1.commands import Request, boolean, integer, numbers
 from broker.protocols.v1.errors import bad_request
@@ -21,9 +22,10 @@ async def replica_fetch(request: Request) -> str:
     if not LEADER < replica < REPLICATION_FACTOR:
         raise bad_request("invalid replica id")
     topic = request.session.broker.topics.get(name)
-    if topic is None or topic.log(partition) is None:
+    if topic is None or not topic.has_partition(partition):
         minimum = request.session.broker.config.integer("min.insync.replicas")
         return _report(replica, offset, _NOTHING, [LEADER, replica], minimum)
+    check_led(request.session, topic, partition)
     log = log_of(topic, partition)
     key = (topic.name, partition)
     if request.replicas.is_follower(key):
@@ -54,8 +56,9 @@ async def set_partition_role(request: Request) -> str:
     if partition < 0:
         raise bad_request("partition must be >= 0")
     topic = await topic_or_new(request, name)
-    if topic.log(partition) is None:
+    if not topic.has_partition(partition):
         raise bad_request(f"partition not found: topic={name} partition={partition}")
+    check_led(request.session, topic, partition)
     log = log_of(topic, partition)
     now_ms = request.session.broker.clock.monotonic_ms()
     request.replicas.set_follower((topic.name, partition), now_ms, is_follower=_ROLES[role])
