@@ -7,6 +7,7 @@ Bytes after a complete request are ignored. The texts of decode errors are the o
 """
 
 from collections.abc import Callable
+from itertools import starmap
 from struct import Struct
 from typing import Any
 
@@ -25,6 +26,7 @@ _END = Struct(">IQ")
 _ERROR = Struct(">BHH")
 _TEXT_BYTES_MAX = 0xFFFF
 _ERROR_KIND = 0xFE
+FORWARDING = 0x70  # a request of this broker's only; the original has 01 to 09 and FF
 
 
 class _Reader:
@@ -111,6 +113,10 @@ def _create_topic(reader: _Reader) -> messages.CreateTopic:
     return messages.CreateTopic(topic, reader.number(_UINT32, "partition count"))
 
 
+def _forwarding(reader: _Reader) -> messages.Forwarding:
+    return messages.Forwarding(reader.string("client host"), reader.number(_UINT64, "revision"))
+
+
 def _describe_partition(reader: _Reader) -> messages.DescribePartition:
     topic = reader.string("topic")
     return messages.DescribePartition(topic, reader.partition())
@@ -126,6 +132,7 @@ _REQUESTS: dict[int, Callable[[_Reader], messages.Request]] = {
     0x07: lambda reader: messages.DescribeTopic(reader.string("topic")),
     0x08: _describe_partition,
     0x09: lambda _: messages.MetricsFetch(),
+    FORWARDING: _forwarding,
     0xFF: lambda _: messages.Ping(),
 }
 
@@ -156,9 +163,43 @@ async def _topic_list(answer: messages.TopicList) -> bytes:
 
 
 def _topic_ends(answer: messages.TopicEnds) -> bytes:
-    count = _UINT32.pack(len(answer.ends))
-    rows = map(_END.pack, range(len(answer.ends)), answer.ends)
-    return b"\x07" + _string(answer.topic) + count + count + b"".join(rows)
+    counts = _UINT32.pack(answer.partition_count) + _UINT32.pack(len(answer.ends))
+    return b"\x07" + _string(answer.topic) + counts + b"".join(starmap(_END.pack, answer.ends))
+
+
+def ends_of(answer: bytes) -> list[tuple[int, int]]:
+    """Return the partitions and offsets of another broker's answer to DescribeTopic.
+
+    Raises RefusalError, if that is what it has answered.
+    """
+    _check_answer(answer, 0x07, Failure.DESCRIBE_TOPIC)
+    start = 3 + int.from_bytes(answer[1:3], "big") + 2 * _UINT32.size
+    return list(_END.iter_unpack(answer[start:]))
+
+
+def group_offset_of(answer: bytes, failure: Failure) -> int | None:
+    """Return the offset of another broker's answer to OffsetFetch, None if none is committed.
+
+    Raises RefusalError with this failure, if it has answered with an error.
+    """
+    _check_answer(answer, 0x04, failure)
+    return int.from_bytes(answer[2:], "big") if answer[1] else None
+
+
+def offset_fetch(group: str, topic: str, partition: int) -> bytes:
+    """Return the request OffsetFetch."""
+    return b"\x04" + _string(group) + _string(topic) + _UINT32.pack(partition)
+
+
+def describe_topic(topic: str) -> bytes:
+    """Return the request DescribeTopic."""
+    return b"\x07" + _string(topic)
+
+
+def _check_answer(answer: bytes, kind: int, failure: Failure) -> None:
+    if answer[0] != kind:
+        text = answer[_ERROR.size :].decode("utf-8", "replace")
+        raise RefusalError(failure, reason=f"another broker answers: {text}")
 
 
 def _partition_end(answer: messages.PartitionEnd) -> bytes:
@@ -180,6 +221,7 @@ _RESPONSES: dict[type, Callable[[Any], bytes]] = {
     messages.PartitionEnd: _partition_end,
     messages.Metrics: _metrics,
     messages.Pong: lambda _: b"\xff",
+    messages.Accepted: lambda _: bytes((FORWARDING,)),
 }
 
 

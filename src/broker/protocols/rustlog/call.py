@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from broker._native.protocols.rustlog.counters import RustLogCounters
 from broker.core.broker import Broker
+from broker.core.session import Session
 from broker.protocols.rustlog.form import Form
 from broker.protocols.rustlog.lags import Lags
 
@@ -11,7 +12,12 @@ from broker.protocols.rustlog.lags import Lags
 class Call(NamedTuple):
     """The context of one request."""
 
-    broker: Broker
+    session: Session
     form: Form
     counters: RustLogCounters
     lags: Lags
+
+    @property
+    def broker(self) -> Broker:
+        """The broker's parts."""
+        return self.session.broker

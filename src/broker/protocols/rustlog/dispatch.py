@@ -5,14 +5,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker._native.protocols.rustlog import protocol as native
 from broker._native.protocols.rustlog.counters import RustLogCounters
+from broker.core.forwarding import ElsewhereError
 from broker.model.config import Config
-from broker.model.errors import ErrorCode
+from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import RUSTLOG_FRAME_BYTES_MAX
 from broker.protocols.base import Answer, Immediate, Reply, WireProtocol
-from broker.protocols.rustlog import messages
+from broker.protocols.rustlog import forwarding, messages
 from broker.protocols.rustlog.binary import Binary
 from broker.protocols.rustlog.call import Call
 from broker.protocols.rustlog.errors import Failure, RefusalError, reason
+from broker.protocols.rustlog.errors import refusal as refusal_of
+from broker.protocols.rustlog.forwarding import forwarded
 from broker.protocols.rustlog.handlers import fetch, metrics, offsets, produce, topics
 from broker.protocols.rustlog.json_form import Json
 from broker.protocols.rustlog.lags import Lags
@@ -37,6 +40,15 @@ _HANDLERS: Final[dict[type, _Handler]] = {
     messages.DescribePartition: topics.describe_partition,
     messages.MetricsFetch: metrics.handle,
     messages.Ping: metrics.ping,
+    messages.Forwarding: forwarding.accept,
+}
+# Of a request that another broker has to serve and has not answered.
+_FAILURES: Final = {
+    messages.Produce: Failure.WRITE,
+    messages.Fetch: Failure.FETCH,
+    messages.OffsetCommit: Failure.COMMIT,
+    messages.OffsetFetch: Failure.GROUP_OFFSET,
+    messages.DescribePartition: Failure.DESCRIBE_PARTITION,
 }
 
 
@@ -67,15 +79,27 @@ class RustLog(WireProtocol):
         form: Form = _JSON if version else _BINARY
         if operation == REFUSE:
             return Answer(form.refuse(_bad_frame(int.from_bytes(body))), is_last=True)
-        return self._serve(body, Call(session.broker, form, self.counters, self._lags))
+        return self._serve(body, Call(session, form, self.counters, self._lags))
 
     async def _serve(self, body: bytes, call: Call) -> Immediate:
         try:
             request = await call.form.parse(body)
-            response = await _HANDLERS[type(request)](request, call)
+            try:
+                response = await _HANDLERS[type(request)](request, call)
+            except ElsewhereError as elsewhere:
+                return await _relayed(request, body, call.session, elsewhere.broker_id)
             return await call.form.write(response)
         except RefusalError as refusal:
             return call.form.refuse(refusal)
+
+
+async def _relayed(
+    request: messages.Request, body: bytes, session: "Session", broker_id: int
+) -> bytes:
+    try:
+        return await forwarded(session, broker_id, body)
+    except RequestError as error:
+        raise refusal_of(_FAILURES[type(request)], error) from None
 
 
 def _bad_frame(size: int) -> RefusalError:

@@ -66,7 +66,7 @@ _HAS_MEMBERS = "the group has live members of another protocol"
 # The reason of an error code; for other codes the message of the RequestError is used.
 _REASONS: Final[dict[ErrorCode, str]] = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: _LOADING,
-    ErrorCode.LEADER_NOT_AVAILABLE: _LOADING,
+    ErrorCode.LEADER_NOT_AVAILABLE: "the broker that serves this cannot be reached, try again",
     ErrorCode.KAFKA_STORAGE_ERROR: "the partition is offline: its disk has failed or is full",
     ErrorCode.DISK_FULL: _DISK_FULL,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: _COORDINATOR,

@@ -1,6 +1,6 @@
 """The lags of groups for MetricsFetch, computed from the latest commits through this protocol."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from broker.core.topics.topics import Topics
@@ -31,10 +31,22 @@ class Lags:
         if len(self._offsets) > RUSTLOG_LAGS_MAX:
             del self._offsets[next(iter(self._offsets))]
 
-    def of(self, topics: Topics) -> Iterator[Lag]:
-        """Yield the current lag of each commit whose partition exists and is online."""
+    def topics(self) -> set[str]:
+        """Return the names of the topics that have commits."""
+        return {name for name, _, _ in self._offsets}
+
+    def of(
+        self, topics: Topics, elsewhere: Mapping[tuple[str, int], int] | None = None
+    ) -> Iterator[Lag]:
+        """Yield the current lag of each commit whose partition exists and is online.
+
+        `elsewhere` has the last stable offsets of partitions that other brokers lead.
+        """
         for (name, partition, group), offset in sorted(self._offsets.items()):
             topic = topics.get(name)
             log = None if topic is None else topic.log(partition)
-            if log is not None and not (log.is_loading or log.is_offline):
-                yield Lag(name, partition, group, max(0, log.last_stable_offset - offset))
+            end = None if elsewhere is None else elsewhere.get((name, partition))
+            if log is not None:
+                end = None if log.is_loading or log.is_offline else log.last_stable_offset
+            if end is not None:
+                yield Lag(name, partition, group, max(0, end - offset))

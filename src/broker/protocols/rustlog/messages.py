@@ -78,6 +78,13 @@ class Ping(NamedTuple):
     """Return Pong."""
 
 
+class Forwarding(NamedTuple):
+    """Take what follows on the connection as forwarded by another broker."""
+
+    client_host: str
+    revision: int  # of the other broker's metadata
+
+
 Request: TypeAlias = (
     Produce
     | Fetch
@@ -89,6 +96,7 @@ Request: TypeAlias = (
     | DescribePartition
     | MetricsFetch
     | Ping
+    | Forwarding
 )
 
 
@@ -126,10 +134,14 @@ class TopicList(NamedTuple):
 
 
 class TopicEnds(NamedTuple):
-    """The last stable offset of each partition, in order."""
+    """The last stable offset of each partition, in order.
+
+    An answer to another broker has only the partitions that this one leads.
+    """
 
     topic: str
-    ends: list[int]
+    partition_count: int
+    ends: list[tuple[int, int]]  # partition and offset
 
 
 class PartitionEnd(NamedTuple):
@@ -150,6 +162,10 @@ class Pong(NamedTuple):
     """The response to a Ping."""
 
 
+class Accepted(NamedTuple):
+    """The response to a Forwarding."""
+
+
 Response: TypeAlias = (
     Produced
     | Fetched
@@ -161,4 +177,5 @@ Response: TypeAlias = (
     | PartitionEnd
     | Metrics
     | Pong
+    | Accepted
 )

@@ -164,7 +164,7 @@ ENDS = b"\0\0\0\2" * 2 + b"\0\0\0\0" + (8).to_bytes(8) + b"\0\0\0\1" + (9).to_by
         (Created(), b"\x05\x01"),
         (TopicList([]), b"\x06\0\0\0\0"),
         (TopicList([("t", 2)]), b"\x06\0\0\0\1\0\1t\0\0\0\2"),
-        (TopicEnds("t", [8, 9]), b"\x07\0\1t" + ENDS),
+        (TopicEnds("t", 2, [(0, 8), (1, 9)]), b"\x07\0\1t" + ENDS),
         (PartitionEnd("t", 3, 4), b"\x08\0\1t\0\0\0\3" + (4).to_bytes(8)),
         (Metrics("a 1\n"), b"\x09\0\0\0\4a 1\n"),
         (Pong(), b"\xff"),

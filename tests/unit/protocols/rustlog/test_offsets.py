@@ -9,6 +9,7 @@ import pytest
 
 from broker._native.protocols.rustlog.counters import RustLogCounters
 from broker.core.groups.commands.offsets import CommitResponse, FetchOffsetsResponse
+from broker.core.session import Session
 from broker.model.errors import ErrorCode
 from broker.model.limits import RUSTLOG_LAGS_MAX
 from broker.protocols.rustlog.binary import Binary
@@ -67,7 +68,10 @@ def topics(**logs: Any) -> Topics:
     """Return topics that have these logs for partition 0."""
     return Topics(
         {
-            name: SimpleNamespace(log=lambda number, each=each: None if number else each)
+            name: SimpleNamespace(
+                log=lambda number, each=each: None if number else each,
+                has_partition=lambda number: number == 0,
+            )
             for name, each in logs.items()
         }
     )
@@ -76,8 +80,9 @@ def topics(**logs: Any) -> Topics:
 def call(groups: Groups, *, is_json: bool = False) -> Call:
     """Return the context of a request."""
     known = topics(topic=log(10), __consumer_offsets=log(0))
-    broker: Any = SimpleNamespace(groups=groups, clock=Clock(), topics=known)
-    return Call(broker, Json() if is_json else Binary(), RustLogCounters(), Lags())
+    broker: Any = SimpleNamespace(groups=groups, clock=Clock(), topics=known, links=None)
+    session = Session(broker, "192.0.2.7", "broker.example", 9092)
+    return Call(session, Json() if is_json else Binary(), RustLogCounters(), Lags())
 
 
 def test_a_commit_waits_until_the_coordinator_has_loaded() -> None:

@@ -13,6 +13,7 @@ from contextlib import aclosing
 
 from broker._native.protocols.rustlog.answer import FetchAnswerWriter
 from broker.codec.headers import BatchHeader
+from broker.core.forwarding import check_led
 from broker.core.logs.log import Log
 from broker.core.logs.reading import (
     CODEC,
@@ -21,10 +22,16 @@ from broker.core.logs.reading import (
     committed_batches,
     decompress_records,
 )
-from broker.model.errors import CodecError, ErrorCode, LimitExceeded, StorageError
+from broker.model.errors import (
+    CodecError,
+    ErrorCode,
+    LimitExceeded,
+    RequestError,
+    StorageError,
+)
 from broker.model.limits import RUSTLOG_FRAME_BYTES_MAX
 from broker.protocols.rustlog.call import Call
-from broker.protocols.rustlog.errors import Failure, RefusalError, reason
+from broker.protocols.rustlog.errors import Failure, RefusalError, reason, refusal
 from broker.protocols.rustlog.handlers.offsets import group_offset
 from broker.protocols.rustlog.handlers.partitions import log_in_service, topic_of
 from broker.protocols.rustlog.messages import Fetch, Fetched
@@ -45,6 +52,7 @@ async def handle(request: Fetch, call: Call) -> Fetched:
     """Read up to the last stable offset, the requested maximum and the size of a frame."""
     begun_ns = call.counters.now_ns()
     start = request.offset
+    _check_led(request, call)
     if request.group is not None:
         committed = await group_offset(
             call, request.group, request.topic, request.partition, Failure.FETCH
@@ -56,7 +64,7 @@ async def handle(request: Fetch, call: Call) -> Fetched:
         else:
             start = committed
     topic = topic_of(call, request.topic, request.partition)
-    log = log_in_service(topic, request.partition, Failure.FETCH)
+    log = log_in_service(call, topic, request.partition, Failure.FETCH)
     try:
         weight = min(request.bytes_max, RUSTLOG_FRAME_BYTES_MAX)
         async with call.broker.long_answers.turn(None, 0, weight):
@@ -68,6 +76,19 @@ async def handle(request: Fetch, call: Call) -> Fetched:
         raise RefusalError(Failure.FETCH, reason=str(error)) from None
     call.counters.add_fetch_latency(call.counters.now_ns() - begun_ns)
     return fetched
+
+
+def _check_led(request: Fetch, call: Call) -> None:
+    """Raise ElsewhereError if another broker leads the partition: it asks for the group's offset.
+
+    What does not exist is none of its errors yet: a group without an offset comes first.
+    """
+    topic = call.broker.topics.get(request.topic)
+    if topic is not None:
+        try:
+            check_led(call.session, topic, request.partition)
+        except RequestError as error:
+            raise refusal(Failure.FETCH, error) from None
 
 
 async def _read(request: Fetch, call: Call, log: Log, start: int) -> Fetched:

@@ -6,10 +6,14 @@ counted by protocol.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from broker.core.scheduling.steps import in_steps
+from broker.model.errors import RequestError
 from broker.protocols.rustlog.call import Call
+from broker.protocols.rustlog.errors import RefusalError
+from broker.protocols.rustlog.forwarding import ends_elsewhere
 from broker.protocols.rustlog.messages import Metrics, MetricsFetch, Ping, Pong
 
 # Name and help of each, in the original's order; the names that end in _total are counters.
@@ -59,7 +63,8 @@ async def handle(_: MetricsFetch, call: Call) -> Metrics:
         lines.append(f"{name} {values.get(name, 0)}")
     lines += _head(*_LAG)
     head = len(lines)
-    async for line in in_steps(_lags(call), _LAGS_PER_STEP):
+    elsewhere = await _ends_elsewhere(call)
+    async for line in in_steps(_lags(call, elsewhere), _LAGS_PER_STEP):
         lines.append(line)
     if len(lines) == head:
         lines.append('consumer_lag{topic="",partition="",group=""} 0')
@@ -81,8 +86,22 @@ def _latencies(what: str, percentiles: tuple[int, int, int]) -> dict[str, int]:
     return dict(zip(names, percentiles, strict=True))
 
 
-def _lags(call: Call) -> Iterator[str]:
-    for topic, partition, group, offsets in call.lags.of(call.broker.topics):
+async def _ends_elsewhere(call: Call) -> dict[tuple[str, int], int]:
+    """Return the ends of partitions that other brokers lead; the unreachable are left out."""
+    found: dict[tuple[str, int], int] = {}
+    if call.broker.links is None:
+        return found
+    for name in call.lags.topics():
+        topic = call.broker.topics.get(name)
+        if topic is not None:
+            with suppress(RequestError, RefusalError):
+                ends = await ends_elsewhere(call, topic)
+                found |= {(name, partition): end for partition, end in ends}
+    return found
+
+
+def _lags(call: Call, elsewhere: dict[tuple[str, int], int]) -> Iterator[str]:
+    for topic, partition, group, offsets in call.lags.of(call.broker.topics, elsewhere):
         labels = f'topic="{topic}",partition="{partition}",group="{_escaped(group)}"'
         yield f"consumer_lag{{{labels}}} {offsets}"
 

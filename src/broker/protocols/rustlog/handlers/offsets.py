@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from broker.core.forwarding import check_coordinated, coordinator_to_ask
 from broker.core.groups.commands.classic import NO_GENERATION, NO_MEMBER_ID
 from broker.core.groups.commands.offsets import CommitRequest, FetchOffsetsRequest, OffsetToCommit
 from broker.core.topics.rules import check_name
@@ -18,6 +19,7 @@ from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import GROUP_READY_POLL_MS, GROUP_READY_WAIT_MS
 from broker.protocols.rustlog.call import Call
 from broker.protocols.rustlog.errors import Failure, RefusalError, reason, refusal
+from broker.protocols.rustlog.forwarding import group_offset_elsewhere
 from broker.protocols.rustlog.messages import Committed, GroupOffset, OffsetCommit, OffsetFetch
 
 _AnswerT = TypeVar("_AnswerT")
@@ -37,9 +39,15 @@ async def commit(request: OffsetCommit, call: Call) -> Committed:
     offset = OffsetToCommit(request.topic, request.partition, request.offset)
     wanted = CommitRequest(request.group, NO_MEMBER_ID, None, NO_GENERATION, (offset,))
     groups = call.broker.groups
-    answer = await _when_ready(
-        call, lambda: groups.commit_offsets(wanted), lambda answer: answer.errors[0]
-    )
+    try:
+        answer = await _when_ready(
+            call,
+            lambda: check_coordinated(call.session, request.group),
+            lambda: groups.commit_offsets(wanted),
+            lambda answer: answer.errors[0],
+        )
+    except RequestError as error:
+        raise refusal(Failure.COMMIT, error) from None
     [code] = answer.errors
     if code is not ErrorCode.NONE:
         raise RefusalError(Failure.COMMIT, reason=reason(code))
@@ -56,15 +64,18 @@ def _check(request: OffsetCommit, call: Call) -> None:
         raise RefusalError(Failure.COMMIT, reason="no partition or offset is so large")
     if call.form.is_json:
         topic = call.broker.topics.get(request.topic)
-        if topic is None or topic.log(request.partition) is None:
+        if topic is None or not topic.has_partition(request.partition):
             raise RefusalError(Failure.COMMIT, reason=reason(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
 
 async def fetch(request: OffsetFetch, call: Call) -> GroupOffset:
     """Return the committed offset, whichever protocol committed it."""
-    found = await group_offset(
-        call, request.group, request.topic, request.partition, Failure.GROUP_OFFSET
-    )
+    failure = Failure.GROUP_OFFSET
+    try:
+        check_coordinated(call.session, request.group)
+    except RequestError as error:
+        raise refusal(failure, error) from None
+    found = await group_offset(call, request.group, request.topic, request.partition, failure)
     return GroupOffset(found)
 
 
@@ -76,9 +87,15 @@ async def group_offset(
         return None  # no offset was ever committed
     wanted = FetchOffsetsRequest(group, {topic: (partition,)})
     groups = call.broker.groups
-    answer = await _when_ready(
-        call, lambda: groups.fetch_offsets(wanted), lambda answer: answer.error
-    )
+    try:
+        coordinator = coordinator_to_ask(call.session, group)
+        if coordinator is not None:
+            return await group_offset_elsewhere(call, coordinator, group, topic, partition, failure)
+        answer = await _when_ready(
+            call, lambda: None, lambda: groups.fetch_offsets(wanted), lambda answer: answer.error
+        )
+    except RequestError as error:
+        raise refusal(failure, error) from None
     if answer.error is not ErrorCode.NONE:
         raise RefusalError(failure, reason=reason(answer.error))
     committed = answer.topics[topic][partition]
@@ -87,16 +104,19 @@ async def group_offset(
 
 async def _when_ready(
     call: Call,
+    check: Callable[[], None],
     ask: Callable[[], Awaitable[_AnswerT]],
     error_of: Callable[[_AnswerT], ErrorCode],
 ) -> _AnswerT:
     """Ask again until the coordinator has loaded, because RustLog's clients do not retry.
 
-    Return its last response after GROUP_READY_WAIT_MS, even if that is an error.
+    Return its last response after GROUP_READY_WAIT_MS, even if that is an error. `check` is called
+    first each time, and raises if another broker is the coordinator.
     """
     clock = call.broker.clock
     deadline_ms = clock.monotonic_ms() + GROUP_READY_WAIT_MS
     while True:
+        check()
         answer = await ask()
         if error_of(answer) not in _NOT_READY or clock.monotonic_ms() >= deadline_ms:
             return answer

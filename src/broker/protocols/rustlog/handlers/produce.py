@@ -7,6 +7,7 @@ nothing, unless the disk fails between two of its batches.
 from collections.abc import AsyncIterator
 
 from broker._native.protocols.rustlog.record_run import RunBatches
+from broker.core.forwarding import check_led
 from broker.core.logs.partition import wait_durable
 from broker.core.scheduling.steps import next_step
 from broker.core.topics.topic import Topic
@@ -24,9 +25,10 @@ async def handle(request: Produce, call: Call) -> Produced:
     begun_ns = call.counters.now_ns()
     topic = topic_of(call, request.topic, request.partition)
     if request.records.length == 0:
-        log = log_in_service(topic, request.partition, Failure.WRITE)
+        log = log_in_service(call, topic, request.partition, Failure.WRITE)
         return Produced(log.log_end_offset, 0)
     try:
+        check_led(call.session, topic, request.partition)
         produced = await _append(request, call, topic)
     except RequestError as error:
         raise refusal(Failure.WRITE, error) from None

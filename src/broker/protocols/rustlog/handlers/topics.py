@@ -7,6 +7,7 @@ stop. Topic names follow Kafka's rules; internal topics are not listed.
 import logging
 from typing import Final
 
+from broker.core.forwarding import answered_here
 from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.topics.rules import NewTopic
 from broker.model.errors import ErrorCode, RequestError, StorageError
@@ -17,6 +18,7 @@ from broker.model.limits import (
 )
 from broker.protocols.rustlog.call import Call
 from broker.protocols.rustlog.errors import Failure, RefusalError, refusal
+from broker.protocols.rustlog.forwarding import ends_elsewhere
 from broker.protocols.rustlog.handlers.partitions import log_in_service
 from broker.protocols.rustlog.messages import (
     Created,
@@ -68,17 +70,22 @@ async def describe(request: DescribeTopic, call: Call) -> TopicEnds:
     if topic is None:
         raise RefusalError(Failure.DESCRIBE_TOPIC, reason=f"Topic '{request.topic}' not found")
     ends = []
-    async for number in in_steps(range(len(topic.logs)), PARTITIONS_ANSWERED_PER_STEP):
-        log = log_in_service(topic, number, Failure.DESCRIBE_TOPIC)
-        ends.append(log.last_stable_offset)
-    return TopicEnds(topic.name, ends)
+    try:
+        elsewhere = await ends_elsewhere(call, topic)
+    except RequestError as error:
+        raise refusal(Failure.DESCRIBE_TOPIC, error) from None
+    numbers = answered_here(call.session, topic)
+    async for number in in_steps(numbers, PARTITIONS_ANSWERED_PER_STEP):
+        log = log_in_service(call, topic, number, Failure.DESCRIBE_TOPIC)
+        ends.append((number, log.last_stable_offset))
+    return TopicEnds(topic.name, topic.partition_count, sorted(ends + elsewhere))
 
 
 async def describe_partition(request: DescribePartition, call: Call) -> PartitionEnd:
     """Return the end offset of a partition."""
     topic = call.broker.topics.get(request.topic)
-    if topic is None or topic.log(request.partition) is None:
+    if topic is None or not topic.has_partition(request.partition):
         text = f"Partition {request.partition} not found in topic '{request.topic}'"
         raise RefusalError(Failure.DESCRIBE_PARTITION, reason=text)
-    log = log_in_service(topic, request.partition, Failure.DESCRIBE_PARTITION)
+    log = log_in_service(call, topic, request.partition, Failure.DESCRIBE_PARTITION)
     return PartitionEnd(topic.name, request.partition, log.last_stable_offset)
