@@ -31,6 +31,15 @@ def host_of(session: Session) -> str:
     return f"[{host}]" if ":" in host else host.removeprefix("::ffff:")
 
 
+def leader_address(session: Session, broker_id: int) -> str:
+    """Return host:port of a broker of the cluster; this broker's if that one is not known."""
+    broker = session.broker
+    if broker.links is None or broker_id == broker.node_id:
+        return address_of(session)
+    found = broker.links.nodes.address_of(broker_id, "cursus")
+    return address_of(session) if found is None else str(found)
+
+
 def address_of(session: Session) -> str:
     """Return host:port, the format of leaders in responses."""
     return f"{host_of(session)}:{session.listener_port}"

@@ -7,23 +7,26 @@ from broker._native.protocols.cursus import protocol as native
 from broker._native.protocols.cursus.batch import CursusBatch
 from broker._native.protocols.cursus.produce import HAS_NAMED_PRODUCERS, SPREADS_KEYS
 from broker.core.broker import Broker
+from broker.core.forwarding import ElsewhereError
 from broker.core.session import Session
 from broker.model.config import Config
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, StorageError
 from broker.model.topic_config import TopicConfig
 from broker.protocols.base import Additions, Answer, Immediate, Reply, SmallFiles, WireProtocol
-from broker.protocols.cursus import bodies
+from broker.protocols.cursus import bodies, relays
 from broker.protocols.cursus.acks import Sent
 from broker.protocols.cursus.bodies import Text
 from broker.protocols.cursus.connections import ConnectionState, address_of, state_of
 from broker.protocols.cursus.errors import RefusedError, of_request
+from broker.protocols.cursus.forwarding import forwarded
 from broker.protocols.cursus.grammar import BLANKS, encoded, keyword_of, parse
 from broker.protocols.cursus.handlers import produce
 from broker.protocols.cursus.named_producers.tables import NamedProducers
 from broker.protocols.cursus.protocol_state import ProtocolState
+from broker.protocols.cursus.reads import consume_of
 from broker.protocols.cursus.requests import Request
 from broker.protocols.cursus.settings import HASH_KEY, IDEMPOTENT, PARTITIONER, TOPIC_SETTINGS
-from broker.protocols.cursus.table import COMMANDS, FORMS
+from broker.protocols.cursus.table import ENTRIES, FORMS
 
 _log = logging.getLogger(__name__)
 _DISK_FAILED: Final = RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -81,11 +84,10 @@ async def _answer(body: bytes, session: Session, state: ProtocolState) -> Immedi
     try:
         found = await bodies.read(body, session.broker.recompression)
         if isinstance(found, Text):
-            return await _command(found, session, connection, state)
-        leader = address_of(session)
+            return await _command(found, session, connection, state, body)
         if isinstance(found, RefusedError):
-            return produce.refusal_of(found, Sent(), leader)
-        return await _batch(found, session, state, leader)
+            return produce.refusal_of(found, Sent(), address_of(session))
+        return await _batch(found, session, state, body)
     except RefusedError as error:
         return _refused(error, connection)
     except RequestError as error:
@@ -93,25 +95,31 @@ async def _answer(body: bytes, session: Session, state: ProtocolState) -> Immedi
 
 
 async def _batch(
-    batch: CursusBatch, session: Session, state: ProtocolState, leader: str
+    batch: CursusBatch, session: Session, state: ProtocolState, body: bytes
 ) -> Immediate:
     try:
-        return await produce.batch(batch, session.broker, state, leader)
+        return await produce.batch(batch, session, state)
+    except ElsewhereError as elsewhere:
+        answer = await forwarded(session, elsewhere.broker_id, body)
+        return produce.relayed(batch, answer)
     except Exception as error:
         _log.exception("batch failed: topic=%s", batch.topic.decode("utf-8", "replace"))
         raise PeerError("a batch failed in the broker") from error
 
 
 async def _command(
-    text: Text, session: Session, connection: ConnectionState, state: ProtocolState
+    text: Text, session: Session, connection: ConnectionState, state: ProtocolState, body: bytes
 ) -> Immediate:
     if text.is_enveloped and not keyword_of(text.body.strip(BLANKS)[:32]):
         # As in the original, an envelope without a command closes the connection.
         raise RefusedError("malformed_input", reason="missing_topic_or_payload", is_last=True)
     command = parse(text.body, FORMS)
     try:
-        request = Request(command, session, connection, state)
-        answer = await COMMANDS[command.keyword].handle(request)
+        request = Request(command, session, connection, state, body)
+        try:
+            answer = await ENTRIES[command.keyword].handle(request)
+        except ElsewhereError as elsewhere:
+            answer = await _relayed(request, elsewhere.broker_id)
     except RefusedError as error:
         return _refused(error, connection)
     except RequestError as error:
@@ -125,6 +133,19 @@ async def _command(
     else:
         return encoded(answer) if isinstance(answer, str) else answer
     return _refused(refusal, connection)
+
+
+async def _relayed(request: Request, broker_id: int) -> Immediate:
+    """Return another broker's response to a command, or its stream."""
+    command = request.command
+    if command.keyword == "STREAM":
+        return relays.open_relay(request, broker_id)
+    if command.keyword == "PUBLISH":
+        return produce.relayed_publish(
+            command, await forwarded(request.session, broker_id, request.body)
+        )
+    wait_ms = consume_of(command).wait_ms if command.keyword == "CONSUME" else 0
+    return await forwarded(request.session, broker_id, request.body, wait_seconds=wait_ms / 1000)
 
 
 def _refused(refusal: RefusedError, connection: ConnectionState) -> Immediate:

@@ -11,6 +11,7 @@ import re
 from typing import Final, NamedTuple
 
 from broker.core.broker import Broker
+from broker.core.forwarding import check_transactional
 from broker.core.topics.topic import TRANSACTIONS_TOPIC
 from broker.core.transactions.commands import Producer, TransactionDescription
 from broker.core.transactions.names import CURSUS
@@ -54,8 +55,17 @@ class Holder(NamedTuple):
         return self.state is TransactionState.ONGOING and not self.is_aborted
 
 
-def name_of(command: Command) -> str:
-    """Return the command's transactional id, which clients pass under one of three names."""
+def name_of(request: Request) -> str:
+    """Return the command's transactional id, which clients pass under one of three names.
+
+    Raises ElsewhereError if another broker is its coordinator.
+    """
+    name = _name_of(request.command)
+    check_transactional(request.session, inner_name(name))
+    return name
+
+
+def _name_of(command: Command) -> str:
     name = next(filter(None, map(command.get, TRANSACTION_NAMES)), "")
     if not name:
         raise RefusedError("missing_transactional_id", command=command.keyword)
@@ -76,6 +86,14 @@ def inner_name(name: str) -> str:
 def shown_id(producer_id: int) -> str:
     """Return a producer id as clients know it."""
     return f"txn-{producer_id:016x}"
+
+
+def producer_of(command: Command, transactional_id: str) -> Producer:
+    """Return the producer that a command of another broker names by its internal id."""
+    producer_id, epoch = integer(command.need("producerId")), integer(command.need("epoch"))
+    if producer_id is None or epoch is None:
+        raise RefusedError("invalid_producer_id", command=command.keyword)
+    return Producer(transactional_id, producer_id, epoch)
 
 
 async def describe(broker: Broker, name: str) -> TransactionDescription | None:

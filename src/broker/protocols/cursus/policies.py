@@ -59,7 +59,7 @@ def _check_unsupported(command: Command) -> None:
         if number is None or number < 1:
             raise RefusedError("invalid_replication_factor", detail="must be a positive integer")
         if number > 1:
-            raise RefusedError("invalid_replication_factor", detail="there is one broker")
+            raise RefusedError("invalid_replication_factor", detail="partitions have one copy")
     if command.get("event_sourcing") and _flag(command, "event_sourcing"):
         raise _unsupported("event_sourcing", "event sourcing is not supported")
     if command.get("auth_policy") not in {"", "open"}:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, TypeAlias
 
 from broker.core.broker import Broker
+from broker.core.forwarding import check_coordinated
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.session import Session
 from broker.core.topics.topic import Topic
@@ -27,22 +28,28 @@ class Request(NamedTuple):
     session: Session
     connection: ConnectionState
     state: ProtocolState
+    body: bytes = b""  # of the frame, as it was received
 
     @property
     def broker(self) -> Broker:
         """The broker's parts."""
         return self.session.broker
 
-    async def groups(self) -> GroupCoordinator:
-        """Return the coordinator of all groups; the first call creates `__consumer_offsets`.
+    async def groups(self, group: str | None = None) -> GroupCoordinator:
+        """Return the coordinator of a group; the first call creates `__consumer_offsets`.
+
+        None: of those groups whose coordinator this broker is.
 
         Raises:
+            ElsewhereError: another broker is the group's coordinator.
             RequestError: COORDINATOR_NOT_AVAILABLE, the topic could not be created.
         """
         try:
             await self.broker.topics.offsets_topic()
         except RequestError as error:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from error
+        if group is not None:
+            check_coordinated(self.session, group)
         return self.broker.groups
 
     def topic(self) -> Topic:

@@ -20,7 +20,7 @@ offsets, and a log line names them.
 import asyncio
 import logging
 from asyncio import Task
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -28,10 +28,15 @@ from broker._native.protocols.cursus.stream import CursusStream, StreamEvent
 from broker.codec.headers import BatchHeader, scan_headers
 from broker.core.broker import Broker
 from broker.core.groups.commands.assigned import AssignedCall
+from broker.core.links import Links, Upstreams
 from broker.core.logs.log import Log
 from broker.core.logs.reading import UNREADABLE, decompress_records
 from broker.model.errors import RequestError, StorageError
-from broker.model.limits import CURSUS_KEEPALIVE_MS, CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX
+from broker.model.limits import (
+    CURSUS_KEEPALIVE_MS,
+    CURSUS_MEMBERS_CHECKED_SECONDS,
+    CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX,
+)
 from broker.protocols.base import Answer
 from broker.protocols.cursus.connections import ConnectionState
 from broker.protocols.cursus.errors import OutOfRangeError, RefusedError, checked
@@ -59,6 +64,8 @@ class Reader(NamedTuple):
     connection: ConnectionState
     read: Read
     call: AssignedCall | None  # checks its membership; None: it is not a member
+    # In a cluster: does the same wherever the coordinator is, over these links.
+    check: Callable[[Upstreams | None], Awaitable[None]] | None = None
 
     @property
     def key(self) -> _Key | None:
@@ -94,11 +101,13 @@ class Streams:
         "_by_group",
         "_by_key",
         "_changed",
+        "_checking",
         "_decompressed",
         "_decompressing",
         "_groups",
         "_readers",
         "_tasks",
+        "_upstreams",
     )
 
     def __init__(self) -> None:
@@ -109,6 +118,8 @@ class Streams:
         self._changed: set[str] = set()  # groups whose members have to be checked
         self._groups: GroupCoordinator | None = None  # the one whose rebalances are watched
         self._tasks: set[Task[None]] = set()
+        self._checking: Task[None] | None = None  # of members, in a cluster
+        self._upstreams: Upstreams | None = None  # to their coordinators
         self._decompressing: dict[CursusStream, Task[None]] = {}  # the latest task of each
         # Streams that may hold decompressed records, in the order in which they received them.
         self._decompressed: dict[CursusStream, None] = {}
@@ -156,6 +167,8 @@ class Streams:
             if self._groups is not reader.broker.groups:
                 self._groups = reader.broker.groups
                 self._groups.watch_rebalances(self.rebalanced)
+            if reader.broker.links is not None and self._checking is None:
+                self._checking = self._start(self._check_all(reader.broker.links))
             self._start(self._check(stream))  # the group may have rebalanced since STREAM's check
 
     def on_event(self, stream: CursusStream, event: StreamEvent) -> None:
@@ -264,6 +277,16 @@ class Streams:
         for stream in tuple(self._by_group.get(group, ())):
             await self._check(stream)
 
+    async def _check_all(self, links: Links) -> None:
+        """Check all members again and again: no other broker says when a group rebalances."""
+        self._upstreams = links.upstreams()
+        while self._by_group:
+            await asyncio.sleep(CURSUS_MEMBERS_CHECKED_SECONDS)
+            for group in tuple(self._by_group):
+                await self._check_group(group)
+        self._upstreams.close()
+        self._upstreams = self._checking = None
+
     async def _check(self, stream: CursusStream) -> None:
         """End the stream of a member that does not belong to the generation any more."""
         reader = self._readers.get(stream)
@@ -272,7 +295,10 @@ class Streams:
         # A coordinator that is loading reports a rebalance of the group once it has loaded.
         with suppress(RequestError):
             try:
-                checked(await reader.broker.groups.assigned_check(reader.call), reader.call)
+                if reader.check is None:
+                    checked(await reader.broker.groups.assigned_check(reader.call), reader.call)
+                else:
+                    await reader.check(self._upstreams)
             except RefusedError as error:
                 has_structure = reader.connection.has_structured_errors
                 text = error.text(is_structured=has_structure)

@@ -2,8 +2,10 @@
 
 from typing import Final, NamedTuple
 
+from broker.protocols.cursus import forwarding
 from broker.protocols.cursus.grammar import BARE, Form, named, positional
 from broker.protocols.cursus.handlers import (
+    between,
     commits,
     consume,
     groups,
@@ -121,7 +123,22 @@ COMMANDS: Final[dict[str, Entry]] = {
     "NEGOTIATE": Entry(protocol.negotiate, named("version features require_features")),
     "AUTH": Entry(protocol.authenticate, named("principal token")),
     "LIST_CLUSTER": Entry(protocol.list_cluster, BARE),
-    "CLUSTER_STATUS": Entry(protocol.need_cluster, BARE),
-    "ELECT_LEADER": Entry(protocol.need_cluster, named("topic partition broker")),
+    "CLUSTER_STATUS": Entry(protocol.cluster_status, BARE),
+    "ELECT_LEADER": Entry(protocol.elect_leader, named("topic partition broker")),
 }
-FORMS: Final = {keyword: each.form for keyword, each in COMMANDS.items()}
+# What only other brokers send; HELP does not list it.
+_BETWEEN_BROKERS: Final[dict[str, Entry]] = {
+    "FORWARDED": Entry(forwarding.accept, named("client revision structured")),
+    "CHECK_MEMBER": Entry(between.check_member, named("topic group member generation")),
+    "COMMITTED_OFFSET": Entry(between.committed_offset, named("topic partition group")),
+    "STAGE": Entry(
+        staging.stage,
+        named("transactional_id topic partition producerId epoch seqNum key", has_message=True),
+    ),
+    "STAGE_OFFSETS": Entry(
+        staging.stage_offsets,
+        named("topic group member generation producerId epoch", has_payload=True),
+    ),
+}
+ENTRIES: Final = COMMANDS | _BETWEEN_BROKERS
+FORMS: Final = {keyword: each.form for keyword, each in ENTRIES.items()}

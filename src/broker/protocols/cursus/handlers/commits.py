@@ -53,7 +53,7 @@ async def _commit(
     command = request.command
     generation, member = generation_of(command), command.need("member")
     call = members.call_of(topic, group, member, generation)
-    groups = await request.groups()
+    groups = await request.groups(group)
     scope = Scope(topic.name, group, member, generation)
     pending = request.state.transactions.pending(scope, request.broker.transactions.is_unfinished)
     for partition, offset in offsets:

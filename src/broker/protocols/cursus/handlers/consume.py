@@ -8,6 +8,7 @@ A batch has no field for records that cannot be read. So the response ends befor
 that starts at them is answered with an error that has their offsets and the offset to continue at.
 """
 
+import asyncio
 import logging
 from fnmatch import translate
 from re import compile as compile_pattern
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from broker._native.protocols.cursus.frames import CursusFrame
 from broker.codec.headers import scan_headers
+from broker.core.forwarding import ElsewhereError, check_led
 from broker.core.logs.log import Log
 from broker.core.logs.reading import UNREADABLE, Unreadable, decompress_records
 from broker.core.scheduling.steps import in_steps, next_step
@@ -28,8 +30,10 @@ from broker.model.limits import (
 )
 from broker.protocols.cursus import members
 from broker.protocols.cursus.errors import OutOfRangeError, RefusedError
+from broker.protocols.cursus.forwarding import forwarded
 from broker.protocols.cursus.grammar import encoded
 from broker.protocols.cursus.handlers.offsets import committed_offset
+from broker.protocols.cursus.merging import merged
 from broker.protocols.cursus.reads import LATEST, Read, consume_of
 from broker.protocols.cursus.requests import Request, having_partition, is_pattern
 
@@ -57,8 +61,40 @@ async def handle(request: Request) -> bytes:
     """Return the available records, or an empty batch; wait up to `wait_ms` for the first one."""
     wanted = consume_of(request.command)
     topic = request.broker.topics.get(wanted.name)
-    if topic is not None and wanted.member:  # groups do not read patterns
-        await members.find_reader(await request.groups(), topic, wanted)
+    if topic is not None:
+        check_led(request.session, topic, wanted.partition)
+        if wanted.member:  # groups do not read patterns
+            await members.find_reader(request, topic, wanted)
+    others = await _others(request, wanted)
+    if not others:
+        return await _read_here(request, wanted)
+    wait = wanted.wait_ms / 1000
+    asked = (forwarded(request.session, each, request.body, wait_seconds=wait) for each in others)
+    frames = await asyncio.gather(_read_here(request, wanted), *asked)
+    return merged(
+        frames,
+        CURSUS_CONSUME_BYTES_MAX,
+        wanted.records_max,
+        is_original=wanted.is_positional,
+    )
+
+
+async def _others(request: Request, wanted: Read) -> list[int]:
+    """Return the other brokers that lead the partition of a topic that matches a pattern."""
+    session = request.session
+    if session.broker.links is None or session.is_forwarded or not is_pattern(wanted.name):
+        return []
+    found = set()
+    for topic in await matching(request, wanted.name):
+        try:
+            check_led(session, topic, wanted.partition)
+        except ElsewhereError as elsewhere:
+            found.add(elsewhere.broker_id)
+    return sorted(found)
+
+
+async def _read_here(request: Request, wanted: Read) -> bytes:
+    """Read the partitions that this broker leads."""
     deadline_ms = request.broker.clock.monotonic_ms() + wanted.wait_ms
     latest: dict[Log, int] = {}
     while True:
@@ -100,6 +136,8 @@ async def _sources(request: Request, wanted: Read, latest: dict[Log, int]) -> li
     `latest` keeps the end of each log at the first call: offset -1 starts there.
     """
     topics = having_partition(await matching(request, wanted.name), wanted)
+    if request.broker.links is not None and is_pattern(wanted.name):
+        topics = [each for each in topics if each.log(wanted.partition) is not None]
     return [await _source(request, wanted, topic, latest) for topic in topics]
 
 
@@ -127,8 +165,7 @@ async def _source(request: Request, wanted: Read, topic: Topic, latest: dict[Log
         return _Source(topic.name, log, latest.setdefault(log, end), end)
     offset = wanted.offset or 0
     if wanted.group:
-        groups = await request.groups()
-        before = await committed_offset(request, groups, wanted.group, topic.name, wanted.partition)
+        before = await committed_offset(request, wanted.group, topic.name, wanted.partition)
         offset = max(offset, before or 0)
     if offset < log.log_start_offset:
         raise OutOfRangeError(log, offset)

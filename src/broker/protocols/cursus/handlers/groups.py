@@ -23,6 +23,7 @@ from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode
 from broker.model.limits import NAMES_READ_PER_STEP
 from broker.protocols.cursus.errors import checked
+from broker.protocols.cursus.forwarding import groups_elsewhere
 from broker.protocols.cursus.grammar import generation_of
 from broker.protocols.cursus.members import call_of
 from broker.protocols.cursus.reads import DEFAULT_GROUP
@@ -54,7 +55,7 @@ async def subscribe(request: Request) -> str:
 async def _check_topic(request: Request, topic: Topic, group: str) -> None:
     """Raise RefusedError if the group has live members that read another topic."""
     call = call_of(topic, group, "", None)
-    found = await (await request.groups()).assigned_status(call)
+    found = await (await request.groups(group)).assigned_status(call)
     error = found.error
     if error is AssignedError.GROUP_NOT_FOUND:
         return
@@ -80,7 +81,7 @@ async def join(request: Request) -> str:
         suffix=request.state.member_suffix(),
         client_host=request.session.java_host,
     )
-    response = checked(await (await request.groups()).assigned_join(wanted), call)
+    response = checked(await (await request.groups(call.group_id)).assigned_join(wanted), call)
     # One client parses the response to its end, so a field is added only if it sent a generation.
     is_resumed = is_resumption and response.member_id == call.member_id
     return f"{_assignment(response)}{' resumed=true' if is_resumed else ''}"
@@ -103,7 +104,7 @@ async def leave(request: Request) -> str:
     generation = generation_of(command) if command.get("generation") else None
     topic = request.topic()
     call = call_of(topic, command.need("group"), command.need("member"), generation)
-    response = checked(await (await request.groups()).assigned_leave(call), call)
+    response = checked(await (await request.groups(call.group_id)).assigned_leave(call), call)
     return f"OK group={call.group_id} member={response.member_id} left=true"
 
 
@@ -112,7 +113,7 @@ async def _extend_session(request: Request) -> AssignedResponse:
     topic = request.topic()
     group, member = command.need("group"), command.need("member")
     call = call_of(topic, group, member, generation_of(command))
-    return checked(await (await request.groups()).assigned_sync(call), call)
+    return checked(await (await request.groups(call.group_id)).assigned_sync(call), call)
 
 
 def _assignment(response: AssignedResponse) -> str:
@@ -127,7 +128,7 @@ async def status(request: Request) -> str:
     """Return a group with its live members, as JSON."""
     broker = request.broker
     group = request.command.need("group")
-    groups = await request.groups()
+    groups = await request.groups(group)
     # Only protocol and group matter here; the response has the group's topic.
     call = AssignedCall(AssignedProtocol.CURSUS, group, "", "", None, 0)
     found = await groups.assigned_status(call)
@@ -176,6 +177,7 @@ async def list_groups(request: Request) -> str:
             async for each in in_steps(answer.groups, NAMES_READ_PER_STEP)
             if each.protocol_type == AssignedProtocol.CURSUS.value
         ]
+    found += await groups_elsewhere(request.session)
     names: list[str] = []
     async for part in in_parts(await ascending(found, NAMES_READ_PER_STEP), NAMES_READ_PER_STEP):
         names += part

@@ -5,11 +5,12 @@ A committed offset is the next one to read, as in Kafka. A commit of this protoc
 
 from typing import Final
 
+from broker.core.forwarding import coordinator_to_ask
 from broker.core.groups.commands.offsets import FetchOffsetsRequest
-from broker.core.groups.coordinator import GroupCoordinator
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import CURSUS_TRANSACTION_END_WAIT_MS
 from broker.protocols.cursus import members
+from broker.protocols.cursus.forwarding import ask
 from broker.protocols.cursus.grammar import offset_of, partition_of
 from broker.protocols.cursus.requests import Request, check_partition
 
@@ -24,8 +25,8 @@ async def fetch(request: Request) -> str:
     partition = partition_of(command)
     group = command.need("group")
     check_partition(topic, partition)
-    groups = await request.groups()
-    offset = await committed_offset(request, groups, group, topic.name, partition)
+    await request.groups(group)
+    offset = await committed_offset(request, group, topic.name, partition)
     return f"OK offset={0 if offset is None else offset}"
 
 
@@ -42,19 +43,25 @@ async def commit(request: Request) -> str:
     return "OK"
 
 
-async def committed_offset(
-    request: Request, groups: GroupCoordinator, group: str, topic: str, partition: int
-) -> int | None:
+async def committed_offset(request: Request, group: str, topic: str, partition: int) -> int | None:
     """Return a group's committed offset of a partition, None if there is none.
 
-    Commits of transactions that are decided but not written to the group yet are waited for, so
-    that a reader does not start before them.
+    If another broker is the group's coordinator, it is asked. Commits of transactions that are
+    decided but not written to the group yet are waited for, so that a reader does not start before
+    them.
 
     Raises:
         RequestError: COORDINATOR_NOT_AVAILABLE, that takes longer than
             CURSUS_TRANSACTION_END_WAIT_MS; or another error of the coordinator.
     """
     broker = request.broker
+    groups = await request.groups()
+    coordinator = coordinator_to_ask(request.session, group)
+    if coordinator is not None:
+        command = f"COMMITTED_OFFSET topic={topic} partition={partition} group={group}"
+        answer = await ask(request.session, coordinator, command)
+        found = int(answer.rpartition("=")[2])
+        return None if found < 0 else found
     wanted = FetchOffsetsRequest(group, {topic: (partition,)}, requires_stable=True)
     await request.state.transactions.wait_for_commit_requests(group)
     response = await groups.fetch_offsets(wanted)

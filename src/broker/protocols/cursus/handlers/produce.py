@@ -20,9 +20,11 @@ from broker._native.protocols.cursus.batch import (
     fnv_1a_64,
 )
 from broker.core.broker import Broker
+from broker.core.forwarding import check_led
 from broker.core.logs.log import Log
 from broker.core.logs.partition import wait_durable
 from broker.core.scheduling.steps import next_step
+from broker.core.session import Session
 from broker.core.topics.lookup import log_of
 from broker.core.topics.topic import Topic
 from broker.core.writing import Written, write
@@ -36,6 +38,7 @@ from broker.model.limits import (
 )
 from broker.protocols.base import Answer, Immediate
 from broker.protocols.cursus.acks import UNACKNOWLEDGED, Sent, failed, stored
+from broker.protocols.cursus.connections import address_of
 from broker.protocols.cursus.errors import (
     RefusedError,
     of_request,
@@ -74,8 +77,12 @@ class _Records(NamedTuple):
     batch_assumed: int  # see Sequences.plan
 
 
-async def batch(found: CursusBatch, broker: Broker, state: ProtocolState, leader: str) -> Immediate:
-    """Append a batch; the response is JSON, errors too."""
+async def batch(found: CursusBatch, session: Session, state: ProtocolState) -> Immediate:
+    """Append a batch; the response is JSON, errors too.
+
+    Raises ElsewhereError if another broker leads the partition.
+    """
+    broker = session.broker
     sent = Sent(decoded(found.producer_id), found.epoch, found.seq_start, found.seq_end)
     acks = _ACKS.get(decoded(found.acks).lower())
     try:
@@ -85,6 +92,7 @@ async def batch(found: CursusBatch, broker: Broker, state: ProtocolState, leader
         if found.count == 0:
             raise RefusedError("broker_error", detail="empty batch messages")
         check_partition(topic, found.partition)
+        check_led(session, topic, found.partition)
         is_checked = topic.config.flag(IDEMPOTENT)
         runs = _runs(found) if is_checked else ()
         records = _Records(
@@ -92,7 +100,21 @@ async def batch(found: CursusBatch, broker: Broker, state: ProtocolState, leader
         )
         return await _append(records, broker, state, sent, acks)
     except (RefusedError, RequestError, CodecError, StorageError) as error:
-        answer = refusal_of(error, sent, leader)
+        answer = refusal_of(error, sent, address_of(session))
+    return Answer(answer, is_droppable=True) if acks == _NO_ACKS else answer
+
+
+def relayed(found: CursusBatch, answer: bytes) -> Immediate:
+    """Return another broker's response to a batch."""
+    return _relayed(_ACKS.get(decoded(found.acks).lower()), answer)
+
+
+def relayed_publish(command: Command, answer: bytes) -> Immediate:
+    """Return another broker's response to a PUBLISH."""
+    return _relayed(_ACKS.get(command.get("acks").lower()), answer)
+
+
+def _relayed(acks: str | None, answer: bytes) -> Immediate:
     return Answer(answer, is_droppable=True) if acks == _NO_ACKS else answer
 
 
@@ -221,6 +243,7 @@ async def publish(request: Request) -> Immediate:
     topic = writable(broker, name)
     records = _message(command, request, topic, Run(producer_id, epoch, sequence, sequence, 1))
     sent = Sent(decoded(producer_id), epoch, sequence, sequence)
+    check_led(request.session, topic, records.partition)
     return await _append(records, broker, request.state, sent, acks)
 
 
@@ -274,4 +297,9 @@ def partition_for(request: Request, topic: Topic, key: bytes) -> int:
         return number
     if key and topic.config.text(PARTITIONER) == HASH_KEY:
         return fnv_1a_64(key) % topic.partition_count
+    if request.session.is_forwarded:
+        # Who has forwarded it chose one of this broker's partitions, but could not say so.
+        led = topic.led_logs
+        if led:
+            return led[request.state.turns.next(len(led))].partition
     return request.state.turns.next(topic.partition_count)

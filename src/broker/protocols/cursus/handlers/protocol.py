@@ -1,11 +1,14 @@
-"""PROTOCOL_INFO, NEGOTIATE, AUTH, FIND_COORDINATOR; cluster and event sourcing are refused."""
+"""PROTOCOL_INFO, NEGOTIATE, AUTH, FIND_COORDINATOR, the cluster; event sourcing is refused."""
 
+import json
 from typing import Final
 
-from broker.protocols.cursus.connections import host_of
+from broker.core.forwarding import coordinator_to_ask, transaction_coordinator_to_ask
+from broker.protocols.cursus.connections import host_of, leader_address
 from broker.protocols.cursus.errors import CLASSES, RefusedError
-from broker.protocols.cursus.grammar import TRANSACTION_NAMES, integer
-from broker.protocols.cursus.requests import Request
+from broker.protocols.cursus.grammar import TRANSACTION_NAMES, integer, partition_of
+from broker.protocols.cursus.holders import inner_name
+from broker.protocols.cursus.requests import Request, check_partition
 
 VERSION: Final = 1
 STRUCTURED_ERRORS: Final = "structured_errors_v1"
@@ -17,6 +20,7 @@ FEATURES: Final = (
     "topic_compaction_v1",
 )
 _ALL: Final = "*"
+_COMPACT: Final = (",", ":")
 _INFO: Final = (
     f"OK protocol=cursus min_version={VERSION} max_version={VERSION} default_version={VERSION}"
     f" features={','.join(FEATURES)} error_classes={','.join(CLASSES)}"
@@ -66,27 +70,74 @@ async def authenticate(request: Request) -> str:
 
 
 async def find_coordinator(request: Request) -> str:
-    """Return the coordinator of a group or a transactional id: this broker."""
+    """Return the coordinator of a group or a transactional id."""
     command = request.command
     is_group = bool(command.get("group"))
     if not is_group and not any(map(command.get, TRANSACTION_NAMES)):
         raise RefusedError("missing_coordinator_key", command="FIND_COORDINATOR")
     kind = "group" if is_group else "transaction"
     session = request.session
+    if session.broker.links is None:
+        return (
+            f"OK coordinator_id=standalone coordinator_type={kind}"
+            f" host={host_of(session)} port={session.listener_port}"
+        )
+    if is_group:
+        await request.groups()
+        coordinator = coordinator_to_ask(session, command.get("group"))
+    else:
+        name = next(filter(None, map(command.get, TRANSACTION_NAMES)))
+        await session.broker.topics.transactions_topic()
+        coordinator = transaction_coordinator_to_ask(session, inner_name(name))
+    if coordinator is None:
+        coordinator = session.broker.node_id
+    host, _, port = leader_address(session, coordinator).rpartition(":")
+    return f"OK coordinator_id={coordinator} coordinator_type={kind} host={host} port={port}"
+
+
+async def list_cluster(request: Request) -> str:
+    """Return the brokers of the cluster as JSON."""
+    if request.broker.links is None:
+        raise RefusedError("distribution_not_enabled")
+    return f"OK brokers={json.dumps(_brokers(request), separators=_COMPACT)}"
+
+
+async def cluster_status(request: Request) -> str:
+    """Return the brokers of the cluster and its controller as JSON."""
+    if request.broker.links is None:
+        raise RefusedError("distribution_required", command=request.command.keyword)
+    shown = {
+        "cluster_id": request.broker.cluster_id,
+        "controller": request.broker.cluster.controller_id,
+        "brokers": _brokers(request),
+    }
+    return f"OK cluster={json.dumps(shown, separators=_COMPACT)}"
+
+
+def _brokers(request: Request) -> list[dict[str, object]]:
+    session = request.session
+    known = session.broker.cluster.brokers(session.listener_host, session.listener_port)
+    return [
+        {"id": each.broker_id, "address": leader_address(session, each.broker_id)} for each in known
+    ]
+
+
+async def elect_leader(request: Request) -> str:
+    """Answer with the present leader; refuse another one, which has no copy of the partition."""
+    command, session = request.command, request.session
+    if session.broker.links is None:
+        raise RefusedError("distribution_required", command=command.keyword)
+    topic, partition = request.topic(), partition_of(command)
+    check_partition(topic, partition)
+    wanted = command.need("broker")
+    state = session.broker.cluster.leadership(topic, partition)
+    if wanted != str(state.leader):
+        text = f"broker {wanted} has no copy of the partition"
+        raise RefusedError("invalid_broker", broker=wanted, detail=text)
     return (
-        f"OK coordinator_id=standalone coordinator_type={kind}"
-        f" host={host_of(session)} port={session.listener_port}"
+        f"OK topic={topic.name} partition={partition} previous_leader={wanted} leader={wanted}"
+        f" leader_epoch={state.leader_epoch} changed=false"
     )
-
-
-async def list_cluster(_: Request) -> str:
-    """Refuse to list the brokers of a cluster: this broker is alone."""
-    raise RefusedError("distribution_not_enabled")
-
-
-async def need_cluster(request: Request) -> str:
-    """Refuse a command that needs a cluster."""
-    raise RefusedError("distribution_required", command=request.command.keyword)
 
 
 async def need_event_sourcing(request: Request) -> str:

@@ -10,7 +10,8 @@ import re
 from collections.abc import AsyncIterator
 from typing import Final
 
-from broker.codec.encoding import Row, encode
+from broker.codec.encoding import encode
+from broker.core.forwarding import leader_to_ask
 from broker.core.topics.lookup import log_of
 from broker.core.topics.topic import Topic
 from broker.core.transactions.commands import AddRequest, Producer
@@ -21,19 +22,37 @@ from broker.protocols.cursus import members
 from broker.protocols.cursus.connections import address_of
 from broker.protocols.cursus.errors import (
     RefusedError,
-    checked,
     of_request,
 )
-from broker.protocols.cursus.grammar import WHITE_SPACE, Command, encoded, generation_of, integer
+from broker.protocols.cursus.forwarding import ask, check_internal
+from broker.protocols.cursus.grammar import (
+    WHITE_SPACE,
+    Command,
+    decoded,
+    encoded,
+    generation_of,
+    integer,
+    partition_of,
+)
 from broker.protocols.cursus.handlers.commits import entries
 from broker.protocols.cursus.handlers.produce import (
+    Row,
     check_size,
     headers_of,
     key_of,
     partition_for,
     writable,
 )
-from broker.protocols.cursus.holders import Holder, aborted, holder_of, name_of, refusal_of
+from broker.protocols.cursus.holders import (
+    Holder,
+    aborted,
+    holder_of,
+    inner_name,
+    name_of,
+    producer_of,
+    refusal_of,
+    shown_id,
+)
 from broker.protocols.cursus.named_producers.sequences import Run
 from broker.protocols.cursus.requests import Request
 from broker.protocols.cursus.staged import Scope, Staged
@@ -56,7 +75,7 @@ _NO_SEQUENCE: Final = -1
 async def publish(request: Request) -> str:
     """Append one message in a transaction; a message that is sent again is not appended again."""
     command = request.command
-    name = name_of(command)
+    name = name_of(request)
     topic_name = command.need("topic")
     message = _without_credentials(command.message or b"")
     if not message:
@@ -110,12 +129,63 @@ def _open(holder: Holder, code: str) -> Staged:
 
 
 async def _write(request: Request, holder: Holder, topic: Topic, partition: int, row: Row) -> None:
-    producer = holder.producer
-    log = log_of(topic, partition)
-    if not log.admits_transaction(producer.producer_id, producer.producer_epoch):
+    producer, session = holder.producer, request.session
+    leader = leader_to_ask(session, topic, partition)
+    if leader is None:
+        log = log_of(topic, partition)
+        if not log.admits_transaction(producer.producer_id, producer.producer_epoch):
+            await _add(request, holder, (topic.name, partition), _PUBLISH_FAILED)
+        await _append(request, producer, topic, partition, row)
+        return
+    if not request.broker.transactions.has(producer, (topic.name, partition)):
         await _add(request, holder, (topic.name, partition), _PUBLISH_FAILED)
+    name, message = decoded(row[0] or b""), row[1] or b""
+    command = (
+        f"STAGE transactional_id={holder.name} topic={topic.name} partition={partition}"
+        f" producerId={producer.producer_id} epoch={producer.producer_epoch}"
+        f" seqNum={_sequence(request.command)}{f' key={name}' if name else ''} message="
+    )
+    await ask(session, leader, command, message)
+
+
+async def stage(request: Request) -> str:
+    """Append a message that the coordinator of a transaction has added it to."""
+    check_internal(request)
+    command, broker = request.command, request.broker
+    name = command.need("transactional_id")
+    producer = producer_of(command, inner_name(name))
+    topic, partition = writable(broker, command.need("topic")), partition_of(command)
+    log = log_of(topic, partition)
+    producer_id, epoch = producer.producer_id, producer.producer_epoch
+    if not log.admits_transaction(producer_id, epoch):
+        place = topic.name, partition
+        codes = await broker.transactions.admit(*producer, [place], adds_implicitly=False)
+        if codes[place] is not ErrorCode.NONE:
+            raise refusal_of(codes[place], name, _PUBLISH_FAILED)
+    run = Run(encoded(shown_id(producer_id)), epoch, _sequence(command), 0, 1)
+    row = (key_of(command) or None, command.message or b"", headers_of(run))
+    await _append(request, producer, topic, partition, row)
+    return "OK"
+
+
+async def stage_offsets(request: Request) -> str:
+    """Commit offsets in a transaction that another broker coordinates."""
+    check_internal(request)
+    command, topic, group = request.command, request.topic(), request.command.need("group")
+    call = members.call_of(topic, group, command.need("member"), generation_of(command))
+    producer = producer_of(command, "")
+    offsets = await entries(command, topic, group)
+    groups = await request.groups(group)
+    transaction = (producer.producer_id, producer.producer_epoch)
+    await members.commit_here(groups, call, tuple(offsets.items()), transaction)
+    return "OK"
+
+
+async def _append(
+    request: Request, producer: Producer, topic: Topic, partition: int, row: Row
+) -> None:
     # The lock of the transactional id makes this the only writer of the producer.
-    known = log.active_producer(producer.producer_id)
+    known = log_of(topic, partition).active_producer(producer.producer_id)
     last = _NO_SEQUENCE
     if known is not None and known[_EPOCH] == producer.producer_epoch:
         last = known[_LAST_SEQUENCE]
@@ -154,7 +224,7 @@ async def _add(request: Request, holder: Holder, place: TopicPartition, code: st
 async def send_offsets(request: Request) -> str:
     """Add offsets of a group's member to a transaction."""
     command = request.command
-    name = name_of(command)
+    name = name_of(request)
     topic = request.topic()
     group = command.need("group")
     async with request.state.transactions.lock(name):
@@ -167,8 +237,8 @@ async def send_offsets(request: Request) -> str:
         pending = request.state.transactions.pending(scope, is_unfinished)
         _check_scope(staged, scope, offsets, pending)
         call = members.call_of(topic, group, member, scope.generation)
-        groups = await request.groups()
-        checked(await groups.assigned_check(call), call)
+        await request.groups()
+        await members.check(request.session, None, call)
         place = request.broker.transactions.offsets_partition(group)
         if not request.broker.transactions.has(holder.producer, place):
             await _add(request, holder, place, _OFFSETS_FAILED)

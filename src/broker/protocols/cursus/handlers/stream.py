@@ -4,6 +4,7 @@ There is one stream of a topic, partition and group; a new one replaces it. Stre
 positional form have no group and do not replace each other.
 """
 
+from broker.core.forwarding import check_led
 from broker.core.topics.lookup import log_of
 from broker.protocols.base import Answer
 from broker.protocols.cursus import members
@@ -18,11 +19,14 @@ async def handle(request: Request) -> Answer:
     read = stream_of(request.command)
     named = request.broker.topics.get(read.name)
     [topic] = having_partition([] if named is None else [named], read)
+    check_led(request.session, topic, read.partition)
     call = committed = None
     if read.group:
-        groups = await request.groups()
-        call = await members.find_reader(groups, topic, read)
-        committed = await committed_offset(request, groups, read.group, topic.name, read.partition)
+        call = await members.find_reader(request, topic, read)
+        committed = await committed_offset(request, read.group, topic.name, read.partition)
     log = log_of(topic, read.partition)
     reader = Reader(request.broker, request.connection, read, call)
+    if call is not None and request.broker.links is not None:
+        session = request.session
+        reader = reader._replace(check=lambda links: members.check(session, links, call))
     return request.state.streams.open_stream(reader, log, committed)

@@ -2,10 +2,12 @@
 
 import json
 from textwrap import indent
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from broker.core.forwarding import answered_here, check_led
 from broker.core.logs.log import Log
 from broker.core.scheduling.steps import in_parts, in_steps
+from broker.core.session import Session
 from broker.core.topics.lookup import log_of
 from broker.core.topics.rules import NewPartitions, NewTopic, check_name
 from broker.core.topics.topic import Topic
@@ -16,11 +18,15 @@ from broker.model.limits import (
     PARTITIONS_ANSWERED_PER_STEP,
 )
 from broker.model.own_config import Alteration, AlterOp
-from broker.protocols.cursus.connections import address_of
+from broker.protocols.cursus.connections import address_of, leader_address
 from broker.protocols.cursus.errors import RefusedError, quoted
+from broker.protocols.cursus.forwarding import offsets_elsewhere
 from broker.protocols.cursus.grammar import integer, partition_of
 from broker.protocols.cursus.policies import alterations, policy_of, policy_text
 from broker.protocols.cursus.requests import Request, check_partition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _DESCRIBED_PER_STEP: Final = 40  # 1 to 2 ms
 PARTITIONS: Final = 4  # the default of CREATE
@@ -125,13 +131,17 @@ async def list_topics(request: Request) -> str:
 
 
 async def describe(request: Request) -> str:
-    """Return a topic as JSON; this broker leads every partition and has its only copy."""
-    topic = request.topic()
-    leader = address_of(request.session)
-    partitions = [
-        indent(json.dumps(_described(log, leader), indent=2), "    ")
-        async for log in in_steps(topic.led_logs, _DESCRIBED_PER_STEP)
-    ]
+    """Return a topic as JSON."""
+    topic, session = request.topic(), request.session
+    elsewhere = await offsets_elsewhere(session, topic)
+    partitions = []
+    async for number in in_steps(range(topic.partition_count), _DESCRIBED_PER_STEP):
+        log = topic.log(number)
+        ends = (0, 0) if log is None or log.is_loading else (log.log_end_offset, log.high_watermark)
+        if number in elsewhere:
+            ends = _ends_of(elsewhere[number])
+        shown = json.dumps(_described(session, topic, number, *ends), indent=2)
+        partitions.append(indent(shown, "    "))
     policy = json.dumps(policy_of(topic), indent=2)
     shown = ",\n".join(partitions)
     return (
@@ -140,24 +150,49 @@ async def describe(request: Request) -> str:
     )
 
 
-def _described(log: Log, leader: str) -> dict[str, object]:
-    is_ready = not log.is_loading
+def _described(
+    session: Session, topic: Topic, number: int, end: int, high_watermark: int
+) -> dict[str, object]:
+    leader = address_of(session)
+    replicas, in_sync = [leader], [leader]
+    if session.broker.links is not None:
+        state = session.broker.cluster.leadership(topic, number)
+        leader = leader_address(session, state.leader)
+        replicas = [leader_address(session, each) for each in state.replicas]
+        in_sync = [leader_address(session, each) for each in state.isr]
     return {
-        "id": log.partition,
+        "id": number,
         "leader": leader,
-        "replicas": [leader],
-        "isr": [leader],
-        "leo": log.log_end_offset if is_ready else 0,
-        "hwm": log.high_watermark if is_ready else 0,
+        "replicas": replicas,
+        "isr": in_sync,
+        "leo": end,
+        "hwm": high_watermark,
     }
 
 
+def _ends_of(entry: str) -> tuple[int, int]:
+    """Return the log end offset and the high watermark of an entry of LIST_OFFSETS."""
+    *_, end, high_watermark = entry.split(":")
+    return int(end.removeprefix("leo=")), int(high_watermark.removeprefix("hwm="))
+
+
 async def metadata(request: Request) -> str:
-    """Return the leader of each partition: this broker, by the address that the client uses."""
-    topic = request.topic()
+    """Return the leader of each partition, by the address that clients use.
+
+    Of a partition without a leader that is this broker, which refuses requests until there is one.
+    """
+    topic, session = request.topic(), request.session
     count = topic.partition_count
-    leaders = ",".join([address_of(request.session)] * count)
+    leaders = ",".join([address_of(session)] * count)
     epochs = ",".join(["0"] * count)
+    if session.broker.links is not None:
+        of = session.broker.cluster.leadership
+        states = [
+            of(topic, number)
+            async for number in in_steps(range(count), PARTITIONS_ANSWERED_PER_STEP)
+        ]
+        leaders = ",".join([leader_address(session, each.leader) for each in states])
+        epochs = ",".join([str(max(each.leader_epoch, 0)) for each in states])
     return (
         f"OK topic={topic.name} partitions={count} leaders={leaders} epochs={epochs}"
         f" {policy_text(topic)}"
@@ -166,17 +201,20 @@ async def metadata(request: Request) -> str:
 
 async def list_offsets(request: Request) -> str:
     """Return the start and end offsets of each partition, or of one."""
-    topic = request.topic()
-    numbers = range(topic.partition_count)
+    topic, session = request.topic(), request.session
+    entries: dict[int, str] = {}
     if request.command.get("partition"):
         number = partition_of(request.command)
         check_partition(topic, number)
-        numbers = range(number, number + 1)
-    entries = [
-        _offsets(number, log_of(topic, number))
-        async for number in in_steps(numbers, PARTITIONS_ANSWERED_PER_STEP)
-    ]
-    return f"OK topic={topic.name} partitions={topic.partition_count} offsets={','.join(entries)}"
+        check_led(session, topic, number)
+        numbers: Iterable[int] = range(number, number + 1)
+    else:
+        entries = await offsets_elsewhere(session, topic)
+        numbers = answered_here(session, topic)
+    async for number in in_steps(numbers, PARTITIONS_ANSWERED_PER_STEP):
+        entries[number] = _offsets(number, log_of(topic, number))
+    shown = ",".join([entries[number] for number in sorted(entries)])
+    return f"OK topic={topic.name} partitions={topic.partition_count} offsets={shown}"
 
 
 def _offsets(partition: int, log: Log) -> str:

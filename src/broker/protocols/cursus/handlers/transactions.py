@@ -13,6 +13,7 @@ again, it returns the same response.
 from asyncio import Future
 from typing import Final
 
+from broker.core.forwarding import check_transactional
 from broker.core.transactions.commands import (
     EndRequest,
     EndResponse,
@@ -24,7 +25,7 @@ from broker.core.transactions.records import NO_ID, TransactionState
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import CURSUS_TRANSACTION_END_WAIT_MS, CURSUS_TRANSACTION_TIMEOUT_MS
 from broker.protocols.cursus import members
-from broker.protocols.cursus.errors import RefusedError, checked
+from broker.protocols.cursus.errors import RefusedError
 from broker.protocols.cursus.grammar import Command
 from broker.protocols.cursus.holders import (
     Holder,
@@ -52,11 +53,12 @@ _COMMITS: Final = {
 
 async def initialise(request: Request) -> str:
     """Return the next epoch of a producer; an open transaction of the previous one is aborted."""
-    name = name_of(request.command)
+    name = name_of(request)
     try:
         await request.broker.topics.transactions_topic()
     except RequestError as error:
         raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from error
+    check_transactional(request.session, inner_name(name))  # the topic may be new
     async with request.state.transactions.lock(name):
         response = await _initialised(request, inner_name(name))
         is_ending = response.error is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -86,7 +88,7 @@ async def _initialised(request: Request, inner: str) -> InitResponse:
 
 async def begin(request: Request) -> str:
     """Begin a transaction; an open one without records and offsets may be begun again."""
-    name = name_of(request.command)
+    name = name_of(request)
     async with request.state.transactions.lock(name):
         holder = await holder_of(request, name, "transaction_begin_failed")
         epoch = holder.producer.producer_epoch
@@ -116,7 +118,7 @@ async def _begin(request: Request, holder: Holder) -> None:
 
 async def end(request: Request) -> str:
     """Commit or abort a transaction."""
-    name = name_of(request.command)
+    name = name_of(request)
     async with request.state.transactions.lock(name):
         for _ in range(_TRIES):
             # The original checks the producer before the parameter `result`.
@@ -206,13 +208,12 @@ async def _check_scope(request: Request, scope: Scope) -> None:
     """Raise if the member has lost its partitions: other members read them by now."""
     topic = find_topic(request.broker, scope.topic)
     call = members.call_of(topic, scope.group, scope.member, scope.generation)
-    groups = await request.groups()
-    checked(await groups.assigned_check(call), call)
+    await members.check(request.session, None, call)
 
 
 async def status(request: Request) -> str:
     """Return the state of a transaction to any client."""
-    name = name_of(request.command)
+    name = name_of(request)
     found = await describe(request.broker, name)
     if found is None:
         raise RefusedError("transaction_not_found", detail=f"transaction {name} not found")
