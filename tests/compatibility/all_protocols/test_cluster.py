@@ -1,0 +1,291 @@
+"""V1, RustLog and Cursus in a cluster: their clients know the address of one broker only.
+
+Each test runs with the address of each broker. The topics have more partitions than there are
+brokers, so that each broker leads some; groups are many enough to have each broker as coordinator.
+"""
+
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.compatibility.cursus.members import JavaMember
+from tests.compatibility.cursus.sdks import JavaProducer, PythonProducer, java_polls
+from tests.compatibility.cursus.streams import JavaConsumer, PythonConsumer, StreamingConsumer
+from tests.compatibility.v1.sdks import SdkError, TypeScriptSdk, python_sdk
+from tests.support.broker_process import BrokerProcess, wait_until
+from tests.support.cursus_client import CursusClient, Message, batch, envelope
+from tests.support.etcd import Etcd
+from tests.support.rustlog_client import RefusedError, RustLogClient
+
+BROKERS = range(3)
+PARTITIONS = 6
+GROUPS = 9
+WAIT_S = 30.0
+
+
+class Cluster:
+    """Three brokers on one etcd."""
+
+    def __init__(self, folder: Path) -> None:
+        """Start them."""
+        self.etcd = Etcd(folder / "etcd")
+        store = f"polylog.metadata.store=etcd://{self.etcd.endpoints[0]}/cluster"
+        self.brokers: list[BrokerProcess] = []
+        try:
+            for number in BROKERS:
+                settings = [store, f"node.id={number + 1}", "offsets.topic.num.partitions=6"]
+                (folder / str(number)).mkdir()
+                broker = BrokerProcess(folder / str(number), settings=settings)
+                self.brokers.append(broker)
+                broker.start()
+            for broker in self.brokers:
+                wait_until(lambda each=broker: _known(each) == 3, "all know each other", WAIT_S)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End all processes."""
+        for broker in self.brokers:
+            if broker.is_running:
+                broker.kill()
+        self.etcd.close()
+
+
+def _known(broker: BrokerProcess) -> int:
+    with python_sdk(broker.address) as sdk:
+        return len(sdk.metadata()[1])
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    yield cluster
+    for broker in cluster.brokers:
+        broker.check()
+    cluster.close()
+
+
+@pytest.fixture(params=BROKERS)
+def address(cluster: Cluster, request: pytest.FixtureRequest) -> str:
+    return cluster.brokers[request.param].address
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"topic-{uuid.uuid4().hex[:8]}"
+
+
+def _metadata(address: str, topic: str) -> list[str]:
+    with CursusClient(address) as client:
+        answer = client.ask(f"METADATA topic={topic}")
+    found = re.search(r" leaders=(\S+)", answer)
+    assert found is not None, answer
+    return found[1].split(",")
+
+
+def test_v1_clients_use_all_partitions_and_groups_through_one_broker(
+    cluster: Cluster, address: str, topic: str
+) -> None:
+    with python_sdk(address) as sdk:
+        sdk.send("ADMIN_CREATE_TOPIC", f"{topic} {PARTITIONS} 1")
+        assert len(set(_metadata(address, topic))) == len(cluster.brokers)
+        for number in range(60):
+            made = sdk.produce(topic, f"key-{number}", f"value-{number}")
+            assert made.high_watermark == made.offset
+        values = [
+            value
+            for partition in range(PARTITIONS)
+            for _, value in sdk.consume(topic, partition, 0).messages
+        ]
+        assert sorted(values) == sorted(f"value-{number}" for number in range(60))
+        for number in range(GROUPS):
+            group = f"{topic}-{number}"
+            joined = sdk.join(group, topic, "member")
+            assert joined.partitions == list(range(PARTITIONS))
+            assert sdk.sync(group, topic, "member", joined.generation) == joined
+            sdk.heartbeat(group, topic, "member", joined.generation)
+            sdk.commit(group, topic, "member", joined.generation, number % PARTITIONS, 5)
+            assert sdk.offset(group, topic, number % PARTITIONS) == 5
+            sdk.leave(group, topic, "member", joined.generation)
+            with pytest.raises(SdkError, match="GENERATION_MISMATCH"):
+                sdk.heartbeat(group, topic, "member", joined.generation)
+        assert sdk.metadata()[1] == [1, 2, 3]
+
+
+def test_v1_clients_that_pipeline_get_the_responses_in_order(address: str, topic: str) -> None:
+    with closing(TypeScriptSdk(address)) as sdk:
+        lines = [f"PRODUCE|{topic} key-{number}:v" for number in range(30)]
+        answers = sdk.send_all(lines)
+        assert len(answers) == len(lines)
+        assert all("offset=" in each for each in answers), answers
+
+
+def test_rustlog_clients_use_all_partitions_and_groups_through_one_broker(
+    address: str, topic: str
+) -> None:
+    with RustLogClient(address) as client:
+        client.create(topic, PARTITIONS)
+        for partition in range(PARTITIONS):
+            records = [b"%d-%d" % (partition, number) for number in range(partition + 1)]
+            assert client.produce(topic, records, partition) == 0
+            assert list(client.read_all(topic, 0, partition).values()) == records
+            assert client.high_watermark(topic, partition) == partition + 1
+        for number in range(GROUPS):
+            group, partition = f"{topic}-{number}", number % PARTITIONS
+            assert client.committed(group, topic, partition) is None
+            client.commit(group, topic, partition, partition)
+            assert client.committed(group, topic, partition) == partition
+            found = client.fetch(topic, 0, partition=partition, group=group)
+            assert found.records == [b"%d-%d" % (partition, partition)]
+        described = client.ask(b"\x07" + len(topic).to_bytes(2, "big") + topic.encode())
+        rows = described[3 + len(topic) + 8 :]
+        assert [
+            (int.from_bytes(rows[at : at + 4]), int.from_bytes(rows[at + 4 : at + 12]))
+            for at in range(0, len(rows), 12)
+        ] == [(number, number + 1) for number in range(PARTITIONS)]
+        with pytest.raises(RefusedError, match="does not exist"):
+            client.produce(topic, [b"x"], PARTITIONS)
+        answer = client.ask_json(
+            {"Produce": {"topic": topic, "partition": 1, "records": [[104, 105]]}}
+        )
+        assert answer == {"Produce": {"offsets": [2]}}
+
+
+def test_long_answers_of_another_broker_arrive_whole(address: str, topic: str) -> None:
+    record = bytes(range(256)) * (4 << 12)  # 4 MiB
+    with RustLogClient(address) as client:
+        client.create(topic, 3)
+        for partition in range(3):
+            assert client.produce(topic, [record, record], partition) == 0
+            assert client.fetch(topic, 0, 10 << 20, partition).records == [record, record]
+
+
+def test_cursus_producers_and_pollers_use_all_partitions_through_one_broker(
+    address: str, topic: str
+) -> None:
+    with closing(JavaProducer(address, topic, PARTITIONS)) as java:
+        for partition in range(PARTITIONS):
+            java.send(partition, java.body(partition, [b"a", b"b"]))
+    python = PythonProducer(address, topic)
+    python.send([b"c"] * PARTITIONS)
+    with CursusClient(address) as client:
+        for partition in range(PARTITIONS):
+            body = batch(topic, partition, [Message(b"direct", 1, b"p", epoch=1)])
+            assert b'"status":"OK"' in client.answer(body)
+            body = batch(topic, partition, [Message(b"unread", 1, b"p", epoch=1)], acks=b"0")
+            assert client.answer(body) == b'{"status":"OK"}'
+            read = client.consume(f"CONSUME topic={topic} partition={partition} offset=0 member=m")
+            payloads = [each.payload for each in read.messages]
+            assert payloads[:2] == [b"a", b"b"]
+            assert payloads[-2:] == [b"direct", b"unread"]
+        for number in range(2 * PARTITIONS):
+            text = f"PUBLISH topic={topic} producerId=p message=routed-{number}"
+            assert '"status":"OK"' in client.ask(text)
+        listed = client.ask(f"LIST_OFFSETS topic={topic}")
+        ends = list(map(int, re.findall(r":leo=(\d+)", listed)))
+        assert len(ends) == PARTITIONS
+        assert sum(ends) == 5 * PARTITIONS + 2 * PARTITIONS
+        described = client.ask(f"DESCRIBE topic={topic}")
+        assert list(map(int, re.findall(r'"leo": (\d+)', described))) == ends
+        found = [
+            each.payload
+            for partition in range(PARTITIONS)
+            for each in client.consume(
+                f"CONSUME topic={topic} partition={partition} offset=2 member=m"
+            ).messages
+            if each.payload.startswith(b"routed")
+        ]
+        assert sorted(found) == sorted(b"routed-%d" % each for each in range(2 * PARTITIONS))
+    polls = java_polls(address, topic, 3, f"{topic}-polls")
+    assert next(polls)[:2] == [b"a", b"b"]
+
+
+def test_cursus_patterns_read_topics_of_all_brokers(address: str, topic: str) -> None:
+    with CursusClient(address) as client:
+        for number in range(PARTITIONS):
+            client.ask(f"CREATE topic={topic}-{number} partitions=1")
+            body = batch(f"{topic}-{number}", 0, [Message(b"%d" % number, 1)])
+            assert b'"status":"OK"' in client.answer(body)
+        read = client.consume(f"CONSUME topic={topic}-* partition=0 offset=0 member=m")
+        assert sorted(each.payload for each in read.messages) == [
+            b"%d" % number for number in range(PARTITIONS)
+        ]
+
+
+def test_cursus_groups_are_found_through_one_broker(address: str, topic: str) -> None:
+    with CursusClient(address) as client:
+        client.ask(f"CREATE topic={topic} partitions={PARTITIONS}")
+        names = [f"{topic}-{number}" for number in range(GROUPS)]
+        for group in names:
+            member = JavaMember(address, topic, group, "member")
+            member.join()
+            assert member.partitions == list(range(PARTITIONS))
+            assert member.beat()
+            member.commit()
+            assert client.ask(f"FETCH_OFFSET topic={topic} partition=2 group={group}") == (
+                "OK offset=10"
+            )
+            assert f'"group_name":"{group}"' in client.ask(f"GROUP_STATUS group={group}")
+            assert client.ask(f"FIND_COORDINATOR group={group}").startswith("OK coordinator_id=")
+        listed = client.ask("LIST_GROUPS").rpartition("groups=")[2].split(",")
+        assert set(names) <= set(listed)
+
+
+@pytest.mark.parametrize("make", [JavaConsumer, PythonConsumer])
+def test_cursus_streams_of_a_group_deliver_all_partitions_through_one_broker(
+    address: str,
+    topic: str,
+    make: Callable[[str, str, str, str], StreamingConsumer],
+) -> None:
+    with CursusClient(address) as client:
+        client.ask(f"CREATE topic={topic} partitions={PARTITIONS}")
+        with closing(make(address, topic, f"{topic}-group", "one")) as one:
+            one.start()
+            for round_ in range(2):
+                for partition in range(PARTITIONS):
+                    body = batch(topic, partition, [Message(b"%d" % round_, round_ + 1)])
+                    assert b'"status":"OK"' in client.answer(body)
+            wanted = {(each, offset) for each in range(PARTITIONS) for offset in range(2)}
+
+            def has_all() -> bool:
+                one.poll()
+                return {(each.partition, each.offset) for each in one.got} >= wanted
+
+            wait_until(has_all, "records of all partitions", WAIT_S)
+            # Another member joins: the streams of this one end, though its coordinator and the
+            # leaders of its partitions are different brokers.
+            two = JavaMember(address, topic, f"{topic}-group", "two")
+            two.join()
+
+            def has_rejoined() -> bool:
+                one.poll()
+                return len(one.member.partitions) < PARTITIONS
+
+            wait_until(has_rejoined, "a rebalance is noticed by the streams", WAIT_S)
+
+
+def test_a_stream_that_is_not_read_does_not_fill_the_memory(
+    cluster: Cluster, address: str, topic: str
+) -> None:
+    payload = bytes(1 << 20)
+    with CursusClient(address) as client, CursusClient(address) as reader:
+        client.ask(envelope(f"CREATE topic={topic} partitions=3"))
+        own = next(each for each in cluster.brokers if each.address == address)
+        leaders = _metadata(address, topic)
+        partition = next(each for each in range(3) if leaders[each] != address)
+        reader.send(f"STREAM topic={topic} partition={partition} group=g offset=0")
+        before = own.private_memory()
+        for number in range(64):
+            body = batch(topic, partition, [Message(payload, number + 1)])
+            assert b'"status":"OK"' in client.answer(body)
+        assert own.private_memory() - before < 32 << 20
+        got = 0
+        while got < 64:
+            frame = reader.frame()
+            assert frame is not None
+            got += frame.count(payload)
