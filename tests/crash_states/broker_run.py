@@ -91,6 +91,7 @@ class _Logs:
 
     def __init__(self, partitions: Partitions) -> None:
         self._partitions = partitions
+        self.claim = partitions.claim
         self.announce_topic = partitions.announce_topic
         self.delete = partitions.delete
         self.forget = partitions.forget
@@ -101,6 +102,9 @@ class _Logs:
 
     def load(self, _logs: Iterable[Any]) -> None:
         raise AssertionError("no leader changes")
+
+    async def free_deleted(self, _topic: str, _numbers: Iterable[int]) -> None:
+        pass
 
     async def release(self, _log: Any) -> None:
         raise AssertionError("no leader changes")

@@ -23,6 +23,7 @@ from broker.segments import text_files
 from broker.storage.checkpoints import checkpoint
 
 LOCK = "broker.lock"
+WORKERS = "workers"  # its name is not that of a partition's folder
 PROBE = ".probe"
 _META_VERSION = "1"
 _log = logging.getLogger(__name__)
@@ -36,11 +37,18 @@ class DiskSpace(NamedTuple):
 
 
 class LogDir:
-    """An open data directory."""
+    """An open data directory.
+
+    Attributes:
+        path: the folder of partitions.
+        own: the folder of this broker's small files; another one if several brokers share `path`.
+        cluster_id: of the directory's cluster.
+        directory_id: of the directory.
+    """
 
     def __init__(self, path: Path, node_id: int) -> None:
         """Open or create the directory for the broker of that id; DataDirError if that fails."""
-        self.path = path
+        self.path = self.own = path
         self._node_id = node_id
         try:
             _make_folder(path)
@@ -53,6 +61,18 @@ class LogDir:
         except BaseException:
             self._lock.close()
             raise
+
+    def of_worker(self, node_id: int) -> "LogDir":
+        """Return this directory for one of the brokers that share it, in a forked process.
+
+        The lock is free only when all processes that have forked are gone. Raises DataDirError.
+        """
+        worker = object.__new__(LogDir)
+        worker.__dict__.update(self.__dict__)
+        worker.own = worker_folder(self.path, node_id)
+        worker._node_id = node_id
+        _make_folder(worker.own)
+        return worker
 
     def write_holder(self, listeners: Iterable[Address]) -> None:
         """Write into the lock file who holds it, for the error message of a second start."""
@@ -95,11 +115,16 @@ class LogDir:
 
     def probe(self) -> None:
         """Write and sync a small file; StorageError when the disk takes no more writes."""
-        file_ops.write_file_atomic(str(self.path / PROBE), b"")
+        file_ops.write_file_atomic(str(self.own / PROBE), b"")
 
     def close(self) -> None:
         """Free the directory for the next broker."""
         self._lock.close()
+
+
+def worker_folder(path: Path, node_id: int) -> Path:
+    """Return the folder of the small files of one of the brokers that share a data directory."""
+    return path / WORKERS / str(node_id)
 
 
 def disk_space(path: Path) -> DiskSpace:

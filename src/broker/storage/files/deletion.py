@@ -5,8 +5,8 @@ topic of the same name can be created while the old files still exist.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 from broker._native.kernel import file_ops
@@ -33,12 +33,25 @@ def deleted_folder(folder: Path, topic_id: bytes) -> Path:
     return renamed_folder(folder, id_to_text(topic_id) + DELETE_SUFFIX)
 
 
+def _held(_topic: str, _partition: int) -> AbstractContextManager[bool]:
+    return nullcontext(enter_result=True)
+
+
 class DeletedFolders:
     """The folders of deleted topics in one data directory."""
 
-    def __init__(self, path: Path) -> None:
-        """Set the data directory."""
+    def __init__(
+        self, path: Path, held: Callable[[str, int], AbstractContextManager[bool]] = _held
+    ) -> None:
+        """Set the data directory.
+
+        Args:
+            path: the data directory.
+            held: holds the folder of a topic's partition within a block, and returns whether no
+                other process has it: that one renames it itself.
+        """
         self._path = path
+        self._held = held
 
     def put_away(
         self, topic: str, topic_id: bytes, partitions: Iterable[int], *, is_name_taken: bool
@@ -49,12 +62,19 @@ class DeletedFolders:
         without a topic id belongs to it, because it was created after these renames were durable.
         """
         for partition in partitions:
-            folder = self._path / f"{topic}-{partition}"
-            owner = text_files.read_partition_metadata(folder)
-            if owner != topic_id and (owner is not None or is_name_taken):
-                continue
-            with suppress(FileNotFoundError):
-                file_ops.rename(str(folder), str(deleted_folder(folder, topic_id)))
+            with self._held(topic, partition) as is_held:
+                if is_held:
+                    self._put_away(topic, topic_id, partition, is_name_taken=is_name_taken)
+
+    def _put_away(
+        self, topic: str, topic_id: bytes, partition: int, *, is_name_taken: bool
+    ) -> None:
+        folder = self._path / f"{topic}-{partition}"
+        owner = text_files.read_partition_metadata(folder)
+        if owner != topic_id and (owner is not None or is_name_taken):
+            return
+        with suppress(FileNotFoundError):
+            file_ops.rename(str(folder), str(deleted_folder(folder, topic_id)))
 
     def sync(self) -> None:
         """Make the renames durable; then a topic of the same name may be created."""
@@ -69,7 +89,8 @@ class DeletedFolders:
         left = FILES_REMOVED_PER_STEP
         while folders and left > 0:
             for name in _first_names(folders[0], left):
-                file_ops.remove(str(folders[0] / name))
+                with suppress(FileNotFoundError):  # by another broker of a shared directory
+                    file_ops.remove(str(folders[0] / name))
                 left -= 1
             if left > 0:
                 left -= 1

@@ -50,19 +50,19 @@ class UncleanStarts:
         self._is_raised = not is_clean
 
     def raised(self, leader_epoch: int) -> int:
-        """Count this start as unclean, once."""
+        """Count this start as unclean, once; more often, if the log's epoch is of another store."""
         with self._raising:
-            if not self._is_raised:
-                self.current = self._raise()
+            if not self._is_raised or self.current <= leader_epoch:
+                self.current = self._raise(leader_epoch)
                 self._is_raised = True
-            return max(self.current, leader_epoch + 1)
+            return self.current
 
     def _stored(self) -> int:
         entry = self._store.get(self._key)
         return int(json.loads(entry.value)["unclean_starts"]) if entry else 0
 
-    def _raise(self) -> int:
-        epoch = self._stored() + 1
+    def _raise(self, used: int = 0) -> int:
+        epoch = max(self._stored(), used) + 1
         value = json.dumps({"version": 1, "unclean_starts": epoch}).encode()
         self._store.transact([], [Put(self._key, value)])
         return epoch

@@ -37,10 +37,17 @@ from broker.storage.checkpoints.offset_checkpoints import OffsetCheckpoints, Poi
 from broker.storage.files import deletion
 from broker.storage.files.side_files import SideFiles
 from broker.storage.files.swap import finish_swaps
-from broker.storage.recovery.closing import Failed, close_logs, sync_indexes, write_epochs
+from broker.storage.recovery.closing import (
+    Closed,
+    Failed,
+    close_logs,
+    sync_indexes,
+    write_epochs,
+)
 from broker.storage.recovery.epochs import Epochs
 from broker.storage.recovery.log_settings import log_settings
 from broker.storage.recovery.opening import Opening
+from broker.storage.recovery.shared_folders import SharedFolders
 from broker.storage.recovery.syncing import is_one_sync_cheaper
 
 _log = logging.getLogger(__name__)
@@ -66,17 +73,29 @@ class Partitions:
         turn: Turn,
         producer_expiration_ms: int,
         log_flags: LogFlags = lambda _: 0,
+        shared: SharedFolders | None = None,
     ) -> None:
-        """Read the checkpoints; after an unclean stop, make the next leader epoch durable."""
+        """Read the checkpoints; after an unclean stop, make the next leader epoch durable.
+
+        Args:
+            path: the data directory.
+            epochs: the leader epochs of this start.
+            turn: of all logs.
+            producer_expiration_ms: after which an idle producer is forgotten.
+            log_flags: returns what protocols keep in a log.
+            shared: the folders that this broker has claimed of those it shares with others.
+        """
         self._path = path
+        self._shared = shared
         self._log_flags = log_flags
         self._turn = turn
         self._producer_expiration_ms = producer_expiration_ms
-        self._offsets = OffsetCheckpoints(path)
+        self._offsets = OffsetCheckpoints(path) if shared is None else shared.offsets
         self._side_files = SideFiles()
         self._logs: dict[str, PartitionLog] = {}  # folder name → log
         self._unsynced_names: set[PartitionLog] = set()  # loaded, but not settled yet
-        self.is_clean = checkpoint.take_clean_shutdown(path)
+        # In a shared directory each log has what the marker tells (shared_folders.py).
+        self.is_clean = shared is None and checkpoint.take_clean_shutdown(path)
         # Digests of the segments of logs: as the last stop has left them, and when released since.
         self._left = clean_segments.read(path) if self.is_clean else None
         self._released: dict[tuple[str, int], str] = {}
@@ -91,6 +110,17 @@ class Partitions:
             file_ops.sync_folder(str(path))  # the last run may have created folders
 
     # ---- open --------------------------------------------------------------------------------
+
+    def claim(self, topic: str, topic_id: bytes, numbers: Iterable[int]) -> list[int]:
+        """Return those partitions whose folders this broker may open: no other process has them."""
+        if self._shared is None:
+            return list(numbers)
+        return [number for number in numbers if self._shared.claim(topic, topic_id, number)]
+
+    def free(self, topic: str, number: int) -> None:
+        """Let other processes open a folder: nothing of this process writes to it any more."""
+        if self._shared is not None:
+            self._shared.free(topic, number)
 
     def announce_topic(
         self, topic: str, topic_id: bytes, numbers: Iterable[int], config: TopicConfig
@@ -108,12 +138,13 @@ class Partitions:
         `settle` is next; then the loop ends the log's loading, or takes it offline first.
         """
         try:
+            opening = self._opening_of(log)
             names = self._claim(log)
             if names is None:
                 self._forget_older([log])
                 self._make(log)
                 self._sync_names([log])
-            elif not self._opening.load(log, names):
+            elif not opening.load(log, names):
                 self._unsynced_names.add(log)
         except (StorageError, FileNotFoundError) as error:
             return f"{error}; its files were left unchanged: fix this and restart the broker"
@@ -161,6 +192,7 @@ class Partitions:
         logs = [self._log_for(topic, topic_id, number, config) for number in numbers]
         made: list[PartitionLog] = []
         try:
+            openings = {log: self._opening_of(log) for log in logs}
             names = {log: self._claim(log) for log in logs}
             made = [log for log, there in names.items() if there is None]
             # Before the folders: a start that finds a folder uses the checkpoints of its name.
@@ -169,7 +201,7 @@ class Partitions:
                 if there is None:
                     self._make(log)
                 else:
-                    self._opening.load(log, there)
+                    openings[log].load(log, there)
             for log in logs:
                 self._settle(log, is_synced=False)
             self._sync_names(logs)
@@ -180,6 +212,16 @@ class Partitions:
         for log in logs:
             self._logs[Path(log.folder).name] = log
         return logs
+
+    def _opening_of(self, log: PartitionLog) -> Opening:
+        """Return what opens a log; in a shared directory, as its last broker has left it."""
+        if self._shared is None:
+            return self._opening
+        left = self._shared.take_over(log)
+        clean = None if left is None else {(log.topic, log.partition): left.digest}
+        return Opening(
+            self._offsets, self._side_files, clean, self._epochs, is_clean=left is not None
+        )
 
     def _make(self, log: PartitionLog) -> None:
         file_ops.make_folder(log.folder)
@@ -256,7 +298,9 @@ class Partitions:
         `topic_id_of` returns the id of the topic that has such a partition, which another broker
         may lead now.
         """
-        doomed = []
+        doomed: list[Path] = []
+        if self._shared is not None:
+            return doomed  # a folder may be of a topic that another broker is creating
         for name in file_ops.list_folder(str(self._path)):
             folder = self._path / name
             if name in self._logs or name.endswith(deletion.STRAY_SUFFIX) or not _is_folder(folder):
@@ -289,7 +333,9 @@ class Partitions:
         """
         [closed] = close_logs(self._path, [log], self._side_files)
         key = (log.topic, log.partition)
-        if closed.end_offset >= 0:
+        if self._shared is not None:
+            self._leave([closed])
+        elif closed.end_offset >= 0:
             self._offsets.note(log, closed.end_offset)
             self._released[key] = self._digest(log)
         else:
@@ -297,6 +343,20 @@ class Partitions:
             self._released.pop(key, None)
         self._side_files.forget(log)
         self._logs.pop(Path(log.folder).name, None)
+
+    def _leave(self, closed: list[Closed]) -> None:
+        """Write how logs of a shared directory were left, except those that are offline."""
+        assert self._shared is not None
+        whole = [each for each in closed if each.end_offset >= 0]
+        for log, end_offset in whole:
+            self._offsets.note(log, end_offset)
+        try:
+            self._shared.closed(
+                [(log, end_offset, self._digest(log)) for log, end_offset in whole],
+                is_one_sync=is_one_sync_cheaper(len(whole)),
+            )
+        except (StorageError, FileNotFoundError) as error:
+            _log.warning("logs are recovered when they are opened next: error=%s", error)
 
     def _digest(self, log: PartitionLog) -> str:
         sizes = [(base, size) for base, size, _ in log.segment_entries]
@@ -325,6 +385,11 @@ class Partitions:
         except FileNotFoundError:
             return  # it was never created
         deletion.remove_folder(doomed)
+
+    def forget_deleted(self) -> None:
+        """Remove logs that were deleted from checkpoints that other brokers read."""
+        if self._shared is not None:
+            self._offsets.write_forgotten()
 
     # ---- checkpoint and close ----------------------------------------------------------------
 
@@ -380,6 +445,11 @@ class Partitions:
         There is no marker if a log is offline, or was not recovered yet after an unclean stop.
         """
         logs = [log for log in self._logs.values() if not log.is_loading]
+        if self._shared is not None:
+            self._leave(close_logs(self._path, logs, self._side_files))
+            self.write_checkpoint(self._offsets.take())
+            self._shared.close()
+            return
         is_recovered = len(logs) == len(self._logs) and not self._unopened()
         is_clean = (self.is_clean or is_recovered) and not self._has_failed
         for log, end_offset in close_logs(self._path, logs, self._side_files):

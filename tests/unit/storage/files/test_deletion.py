@@ -2,6 +2,7 @@
 
 import errno
 from collections import deque
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -125,3 +126,25 @@ def test_a_file_that_cannot_be_removed_is_an_error_and_can_be_retried(tmp_path: 
 
 def test_the_name_of_a_deleted_folder_is_not_a_partitions(tmp_path: Path) -> None:
     assert not deleted_folder(tmp_path / "t-0", ID).name.rpartition("-")[2].isdigit()
+
+
+def test_a_folder_that_another_process_has_is_not_renamed(tmp_path: Path) -> None:
+    for partition in range(2):
+        make(tmp_path, f"t-{partition}")
+    folders = DeletedFolders(tmp_path, lambda _, number: nullcontext(enter_result=number == 1))
+
+    folders.put_away("t", ID, range(2), is_name_taken=False)
+
+    assert names(tmp_path) == ["t-0", f"t-1.{id_to_text(ID)}-delete"]
+
+
+def test_files_that_another_process_has_removed_are_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make(tmp_path, "t-0", files=0)
+    listed = [*names(folder), "removed meanwhile"]
+    monkeypatch.setattr(deletion, "_first_names", lambda *_: iter(listed))
+
+    DeletedFolders(tmp_path).remove_some(deque([folder]))
+
+    assert names(tmp_path) == []

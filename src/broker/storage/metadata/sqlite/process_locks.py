@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from broker.model import limits
-from broker.model.errors import DataDirError
+from broker.model.errors import DataDirError, StorageError
 
 LEASE_IDS = 1 << 62  # lease ids are lower
 _OPENING = LEASE_IDS
@@ -32,7 +32,7 @@ class ProcessLocks:
         self._own: set[int] = set()
 
     def take(self, lease_id: int) -> None:
-        """Hold the lock of a new lease."""
+        """Hold the lock of a new lease; BlockingIOError when another process holds it."""
         self._set(fcntl.F_WRLCK, lease_id)
         self._own.add(lease_id)
 
@@ -53,22 +53,36 @@ class ProcessLocks:
     @contextmanager
     def opening(self) -> Iterator[None]:
         """Let one process at a time open the store; DataDirError when that takes too long."""
-        for _ in range(int(limits.METADATA_BUSY_SECONDS / _PAUSE_SECONDS) + 1):
-            try:
-                self._set(fcntl.F_WRLCK, _OPENING)
-                break
-            except BlockingIOError:
-                time.sleep(_PAUSE_SECONDS)
-        else:
+        if not self._wait(_OPENING, limits.METADATA_BUSY_SECONDS):
             raise DataDirError(f"{self._path} is held by a process that opens the metadata store")
         try:
             yield
         finally:
             self._set(fcntl.F_UNLCK, _OPENING)
 
+    @contextmanager
+    def held(self, byte: int, seconds: float) -> Iterator[None]:
+        """Hold a lock; StorageError when another process does not free it within this time."""
+        if not self._wait(byte, seconds):
+            raise StorageError(f"{self._path}: another process has held lock {byte:x} too long")
+        try:
+            yield
+        finally:
+            self._set(fcntl.F_UNLCK, byte)
+
     def close(self) -> None:
         """Free all locks."""
         self._file.close()
+
+    def _wait(self, byte: int, seconds: float) -> bool:
+        for _ in range(int(seconds / _PAUSE_SECONDS) + 1):
+            try:
+                self._set(fcntl.F_WRLCK, byte)
+            except BlockingIOError:
+                time.sleep(_PAUSE_SECONDS)
+            else:
+                return True
+        return False
 
     def _set(self, kind: int, byte: int) -> None:
         lock = _FLOCK.pack(kind, os.SEEK_SET, byte, 1, 0)
