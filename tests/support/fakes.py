@@ -505,6 +505,12 @@ class FakePartitionLogs:
     def __init__(self, broker: "FakeBroker") -> None:
         self._broker = broker
 
+    def claim(self, topic: str, _topic_id: bytes, numbers: Iterable[int]) -> list[int]:
+        return [each for each in numbers if (topic, each) not in self._broker.busy_folders]
+
+    async def free_deleted(self, topic: str, numbers: Iterable[int]) -> None:
+        self._broker.freed_folders += [(topic, each) for each in numbers]
+
     async def open_topic(self, *args: Any) -> list[Any]:
         return await self._broker.io_thread.run(lambda: self._broker.open_logs(*args))
 
@@ -585,6 +591,8 @@ class FakeBroker:
         self.deleted_logs: list[FakeLog] = []
         self.released_logs: list[FakeLog] = []
         self.forgotten_logs: list[tuple[str, int]] = []
+        self.busy_folders: set[tuple[str, int]] = set()  # another process has them
+        self.freed_folders: list[tuple[str, int]] = []
         self.broken_partition: int | None = None
         self.folders = FakeFolders()
         node_id = self.config.integer("node.id")

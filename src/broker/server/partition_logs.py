@@ -1,7 +1,8 @@
 """The logs of partitions, as topics use them: files, native logs, and those still being loaded."""
 
 import asyncio
-from collections.abc import Iterable
+import logging
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
 from broker._native.log.partition_log import PartitionLog
@@ -10,9 +11,11 @@ from broker.core.logs.log_loader import LogLoader
 from broker.core.logs.partition import wait_synced
 from broker.core.scheduling.io_thread import IoThread
 from broker.model import limits
+from broker.model.errors import StorageError
 from broker.model.topic_config import TopicConfig
 from broker.storage.recovery.partitions import Partitions
 
+_log = logging.getLogger(__name__)
 _BUSY_SECONDS = 0.002  # between two looks at a log that is being synced
 
 
@@ -31,6 +34,8 @@ class NativeLogs:
         self._partitions = partitions
         self._loader = loader
         self._io_thread = io_thread
+        self._on_release: list[Callable[[PartitionLog], Awaitable[None]]] = []
+        self.claim = partitions.claim
         self.announce_topic = partitions.announce_topic
         self.delete = partitions.delete
         self.forget = partitions.forget
@@ -41,9 +46,19 @@ class NativeLogs:
         self, topic: str, topic_id: bytes, numbers: Iterable[int], config: TopicConfig
     ) -> list[PartitionLog]:
         """Open logs of a topic, in the I/O thread; StorageError: none of them is left."""
-        return await self._io_thread.run(
-            lambda: self._partitions.open_topic(topic, topic_id, numbers, config)
-        )
+        claimed = list(numbers)
+        try:
+            return await self._io_thread.run(
+                lambda: self._partitions.open_topic(topic, topic_id, claimed, config)
+            )
+        except StorageError:
+            for number in claimed:
+                self._partitions.free(topic, number)
+            raise
+
+    def before_release(self, callback: Callable[[PartitionLog], Awaitable[None]]) -> None:
+        """Register what has to end its work on the files of a log before it is closed."""
+        self._on_release.append(callback)
 
     def load(self, logs: Iterable[PartitionLog]) -> None:
         """Load announced logs, in threads."""
@@ -52,6 +67,8 @@ class NativeLogs:
     async def release(self, log: PartitionLog) -> None:
         """Serve a log no more: finish the writes that it has accepted, and close its files."""
         await self._loader.until_loaded([log])
+        for callback in self._on_release:
+            await callback(log)
         log.begin_loading()
         if await wait_synced(log, log.log_end_offset):
             # A sync that covers nothing new may run; its thread sets no event.
@@ -61,6 +78,17 @@ class NativeLogs:
         log.retire()
         log.end_loading()
         self._loader.wake()
+        await self._io_thread.run(_nothing)  # what was to be written for the log, has been
+        self._partitions.free(log.topic, log.partition)
+
+    async def free_deleted(self, topic: str, numbers: Iterable[int]) -> None:
+        """Let other processes have the folders of deleted logs, which were renamed."""
+        try:
+            await self._io_thread.run(self._partitions.forget_deleted)
+        except StorageError as error:  # whoever makes a log of that name does it
+            _log.warning("checkpoints keep a deleted topic: topic=%s error=%s", topic, error)
+        for number in numbers:
+            self._partitions.free(topic, number)
 
     @property
     def is_read_only(self) -> bool:
@@ -71,3 +99,7 @@ class NativeLogs:
     def change_count(self) -> int:
         """How often the states have changed that Metadata shows."""
         return self._turn.log_changes
+
+
+def _nothing() -> None:
+    pass

@@ -79,6 +79,7 @@ class Cleaner:
         self._first_dirty = text_files.read_offsets(path / text_files.CLEANER_OFFSETS)
         self._uncleanable: set[str] = set()  # folders of damaged logs
         self._not_before: dict[str, int] = {}  # folder → monotonic ms, after a failure
+        self._cleaning: tuple[str, asyncio.Future[None]] | None = None  # the pass over a folder
         self._swapping: str | None = None  # the folder in which a swap is under way
         self.is_paused = False  # set while the disk is full: a pass first takes space
         self._saving: asyncio.Future[None] | None = None  # the last write that is not awaited
@@ -125,8 +126,27 @@ class Cleaner:
         if found is None:
             return False
         folder, plan = found
-        await self._clean(*logs[folder], plan)
+        cleaning = self._cleaning = folder, asyncio.ensure_future(self._clean(*logs[folder], plan))
+        try:
+            await asyncio.wait([cleaning[1]])
+        finally:
+            self._cleaning = None
+            cleaning[1].cancel()  # if this task is cancelled
+            await asyncio.wait([cleaning[1]])
+        if not cleaning[1].cancelled():
+            cleaning[1].result()
         return True
+
+    async def leave(self, log: PartitionLog) -> None:
+        """End the pass over a log, if there is one: at return nothing writes to its folder.
+
+        A swap that has begun is completed or undone by whoever opens the log next.
+        """
+        self._not_before[log.folder] = self._clock.monotonic_ms() + self._settings.backoff_ms
+        cleaning = self._cleaning
+        if cleaning is not None and cleaning[0] == log.folder:
+            cleaning[1].cancel()
+            await asyncio.wait([cleaning[1]])
 
     def _may_clean(self, log: PartitionLog) -> bool:
         return (

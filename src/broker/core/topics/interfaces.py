@@ -40,6 +40,12 @@ class LeadsAll:
 class PartitionLogs(Protocol):
     """The logs of all partitions, as files; server/partition_logs.py implements it."""
 
+    def claim(self, topic: str, topic_id: bytes, numbers: Iterable[int], /) -> list[int]:
+        """Return those partitions, led here, whose logs may be opened: no other process has them.
+
+        The others are claimed again later.
+        """
+
     async def open_topic(
         self, topic: str, topic_id: bytes, numbers: Iterable[int], config: TopicConfig, /
     ) -> list[Any]:
@@ -70,6 +76,9 @@ class PartitionLogs(Protocol):
 
     def forget(self, topic: str, numbers: Iterable[int], /) -> None:
         """Forget what is known of partitions of a deleted topic that have no open log."""
+
+    async def free_deleted(self, topic: str, numbers: Iterable[int], /) -> None:
+        """Let other processes have the folders of deleted logs, which were renamed."""
 
     @property
     def is_read_only(self) -> bool:

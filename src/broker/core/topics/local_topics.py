@@ -6,7 +6,8 @@
     another configuration    gives it to the topic's logs
     more partitions          opens the logs of those that it leads, then registers them
     another leader           finishes the writes that its log has accepted, and closes it
-    this broker as leader    opens the log, with the leader epoch of the election
+    this broker as leader    opens the log, with the leader epoch of the election; until another
+                             process has closed it, somebody has to follow again
 
 `follow` does this for one topic, whatever has changed; it may be called at any time.
 """
@@ -58,6 +59,7 @@ class LocalTopics:
         self._on_delete: list[Callable[[str], None]] = []
         self._on_gain: list[Callable[[str, int], None]] = []
         self._on_loss: list[Callable[[str, int], None]] = []
+        self._on_busy: list[Callable[[str], None]] = []
         self._following: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.inherit(config)
 
@@ -97,6 +99,13 @@ class LocalTopics:
         """Register a callback that gets the topic and number of a partition not led any more."""
         self._on_loss.append(callback)
 
+    def when_busy(self, callback: Callable[[str], None]) -> None:
+        """Register a callback that gets a topic some of whose logs another process has open.
+
+        They are led by this broker, and have to be followed again later.
+        """
+        self._on_busy.append(callback)
+
     def load(self) -> list[Any]:
         """Register every topic of the metadata; return their logs, which are still to be loaded.
 
@@ -108,7 +117,7 @@ class LocalTopics:
         for name, topic_id in sorted(known.topic_ids.items()):
             config = self.config_of(own.get(name, {}))
             partitions = range(known.topics[topic_id].record.partitions)
-            led = [number for number in partitions if self._leads(topic_id, number)]
+            led = self._claim(name, topic_id, partitions)
             logs = self._logs.announce_topic(name, topic_id, led, config)
             self.registry.add(Topic(name, topic_id, config, _placed(logs, led, partitions)))
             # Internal topics first: groups wait for them.
@@ -176,8 +185,8 @@ class LocalTopics:
         topic_id = topic.record.topic_id
         partitions = range(first, topic.record.partitions)
         led: list[int] = []
-        async for number in in_steps(partitions, limits.LOGS_CONFIGURED_PER_STEP):
-            led += [number] if self._leads(topic_id, number) else []
+        async for part in in_parts(partitions, limits.LOGS_CONFIGURED_PER_STEP):
+            led += self._claim(topic.name, topic_id, part)
         logs = await self._logs.open_topic(topic.name, topic_id, led, config)
         async for log in in_steps(logs, limits.LOGS_CONFIGURED_PER_STEP):
             self.prepare(log)
@@ -203,8 +212,13 @@ class LocalTopics:
                 await asyncio.gather(*(self._release(topic, log) for log in some))
             finally:
                 self.registry.log_changed(topic)
+        is_busy = False
         async for part in in_parts(gained, limits.LOGS_ANNOUNCED_PER_STEP):
-            self._gain(topic, part)
+            claimed = self._logs.claim(topic.name, topic.topic_id, part)
+            self._gain(topic, claimed)
+            is_busy = is_busy or len(claimed) < len(part)
+        for busy in self._on_busy if is_busy else ():
+            busy(topic.name)
 
     def _gain(self, topic: Topic, numbers: Sequence[int]) -> None:
         """Announce the logs of partitions that this broker leads now, and begin to load them."""
@@ -235,8 +249,10 @@ class LocalTopics:
         elif epoch > log.leader_epoch:
             log.start_epoch(epoch)
 
-    def _leads(self, topic_id: bytes, number: int) -> bool:
-        return self._leadership.epoch(topic_id, number) is not None
+    def _claim(self, topic: str, topic_id: bytes, numbers: Iterable[int]) -> list[int]:
+        """Return the partitions that this broker leads, and whose logs no other process has."""
+        led = [each for each in numbers if self._leadership.epoch(topic_id, each) is not None]
+        return self._logs.claim(topic, topic_id, led)
 
     async def _remove(self, topic: Topic) -> None:
         await self._logs.until_loaded(topic.led_logs)  # one that is loaded belongs to a thread
@@ -253,6 +269,7 @@ class LocalTopics:
         deleted = DeletedTopic(topic.name, topic.topic_id, partitions)
         # Before a topic of that name can be created again.
         await self._deletions.put_away(deleted, topic.config.integer("file.delete.delay.ms"))
+        await self._logs.free_deleted(topic.name, range(len(topic.logs)))
 
     async def apply_configs(self, configs: Iterable[tuple[Topic, TopicConfig]]) -> None:
         """Give topics these configurations, and their logs, in steps."""

@@ -1,13 +1,13 @@
 """Lets topics and configurations follow what the image of the cluster has become.
 
 Each changed topic is followed in a task of its own, a bounded number at a time. A topic that cannot
-be followed, because a disk fails, is tried again. Configurations of groups are followed at once,
-those of brokers in one task.
+be followed, because a disk fails or another process still has one of its logs open, is tried again.
+Configurations of groups are followed at once, those of brokers in one task.
 """
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
 from broker.core.cluster.image import Delta
@@ -18,6 +18,7 @@ from broker.server.cluster.metadata import ClusterMetadata
 from broker.server.cluster.node import Node
 from broker.storage import metadata
 
+_BUSY_TRIES_PER_LINE = 150  # half a minute
 _log = logging.getLogger(__name__)
 _TURN_SECONDS = 0.001  # within which `run` begins with a change
 
@@ -36,6 +37,9 @@ class Topics(Protocol):
 
     async def follow_deleted(self, topic_id: bytes) -> object:
         """Remove what this broker has of a topic that was deleted."""
+
+    def when_busy(self, callback: Callable[[str], None]) -> None:
+        """Register a callback that gets a topic some of whose logs another process has open."""
 
 
 class BrokerConfigs(Protocol):
@@ -104,6 +108,8 @@ class Following(Service):
         self._changed: dict[str | bytes, dict[int, None] | None] = {}
         self._something = asyncio.Event()
         self._following: set[asyncio.Task[None]] = set()
+        self._busy: dict[str, int] = {}  # topics with logs that are open elsewhere: tries so far
+        topics.when_busy(self._is_busy)
         node.metadata.when_changed(self._image_changed)
         node.member.when_phase_changes(self._all_changed)
 
@@ -140,14 +146,25 @@ class Following(Service):
         if isinstance(changed, bytes):
             await self._topics.follow_deleted(changed)
             return
+        tries = self._busy.get(changed, 0)
         try:
             await self._topics.follow(changed, partitions)
+            if tries and self._busy[changed] == tries:
+                del self._busy[changed]
+                _log.info("logs opened that another process had open: topic=%s", changed)
         except ConfigError as error:
             _log.error("topic not followed: topic=%s error=%s", changed, error)
         except StorageError as error:
             _log.warning("topic not followed, tried again: topic=%s error=%s", changed, error)
             await asyncio.sleep(CLUSTER_RETRY_MS / 1000)
             self._add([changed])
+
+    def _is_busy(self, name: str) -> None:
+        """Follow a topic again soon; meanwhile its partitions are refused as led elsewhere."""
+        tries = self._busy[name] = self._busy.get(name, 0) + 1
+        if tries % _BUSY_TRIES_PER_LINE == 1:
+            _log.warning("logs are open in another process, waiting: topic=%s", name)
+        asyncio.get_running_loop().call_later(CLUSTER_RETRY_MS / 1000, self._add, [name])
 
     def _image_changed(self, delta: Delta) -> None:
         topics = self._node.metadata.image.topics

@@ -574,3 +574,44 @@ def test_altered_settings_apply_at_once(bench: Bench) -> None:
         running.cancel()
 
     asyncio.run(alter())
+
+
+def test_the_compactor_of_a_log_that_the_broker_leaves_is_ended_and_others_go_on(
+    bench: Bench,
+) -> None:
+    stuck = Path(bench.log.folder) / f"{0:020d}.log"
+    content = stuck.read_bytes()
+    stuck.unlink()
+    os.mkfifo(stuck)
+
+    async def leave() -> None:
+        cleaning = asyncio.ensure_future(bench.cleaner.clean_next())
+        while not (children := compactors()):
+            await asyncio.sleep(0.01)
+        await bench.cleaner.leave(bench.log)
+        assert not {*children} & {*compactors()}
+        assert await cleaning  # it was not cancelled: another log may be due
+
+    asyncio.run(leave())
+    stuck.unlink()
+    stuck.write_bytes(content)
+    assert not bench.clean()
+    bench.clock.advance(2 * BACKOFF_MS)
+
+    assert bench.clean()
+    assert bench.latest == newest(WRITES)
+
+
+def test_a_swap_is_not_continued_in_a_log_that_the_broker_has_left(bench: Bench) -> None:
+    async def leave() -> list[str]:
+        cleaning = asyncio.ensure_future(bench.cleaner.clean_next())
+        await bench.disk.has_done("commit", 1)
+        await bench.cleaner.leave(bench.log)
+        assert not bench.cleaner.is_swapping(bench.log)
+        left = bench.leftovers
+        await cleaning
+        return left
+
+    left = asyncio.run(leave())
+
+    assert bench.leftovers == left

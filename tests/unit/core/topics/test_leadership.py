@@ -275,3 +275,38 @@ def test_only_the_partitions_that_have_changed_are_looked_at() -> None:
 
     assert led(topic) == [1, 2]
     assert leads.asked - before <= 3  # both, and the epoch of the log that was gained
+
+
+def test_a_partition_whose_folder_another_process_has_is_refused_until_it_is_free() -> None:
+    broker = broker_that_leads({})
+    topic = broker.create("a", 2)
+    busy: list[str] = []
+    broker.topics.when_busy(busy.append)
+    broker.busy_folders = {("a", 1)}
+
+    follow(broker, {0: 1, 1: 1})
+    assert (led(topic), busy) == ([0], ["a"])
+    assert refusal(topic, 1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    broker.busy_folders = set()
+    follow(broker, {0: 1, 1: 1})
+
+    assert (led(topic), busy) == ([0, 1], ["a"])
+
+
+def test_a_new_topic_is_created_although_another_process_has_a_folder_of_its_name() -> None:
+    broker = broker_that_leads({0: 1, 1: 1})
+    busy: list[str] = []
+    broker.topics.when_busy(busy.append)
+    broker.busy_folders = {("a", 0)}
+
+    assert led(broker.create("a", 2)) == [1]
+    assert busy == ["a"]
+
+
+def test_folders_of_a_deleted_topic_are_free_for_other_processes_after_their_renaming() -> None:
+    broker = broker_that_leads({0: 1})
+    topic = broker.create("a", 2)
+
+    asyncio.run(broker.topics.delete(topic))
+
+    assert broker.freed_folders == [("a", 0), ("a", 1)]

@@ -42,6 +42,9 @@ class FakeTopics:
     def __init__(self) -> None:
         self.followed: list[tuple[str, list[int] | None]] = []
 
+    def when_busy(self, _callback: Callable[[str], None]) -> None:
+        """No log is open elsewhere."""
+
     def names(self) -> list[str]:
         return []
 
