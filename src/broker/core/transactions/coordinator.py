@@ -429,10 +429,13 @@ class TransactionCoordinator(
         transaction = self._transaction(producer.transactional_id)
         return transaction is not None and transaction.awaits_sync(producer, attempt)
 
-    def is_decided(self, producer: commands.Producer) -> bool:
-        """Whether the markers of a producer's transaction have to be written."""
-        transaction = self._transaction(producer.transactional_id)
-        return transaction is not None and transaction.is_decided(producer)
+    def decided_in(self, producer: commands.Producer) -> object:
+        """Return `load_of` its id if a producer's markers have to be written; None: they do not."""
+        shard = self.shard(self.partition_for(producer.transactional_id))
+        if shard is None:
+            return None
+        transaction = shard.transactions.get(producer.transactional_id)
+        return shard if transaction is not None and transaction.is_decided(producer) else None
 
     def coordinator_epoch(self, transactional_id: str) -> int:
         """Return the epoch of a transactional id's markers."""

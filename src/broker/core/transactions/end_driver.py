@@ -44,8 +44,8 @@ class Coordinator(Protocol):
     def awaits_sync(self, producer: Producer, attempt: int) -> bool:
         """Whether this attempt to end a transaction still waits for its data."""
 
-    def is_decided(self, producer: Producer) -> bool:
-        """Whether the markers of this producer's transaction have to be written."""
+    def decided_in(self, producer: Producer) -> object:
+        """Return `load_of` its id if a producer's markers have to be written; None: they do not."""
 
     def wake(self) -> None:
         """Ask for a tick in a later turn."""
@@ -209,11 +209,8 @@ class _Writing:
 
     def _is_owed(self) -> bool:
         """Return whether this writing still has to go on."""
-        coordinator = self._driver.coordinator
         return (
-            not self._is_done
-            and coordinator.is_decided(self._producer)
-            and coordinator.load_of(self._producer.transactional_id) is self._load
+            not self._is_done and self._driver.coordinator.decided_in(self._producer) is self._load
         )
 
     def _written(self, topic_partition: TopicPartition, error: ErrorCode) -> None:

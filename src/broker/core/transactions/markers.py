@@ -56,12 +56,13 @@ class Markers:
         UNKNOWN_TOPIC_OR_PARTITION: the topic was deleted, and the transaction's data with it.
         Every failure goes to `answer`; no PolylogError is raised.
         """
+        others = self._others
         if (
-            self._others is not None
+            others is not None
             and self.find_log(owed.place) is None
-            and self._others.leaders.exists(owed.place)
+            and others.leaders.exists(owed.place)
         ):
-            self._others.leaders.write(owed)
+            others.leaders.write(owed)
         else:
             self.write_here(owed.place, owed.marker, batch, owed.answer)
 

@@ -222,8 +222,8 @@ def test_markers_are_valid_for_one_epoch_only(broker: Broker) -> None:
     broker.end(producer)
 
     assert broker.state_of() is TransactionState.PREPARE_COMMIT
-    assert broker.transactions.is_decided(producer)
-    assert not broker.transactions.is_decided(producer._replace(producer_epoch=1))
+    assert broker.transactions.decided_in(producer) is broker.transactions.load_of("x")
+    assert broker.transactions.decided_in(producer._replace(producer_epoch=1)) is None
 
 
 def test_a_transaction_with_lost_data_is_not_committed(broker: Broker) -> None:

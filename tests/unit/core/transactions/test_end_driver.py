@@ -31,9 +31,9 @@ class Coordinator:
     def marked(self, producer: Producer) -> None:
         self.ended.append(producer)
 
-    def is_decided(self, producer: Producer) -> bool:
+    def decided_in(self, producer: Producer) -> object:
         assert producer == REQUEST.producer
-        return self.decided
+        return self.load if self.decided else None
 
     def awaits_sync(self, producer: Producer, attempt: int) -> bool:
         assert (producer, attempt) == (REQUEST.producer, 1)
