@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from itertools import count
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
@@ -188,11 +190,7 @@ def test_a_newer_producer_adds_partitions_and_groups_of_other_brokers_by_writing
                 )
                 body = produce_body(name, [(partition, records)])
                 body["transactional_id"] = transactional_id
-                until_accepted(
-                    lambda leader=leader, body=body: clients[leader].request("Produce", 12, body)[
-                        "responses"
-                    ][0]["partition_responses"][0]["error_code"]
-                )
+                until_accepted(partial(produce_error, clients[leader], body))
             offsets = {"partition_index": 0, "committed_offset": 5, "committed_leader_epoch": -1}
             body = {
                 "transactional_id": transactional_id,
@@ -227,6 +225,13 @@ def test_a_newer_producer_adds_partitions_and_groups_of_other_brokers_by_writing
         assert transaction(epoch + 2, is_commit=True) == epoch + 3
 
     assert read_committed(three_brokers, name, 2 * PARTITIONS) == [b"1"] * 2 * PARTITIONS
+
+
+def produce_error(client: WireClient, body: dict[str, Any]) -> int:
+    """Write to one partition; return the error."""
+    [topic] = client.request("Produce", 12, body)["responses"]
+    [partition] = topic["partition_responses"]
+    return int(partition["error_code"])
 
 
 def until_accepted(ask: Callable[[], int]) -> None:

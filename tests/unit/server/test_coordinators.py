@@ -99,7 +99,10 @@ def test_groups_are_in_the_partitions_of_the_existing_topic(
 def test_a_coordinator_comes_and_goes_with_the_leadership_of_its_partition(
     coordinators: Coordinators, topics: FakeTopics, topic: str
 ) -> None:
-    both = {OFFSETS_TOPIC: coordinators.groups, TRANSACTIONS_TOPIC: coordinators.transactions}
+    both: dict[str, Any] = {
+        OFFSETS_TOPIC: coordinators.groups,
+        TRANSACTIONS_TOPIC: coordinators.transactions,
+    }
     coordinator = both.pop(topic)
     [other] = both.values()
 
