@@ -38,11 +38,13 @@ FILE_SYSCALLS = (
 # Everything else on files uses broker._native.kernel.file_ops.
 FILE_METHODS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "touch", "unlink"}
 MAY_USE_FILES = {
+    "cli/metadata.py": {"read_text"},  # the user's export
     "codec/schema.py": {"open"},  # its own table of messages
     "model/config_sources.py": {"read_text"},  # the user's settings
     "protocols/v1/importing/directory.py": {"open"},  # of another server, read sequentially
     "segments/file.py": {"open"},  # reads a log whose broker is another process, or none
     "segments/index.py": {"open"},  # the same
+    "server/cluster/opening.py": {"read_text"},  # the user's password for etcd
     "server/memory.py": {"read_text"},  # what the kernel says of control groups
     "server/cluster/opening.py": {"read_text"},  # the password of etcd
     "storage/log_dir.py": {"open"},  # the lock between processes

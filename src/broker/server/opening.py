@@ -3,13 +3,16 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from broker.core.cluster import transfer
 from broker.core.cluster_view import Alone, ClusterView
 from broker.core.metadata import Metadata, OwnMetadata
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.topics.interfaces import Leadership, LeadsAll
 from broker.core.topics.placing import Placing, Standalone
 from broker.model.config import Config
+from broker.model.errors import DataDirError
 from broker.storage.log_dir import LogDir
+from broker.storage.metadata import MOVED_TO
 from broker.storage.metadata.sqlite import FILE_NAME, SqliteMetaStore
 from broker.storage.recovery.epochs import ElectedEpochs, Epochs, UncleanStarts
 
@@ -67,6 +70,13 @@ async def open_metadata(config: Config, log_dir: LogDir) -> Opened:
             store.close,
         )
     own = SqliteMetaStore(log_dir.path / FILE_NAME)
+    moved_to = transfer.moved_to(own.get(MOVED_TO))
+    if moved_to is not None:
+        own.close()
+        raise DataDirError(
+            f"the metadata of {log_dir.path} has moved: start with"
+            f" --set polylog.metadata.store={moved_to}"
+        )
     broker_id = config.integer("node.id")
     return Opened(
         OwnMetadata(own, io_thread),

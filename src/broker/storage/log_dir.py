@@ -49,7 +49,7 @@ class LogDir:
     def __init__(self, path: Path, node_id: int) -> None:
         """Open or create the directory for the broker of that id; DataDirError if that fails."""
         self.path = self.own = path
-        self._node_id = node_id
+        self.node_id = node_id
         try:
             _make_folder(path)
         except OSError as error:
@@ -107,7 +107,7 @@ class LogDir:
                 f" of cluster {cluster_id}: name the store of the directory's cluster, or start"
                 " with another --data-dir"
             )
-        checkpoint.write_properties(file, _properties(cluster_id, self._node_id, self.directory_id))
+        checkpoint.write_properties(file, _properties(cluster_id, self.node_id, self.directory_id))
         self.cluster_id = cluster_id
 
     def _has_partitions(self) -> bool:

@@ -244,7 +244,8 @@ class LocalTopics:
         if epoch < log.leader_epoch:
             log.take_offline(
                 f"its leader epoch {log.leader_epoch} is above {epoch}, that of the metadata"
-                " store, which may have been restored from an old backup"
+                " store: if that was restored from an old backup, stop all brokers and run"
+                " `broker metadata bump-epochs`"
             )
         elif epoch > log.leader_epoch:
             log.start_epoch(epoch)

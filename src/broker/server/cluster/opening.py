@@ -5,18 +5,25 @@ import logging
 import ssl
 from pathlib import Path
 
-from broker.core.cluster import records
+from broker.core.cluster import records, transfer
 from broker.model.clock import monotonic
 from broker.model.config import Config
-from broker.model.errors import ConfigError, DataDirError, Unreachable
+from broker.model.errors import ConfigError, DataDirError, StorageError, Unreachable
 from broker.model.limits import CLUSTER_RETRY_MS, METADATA_START_SECONDS
 from broker.model.metadata_address import EtcdAddress
 from broker.server.cluster.metadata import ClusterMetadata
 from broker.storage.log_dir import LogDir
-from broker.storage.metadata import Absent, MetaStore, OutcomeUnknown, Put, Unavailable
+from broker.storage.metadata import (
+    MOVED_TO,
+    Absent,
+    MetaStore,
+    OutcomeUnknown,
+    Put,
+    Unavailable,
+)
 from broker.storage.metadata.etcd.gateway import Credentials, EtcdError, Gateway
 from broker.storage.metadata.etcd.store import EtcdMetaStore
-from broker.storage.metadata.sqlite import FILE_NAME
+from broker.storage.metadata.sqlite import FILE_NAME, SqliteMetaStore
 
 _log = logging.getLogger(__name__)
 # Codes of gRPC: INVALID_ARGUMENT for a wrong password or no user, PERMISSION_DENIED,
@@ -72,13 +79,24 @@ async def join_cluster(metadata: ClusterMetadata, log_dir: LogDir, store: str) -
 
 
 async def _join(metadata: ClusterMetadata, log_dir: LogDir, store: str) -> None:
-    if (log_dir.path / FILE_NAME).exists():
+    if not _has_moved(log_dir.path / FILE_NAME):
         raise DataDirError(
             f"{log_dir.path} has the metadata of a standalone broker ({FILE_NAME}): start it with"
-            " polylog.metadata.store=sqlite, or start with another --data-dir"
+            " polylog.metadata.store=sqlite, move its metadata (broker metadata export), or start"
+            " with another --data-dir"
         )
     await metadata.load()
+    moved_to = transfer.moved_to(await metadata.get(MOVED_TO))
+    if moved_to is not None:
+        raise DataDirError(
+            f"the metadata of {store} has moved to {moved_to}: start with"
+            " --set polylog.metadata.store of that store"
+        )
     if metadata.image.cluster_id is None:
+        if metadata.image.topics:
+            raise StorageError(
+                f"{store} has topics and no cluster: delete its keys, and complete the import"
+            )
         log_dir.check_new(store)
         value = records.cluster_value(log_dir.cluster_id)
         await metadata.found(Absent(records.CLUSTER), Put(records.CLUSTER, value))
@@ -86,6 +104,17 @@ async def _join(metadata: ClusterMetadata, log_dir: LogDir, store: str) -> None:
     cluster_id = metadata.image.cluster_id
     assert cluster_id is not None
     log_dir.join_cluster(cluster_id)
+
+
+def _has_moved(file: Path) -> bool:
+    """Return whether a directory has no metadata of a standalone broker any more."""
+    if not file.exists():
+        return True
+    store = SqliteMetaStore(file)
+    try:
+        return store.get(MOVED_TO) is not None
+    finally:
+        store.close()
 
 
 def _is_of_the_certificates(error: BaseException | None) -> bool:

@@ -198,6 +198,7 @@ def prefix_end(prefix: bytes) -> bytes:
     return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else b""
 
 
+MOVED_TO = b"moved_to"  # another store has all metadata: no broker starts with this one
 PRODUCER_ID_BLOCK = b"pid_block"
 TOPICS = b"topic/"
 TOPIC_CONFIGS = b"conf/topic/"

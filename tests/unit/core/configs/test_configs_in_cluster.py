@@ -256,9 +256,10 @@ def test_the_same_topic_asked_for_at_two_brokers_is_one_topic() -> None:
     _, first, second = pair()
 
     async def both() -> list[Any]:
-        return await asyncio.gather(
+        found = await asyncio.gather(
             first.topics.get_or_create("a"), second.topics.get_or_create("a")
         )
+        return list(found)
 
     one, other = asyncio.run(both())
 

@@ -11,6 +11,7 @@ from broker._native.kernel import file_ops
 from broker.core.topics import deletion
 from broker.core.topics.rules import NewPartitions, NewTopic
 from broker.core.topics.topic import Topic
+from broker.model.errors import StorageError
 from broker.segments import text_files
 from broker.storage.checkpoints import checkpoint
 from tests.support.fakes import FakeBroker, FakeFolders
@@ -141,7 +142,7 @@ class BrokenFolders(FakeFolders):
 
     def remove_some(self, folders: deque[Path]) -> None:
         if folders[0].name.split("-")[0] in self.broken:
-            raise file_ops.StorageError("input/output error")
+            raise StorageError("input/output error")
         super().remove_some(folders)
 
 
@@ -182,7 +183,9 @@ def test_partitions_added_just_before_the_deletion_are_removed_too() -> None:
     assert second.folders.put_aside == [("a", [0, 1, 2, 3, 4])]
 
 
-def test_a_topic_whose_logs_are_loading_is_removed_once_they_are_loaded() -> None:
+def test_a_topic_whose_logs_are_loading_is_removed_once_they_are_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     cluster = MemoryCluster(1, 2)
     first, second = cluster.broker(1), cluster.broker(2)
     topic = create(second)
@@ -193,13 +196,15 @@ def test_a_topic_whose_logs_are_loading_is_removed_once_they_are_loaded() -> Non
     delete(first, first.topics.get("a"))  # type: ignore[arg-type]
     log.is_loading = True  # type: ignore[misc]
     deleted_while_loading: list[bool] = []
-    second.delete_log = lambda each: deleted_while_loading.append(each.is_loading)  # type: ignore[method-assign]
 
     async def until_loaded(logs: object) -> None:
         await asyncio.sleep(0)
         log.is_loading = False  # type: ignore[misc]
 
-    second.until_loaded = until_loaded  # type: ignore[method-assign,assignment]
+    monkeypatch.setattr(second, "until_loaded", until_loaded)
+    monkeypatch.setattr(
+        second, "delete_log", lambda each: deleted_while_loading.append(each.is_loading)
+    )
     follow(second, topic)
 
     assert deleted_while_loading == [False, False]

@@ -124,7 +124,7 @@ def test_a_newer_format_is_refused(etcd: Etcd, tmp_path: Path, key: bytes, value
 
 
 def test_a_store_that_does_not_answer_is_waited_for(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     stopped = Etcd(tmp_path / "etcd")
     stopped.kill(0)
@@ -139,7 +139,7 @@ def test_a_store_that_does_not_answer_is_waited_for(
         stopped.start(0)
         return await started
 
-    opening.METADATA_START_SECONDS = SECONDS
+    monkeypatch.setattr(opening, "METADATA_START_SECONDS", SECONDS)
     assert asyncio.run(asyncio.wait_for(scenario(), SECONDS))
     stopped.close()
 

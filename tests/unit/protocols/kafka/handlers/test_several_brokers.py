@@ -197,8 +197,11 @@ def test_a_topic_is_deleted_by_its_id_through_a_broker_that_leads_none_of_it() -
 @pytest.mark.parametrize("key", [DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL])
 def test_a_brokers_own_configuration_is_a_matter_of_that_broker(key: int) -> None:
     resource: dict[str, Any] = {"resource_type": BROKER, "resource_name": "2"}
-    resource |= {"configuration_keys": None} if key == DESCRIBE_CONFIGS else {"configs": []}
-    validate = {} if key == DESCRIBE_CONFIGS else {"validate_only": False}
+    if key == DESCRIBE_CONFIGS:
+        resource["configuration_keys"] = None
+    else:
+        resource["configs"] = []
+    validate: dict[str, Any] = {} if key == DESCRIBE_CONFIGS else {"validate_only": False}
 
     answer = Three().first.ask(key, 1, resources=[resource], **validate)
 
@@ -211,7 +214,7 @@ def test_a_brokers_own_configuration_is_a_matter_of_that_broker(key: int) -> Non
 
 
 def elect(broker: FakeBroker, partitions: list[int] | None) -> dict[int, int]:
-    wanted = partitions and [{"topic": "t", "partitions": partitions}]
+    wanted: Any = partitions and [{"topic": "t", "partitions": partitions}]
     answer = broker.ask(ELECT, 2, election_type=0, topic_partitions=wanted)
     return {
         each["partition_id"]: each["error_code"]
