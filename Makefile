@@ -115,8 +115,8 @@ bench-programs: $(VENV)/.built
 # One suite of benchmarks: make bench SUITE=codec. BENCH has its options; '--help' lists them.
 bench: $(if $(filter $(SUITE),$(SUITES)),bench-$(SUITE),$(error SUITE is one of: $(SUITES)))
 
-# A real broker process, compared with a program that does the least a broker must do.
-bench-broker: bench-programs
+# A real broker process, compared with a program that does the least a broker must do, and clusters.
+bench-broker: $(VENV)/.test bench-programs etcd
 	$(BIN)/python -m benchmarks.end_to_end.bench $(BENCH)
 
 # The growth of costs from 10 to 10,000 partitions; BENCH='10 100' measures other sizes.

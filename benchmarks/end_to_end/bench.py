@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
+from benchmarks.cluster.rows import CLUSTER_ROWS
 from benchmarks.end_to_end import lifecycle, machine, report
 from benchmarks.end_to_end.report import Results
 from benchmarks.end_to_end.rows import (
@@ -43,6 +44,7 @@ from benchmarks.end_to_end.targets import (
     start_polylog,
 )
 from benchmarks.end_to_end.trials import Facts, Programs, Workload
+from tests.support import etcd
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -176,7 +178,7 @@ def _is_served(row: Row, target: Target) -> bool:
     return target.name != "floor" or row.floor is Floor.SERVER
 
 
-def _brief(row: Row, facts: Facts) -> str:
+def _brief(row: Row | LifecycleRow, facts: Facts) -> str:
     text = (f"{facts.get(figure.fact, 0):.2f} {figure.unit}" for figure in row.figures)
     return ", ".join(text) + (" WRONG" if facts["wrong"] else "")
 
@@ -229,6 +231,24 @@ def run_lifecycle(settings: Settings, folder: Path, results: Results) -> None:
             say(f"  failed: {error}")
 
 
+def run_cluster(settings: Settings, folder: Path, results: Results) -> None:
+    """Run the rows of a cluster, if etcd is installed."""
+    for row in CLUSTER_ROWS:
+        if not settings.wants(row.name):
+            continue
+        if etcd.PROGRAM is None:
+            results.skipped[row.name] = etcd.REASON
+            continue
+        try:
+            for number in range(min(settings.rounds, row.rounds_max)):
+                facts = row.measure(settings.programs, folder / row.name, settings.scale)
+                results.add(row.name, OURS, facts)
+                say(f"{row.name} {number + 1} {_brief(row, facts)}")
+        except BenchmarkError as error:
+            results.failures[row.name] = str(error)
+            say(f"  failed: {error}")
+
+
 # ---- the whole ----------------------------------------------------------------------------------
 
 
@@ -263,12 +283,13 @@ def main(arguments: Sequence[str]) -> int:
     try:
         run_workloads(settings, folder, results)
         run_lifecycle(settings, folder, results)
+        run_cluster(settings, folder, results)
     except BenchmarkError as error:
         results.failures["bench"] = str(error)
         say(str(error))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    rows: tuple[Row | LifecycleRow, ...] = (*ROWS, *LIFECYCLE_ROWS)
+    rows: tuple[Row | LifecycleRow, ...] = (*ROWS, *LIFECYCLE_ROWS, *CLUSTER_ROWS)
     path = RESULTS / f"{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}.json"
     report.write_json(path, results, rows, facts)
     sys.stdout.write(f"{report.table(results, rows)}\n\n")

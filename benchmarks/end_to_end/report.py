@@ -33,6 +33,7 @@ class Results:
 
     facts: dict[str, dict[str, list[Facts]]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)  # by row
+    skipped: dict[str, str] = field(default_factory=dict)  # reasons, by row
 
     def add(self, row: str, target: str, facts: Facts) -> None:
         """Add the facts of one trial."""
@@ -117,6 +118,8 @@ def table(results: Results, rows: Iterable[Row | LifecycleRow]) -> str:
     for row in rows:
         if row.name in results.failures:
             failed.append(f"{row.name} failed: {results.failures[row.name]}")
+        elif row.name in results.skipped:
+            failed.append(f"{row.name} skipped: {results.skipped[row.name]}")
         elif row.name in results.facts:
             lines += [
                 _line(results, row, figure, others, is_first=position == 0)
