@@ -46,7 +46,6 @@ MAY_USE_FILES = {
     "segments/index.py": {"open"},  # the same
     "server/cluster/opening.py": {"read_text"},  # the user's password for etcd
     "server/memory.py": {"read_text"},  # what the kernel says of control groups
-    "server/cluster/opening.py": {"read_text"},  # the password of etcd
     "storage/log_dir.py": {"open"},  # the lock between processes
     "storage/metadata/sqlite/database.py": {"unlink"},  # SQLite's own files
     "storage/metadata/sqlite/process_locks.py": {"open"},  # locks between processes

@@ -42,6 +42,7 @@ class LogDir:
     Attributes:
         path: the folder of partitions.
         own: the folder of this broker's small files; another one if several brokers share `path`.
+        node_id: of the broker.
         cluster_id: of the directory's cluster.
         directory_id: of the directory.
     """
@@ -70,7 +71,7 @@ class LogDir:
         worker = object.__new__(LogDir)
         worker.__dict__.update(self.__dict__)
         worker.own = worker_folder(self.path, node_id)
-        worker._node_id = node_id
+        worker.node_id = node_id
         _make_folder(worker.own)
         return worker
 
