@@ -1,7 +1,7 @@
 """A stream whose frames Python brings, as from another broker.
 
-Python sends frames while `send` returns True; then it waits for RelayEvent.ROOM, which comes when no
-more than RELAY_UNSENT_BYTES_MAX are unsent. So at most that many bytes and one frame are in memory.
+Python sends frames while `send` returns True; then it waits for RelayEvent.ROOM, which comes when
+no more than RELAY_UNSENT_BYTES_MAX are unsent. So that many bytes and one frame are in memory.
 """
 
 cimport cython

@@ -10,23 +10,44 @@ On a standalone broker nobody else leads, and each check ends at its first condi
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from broker.core.cluster.records import NO_LEADER
 from broker.core.links import Dialect
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
+from broker.core.topics.rules import check_name
 from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.model.errors import ErrorCode, PolylogError, RequestError, Unreachable
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 
 
 class ElsewhereError(PolylogError):
-    """Another broker serves this request."""
+    """Another broker serves this request.
 
-    def __init__(self, broker_id: int) -> None:
-        """Keep which one."""
+    Attributes:
+        broker_id: which one.
+        unreachable: the error for a client whose request that broker does not answer.
+    """
+
+    def __init__(self, broker_id: int, unreachable: ErrorCode) -> None:
+        """Keep both."""
         super().__init__(f"broker {broker_id} serves this")
         self.broker_id = broker_id
+        self.unreachable = unreachable
+
+
+async def learn(session: Session, name: str) -> None:
+    """Make this broker know a topic that another one has created a moment ago, if there is one.
+
+    Clients that have got a topic's leaders from one broker connect to another one, and give up.
+    """
+    broker = session.broker
+    if broker.links is None or broker.topics.get(name) is not None:
+        return
+    with suppress(RequestError):
+        check_name(name)
+        await broker.links.nodes.learn(name)
 
 
 def check_led(session: Session, topic: Topic, partition: int) -> None:
@@ -38,7 +59,7 @@ def check_led(session: Session, topic: Topic, partition: int) -> None:
     if leader is not None:
         if session.is_forwarded:
             raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        raise ElsewhereError(leader)
+        raise ElsewhereError(leader, ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 def check_coordinated(session: Session, group: str) -> None:
@@ -50,7 +71,7 @@ def check_coordinated(session: Session, group: str) -> None:
     if coordinator is not None:
         if session.is_forwarded:
             raise RequestError(ErrorCode.NOT_COORDINATOR)
-        raise ElsewhereError(coordinator)
+        raise ElsewhereError(coordinator, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 def coordinator_to_ask(session: Session, group: str) -> int | None:
@@ -71,7 +92,7 @@ def check_transactional(session: Session, transactional_id: str) -> None:
     if coordinator is not None:
         if session.is_forwarded:
             raise RequestError(ErrorCode.NOT_COORDINATOR)
-        raise ElsewhereError(coordinator)
+        raise ElsewhereError(coordinator, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 def transaction_coordinator_to_ask(session: Session, transactional_id: str) -> int | None:
@@ -126,18 +147,19 @@ def other_brokers(session: Session) -> list[int]:
     return [each.broker_id for each in known if each.broker_id != broker.node_id]
 
 
-async def forwarded(
+async def forwarded(  # noqa: PLR0913 (a request, and where it goes)
     session: Session,
     broker_id: int,
     dialect: Dialect,
     mark: bytes,
     body: bytes,
     *,
+    unreachable: ErrorCode = ErrorCode.LEADER_NOT_AVAILABLE,
     wait_seconds: float = 0,
 ) -> bytes:
     """Send a request to another broker and return its answer, as Links.ask does.
 
-    Raises RequestError(LEADER_NOT_AVAILABLE): the request may have been served nevertheless.
+    Raises RequestError(unreachable): there is none; the request may have been served nevertheless.
     """
     links = session.broker.links
     assert links is not None
@@ -148,7 +170,7 @@ async def forwarded(
             session.upstreams, broker_id, dialect, mark, body, wait_seconds=wait_seconds
         )
     except Unreachable as error:
-        raise RequestError(ErrorCode.LEADER_NOT_AVAILABLE, str(error)) from None
+        raise RequestError(unreachable, str(error)) from None
 
 
 async def accept_mark(session: Session, client_host: str, revision: int) -> None:

@@ -120,6 +120,9 @@ class Nodes(Protocol):
     async def follow(self, revision: int) -> None:
         """Wait, for a bounded time, until this broker serves what a revision has made it lead."""
 
+    async def learn(self, topic: str) -> None:
+        """Look up a topic in the store; if it is there, wait as `follow` does until it is known."""
+
 
 class Link:
     """One connection to another broker, used for one request at a time."""

@@ -290,6 +290,8 @@ CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX = 128 * MIB
 CURSUS_KEEPALIVE_MS = 1_900
 # In a cluster, how often the members that read streams are checked with their coordinators.
 CURSUS_MEMBERS_CHECKED_SECONDS = 2
+# How long NOT_LEADER is held back in a cluster.
+CURSUS_NOT_LEADER_SECONDS = 0.25
 # A relayed stream without a frame for this long has lost its broker.
 CURSUS_STREAM_SILENT_SECONDS = 4 * CURSUS_KEEPALIVE_MS / 1000
 CURSUS_BATCH_RECORDS_MAX = 100_000
@@ -412,6 +414,8 @@ FORWARDED_REQUESTS_BYTES_MAX = 64 * MIB
 FORWARDED_ANSWERS_BYTES_MAX = 16 * MIB
 # Unsent bytes of a relayed stream, above which no more is read from the other broker.
 RELAY_UNSENT_BYTES_MAX = 256 * KIB
+# Topics that are not known here and looked up in the store at the same time.
+TOPICS_LEARNED_AT_ONCE = 8
 # How long a broker waits until it serves what the broker that forwards a request knows it to lead.
 FORWARDING_FOLLOW_SECONDS = 2
 # A command reports within this time that it cannot reach its broker.

@@ -42,8 +42,7 @@ class Cluster:
                 broker = BrokerProcess(folder / str(number), settings=settings)
                 self.brokers.append(broker)
                 broker.start()
-            for broker in self.brokers:
-                wait_until(lambda each=broker: _known(each) == 3, "all know each other", WAIT_S)
+            wait_until(lambda: all(map(_knows_all, self.brokers)), "all know each other", WAIT_S)
         except BaseException:
             self.close()
             raise
@@ -56,9 +55,9 @@ class Cluster:
         self.etcd.close()
 
 
-def _known(broker: BrokerProcess) -> int:
+def _knows_all(broker: BrokerProcess) -> bool:
     with python_sdk(broker.address) as sdk:
-        return len(sdk.metadata()[1])
+        return len(sdk.metadata()[1]) == len(BROKERS)
 
 
 @pytest.fixture(scope="module")
@@ -289,3 +288,41 @@ def test_a_stream_that_is_not_read_does_not_fill_the_memory(
             frame = reader.frame()
             assert frame is not None
             got += frame.count(payload)
+
+
+def test_while_a_leader_is_down_clients_get_errors_to_retry_and_streams_go_on_after_it(
+    cluster: Cluster, topic: str
+) -> None:
+    here, down, _ = cluster.brokers
+    with (
+        python_sdk(here.address) as v1,
+        RustLogClient(here.address) as rustlog,
+        CursusClient(here.address) as cursus,
+        closing(JavaConsumer(here.address, topic, f"{topic}-group", "one")) as reader,
+    ):
+        cursus.ask(f"CREATE topic={topic} partitions=3")
+        partition = _metadata(here.address, topic).index(down.address)
+        key = next(
+            key
+            for key in map(str, range(100))
+            if v1.produce(topic, key, "v").partition == partition
+        )
+        reader.start()
+        down.kill()
+        with pytest.raises(SdkError, match="NOT_LEADER"):
+            v1.produce(topic, key, "v")
+        with pytest.raises(RefusedError, match="try again"):
+            rustlog.produce(topic, [b"v"], partition)
+        body = batch(topic, partition, [Message(b"after", 1)])
+        assert cursus.answer(body).startswith(b"ERROR: NOT_LEADER LEADER_IS ")
+        down.start()
+        wait_until(lambda: b'"status":"OK"' in cursus.answer(body), "it leads again", WAIT_S)
+        assert v1.produce(topic, key, "v").partition == partition
+        rustlog.produce(topic, [b"v"], partition)
+
+        def has_gone_on() -> bool:
+            reader.poll()
+            return (partition, b"after") in {(each.partition, each.payload) for each in reader.got}
+
+        wait_until(has_gone_on, "the stream goes on", WAIT_S)
+        assert not reader.stopped

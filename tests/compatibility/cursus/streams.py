@@ -100,10 +100,11 @@ class StreamingConsumer:
         for partition in self.member.partitions:
             self.open(partition)
 
-    def open(self, partition: int) -> None:
+    def open(self, partition: int, address: str = "") -> None:
         """Stream a partition from its position, on a new connection if it has none."""
         if partition not in self._streams:
-            self._streams[partition] = _Stream(self._address, partition, self._selector)
+            stream = _Stream(address or self._address, partition, self._selector)
+            self._streams[partition] = stream
         offset = self._positions[partition]
         command = (
             f"STREAM topic={self._topic} partition={partition} group={self._group} offset={offset}"
@@ -211,8 +212,11 @@ class JavaConsumer(StreamingConsumer):
 
     def take(self, partition: int, text: str) -> None:
         """Apply its tests in its order."""
-        assert "NOT_LEADER LEADER_IS" not in text
-        if text.startswith("STREAM_CONTROL"):
+        redirected = re.search(r"NOT_LEADER LEADER_IS (\S+)", text)
+        if redirected:
+            self._streams.pop(partition).close()
+            self.open(partition, redirected[1])
+        elif text.startswith("STREAM_CONTROL"):
             fields = self.position_of(partition, text)
             if " reason=offset_out_of_range " in text:
                 self._positions[partition] = fields["earliest"]

@@ -1,5 +1,6 @@
 """Dispatch of a frame's body: detect what it is, parse the command, call its handler."""
 
+import asyncio
 import logging
 from typing import Final
 
@@ -7,10 +8,11 @@ from broker._native.protocols.cursus import protocol as native
 from broker._native.protocols.cursus.batch import CursusBatch
 from broker._native.protocols.cursus.produce import HAS_NAMED_PRODUCERS, SPREADS_KEYS
 from broker.core.broker import Broker
-from broker.core.forwarding import ElsewhereError
+from broker.core.forwarding import ElsewhereError, learn
 from broker.core.session import Session
 from broker.model.config import Config
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, StorageError
+from broker.model.limits import CURSUS_NOT_LEADER_SECONDS
 from broker.model.topic_config import TopicConfig
 from broker.protocols.base import Additions, Answer, Immediate, Reply, SmallFiles, WireProtocol
 from broker.protocols.cursus import bodies, relays
@@ -19,7 +21,7 @@ from broker.protocols.cursus.bodies import Text
 from broker.protocols.cursus.connections import ConnectionState, address_of, state_of
 from broker.protocols.cursus.errors import RefusedError, of_request
 from broker.protocols.cursus.forwarding import forwarded
-from broker.protocols.cursus.grammar import BLANKS, encoded, keyword_of, parse
+from broker.protocols.cursus.grammar import BLANKS, decoded, encoded, keyword_of, parse
 from broker.protocols.cursus.handlers import produce
 from broker.protocols.cursus.named_producers.tables import NamedProducers
 from broker.protocols.cursus.protocol_state import ProtocolState
@@ -29,6 +31,7 @@ from broker.protocols.cursus.settings import HASH_KEY, IDEMPOTENT, PARTITIONER, 
 from broker.protocols.cursus.table import ENTRIES, FORMS
 
 _log = logging.getLogger(__name__)
+_NOT_LEADER: Final = b"ERROR: NOT_LEADER "
 _DISK_FAILED: Final = RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
 
 
@@ -76,7 +79,9 @@ class Cursus(WireProtocol):
         session: Session,
     ) -> Reply:
         """Serve one frame."""
-        return _answer(body, session, self._state)
+        if session.broker.links is None:
+            return _answer(body, session, self._state)
+        return _answer_in_cluster(body, session, self._state)
 
 
 async def _answer(body: bytes, session: Session, state: ProtocolState) -> Immediate:
@@ -94,10 +99,20 @@ async def _answer(body: bytes, session: Session, state: ProtocolState) -> Immedi
         return _refused(of_request(error, address_of(session)), connection)
 
 
+async def _answer_in_cluster(body: bytes, session: Session, state: ProtocolState) -> Immediate:
+    """Let a client wait that gets NOT_LEADER: some ask again at once, a few times or for ever."""
+    answer = await _answer(body, session, state)
+    if isinstance(answer, bytes) and answer.startswith(_NOT_LEADER):
+        await asyncio.sleep(CURSUS_NOT_LEADER_SECONDS)
+    return answer
+
+
 async def _batch(
     batch: CursusBatch, session: Session, state: ProtocolState, body: bytes
 ) -> Immediate:
     try:
+        if session.broker.links is not None:
+            await learn(session, decoded(batch.topic))
         return await produce.batch(batch, session, state)
     except ElsewhereError as elsewhere:
         answer = await forwarded(session, elsewhere.broker_id, body)
@@ -116,10 +131,12 @@ async def _command(
     command = parse(text.body, FORMS)
     try:
         request = Request(command, session, connection, state, body)
+        if session.broker.links is not None and command.get("topic"):
+            await learn(session, command.get("topic"))
         try:
             answer = await ENTRIES[command.keyword].handle(request)
         except ElsewhereError as elsewhere:
-            answer = await _relayed(request, elsewhere.broker_id)
+            answer = await _relayed(request, elsewhere)
     except RefusedError as error:
         return _refused(error, connection)
     except RequestError as error:
@@ -135,17 +152,20 @@ async def _command(
     return _refused(refusal, connection)
 
 
-async def _relayed(request: Request, broker_id: int) -> Immediate:
+async def _relayed(request: Request, elsewhere: ElsewhereError) -> Immediate:
     """Return another broker's response to a command, or its stream."""
     command = request.command
     if command.keyword == "STREAM":
-        return relays.open_relay(request, broker_id)
-    if command.keyword == "PUBLISH":
-        return produce.relayed_publish(
-            command, await forwarded(request.session, broker_id, request.body)
-        )
+        return relays.open_relay(request, elsewhere.broker_id)
     wait_ms = consume_of(command).wait_ms if command.keyword == "CONSUME" else 0
-    return await forwarded(request.session, broker_id, request.body, wait_seconds=wait_ms / 1000)
+    answer = await forwarded(
+        request.session,
+        elsewhere.broker_id,
+        request.body,
+        unreachable=elsewhere.unreachable,
+        wait_seconds=wait_ms / 1000,
+    )
+    return produce.relayed_publish(command, answer) if command.keyword == "PUBLISH" else answer
 
 
 def _refused(refusal: RefusedError, connection: ConnectionState) -> Immediate:

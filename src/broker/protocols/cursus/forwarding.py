@@ -42,12 +42,22 @@ def mark_of(session: Session) -> bytes:
 
 
 async def forwarded(
-    session: Session, broker_id: int, frame: bytes, *, wait_seconds: float = 0
+    session: Session,
+    broker_id: int,
+    frame: bytes,
+    *,
+    unreachable: ErrorCode = ErrorCode.LEADER_NOT_AVAILABLE,
+    wait_seconds: float = 0,
 ) -> bytes:
-    """Return another broker's response to a frame; RequestError if there is none."""
-    mark = mark_of(session)
+    """Return another broker's response to a frame; RequestError(unreachable) if there is none."""
     return await forwarding.forwarded(
-        session, broker_id, DIALECT, mark, frame, wait_seconds=wait_seconds
+        session,
+        broker_id,
+        DIALECT,
+        mark_of(session),
+        frame,
+        unreachable=unreachable,
+        wait_seconds=wait_seconds,
     )
 
 

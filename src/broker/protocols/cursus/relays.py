@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker._native.wire.relay import Relay, RelayEvent
 from broker.model.errors import Unreachable
-from broker.model.limits import CURSUS_STREAM_SILENT_SECONDS
+from broker.model.limits import CURSUS_NOT_LEADER_SECONDS, CURSUS_STREAM_SILENT_SECONDS
 from broker.protocols.base import Answer
 from broker.protocols.cursus.connections import address_of, leader_address
 from broker.protocols.cursus.forwarding import DIALECT, mark_of
@@ -78,6 +78,7 @@ class _Pump:
                 if not _leaves_open(frame):
                     raise EOFError("it closes the connection after the stream")
         except Unreachable:
+            await asyncio.sleep(CURSUS_NOT_LEADER_SECONDS)  # a client may ask again at once
             self.end_to(address_of(session), is_last=False)
 
     def _end(self, frame: bytes) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker._native.protocols.rustlog import protocol as native
 from broker._native.protocols.rustlog.counters import RustLogCounters
-from broker.core.forwarding import ElsewhereError
+from broker.core.forwarding import ElsewhereError, learn
 from broker.model.config import Config
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import RUSTLOG_FRAME_BYTES_MAX
@@ -42,6 +42,13 @@ _HANDLERS: Final[dict[type, _Handler]] = {
     messages.Ping: metrics.ping,
     messages.Forwarding: forwarding.accept,
 }
+_WITHOUT_TOPIC: Final = (
+    messages.CreateTopic,
+    messages.ListTopics,
+    messages.MetricsFetch,
+    messages.Ping,
+    messages.Forwarding,
+)
 # Of a request that another broker has to serve and has not answered.
 _FAILURES: Final = {
     messages.Produce: Failure.WRITE,
@@ -84,6 +91,8 @@ class RustLog(WireProtocol):
     async def _serve(self, body: bytes, call: Call) -> Immediate:
         try:
             request = await call.form.parse(body)
+            if call.broker.links is not None and not isinstance(request, _WITHOUT_TOPIC):
+                await learn(call.session, request.topic)
             try:
                 response = await _HANDLERS[type(request)](request, call)
             except ElsewhereError as elsewhere:

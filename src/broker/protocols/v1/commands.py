@@ -53,6 +53,7 @@ class Command(NamedTuple):
     usage: str  # the original's text, sent when the number of arguments is wrong
     arg_counts: range
     handle: Handler
+    topic_at: int  # index of the argument that is a topic's name; -1: there is none
 
 
 def decoded(line: bytes) -> str:

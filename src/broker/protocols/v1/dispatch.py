@@ -5,7 +5,7 @@ from typing import Final
 
 from broker._native.protocols.v1 import protocol as native
 from broker.core.broker import Broker
-from broker.core.forwarding import ElsewhereError
+from broker.core.forwarding import ElsewhereError, learn
 from broker.core.session import Session
 from broker.model.config import Config
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, StorageError
@@ -93,10 +93,12 @@ class V1(WireProtocol):
 
 async def _answer(envelope: Envelope, command: Command, request: Request, line: bytes) -> Immediate:
     try:
+        if command.topic_at >= 0 and request.session.broker.links is not None:
+            await learn(request.session, request.args[command.topic_at])
         try:
             return ok_line(envelope.correlation_id, await command.handle(request))
         except ElsewhereError as elsewhere:
-            return await forwarded(request.session, elsewhere.broker_id, line)
+            return await forwarded(request.session, elsewhere, line)
     except RefusedError as error:
         refusal = error.refusal
     except RequestError as error:

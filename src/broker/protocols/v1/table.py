@@ -7,12 +7,15 @@ from broker.protocols.v1.commands import Command, Handler
 from broker.protocols.v1.errors import RefusedError, bad_request
 from broker.protocols.v1.handlers import admin, consume, groups, offsets, produce, replication
 
+_TOPIC: Final = "<topic>"
+
 
 def _command(usage: str, handle: Handler) -> Command:
     """Return a row; arguments in brackets are optional."""
     args = usage.split()
     optional = sum(each.startswith("[") for each in args)
-    return Command(usage, range(len(args) - optional, len(args) + 1), handle)
+    topic_at = args.index(_TOPIC) if _TOPIC in args else -1
+    return Command(usage, range(len(args) - optional, len(args) + 1), handle, topic_at)
 
 
 _MEMBER: Final = "<group> <topic> <consumer_id> <generation>"

@@ -5,8 +5,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from broker.model.address import Address
-from broker.model.limits import FORWARDING_FOLLOW_SECONDS
+from broker.model.errors import StorageError
+from broker.model.limits import FORWARDING_FOLLOW_SECONDS, TOPICS_LEARNED_AT_ONCE
 from broker.server.cluster.metadata import ClusterMetadata
+from broker.storage.metadata import topic_key
 
 if TYPE_CHECKING:
     from broker.server.cluster.following import Following
@@ -23,6 +25,8 @@ class Nodes:
         """Keep the metadata, whose image changes."""
         self._metadata = metadata
         self.following: Following | None = None
+        self._learning: dict[str, asyncio.Future[None]] = {}
+        self._room = asyncio.Semaphore(TOPICS_LEARNED_AT_ONCE)
 
     @property
     def revision(self) -> int:
@@ -42,3 +46,18 @@ class Nodes:
                 await self._metadata.reached(revision, FORWARDING_FOLLOW_SECONDS)
                 if self.following is not None:
                     await self.following.caught_up()
+
+    async def learn(self, topic: str) -> None:
+        """Look up a topic, once for all who ask for it at the same time."""
+        learning = self._learning.get(topic)
+        if learning is None:
+            learning = self._learning[topic] = asyncio.ensure_future(self._learn(topic))
+            learning.add_done_callback(lambda _: self._learning.pop(topic))
+        await asyncio.shield(learning)
+
+    async def _learn(self, topic: str) -> None:
+        with suppress(StorageError, TimeoutError):
+            async with asyncio.timeout(FORWARDING_FOLLOW_SECONDS), self._room:
+                found = await self._metadata.get(topic_key(topic))
+                if found is not None:
+                    await self.follow(found.mod_revision)
