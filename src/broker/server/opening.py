@@ -67,7 +67,7 @@ async def open_metadata(config: Config, log_dir: LogDir) -> Opened:
             cluster.placing,
             cluster.view,
             cluster,
-            store.close,
+            cluster.close,
         )
     own = SqliteMetaStore(log_dir.path / FILE_NAME)
     moved_to = transfer.moved_to(own.get(MOVED_TO))

@@ -142,6 +142,11 @@ class Cluster:
             await changed.wait()
             changed.clear()
 
+    async def close(self) -> None:
+        """Unregister and close the store, after everything else has stopped."""
+        await self.member.release()
+        await self.node.store.close()
+
     async def _until_others_lead(self) -> None:
         changed = asyncio.Event()
         self.node.metadata.when_changed(lambda _: changed.set())

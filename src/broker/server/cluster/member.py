@@ -111,6 +111,19 @@ class Member(Service):
         self._membership.leave()
         self._something.set()
 
+    async def release(self) -> None:
+        """End the registration, after `run` has ended: others need not wait for that of the lease.
+
+        No log may be open any more: who leads its partition next may open it.
+        """
+        lease = self._lease
+        if lease is None:
+            return
+        try:
+            await lease.revoke()
+        except StorageError as error:
+            _log.warning("lease not revoked, it will expire: error=%s", error)
+
     async def _acquire(self) -> None:
         try:
             lease = await self._store.lease(self._session_seconds)

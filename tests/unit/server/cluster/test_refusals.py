@@ -49,6 +49,19 @@ def test_a_second_broker_with_a_node_id_ends_and_the_first_one_goes_on(
                 each.kill()
 
 
+def test_a_broker_that_stops_unregisters_itself(etcd: Etcd, tmp_path: Path) -> None:
+    stopping = broker(etcd, tmp_path / "1", "stop")
+    stopping.settings = (*stopping.settings[:1], "broker.session.timeout.ms=60000", "node.id=7")
+    stopping.start()
+    wait_until(lambda: "phase=ACTIVE" in stopping.stderr(), "it is registered")
+
+    stopping.restart()
+    wait_until(lambda: stopping.stderr().count("phase=ACTIVE") == 2, "it is again")
+
+    assert "waiting for the end of an earlier registration" not in stopping.stderr()
+    stopping.stop()
+
+
 def test_a_start_that_waits_for_its_store_ends_at_a_signal(tmp_path: Path) -> None:
     (tmp_path / "1").mkdir()
     stopped = Etcd(tmp_path / "etcd")
