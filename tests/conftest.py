@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kill-cycles", type=int, default=6, help="kill -9 cycles per durability word"
     )
     parser.addoption(
-        "--cluster-faults", type=int, default=2, help="faults under the load of each client"
+        "--cluster-faults", type=int, default=1, help="faults under the load of each client"
     )
     parser.addoption("--disk-cycles", type=int, default=1, help="times that a disk is filled")
     parser.addoption(

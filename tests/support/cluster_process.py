@@ -116,7 +116,9 @@ class ClusterProcess:
     def metadata(self, broker_id: int, topics: Iterable[str] = ()) -> dict[str, Any] | None:
         """Return what a broker answers to Metadata, or None when it does not answer."""
         names = [{"topic_id": bytes(16), "name": each} for each in topics]
-        body = {"topics": names, "allow_auto_topic_creation": False}
+        return self._ask(broker_id, {"topics": names, "allow_auto_topic_creation": False})
+
+    def _ask(self, broker_id: int, body: dict[str, Any]) -> dict[str, Any] | None:
         try:
             with WireClient(self.brokers[broker_id].listen, ASK_TIMEOUT_S) as client:
                 return client.request("Metadata", 12, body)
@@ -131,6 +133,12 @@ class ClusterProcess:
         """Return the ids of the brokers that a broker knows to be alive."""
         found = self.metadata(broker_id)
         return [] if found is None else sorted(each["node_id"] for each in found["brokers"])
+
+    def topics(self, broker_id: int) -> list[str]:
+        """Return the topics that a broker knows."""
+        body = {"topics": None, "allow_auto_topic_creation": False}
+        found = self._ask(broker_id, body)
+        return [] if found is None else [each["name"] for each in found["topics"]]
 
     def controller(self) -> int | None:
         """Return the id of the controller; None when there is none, or it does not run."""

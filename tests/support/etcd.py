@@ -111,13 +111,17 @@ class Etcd:
 
     def ask(self, path: str, number: int = 0, **body: Any) -> dict[str, Any]:
         """Send a member a request of the JSON gateway, without TLS, and return its answer."""
+        status, found = self._answer(path, number, body)
+        assert status == 200, found
+        return found
+
+    def _answer(self, path: str, number: int, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         connection = http.client.HTTPConnection(str(self.endpoints[number]), timeout=30)
         with closing(connection):
             connection.request("POST", f"/v3/{path}", json.dumps(body))
             answer = connection.getresponse()
             found: dict[str, Any] = json.load(answer)
-        assert answer.status == 200, found
-        return found
+        return answer.status, found
 
     def entries(self, prefix: str) -> dict[str, bytes]:
         """Return the keys and values below a prefix."""
@@ -130,6 +134,17 @@ class Etcd:
     def put(self, key: str, value: bytes) -> None:
         """Write a key."""
         self.ask("kv/put", key=_text(key), value=base64.b64encode(value).decode())
+
+    def has_put(self, key: str, value: bytes) -> bool:
+        """Write a key; False when there is no space."""
+        body = {"key": _text(key), "value": base64.b64encode(value).decode()}
+        status, found = self._answer("kv/put", 0, body)
+        assert status == 200 or "space exceeded" in str(found), found
+        return status == 200
+
+    def delete(self, key: str) -> None:
+        """Delete a key."""
+        self.ask("kv/deleterange", key=_text(key))
 
     def kill(self, number: int) -> None:
         """End a member at once, as a crash does."""
