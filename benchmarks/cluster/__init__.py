@@ -9,5 +9,5 @@
 `partitions.py`  10,000 partitions on three brokers: creation, start, Metadata, memory, leaders
 ===============  ================================================================================
 
-`make bench BENCH="'cluster-*'"` runs them alone. Without etcd they are skipped.
+`make bench BENCH="'cluster-*'"` runs these alone. Without etcd they are skipped.
 """

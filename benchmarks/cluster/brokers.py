@@ -31,7 +31,7 @@ def until(condition: Callable[[], bool], pause_seconds: float = 0.002) -> float:
     deadline = time.monotonic() + WAIT_SECONDS_MAX
     while not condition():
         if time.monotonic() > deadline:
-            raise BenchmarkError(f"not within {WAIT_SECONDS_MAX:.0f} s: {condition.__qualname__}")
+            raise BenchmarkError(f"not within {WAIT_SECONDS_MAX:.0f} s: {condition}")
         time.sleep(pause_seconds)
     return time.monotonic()
 

@@ -7,12 +7,14 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from threading import Thread
 
 from benchmarks.cluster.brokers import Cluster, new_topic, until
 from benchmarks.end_to_end import machine
+from benchmarks.end_to_end.blocking_client import Client
 from benchmarks.end_to_end.trials import Facts, Programs
 from broker import codec
 from broker.codec import Fields
@@ -24,9 +26,10 @@ from tests.support.etcd import Etcd
 BROKERS = 3
 CHANGES = 60
 PARTITIONS = 3
-PAUSE_SECONDS = 0.0002  # between two questions: the brokers share the processor with the client
+PAUSE_SECONDS = 0.0005  # between two questions: the brokers share the processor with the client
 KEY = b"key"
 VALUE_BYTES = 120
+Request = tuple[str, int, Fields]  # API, version, body
 _TOPIC = 2  # the type of a resource in the APIs of configurations
 
 
@@ -96,44 +99,50 @@ class _Floor:
 
 def _create(cluster: Cluster, name: str) -> float:
     """Create a topic; return the seconds until all brokers show its leaders."""
-    body = {"topics": [new_topic(name, PARTITIONS)], "timeout_ms": 60_000}
+    change = "CreateTopics", 5, {"topics": [new_topic(name, PARTITIONS)], "timeout_ms": 60_000}
+    question = "Metadata", 9, {"topics": [{"name": name}], "allow_auto_topic_creation": False}
 
-    def is_shown(broker_id: int) -> bool:
-        partitions = cluster.partitions(broker_id, [name])
-        return len(partitions) == PARTITIONS and all(each["leader_id"] >= 0 for each in partitions)
+    def is_shown(answer: Fields) -> bool:
+        [topic] = answer["topics"]
+        leaders = [each["leader_id"] for each in topic["partitions"]]
+        return len(leaders) == PARTITIONS and min(leaders) > 0
 
-    return _seconds_until_shown(cluster, "CreateTopics", 5, body, is_shown)
+    return _seconds_until_shown(cluster, change, question, is_shown)
 
 
 def _alter(cluster: Cluster, name: str, value: str) -> float:
     """Alter a topic's configuration; return the seconds until all brokers show it."""
-    config = {"name": "retention.ms", "value": value}
     resource = {"resource_type": _TOPIC, "resource_name": name}
-    body = {
-        "resources": [{**resource, "configs": [{**config, "config_operation": 0}]}],
-        "validate_only": False,
-    }
-    asked = {
-        "resources": [{**resource, "configuration_keys": ["retention.ms"]}],
-        "include_synonyms": False,
-    }
+    config = {"name": "retention.ms", "config_operation": 0, "value": value}
+    resources = [{**resource, "configs": [config]}]
+    change = "IncrementalAlterConfigs", 0, {"resources": resources, "validate_only": False}
+    resources = [{**resource, "configuration_keys": ["retention.ms"]}]
+    question = "DescribeConfigs", 2, {"resources": resources, "include_synonyms": False}
 
-    def is_shown(broker_id: int) -> bool:
-        [result] = cluster.clients[broker_id].ask("DescribeConfigs", 2, asked)["results"]
+    def is_shown(answer: Fields) -> bool:
+        [result] = answer["results"]
         return [each["value"] for each in result["configs"]] == [value]
 
-    return _seconds_until_shown(cluster, "IncrementalAlterConfigs", 0, body, is_shown)
+    return _seconds_until_shown(cluster, change, question, is_shown)
 
 
 def _seconds_until_shown(
-    cluster: Cluster, api: str, version: int, body: Fields, is_shown: Callable[[int], bool]
+    cluster: Cluster, change: Request, question: Request, is_shown: Callable[[Fields], bool]
 ) -> float:
-    """Send a change through the first broker, and ask the others until all show it."""
-    first, *others = cluster.clients
-    request = codec.request_frame(api, version, body, correlation_id=1)
-    since = time.monotonic()
-    cluster.clients[first].send(request)
-    for each in others:
-        until(lambda each=each: is_shown(each), PAUSE_SECONDS)  # type: ignore[misc]
-    cluster.clients[first].receive()
-    return until(lambda: is_shown(first), PAUSE_SECONDS) - since
+    """Send a change through the first broker, and ask one broker after another until it shows it.
+
+    All of them together are not asked: the answers would delay what is measured.
+    """
+    frame = codec.request_frame(*question, correlation_id=1)
+
+    def is_shown_by(client: Client) -> bool:
+        client.send(frame)
+        return is_shown(codec.read_response(*question[:2], client.receive()).body)
+
+    with Client(cluster.brokers[1].port) as changing:
+        since = shown = time.monotonic()
+        changing.send(codec.request_frame(*change, correlation_id=1))
+        for client in cluster.clients.values():
+            shown = until(partial(is_shown_by, client), PAUSE_SECONDS)
+        changing.receive()
+        return shown - since
