@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from broker.core.cluster.image import ClusterImage
 from broker.core.cluster.records import NO_LEADER, Replicas
 from broker.core.topics.topic import Topic
+from broker.model.address import WILDCARDS
 
 _KAFKA = "kafka"
 RECOVERING = -1  # a leader epoch that is not known yet: clients keep the epoch that they have
@@ -118,7 +119,8 @@ class Clustered:
             address = (host, port)
             if broker_id != self._broker_id:
                 endpoint = registration.endpoint(_KAFKA) or registration.endpoints[0]
-                address = endpoint.host, endpoint.port
+                # A worker of this host is where the client has found this one.
+                address = host if endpoint.host in WILDCARDS else endpoint.host, endpoint.port
             found.append(KnownBroker(broker_id, *address, registration.rack))
         if self._broker_id not in self._image.brokers:
             found.append(KnownBroker(self._broker_id, host, port, self._rack))

@@ -12,7 +12,7 @@ from broker.model.protocol_names import PINNABLE
 
 PORT_MAX = 65_535
 DEFAULT_PORT = 9092
-_WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not bound to
+WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not bound to
 _BOTH_FAMILIES = {"localhost": ("127.0.0.1", "::1"), "": ("0.0.0.0", "::")}  # noqa: S104
 _LOOPBACK_V6 = bytes(15) + b"\x01"
 _MAPPED_V4_LOOPBACK = bytes(10) + b"\xff\xff\x7f"
@@ -34,7 +34,7 @@ class Address(NamedTuple):
     @property
     def is_wildcard(self) -> bool:
         """Whether this is the wildcard address."""
-        return self.host in _WILDCARDS
+        return self.host in WILDCARDS
 
     @property
     def is_loopback(self) -> bool:

@@ -181,6 +181,12 @@ class Config(Values):
             )
         return config
 
+    def of_node(self, node_id: int) -> "Config":
+        """Return this configuration for another broker."""
+        [*others, static] = self._layers or [Layer(Source.STATIC_BROKER, {})]
+        own = static._replace(values={**static.values, "node.id": node_id})
+        return Config([*others, own], self._origins)
+
     @property
     def origins(self) -> Mapping[str, str]:
         """The settings that were given at the start, and where."""

@@ -768,6 +768,17 @@ CLUSTER_CHANGES_PER_TRANSACTION = 100
 CLUSTER_WRITES_IN_FLIGHT_MAX = 4
 # When a transaction that was refused, or whose outcome is unknown, is decided again at the latest.
 CLUSTER_RETRY_MS = 200
+# How long workers that start together wait for each other before one becomes the controller.
+WORKERS_TOGETHER_MS = 3_000
+WORKERS_MAX = 64
+# A worker that ends sooner after its start has failed. So many failures in a row end all workers;
+# the pauses before restarts double, beginning with the second.
+WORKER_FAILED_SECONDS = 10
+WORKER_FAILURES_MAX = 6
+WORKER_PAUSE_SECONDS = 0.2
+WORKER_PAUSE_SECONDS_MAX = 10
+# How long workers may take to stop before they are killed: draining and a clean stop.
+WORKERS_STOP_SECONDS = DRAIN_SECONDS + 2 * 10
 # When a broker reads again what is registered under its id.
 REGISTRATION_RETRY_SECONDS = 0.5
 # For how long the folders of a deleted topic are waited for on brokers that are gone.

@@ -120,6 +120,10 @@ _NETWORK = (
 )
 
 _CLUSTER = (
+    Setting("polylog.workers", Kind.INT, 1, minimum=1, maximum=limits.WORKERS_MAX,
+            doc="Brokers on this host that share the data directory, with ids from node.id on. The"
+                " listeners are of all; each has a port of its own after that of the first"
+                " listener."),
     Setting("polylog.metadata.store", Kind.STRING, "sqlite",
             doc="Where topics and settings are stored. sqlite: a file of the data directory, for"
                 " one broker. etcd://HOST:PORT,HOST:PORT/PREFIX: the cluster of all brokers with"

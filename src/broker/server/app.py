@@ -18,6 +18,7 @@ from broker.server.composition import compose, services_of
 from broker.server.listener import Listener
 from broker.server.loop import Loop
 from broker.server.opening import Opened, open_metadata
+from broker.server.workers.worker import Worker
 from broker.storage.log_dir import LogDir
 from broker.storage.reserve import Reserve
 
@@ -37,23 +38,35 @@ def run(config: Config, announce: Announce) -> int:
     Raises DataDirError, ConfigError (an address that cannot be bound) or StorageError when it
     cannot start.
     """
+    log_dir = LogDir(config.data_dir, config.integer("node.id"))
+    return _run(config, log_dir, announce, None)
+
+
+def run_worker(config: Config, log_dir: LogDir, worker: Worker, announce: Announce) -> int:
+    """Run one of the brokers that share a data directory until it is stopped; raise as `run`."""
+    return _run(config, log_dir, announce, worker)
+
+
+def _run(config: Config, log_dir: LogDir, announce: Announce, worker: Worker | None) -> int:
     loop = Loop()
     asyncio.set_event_loop(loop)
-    log_dir = LogDir(config.data_dir, config.integer("node.id"))
     try:
-        Reserve(log_dir.path).free_disk_space(limits.START_FREE_BYTES)
-        opened = _open_metadata(config, log_dir, loop)
+        Reserve(log_dir.own).free_disk_space(limits.START_FREE_BYTES)
+        opened = _open_metadata(config, log_dir, loop, () if worker is None else worker.node_ids)
         if opened is None:
             return EXIT_OK
-        return loop.run_until_complete(_Process(config, log_dir, opened, loop).run(announce))
+        process = _Process(config, log_dir, opened, loop, worker)
+        return loop.run_until_complete(process.run(announce))
     finally:
         log_dir.close()
         loop.close()
 
 
-def _open_metadata(config: Config, log_dir: LogDir, loop: Loop) -> Opened | None:
+def _open_metadata(
+    config: Config, log_dir: LogDir, loop: Loop, node_ids: Sequence[int]
+) -> Opened | None:
     """Open the metadata; None: a signal has ended the wait for the store of a cluster."""
-    opening = loop.create_task(open_metadata(config, log_dir))
+    opening = loop.create_task(open_metadata(config, log_dir, node_ids))
     if config.metadata_address is None:
         return loop.run_until_complete(opening)
     handled = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
@@ -71,7 +84,16 @@ def _open_metadata(config: Config, log_dir: LogDir, loop: Loop) -> Opened | None
 class _Process:
     """One run of the broker."""
 
-    def __init__(self, config: Config, log_dir: LogDir, opened: Opened, loop: Loop) -> None:
+    def __init__(
+        self,
+        config: Config,
+        log_dir: LogDir,
+        opened: Opened,
+        loop: Loop,
+        worker: Worker | None,
+    ) -> None:
+        self._worker = worker
+        self._is_alone = False  # all workers stop: nobody takes over what this one leads
         self._log_dir = log_dir
         self._loop = loop
         self._stop: asyncio.Future[int] = loop.create_future()
@@ -86,6 +108,8 @@ class _Process:
         for number in _SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._loop.add_signal_handler(number, self._on_signal)
+        if self._worker is not None:
+            self._loop.add_reader(self._worker.stop_fd, self._on_end_of_all)
         listeners = self._listen()
         services = self._services
         services.start()
@@ -94,24 +118,40 @@ class _Process:
             return self._stop.result()
         self._serve(listeners)
         bound = [address for listener in listeners for address in listener.bound]
-        self._log_dir.write_holder(bound)
-        announce(bound, self._configs.current)
+        if self._worker is None:
+            self._log_dir.write_holder(bound)
+            announce(bound, self._configs.current)
         if self._cluster is not None:
             self._cluster.advertise(self._advertised(bound))
             self._cluster.member.when_refused(self._refused)
         services.run()
+        if self._worker is not None:
+            await self._join(self._worker)
+            announce(bound, self._configs.current)
         try:
             return await self._stop
         finally:
-            if self._cluster is not None:
+            if self._cluster is not None and not self._is_alone:
                 await self._cluster.leave(limits.DRAIN_SECONDS)
             services.cancel()
             for listener in listeners:
                 listener.close(self._loop)
             await services.stop()
 
+    async def _join(self, worker: Worker) -> None:
+        """Wait until all workers know each other, but not for one that does not start."""
+        assert self._cluster is not None
+        joining = asyncio.ensure_future(self._cluster.joined())
+        either: list[asyncio.Future[Any]] = [joining, self._stop]
+        seconds = 2 * limits.WORKERS_TOGETHER_MS / 1000
+        await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        joining.cancel()
+        worker.report_ready()
+
     def _advertised(self, bound: Sequence[Address]) -> Sequence[Address]:
         """Return the addresses at which other brokers and their clients reach this one."""
+        if self._worker is not None:
+            return [self._worker.advertised or self._worker.reached]
         config = self._configs.current
         advertised = config.advertised_listeners
         if not advertised:
@@ -121,6 +161,11 @@ class _Process:
 
     def _listen(self) -> list[Listener]:
         config = self._configs.current
+        worker = self._worker
+        if worker is not None:
+            port = worker.own.port
+            addresses = (worker.own, *worker.shared)
+            return [Listener(each, worker.advertised, port) for each in addresses]
         advertised = config.advertised_listeners
         return [
             Listener(address, advertised[i] if advertised else None)
@@ -163,6 +208,15 @@ class _Process:
     def _refused(self, error: PolylogError) -> None:
         if not self._stop.done():
             self._stop.set_exception(error)
+
+    def _on_end_of_all(self) -> None:
+        """Stop because all workers do, or because their supervisor has ended."""
+        assert self._worker is not None
+        self._loop.remove_reader(self._worker.stop_fd)
+        if not self._stop.done():
+            _log.info("stopping with all workers")
+            self._is_alone = True
+            self._end(EXIT_OK)
 
     def _end(self, exit_code: int) -> None:
         if not self._stop.done():

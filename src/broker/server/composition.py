@@ -85,6 +85,7 @@ class Logs(NamedTuple):
     loader: LogLoader[PartitionLog]
     deletions: Deletions
     topics: Topics
+    files: NativeLogs
 
 
 class Maintenance(NamedTuple):
@@ -103,7 +104,7 @@ def open_storage(
     small_files = SmallFiles(log_dir, opened.io_thread, when_lost)
     configs = BrokerConfigs(config, opened.metadata)
     confirmed_ms = configs.current.integer("polylog.clock.confirmed.ms")
-    clock_watch = ClockWatch(log_dir.path, SystemClock(), small_files.write, confirmed_ms)
+    clock_watch = ClockWatch(log_dir.own, SystemClock(), small_files.write, confirmed_ms)
     configs.when_altered(
         lambda altered: clock_watch.clock.confirm(altered.integer("polylog.clock.confirmed.ms"))
     )
@@ -127,16 +128,19 @@ def make_logs(storage: Storage, descriptors: Shares, loop: Loop) -> Logs:
         turn,
         config.integer("producer.id.expiration.ms"),
         log_flags,
+        opened.folders,
     )
     loader = LogLoader(loop, partitions)
-    deletions = Deletions(opened.metadata, opened.io_thread, DeletedFolders(path), opened.placing)
+    shared = opened.folders
+    folders = DeletedFolders(path) if shared is None else DeletedFolders(path, shared.held)
+    deletions = Deletions(opened.metadata, opened.io_thread, folders, opened.placing)
     table = TopicTable()
     logs = NativeLogs(partitions, loader, turn, opened.io_thread)
     local = LocalTopics(config, opened.metadata, table, logs, deletions, opened.leadership)
     topics = Topics(opened.metadata, local, logs, opened.placing)
     loader.before_ready(topics.prepare)
     storage.configs.inherited_by(topics.alter_defaults)
-    return Logs(turn, commit, table, partitions, loader, deletions, topics)
+    return Logs(turn, commit, table, partitions, loader, deletions, topics, logs)
 
 
 def make_broker(
@@ -185,12 +189,13 @@ def attach_protocols(
 def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> Maintenance:
     """Make the periodic work on logs; it follows the configuration and the level of the disk."""
     configs, clock, topics = storage.configs, storage.clock_watch.clock, logs.topics
-    path, write = storage.log_dir.path, storage.small_files.write
+    path, write = storage.log_dir.own, storage.small_files.write
     retention = Retention(topics.logs, clock, write, checkpoints.save_log_starts)
     settings = _cleaner_settings(configs.current)
     cleaner = Cleaner(topics.logs, clock, write, checkpoints.write, path, settings)
     configs.when_altered(lambda altered: cleaner.alter_settings(_cleaner_settings(altered)))
     topics.when_deleted(cleaner.topic_deleted)
+    logs.files.before_release(cleaner.leave)
     scrub = Scrub(
         topics.logs,
         clock,

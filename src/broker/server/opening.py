@@ -1,6 +1,6 @@
 """Opens the metadata of a broker, before its parts are made: its own, or that of its cluster."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.cluster import transfer
@@ -12,9 +12,10 @@ from broker.core.topics.placing import Placing, Standalone
 from broker.model.config import Config
 from broker.model.errors import DataDirError
 from broker.storage.log_dir import LogDir
-from broker.storage.metadata import MOVED_TO
+from broker.storage.metadata import MOVED_TO, WORKERS
 from broker.storage.metadata.sqlite import FILE_NAME, SqliteMetaStore
 from broker.storage.recovery.epochs import ElectedEpochs, Epochs, UncleanStarts
+from broker.storage.recovery.shared_folders import SharedFolders
 
 if TYPE_CHECKING:
     from broker.server.cluster.cluster import Cluster
@@ -31,10 +32,16 @@ class Opened(NamedTuple):
     view: ClusterView
     cluster: "Cluster | None"  # None: standalone
     close: Callable[[], Awaitable[None] | None]
+    folders: SharedFolders | None = None  # None: no other broker has the data directory
 
 
-async def open_metadata(config: Config, log_dir: LogDir) -> Opened:
+async def open_metadata(config: Config, log_dir: LogDir, node_ids: Sequence[int] = ()) -> Opened:
     """Open the metadata that a configuration names.
+
+    Args:
+        config: of this broker.
+        log_dir: its data directory.
+        node_ids: all brokers that share the directory; none: it is that of this one.
 
     Raises:
         ConfigError: the store refuses this broker's user or certificate.
@@ -43,6 +50,23 @@ async def open_metadata(config: Config, log_dir: LogDir) -> Opened:
         Unreachable: the store does not answer.
     """
     io_thread = IoThread()
+    if node_ids:
+        # Imported where they are needed: a start with one broker needs none of it.
+        from broker.server.workers.opening import open_shared  # noqa: PLC0415
+
+        shared = await open_shared(config, log_dir, node_ids)
+        cluster = shared.cluster
+        return Opened(
+            shared.metadata,
+            io_thread,
+            ElectedEpochs(),
+            cluster,
+            cluster.placing,
+            cluster.view,
+            cluster,
+            shared.close,
+            shared.folders,
+        )
     address = config.metadata_address
     if address is not None:
         # Imported here: a standalone broker needs neither HTTP nor TLS, nor other brokers.
@@ -78,6 +102,10 @@ async def open_metadata(config: Config, log_dir: LogDir) -> Opened:
             f" --set polylog.metadata.store={moved_to}"
         )
     broker_id = config.integer("node.id")
+    if own.get(WORKERS) is not None:
+        from broker.server.workers.layout import unshare  # noqa: PLC0415
+
+        unshare(log_dir.path, own, broker_id)
     return Opened(
         OwnMetadata(own, io_thread),
         io_thread,

@@ -25,8 +25,8 @@ class SmallFiles:
 
     @property
     def folder(self) -> Path:
-        """The data directory."""
-        return self._log_dir.path
+        """The data directory, or what this broker has of one that several brokers share."""
+        return self._log_dir.own
 
     async def write(self, work: Callable[[], None]) -> bool:
         """Run work in the I/O thread; return whether it succeeded. Its errors are logged."""

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
 from broker.core.cluster.controller import ControllerSettings
@@ -28,7 +28,7 @@ from broker.model.address import Address
 from broker.model.clock import SystemClock
 from broker.model.config import Config
 from broker.model.identifiers import id_to_text, random_id
-from broker.model.limits import FORWARDING_CONNECTIONS_MAX, METADATA_CALL_SECONDS
+from broker.model.limits import FORWARDING_CONNECTIONS_MAX
 from broker.server.cluster.controller import Office
 from broker.server.cluster.following import Following, FollowingConfigs
 from broker.server.cluster.handover import HandingOver
@@ -45,9 +45,16 @@ _MARGIN_SECONDS = 1.0
 class Cluster:
     """One broker's part of a cluster."""
 
-    def __init__(self, config: Config, store: MetaStore, metadata: ClusterMetadata) -> None:
-        """Join nothing yet."""
+    def __init__(
+        self,
+        config: Config,
+        store: MetaStore,
+        metadata: ClusterMetadata,
+        workers: Collection[int] = (),
+    ) -> None:
+        """Join nothing yet; `workers` are all brokers of a data directory that is shared."""
         clock = SystemClock()
+        self._workers = frozenset(workers)
         self._config = config
         self._broker_id = config.integer("node.id")
         registration = Registration(
@@ -61,7 +68,8 @@ class Cluster:
         self._membership = Membership(self._broker_id, registration, process, _MARGIN_SECONDS)
         session_seconds = config.integer("broker.session.timeout.ms") // 1000
         self.member = Member(store, self._membership, session_seconds)
-        self.node = Node(self._broker_id, store, metadata, self.member, clock, is_shared=False)
+        is_shared = bool(workers)
+        self.node = Node(self._broker_id, store, metadata, self.member, clock, is_shared=is_shared)
         self.view = View(self._broker_id, config.text_or_none("broker.rack"), metadata.image)
         self.placing = Placing(self._broker_id, metadata.image, clock.wall_ms, _random_start())
         self._nodes = Nodes(metadata)
@@ -96,8 +104,8 @@ class Cluster:
 
     def epoch(self, topic_id: bytes, partition: int) -> int | None:
         """Return the leader epoch with which this broker leads a partition (Leadership)."""
-        state = self.node.metadata.image.state(topic_id, partition)
-        if state is None or not state.is_served_by(self._broker_id, self.member.epoch):
+        state, epoch = self.node.metadata.image.state(topic_id, partition), self.member.epoch
+        if epoch == NO_EPOCH or state is None or not state.is_served_by(self._broker_id, epoch):
             return None
         return state.leader_epoch
 
@@ -116,7 +124,7 @@ class Cluster:
             node.metadata,
             following,
             FollowingConfigs(node.metadata, configs, group_configs),
-            Office(node, self._controller_settings),
+            Office(node, self._controller_settings, self._workers),
             HandingOver(node, _Served(topics)),
             self.member,
         )
@@ -130,27 +138,29 @@ class Cluster:
                 async with asyncio.timeout(seconds):
                     await self._until_others_lead()
         self.member.leave()
-        # The lease is given back, so that the next start of this broker need not wait for its end.
-        with suppress(TimeoutError):
-            async with asyncio.timeout(METADATA_CALL_SECONDS):
-                await self._until_left()
-
-    async def _until_left(self) -> None:
-        changed = asyncio.Event()
-        self.member.when_phase_changes(changed.set)
-        while self.member.phase is not Phase.LEFT:
-            await changed.wait()
-            changed.clear()
 
     async def close(self) -> None:
         """Unregister and close the store, after everything else has stopped."""
         await self.member.release()
         await self.node.store.close()
 
+    async def joined(self) -> None:
+        """Wait until this broker, all workers that share its data and a controller are known."""
+        await self._until(self._has_joined)
+
+    def _has_joined(self) -> bool:
+        image = self.node.metadata.image
+        known = self._workers <= image.brokers.keys() and image.controller is not None
+        return known and image.is_registered(self._broker_id, self.member.epoch)
+
     async def _until_others_lead(self) -> None:
+        await self._until(lambda: not self._must_wait())
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
         changed = asyncio.Event()
         self.node.metadata.when_changed(lambda _: changed.set())
-        while self._must_wait():
+        self.member.when_phase_changes(changed.set)
+        while not condition():
             await changed.wait()
             changed.clear()
 
@@ -159,6 +169,9 @@ class Cluster:
         image = self.node.metadata.image
         if self._broker_id not in image.counts.leaders:
             return False
+        if self.node.is_shared:
+            others = [each for number, each in image.brokers.items() if number != self._broker_id]
+            return any(not each.is_draining for each in others)
         return any(
             len(replicas) > 1
             for topic in image.topics.values()
@@ -168,7 +181,7 @@ class Cluster:
     def _controller_settings(self) -> ControllerSettings:
         config = self._config
         return ControllerSettings(
-            is_shared=False,
+            is_shared=self.node.is_shared,
             is_balancing=config.flag("auto.leader.rebalance.enable"),
             imbalance_interval_ms=config.integer("leader.imbalance.check.interval.seconds") * 1000,
             imbalance_percentage=config.integer("leader.imbalance.per.broker.percentage"),

@@ -1,13 +1,13 @@
 """The controller's office: every broker tries to take it when it is vacant, one holds it."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from broker.core.cluster.controller import Controller, ControllerSettings, claim
 from broker.core.cluster.image import Delta
 from broker.core.service import Service
 from broker.model.errors import StorageError
-from broker.model.limits import CLUSTER_RETRY_MS
+from broker.model.limits import CLUSTER_RETRY_MS, WORKERS_TOGETHER_MS
 from broker.server.cluster.node import Node
 from broker.server.cluster.writing import Writing
 
@@ -19,18 +19,33 @@ class Office(Service):
 
     name = "controller"
 
-    def __init__(self, node: Node, settings: Callable[[], ControllerSettings]) -> None:
-        """Do nothing before `run`; `settings` returns those in force."""
+    def __init__(
+        self,
+        node: Node,
+        settings: Callable[[], ControllerSettings],
+        workers: Collection[int] = (),
+    ) -> None:
+        """Do nothing before `run`.
+
+        Args:
+            node: this broker.
+            settings: returns those in force.
+            workers: brokers that start together. None of them takes the office before all are
+                registered, because a partition would be moved soon after its first election.
+        """
+        self._together = frozenset(workers)
         self._node = node
         self._settings = settings
         self._writing = Writing(node.store, node.clock)
         self._controller: Controller | None = None
+        self._alone_from_ms = 0
         node.metadata.when_changed(self._image_changed)
         node.member.when_phase_changes(self._writing.something.set)
 
     async def run(self) -> None:
         """Work until cancelled."""
         node = self._node
+        self._alone_from_ms = node.clock.monotonic_ms() + WORKERS_TOGETHER_MS
         while True:
             if node.metadata.image.is_controller(node.broker_id, node.member.epoch):
                 await self._hold()
@@ -39,6 +54,9 @@ class Office(Service):
 
     async def _claim(self) -> None:
         node = self._node
+        if self._must_wait():
+            await self._writing.wait(self._alone_from_ms)
+            return
         transaction = claim(
             node.metadata.image, node.broker_id, node.member.epoch, node.member.lease_id
         )
@@ -50,6 +68,13 @@ class Office(Service):
             except StorageError as error:
                 _log.warning("the controller's office is not claimed: error=%s", error)
         await self._writing.wait(due_ms)
+
+    def _must_wait(self) -> bool:
+        """Return whether the brokers that start together are not all registered yet."""
+        if self._together <= self._node.metadata.image.brokers.keys():
+            self._together = frozenset()
+        is_waiting = bool(self._together)
+        return is_waiting and self._node.clock.monotonic_ms() < self._alone_from_ms
 
     async def _hold(self) -> None:
         clock, settings = self._node.clock, self._settings()

@@ -85,6 +85,18 @@ async def _join(metadata: ClusterMetadata, log_dir: LogDir, store: str) -> None:
             " polylog.metadata.store=sqlite, move its metadata (broker metadata export), or start"
             " with another --data-dir"
         )
+    await load(metadata, store)
+    if metadata.image.cluster_id is None:
+        if metadata.image.topics:
+            raise StorageError(
+                f"{store} has topics and no cluster: delete its keys, and complete the import"
+            )
+        log_dir.check_new(store)
+    await found_cluster(metadata, log_dir)
+
+
+async def load(metadata: ClusterMetadata, store: str) -> None:
+    """Read the metadata; `store` names where it is. StorageError; DataDirError: it has moved."""
     await metadata.load()
     moved_to = transfer.moved_to(await metadata.get(MOVED_TO))
     if moved_to is not None:
@@ -92,12 +104,14 @@ async def _join(metadata: ClusterMetadata, log_dir: LogDir, store: str) -> None:
             f"the metadata of {store} has moved to {moved_to}: start with"
             " --set polylog.metadata.store of that store"
         )
+
+
+async def found_cluster(metadata: ClusterMetadata, log_dir: LogDir) -> None:
+    """Found the cluster, unless there is one, and make the directory one of it.
+
+    Raises StorageError or DataDirError as `join_cluster`.
+    """
     if metadata.image.cluster_id is None:
-        if metadata.image.topics:
-            raise StorageError(
-                f"{store} has topics and no cluster: delete its keys, and complete the import"
-            )
-        log_dir.check_new(store)
         value = records.cluster_value(log_dir.cluster_id)
         await metadata.found(Absent(records.CLUSTER), Put(records.CLUSTER, value))
         _log.info("cluster founded: cluster_id=%s", metadata.image.cluster_id)

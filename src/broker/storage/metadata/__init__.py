@@ -205,6 +205,7 @@ TOPIC_CONFIGS = b"conf/topic/"
 BROKER_CONFIGS = b"conf/broker/"
 GROUP_CONFIGS = b"conf/group/"
 DELETED_TOPICS = b"deleted/"
+WORKERS = b"workers"  # ids of the brokers that share a data directory (server/workers/layout.py)
 
 
 def deleted_topic_key(topic_id: bytes) -> bytes:
