@@ -65,7 +65,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _start(parsed)
     except PolylogError as error:
         print(f"broker: {error}", file=sys.stderr)
-        return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), EXIT_FAILED)
+        return exit_code_of(error)
+
+
+def exit_code_of(error: PolylogError) -> int:
+    """Return the exit code of a command that has failed with an error."""
+    return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), EXIT_FAILED)
 
 
 def _parser() -> Parser:
@@ -93,6 +98,13 @@ def _parser() -> Parser:
         f" {', '.join(PINNABLE)}, as in {PINNABLE[0]}://localhost:9095",
     )
     start.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="run N brokers on this data directory, each with a core and a port of its own after"
+        " that of the first listener (default: 1)",
+    )
+    start.add_argument(
         "--set",
         action="append",
         default=[],
@@ -117,5 +129,8 @@ def _version() -> int:
 def _start(parsed: argparse.Namespace) -> int:
     from broker.cli import start  # noqa: PLC0415 - not needed by `--version` and `--help`
 
-    config = start.configuration(parsed.config, parsed.data_dir, parsed.listen, parsed.set)
+    overrides = parsed.set
+    if parsed.workers is not None:
+        overrides = [*overrides, f"polylog.workers={parsed.workers}"]
+    config = start.configuration(parsed.config, parsed.data_dir, parsed.listen, overrides)
     return start.check(config) if parsed.check else start.run(config)

@@ -1,6 +1,6 @@
 """The text that `broker start` prints once the broker is ready; it fits on one screen."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from broker.model.address import Address
 from broker.model.config import Config
@@ -26,11 +26,23 @@ _SNIPPET = """\
 """
 
 
-def banner(addresses: Sequence[Address], config: Config) -> str:
-    """Return the banner: bound addresses, data directory, durability, and a client snippet."""
+def banner(
+    addresses: Sequence[Address], config: Config, workers: Mapping[int, Address] | None = None
+) -> str:
+    """Return the banner: bound addresses, data directory, durability, and a client snippet.
+
+    Args:
+        addresses: those of the broker, or those that all workers share.
+        config: as it is in force.
+        workers: the own address of each worker, by its id.
+    """
     durability = GROUP_COMMIT_TEXT if config.is_group_commit else OS_TEXT
-    lines = [
-        f"polylog broker {config.integer('node.id')} listens on {', '.join(map(str, addresses))}",
+    who = f"broker {config.integer('node.id')} listens" if workers is None else "workers listen"
+    lines = [f"polylog {who} on {', '.join(map(str, addresses))}"]
+    if workers:
+        own = ", ".join(f"{number} on {address}" for number, address in workers.items())
+        lines.append(f"  workers     {own}")
+    lines += [
         f"  data        {config.data_dir}",
         f"  durability  {durability}",
     ]

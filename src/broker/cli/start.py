@@ -15,7 +15,7 @@ from broker.model.clock import SystemClock
 from broker.model.config import Config, load, value_to_text
 from broker.model.settings import BROKER_SETTINGS
 from broker.server.garbage_collection import bound_collections
-from broker.server.log_lines import LineLimit
+from broker.server.log_lines import FORMAT, LineLimit
 
 
 def configuration(
@@ -46,9 +46,7 @@ def run(config: Config) -> int:
     heap.bound_what_is_kept()
     _raise_descriptor_limit()
     logging.basicConfig(
-        stream=sys.stderr,
-        level=config.text("polylog.log.level").upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        stream=sys.stderr, level=config.text("polylog.log.level").upper(), format=FORMAT
     )
     for handler in logging.getLogger().handlers:
         handler.addFilter(LineLimit(SystemClock()))
@@ -57,6 +55,11 @@ def run(config: Config) -> int:
             logging.getLogger(__name__).warning(
                 "setting has no effect in this version, remove it: name=%s", name
             )
+
+    if config.integer("polylog.workers") > 1:
+        from broker.cli import workers  # noqa: PLC0415 - one broker needs none of it
+
+        return workers.run(config)
 
     def announce(addresses: Sequence[Address], in_force: Config) -> None:
         print(banner(addresses, in_force), flush=True)

@@ -1,4 +1,4 @@
-"""A rate limit for the broker's log: lines per event and second, whatever clients do.
+"""The lines of the broker's log, and a rate limit: lines per event and second, whatever clients do.
 
 An event is a logger and the template of its message; ids and addresses are arguments. Lines that
 were suppressed in a second are counted, and reported before the next line.
@@ -10,7 +10,21 @@ import threading
 from broker.model.clock import Clock
 from broker.model.limits import LOG_EVENTS_PER_SECOND_MAX, LOG_LINES_PER_SECOND_MAX
 
+FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _SECOND_MS = 1_000
+
+
+class LinesOf(logging.Formatter):
+    """Writes which process a line is of, where several have one log, also into tracebacks."""
+
+    def __init__(self, who: str) -> None:
+        """Format the lines of `who`, such as worker=2."""
+        super().__init__(FORMAT.replace("%(name)s", f"{who} %(name)s"))
+        self._continued = f"\n{who} "
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the text of a record: one line or several."""
+        return super().format(record).replace("\n", self._continued)
 
 
 class LineLimit(logging.Filter):
