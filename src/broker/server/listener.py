@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 from broker._native.wire.poller import Poller
 from broker.model import limits
 from broker.model.address import Address
-from broker.model.errors import ConfigError
+from broker.server.sockets import bind_all
 
 _log = logging.getLogger(__name__)
 
@@ -46,10 +46,20 @@ class _Refusals:
 class Listener:
     """One configured address, on all hosts that it resolves to."""
 
-    def __init__(self, address: Address, advertised: Address | None) -> None:
-        """Bind and listen; ConfigError when the address cannot be bound."""
-        self._sockets = _bind_all(address)
+    def __init__(
+        self, address: Address, advertised: Address | None, own_port: int | None = None
+    ) -> None:
+        """Bind and listen; ConfigError when the address cannot be bound.
+
+        Args:
+            address: what to bind.
+            advertised: what clients are told; None: the host that they connected to, and the port.
+            own_port: the port that clients are told where `advertised` is None, if several
+                processes share the address (SO_REUSEPORT).
+        """
+        self._sockets = bind_all(address, is_shared=own_port is not None)
         self._advertised = advertised
+        self._own_port = own_port
         self._protocol = address.protocol or None
         self.port = int(self._sockets[0].getsockname()[1])
         self.bound = tuple(
@@ -111,59 +121,6 @@ class Listener:
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, limits.KEEPALIVE_SECONDS)
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, limits.KEEPALIVE_PROBES)
         local = str(accepted.getsockname()[0])
-        reached = self._advertised or Address(local, self.port)
+        reached = self._advertised or Address(local, self._own_port or self.port)
         session = make_session(peer, reached.host, reached.port)
         poller.add(accepted.detach(), peer, session, self._protocol)
-
-
-def _bind_all(address: Address) -> list[socket.socket]:
-    """Bind a socket per host, all on one port; for port 0 one that is free on all of them."""
-    failure = OSError("no such address on this machine")
-    for _ in range(limits.LISTEN_TRIES if address.port == 0 else 1):
-        sockets: list[socket.socket] = []
-        try:
-            port = address.port
-            for host in address.bind_hosts:
-                bound = _bind(host, port)
-                if bound is None:
-                    continue
-                sockets.append(bound)
-                port = int(bound.getsockname()[1])
-        except OSError as error:
-            for bound in sockets:
-                bound.close()
-            failure = error
-            continue
-        if sockets:
-            return sockets
-    raise ConfigError(
-        f"cannot listen on {address}: {failure.strerror or failure}; stop what uses that port,"
-        " or choose another with --listen"
-    )
-
-
-def _bind(host: str, port: int) -> socket.socket | None:
-    """Listen on one host; None if this machine has no such address family (IPv6 disabled)."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listening.bind((host, port))
-    except OSError:
-        if family == socket.AF_INET6 and not _has_ipv6():
-            return None
-        raise
-    listening.setblocking(False)
-    listening.listen(limits.LISTEN_BACKLOG)
-    return listening
-
-
-def _has_ipv6() -> bool:
-    try:
-        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
-            probe.bind(("::1", 0))
-    except OSError:
-        return False
-    return True
