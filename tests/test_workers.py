@@ -51,7 +51,7 @@ class Workers(BrokerProcess):
         self.start_loading()
 
     @property
-    def config(self) -> dict[str, str]:
+    def config(self) -> dict[str, str | int | float | bool]:
         """What a client needs."""
         return {"bootstrap.servers": self.listen}
 
@@ -70,6 +70,10 @@ class Workers(BrokerProcess):
         """Return the leader of each partition; -1 without one."""
         found = AdminClient(self.config).list_topics(topic, timeout=TIMEOUT_S).topics[topic]
         return {number: each.leader for number, each in found.partitions.items()}
+
+    def registered(self) -> set[int]:
+        """Return the ids of the workers that clients know."""
+        return {*AdminClient(self.config).list_topics(timeout=TIMEOUT_S).brokers}
 
     def until_led_by(self, topic: str, *node_ids: int) -> None:
         """Wait until exactly these workers lead the partitions of a topic."""
@@ -243,8 +247,7 @@ def test_nothing_acknowledged_is_lost_when_a_worker_is_killed_and_it_comes_back(
     assert doomed not in workers.pids()
     values = read(workers, "killed", "after", len(writing.acknowledged))
     assert writing.acknowledged <= {*values}
-    brokers = lambda: AdminClient(workers.config).list_topics(timeout=TIMEOUT_S).brokers  # noqa: E731
-    wait_until(lambda: brokers().keys() == {1, 2}, "worker 1 is registered again")
+    wait_until(lambda: workers.registered() == {1, 2}, "worker 1 is registered again")
 
 
 def test_a_worker_that_is_asked_to_end_hands_over_and_is_started_again(workers: Workers) -> None:
