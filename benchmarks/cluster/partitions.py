@@ -113,8 +113,8 @@ def _change_leaders(cluster: Cluster, count: int) -> Facts:
         return {each["leader_epoch"] for each in cluster.partitions(WITNESS, [topic])}
 
     def have(epoch: int) -> float:
-        until(lambda: epochs(LAST) == {epoch})
-        return until(lambda: epochs(ON_ONE) == {epoch})
+        until(lambda: epochs(LAST) == {epoch}, 0.01)
+        return until(lambda: epochs(ON_ONE) == {epoch}, 0.05)
 
     all_of_both = {ON_ONE: list(range(many)), LAST: list(range(PARTITIONS_PER_TOPIC))}
     until(lambda: _are_served(cluster, all_of_both), SERVED_PAUSE_SECONDS)
