@@ -52,14 +52,18 @@ def test_a_second_broker_with_a_node_id_ends_and_the_first_one_goes_on(
 def test_a_broker_that_stops_unregisters_itself(etcd: Etcd, tmp_path: Path) -> None:
     stopping = broker(etcd, tmp_path / "1", "stop")
     stopping.settings = (*stopping.settings[:1], "broker.session.timeout.ms=60000", "node.id=7")
-    stopping.start()
-    wait_until(lambda: "phase=ACTIVE" in stopping.stderr(), "it is registered")
+    try:
+        stopping.start()
+        wait_until(lambda: "phase=ACTIVE" in stopping.stderr(), "it is registered")
 
-    stopping.restart()
-    wait_until(lambda: stopping.stderr().count("phase=ACTIVE") == 2, "it is again")
+        stopping.restart()
+        wait_until(lambda: stopping.stderr().count("phase=ACTIVE") == 2, "it is again")
 
-    assert "waiting for the end of an earlier registration" not in stopping.stderr()
-    stopping.stop()
+        assert "waiting for the end of an earlier registration" not in stopping.stderr()
+        stopping.stop()
+    finally:
+        if stopping.is_running:
+            stopping.kill()
 
 
 def test_a_start_that_waits_for_its_store_ends_at_a_signal(tmp_path: Path) -> None:
@@ -68,10 +72,14 @@ def test_a_start_that_waits_for_its_store_ends_at_a_signal(tmp_path: Path) -> No
     stopped.kill(0)
     waiting = broker(stopped, tmp_path / "2", "wait")
     waiting.launch()
-    wait_until(lambda: "waiting for the metadata store" in waiting.stderr(), "it waits")
+    try:
+        wait_until(lambda: "waiting for the metadata store" in waiting.stderr(), "it waits")
 
-    waiting.signal(signal.SIGTERM)
+        waiting.signal(signal.SIGTERM)
 
-    assert waiting.wait() == 0
-    assert "Traceback" not in waiting.stderr()
-    stopped.close()
+        assert waiting.wait() == 0
+        assert "Traceback" not in waiting.stderr()
+    finally:
+        if waiting.is_running:
+            waiting.kill()
+        stopped.close()
