@@ -26,9 +26,9 @@ _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
 _CLEANUP: Final = ("delete", "compact")
 
 
-def alterations(command: Command) -> list[Alteration]:
+def alterations(command: Command, *, is_alone: bool) -> list[Alteration]:
     """Return the settings that a CREATE changes; raise RefusedError for invalid parameters."""
-    _check_unsupported(command)
+    _check_unsupported(command, is_alone=is_alone)
     changes = [
         *_cleanup(command),
         *_retention(command, "retention_hours", _RETENTION_MS, _MS_PER_HOUR),
@@ -52,14 +52,15 @@ def _flag(command: Command, name: str) -> bool:
     return value
 
 
-def _check_unsupported(command: Command) -> None:
+def _check_unsupported(command: Command, *, is_alone: bool) -> None:
     factor = command.get("replication_factor")
     if factor:
         number = integer(factor)
         if number is None or number < 1:
             raise RefusedError("invalid_replication_factor", detail="must be a positive integer")
         if number > 1:
-            raise RefusedError("invalid_replication_factor", detail="partitions have one copy")
+            text = "there is one broker" if is_alone else "partitions have one copy"
+            raise RefusedError("invalid_replication_factor", detail=text)
     if command.get("event_sourcing") and _flag(command, "event_sourcing"):
         raise _unsupported("event_sourcing", "event sourcing is not supported")
     if command.get("auth_policy") not in {"", "open"}:

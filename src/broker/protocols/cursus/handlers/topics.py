@@ -41,7 +41,7 @@ async def create(request: Request) -> str:
         raise RefusedError("missing_topic", expected=_USAGE)
     _check_name(name)
     count = _partitions(command.get("partitions"))
-    changes = alterations(command)
+    changes = alterations(command, is_alone=request.broker.links is None)
     topic = request.broker.topics.get(name)
     try:
         if topic is None:
