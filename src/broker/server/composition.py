@@ -12,7 +12,7 @@ Nothing is started here: `services_of` returns what starts, in order.
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
@@ -47,7 +47,6 @@ from broker.protocols import PROTOCOLS, log_flags
 from broker.protocols.base import Additions, WireProtocol
 from broker.server.checkpoints import Checkpoints
 from broker.server.clock_watch import ClockWatch
-from broker.server.cluster.cluster import Cluster
 from broker.server.connections import Connections
 from broker.server.coordinators import Coordinators
 from broker.server.descriptors import Shares
@@ -62,6 +61,9 @@ from broker.server.small_files import SmallFiles
 from broker.storage.files.deletion import DeletedFolders
 from broker.storage.log_dir import LogDir
 from broker.storage.recovery.partitions import Partitions
+
+if TYPE_CHECKING:
+    from broker.server.cluster.cluster import Cluster
 
 
 class Storage(NamedTuple):
@@ -331,7 +333,7 @@ def services_of(parts: Composition, loop: Loop) -> Services:
     )
 
 
-def _cluster_services(cluster: Cluster | None, logs: Logs, storage: Storage) -> Iterable[Service]:
+def _cluster_services(cluster: "Cluster | None", logs: Logs, storage: Storage) -> Iterable[Service]:
     if cluster is None:
         return ()
     return cluster.services(logs.topics, storage.configs, storage.group_configs)
