@@ -131,6 +131,9 @@ class FakeLog:
     def start_epoch(self, epoch: int) -> None:
         self.leader_epoch = epoch
 
+    def elected(self) -> None:
+        self.is_led = True
+
     def take_offline(self, _reason: str) -> None:
         self.is_offline = True
 

@@ -51,7 +51,7 @@ from broker._native.log.turn cimport (
     LOG_OK,
     LogStatus,
     Turn,
-    is_fenced,
+    may_acknowledge,
 )
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CONTROL,
@@ -91,6 +91,7 @@ cdef class PartitionLog(SyncedLog):
                   uint32_t producer_ids_max=limits.PRODUCER_IDS_PER_PARTITION_MAX,
                   int64_t producer_expiration_ms=24 * 3600 * 1000, **settings):
         self.turn = turn
+        self.broker_epoch = turn.broker_epoch
         self.topic = topic
         self.topic_id = topic_id
         self.partition = partition
@@ -187,7 +188,7 @@ cdef class PartitionLog(SyncedLog):
             return LOG_LOADING
         if self.service_status() != LOG_OK:
             return self.service_status()
-        if is_fenced(self.turn):
+        if not may_acknowledge(self.turn, self.broker_epoch):
             return LOG_NOT_LED
         if self.is_full:
             self.turn.report_full()

@@ -51,6 +51,9 @@ cdef class Turn:
     # Until when the broker may accept and acknowledge writes, in nanoseconds of CLOCK_MONOTONIC: in
     # a cluster others may lead its partitions afterwards. INT64_MAX: standalone, no limit.
     cdef public int64_t serves_until_ns
+    # Of its registration, under which it is elected; 0: standalone. After a new registration, it
+    # leads nothing until it has been elected again.
+    cdef public int64_t broker_epoch
     cdef uint8_t* spare                   # a log's staging buffer, free for the next log
     cdef uint32_t spare_capacity
     cdef list dirty                       # of AwaitedLog: with staged bytes or a sync to start
@@ -96,6 +99,11 @@ cdef inline bint is_fenced(Turn turn) noexcept:
     return turn.serves_until_ns != INT64_MAX and monotonic_ns() >= turn.serves_until_ns
 
 
+cdef inline bint may_acknowledge(Turn turn, int64_t broker_epoch) noexcept:
+    """Return whether the broker still has the registration of this epoch, and is not fenced."""
+    return broker_epoch == turn.broker_epoch and not is_fenced(turn)
+
+
 cdef inline bint is_transient(int error) noexcept nogil:
     """Return whether an error is a lack of descriptors or memory, which is transient."""
     return error == -EMFILE or error == -ENFILE or error == -ENOMEM
@@ -109,6 +117,7 @@ cdef class AwaitedLog:
     cdef readonly bint is_offline
     cdef readonly bint is_deleted
     cdef readonly bint is_released        # another broker leads it; `is_deleted` is set as well
+    cdef int64_t broker_epoch             # of the registration under which the broker leads it
     cdef readonly bint is_loading         # a thread recovers it: nothing else may be accessed
     cdef AckWaiter* acks_head             # by offset
     cdef AckWaiter* acks_tail

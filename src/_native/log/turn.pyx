@@ -209,7 +209,11 @@ cdef class AwaitedLog:
     @property
     def is_led(self):
         """Whether the broker may accept and acknowledge writes to it at this moment."""
-        return not self.is_released and not is_fenced(self.turn)
+        return not self.is_released and may_acknowledge(self.turn, self.broker_epoch)
+
+    def elected(self):
+        """Serve it under the broker's present registration, for which the broker was elected."""
+        self.broker_epoch = self.turn.broker_epoch
 
     cdef void wait(self, AckWaiter* waiter) noexcept:
         """Return the waiter through Turn.finished once the high watermark reaches its offset."""

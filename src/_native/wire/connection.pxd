@@ -72,6 +72,7 @@ cdef class Connection:
     cdef bint is_closed
     cdef bint is_closing                  # close once everything has been sent
     cdef bint needs_lease                 # the output has replies that do (ReplySlot.needs_lease)
+    cdef int64_t broker_epoch             # of the first of these replies
     cdef bint input_ended                 # nothing more is read; replies are still sent
     cdef bint is_drain_requested
     cdef bint has_unserved                # `input` may hold whole requests, to be served first

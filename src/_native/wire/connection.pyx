@@ -32,7 +32,7 @@ from posix.unistd cimport close as c_close
 from broker._native.kernel.clock cimport clock_ms
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.log.turn cimport LOG_NOT_LED, is_fenced
+from broker._native.log.turn cimport LOG_NOT_LED, may_acknowledge
 from broker._native.wire.detection cimport protocol_of
 from broker._native.wire.epoll cimport (
     EPOLL_CTL_MOD,
@@ -418,6 +418,7 @@ cdef class Connection:
 
     cdef void enqueue(self, ReplySlot* slot):
         slot.connection = <void*>self
+        slot.broker_epoch = self.poller.turn.broker_epoch
         if slot.fail != NULL:
             slot.acks = slot.waiting
         self.slots_bytes += slot_cost(slot)
@@ -516,7 +517,9 @@ cdef class Connection:
                 self.protocol.record_latency(slot.begun_ns)
             if slot.acks > 0:
                 self.check_lease(slot)
-            self.needs_lease = self.needs_lease or slot.needs_lease
+            if slot.needs_lease and not self.needs_lease:
+                self.needs_lease = True
+                self.broker_epoch = slot.broker_epoch
             if slot.size > 0 and not (slot.is_droppable and self.is_unread()):
                 into = queue_reserve(&self.output, slot.size)
                 if into == NULL:
@@ -551,7 +554,7 @@ cdef class Connection:
     cdef void check_lease(self, ReplySlot* slot) noexcept:
         # Lets a reply acknowledge its writes only if others cannot lead their partitions yet.
         cdef int32_t i
-        if not is_fenced(self.poller.turn):
+        if may_acknowledge(self.poller.turn, slot.broker_epoch):
             slot.needs_lease = True
             return
         for i in range(slot.acks):
@@ -569,7 +572,7 @@ cdef class Connection:
     cdef void send(self):
         cdef SendStatus status
         if self.output.head != NULL:
-            if self.needs_lease and is_fenced(self.poller.turn):
+            if self.needs_lease and not may_acknowledge(self.poller.turn, self.broker_epoch):
                 # They may have waited here while the process was stopped. A client whose connection
                 # ends knows as much of its requests as after an error on which it retries.
                 self.close("the broker's lease ended before its replies were sent")

@@ -78,6 +78,7 @@ cdef class PendingReply:
             self.slot.size = head + size
         self.slot.is_closing = is_last
         self.slot.needs_lease = not is_fenced(self.connection.poller.turn)
+        self.slot.broker_epoch = self.connection.poller.turn.broker_epoch
         self.slot.is_droppable = is_droppable
         for log, end_offset in written:
             if not self.connection.is_closed and not self.connection.note_unseen(log, end_offset):

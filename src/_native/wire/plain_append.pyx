@@ -16,7 +16,7 @@ from broker._native.log.turn cimport (
     LOG_OK,
     AckWaiter,
     LogStatus,
-    is_fenced,
+    may_acknowledge,
 )
 from broker._native.records.plain_batch cimport PlainBatch
 from broker._native.wire.reply_slot cimport ReplySlot, slot_replace
@@ -27,8 +27,9 @@ cdef bint plain_takes(PartitionLog log, bint have_keys) noexcept:
     # A log that is offline or deleted refuses the append itself (PLAIN_OFFLINE).
     if log is None or log.is_loading or not log.is_plain:
         return False
-    return (have_keys or not log.needs_keys) and not (
-        log.turn.refuses_clients or is_fenced(log.turn))
+    if log.turn.refuses_clients or not may_acknowledge(log.turn, log.broker_epoch):
+        return False
+    return have_keys or not log.needs_keys
 
 
 cdef PlainStatus plain_append(

@@ -21,6 +21,7 @@ cdef struct ReplySlot:
     bint is_closing           # the connection is closed after it, or instead of it if empty
     bint is_droppable         # not sent while the peer does not read earlier replies
     bint needs_lease          # made while the broker might acknowledge: not sent afterwards
+    int64_t broker_epoch      # Turn.broker_epoch when it was queued, or when Python answered
     int64_t begun_ns          # when its request began, if its latency is recorded, or 0
     uint32_t size
     # Set by its protocol if it waits for a log. NULL: no failure of a log makes the reply wrong.

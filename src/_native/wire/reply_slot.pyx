@@ -31,7 +31,7 @@ cdef ReplySlot* slot_new(uint32_t capacity, int32_t waiters) noexcept nogil:
     slot.fail = NULL
     slot.size = slot.failed_size = slot.failed_start = 0
     slot.failed_end = NULL
-    slot.begun_ns = 0
+    slot.begun_ns = slot.broker_epoch = 0
     slot.data = slot.inline_data
     slot.capacity = SLOT_INLINE_SIZE
     slot.waiters = &slot.one

@@ -247,6 +247,71 @@ def test_an_answer_of_python_made_after_the_lease_is_sent(wire: Wire) -> None:
     assert wire.closed == []
 
 
+# ---- a new registration after a lost lease -------------------------------------------------------
+
+
+def register_anew(wire: Wire) -> None:
+    """Let the broker get another lease at once: its logs have still to be elected."""
+    wire.logs.turn.broker_epoch += 1
+
+
+def test_a_write_begun_under_an_earlier_registration_is_not_acknowledged_under_the_next(
+    wire: Wire,
+) -> None:
+    client = wire.connect()
+    client.send(produce(9, (0, records())))
+
+    register_anew(wire)
+    sync(wire)
+
+    answer = partition(response(native_wire.PRODUCE, 9, client.frame())[1])
+    assert (answer["error_code"], answer["base_offset"]) == (NOT_LEADER, -1)
+
+
+def test_an_answer_made_under_an_earlier_registration_is_not_sent_under_the_next(
+    wire: Wire,
+) -> None:
+    client = wire.connect()
+    client.send(native_wire.request(native_wire.API_VERSIONS, 0, {}))
+    (pending,) = wire.slow
+    pending.send(b"made under the first registration")
+
+    register_anew(wire)
+    wire.run()
+
+    assert received(client) == b""
+    assert wire.closed == ["the broker's lease ended before its replies were sent"]
+
+
+def test_a_log_is_written_under_a_new_registration_only_once_it_has_been_elected(
+    wire: Wire, log: PartitionLog
+) -> None:
+    client = wire.connect()
+    register_anew(wire)
+
+    client.send(produce(9, (0, records())))
+
+    (pending,) = wire.slow
+    assert not log.is_led
+    assert log.append(records()).status is AppendStatus.LOG_NOT_LED
+    pending.send(b"refused by Python")
+    wire.run()
+    client.frames()
+
+    log.elected()
+    assert log.is_led
+    client.send(produce(9, (0, records())))
+    sync(wire)
+    answer = partition(response(native_wire.PRODUCE, 9, client.frame())[1])
+    assert (answer["error_code"], answer["base_offset"]) == (0, 0)
+
+
+def test_a_log_opened_under_a_registration_is_led_under_it(logs: Logs) -> None:
+    logs.turn.broker_epoch = 7
+
+    assert logs.create(1).is_led
+
+
 # ---- what is accepted ----------------------------------------------------------------------------
 
 

@@ -32,7 +32,7 @@ from broker._native.log.turn cimport (
     LOG_OK,
     AckWaiter,
     LogStatus,
-    is_fenced,
+    may_acknowledge,
 )
 from broker._native.messages.error_codes cimport (
     ERROR_KAFKA_STORAGE_ERROR,
@@ -121,7 +121,7 @@ cdef bint check_part(PartitionLog log, const uint8_t* records, int32_t size, Req
     # Whether the native path can append this: nothing about the log or the batch is unusual.
     if log is None or log.is_loading or log.is_offline or log.is_deleted or not log.is_plain:
         return False
-    if log.turn.refuses_clients or is_fenced(log.turn):
+    if log.turn.refuses_clients or not may_acknowledge(log.turn, log.broker_epoch):
         return False  # Python answers with the error
     if log.request_mark == request_mark:
         return False  # the same partition twice

@@ -241,6 +241,7 @@ class LocalTopics:
         epoch = self._leadership.epoch(log.topic_id, log.partition)
         if epoch is None or epoch == ANY_EPOCH or log.is_offline:
             return
+        log.elected()
         if epoch < log.leader_epoch:
             log.take_offline(
                 f"its leader epoch {log.leader_epoch} is above {epoch}, that of the metadata"

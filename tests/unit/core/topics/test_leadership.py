@@ -100,6 +100,16 @@ def test_a_log_has_the_epoch_of_its_leaders_election() -> None:
     assert topic.led_logs[0].leader_epoch == 9
 
 
+def test_a_log_is_led_under_a_new_registration_once_it_was_elected_under_it() -> None:
+    broker = broker_that_leads({0: 7})
+    log = broker.create("a").led_logs[0]
+    log.is_led = False  # the registration is another one now
+
+    follow(broker, {0: 8})
+
+    assert (log.is_led, log.leader_epoch) == (True, 8)
+
+
 def test_a_gained_partition_is_loaded_with_its_epoch_and_reported() -> None:
     broker = broker_that_leads({})
     topic = broker.create("a", 2)
