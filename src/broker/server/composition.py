@@ -263,6 +263,8 @@ def compose(
     storage = open_storage(config, log_dir, opened, when_lost)
     config, small_files = storage.configs.current, storage.small_files
     logs = make_logs(storage, descriptors, loop)
+    if opened.cluster is not None:
+        opened.cluster.fence(logs.turn)
     clock = storage.clock_watch.clock
     cluster = opened.cluster
     coordinators = Coordinators(

@@ -5,7 +5,9 @@ import os
 import socket
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from functools import partial
 
+from broker._native.log.turn import Turn
 from broker.core.cluster.controller import ControllerSettings
 from broker.core.cluster.image import Delta
 from broker.core.cluster.membership import Membership, Phase
@@ -103,9 +105,15 @@ class Cluster:
             self.links.retain(known)
 
     def epoch(self, topic_id: bytes, partition: int) -> int | None:
-        """Return the leader epoch with which this broker leads a partition (Leadership)."""
-        state, epoch = self.node.metadata.image.state(topic_id, partition), self.member.epoch
-        if epoch == NO_EPOCH or state is None or not state.is_served_by(self._broker_id, epoch):
+        """Return the leader epoch with which this broker leads a partition (Leadership).
+
+        None also while it is fenced: whatever the image says, others may lead by now. When it is
+        not any more, the member reports a change, and all topics are looked at again.
+        """
+        if not self.member.may_serve:
+            return None
+        state = self.node.metadata.image.state(topic_id, partition)
+        if state is None or not state.is_served_by(self._broker_id, self.member.epoch):
             return None
         return state.leader_epoch
 
@@ -113,6 +121,17 @@ class Cluster:
         """Set the addresses that others see, before `run` of the member."""
         endpoints = tuple(Endpoint(each.protocol, each.host, each.port) for each in addresses)
         self._membership.advertise(endpoints)
+
+    def fence(self, turn: Turn) -> None:
+        """Let the logs accept and acknowledge writes only while this broker is not fenced."""
+        turn.serves_until_ns = 0
+        self.member.when_bound_moves(partial(self._move_bound, turn))
+
+    def _move_bound(self, turn: Turn, fenced_from: float) -> None:
+        if self.member.epoch != NO_EPOCH:
+            # Of a later registration: the logs that it had led before have to be elected again.
+            turn.broker_epoch = self.member.epoch
+        turn.serves_until_ns = int(fenced_from * 1e9)  # rounded down: never later than it is
 
     def services(
         self, topics: Topics, configs: BrokerConfigs, group_configs: GroupConfigs

@@ -39,6 +39,8 @@ class Member(Service):
         self._reported: str | None = None  # the last incarnation that was reported to block it
         self._on_phase: list[Callable[[], None]] = []
         self._on_refusal: list[Callable[[ConfigError], None]] = []
+        self._on_bound: list[Callable[[float], None]] = []
+        self._bound = 0.0  # `fenced_from`, as it was reported last
 
     @property
     def phase(self) -> Phase:
@@ -69,12 +71,19 @@ class Member(Service):
         return monotonic() < self.fenced_from
 
     def when_phase_changes(self, callback: Callable[[], None]) -> None:
-        """Register a callback that is called when the phase or the epoch has changed."""
+        """Register a callback that is called when the phase or the epoch has changed.
+
+        Also when a renewal has come so late that this broker was fenced until then.
+        """
         self._on_phase.append(callback)
 
     def when_refused(self, callback: Callable[[ConfigError], None]) -> None:
         """Register a callback that gets why this broker can be no member: its id is taken."""
         self._on_refusal.append(callback)
+
+    def when_bound_moves(self, callback: Callable[[float], None]) -> None:
+        """Register a callback that gets `fenced_from` after each change of it."""
+        self._on_bound.append(callback)
 
     async def run(self) -> None:
         """Join, stay and rejoin until cancelled or departed."""
@@ -96,10 +105,26 @@ class Member(Service):
                 await self._release()
             case wait:
                 await self._wait(wait.until)
+        self._note_bound()
         if before != (self.phase, self.epoch):
             _log.info("cluster membership: phase=%s epoch=%d", self.phase.name, self.epoch)
-            for callback in self._on_phase:
-                callback()
+            self._report_phase()
+
+    def _report_phase(self) -> None:
+        for callback in self._on_phase:
+            callback()
+
+    def _note_bound(self) -> None:
+        """Report until when this broker may acknowledge, if that has changed."""
+        before, self._bound = self._bound, self.fenced_from
+        if self._bound == before:
+            return
+        for callback in self._on_bound:
+            callback(self._bound)
+        now = monotonic()
+        if 0.0 < before <= now < self._bound:
+            _log.warning("the lease was renewed late: fenced for seconds=%.3f", now - before)
+            self._report_phase()
 
     def drain(self) -> None:
         """Ask the controller to move what this broker leads."""
@@ -109,6 +134,7 @@ class Member(Service):
     def leave(self) -> None:
         """Depart now."""
         self._membership.leave()
+        self._note_bound()
         self._something.set()
 
     async def release(self) -> None:
@@ -135,6 +161,7 @@ class Member(Service):
             await lease.abandon()
             return
         self._lease = lease
+        lease.when_renewed(self._note_bound)
         self._membership.lease_granted(lease.id, lease.valid_until)
         self._watching = asyncio.ensure_future(self._until_lost(lease))
 
@@ -143,6 +170,7 @@ class Member(Service):
         if self._lease is lease:
             self._lease = None
         self._membership.lease_lost(lease.id)
+        self._note_bound()
         self._something.set()
 
     async def _commit(self, commit: Commit) -> None:

@@ -18,7 +18,7 @@ A change costs one fdatasync (about 0.5 ms with SQLite) or one round of etcd's m
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 from broker.model import limits
@@ -121,6 +121,9 @@ class Lease(Protocol):
     @property
     def is_held(self) -> bool:
         """Whether the lease can be relied on at this moment."""
+
+    def when_renewed(self, callback: Callable[[], None], /) -> None:
+        """Have `callback` called after each renewal: `valid_until` has changed."""
 
     async def revoke(self) -> None:
         """Give the lease up: its keys are deleted now, not when it expires.

@@ -47,6 +47,7 @@ class RenewedLease:
         self.id = lease_id
         self.valid_until = valid_until
         self.lost = asyncio.Event()
+        self._on_renewal: Callable[[], None] | None = None
         self._seconds = seconds
         self._renew_once = renew
         self._end = end
@@ -57,6 +58,10 @@ class RenewedLease:
         """Whether the lease can be relied on at this moment."""
         # Not the loop's time, which uvloop reads once per turn: the process may have been stopped.
         return not self.lost.is_set() and monotonic() < self.valid_until
+
+    def when_renewed(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called after each renewal."""
+        self._on_renewal = callback
 
     async def revoke(self) -> None:
         """Give the lease up: its keys are deleted now, not when it expires."""
@@ -96,3 +101,5 @@ class RenewedLease:
             if left <= 0:
                 return
             self.valid_until = begun + min(left, self._seconds)
+            if self._on_renewal is not None:
+                self._on_renewal()
