@@ -3,6 +3,7 @@
 from typing import Any
 
 from broker.core.broker import Broker
+from broker.core.cluster_view import Alone
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.logs.partition import LogWaiters
 from broker.core.logs.recompression import Recompression
@@ -52,7 +53,7 @@ def broker_of(topic: Topic, transactions: Any = None) -> Broker:
         persist_log_starts=nothing,
         group_configs=nothing,
         metadata=nothing,
-        cluster=nothing,
+        cluster=Alone(1, None),
         appends=Tasks(1 << 62),
         long_answers=Admission(1 << 62, 0),
         response_cache=ResponseCache(lambda: 0, 1 << 20),

@@ -13,7 +13,7 @@ from broker.core.logs.log import Log
 from broker.core.logs.partition import append, check_settings, too_large
 from broker.core.logs.recompression import prepare
 from broker.core.scheduling.steps import next_step
-from broker.core.topics.lookup import log_of
+from broker.core.topics.lookup import led_log
 from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, LimitExceeded, RequestError
 from broker.model.limits import RECORDS_WRITTEN_PER_TURN
@@ -40,12 +40,12 @@ async def write_batches(
     broker: Broker, topic: Topic, partition: int, batches: AsyncIterator[bytes]
 ) -> Written:
     """Append batches in the same way, at least one; none is larger than `batch_bytes_max`."""
-    log_of(topic, partition)
+    led_log(topic, partition)
     if topic.is_internal:
         text = f"'{topic.name}' belongs to the broker"
         raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
     prepared = [await _prepared(broker, topic, batch) async for batch in batches]
-    log = log_of(topic, partition)  # again: it may have changed while batches were prepared
+    log = led_log(topic, partition)  # again: it may have changed while batches were prepared
     now_ms = broker.clock.wall_ms()
     _check(topic, prepared, now_ms)
     first, *others = [append(log, topic.config, each, now_ms) for each in prepared]

@@ -209,7 +209,8 @@ class _InternalTopic:
 
     def _is_led(self, partition: int) -> bool:
         topic = self._topics.get(self._name)
-        return topic is None or topic.log(partition) is not None
+        log = None if topic is None else topic.log(partition)
+        return topic is None or (log is not None and log.is_led)
 
     def _partition_count(self) -> int | None:
         topic = self._topics.get(self._name)

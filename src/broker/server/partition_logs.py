@@ -75,7 +75,7 @@ class NativeLogs:
             while log.is_syncing:  # noqa: ASYNC110
                 await asyncio.sleep(_BUSY_SECONDS)
             await self._io_thread.run(partial(self._partitions.release, log))
-        log.retire()
+        log.release()
         log.end_loading()
         self._loader.wake()
         await self._io_thread.run(_nothing)  # what was to be written for the log, has been

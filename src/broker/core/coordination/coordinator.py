@@ -10,7 +10,8 @@ Loading (load.py) reads the same log through the same `replay`. Every reply, als
 read, waits until everything appended before it is durable: a power cut takes back nothing that was
 returned. When an append fails or the log goes offline, the machine is dropped, waiting requests
 are answered with an error that makes clients look for the coordinator again, and the next command
-loads a new machine from the log.
+loads a new machine from the log. The same happens while another broker may lead the partition: what
+this one decides is not acknowledged then.
 """
 
 import logging
@@ -290,9 +291,15 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         return False
 
     def _release(self, is_durable: bool) -> None:
-        """Send the replies whose records are durable; if durability failed, refuse all of them."""
+        """Send the replies whose records are durable; if durability failed, refuse all of them.
+
+        Also if another broker may coordinate the partition by now.
+        """
         if not is_durable:
             self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if not self._log.is_led:
+            self.unload(ErrorCode.NOT_COORDINATOR)
+        if self.state is PartitionState.UNLOADED:
             return
         budget = 0 if self._replies_later else REPLIES_PER_TURN
         while self.has_replies and budget > 0:
@@ -320,9 +327,11 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
     # ---- stop ------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Unload the partition when the disk of its log has failed."""
+        """Unload the partition if its disk has failed, or if another broker may coordinate it."""
         if self._log.is_offline:
             self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        elif not self._log.is_led:
+            self.unload(ErrorCode.NOT_COORDINATOR)
 
     def unload(self, error: ErrorCode) -> None:
         """Drop the state and refuse all waiting requests; the log stays as it is."""

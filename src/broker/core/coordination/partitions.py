@@ -353,7 +353,10 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         is_loading = False
         for number in list(self._not_empty):
             # Open it again without a request: its deadlines have to be checked all the same.
-            self._partition(number, loads_now=False)
+            if self._environment.is_led(number):
+                self._partition(number, loads_now=False)
+            else:  # its log is released soon, or the lease is renewed
+                self._retry_later(number)
         for partition in list(self._partitions.values()):
             partition.driver.check()
             partition.driver.send_replies()

@@ -53,6 +53,7 @@ _REFUSALS = {
     AppendStatus.TRANSACTION_NOT_ADMITTED: ErrorCode.INVALID_TXN_STATE,
     AppendStatus.LOG_OFFLINE: ErrorCode.KAFKA_STORAGE_ERROR,
     AppendStatus.LOG_LOADING: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    AppendStatus.LOG_NOT_LED: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     AppendStatus.LOG_FULL: ErrorCode.DISK_FULL,
 }
 
@@ -149,13 +150,13 @@ def start_after_delete(log: Log, config: TopicConfig, offset: int) -> int:
     return max(start, log.log_start_offset)
 
 
-def check_leader_epoch(log: Log, current_leader_epoch: int) -> None:
+def check_epoch(leader_epoch: int, client_epoch: int) -> None:
     """Refuse a client that knows another leader epoch (KIP-320); -1: it knows none."""
-    if current_leader_epoch == -1:
+    if client_epoch == -1:
         return
-    if current_leader_epoch < log.leader_epoch:
+    if client_epoch < leader_epoch:
         raise RequestError(ErrorCode.FENCED_LEADER_EPOCH)
-    if current_leader_epoch > log.leader_epoch:
+    if client_epoch > leader_epoch:
         raise RequestError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
@@ -190,6 +191,19 @@ async def _called(register: Callable[[Callable[[bool], None]], None]) -> bool:
 
     register(finish)
     return await called
+
+
+async def until_acknowledged(log: Log, offset: int, failure: str = "") -> None:
+    """Wait until a write that ends at `offset` may be acknowledged to its client.
+
+    It is durable then, and this broker still leads the partition. RequestError if that cannot be;
+    `failure` is its message for a log that has failed.
+    """
+    is_durable = await wait_durable(log, offset)
+    if not log.is_led:
+        raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if not is_durable:
+        raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, failure)
 
 
 class LogWaiters:

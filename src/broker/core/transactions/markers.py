@@ -85,7 +85,7 @@ class Markers:
             answer(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             )
-        elif log.is_loading:
+        elif log.is_loading or not log.is_led:
             answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
             if self._others is not None:
@@ -103,7 +103,10 @@ def _of_leader(error: ErrorCode) -> ErrorCode:
 
 def _append(log: TransactionalLog, batch: bytes, answer: Callable[[ErrorCode], None]) -> None:
     def finish(is_durable: bool) -> None:
-        answer(ErrorCode.NONE if is_durable else ErrorCode.KAFKA_STORAGE_ERROR)
+        if not log.is_led:
+            answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        else:
+            answer(ErrorCode.NONE if is_durable else ErrorCode.KAFKA_STORAGE_ERROR)
 
     try:
         offset = log.append_internal(batch)

@@ -55,7 +55,7 @@ async def append_all(
     for place, outcome in outcomes.items():
         if isinstance(outcome, Written):
             log, appended = outcome
-            if not await wait_durable(log, appended.end_offset):
+            if not await wait_durable(log, appended.end_offset) and log.is_led:
                 outcomes[place] = Refused(
                     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND  # a retry may still write it
                     if log.is_full

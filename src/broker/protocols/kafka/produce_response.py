@@ -10,11 +10,14 @@ from broker.model.errors import ErrorCode, PeerError, RequestError
 from broker.model.limits import PRODUCE_NAME_BYTES
 from broker.model.log_results import AppendResult
 from broker.protocols.kafka import errors
+from broker.protocols.kafka.current_leaders import CurrentLeaders
 
 if TYPE_CHECKING:
     from broker.codec import bodies
 
 _MAGIC_2_SINCE = 3
+_LEADERS_SINCE = 10
+_NOT_LEADER = errors.number(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 class Place(NamedTuple):
@@ -64,8 +67,14 @@ async def all_written(outcomes: Outcomes, budget: StepBudget) -> list[tuple[Log,
     return written
 
 
-async def build(version: int, outcomes: Outcomes, budget: StepBudget) -> "bodies.ProduceResponse":
-    """Return the response; batches of one topic stand together."""
+async def build(
+    version: int, outcomes: Outcomes, leaders: CurrentLeaders, budget: StepBudget
+) -> "bodies.ProduceResponse":
+    """Return the response; batches of one topic stand together.
+
+    Whether this broker still leads a partition is checked here, as late as possible: it may not
+    acknowledge a batch once another broker can lead it.
+    """
     topics: dict[tuple[str, bytes], list[bodies.ProduceResponsePartitionResponse]] = {}
     responses: list[bodies.ProduceResponseResponse] = []
     for place, outcome in outcomes.items():
@@ -74,9 +83,19 @@ async def build(version: int, outcomes: Outcomes, budget: StepBudget) -> "bodies
             responses.append(
                 {"name": place.name, "topic_id": place.topic_id, "partition_responses": partitions}
             )
-        partitions.append(_partition(version, place.partition, outcome))
+        if isinstance(outcome, Written) and not outcome.log.is_led:
+            outcome = Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # noqa: PLW2901
+        answer = _partition(version, place.partition, outcome)
+        partitions.append(answer)
+        if version >= _LEADERS_SINCE and answer["error_code"] == _NOT_LEADER:
+            leader = leaders.of(*place)
+            if leader is not None:
+                answer["current_leader"] = {**leader}
         await budget.spend(PRODUCE_NAME_BYTES)
-    return {"responses": responses}
+    return {
+        "responses": responses,
+        "node_endpoints": [{**each} for each in leaders.endpoints()],
+    }
 
 
 def _partition(

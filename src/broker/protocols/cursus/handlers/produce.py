@@ -22,7 +22,7 @@ from broker._native.protocols.cursus.batch import (
 from broker.core.broker import Broker
 from broker.core.forwarding import check_led
 from broker.core.logs.log import Log
-from broker.core.logs.partition import wait_durable
+from broker.core.logs.partition import until_acknowledged
 from broker.core.scheduling.steps import next_step
 from broker.core.session import Session
 from broker.core.topics.lookup import log_of
@@ -178,8 +178,8 @@ async def _append(
         return Answer(
             UNACKNOWLEDGED, is_droppable=True, written=[(written.log, written.end_offset)]
         )
-    if not await wait_durable(written.log, written.end_offset):
-        raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, "the log of the partition has failed")
+    failure = "the log of the partition has failed"
+    await until_acknowledged(written.log, written.end_offset, failure)
     return stored(sent, written.end_offset - 1)
 
 

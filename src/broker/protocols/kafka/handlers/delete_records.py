@@ -11,7 +11,7 @@ from broker.core.logs.log import Log
 from broker.core.logs.partition import start_after_delete
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
-from broker.core.topics.lookup import log_of, topic_by_name
+from broker.core.topics.lookup import led_log, topic_by_name
 from broker.model.errors import ErrorCode, RequestError, StorageError, disk_refusal
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
@@ -37,7 +37,7 @@ async def handle(
     async for name, partition, offset in in_steps(named, PARTITIONS_ANSWERED_PER_STEP):
         wanted[name, partition] = offset
     starts: dict[tuple[str, int], int | RequestError] = {}
-    planned: list[tuple[Log, int]] = []
+    planned: dict[tuple[str, int], tuple[Log, int]] = {}
     async for (name, partition), offset in in_steps(wanted.items(), PARTITIONS_ANSWERED_PER_STEP):
         try:
             log, start = _plan(session, name, partition, offset)
@@ -45,11 +45,14 @@ async def handle(
             starts[name, partition] = error
         else:
             starts[name, partition] = start
-            planned.append((log, start))
-    lost = await _delete(session, planned)
+            planned[name, partition] = log, start
+    lost = await _delete(session, list(planned.values()))
     topics: dict[str, list[bodies.DeleteRecordsResponsePartition]] = {}
-    async for (name, partition), found in in_steps(starts.items(), PARTITIONS_ANSWERED_PER_STEP):
-        topics.setdefault(name, []).append(_result(partition, lost or found))
+    async for place, found in in_steps(starts.items(), PARTITIONS_ANSWERED_PER_STEP):
+        result = lost or found
+        if place in planned and not planned[place][0].is_led:  # another broker may lead it by now
+            result = RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        topics.setdefault(place[0], []).append(_result(place[1], result))
     return {"topics": await topics_of(topics, lambda name, its: {"name": name, "partitions": its})}
 
 
@@ -57,7 +60,7 @@ def _plan(session: Session, name: str, partition: int, offset: int) -> tuple[Log
     topic = topic_by_name(session.broker.topics, name)
     if topic.is_internal:
         raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-    log = log_of(topic, partition)
+    log = led_log(topic, partition)
     return log, start_after_delete(log, topic.config, offset)
 
 

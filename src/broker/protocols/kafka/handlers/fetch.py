@@ -20,11 +20,10 @@ from asyncio import get_running_loop
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from broker.core.logs.partition import check_leader_epoch
 from broker.core.scheduling.eager import run_to_first_wait
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
-from broker.core.topics.lookup import log_of, topic_by_id, topic_by_name
+from broker.core.topics.lookup import log_at_epoch, topic_by_id, topic_by_name
 from broker.model.errors import ErrorCode, PeerError, RequestError
 from broker.model.limits import (
     FETCH_PARTITIONS_PER_STEP,
@@ -34,6 +33,7 @@ from broker.model.limits import (
 )
 from broker.protocols.kafka import errors, old_fetch
 from broker.protocols.kafka.api import Api, Request
+from broker.protocols.kafka.current_leaders import CurrentLeaders
 from broker.protocols.kafka.fetch_partition import read_partition
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ _ERRORS_SINCE = 7
 _ZSTD_SINCE = 10
 _TOPIC_IDS_SINCE = 13
 _REPLICA_STATE_SINCE = 15
+_LEADERS_SINCE = 16
+_OF_LEADERS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 @run_to_first_wait
@@ -86,7 +88,8 @@ async def _fetch(
             or seconds_left <= 0
             or not await session.broker.log_waiters.wait(reading.logs, seconds_left, request.share)
         ):
-            return {"responses": reading.responses}
+            endpoints = [{**each} for each in reading.leaders.endpoints()]
+            return {"responses": reading.responses, "node_endpoints": endpoints}
 
 
 # ---- what is not served --------------------------------------------------------------------------
@@ -135,6 +138,7 @@ class _Reading:
         "_is_final",
         "_request",
         "_session",
+        "leaders",
         "logs",
         "responses",
     )
@@ -149,6 +153,7 @@ class _Reading:
         self._bytes_min = min(request.body["min_bytes"], PYTHON_FETCH_BYTES_MAX // 2)
         self._bytes_read = 0
         self._is_final = False  # an error or a diverging epoch: respond without waiting
+        self.leaders = CurrentLeaders(session)
         self.logs: list[Log] = []
         self.responses: list[bodies.FetchResponseResponse] = []
 
@@ -182,8 +187,8 @@ class _Reading:
                 found = topic_by_id(topics, topic["topic_id"])
             else:
                 found = topic_by_name(topics, topic["topic"])
-            log = log_of(found, wanted["partition"])
-            check_leader_epoch(log, wanted["current_leader_epoch"])
+            cluster, epoch = self._session.broker.cluster, wanted["current_leader_epoch"]
+            log = log_at_epoch(cluster, found, wanted["partition"], epoch)
             fields = read_partition(
                 log,
                 wanted,
@@ -194,13 +199,24 @@ class _Reading:
             )
         except RequestError as error:
             self._is_final = True
-            return _refused(wanted["partition"], error.code)
+            return self._answer_to(error.code, topic, wanted["partition"])
         self._is_final |= "diverging_epoch" in fields
         self.logs.append(log)
         size = len(fields["records"] or b"")
         self._bytes_left -= size
         self._bytes_read += size
         return fields
+
+    def _answer_to(
+        self, code: ErrorCode, topic: "bodies.FetchRequestTopic", partition: int
+    ) -> "bodies.FetchResponsePartition":
+        """Return an error; a client that has asked the wrong broker gets the leader with it."""
+        refused = _refused(partition, code)
+        if code in _OF_LEADERS and self._request.version >= _LEADERS_SINCE:
+            leader = self.leaders.of(topic["topic"], topic["topic_id"], partition)
+            if leader is not None:
+                refused["current_leader"] = {**leader}
+        return refused
 
 
 API = Api(1, "Fetch", range(19), handle)

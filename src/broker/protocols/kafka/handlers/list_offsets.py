@@ -12,10 +12,10 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.logs.log import Log
-from broker.core.logs.partition import check_leader_epoch, epoch_at
+from broker.core.logs.partition import epoch_at
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
-from broker.core.topics.lookup import log_of, topic_by_name
+from broker.core.topics.lookup import log_at_epoch, topic_by_name
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import OFFSETS_FOUND_PER_STEP
 from broker.protocols.kafka import errors, old_offsets
@@ -87,8 +87,9 @@ def _answer(
     try:
         if wanted is None:
             raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this partition twice")
-        log = log_of(topic_by_name(session.broker.topics, name), index)
-        check_leader_epoch(log, wanted["current_leader_epoch"])
+        topic = topic_by_name(session.broker.topics, name)
+        cluster, epoch = session.broker.cluster, wanted["current_leader_epoch"]
+        log = log_at_epoch(cluster, topic, index, epoch)
         found = _find(request, log, wanted["timestamp"])
     except RequestError as error:
         return {"partition_index": index, "error_code": errors.number(error.code)}

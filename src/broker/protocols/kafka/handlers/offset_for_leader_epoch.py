@@ -8,9 +8,8 @@ before it, or -1.
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.core.logs.partition import check_leader_epoch
 from broker.core.session import Session
-from broker.core.topics.lookup import log_of, topic_by_name
+from broker.core.topics.lookup import log_at_epoch, topic_by_name
 from broker.model.errors import RequestError
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request
@@ -40,8 +39,9 @@ def _answer(
     code = 0
     epoch, end = _UNKNOWN
     try:
-        log = log_of(topic_by_name(session.broker.topics, name), wanted["partition"])
-        check_leader_epoch(log, wanted["current_leader_epoch"])
+        topic = topic_by_name(session.broker.topics, name)
+        cluster, known = session.broker.cluster, wanted["current_leader_epoch"]
+        log = log_at_epoch(cluster, topic, wanted["partition"], known)
         epoch, end = log.epoch_end(wanted["leader_epoch"])
     except RequestError as error:
         code = errors.number(error.code)

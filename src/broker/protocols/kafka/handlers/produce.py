@@ -25,12 +25,13 @@ from typing import TYPE_CHECKING, TypeAlias
 from broker.core.scheduling.eager import run_to_first_wait
 from broker.core.scheduling.steps import StepBudget
 from broker.core.session import Session
-from broker.core.topics.lookup import log_of, topic_by_id, topic_by_name
+from broker.core.topics.lookup import led_log, topic_by_id, topic_by_name
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import PRODUCE_BYTES_PER_STEP, PRODUCE_NAME_BYTES
 from broker.protocols.base import Answer
 from broker.protocols.kafka import produce_response, transactions
 from broker.protocols.kafka.api import Api, Request, Response
+from broker.protocols.kafka.current_leaders import CurrentLeaders
 from broker.protocols.kafka.produce_appends import TOPIC_IDS_SINCE, append_all
 from broker.protocols.kafka.produce_response import Batch, Place, Refused
 
@@ -68,7 +69,8 @@ async def _serve(request: "_Request", session: Session) -> "Response[bodies.Prod
     outcomes = await append_all(request, session, batches, budget)
     if request.body["acks"] == 0:
         return Answer(None, written=await produce_response.all_written(outcomes, budget))
-    return await produce_response.build(request.version, outcomes, budget)
+    leaders = CurrentLeaders(session)
+    return await produce_response.build(request.version, outcomes, leaders, budget)
 
 
 async def _read(request: "_Request", budget: StepBudget) -> dict[Place, bytes | None]:
@@ -112,7 +114,7 @@ def _batch(request: "_Request", session: Session, place: Place, records: bytes |
     ):
         text = f"'{topic.name}' belongs to the broker"
         raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
-    return Batch(topic, log_of(topic, place.partition), records)
+    return Batch(topic, led_log(topic, place.partition), records)
 
 
 API = Api(0, "Produce", range(14), handle, has_own_limits=True)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from broker._native.protocols.rustlog.record_run import RunBatches
 from broker.core.forwarding import check_led
-from broker.core.logs.partition import wait_durable
+from broker.core.logs.partition import until_acknowledged
 from broker.core.scheduling.steps import next_step
 from broker.core.topics.topic import Topic
 from broker.core.writing import batch_bytes_max, write_batches
@@ -46,8 +46,7 @@ async def _append(request: Produce, call: Call, topic: Topic) -> Produced:
     written = await write_batches(call.broker, topic, request.partition, _batches(made, count))
     call.counters.messages_produced += count
     call.counters.bytes_in += made.payload_bytes
-    if not await wait_durable(written.log, written.end_offset):
-        raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
+    await until_acknowledged(written.log, written.end_offset)
     return Produced(written.base_offset, count)
 
 

@@ -4,10 +4,8 @@ import asyncio
 from typing import Final
 
 from broker.core.forwarding import check_led
-from broker.core.logs.log import Log
-from broker.core.logs.partition import wait_durable
+from broker.core.logs.partition import until_acknowledged
 from broker.core.writing import Written, write
-from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.v1.commands import Request, encoded
 from broker.protocols.v1.errors import ACKS_TIMEOUT, NOT_LEADER, RefusedError, bad_request
 from broker.protocols.v1.topics import topic_or_new
@@ -39,7 +37,7 @@ async def handle(request: Request) -> str:
     if acks == _ALL:
         await _wait_in_sync(written)
     else:
-        await _wait_durable(written.log, written.end_offset)
+        await until_acknowledged(written.log, written.end_offset)
     return f"partition={partition} offset={written.base_offset} hw={high_watermark}"
 
 
@@ -59,15 +57,10 @@ def _last_readable_then(written: Written) -> int:
     return min([written.end_offset, *written.log.open_transactions.values()]) - 1
 
 
-async def _wait_durable(log: Log, end_offset: int) -> None:
-    if not await wait_durable(log, end_offset):
-        raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
-
-
 async def _wait_in_sync(written: Written) -> None:
     """Wait until the record is durable in its only copy; it is kept after a timeout too."""
     try:
         async with asyncio.timeout(ACKS_ALL_TIMEOUT_SECONDS):
-            await _wait_durable(written.log, written.end_offset)
+            await until_acknowledged(written.log, written.end_offset)
     except TimeoutError:
         raise RefusedError(ACKS_TIMEOUT) from None

@@ -1,0 +1,197 @@
+"""What a coordinator does that does not lead its partition (the table in core/README.md).
+
+The requests ask a toy machine for a decision of one record, which the log makes durable when a test
+says so.
+"""
+
+from asyncio import Future, new_event_loop
+from collections.abc import Iterator
+from functools import partial
+from itertools import repeat
+
+import pytest
+
+from broker.core.coordination.coordinator import Waiter, put_response
+from broker.core.coordination.machine import Decision, Moment, RecordFormat, Token
+from broker.core.coordination.partitions import CoordinatorPartitions, Environment
+from broker.model.errors import ErrorCode
+from tests.support.manual_clock import ManualClock
+from tests.support.memory_log import MemoryLog
+
+
+class Shard:
+    """A machine that answers each command after one record."""
+
+    pending = None
+
+    def __init__(self) -> None:
+        self.replayed: list[str] = []
+        self.ticks = 0
+        self.waiters: list[Token] = []
+
+    def command(self, token: Token, _now: Moment) -> Decision[str, ErrorCode]:
+        return Decision(records=("r",), replies=((token, ErrorCode.NONE),))
+
+    def replay(self, record: str) -> None:
+        self.replayed.append(record)
+
+    def waiting(self) -> list[Token]:
+        return self.waiters
+
+    def resume(self, _now: Moment) -> Iterator[Decision[str, ErrorCode]]:
+        return iter(())
+
+    def tick(self, _now: Moment) -> Iterator[Decision[str, ErrorCode]]:
+        self.ticks += 1
+        return repeat(Decision(records=("timeout",)), 1)
+
+    def expire(self, _now: Moment) -> Iterator[Decision[str, ErrorCode]]:
+        return iter(())
+
+    def next_deadline_ms(self) -> int | None:
+        return None
+
+
+class Broker:
+    """One coordinator partition, and the log of it."""
+
+    def __init__(self, *, syncs: bool = True) -> None:
+        self.loop = new_event_loop()
+        self.log = MemoryLog(syncs=syncs)
+        self.clock = ManualClock()
+        self.wakes: list[int] = []
+        self.shards: list[Shard] = []
+        environment = Environment(
+            lambda _: self.log,
+            self.loop.create_future,
+            self.clock,
+            self.wakes.append,
+            lambda: 1,
+            lambda _: self.log.is_led,
+        )
+        self.partitions: CoordinatorPartitions[str, ErrorCode, Shard] = CoordinatorPartitions(
+            "toys",
+            1,
+            environment,
+            RecordFormat(lambda record: (record.encode(), b""), lambda key, _: key.decode()),
+            self.make,
+            expiry_interval_ms=1_000,
+            can_resume_partly=True,
+        )
+
+    def make(self, _number: int) -> Shard:
+        self.shards.append(Shard())
+        return self.shards[-1]
+
+    def ask(self) -> Future[ErrorCode]:
+        return self.partitions.serve("key", Shard.command, lambda error: error)
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    broker = Broker()
+    broker.partitions.recovered(0, is_empty=False)
+    broker.partitions.tick()
+    yield broker
+    broker.loop.close()
+
+
+@pytest.fixture
+def slow() -> Iterator[Broker]:
+    """What is appended is not durable until a test says so."""
+    broker = Broker(syncs=False)
+    broker.partitions.recovered(0, is_empty=False)
+    broker.partitions.tick()
+    broker.log.sync()
+    yield broker
+    broker.loop.close()
+
+
+def test_a_request_is_answered_while_the_partition_is_led(broker: Broker) -> None:
+    assert broker.ask().result() is ErrorCode.NONE
+
+
+def test_a_coordinator_that_it_is_no_longer_refuses_with_not_coordinator(slow: Broker) -> None:
+    waiting = slow.ask()
+
+    slow.partitions.resign(0)
+
+    assert waiting.result() is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_coordinator_that_it_is_not_yet_refuses_with_load_in_progress(broker: Broker) -> None:
+    broker.partitions.resign(0)
+    broker.partitions.expect([0])
+
+    assert broker.ask().result() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    broker.partitions.recovered(0, is_empty=False)
+    broker.partitions.tick()
+    assert broker.ask().result() is ErrorCode.NONE
+
+
+def test_a_request_after_the_lease_gets_not_coordinator_and_appends_nothing(
+    broker: Broker,
+) -> None:
+    broker.log.is_led = False
+
+    assert broker.ask().result() is ErrorCode.NOT_COORDINATOR
+    assert broker.log.log_end_offset == broker.log.high_watermark
+    assert "r" not in broker.shards[-1].replayed
+
+
+def test_a_decision_that_is_durable_only_after_the_lease_gets_not_coordinator(
+    slow: Broker,
+) -> None:
+    asked = slow.ask()
+    assert not asked.done()
+
+    slow.log.is_led = False
+    slow.log.sync()
+
+    assert asked.result() is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_request_that_waits_for_others_gets_not_coordinator_after_the_lease(
+    broker: Broker,
+) -> None:
+    """Such as a JoinGroup: its answer would be one of a coordinator that may have moved."""
+    waiting: Future[ErrorCode] = broker.loop.create_future()
+    broker.shards[-1].waiters.append(_waiter(waiting))
+    broker.log.is_led = False
+
+    broker.partitions.tick()
+
+    assert waiting.result() is ErrorCode.NOT_COORDINATOR
+
+
+def test_time_does_not_pass_for_a_machine_after_the_lease(broker: Broker) -> None:
+    before = broker.log.log_end_offset
+    broker.log.is_led = False
+
+    for _ in range(3):
+        awake_at_ms = broker.partitions.tick()
+        assert awake_at_ms >= broker.clock.monotonic_ms()
+    deadline = broker.partitions.tick()
+
+    assert broker.log.log_end_offset == before
+    assert deadline > broker.clock.monotonic_ms(), "it is not called again at once, for ever"
+
+
+def test_a_coordinator_serves_again_by_itself_when_its_lease_was_renewed_late(
+    broker: Broker,
+) -> None:
+    assert broker.ask().result() is ErrorCode.NONE
+    broker.log.is_led = False
+    broker.partitions.tick()
+    broker.log.is_led = True
+
+    broker.clock.advance(10_000)
+    broker.partitions.tick()
+
+    assert broker.ask().result() is ErrorCode.NONE
+    assert broker.shards[-1].replayed.count("r") == 2, "its state was loaded from the log"
+
+
+def _waiter(future: Future[ErrorCode]) -> Token:
+    return Waiter(partial(put_response, future), lambda error: error)
