@@ -5,6 +5,7 @@ Every load has the same workers. The partitions of their topics are spread over 
     sender            idempotent, keeps several batches in flight             -> sent
     reader-1, -2      members of one group, commit what they have read        <- sent
     copier            reads, writes and commits in transactions               sent -> copied
+      or writer       writes in transactions                                  -> copied
 
 A load outlives every broker: it meets only errors that its library retries. The value of a record
 is its name, `topic,partition,worker,number`. The name of a copy has as its worker the worker and
@@ -27,6 +28,7 @@ class Load(NamedTuple):
     senders: Sequence[Worker]  # stopped first, so that the others can finish
     others: Sequence[Worker]
     names: Sequence[str]  # under which they write into the history
+    copies: bool  # whether `copied` has in the end all that is in `sent`, in its order
     name_of: Callable[[bytes | None], str | None] = name_of
 
     @property

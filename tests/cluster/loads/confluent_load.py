@@ -53,13 +53,17 @@ class Sender(Worker):
         producer.produce(place[0], value_of(name), partition=place[1], on_delivery=delivered)
 
 
-def load(address: str, history: Recorder, *, protocol: str, copies: bool) -> Load:
-    """Return the workers; `protocol` is that of the groups, classic or consumer."""
+def load(address: str, history: Recorder, *, protocol: str, has_transactions: bool) -> Load:
+    """Return the workers; `protocol` is that of the groups, classic or consumer.
+
+    Transactions have no offsets of a group: librdkafka 2.16 waits for ever to send them when the
+    group's coordinator has been absent from Metadata for a moment (librdkafka issue 5511).
+    """
     at = (address, history)
-    senders = [Sender("confluent-sender", *at)]
+    senders: list[Worker] = [Sender("confluent-sender", *at)]
     others: list[Worker] = [
         transactions.Reader(f"confluent-reader-{n}", *at, protocol, (READERS, SENT)) for n in (1, 2)
     ]
-    if copies:
-        others.append(transactions.Copier("confluent-copier", *at, protocol, (SENT, COPIED)))
-    return Load(senders, others, [each.name for each in (*senders, *others)])
+    if has_transactions:
+        senders.append(transactions.Writer("confluent-writer", *at, COPIED))
+    return Load(senders, others, [each.name for each in (*senders, *others)], copies=False)

@@ -52,6 +52,7 @@ class Program(Worker):
             code = process.wait(END_TIMEOUT_S)
             self._errors_thread.join(END_TIMEOUT_S)
         self._stopping.set()
+        self.finished.set()  # nobody needs to wait any more
         assert code == 0, f"{self.name} exited with {code}: {self._errors}"
 
     def _follow(self, lines: Iterable[str]) -> None:
@@ -114,6 +115,12 @@ class SenderOf(Worker):
         """Ask the program to send nothing more."""
         self._program.say("finish\n")
 
+    def stop(self) -> None:
+        """Wait until everything is acknowledged, and raise why the program has ended before."""
+        super().stop()
+        if self._program.is_stopping:
+            self._program.stop()
+
 
 def load(
     address: str,
@@ -121,14 +128,14 @@ def load(
     *,
     name: str,
     command: Callable[..., Sequence[str]],
-    copies: bool,
+    has_transactions: bool,
 ) -> Load:
     """Return the workers; `command` returns a command line given the arguments of the program."""
-    line = command(address, name, str(copies).lower())
+    line = command(address, name, str(has_transactions).lower())
     program = Program(name, line, address, history)
-    roles = ["sender", "reader-1", "reader-2", *(["copier"] if copies else [])]
+    roles = ["sender", "reader-1", "reader-2", *(["copier"] if has_transactions else [])]
     names = [f"{name}-{each}" for each in roles]
-    return Load([SenderOf(program, history)], [program], names, plain_name_of)
+    return Load([SenderOf(program, history)], [program], names, has_transactions, plain_name_of)
 
 
 def plain_name_of(value: bytes | None) -> str | None:

@@ -17,9 +17,10 @@ from tests.histories.history import Recorder
 from tests.support.broker_process import wait_until
 from tests.support.cluster_process import ClusterProcess
 
-PROGRESS_TIMEOUT_S = 90
 TIMEOUT_S = 60
-COPIES = False  # whether the clients run transactions, too
+PROGRESS_TIMEOUT_S = 90
+HAS_TRANSACTIONS = False  # until those span the brokers of a cluster
+NOTHING = -1  # the committed offset of a partition of which nothing was read
 
 Make: TypeAlias = Callable[..., Load]
 
@@ -66,7 +67,7 @@ def running_load(cluster: ClusterProcess, make: Make, folder: Path) -> Iterator[
     """Run a load; in the end everything is read, copied, and what the clients saw is judged."""
     make_topics(cluster)
     with Recorder(folder / "history.jsonl") as history:
-        load = make(cluster.bootstrap, history, copies=COPIES)
+        load = make(cluster.bootstrap, history, has_transactions=HAS_TRANSACTIONS)
         for worker in load.workers:
             worker.start()
         try:
@@ -98,10 +99,10 @@ def finish(cluster: ClusterProcess, load: Load) -> None:
     for each in load.senders:
         each.stop()
     sent = values(cluster, load, SENT)
-    if COPIES:
+    if load.copies:
         copies = values(cluster, load, COPIED, at_least=sum(map(len, sent.values())))
         assert originals(copies) == sent
-    ends = {partition: len(names) for partition, names in sent.items()}
+    ends = {partition: len(names) or NOTHING for partition, names in sent.items()}
     wait_until(lambda: committed_offsets(cluster) == ends, "the readers have committed everything")
     for each in load.others:
         each.ask_to_stop()
@@ -141,7 +142,7 @@ def committed_offsets(cluster: ClusterProcess) -> dict[int, int]:
             if error_of(error).code() not in RETRIABLE:
                 raise
             return False  # the coordinator loads the group
-        found.update((each.partition, max(each.offset, -1)) for each in answers)
+        found.update((each.partition, max(each.offset, NOTHING)) for each in answers)
         return True
 
     consumer = Consumer(

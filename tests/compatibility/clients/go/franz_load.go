@@ -152,10 +152,11 @@ func (f *franzLoad) copyAll(ctx context.Context, process, group string) error {
 		case committed:
 			say(process, "end", "ok", what)
 			sayCommit(process, group, "ok", ends)
-		case commits:
-			say(process, "end", "fail", what)
 		default:
-			say(process, "end", "ok", what)
+			say(process, "end", map[bool]string{true: "fail", false: "ok"}[commits], what)
+			for partition := range int32(loadPartitions) { // it reads from the committed offsets again
+				sayAssigned(process, partition)
+			}
 		}
 	}
 }
