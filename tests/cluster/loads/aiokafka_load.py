@@ -233,11 +233,10 @@ def ends(found: dict[TopicPartition, list[Any]]) -> dict[TopicPartition, int]:
     return {place: records[-1].offset + 1 for place, records in found.items() if records}
 
 
-def load(address: str, history: Recorder, *, has_transactions: bool) -> Load:
+def load(address: str, history: Recorder) -> Load:
     """Return the workers."""
     senders = [Sender("aiokafka-sender", address, history)]
     others: list[Worker] = [Reader(f"aiokafka-reader-{n}", address, history) for n in (1, 2)]
-    if has_transactions:
-        others.append(Copier("aiokafka-copier", address, history))
+    others.append(Copier("aiokafka-copier", address, history))
     names = [each.name for each in (*senders, *others)]
-    return Load(senders, others, names, copies=has_transactions)
+    return Load(senders, others, names, copies=True)

@@ -53,17 +53,18 @@ class Sender(Worker):
         producer.produce(place[0], value_of(name), partition=place[1], on_delivery=delivered)
 
 
-def load(address: str, history: Recorder, *, protocol: str, has_transactions: bool) -> Load:
+def load(address: str, history: Recorder, *, protocol: str) -> Load:
     """Return the workers; `protocol` is that of the groups, classic or consumer.
 
     Transactions have no offsets of a group: librdkafka 2.16 waits for ever to send them when the
     group's coordinator has been absent from Metadata for a moment (librdkafka issue 5511).
     """
     at = (address, history)
-    senders: list[Worker] = [Sender("confluent-sender", *at)]
+    senders: list[Worker] = [
+        Sender("confluent-sender", *at),
+        transactions.Writer("confluent-writer", *at, COPIED),
+    ]
     others: list[Worker] = [
         transactions.Reader(f"confluent-reader-{n}", *at, protocol, (READERS, SENT)) for n in (1, 2)
     ]
-    if has_transactions:
-        senders.append(transactions.Writer("confluent-writer", *at, COPIED))
     return Load(senders, others, [each.name for each in (*senders, *others)], copies=False)

@@ -128,14 +128,13 @@ def load(
     *,
     name: str,
     command: Callable[..., Sequence[str]],
-    has_transactions: bool,
 ) -> Load:
     """Return the workers; `command` returns a command line given the arguments of the program."""
-    line = command(address, name, str(has_transactions).lower())
+    line = command(address, name)
     program = Program(name, line, address, history)
-    roles = ["sender", "reader-1", "reader-2", *(["copier"] if has_transactions else [])]
+    roles = ["sender", "reader-1", "reader-2", "copier"]
     names = [f"{name}-{each}" for each in roles]
-    return Load([SenderOf(program, history)], [program], names, has_transactions, plain_name_of)
+    return Load([SenderOf(program, history)], [program], names, copies=True, name_of=plain_name_of)
 
 
 def plain_name_of(value: bytes | None) -> str | None:

@@ -19,7 +19,6 @@ from tests.support.cluster_process import ClusterProcess
 
 TIMEOUT_S = 60
 PROGRESS_TIMEOUT_S = 90
-HAS_TRANSACTIONS = False  # until those span the brokers of a cluster
 NOTHING = -1  # the committed offset of a partition of which nothing was read
 
 Make: TypeAlias = Callable[..., Load]
@@ -67,7 +66,7 @@ def running_load(cluster: ClusterProcess, make: Make, folder: Path) -> Iterator[
     """Run a load; in the end everything is read, copied, and what the clients saw is judged."""
     make_topics(cluster)
     with Recorder(folder / "history.jsonl") as history:
-        load = make(cluster.bootstrap, history, has_transactions=HAS_TRANSACTIONS)
+        load = make(cluster.bootstrap, history)
         for worker in load.workers:
             worker.start()
         try:

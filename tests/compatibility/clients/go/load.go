@@ -14,7 +14,7 @@ import (
 
 // The load of a library on a cluster (tests/cluster/loads): history lines on stdout.
 //
-//	LIBRARY load ADDRESS NAME COPIES
+//	LIBRARY load ADDRESS NAME
 const (
 	sentTopic      = "sent"
 	copiedTopic    = "copied"
@@ -38,7 +38,7 @@ type loader interface {
 	copyAll(ctx context.Context, process, group string) error
 }
 
-func runLoad(workers loader, name string, copies bool) {
+func runLoad(workers loader, name string) {
 	sending, finish := context.WithCancel(context.Background())
 	working, stop := context.WithCancel(context.Background())
 	var sender, others sync.WaitGroup
@@ -53,9 +53,7 @@ func runLoad(workers loader, name string, copies bool) {
 	for _, process := range []string{name + "-reader-1", name + "-reader-2"} {
 		start(&others, func() error { return workers.readGroup(working, process, "readers") })
 	}
-	if copies {
-		start(&others, func() error { return workers.copyAll(working, name+"-copier", "copied-copiers") })
-	}
+	start(&others, func() error { return workers.copyAll(working, name+"-copier", "copied-copiers") })
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		finish()

@@ -32,7 +32,7 @@ type library interface {
 func main() {
 	if os.Args[2] == "load" {
 		loaders := map[string]func(string) loader{"franz-go": openFranzLoad, "sarama": openSaramaLoad}
-		runLoad(loaders[os.Args[1]](os.Args[3]), os.Args[4], os.Args[5] == "true")
+		runLoad(loaders[os.Args[1]](os.Args[3]), os.Args[4])
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)

@@ -27,7 +27,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
 /**
  * The load of a Java client on a cluster (tests/cluster/loads): history lines on stdout.
  *
- * <p>Load.java ADDRESS NAME COPIES [NAME=VALUE of a consumer]...
+ * <p>Load.java ADDRESS NAME [NAME=VALUE of a consumer]...
  */
 public final class Load {
     static final String SENT = "sent";
@@ -47,14 +47,12 @@ public final class Load {
     public static void main(String[] args) throws Exception {
         address = args[0];
         name = args[1];
-        options = List.of(args).subList(3, args.length);
+        options = List.of(args).subList(2, args.length);
         Thread sender = start(Load::send);
         List<Thread> others = new ArrayList<>();
         others.add(start(() -> read(name + "-reader-1")));
         others.add(start(() -> read(name + "-reader-2")));
-        if (args[2].equals("true")) {
-            others.add(start(Load::copy));
-        }
+        others.add(start(Load::copy));
         var lines = new BufferedReader(new InputStreamReader(System.in));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             isFinishing = true;
