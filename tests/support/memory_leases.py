@@ -1,7 +1,7 @@
 """A metadata store in memory as brokers of a cluster call it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 
 from broker.storage.metadata import Changes, Guard, KeyValue, Operation
 from tests.support.memory_store import MemoryStore
@@ -24,6 +24,9 @@ class MemoryLease:
 
     async def abandon(self) -> None:
         self.lost.set()
+
+    def when_renewed(self, _callback: Callable[[], None]) -> None:
+        """It is never renewed."""
 
 
 class AsyncMemoryStore:

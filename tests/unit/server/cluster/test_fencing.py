@@ -63,7 +63,7 @@ class Broker:
         self.turn = Turn(None)
         self.lease = FakeLease(clock.now + SECONDS, self.turn)
         store: Any = SimpleNamespace(lease=self._grant, transact=self._register)
-        metadata: Any = SimpleNamespace(image=known.image)
+        metadata: Any = SimpleNamespace(image=known.image, when_changed=lambda _: None)
         settings = ["node.id=1", "broker.session.timeout.ms=6000"]
         self.cluster = cluster.Cluster(config.load(settings), store, metadata)
         self.member = self.cluster.member

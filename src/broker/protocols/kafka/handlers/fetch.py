@@ -88,7 +88,9 @@ async def _fetch(
             or seconds_left <= 0
             or not await session.broker.log_waiters.wait(reading.logs, seconds_left, request.share)
         ):
-            endpoints = [{**each} for each in reading.leaders.endpoints()]
+            endpoints: list[bodies.FetchResponseNodeEndpoint] = [
+                {**each} for each in reading.leaders.endpoints()
+            ]
             return {"responses": reading.responses, "node_endpoints": endpoints}
 
 
