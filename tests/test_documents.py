@@ -7,11 +7,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 from tests.pipeline import java_classes
-from tests.support.broker_process import BrokerProcess, ExternalBroker
+from tests.support.broker_process import BrokerProcess
 from tests.support.line_client import LineClient
 from tests.support.segment_files import write_ascending
 
@@ -65,7 +66,13 @@ def run(snippet: str, folder: Path, environment: Mapping[str, str] = os.environ)
     return done.stdout
 
 
-def client_snippet(broker: BrokerProcess | ExternalBroker) -> str:
+class Addressed(Protocol):
+    """A broker that a snippet connects to."""
+
+    address: str
+
+
+def client_snippet(broker: Addressed) -> str:
     """Return the README's snippet with the address of a broker."""
     [snippet] = code_blocks("README.md", "python")
     assert "localhost:9092" in snippet, "it names make run's address"

@@ -1,4 +1,4 @@
-"""What a broker does with what it does not lead: the rows of the table in core/README.md.
+"""What a broker does with what it does not lead: the rows of the table in src/broker/core/README.md.
 
 Broker 1 of three leads partition 0 of topic "a" with leader epoch 4; broker 2 leads partition 1
 with epoch 7. What happens while a request waits in a native log is in
