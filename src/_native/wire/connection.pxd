@@ -102,6 +102,7 @@ cdef class Connection:
     cdef void store_input(self, const uint8_t* data, size_t size, bint is_same_frame)
     cdef void resume(self)
     cdef void drain(self)
+    cdef int64_t replies_until_ns(self) noexcept
     cdef bint is_unread(self) noexcept
     cdef void check_lease(self, ReplySlot* slot) noexcept
     cdef void send(self)

@@ -23,7 +23,7 @@ send, or requests that it could serve, adds itself to the poller's list `to_drai
 
 cimport cython
 from libc.errno cimport EAGAIN, EINTR, errno
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 from posix.time cimport CLOCK_MONOTONIC
@@ -57,6 +57,7 @@ from broker._native.wire.frame_memory cimport (
 from broker._native.wire.output_queue cimport (
     SEND_DONE,
     SEND_FAILED,
+    SEND_LATE,
     SendStatus,
     queue_commit,
     queue_free,
@@ -561,6 +562,14 @@ cdef class Connection:
             if slot.fail != NULL:     # the failure of one may have replaced the whole reply
                 slot.fail(slot, slot.waiters[i].place, LOG_NOT_LED)
 
+    cdef int64_t replies_until_ns(self) noexcept:
+        # Until when what is in the output may be sent.
+        if not self.needs_lease:
+            return INT64_MAX
+        if self.broker_epoch != self.poller.turn.broker_epoch:
+            return 0
+        return self.poller.turn.serves_until_ns
+
     cdef bint is_unread(self) noexcept:
         # Whether the peer does not read its answers: more bytes are unsent, here and in the socket,
         # than accumulate with a peer that reads. A socket that cannot report them counts as empty.
@@ -572,12 +581,13 @@ cdef class Connection:
     cdef void send(self):
         cdef SendStatus status
         if self.output.head != NULL:
-            if self.needs_lease and not may_acknowledge(self.poller.turn, self.broker_epoch):
+            status = queue_send(
+                &self.output, self.fd, SEND_BYTES_PER_TURN, self.replies_until_ns())
+            if status == SEND_LATE:
                 # They may have waited here while the process was stopped. A client whose connection
                 # ends knows as much of its requests as after an error on which it retries.
                 self.close("the broker's lease ended before its replies were sent")
                 return
-            status = queue_send(&self.output, self.fd, SEND_BYTES_PER_TURN)
             if status == SEND_FAILED:
                 self.close("reset by the peer")
                 return

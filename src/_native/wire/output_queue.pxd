@@ -26,6 +26,7 @@ cdef enum SendStatus:
     SEND_DONE                 # the queue is empty
     SEND_BLOCKED              # the socket takes no more now
     SEND_BUDGET               # the budget is used up
+    SEND_LATE                 # `until_ns` has passed
     SEND_FAILED               # the connection is gone, or the file cannot be read
 
 
@@ -33,5 +34,6 @@ cdef uint8_t* queue_reserve(OutputQueue* queue, size_t size) noexcept
 cdef void queue_commit(OutputQueue* queue, size_t size) noexcept
 cdef int queue_file(
     OutputQueue* queue, PyObject* file, int fd, int64_t position, int64_t size) noexcept
-cdef SendStatus queue_send(OutputQueue* queue, int socket, int64_t budget) noexcept
+cdef SendStatus queue_send(
+    OutputQueue* queue, int socket, int64_t budget, int64_t until_ns) noexcept
 cdef void queue_free(OutputQueue* queue) noexcept

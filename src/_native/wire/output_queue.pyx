@@ -7,9 +7,10 @@ are sent by sendfile: the kernel passes the page cache to the socket, without a 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_XDECREF
 from libc.errno cimport EAGAIN, EBADMSG, EINTR, EIO, ENODATA, ESTALE, EUCLEAN, errno
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 
+from broker._native.kernel.clock cimport monotonic_ns
 from broker._native.kernel.file_ops cimport file_table
 from broker._native.log.open_files cimport OpenFile
 
@@ -109,8 +110,13 @@ cdef bint is_disk_error(ssize_t sent) noexcept nogil:
     return sent == 0 or sent in (-EIO, -EBADMSG, -ENODATA, -ESTALE, -EUCLEAN)
 
 
-cdef SendStatus queue_send(OutputQueue* queue, int socket, int64_t budget) noexcept:
-    """Send until the queue is empty, the socket is full or the budget (bytes) is used up."""
+cdef SendStatus queue_send(
+        OutputQueue* queue, int socket, int64_t budget, int64_t until_ns) noexcept:
+    """Send until the queue is empty, the socket is full or the budget (bytes) is used up.
+
+    Nothing is sent at `until_ns` (CLOCK_MONOTONIC) or later, which is compared before each system
+    call: the process may be stopped between two of them. INT64_MAX: no limit.
+    """
     cdef OutputChunk* chunk
     cdef ssize_t sent
     while queue.head != NULL:
@@ -120,6 +126,8 @@ cdef SendStatus queue_send(OutputQueue* queue, int socket, int64_t budget) noexc
             continue
         if budget <= 0:
             return SEND_BUDGET
+        if until_ns != INT64_MAX and monotonic_ns() >= until_ns:
+            return SEND_LATE
         sent = send_chunk(chunk, socket)
         if sent == -EINTR:
             continue
