@@ -12,6 +12,7 @@ class MemoryLog:
     log_start_offset = 0
     leader_epoch = 0
     is_offline = False
+    is_led = True
 
     def __init__(self) -> None:
         """Create an empty log."""

@@ -1,4 +1,4 @@
-"""What a broker does with what it does not lead: the rows of the table in src/broker/core/README.md.
+"""What a broker does with what it does not lead: the table in src/broker/core/README.md.
 
 Broker 1 of three leads partition 0 of topic "a" with leader epoch 4; broker 2 leads partition 1
 with epoch 7. What happens while a request waits in a native log is in
@@ -41,6 +41,7 @@ class View:
     """Three brokers, as the image of broker 1 has them."""
 
     controller_id = 3
+    controller_epoch = 1
     revision: Hashable = 0
 
     def __init__(self) -> None:
@@ -84,7 +85,12 @@ class Broker(FakeBroker):
             "current_leader_epoch": epoch,
         }
         topic = {"topic": "a", "topic_id": self.topic.topic_id, "partitions": [wanted]}
-        fields = {"min_bytes": 0, "max_wait_ms": 0, "max_bytes": 1 << 20, "session_epoch": -1}
+        fields: dict[str, Any] = {
+            "min_bytes": 0,
+            "max_wait_ms": 0,
+            "max_bytes": 1 << 20,
+            "session_epoch": -1,
+        }
         return self.ask(FETCH, version, topics=[topic], **fields)
 
     def list_offsets(self, partition: int, *, epoch: int = -1) -> int:
@@ -94,12 +100,15 @@ class Broker(FakeBroker):
 
     def offset_for_leader_epoch(self, partition: int, *, epoch: int = -1) -> int:
         wanted = {"partition": partition, "current_leader_epoch": epoch, "leader_epoch": 0}
-        fields = {"topics": [{"topic": "a", "partitions": [wanted]}]}
+        fields: dict[str, Any] = {"topics": [{"topic": "a", "partitions": [wanted]}]}
         return code_of(self.ask(OFFSET_FOR_LEADER_EPOCH, 4, **fields)["topics"])
 
     def delete_records(self, partition: int) -> int:
         wanted = {"partition_index": partition, "offset": -1}
-        fields = {"topics": [{"name": "a", "partitions": [wanted]}], "timeout_ms": 1000}
+        fields: dict[str, Any] = {
+            "topics": [{"name": "a", "partitions": [wanted]}],
+            "timeout_ms": 1000,
+        }
         return code_of(self.ask(DELETE_RECORDS, 2, **fields)["topics"])
 
     def write_marker(self, partition: int) -> int:
@@ -261,7 +270,7 @@ def test_a_topic_that_is_not_in_the_image_yet_gets_errors_on_which_clients_ask_a
         produced(broker.ask(PRODUCE, version, topic_data=[topic], **fields))["error_code"]
         for version, topic in ((12, by_name), (13, by_id))
     ]
-    asked = {"topics": [{"name": "new"}], "allow_auto_topic_creation": False}
+    asked: dict[str, Any] = {"topics": [{"name": "new"}], "allow_auto_topic_creation": False}
     described = only(broker.ask(METADATA, 9, **asked)["topics"])
 
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,4 +1,4 @@
-"""What a coordinator does that does not lead its partition (the table in src/broker/core/README.md).
+"""What a coordinator does that does not lead its partition (src/broker/core/README.md).
 
 The requests ask a toy machine for a decision of one record, which the log makes durable when a test
 says so.
