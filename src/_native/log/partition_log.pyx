@@ -73,7 +73,7 @@ from broker.model.log_results import AppendResult, AppendStatus
 
 APPENDED, DUPLICATE = AppendStatus.APPENDED, AppendStatus.DUPLICATE
 
-STATE_OF = {LOG_OFFLINE: "offline", LOG_LOADING: "loading", LOG_NOT_LED: "not led here any more"}
+_STATE_OF = {LOG_OFFLINE: "offline", LOG_LOADING: "loading", LOG_NOT_LED: "not led here any more"}
 
 cdef enum:    # the base of an AppendStatus
     OF_BATCH = 10
@@ -456,7 +456,7 @@ cdef class PartitionLog(SyncedLog):
         if status == LOG_FULL:
             raise DiskFull(f"{self!r}: the disk is full")
         if status != LOG_OK:
-            raise StorageError(f"{self!r} is {STATE_OF[status]}")
+            raise StorageError(f"{self!r} is {_STATE_OF[status]}")
         return base_offset
 
     # ---- for broker.storage -------------------------------------------------------------------

@@ -9,6 +9,9 @@ from typing import NamedTuple, Protocol
 
 from broker.core.cluster.image import ClusterImage
 from broker.core.cluster.records import NO_LEADER, Replicas
+from broker.core.logs.log import Log
+from broker.core.logs.partition import check_epoch
+from broker.core.topics.lookup import log_of
 from broker.core.topics.topic import Topic
 from broker.model.address import WILDCARDS
 
@@ -151,3 +154,17 @@ class Clustered:
             log = topic.log(partition)
             leader = NO_LEADER if log is not None and log.is_offline else leader
         return Leadership(leader, state.leader_epoch, state.replicas, state.isr)
+
+
+def log_at_epoch(cluster: ClusterView, topic: Topic, partition: int, client_epoch: int) -> Log:
+    """Return the log of one partition, for a client that knows a leader epoch of it (KIP-320).
+
+    A partition that another broker leads has the epoch of this broker's image: a client that is
+    behind it has to look for the leader again, and one that is ahead of it waits until this broker
+    has heard of the election, too. -1: the client knows no epoch.
+    """
+    if topic.log(partition) is None and topic.has_partition(partition):
+        check_epoch(cluster.leadership(topic, partition).leader_epoch, client_epoch)
+    log = log_of(topic, partition)
+    check_epoch(log.leader_epoch, client_epoch)
+    return log

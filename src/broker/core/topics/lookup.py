@@ -1,8 +1,6 @@
 """Looks up the topic and partition of a request, or raises the error that clients get."""
 
-from broker.core.cluster_view import ClusterView
 from broker.core.logs.log import Log
-from broker.core.logs.partition import check_epoch
 from broker.core.topics.rules import check_name
 from broker.core.topics.topic import Topic
 from broker.core.topics.topics import Topics
@@ -40,20 +38,6 @@ def check_partition(topic: Topic, partition: int) -> Log:
         return log
     check_exists(topic, partition)
     raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-
-def log_at_epoch(cluster: ClusterView, topic: Topic, partition: int, client_epoch: int) -> Log:
-    """Return the log of one partition, for a client that knows a leader epoch of it (KIP-320).
-
-    A partition that another broker leads has the epoch of this broker's image: a client that is
-    behind it has to look for the leader again, and one that is ahead of it waits until this broker
-    has heard of the election, too. -1: the client knows no epoch.
-    """
-    if topic.log(partition) is None and topic.has_partition(partition):
-        check_epoch(cluster.leadership(topic, partition).leader_epoch, client_epoch)
-    log = log_of(topic, partition)
-    check_epoch(log.leader_epoch, client_epoch)
-    return log
 
 
 def led_log(topic: Topic, partition: int) -> Log:

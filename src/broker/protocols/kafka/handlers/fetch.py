@@ -20,10 +20,11 @@ from asyncio import get_running_loop
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from broker.core.cluster_view import log_at_epoch
 from broker.core.scheduling.eager import run_to_first_wait
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
-from broker.core.topics.lookup import log_at_epoch, topic_by_id, topic_by_name
+from broker.core.topics.lookup import topic_by_id, topic_by_name
 from broker.model.errors import ErrorCode, PeerError, RequestError
 from broker.model.limits import (
     FETCH_PARTITIONS_PER_STEP,

@@ -11,11 +11,12 @@ Partitions are looked up in steps: each result is that of its step.
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from broker.core.cluster_view import log_at_epoch
 from broker.core.logs.log import Log
 from broker.core.logs.partition import epoch_at
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
-from broker.core.topics.lookup import log_at_epoch, topic_by_name
+from broker.core.topics.lookup import topic_by_name
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import OFFSETS_FOUND_PER_STEP
 from broker.protocols.kafka import errors, old_offsets

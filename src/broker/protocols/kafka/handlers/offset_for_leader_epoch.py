@@ -8,8 +8,9 @@ before it, or -1.
 from functools import partial
 from typing import TYPE_CHECKING
 
+from broker.core.cluster_view import log_at_epoch
 from broker.core.session import Session
-from broker.core.topics.lookup import log_at_epoch, topic_by_name
+from broker.core.topics.lookup import topic_by_name
 from broker.model.errors import RequestError
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request
