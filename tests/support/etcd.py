@@ -146,6 +146,10 @@ class Etcd:
         """Delete a key."""
         self.ask("kv/deleterange", key=_text(key))
 
+    def delete_below(self, prefix: str) -> None:
+        """Delete all keys below a prefix, in one change."""
+        self.ask("kv/deleterange", key=_text(prefix), range_end=_text(prefix + "\x7f"))
+
     def kill(self, number: int) -> None:
         """End a member at once, as a crash does."""
         process = self._processes[number]
@@ -153,6 +157,16 @@ class Etcd:
         process.kill()
         process.wait()
         self._processes[number] = None
+
+    def copy(self, number: int, copy: Path) -> None:
+        """Copy the data of a member that does not run, as a backup does."""
+        shutil.copytree(self._folder / f"m{number}", copy)
+
+    def replace(self, number: int, copy: Path | None) -> None:
+        """Give a member that does not run the data of a copy, or none."""
+        shutil.rmtree(self._folder / f"m{number}")
+        if copy is not None:
+            shutil.copytree(copy, self._folder / f"m{number}")
 
     def send(self, number: int, sent: signal.Signals) -> None:
         """Send a member a signal, as SIGSTOP and SIGCONT."""

@@ -124,6 +124,7 @@ class _Process:
         if self._cluster is not None:
             self._cluster.advertise(self._advertised(bound))
             self._cluster.member.when_refused(self._refused)
+            self._cluster.node.metadata.when_replaced(self._store_replaced)
         services.run()
         if self._worker is not None:
             await self._join(self._worker)
@@ -208,6 +209,12 @@ class _Process:
     def _refused(self, error: PolylogError) -> None:
         if not self._stop.done():
             self._stop.set_exception(error)
+
+    def _store_replaced(self, error: PolylogError) -> None:
+        """Stop without moving leaderships: this broker must not write to the store any more."""
+        assert self._cluster is not None
+        self._cluster.member.leave()
+        self._refused(error)
 
     def _on_end_of_all(self) -> None:
         """Stop because all workers do, or because their supervisor has ended."""

@@ -7,13 +7,18 @@
 A change of this broker takes the same way: `transact` returns when the watch has brought it. When
 the store no longer knows all changes since the image's revision, everything is scanned again, and
 what is different is reported like changes.
+
+A store that was emptied, restored from a backup or replaced while this broker runs is not followed:
+the topics that it lacks were not deleted by anybody, and what it has may have been replaced. The
+image stays, and the broker has to stop.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 
+from broker.core.cluster import records
 from broker.core.cluster.image import ClusterImage, Delta
 from broker.core.cluster.slices import Slices
 from broker.core.scheduling.steps import next_step
@@ -22,12 +27,14 @@ from broker.model.errors import StorageError
 from broker.model.limits import CLUSTER_RETRY_MS, METADATA_CALL_SECONDS
 from broker.storage.metadata import (
     Compacted,
+    Event,
     Guard,
     KeyValue,
     MetaStore,
     Operation,
     OutcomeUnknown,
     Put,
+    StoreReplaced,
 )
 
 _log = logging.getLogger(__name__)
@@ -44,15 +51,22 @@ class ClusterMetadata(Service):
         self.image = ClusterImage()
         self._store = store
         self._callbacks: list[Callable[[Delta], None]] = []
+        self._on_replaced: list[Callable[[StoreReplaced], None]] = []
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []  # revisions that are awaited
 
     def when_changed(self, callback: Callable[[Delta], None]) -> None:
         """Register a callback that gets what has changed, after each change of the image."""
         self._callbacks.append(callback)
 
+    def when_replaced(self, callback: Callable[[StoreReplaced], None]) -> None:
+        """Register a callback that gets why the store is followed no longer: `run` has ended."""
+        self._on_replaced.append(callback)
+
     async def load(self) -> None:
         """Read the whole store; StorageError when that fails or a value is damaged."""
         entries, revision = await self._store.scan(b"")
+        if self.image.cluster_id is not None:
+            self._check_cluster(next((e for e in entries if e.key == records.CLUSTER), None))
         self._changed(await _in_steps(self.image.load(entries, revision)))
 
     async def found(self, guard: Guard, operation: Operation) -> None:
@@ -61,15 +75,30 @@ class ClusterMetadata(Service):
         await self.load()
 
     async def run(self) -> None:
-        """Follow the store until cancelled."""
+        """Follow the store until cancelled, or until it is replaced."""
+        try:
+            await self._follow()
+        except StoreReplaced as error:
+            refusal = StoreReplaced(
+                f"the metadata store has lost what this broker knows of its cluster ({error}):"
+                " nothing of that is followed. Stop all brokers, restore the newest backup of the"
+                " store, run `broker metadata bump-epochs`, and start them"
+            )
+            for callback in self._on_replaced:
+                callback(refusal)
+
+    async def _follow(self) -> None:
         while True:
             try:
                 async with aclosing(self._store.watch(b"", self.image.revision + 1)) as watch:
                     async for changes in watch:
+                        self._check_events(changes.events)
                         self._changed(await _in_steps(self.image.apply(changes)))
             except Compacted as error:
                 _log.info("changes of the metadata were missed, all of it is read: %s", error)
                 await self._load_again()
+            except StoreReplaced:
+                raise
             except StorageError as error:
                 # The image may have half of a change: only a scan makes it whole.
                 _log.error("the metadata cannot be followed: error=%s", error)
@@ -119,10 +148,25 @@ class ClusterMetadata(Service):
             seconds = min(2 * seconds, _LOAD_SECONDS_MAX)
             try:
                 await self.load()
+            except StoreReplaced:
+                raise
             except StorageError as error:
                 _log.warning("the metadata cannot be read: error=%s", error)
             else:
                 return
+
+    def _check_events(self, events: Iterable[Event]) -> None:
+        for event in events:
+            if event.key == records.CLUSTER and self.image.cluster_id is not None:
+                self._check_cluster(event.entry)
+
+    def _check_cluster(self, entry: KeyValue | None) -> None:
+        """Raise StoreReplaced unless the cluster's key is what it was when this broker joined."""
+        if entry is None:
+            raise StoreReplaced("the key of the cluster is gone")
+        found = records.parse_cluster(entry)
+        if found != self.image.cluster_id:
+            raise StoreReplaced(f"it is of cluster {found}, and was of {self.image.cluster_id}")
 
     def _changed(self, delta: Delta) -> None:
         for revision, reached in self._waiting:

@@ -92,6 +92,10 @@ class OutcomeUnknown(StorageError):  # noqa: N818 (as DiskFull)
     """A change was sent and its answer was lost: it may have been applied, or may yet be."""
 
 
+class StoreReplaced(StorageError):  # noqa: N818 (as DiskFull)
+    """The store lacks changes that it has acknowledged before: it was restored, or is another."""
+
+
 class Compacted(Exception):  # noqa: N818 (nothing has failed)
     """Changes from a revision on are no longer all known: scan, and watch from there."""
 
@@ -140,7 +144,8 @@ class MetaStore(Protocol):
 
     Every call ends within about METADATA_CALL_SECONDS. It raises StorageError when the store has
     failed or refused it, and nothing was changed; Unavailable when there was no answer; only
-    `transact` raises OutcomeUnknown.
+    `transact` raises OutcomeUnknown. StoreReplaced is for good; a change that gets it may have been
+    applied to what replaces the store.
     """
 
     async def get(self, key: bytes) -> KeyValue | None:

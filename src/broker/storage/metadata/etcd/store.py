@@ -2,6 +2,10 @@
 
 A broker's keys begin with the prefix of its cluster, which callers do not see. A watch is gap-free:
 it goes on at the revision after the last change that it has yielded, at whatever endpoint.
+
+An etcd that was restored from a backup, or has lost its data, goes on at a lower revision, and a
+watch from a revision that it has not reached waits without an error. So the revision of each answer
+that has to be the newest is compared with those seen before.
 """
 
 import asyncio
@@ -24,6 +28,8 @@ from broker.storage.metadata import (
     Operation,
     OutcomeUnknown,
     Put,
+    StoreReplaced,
+    Unavailable,
     Unchanged,
     check_operations,
     prefix_end,
@@ -51,10 +57,11 @@ class EtcdMetaStore:
         self._gateway = gateway
         self._prefix = prefix
         self._leases: list[RenewedLease] = []
+        self._seen = 0  # the highest revision of an answer or an event
 
     async def get(self, key: bytes) -> KeyValue | None:
         """Return the key, or None; the read is linearizable."""
-        answer = await self._call("kv/range", {"key": _base64(self._prefix + key)})
+        answer, _ = await self._newest("kv/range", {"key": _base64(self._prefix + key)})
         with _parsing():
             found = answer.get("kvs", [])
             return self._key_value(found[0]) if found else None
@@ -82,9 +89,9 @@ class EtcdMetaStore:
                 "limit": str(limits.ETCD_KEYS_PER_PAGE),
                 "revision": str(revision),
             }
-            answer = await self._call("kv/range", body)
+            answer, newest = await self._newest("kv/range", body)
+            revision = revision or newest
             with _parsing():
-                revision = revision or int(answer["header"]["revision"])
                 page = answer.get("kvs", [])
                 found += map(self._key_value, page)
                 if not answer.get("more"):
@@ -105,13 +112,8 @@ class EtcdMetaStore:
             "compare": [self._comparison(guard) for guard in guards],
             "success": [self._operation(operation) for operation in operations],
         }
-        answer = await self._call("kv/txn", body, changes=True)
-        if not answer.get("succeeded"):
-            return None
-        try:
-            return int(answer["header"]["revision"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise OutcomeUnknown(f"not an answer of etcd to a transaction: {error!r}") from error
+        answer, revision = await self._newest("kv/txn", body, changes=True)
+        return revision if answer.get("succeeded") else None
 
     async def watch(self, prefix: bytes, from_revision: int) -> AsyncGenerator[Changes, None]:
         """Yield all changes of keys that begin with prefix, from a revision on, in order.
@@ -122,6 +124,7 @@ class EtcdMetaStore:
         Raises:
             Compacted: changes from that revision on are no longer all known; scan again.
             EtcdError: this user may not read those keys.
+            StoreReplaced: the store has not reached the revision before.
         """
         first = self._prefix + prefix
         keys = {"key": _base64(first), "range_end": _base64(prefix_end(first) or b"\0")}
@@ -131,6 +134,9 @@ class EtcdMetaStore:
             # etcd accepts a watch from the revision of a compaction, although it has removed the
             # deletions of that revision (seen with 3.4): so it is asked for one revision more.
             start = {"start_revision": str(max(1, revision - 1))}
+            if not await self._has_reached(revision - 1, first):
+                await asyncio.sleep(limits.ETCD_ATTEMPT_SECONDS / 10)
+                continue
             stream = self._gateway.stream(
                 "watch",
                 {"create_request": {**keys, **start}},
@@ -147,6 +153,7 @@ class EtcdMetaStore:
                     events = self._events(result, revision)
                     if events:
                         revision = events[-1].revision + 1
+                        self._seen = max(self._seen, revision - 1)
                         yield Changes(events[-1].revision, events)
             if not is_answered and not self._gateway.is_closed:
                 await asyncio.sleep(limits.ETCD_ATTEMPT_SECONDS / 10)
@@ -196,6 +203,20 @@ class EtcdMetaStore:
             await lease.abandon()
         await self._gateway.close()
 
+    async def _has_reached(self, revision: int, key: bytes) -> bool:
+        """Ask the store for its revision; return whether it has answered.
+
+        StoreReplaced when that is below one that the caller has seen.
+        """
+        self._seen = max(self._seen, revision)
+        try:
+            await self._newest("kv/range", {"key": _base64(key), "count_only": True})
+        except Unavailable:
+            return False
+        except EtcdError as error:
+            raise EtcdError(f"cannot watch: {error}", error.code) from error
+        return True
+
     def _events(self, result: dict[str, Any], revision: int) -> list[Event]:
         """Return the events of an answer from a revision on."""
         with _parsing():
@@ -212,6 +233,25 @@ class EtcdMetaStore:
         if refusals > 1:
             reason = result.get("cancel_reason") or "etcd has ended the watch"
             raise EtcdError(f"cannot watch: {reason}", _PERMISSION_DENIED)
+
+    async def _newest(
+        self, path: str, body: dict[str, Any], *, changes: bool = False
+    ) -> tuple[dict[str, Any], int]:
+        """Return the answer to a linearizable request, and the store's revision.
+
+        That is at least what was seen before the request was sent, or StoreReplaced is raised.
+        """
+        seen = self._seen
+        answer = await self._call(path, body, changes=changes)
+        try:
+            revision = int(answer["header"]["revision"])
+        except (KeyError, TypeError, ValueError) as error:
+            text = f"not an answer of etcd: {error!r}"
+            raise (OutcomeUnknown(text) if changes else EtcdError(text, _UNKNOWN)) from error
+        if revision < seen:
+            raise StoreReplaced(f"etcd is at revision {revision} and was at {seen} before")
+        self._seen = max(self._seen, revision)
+        return answer, revision
 
     async def _call(
         self, path: str, body: dict[str, Any], *, changes: bool = False

@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.model.address import Address
-from broker.storage.metadata import Changes, Compacted, Delete, Put
+from broker.storage.metadata import Changes, Compacted, Delete, Put, StoreReplaced
 from broker.storage.metadata.etcd.gateway import Credentials, EtcdError, Gateway
 from broker.storage.metadata.etcd.store import EtcdMetaStore
 from tests.support.etcd import Etcd
@@ -83,6 +84,43 @@ def test_a_deletion_at_the_revision_of_a_compaction_is_not_lost(etcd: Etcd) -> N
         await store.close()
 
     run(scenario())
+
+
+@pytest.mark.parametrize("restored", [None, "copy"])
+def test_a_store_that_has_lost_changes_is_refused(tmp_path: Path, restored: str | None) -> None:
+    """Emptied, or restored from a copy: a watch would wait for the revisions that are lost."""
+    etcd = Etcd(tmp_path / "etcd")
+
+    async def scenario() -> None:
+        store = EtcdMetaStore(Gateway(etcd.endpoints), b"/lost/")
+        await changed(store, Put(b"a", b""))
+        etcd.kill(0)
+        etcd.copy(0, tmp_path / "copy")
+        await started()
+        for _ in range(5):
+            last = await changed(store, Put(b"b", b""))
+        async with aclosing(store.watch(b"", last)) as watch:
+            await anext(watch)
+            etcd.kill(0)
+            etcd.replace(0, None if restored is None else tmp_path / restored)
+            await started()
+
+            with pytest.raises(StoreReplaced, match=rf"revision \d+ and was at {last}"):
+                await anext(watch)
+
+        for refused in (store.get(b"a"), store.scan(b""), store.transact([], [Put(b"b", b"")])):
+            with pytest.raises(StoreReplaced):
+                await refused
+        await store.close()
+
+    async def started() -> None:
+        etcd.start(0)
+        await asyncio.to_thread(etcd.wait, 0)
+
+    try:
+        run(scenario())
+    finally:
+        etcd.close()
 
 
 def test_a_watch_ends_when_its_store_is_closed(etcd: Etcd) -> None:
