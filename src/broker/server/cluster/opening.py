@@ -9,6 +9,7 @@ from broker.core.cluster import records, transfer
 from broker.model.clock import monotonic
 from broker.model.config import Config
 from broker.model.errors import ConfigError, DataDirError, StorageError, Unreachable
+from broker.model.identifiers import id_to_text, random_id
 from broker.model.limits import CLUSTER_RETRY_MS, METADATA_START_SECONDS
 from broker.model.metadata_address import EtcdAddress
 from broker.server.cluster.metadata import ClusterMetadata
@@ -92,7 +93,9 @@ async def _join(metadata: ClusterMetadata, log_dir: LogDir, store: str) -> None:
                 f"{store} has topics and no cluster: delete its keys, and complete the import"
             )
         log_dir.check_new(store)
-    await found_cluster(metadata, log_dir)
+    # A new id, not that of the directory: if the store has lost its cluster, the directories of
+    # that cluster are refused, also when a broker without partitions is the first to start.
+    await found_cluster(metadata, log_dir, id_to_text(random_id()))
 
 
 async def load(metadata: ClusterMetadata, store: str) -> None:
@@ -106,13 +109,14 @@ async def load(metadata: ClusterMetadata, store: str) -> None:
         )
 
 
-async def found_cluster(metadata: ClusterMetadata, log_dir: LogDir) -> None:
+async def found_cluster(metadata: ClusterMetadata, log_dir: LogDir, new_id: str) -> None:
     """Found the cluster, unless there is one, and make the directory one of it.
 
-    Raises StorageError or DataDirError as `join_cluster`.
+    `new_id` is that of a cluster that is founded. Raises StorageError or DataDirError as
+    `join_cluster`.
     """
     if metadata.image.cluster_id is None:
-        value = records.cluster_value(log_dir.cluster_id)
+        value = records.cluster_value(new_id)
         await metadata.found(Absent(records.CLUSTER), Put(records.CLUSTER, value))
         _log.info("cluster founded: cluster_id=%s", metadata.image.cluster_id)
     cluster_id = metadata.image.cluster_id

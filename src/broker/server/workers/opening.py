@@ -32,7 +32,7 @@ async def open_shared(config: Config, log_dir: LogDir, node_ids: Sequence[int]) 
     store = AsyncSqliteMetaStore(SharedSqliteMetaStore(file), thread)
     metadata = ClusterMetadata(store)
     await load(metadata, str(file))
-    await found_cluster(metadata, log_dir)
+    await found_cluster(metadata, log_dir, log_dir.cluster_id)
     cluster = Cluster(config, store, metadata, node_ids)
 
     async def close() -> None:

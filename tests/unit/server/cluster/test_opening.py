@@ -93,6 +93,19 @@ def test_a_directory_with_partitions_founds_no_cluster(etcd: Etcd, tmp_path: Pat
     join(etcd, tmp_path, "known")
 
 
+def test_a_cluster_that_replaces_a_lost_one_has_another_id(etcd: Etcd, tmp_path: Path) -> None:
+    """The first to start has no partition yet and founds it; the others keep their folders."""
+    join(etcd, tmp_path / "1", "before")
+    join(etcd, tmp_path / "2", "before")
+    add_partition(tmp_path / "2")
+    join(etcd, tmp_path / "1", "after")
+
+    with pytest.raises(DataDirError, match=r"belongs to cluster .* is of cluster"):
+        join(etcd, tmp_path / "2", "after")
+
+    assert (tmp_path / "2" / "a-0").is_dir()
+
+
 def test_a_directory_of_another_cluster_is_refused(etcd: Etcd, tmp_path: Path) -> None:
     join(etcd, tmp_path / "1", "one")
     join(etcd, tmp_path / "2", "other")
