@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -41,10 +42,12 @@ func (s *saramaLoad) send(ctx context.Context, process string) error {
 	}
 	failed := make(chan error, 1)
 	ended := make(chan struct{})
+	var unanswered sync.WaitGroup
 	go func() {
 		defer close(ended)
 		for message := range producer.Successes() {
 			saySend(process, "ok", sentTopic, message.Partition, message.Metadata.(string), "", message.Offset)
+			unanswered.Done()
 		}
 	}()
 	go func() {
@@ -53,6 +56,7 @@ func (s *saramaLoad) send(ctx context.Context, process string) error {
 			case failed <- err:
 			default:
 			}
+			unanswered.Done()
 		}
 	}()
 	names := newNames(process)
@@ -60,6 +64,7 @@ func (s *saramaLoad) send(ctx context.Context, process string) error {
 		partition, values := names.next()
 		for _, value := range values {
 			saySend(process, "invoke", sentTopic, partition, value, "", 0)
+			unanswered.Add(1)
 			producer.Input() <- &sarama.ProducerMessage{
 				Topic: sentTopic, Partition: partition, Value: sarama.StringEncoder(value), Metadata: value,
 			}
@@ -70,6 +75,7 @@ func (s *saramaLoad) send(ctx context.Context, process string) error {
 		case <-time.After(pause):
 		}
 	}
+	unanswered.Wait() // a producer that is closed gives up the batches that it is retrying
 	producer.AsyncClose()
 	<-ended
 	select {
