@@ -84,8 +84,9 @@ class SharedOffsetCheckpoints(OffsetCheckpoints):
         opened, known = set(self._open), dict(self._recovery_points)
         written = self._written.recovery_points
         merged = {key: point for key, point in written.items() if key not in opened}
-        for key in opened & known.keys() & points.keys():
-            merged[key] = min(points[key], known[key])
+        for key in opened & known.keys() & (points.keys() | written.keys()):
+            # A log may have been opened after the points were taken: the file has a higher one.
+            merged[key] = min(known[key], max(points.get(key, 0), written.get(key, 0)))
         if merged != written:
             checkpoint.write_offsets(self._path / text_files.RECOVERY_POINTS, merged)
             self._written = self._written._replace(recovery_points=merged)

@@ -84,6 +84,41 @@ def test_a_broker_does_not_write_entries_of_logs_that_it_has_left(tmp_path: Path
     assert starts(tmp_path) == {A: 15}
 
 
+def test_a_log_that_is_opened_while_a_checkpoint_is_made_keeps_its_recovery_point(
+    tmp_path: Path,
+) -> None:
+    first, second = broker(tmp_path, A), broker(tmp_path, B)
+    note(first, A, 10)
+    checkpoint(first)
+    first.leave(A)
+    taken = second.take()
+    second.adopt(A)
+
+    second.write(taken)
+
+    # A compacted log has gaps below it: without it, recovery ends the log at the first gap.
+    assert points(tmp_path) == {A: 10}
+    assert second.written_recovery_point(A) == 10
+
+
+def test_a_log_that_comes_back_while_a_checkpoint_is_made_keeps_the_recovery_point_of_the_other(
+    tmp_path: Path,
+) -> None:
+    first, second = broker(tmp_path, A), broker(tmp_path)
+    note(first, A, 10)
+    taken = first.take()
+    first.leave(A)
+    second.adopt(A)
+    note(second, A, 20)
+    checkpoint(second)
+    second.leave(A)
+    first.adopt(A)
+
+    first.write(taken)
+
+    assert points(tmp_path) == {A: 20}
+
+
 def test_a_forgotten_log_leaves_the_files_and_those_of_others_stay(tmp_path: Path) -> None:
     first, second = broker(tmp_path, A), broker(tmp_path, B)
     note(first, A, 10, start=4)
