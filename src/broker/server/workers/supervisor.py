@@ -153,11 +153,11 @@ class _Supervisor:
             self._do(self._policy.ready(place))
 
     def _reap(self) -> None:
-        for place, process in list(self._processes.items()):
-            pid, status = os.waitpid(process.pid, os.WNOHANG)
+        for place in list(self._processes):
+            pid, status = os.waitpid(self._processes[place].pid, os.WNOHANG)
             if pid == 0:
                 continue
-            del self._processes[place]
+            process = self._processes.pop(place)  # the end of another may have closed its stop_fd
             for fd in (process.ready_fd, process.stop_fd):
                 if fd >= 0:
                     os.close(fd)
