@@ -9,6 +9,7 @@
 A stop asks all workers to end; those that have not within WORKERS_STOP_SECONDS are killed.
 """
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
@@ -80,9 +81,10 @@ class _Worker:
 class Policy:
     """The decisions of a supervisor. Times are seconds of a monotonic clock."""
 
-    def __init__(self, count: int) -> None:
-        """Begin with this many workers, none of which runs."""
-        self._workers = [_Worker() for _ in range(count)]
+    def __init__(self, node_ids: Sequence[int]) -> None:
+        """Begin with these workers, each known by its place, none of which runs."""
+        self._node_ids = node_ids
+        self._workers = [_Worker() for _ in node_ids]
         self._is_announced = False
         self._kill_at: float | None = None  # while a stop is under way
         self._exit_code = 0
@@ -110,14 +112,14 @@ class Policy:
             self._note_exit(exit_code)
             return self._exits()
         if not self._is_announced:
-            self.reason = f"worker {place} has not started"
+            self.reason = f"worker {self._node_ids[place]} has not started"
             return self._end(exit_code, now)
         has_failed = now - worker.started < WORKER_FAILED_SECONDS
         worker.failures = worker.failures + 1 if has_failed else 0
         if worker.failures >= WORKER_FAILURES_MAX:
             self.reason = (
-                f"worker {place} has ended {worker.failures} times in a row within"
-                f" {WORKER_FAILED_SECONDS} s of its start"
+                f"worker {self._node_ids[place]} has ended {worker.failures} times in a row"
+                f" within {WORKER_FAILED_SECONDS} s of its start"
             )
             return self._end(exit_code, now)
         worker.state = _State.WAITING

@@ -91,7 +91,7 @@ class _Supervisor:
         self._ports = ports
         self._node_ids = node_ids
         self._work = work
-        self._policy = Policy(len(node_ids))
+        self._policy = Policy(node_ids)
         self._processes: dict[int, _Process] = {}  # by place
         self._exit_code: int | None = None
 

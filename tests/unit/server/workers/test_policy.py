@@ -23,7 +23,7 @@ LATER = STARTED + WORKER_FAILED_SECONDS + 1
 
 def announced() -> Policy:
     """Return two workers that are ready."""
-    policy = Policy(2)
+    policy = Policy([1, 2])
     assert policy.begin(STARTED) == [Start(0), Start(1)]
     assert policy.ready(1) == []
     assert policy.ready(0) == [Announce()]
@@ -85,7 +85,7 @@ def test_a_worker_that_ends_again_and_again_ends_all() -> None:
             actions = policy.tick(now)
 
     assert actions == [Stop(1)]
-    assert f"{WORKER_FAILURES_MAX} times" in policy.reason
+    assert policy.reason.startswith(f"worker 1 has ended {WORKER_FAILURES_MAX} times in a row")
     assert policy.ended(1, 0, now) == [Exit(74)]
 
 
@@ -98,13 +98,13 @@ def test_a_worker_that_runs_for_a_while_has_no_failures_any_more() -> None:
 
 
 def test_a_worker_that_does_not_start_the_first_time_ends_all() -> None:
-    policy = Policy(2)
+    policy = Policy([1, 2])
     policy.begin(STARTED)
     policy.ready(1)
 
     assert policy.ended(0, 73, STARTED) == [Stop(1)]
     assert policy.ended(1, 0, STARTED) == [Exit(73)]
-    assert "worker 0" in policy.reason
+    assert policy.reason == "worker 1 has not started"
 
 
 def test_a_stop_asks_all_workers_and_waits_for_them() -> None:
@@ -117,7 +117,7 @@ def test_a_stop_asks_all_workers_and_waits_for_them() -> None:
 
 
 def test_a_stop_before_the_workers_are_ready_is_in_order_too() -> None:
-    policy = Policy(2)
+    policy = Policy([1, 2])
     policy.begin(STARTED)
 
     assert policy.stop(STARTED) == [Stop(0), Stop(1)]

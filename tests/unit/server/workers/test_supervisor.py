@@ -62,4 +62,4 @@ def test_workers_that_all_fail_at_the_same_moment_end_the_supervisor_in_order(
     assert supervisor.run(configuration(tmp_path), Work(prepare, fail, announce)) == 73
 
     stopped = [each.message for each in caplog.records if "all workers are stopped" in each.message]
-    assert stopped == ["all workers are stopped: worker 0 has not started"]
+    assert stopped == ["all workers are stopped: worker 1 has not started"]
