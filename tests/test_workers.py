@@ -336,6 +336,25 @@ def test_a_directory_serves_one_broker_and_workers_by_turns(tmp_path: Path) -> N
         workers.check()
 
 
+def test_a_stop_that_reaches_all_processes_at_once_is_in_order(tmp_path: Path) -> None:
+    """A service manager signals every process of a service: systemd.kill(5)."""
+    workers = Workers(tmp_path)
+    workers.start()
+    pids = workers.pids()
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+
+    workers.signal(signal.SIGTERM)
+    wait_until(lambda: "stopping all workers" in workers.stderr(), "the supervisor stops all")
+    for pid in pids:
+        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, signal.SIGCONT)
+
+    assert workers.wait() == 0
+    assert "second signal" not in workers.stderr()
+    workers.check()
+
+
 def test_workers_end_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
     workers = Workers(tmp_path)
     workers.start()

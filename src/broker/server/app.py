@@ -94,6 +94,7 @@ class _Process:
     ) -> None:
         self._worker = worker
         self._is_alone = False  # all workers stop: nobody takes over what this one leads
+        self._is_signalled = False
         self._log_dir = log_dir
         self._loop = loop
         self._stop: asyncio.Future[int] = loop.create_future()
@@ -200,9 +201,14 @@ class _Process:
         return True
 
     def _on_signal(self) -> None:
-        if self._stop.done():
+        # A service manager signals workers as well as their supervisor, which stops them: one signal.
+        is_second = self._is_signalled or (self._stop.done() and not self._is_alone)
+        self._is_signalled = True
+        if is_second:
             _log.warning("second signal: stopping at once, the next start recovers the logs")
             os._exit(EXIT_OK)
+        if self._stop.done():
+            return
         _log.info("stopping")
         self._end(EXIT_OK)
 
