@@ -201,7 +201,7 @@ class _Process:
         return True
 
     def _on_signal(self) -> None:
-        # A service manager signals workers as well as their supervisor, which stops them: one signal.
+        # A service manager signals each process: this one, and the supervisor that stops it.
         is_second = self._is_signalled or (self._stop.done() and not self._is_alone)
         self._is_signalled = True
         if is_second:
