@@ -1,8 +1,9 @@
 """Lets topics and configurations follow what the image of the cluster has become.
 
 Each changed topic is followed in a task of its own, a bounded number at a time. A topic that cannot
-be followed, because a disk fails or another process still has one of its logs open, is tried again.
-Configurations of groups are followed at once, those of brokers in one task.
+be followed, because a disk fails or another process still has one of its logs open, is followed
+again after CLUSTER_RETRY_MS; meanwhile it takes no place of another one. Configurations of groups
+are followed at once, those of brokers in one task.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from broker.server.cluster.metadata import ClusterMetadata
 from broker.server.cluster.node import Node
 from broker.storage import metadata
 
-_BUSY_TRIES_PER_LINE = 150  # half a minute
+_TRIES_PER_LINE = 150  # half a minute
 _log = logging.getLogger(__name__)
 _TURN_SECONDS = 0.001  # within which `run` begins with a change
 
@@ -108,7 +109,8 @@ class Following(Service):
         self._changed: dict[str | bytes, dict[int, None] | None] = {}
         self._something = asyncio.Event()
         self._following: set[asyncio.Task[None]] = set()
-        self._busy: dict[str, int] = {}  # topics with logs that are open elsewhere: tries so far
+        self._failures: dict[str | bytes, int] = {}  # in a row, of what is followed again
+        self._retries: dict[str | bytes, asyncio.TimerHandle] = {}
         topics.when_busy(self._is_busy)
         node.metadata.when_changed(self._image_changed)
         node.member.when_phase_changes(self._all_changed)
@@ -129,9 +131,11 @@ class Following(Service):
         finally:
             for task in self._following:
                 task.cancel()
+            for retry in self._retries.values():
+                retry.cancel()
 
     async def caught_up(self) -> None:
-        """Wait until everything that has changed so far is followed."""
+        """Wait until everything that has changed so far is followed, or has failed."""
         while self._changed or self._following:
             if self._following:
                 await asyncio.wait(self._following, return_when=asyncio.FIRST_COMPLETED)
@@ -143,36 +147,54 @@ class Following(Service):
         return changed, self._changed.pop(changed)
 
     async def _follow(self, changed: str | bytes, partitions: Collection[int] | None) -> None:
-        if isinstance(changed, bytes):
-            await self._topics.follow_deleted(changed)
-            return
-        tries = self._busy.get(changed, 0)
+        failures = self._failures.get(changed, 0)
         try:
-            await self._topics.follow(changed, partitions)
-            if tries and self._busy[changed] == tries:
-                del self._busy[changed]
-                _log.info("logs opened that another process had open: topic=%s", changed)
+            if isinstance(changed, bytes):
+                await self._topics.follow_deleted(changed)
+            else:
+                await self._topics.follow(changed, partitions)
         except ConfigError as error:
-            _log.error("topic not followed: topic=%s error=%s", changed, error)
+            _log.error("topic not followed, alter it: topic=%s error=%s", changed, error)
         except StorageError as error:
-            _log.warning("topic not followed, tried again: topic=%s error=%s", changed, error)
-            await asyncio.sleep(CLUSTER_RETRY_MS / 1000)
-            self._add([changed])
+            self._has_failed(
+                changed, f"topic not followed, tried again: topic={changed!s} error={error}"
+            )
+        except Exception:  # noqa: BLE001 (whatever it is: the topic must not stay as it is)
+            if failures == 0:
+                _log.exception("topic not followed, tried again: topic=%s", changed)
+            self._has_failed(changed, "")
+        else:
+            if failures and self._failures.get(changed) == failures:
+                del self._failures[changed]
+                _log.info("topic followed after all: topic=%s failures=%d", changed, failures)
 
     def _is_busy(self, name: str) -> None:
         """Follow a topic again soon; meanwhile its partitions are refused as led elsewhere."""
-        tries = self._busy[name] = self._busy.get(name, 0) + 1
-        if tries % _BUSY_TRIES_PER_LINE == 1:
-            _log.warning("logs are open in another process, waiting: topic=%s", name)
-        asyncio.get_running_loop().call_later(CLUSTER_RETRY_MS / 1000, self._add, [name])
+        self._has_failed(name, f"logs are open in another process, waiting: topic={name}")
+
+    def _has_failed(self, changed: str | bytes, line: str) -> None:
+        """Follow a topic again later; log the line now and then, as long as it fails."""
+        failures = self._failures[changed] = self._failures.get(changed, 0) + 1
+        if line and failures % _TRIES_PER_LINE == 1:
+            _log.warning("%s", line)
+        if changed not in self._retries:
+            delay = CLUSTER_RETRY_MS / 1000
+            retry = asyncio.get_running_loop().call_later(delay, self._try_again, changed)
+            self._retries[changed] = retry
+
+    def _try_again(self, changed: str | bytes) -> None:
+        del self._retries[changed]
+        self._add([changed])
 
     def _image_changed(self, delta: Delta) -> None:
         topics = self._node.metadata.image.topics
         names: list[str | bytes] = [topics[each].name for each in delta.topics if each in topics]
         names += [topic.name for topic in delta.deleted_topics.values()]
         prefix = metadata.TOPIC_CONFIGS
-        names += [
-            each.removeprefix(prefix).decode() for each in delta.configs if each.startswith(prefix)
+        names += [  # no topic has a name that is not UTF-8
+            each.removeprefix(prefix).decode(errors="replace")
+            for each in delta.configs
+            if each.startswith(prefix)
         ]
         self._add([*names, *delta.deleted])
         # An election of all leaders changes a topic of many partitions a hundred times.
