@@ -182,8 +182,8 @@ class Deletions:
 
     async def _is_due(self) -> bool:
         """Wait for the first removal that is due; False when an earlier one was added meanwhile."""
-        if len(self._removals) > DELETED_TOPICS_WAITING_MAX:
-            return True
+        if len(self._removals) > DELETED_TOPICS_WAITING_MAX and self._removals[0].folders:
+            return True  # one without folders waits to be recorded again
         self._more.clear()
         delay = self._removals[0].due - asyncio.get_running_loop().time()
         if delay <= 0:

@@ -135,6 +135,35 @@ def test_an_unavailable_store_delays_a_confirmation(monkeypatch: pytest.MonkeyPa
     assert pending(cluster) == [(2,)]
 
 
+def test_beyond_the_limit_of_waiting_topics_an_unavailable_store_is_asked_no_more_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deletion, "DELETED_TOPICS_WAITING_MAX", 0)
+    monkeypatch.setattr(deletion, "DELETION_RETRY_SECONDS", 60)
+    first = MemoryCluster(1, 2).broker(1)
+    topic = create(first)
+    known = first.metadata
+    attempts = 0
+
+    async def transact(_guards: object, _operations: object) -> None:
+        nonlocal attempts
+        attempts += 1
+        await asyncio.sleep(0)
+        raise StorageError("the store does not answer")
+
+    async def scenario() -> None:
+        await first.topics.delete(topic)
+        monkeypatch.setattr(known, "transact", transact)
+        while not attempts:
+            await asyncio.sleep(0.001)
+        for _ in range(100):
+            await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+    assert attempts == 1
+
+
 class BrokenFolders(FakeFolders):
     """The folders of some topics cannot be removed."""
 
