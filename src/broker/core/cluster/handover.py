@@ -100,11 +100,9 @@ class HandOver:
         if not self._scan.has_work:
             return self._writes.take()
         for item in self._scan.next():
-            if not self._must_hand_over(item):
-                continue
-            if self._is_served(*item):
+            if self.must_stop(item):
                 self._to_stop[item] = None
-            else:
+            elif self._must_hand_over(item):
                 self._writes.mark(item)
         return None
 
@@ -112,6 +110,10 @@ class HandOver:
         """Return the partitions that the driver has to stop."""
         taken, self._to_stop = self._to_stop, {}
         return list(taken)
+
+    def must_stop(self, item: Item) -> bool:
+        """Return whether the driver still has to stop a partition: it may stay the leader now."""
+        return self._must_hand_over(item) and self._is_served(*item)
 
     def applied(self, write: Write, revision: int) -> None:
         """Report that the store has applied a transaction."""

@@ -1,7 +1,7 @@
-"""Work that is completed once it has begun, even when its requester has disconnected."""
+"""Tasks that nobody awaits, or that outlive their requesters, until they have ended."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
@@ -19,6 +19,12 @@ class Tasks:
         self._running: set[asyncio.Task[Any]] = set()
         self._bytes_max = bytes_max
         self._orphaned = 0  # bytes of those tasks
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin work that nobody waits for; asyncio logs an error that ends it."""
+        task = asyncio.ensure_future(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
 
     async def run_to_completion(self, work: Awaitable[_T], size: int = 0) -> _T:
         """Run work until it has ended; return its result to the requester, if it still waits.

@@ -78,6 +78,9 @@ class Cluster:
         self.links = Links(self._nodes, _links_max)
         self.peers = Peers(lambda broker_id: self._nodes.address_of(broker_id, "kafka"))
         metadata.when_changed(self._brokers_changed)
+        self._something = asyncio.Event()  # has changed: the image, or the phase of the member
+        metadata.when_changed(lambda _: self._something.set())
+        self.member.when_phase_changes(self._something.set)
 
     def other_brokers(
         self,
@@ -155,7 +158,7 @@ class Cluster:
             self.member.drain()
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await self._until_others_lead()
+                    await self._until(lambda: not self._must_wait())
         self.member.leave()
 
     async def close(self) -> None:
@@ -172,16 +175,11 @@ class Cluster:
         known = self._workers <= image.brokers.keys() and image.controller is not None
         return known and image.is_registered(self._broker_id, self.member.epoch)
 
-    async def _until_others_lead(self) -> None:
-        await self._until(lambda: not self._must_wait())
-
     async def _until(self, condition: Callable[[], bool]) -> None:
-        changed = asyncio.Event()
-        self.node.metadata.when_changed(lambda _: changed.set())
-        self.member.when_phase_changes(changed.set)
+        """Wait until a condition holds; one caller at a time."""
         while not condition():
-            await changed.wait()
-            changed.clear()
+            self._something.clear()
+            await self._something.wait()
 
     def _must_wait(self) -> bool:
         """Return whether this broker leads a partition that another one could lead."""
@@ -228,4 +226,4 @@ class _Served:
     async def stop_serving(self, topic_id: bytes, partition: int) -> None:
         topic = self._topics.by_id(topic_id)
         if topic is not None and topic.log(partition) is not None:
-            await self._topics.follow(topic.name)
+            await self._topics.follow(topic.name, (partition,))

@@ -52,6 +52,10 @@ class Office(Service):
             else:
                 await self._claim()
 
+    async def stop(self) -> None:
+        """Give up what is being written."""
+        await self._writing.stop()
+
     async def _claim(self) -> None:
         node = self._node
         if self._must_wait():

@@ -8,8 +8,10 @@ from broker.core.cluster.handover import HandOver
 from broker.core.cluster.image import Delta
 from broker.core.cluster.records import NO_EPOCH
 from broker.core.cluster.writes import Item
+from broker.core.scheduling.tasks import Tasks
 from broker.core.service import Service
 from broker.model.errors import StorageError
+from broker.model.identifiers import id_to_text
 from broker.model.limits import CLUSTER_RETRY_MS
 from broker.server.cluster.node import Node
 from broker.server.cluster.writing import Writing
@@ -39,7 +41,8 @@ class HandingOver(Service):
         self._writing = Writing(node.store, node.clock)
         self._machine: HandOver | None = None
         self._epoch = NO_EPOCH  # of the incarnation whose machine that is
-        self._stopping: dict[Item, asyncio.Task[None]] = {}
+        self._stopping: set[Item] = set()
+        self._stops = Tasks()
         node.metadata.when_changed(self._image_changed)
         node.member.when_phase_changes(self._writing.something.set)
 
@@ -52,8 +55,14 @@ class HandingOver(Service):
                 await self._writing.work(machine)
                 for item in machine.take_stops():
                     if item not in self._stopping:
-                        self._stopping[item] = asyncio.ensure_future(self._stop(machine, item))
+                        self._stopping.add(item)
+                        self._stops.begin(self._stop_serving(item))
             await self._writing.wait(None if machine is None else machine.due_ms)
+
+    async def stop(self) -> None:
+        """Give up what is being stopped and written: the broker closes all logs next."""
+        await self._stops.stop()
+        await self._writing.stop()
 
     def _present(self) -> HandOver | None:
         """Return the machine of the present incarnation."""
@@ -70,17 +79,21 @@ class HandingOver(Service):
                 )
         return self._machine
 
-    async def _stop(self, machine: HandOver, item: Item) -> None:
+    async def _stop_serving(self, item: Item) -> None:
         try:
-            while self._served.is_served(*item):
+            while self._machine is not None and self._machine.must_stop(item):
                 try:
                     await self._served.stop_serving(*item)
                 except StorageError as error:
-                    _log.error("partition not handed over: item=%s error=%s", item, error)
+                    _log.error(
+                        "partition not stopped, tried again: topic_id=%s partition=%d error=%s",
+                        *(id_to_text(item[0]), item[1], error),
+                    )
                     await asyncio.sleep(CLUSTER_RETRY_MS / 1000)
         finally:
-            del self._stopping[item]
-        machine.stopped(item)
+            self._stopping.discard(item)
+        if self._machine is not None:  # it may be that of a later incarnation
+            self._machine.stopped(item)
         self._writing.something.set()
 
     def _image_changed(self, delta: Delta) -> None:

@@ -137,8 +137,10 @@ class ClusterMetadata(Service):
         if self.image.revision < revision:
             reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((revision, reached))
-            await asyncio.wait([reached], timeout=seconds)
-            self._waiting = [each for each in self._waiting if each[1] is not reached]
+            try:
+                await asyncio.wait([reached], timeout=seconds)
+            finally:
+                self._waiting = [each for each in self._waiting if each[1] is not reached]
         return self.image.revision >= revision
 
     async def _load_again(self) -> None:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from broker.core.cluster.writes import Write
 from broker.core.scheduling.steps import next_step
+from broker.core.scheduling.tasks import Tasks
 from broker.model.clock import Clock
 from broker.model.errors import StorageError
 from broker.storage.metadata import MetaStore
@@ -41,7 +42,7 @@ class Writing:
         """Start without any."""
         self._store = store
         self._clock = clock
-        self._running: set[asyncio.Task[None]] = set()
+        self._running = Tasks()
         self.something = asyncio.Event()  # has happened: there may be work
 
     async def work(self, machine: Work) -> None:
@@ -49,9 +50,7 @@ class Writing:
         while machine.has_work:
             write = machine.work()
             if write is not None:
-                task = asyncio.ensure_future(self._write(machine, write))
-                self._running.add(task)
-                task.add_done_callback(self._running.discard)
+                self._running.begin(self._write(machine, write))
             await next_step()
 
     async def wait(self, due_ms: int | None) -> None:
@@ -62,10 +61,9 @@ class Writing:
                 await self.something.wait()
         self.something.clear()
 
-    def cancel(self) -> None:
-        """Give up the transactions that are being executed."""
-        for task in self._running:
-            task.cancel()
+    async def stop(self) -> None:
+        """Give up the transactions that are being executed; their outcome is not known."""
+        await self._running.stop()
 
     async def _write(self, machine: Work, write: Write) -> None:
         guards, operations = write.transaction
