@@ -208,10 +208,14 @@ class LocalTopics:
                 self.prepare(log)
         for first in range(0, len(lost), limits.LOGS_RELEASED_AT_ONCE):
             some = lost[first : first + limits.LOGS_RELEASED_AT_ONCE]
+            releases = (self._release(topic, log) for log in some)
             try:
-                await asyncio.gather(*(self._release(topic, log) for log in some))
+                # All of them end here: none may still run when somebody else has the lock.
+                ended = await asyncio.gather(*releases, return_exceptions=True)
             finally:
                 self.registry.log_changed(topic)
+            for error in filter(None, ended):
+                raise error
         is_busy = False
         async for part in in_parts(gained, limits.LOGS_ANNOUNCED_PER_STEP):
             claimed = self._logs.claim(topic.name, topic.topic_id, part)

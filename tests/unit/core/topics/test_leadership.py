@@ -10,7 +10,7 @@ from broker.core.topics.lookup import log_of
 from broker.core.topics.rules import NewPartitions, NewTopic
 from broker.core.topics.topic import Topic
 from broker.model import limits
-from broker.model.errors import ErrorCode, RequestError
+from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.limits import LOGS_CONFIGURED_PER_STEP
 from tests.support.fakes import FakeBroker, FakeLog, FakeStore
 from tests.support.large_broker import TurnLoop
@@ -241,6 +241,31 @@ def test_lost_partitions_are_released_together_and_not_all_at_once(
 
     assert releasing == [3, 3, 3, 6, 6, 6, 7]
     assert (led(topic), len(broker.released_logs)) == ([], 7)
+
+
+def test_a_log_that_cannot_be_released_is_reported_once_the_others_are_released(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever follows the topic next would release them a second time."""
+    broker = broker_that_leads({0: 0, 1: 0})
+    topic = broker.create("a", 2)
+
+    async def release(log: FakeLog) -> None:
+        if log.partition == 0:
+            raise StorageError("planted")
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(broker.topics._local._logs, "release", release)
+
+    async def lose_all() -> list[int]:
+        assert isinstance(broker.leadership, Leads)
+        broker.leadership.epochs = {}
+        with pytest.raises(StorageError):
+            await broker.topics.follow("a")
+        return led(topic)
+
+    assert asyncio.run(lose_all()) == [0]
 
 
 def test_many_partitions_are_opened_gained_and_lost_in_steps() -> None:
