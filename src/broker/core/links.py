@@ -191,6 +191,10 @@ class Link:
 _Key = tuple[int, str]  # a broker and a protocol
 
 
+class NoRoomError(Unreachable):
+    """This broker relays as many streams as it may."""
+
+
 class Upstreams:
     """The idle links of one client's connection."""
 
@@ -221,6 +225,7 @@ class Links:
             limits.FORWARDED_REQUESTS_BYTES_MAX, limits.FORWARDED_REQUESTS_BYTES_MAX
         )
         self._open: set[Link] = set()
+        self._streams = 0
         # Idle links, in the order in which they became idle, and who holds each.
         self._idle: dict[Link, Upstreams | None] = {}
         self._free: dict[_Key, list[Link]] = {}
@@ -267,6 +272,27 @@ class Links:
             async with self._requests.turn(upstreams, len(body), len(body)):
                 await link.request(mark, body)
                 return await link.next()
+
+    @asynccontextmanager
+    async def stream(
+        self, upstreams: Upstreams, broker_id: int, dialect: Dialect
+    ) -> AsyncIterator[Link]:
+        """Use a link as `taken` does, for as long as a stream lasts.
+
+        Every second link is left to requests, which would wait until streams end.
+
+        Raises:
+            NoRoomError: the others are used by streams.
+            Unreachable: the link has failed.
+        """
+        if self._streams >= max(1, self._count_max() // 2):
+            raise NoRoomError(f"{self._streams} streams of other brokers are relayed already")
+        self._streams += 1
+        try:
+            async with self.taken(upstreams, broker_id, dialect, None) as link:
+                yield link
+        finally:
+            self._streams -= 1
 
     @asynccontextmanager
     async def taken(

@@ -402,7 +402,7 @@ DRAIN_SECONDS = 30
 # Timeout of a connection to another broker.
 PEER_CONNECT_SECONDS = 2
 # Connections over which requests of clients are forwarded to other brokers, each serving one client
-# at a time; and when an idle one is closed.
+# at a time, half of them streams; and when an idle one is closed.
 FORWARDING_CONNECTIONS_MAX = 1_024
 FORWARDING_IDLE_SECONDS = 30
 # How long the answer to a forwarded request may take, as request.timeout.ms of Kafka's clients.

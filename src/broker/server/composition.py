@@ -317,7 +317,7 @@ def services_of(parts: Composition, loop: Loop) -> Services:
             Part("appends", stop=broker.appends.stop),
             Part("topics", start=lambda: loading.extend(logs.topics.load())),
             Part("connections", start=connections.open, stop=connections.close),
-            *(() if cluster is None else (Part("peers", stop=cluster.peers.close),)),
+            *(() if cluster is None else (Part("peers", stop=cluster.disconnect),)),
             Part("coordinators", start=coordinators.expect, stop=coordinators.close),
             storage.clock_watch,
             *(service for added in protocols.values() for service in added.services),

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from broker.core.links import Dialect, Lengths, Lines, Links, Upstreams
+from broker.core.links import Dialect, Lengths, Lines, Links, NoRoomError, Upstreams
 from broker.model import limits
 from broker.model.errors import Unreachable
 from tests.support.scripted_upstream import Answer, Nodes, Upstream
@@ -90,13 +90,26 @@ def test_more_connections_than_links_share_them() -> None:
 
 def test_what_needs_a_link_while_all_are_used_waits_for_one() -> None:
     async def work(links: Links, upstream: Upstream) -> None:
-        async with links.taken(links.upstreams(), 2, FRAMES, None):
+        async with links.taken(links.upstreams(), 2, FRAMES, 20):
             waiting = asyncio.ensure_future(_ask(links, links.upstreams(), b"a"))
             await asyncio.sleep(0.05)
             assert not waiting.done()
         assert await waiting == b"<a>"
 
     _run(work, count_max=1)
+
+
+def test_streams_leave_links_to_requests_however_many_there_are() -> None:
+    async def work(links: Links, upstream: Upstream) -> None:
+        async with links.stream(links.upstreams(), 2, FRAMES):
+            with pytest.raises(NoRoomError):
+                async with links.stream(links.upstreams(), 2, FRAMES):
+                    pass
+            assert await _ask(links, links.upstreams(), b"a") == b"<a>"
+        async with links.stream(links.upstreams(), 2, FRAMES):
+            pass
+
+    _run(work, count_max=3)
 
 
 @pytest.mark.parametrize("failing", [b"a", MARK])

@@ -6,7 +6,7 @@
 A frame that ends the stream is passed on, and the connection is closed or serves further requests
 as the leader's would. Two ends are different here: a leader that stops, or that cannot be reached
 any more, is no end of the partition, so the client is asked to begin its stream again (NOT_LEADER,
-with this broker's address; with the leader's if this broker stops).
+with this broker's address; with the leader's if this broker stops or relays too many streams).
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from broker._native.wire.relay import Relay, RelayEvent
+from broker.core.links import NoRoomError
 from broker.model.errors import Unreachable
 from broker.model.limits import CURSUS_NOT_LEADER_SECONDS, CURSUS_STREAM_SILENT_SECONDS
 from broker.protocols.base import Answer
@@ -63,7 +64,7 @@ class _Pump:
         # The other broker sends keepalives, except to the positional form.
         silent = None if self.is_positional else CURSUS_STREAM_SILENT_SECONDS
         try:
-            async with links.taken(upstreams, self._broker_id, DIALECT, None) as link:
+            async with links.stream(upstreams, self._broker_id, DIALECT) as link:
                 async with asyncio.timeout(CURSUS_STREAM_SILENT_SECONDS):
                     await link.request(mark_of(session), self._frame)
                 while True:
@@ -77,6 +78,8 @@ class _Pump:
                 self._end(frame)
                 if not _leaves_open(frame):
                     raise EOFError("it closes the connection after the stream")
+        except NoRoomError:
+            self.end_to(leader_address(session, self._broker_id), is_last=False)
         except Unreachable:
             await asyncio.sleep(CURSUS_NOT_LEADER_SECONDS)  # a client may ask again at once
             self.end_to(address_of(session), is_last=False)

@@ -107,6 +107,11 @@ class Cluster:
             self.peers.retain(known)
             self.links.retain(known)
 
+    def disconnect(self) -> None:
+        """Close the connections to other brokers; requests on them fail."""
+        self.peers.close()
+        self.links.close()
+
     def epoch(self, topic_id: bytes, partition: int) -> int | None:
         """Return the leader epoch with which this broker leads a partition (Leadership).
 

@@ -53,6 +53,7 @@ def _relayed(
     work: Callable[[FakeRelay, Upstream], Awaitable[None]],
     *,
     is_positional: bool = False,
+    streams: int = 0,
 ) -> None:
     """Relay what the other broker sends in answer to STREAM; without frames, it closes."""
     made: list[FakeRelay] = []
@@ -70,11 +71,12 @@ def _relayed(
         async with Upstream(answer) as upstream:
             session = _session()
             session.broker = clustered(session.broker, upstream.address)
+            assert session.broker.links is not None
+            session.broker.links._streams = streams
             command = SimpleNamespace(is_positional=is_positional)
             request: Any = SimpleNamespace(session=session, command=command, body=STREAM)
             open_relay(request, 2)
             await work(made[0], upstream)
-            assert session.broker.links is not None
             session.broker.links.close()
 
     monkeypatch.setattr(relays, "Relay", make)
@@ -106,6 +108,18 @@ def test_a_stream_ends_for_the_client_as_at_its_leader_unless_only_the_leader_en
         assert upstream.bodies[1] == STREAM
 
     _relayed(monkeypatch, (last,), work)
+
+
+def test_more_streams_than_this_broker_relays_are_sent_to_the_leader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def work(relay: FakeRelay, upstream: Upstream) -> None:
+        await _until(lambda: relay.ended is not None)
+        leader = f"ERROR: NOT_LEADER LEADER_IS {upstream.address}".encode()
+        assert relay.ended == (leader, False)
+        assert upstream.bodies == []
+
+    _relayed(monkeypatch, (b"\xba\x7cone",), work, streams=1_000)
 
 
 @pytest.mark.parametrize("is_positional", [False, True])
