@@ -91,7 +91,7 @@ def test_a_partition_that_has_no_successor_any_more_is_not_stopped_again() -> No
         known, epoch = draining()
         stops = 0
 
-        async def stop_serving(*_: object) -> None:
+        async def stop_serving(_topic_id: bytes, _partition: int) -> None:
             nonlocal stops
             stops += 1
             assert stops < 10, "it is stopped again and again, and nothing else can run"
