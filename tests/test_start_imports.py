@@ -10,7 +10,7 @@ START = """
 import os, signal, sys
 from broker.cli import main, start
 
-def announce(addresses, config):
+def announce(*_):
     print(*sys.modules)
     os.kill(os.getpid(), signal.SIGTERM)
     return ""

@@ -27,7 +27,10 @@ _SNIPPET = """\
 
 
 def banner(
-    addresses: Sequence[Address], config: Config, workers: Mapping[int, Address] | None = None
+    addresses: Sequence[Address],
+    config: Config,
+    workers: Mapping[int, Address] | None = None,
+    cluster_id: str | None = None,
 ) -> str:
     """Return the banner: bound addresses, data directory, durability, and a client snippet.
 
@@ -35,6 +38,7 @@ def banner(
         addresses: those of the broker, or those that all workers share.
         config: as it is in force.
         workers: the own address of each worker, by its id.
+        cluster_id: of a broker that is one of several.
     """
     durability = GROUP_COMMIT_TEXT if config.is_group_commit else OS_TEXT
     who = f"broker {config.integer('node.id')} listens" if workers is None else "workers listen"
@@ -42,6 +46,9 @@ def banner(
     if workers:
         own = ", ".join(f"{number} on {address}" for number, address in workers.items())
         lines.append(f"  workers     {own}")
+    if cluster_id is not None:
+        store = config.text("polylog.metadata.store")
+        lines.append(f"  cluster     {cluster_id}, metadata in {store}")
     lines += [
         f"  data        {config.data_dir}",
         f"  durability  {durability}",

@@ -61,8 +61,8 @@ def run(config: Config) -> int:
 
         return workers.run(config)
 
-    def announce(addresses: Sequence[Address], in_force: Config) -> None:
-        print(banner(addresses, in_force), flush=True)
+    def announce(addresses: Sequence[Address], in_force: Config, cluster_id: str | None) -> None:
+        print(banner(addresses, in_force, None, cluster_id), flush=True)
         bound_collections()
         gc.enable()
 

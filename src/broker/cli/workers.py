@@ -36,7 +36,7 @@ def _prepare(log_dir: LogDir, node_ids: Sequence[int]) -> int:
 def _run_worker(config: Config, log_dir: LogDir, worker: Worker) -> int:
     _log_as(f"worker={config.integer('node.id')}")
 
-    def announce(_addresses: Sequence[Address], _config: Config) -> None:
+    def announce(_addresses: Sequence[Address], _config: Config, _id: str | None) -> None:
         bound_collections()
         gc.enable()
 

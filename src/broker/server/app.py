@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from broker.core.session import Session
 from broker.model import limits
@@ -22,14 +22,17 @@ from broker.server.workers.worker import Worker
 from broker.storage.log_dir import LogDir
 from broker.storage.reserve import Reserve
 
+if TYPE_CHECKING:
+    from broker.server.cluster.cluster import Cluster
+
 EXIT_OK = 0
 EXIT_STORAGE = 74
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # nohup ignores SIGHUP
 
 _log = logging.getLogger(__name__)
 
-# Prints where the broker listens, and which of its settings are not defaults.
-Announce: TypeAlias = Callable[[Sequence[Address], Config], None]
+# Prints where the broker listens, its configuration, and the id of its cluster; None: standalone.
+Announce: TypeAlias = Callable[[Sequence[Address], Config, str | None], None]
 
 
 def run(config: Config, announce: Announce) -> int:
@@ -121,16 +124,13 @@ class _Process:
         bound = [address for listener in listeners for address in listener.bound]
         if self._worker is None:
             self._log_dir.write_holder(bound)
-            announce(bound, self._configs.current)
         if self._cluster is not None:
             self._cluster.advertise(self._advertised(bound))
             self._cluster.member.when_refused(self._refused)
             self._cluster.node.metadata.when_replaced(self._store_replaced)
         services.run()
-        if self._worker is not None:
-            await self._join(self._worker)
-            announce(bound, self._configs.current)
         try:
+            await self._announce(announce, bound)
             return await self._stop
         finally:
             if self._cluster is not None and not self._is_alone:
@@ -140,15 +140,31 @@ class _Process:
                 listener.close(self._loop)
             await services.stop()
 
-    async def _join(self, worker: Worker) -> None:
-        """Wait until all workers know each other, but not for one that does not start."""
-        assert self._cluster is not None
-        joining = asyncio.ensure_future(self._cluster.joined())
+    async def _announce(self, announce: Announce, bound: Sequence[Address]) -> None:
+        """Announce that this broker is ready; one of a cluster is when it is registered."""
+        cluster_id = None
+        if self._cluster is not None:
+            await self._join(self._cluster)
+            cluster_id = self._log_dir.cluster_id
+        if not self._stop.done():
+            announce(bound, self._configs.current, cluster_id)
+
+    async def _join(self, cluster: "Cluster") -> None:
+        """Wait until this broker is registered, but not for one that does not start, or for etcd.
+
+        Workers wait until all of them know each other.
+        """
+        seconds = cluster.member.join_seconds + float(limits.METADATA_CALL_SECONDS)
+        if self._worker is not None:
+            seconds = 2 * limits.WORKERS_TOGETHER_MS / 1000
+        joining = asyncio.ensure_future(cluster.joined())
         either: list[asyncio.Future[Any]] = [joining, self._stop]
-        seconds = 2 * limits.WORKERS_TOGETHER_MS / 1000
         await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if not joining.done() and not self._stop.done():
+            _log.warning("not registered in the cluster yet, or no controller: seconds=%d", seconds)
         joining.cancel()
-        worker.report_ready()
+        if self._worker is not None:
+            self._worker.report_ready()
 
     def _advertised(self, bound: Sequence[Address]) -> Sequence[Address]:
         """Return the addresses at which other brokers and their clients reach this one."""

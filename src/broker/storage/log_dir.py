@@ -181,7 +181,7 @@ def _identity(path: Path, node_id: int) -> tuple[str, str]:
         cluster_id, directory_id = id_to_text(random_id()), id_to_text(random_id())
         properties = _properties(cluster_id, node_id, directory_id)
         checkpoint.write_properties(file, properties)
-        _log.info("new data directory: path=%s cluster_id=%s", path, properties["cluster.id"])
+        _log.info("new data directory: path=%s node_id=%d", path, node_id)
     if properties.get("version") != _META_VERSION:
         raise DataDirError(
             f"{file} has version {properties.get('version')}, this broker knows {_META_VERSION}"

@@ -88,6 +88,7 @@ class Membership:
     """The membership of one broker process.
 
     Attributes:
+        broker_id: the node id.
         phase: see the table.
         epoch: the broker epoch while the broker is registered; NO_EPOCH otherwise.
         blocked_by: the incarnation of another process with this broker's id, or None.
@@ -95,7 +96,6 @@ class Membership:
     """
 
     __slots__ = (
-        "_broker_id",
         "_is_announced",
         "_lease_count",
         "_lease_id",
@@ -107,6 +107,7 @@ class Membership:
         "_withdrawn",
         "blocked_by",
         "blocked_from",
+        "broker_id",
         "epoch",
         "phase",
     )
@@ -126,7 +127,7 @@ class Membership:
         self.epoch = NO_EPOCH
         self.blocked_by: str | None = None
         self.blocked_from = 0.0
-        self._broker_id = broker_id
+        self.broker_id = broker_id
         self._registration = registration
         self._process = process
         self._margin = margin
@@ -140,6 +141,11 @@ class Membership:
     def advertise(self, endpoints: tuple[records.Endpoint, ...]) -> None:
         """Set the endpoints, before the first registration."""
         self._registration = self._registration._replace(endpoints=endpoints)
+
+    def has_place_of(self, registration: Registration) -> bool:
+        """Return whether a registration names this broker's host and endpoints."""
+        ours = self._registration
+        return (registration.host, registration.endpoints) == (ours.host, ours.endpoints)
 
     def may_serve(self, now: float) -> bool:
         """Return whether the broker is registered and not fenced.
@@ -264,7 +270,7 @@ class Membership:
 
     @property
     def _key(self) -> bytes:
-        return records.broker_key(self._broker_id)
+        return records.broker_key(self.broker_id)
 
     @property
     def _incarnation(self) -> str:

@@ -14,6 +14,7 @@ from broker.core.cluster.membership import (
     Phase,
     ReleaseLease,
 )
+from broker.core.cluster.records import NO_EPOCH
 from broker.core.service import Service
 from broker.model.clock import monotonic
 from broker.model.errors import ConfigError, StorageError
@@ -21,6 +22,13 @@ from broker.model.limits import ETCD_ELECTION_SECONDS, REGISTRATION_RETRY_SECOND
 from broker.storage.metadata import KeyValue, Lease, MetaStore, OutcomeUnknown
 
 _log = logging.getLogger(__name__)
+_TEXTS = {
+    Phase.JOINING: "the registration has ended, this broker serves nothing until it has another",
+    Phase.ACTIVE: "registered in the cluster",
+    Phase.DRAINING: "leaderships move to other brokers",
+    Phase.LEAVING: "leaving the cluster",
+    Phase.LEFT: "left the cluster",
+}
 
 
 class Member(Service):
@@ -66,6 +74,14 @@ class Member(Service):
         return self._membership.fenced_from
 
     @property
+    def join_seconds(self) -> int:
+        """For how long a broker waits at most for the end of another one with its node.id.
+
+        etcd gives a lease its whole time again after an election of its own.
+        """
+        return 2 * self._session_seconds + ETCD_ELECTION_SECONDS
+
+    @property
     def may_serve(self) -> bool:
         """Whether this broker may acknowledge anything now."""
         return monotonic() < self.fenced_from
@@ -107,8 +123,15 @@ class Member(Service):
                 await self._wait(wait.until)
         self._note_bound()
         if before != (self.phase, self.epoch):
-            _log.info("cluster membership: phase=%s epoch=%d", self.phase.name, self.epoch)
+            self._log_phase()
             self._report_phase()
+
+    def _log_phase(self) -> None:
+        broker_id, text = self._membership.broker_id, _TEXTS[self.phase]
+        if self.epoch == NO_EPOCH:
+            _log.info("%s: node_id=%d", text, broker_id)
+        else:
+            _log.info("%s: node_id=%d broker_epoch=%d", text, broker_id, self.epoch)
 
     def _report_phase(self) -> None:
         for callback in self._on_phase:
@@ -202,22 +225,24 @@ class Member(Service):
             self._blocked(self._membership.blocked_by, entry)
 
     def _blocked(self, incarnation: str, entry: KeyValue) -> None:
-        """Wait for the end of another process's lease; give up when it renews that.
-
-        etcd gives a lease its whole time again after an election of its own.
-        """
+        """Wait for the end of another process's lease; give up when it renews that."""
+        registration = records.parse_registration(entry)
+        broker_id = self._membership.broker_id
+        addresses = ", ".join(f"{each.host}:{each.port}" for each in registration.endpoints)
         if incarnation != self._reported:
             self._reported = incarnation
+            is_own = self._membership.has_place_of(registration)
             _log.warning(
-                "waiting for the end of an earlier registration of this node.id: incarnation=%s",
-                incarnation,
+                "%s is still registered, waiting until its session ends: node_id=%d host=%s"
+                " listeners=%s at_most_seconds=%d",
+                "an earlier run of this broker" if is_own else "another broker with this node.id",
+                broker_id,
+                registration.host,
+                addresses,
+                self.join_seconds,
             )
-        seconds = 2 * self._session_seconds + ETCD_ELECTION_SECONDS
-        if monotonic() - self._membership.blocked_from < seconds:
+        if monotonic() - self._membership.blocked_from < self.join_seconds:
             return
-        registration = records.parse_registration(entry)
-        addresses = ", ".join(f"{each.host}:{each.port}" for each in registration.endpoints)
-        broker_id = records.parse_broker_key(entry.key)
         refusal = ConfigError(
             f"node.id={broker_id} is that of another broker of this cluster, which runs on host"
             f" {registration.host} ({addresses}): give each broker a node.id of its own, or stop"

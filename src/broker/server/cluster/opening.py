@@ -122,6 +122,8 @@ async def found_cluster(metadata: ClusterMetadata, log_dir: LogDir, new_id: str)
     cluster_id = metadata.image.cluster_id
     assert cluster_id is not None
     log_dir.join_cluster(cluster_id)
+    others = sorted(metadata.image.brokers)
+    _log.info("cluster joined: cluster_id=%s registered_brokers=%s", cluster_id, others)
 
 
 def _has_moved(file: Path) -> bool:

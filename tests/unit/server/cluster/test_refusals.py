@@ -11,6 +11,7 @@ from tests.support.etcd import Etcd
 
 pytestmark = pytest.mark.etcd
 _USAGE = 2
+REGISTERED = "registered in the cluster: node_id=7"
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def test_a_second_broker_with_a_node_id_ends_and_the_first_one_goes_on(
     first, second = broker(etcd, tmp_path / "1", "same"), broker(etcd, tmp_path / "2", "same")
     try:
         first.start()
-        wait_until(lambda: "phase=ACTIVE" in first.stderr(), "the first one is registered")
+        wait_until(lambda: REGISTERED in first.stderr(), "the first one is registered")
         second.launch()
 
         assert second.wait() == _USAGE
@@ -42,6 +43,8 @@ def test_a_second_broker_with_a_node_id_ends_and_the_first_one_goes_on(
         last = second.stderr().splitlines()[-1]
         assert last.startswith("broker: node.id=7 is that of another broker of this cluster")
         assert first.address in last
+        assert "another broker with this node.id is still registered" in second.stderr()
+        assert not second.stdout(), "it has never been ready"
         assert first.stop() == 0
     finally:
         for each in (first, second):
@@ -49,17 +52,43 @@ def test_a_second_broker_with_a_node_id_ends_and_the_first_one_goes_on(
                 each.kill()
 
 
+def test_the_banner_follows_the_registration_and_names_the_cluster(
+    etcd: Etcd, tmp_path: Path
+) -> None:
+    killed = broker(etcd, tmp_path / "1", "banner")
+    key = "banner/broker/7"
+    try:
+        killed.start()
+        before = etcd.entries(key)
+        killed.kill()
+        killed.start()
+
+        assert etcd.entries(key).keys() == {key}
+        assert etcd.entries(key) != before
+        [founded, *_] = [line for line in killed.log_lines() if "cluster founded" in line]
+        cluster_id = founded.rpartition("cluster_id=")[2]
+        store = f"etcd://{etcd.endpoints[0]}/banner"
+        assert f"  cluster     {cluster_id}, metadata in {store}\n" in killed.stdout()
+        [waiting] = [line for line in killed.log_lines() if "is still registered" in line]
+        assert "an earlier run of this broker" in waiting
+        assert waiting.endswith(f"listeners={killed.address} at_most_seconds=6")
+        assert killed.stop() == 0
+    finally:
+        if killed.is_running:
+            killed.kill()
+
+
 def test_a_broker_that_stops_unregisters_itself(etcd: Etcd, tmp_path: Path) -> None:
     stopping = broker(etcd, tmp_path / "1", "stop")
     stopping.settings = (*stopping.settings[:1], "broker.session.timeout.ms=60000", "node.id=7")
     try:
         stopping.start()
-        wait_until(lambda: "phase=ACTIVE" in stopping.stderr(), "it is registered")
+        wait_until(lambda: REGISTERED in stopping.stderr(), "it is registered")
 
         stopping.restart()
-        wait_until(lambda: stopping.stderr().count("phase=ACTIVE") == 2, "it is again")
+        wait_until(lambda: stopping.stderr().count(REGISTERED) == 2, "it is again")
 
-        assert "waiting for the end of an earlier registration" not in stopping.stderr()
+        assert "is still registered" not in stopping.stderr()
         stopping.stop()
     finally:
         if stopping.is_running:
