@@ -1,7 +1,8 @@
 """V1, RustLog and Cursus in a cluster: their clients know the address of one broker only.
 
-Each test runs with the address of each broker. The topics have more partitions than there are
-brokers, so that each broker leads some; groups are many enough to have each broker as coordinator.
+Each test runs with the address of each broker, and with the one that two workers share. The topics
+have more partitions than there are brokers, so that each broker leads some; groups are many enough
+to have each broker as coordinator.
 """
 
 import re
@@ -9,6 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -20,6 +22,7 @@ from tests.support.broker_process import BrokerProcess, wait_until
 from tests.support.cursus_client import CursusClient, Message, batch, envelope
 from tests.support.etcd import Etcd
 from tests.support.rustlog_client import RefusedError, RustLogClient
+from tests.support.workers_process import Workers
 
 BROKERS = range(3)
 PARTITIONS = 6
@@ -69,9 +72,40 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     cluster.close()
 
 
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
+    folder = tmp_path_factory.mktemp("workers")
+    running = Workers(folder, settings=["offsets.topic.num.partitions=6"])
+    running.start()
+    yield running
+    assert running.stop() == 0
+    running.check()
+
+
+class Entrance(NamedTuple):
+    """An address of a cluster, and the ids of all of its brokers."""
+
+    address: str
+    ids: list[int]
+
+
+@pytest.fixture(params=[*BROKERS, "workers"])
+def entrance(request: pytest.FixtureRequest) -> Entrance:
+    if request.param == "workers":
+        workers: Workers = request.getfixturevalue("workers")
+        return Entrance(workers.address, [1, 2])
+    cluster: Cluster = request.getfixturevalue("cluster")
+    return Entrance(cluster.brokers[request.param].address, [1, 2, 3])
+
+
+@pytest.fixture
+def address(entrance: Entrance) -> str:
+    return entrance.address
+
+
 @pytest.fixture(params=BROKERS)
-def address(cluster: Cluster, request: pytest.FixtureRequest) -> str:
-    return cluster.brokers[request.param].address
+def broker(cluster: Cluster, request: pytest.FixtureRequest) -> BrokerProcess:
+    return cluster.brokers[request.param]
 
 
 @pytest.fixture
@@ -88,11 +122,12 @@ def _metadata(address: str, topic: str) -> list[str]:
 
 
 def test_v1_clients_use_all_partitions_and_groups_through_one_broker(
-    cluster: Cluster, address: str, topic: str
+    entrance: Entrance, topic: str
 ) -> None:
+    address, ids = entrance
     with python_sdk(address) as sdk:
         sdk.send("ADMIN_CREATE_TOPIC", f"{topic} {PARTITIONS} 1")
-        assert len(set(_metadata(address, topic))) == len(cluster.brokers)
+        assert len(set(_metadata(address, topic))) == len(ids)
         for number in range(60):
             made = sdk.produce(topic, f"key-{number}", f"value-{number}")
             assert made.high_watermark == made.offset
@@ -113,7 +148,7 @@ def test_v1_clients_use_all_partitions_and_groups_through_one_broker(
             sdk.leave(group, topic, "member", joined.generation)
             with pytest.raises(SdkError, match="GENERATION_MISMATCH"):
                 sdk.heartbeat(group, topic, "member", joined.generation)
-        assert sdk.metadata()[1] == [1, 2, 3]
+        assert sdk.metadata()[1] == ids
 
 
 def test_v1_clients_that_pipeline_get_the_responses_in_order(address: str, topic: str) -> None:
@@ -269,20 +304,19 @@ def test_cursus_streams_of_a_group_deliver_all_partitions_through_one_broker(
 
 
 def test_a_stream_that_is_not_read_does_not_fill_the_memory(
-    cluster: Cluster, address: str, topic: str
+    broker: BrokerProcess, topic: str
 ) -> None:
-    payload = bytes(1 << 20)
+    payload, address = bytes(1 << 20), broker.address
     with CursusClient(address) as client, CursusClient(address) as reader:
         client.ask(envelope(f"CREATE topic={topic} partitions=3"))
-        own = next(each for each in cluster.brokers if each.address == address)
         leaders = _metadata(address, topic)
         partition = next(each for each in range(3) if leaders[each] != address)
         reader.send(f"STREAM topic={topic} partition={partition} group=g offset=0")
-        before = own.private_memory()
+        before = broker.private_memory()
         for number in range(64):
             body = batch(topic, partition, [Message(payload, number + 1)])
             assert b'"status":"OK"' in client.answer(body)
-        assert own.private_memory() - before < 32 << 20
+        assert broker.private_memory() - before < 32 << 20
         got = 0
         while got < 64:
             frame = reader.frame()
