@@ -5,6 +5,7 @@ it the directory is that of one broker, whose leader epochs are its unclean star
 
     key                one broker                    workers
     topic/<name>       replicas are not read         each partition is placed on a worker
+    deleted/<id>       it removes the folders        one or more workers remove the folders
     part/<id>/<n>      none                          the leaders, with epochs from elections
     node/<id>          unclean starts                not read
 
@@ -22,6 +23,7 @@ from pathlib import Path
 from broker._native.kernel import file_ops
 from broker.core.cluster import records
 from broker.core.cluster.records import NO_EPOCH, NO_LEADER, PartitionState, TopicRecord
+from broker.model.clock import SystemClock
 from broker.model.errors import StorageError
 from broker.model.limits import CLUSTER_CHANGES_PER_TRANSACTION
 from broker.segments import text_files
@@ -42,16 +44,16 @@ def share_directory(path: Path, node_ids: Sequence[int]) -> int:
     """Prepare a directory for workers, and return 0. Raises DataDirError or StorageError."""
     store = SqliteMetaStore(path / FILE_NAME)
     try:
-        share(path, store, node_ids)
+        share(path, store, node_ids, SystemClock().wall_ms())
     finally:
         store.close()
     return 0
 
 
-def share(path: Path, store: BlockingMetaStore, node_ids: Sequence[int]) -> None:
+def share(path: Path, store: BlockingMetaStore, node_ids: Sequence[int], now_ms: int) -> None:
     """Prepare a directory that nobody has open for workers; the first id is its own broker's.
 
-    May be repeated after a crash. Raises StorageError.
+    `now_ms` is the wall time. May be repeated after a crash. Raises StorageError.
     """
     checkpoint.take_clean_shutdown(path)  # from now on one broker would have to recover the logs
     with suppress(FileNotFoundError):
@@ -65,6 +67,8 @@ def share(path: Path, store: BlockingMetaStore, node_ids: Sequence[int]) -> None
         return
     floor = None if known is not None else _unclean_starts(store, node_ids[0]) + 1
     for operations in _in_transactions(_placements(store, node_ids, floor)):
+        store.transact([], operations)
+    for operations in _in_transactions(_deletions(store, node_ids[0], now_ms)):
         store.transact([], operations)
     value = json.dumps({"version": records.VERSION, "ids": list(node_ids)}).encode()
     store.transact([], [Put(WORKERS, value)])
@@ -111,6 +115,13 @@ def _placements(
             state = PartitionState(NO_LEADER, floor, NO_EPOCH, each, each, 0)
             key = records.partition_key(topic.topic_id, partition)
             yield Put(key, records.partition_value(state))
+
+
+def _deletions(store: BlockingMetaStore, node_id: int, now_ms: int) -> Iterator[Operation]:
+    """Let a worker remove the folders of deleted topics: those that were to do so may be gone."""
+    for entry in store.scan(metadata.DELETED_TOPICS)[0]:
+        deleted = records.parse_deleted(entry)._replace(pending=(node_id,), deleted_ms=now_ms)
+        yield Put(entry.key, records.deleted_value(deleted))
 
 
 def _in_transactions(operations: Iterator[Operation]) -> Iterator[list[Operation]]:
