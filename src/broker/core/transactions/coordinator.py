@@ -14,6 +14,7 @@ from asyncio import Future
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from broker.codec.control_records import Marker
 from broker.core.coordination.coordinator import Waiter, put_response
@@ -28,7 +29,6 @@ from broker.core.transactions.end_driver import EndDriver
 from broker.core.transactions.end_rules import EPOCH_BUMP_VERSION
 from broker.core.transactions.hanging_transactions import HangingTransactions
 from broker.core.transactions.markers import Markers
-from broker.core.transactions.other_brokers import OtherBrokers
 from broker.core.transactions.records import TopicPartition
 from broker.core.transactions.shard import TransactionLimits, TransactionShard
 from broker.core.transactions.step_queue import StepQueue
@@ -36,6 +36,9 @@ from broker.core.transactions.transaction import Transaction
 from broker.core.transactions.waiters import TransactionWaiters
 from broker.model import limits
 from broker.model.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from broker.core.transactions.other_brokers import OtherBrokers
 
 RECORD_FORMAT: RecordFormat[records.TransactionRecord] = RecordFormat(
     records.encode, records.decode, records.without_value
@@ -55,7 +58,7 @@ class TransactionCoordinator(
         *,
         settings: commands.TransactionSettings | None = None,
         partition_count: int = 50,
-        others: OtherBrokers | None = None,
+        others: "OtherBrokers | None" = None,
     ) -> None:
         """Keep what it needs; nothing is opened yet.
 

@@ -19,17 +19,19 @@ as in Kafka, and after the marker it is refused.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from broker.codec.control_records import Marker
 from broker.core.transactions.commands import Producer, SyncData, WriteMarkers
 from broker.core.transactions.markers import Markers
-from broker.core.transactions.other_brokers import OwedMarker
 from broker.core.transactions.records import TopicPartition
 from broker.core.transactions.step_queue import StepQueue
 from broker.model.errors import ErrorCode, PolylogError
+
+if TYPE_CHECKING:
+    from broker.core.transactions.other_brokers import OwedMarker
 
 
 class Coordinator(Protocol):
@@ -189,8 +191,11 @@ class _Writing:
             place = self._to_write.popleft()
             self._syncing += 1
             answer = partial(self._written, place)
-            owed = OwedMarker(place, self._marker, self._version, self._is_owed, answer)
-            self._driver.markers.write(owed, self._batch)
+            markers = self._driver.markers
+            if markers.is_led_elsewhere(place):
+                markers.send(self._owed(place, answer))
+            else:
+                markers.write_here(place, self._marker, self._batch, answer)
             yield
         self._end_if_written()
 
@@ -206,6 +211,11 @@ class _Writing:
         self._is_done = True
         self._driver.failing.pop(transactional_id, None)
         del self._driver.writing[transactional_id]
+
+    def _owed(self, place: TopicPartition, answer: Callable[[ErrorCode], None]) -> "OwedMarker":
+        from broker.core.transactions.other_brokers import OwedMarker  # noqa: PLC0415 (a cluster's)
+
+        return OwedMarker(place, self._marker, self._version, self._is_owed, answer)
 
     def _is_owed(self) -> bool:
         """Return whether this writing still has to go on."""

@@ -4,14 +4,17 @@ A marker for a partition that another broker leads is sent to that broker (remot
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from broker.codec.control_records import Marker, encode_marker
 from broker.core.logs.log import TransactionalLog
 from broker.core.topics.topic import OFFSETS_TOPIC
-from broker.core.transactions.other_brokers import OtherBrokers, OwedMarker
 from broker.core.transactions.records import TopicPartition
 from broker.model.clock import Clock
 from broker.model.errors import ErrorCode, PolylogError
+
+if TYPE_CHECKING:
+    from broker.core.transactions.other_brokers import OtherBrokers, OwedMarker
 
 # What the group coordinator answers when another broker leads the partition, or it is loading.
 _NOT_THE_COORDINATOR = (
@@ -29,7 +32,7 @@ class Markers:
         find_log: Callable[[TopicPartition], TransactionalLog | None],
         end_in_groups: Callable[[int, Marker, Callable[[ErrorCode], None]], None],
         clock: Clock,
-        others: OtherBrokers | None = None,
+        others: "OtherBrokers | None" = None,
     ) -> None:
         """Keep what it needs.
 
@@ -50,21 +53,15 @@ class Markers:
         """Return the encoded marker, the same for every log."""
         return encode_marker(marker, timestamp_ms=self._clock.wall_ms())
 
-    def write(self, owed: OwedMarker, batch: bytes) -> None:
-        """Write a marker of this broker's coordinator, wherever its partition is led.
-
-        UNKNOWN_TOPIC_OR_PARTITION: the topic was deleted, and the transaction's data with it.
-        Every failure goes to `answer`; no PolylogError is raised.
-        """
+    def is_led_elsewhere(self, place: TopicPartition) -> bool:
+        """Return whether a partition exists of which another broker has the log."""
         others = self._others
-        if (
-            others is not None
-            and self.find_log(owed.place) is None
-            and others.leaders.exists(owed.place)
-        ):
-            others.leaders.write(owed)
-        else:
-            self.write_here(owed.place, owed.marker, batch, owed.answer)
+        return others is not None and self.find_log(place) is None and others.leaders.exists(place)
+
+    def send(self, owed: "OwedMarker") -> None:
+        """Send a marker of this broker's coordinator to the broker that leads its partition."""
+        assert self._others is not None
+        self._others.leaders.write(owed)
 
     def write_here(
         self,
@@ -75,8 +72,9 @@ class Markers:
     ) -> None:
         """Append a marker to a log of this broker; answer once it is on the disk.
 
-        NOT_LEADER_OR_FOLLOWER: another broker leads the partition, or it is still loading. Every
-        failure goes to `answer`; no PolylogError is raised.
+        NOT_LEADER_OR_FOLLOWER: another broker leads the partition, or it is still loading.
+        UNKNOWN_TOPIC_OR_PARTITION: the topic was deleted, and the transaction's data with it.
+        Every failure goes to `answer`; no PolylogError is raised.
         """
         topic, partition = place
         log = self.find_log(place)

@@ -4,6 +4,7 @@ Every log is in memory; appended batches are durable at once, or when a test syn
 """
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -16,7 +17,6 @@ from broker.core.transactions.commands import (
     Producer,
 )
 from broker.core.transactions.markers import Markers
-from broker.core.transactions.other_brokers import OwedMarker
 from broker.core.transactions.records import (
     TopicPartition,
     TransactionState,
@@ -475,11 +475,17 @@ def test_committed_offsets_are_unknown_until_all_partitions_are_loaded(
 def test_an_offset_fetch_waits_for_a_commit_decided_before_a_crash(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_: Markers, owed: OwedMarker, _batch: bytes) -> None:
-        owed.answer(ErrorCode.KAFKA_STORAGE_ERROR)
+    def fail(
+        _: Markers,
+        _place: TopicPartition,
+        _marker: Marker,
+        _batch: bytes,
+        answer: Callable[[ErrorCode], None],
+    ) -> None:
+        answer(ErrorCode.KAFKA_STORAGE_ERROR)
 
     with monkeypatch.context() as broken:
-        broken.setattr(Markers, "write", fail)
+        broken.setattr(Markers, "write_here", fail)
         broker.end(broker.begin(OFFSETS))
         broker.restart()
         broker.recover()
