@@ -9,8 +9,8 @@ from broker.core.cluster import records
 from broker.core.cluster.image import ClusterImage, Delta
 from broker.core.cluster.records import BrokerState, Endpoint, Registration
 from broker.core.cluster.slices import complete
-from broker.core.cluster_view import Clustered as View
-from broker.core.topics.placing import Clustered
+from broker.core.clustered_view import Clustered as View
+from broker.core.topics.cluster_placing import Clustered
 from broker.model.errors import StorageError
 from broker.storage.files.deletion import DeletedFolders
 from broker.storage.metadata import Guard, KeyValue, Operation, Put

@@ -2,13 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.cluster_view import ClusterView
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
 from broker.core.groups.coordinator import GroupCoordinator
-from broker.core.links import Links
 from broker.core.logs.log import Log
 from broker.core.logs.partition import LogWaiters
 from broker.core.logs.recompression import Recompression
@@ -23,6 +22,9 @@ from broker.core.transactions.coordinator import TransactionCoordinator
 from broker.model.clock import Clock
 from broker.model.config import Config
 from broker.storage.log_dir import DiskSpace, disk_space
+
+if TYPE_CHECKING:
+    from broker.core.links import Links
 
 
 class Broker(NamedTuple):
@@ -46,7 +48,7 @@ class Broker(NamedTuple):
     appends: Tasks  # of requests whose connections may be closed before all is appended
     long_answers: Admission  # responses that are whole in memory before they are sent
     response_cache: ResponseCache  # responses about all topics
-    links: Links | None = None  # to the other brokers; None: standalone
+    links: "Links | None" = None  # to the other brokers; None: standalone
 
     @property
     def config(self) -> Config:

@@ -11,15 +11,18 @@ On a standalone broker nobody else leads, and each check ends at its first condi
 
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from broker.core.cluster.records import NO_LEADER
-from broker.core.links import Dialect
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
 from broker.core.topics.rules import check_name
 from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.model.errors import ErrorCode, PolylogError, RequestError, Unreachable
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
+
+if TYPE_CHECKING:
+    from broker.core.links import Dialect
 
 
 class ElsewhereError(PolylogError):
@@ -150,7 +153,7 @@ def other_brokers(session: Session) -> list[int]:
 async def forwarded(  # noqa: PLR0913 (a request, and where it goes)
     session: Session,
     broker_id: int,
-    dialect: Dialect,
+    dialect: "Dialect",
     mark: bytes,
     body: bytes,
     *,

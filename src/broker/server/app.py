@@ -18,12 +18,12 @@ from broker.server.composition import compose, services_of
 from broker.server.listener import Listener
 from broker.server.loop import Loop
 from broker.server.opening import Opened, open_metadata
-from broker.server.workers.worker import Worker
 from broker.storage.log_dir import LogDir
 from broker.storage.reserve import Reserve
 
 if TYPE_CHECKING:
     from broker.server.cluster.cluster import Cluster
+    from broker.server.workers.worker import Worker
 
 EXIT_OK = 0
 EXIT_STORAGE = 74
@@ -45,12 +45,12 @@ def run(config: Config, announce: Announce) -> int:
     return _run(config, log_dir, announce, None)
 
 
-def run_worker(config: Config, log_dir: LogDir, worker: Worker, announce: Announce) -> int:
+def run_worker(config: Config, log_dir: LogDir, worker: "Worker", announce: Announce) -> int:
     """Run one of the brokers that share a data directory until it is stopped; raise as `run`."""
     return _run(config, log_dir, announce, worker)
 
 
-def _run(config: Config, log_dir: LogDir, announce: Announce, worker: Worker | None) -> int:
+def _run(config: Config, log_dir: LogDir, announce: Announce, worker: "Worker | None") -> int:
     loop = Loop()
     asyncio.set_event_loop(loop)
     try:
@@ -93,7 +93,7 @@ class _Process:
         log_dir: LogDir,
         opened: Opened,
         loop: Loop,
-        worker: Worker | None,
+        worker: "Worker | None",
     ) -> None:
         self._worker = worker
         self._is_alone = False  # all workers stop: nobody takes over what this one leads

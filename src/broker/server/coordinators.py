@@ -8,7 +8,7 @@ coordinator checks the open transactions of recovered logs.
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from broker._native.log.partition_log import PartitionLog
 from broker.core.configs.group_configs import GroupConfigs
@@ -20,7 +20,6 @@ from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.core.topics.topics import Topics
 from broker.core.transactions.commands import TransactionSettings
 from broker.core.transactions.coordinator import TransactionCoordinator
-from broker.core.transactions.other_brokers import OtherBrokers
 from broker.core.transactions.records import TopicPartition
 from broker.model.clock import Clock
 from broker.model.config import Config
@@ -29,11 +28,14 @@ from broker.model.limits import GROUPS_MEMORY_SHARE, LOAD_RETRY_MS
 from broker.server.garbage_collection import CollectorPause
 from broker.server.memory import memory_bytes
 
+if TYPE_CHECKING:
+    from broker.core.transactions.other_brokers import OtherBrokers
+
 _log = logging.getLogger(__name__)
 
 # From what finds a log of this broker, and the partition of a transactional id.
 MakeOtherBrokers: TypeAlias = Callable[
-    [Callable[[TopicPartition], TransactionalLog | None], Callable[[str], int]], OtherBrokers
+    [Callable[[TopicPartition], TransactionalLog | None], Callable[[str], int]], "OtherBrokers"
 ]
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.core.cluster import transfer
 from broker.core.cluster_view import Alone, ClusterView
 from broker.core.metadata import Metadata, OwnMetadata
 from broker.core.scheduling.io_thread import IoThread
@@ -15,10 +14,10 @@ from broker.storage.log_dir import LogDir
 from broker.storage.metadata import MOVED_TO, WORKERS
 from broker.storage.metadata.sqlite import FILE_NAME, SqliteMetaStore
 from broker.storage.recovery.epochs import ElectedEpochs, Epochs, UncleanStarts
-from broker.storage.recovery.shared_folders import SharedFolders
 
 if TYPE_CHECKING:
     from broker.server.cluster.cluster import Cluster
+    from broker.storage.recovery.shared_folders import SharedFolders
 
 
 class Opened(NamedTuple):
@@ -32,7 +31,7 @@ class Opened(NamedTuple):
     view: ClusterView
     cluster: "Cluster | None"  # None: standalone
     close: Callable[[], Awaitable[None] | None]
-    folders: SharedFolders | None = None  # None: no other broker has the data directory
+    folders: "SharedFolders | None" = None  # None: no other broker has the data directory
 
 
 async def open_metadata(config: Config, log_dir: LogDir, node_ids: Sequence[int] = ()) -> Opened:
@@ -94,12 +93,14 @@ async def open_metadata(config: Config, log_dir: LogDir, node_ids: Sequence[int]
             cluster.close,
         )
     own = SqliteMetaStore(log_dir.path / FILE_NAME)
-    moved_to = transfer.moved_to(own.get(MOVED_TO))
-    if moved_to is not None:
+    moved = own.get(MOVED_TO)
+    if moved is not None:
+        from broker.core.cluster.transfer import moved_to  # noqa: PLC0415
+
         own.close()
         raise DataDirError(
             f"the metadata of {log_dir.path} has moved: start with"
-            f" --set polylog.metadata.store={moved_to}"
+            f" --set polylog.metadata.store={moved_to(moved)}"
         )
     broker_id = config.integer("node.id")
     if own.get(WORKERS) is not None:

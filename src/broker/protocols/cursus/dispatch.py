@@ -15,7 +15,7 @@ from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, 
 from broker.model.limits import CURSUS_NOT_LEADER_SECONDS
 from broker.model.topic_config import TopicConfig
 from broker.protocols.base import Additions, Answer, Immediate, Reply, SmallFiles, WireProtocol
-from broker.protocols.cursus import bodies, relays
+from broker.protocols.cursus import bodies
 from broker.protocols.cursus.acks import Sent
 from broker.protocols.cursus.bodies import Text
 from broker.protocols.cursus.connections import ConnectionState, address_of, state_of
@@ -156,7 +156,9 @@ async def _relayed(request: Request, elsewhere: ElsewhereError) -> Immediate:
     """Return another broker's response to a command, or its stream."""
     command = request.command
     if command.keyword == "STREAM":
-        return relays.open_relay(request, elsewhere.broker_id)
+        from broker.protocols.cursus.relays import open_relay  # noqa: PLC0415 (for a cluster only)
+
+        return open_relay(request, elsewhere.broker_id)
     wait_ms = consume_of(command).wait_ms if command.keyword == "CONSUME" else 0
     answer = await forwarded(
         request.session,

@@ -11,10 +11,10 @@ All but the first are refused to clients, as commands that do not exist.
 
 import asyncio
 import re
-from typing import Final
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
 from broker.core import forwarding
-from broker.core.links import Dialect, Lengths, Upstreams
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
 from broker.core.topics.topic import Topic
@@ -25,11 +25,21 @@ from broker.protocols.cursus.errors import RefusedError, quoted
 from broker.protocols.cursus.grammar import decoded, encoded, integer
 from broker.protocols.cursus.requests import Request
 
+if TYPE_CHECKING:
+    from broker.core.links import Dialect, Upstreams
+
 _ACCEPTED: Final = "OK forwarding=true"
 _ERROR: Final = "ERROR: "
 _CLASS: Final = re.compile(r" class=\w+ retryable=(?:true|false)")
 _OFFSETS: Final = "offsets="
-DIALECT: Final = Dialect("cursus", Lengths(CURSUS_FRAME_BYTES_MAX), _ACCEPTED.encode())
+
+
+@cache
+def dialect() -> "Dialect":
+    """Return what links need to know of Cursus."""
+    from broker.core.links import Dialect, Lengths  # noqa: PLC0415 (for a cluster only)
+
+    return Dialect("cursus", Lengths(CURSUS_FRAME_BYTES_MAX), _ACCEPTED.encode())
 
 
 def mark_of(session: Session) -> bytes:
@@ -53,7 +63,7 @@ async def forwarded(
     return await forwarding.forwarded(
         session,
         broker_id,
-        DIALECT,
+        dialect(),
         mark_of(session),
         frame,
         unreachable=unreachable,
@@ -71,12 +81,14 @@ async def ask(session: Session, broker_id: int, command: str, message: bytes = b
     return _checked(decoded(await forwarded(session, broker_id, encoded(command) + message)))
 
 
-async def ask_apart(upstreams: Upstreams, session: Session, broker_id: int, command: str) -> str:
+async def ask_apart(upstreams: "Upstreams", session: Session, broker_id: int, command: str) -> str:
     """Do as `ask`, on links of its own: the client's connection may serve something else."""
     links = session.broker.links
     assert links is not None
     try:
-        answer = await links.ask(upstreams, broker_id, DIALECT, mark_of(session), encoded(command))
+        answer = await links.ask(
+            upstreams, broker_id, dialect(), mark_of(session), encoded(command)
+        )
     except Unreachable as error:
         raise RequestError(ErrorCode.LEADER_NOT_AVAILABLE, str(error)) from None
     return _checked(decoded(answer))

@@ -1,6 +1,6 @@
 """Members of groups: the calls of the group coordinator."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from broker.core.forwarding import coordinator_to_ask
 from broker.core.groups.commands.assigned import (
@@ -10,7 +10,6 @@ from broker.core.groups.commands.assigned import (
     AssignedProtocol,
 )
 from broker.core.groups.coordinator import GroupCoordinator
-from broker.core.links import Upstreams
 from broker.core.session import Session
 from broker.core.topics.topic import Topic
 from broker.core.transactions.commands import Producer
@@ -19,6 +18,9 @@ from broker.protocols.cursus.errors import RefusedError, checked
 from broker.protocols.cursus.forwarding import ask, ask_apart
 from broker.protocols.cursus.reads import Read
 from broker.protocols.cursus.requests import Request
+
+if TYPE_CHECKING:
+    from broker.core.links import Upstreams
 
 # A CONSUME or STREAM with these errors is served without a member.
 _UNFENCED: Final = ("group_not_found", "topic_not_assigned_to_group", "member_not_found")
@@ -104,7 +106,7 @@ async def commit_here(
     checked(response, call)
 
 
-async def check(session: Session, upstreams: Upstreams | None, call: AssignedCall) -> None:
+async def check(session: Session, upstreams: "Upstreams | None", call: AssignedCall) -> None:
     """Check that a member is of the group's present generation, wherever the coordinator is.
 
     With `upstreams`, links of their own are used. Raises RefusedError, RequestError.

@@ -19,7 +19,7 @@ from broker.model.errors import Unreachable
 from broker.model.limits import CURSUS_NOT_LEADER_SECONDS, CURSUS_STREAM_SILENT_SECONDS
 from broker.protocols.base import Answer
 from broker.protocols.cursus.connections import address_of, leader_address
-from broker.protocols.cursus.forwarding import DIALECT, mark_of
+from broker.protocols.cursus.forwarding import dialect, mark_of
 from broker.protocols.cursus.requests import Request
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class _Pump:
         # The other broker sends keepalives, except to the positional form.
         silent = None if self.is_positional else CURSUS_STREAM_SILENT_SECONDS
         try:
-            async with links.stream(upstreams, self._broker_id, DIALECT) as link:
+            async with links.stream(upstreams, self._broker_id, dialect()) as link:
                 async with asyncio.timeout(CURSUS_STREAM_SILENT_SECONDS):
                     await link.request(mark_of(session), self._frame)
                 while True:

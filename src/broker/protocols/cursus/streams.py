@@ -28,7 +28,6 @@ from broker._native.protocols.cursus.stream import CursusStream, StreamEvent
 from broker.codec.headers import BatchHeader, scan_headers
 from broker.core.broker import Broker
 from broker.core.groups.commands.assigned import AssignedCall
-from broker.core.links import Links, Upstreams
 from broker.core.logs.log import Log
 from broker.core.logs.reading import UNREADABLE, decompress_records
 from broker.model.errors import RequestError, StorageError
@@ -46,6 +45,7 @@ from broker.protocols.cursus.reads import LATEST, Read
 if TYPE_CHECKING:
     from broker._native.log.partition_log import PartitionLog
     from broker.core.groups.coordinator import GroupCoordinator
+    from broker.core.links import Links, Upstreams
 
 _log = logging.getLogger(__name__)
 # The reason in the CLOSE frame, and whether the connection is closed.
@@ -65,7 +65,7 @@ class Reader(NamedTuple):
     read: Read
     call: AssignedCall | None  # checks its membership; None: it is not a member
     # In a cluster: does the same wherever the coordinator is, over these links.
-    check: Callable[[Upstreams | None], Awaitable[None]] | None = None
+    check: Callable[["Upstreams | None"], Awaitable[None]] | None = None
 
     @property
     def key(self) -> _Key | None:
@@ -277,7 +277,7 @@ class Streams:
         for stream in tuple(self._by_group.get(group, ())):
             await self._check(stream)
 
-    async def _check_all(self, links: Links) -> None:
+    async def _check_all(self, links: "Links") -> None:
         """Check all members again and again: no other broker says when a group rebalances."""
         self._upstreams = links.upstreams()
         while self._by_group:

@@ -1,10 +1,10 @@
 """Forwarding of RustLog's requests: the mark of a link, and requests to other brokers."""
 
 import asyncio
-from typing import Final
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
 from broker.core import forwarding
-from broker.core.links import Dialect, Lengths
 from broker.core.session import Session
 from broker.core.topics.topic import Topic
 from broker.model.errors import RequestError
@@ -20,10 +20,19 @@ from broker.protocols.rustlog.call import Call
 from broker.protocols.rustlog.errors import Failure, refusal
 from broker.protocols.rustlog.messages import Accepted, Forwarding
 
+if TYPE_CHECKING:
+    from broker.core.links import Dialect
+
 _PING: Final = b"\xff"
-DIALECT: Final = Dialect(
-    "rustlog", Lengths(RUSTLOG_FRAME_BYTES_MAX), accepted=bytes((FORWARDING,)), greeting=_PING
-)
+
+
+@cache
+def dialect() -> "Dialect":
+    """Return what links need to know of RustLog."""
+    from broker.core.links import Dialect, Lengths  # noqa: PLC0415 (for a cluster only)
+
+    framing = Lengths(RUSTLOG_FRAME_BYTES_MAX)
+    return Dialect("rustlog", framing, accepted=bytes((FORWARDING,)), greeting=_PING)
 
 
 async def forwarded(session: Session, broker_id: int, frame: bytes) -> bytes:
@@ -31,7 +40,7 @@ async def forwarded(session: Session, broker_id: int, frame: bytes) -> bytes:
     host = session.client_host.encode()
     revision = forwarding.revision_of(session).to_bytes(8, "big")
     mark = bytes((FORWARDING,)) + len(host).to_bytes(2, "big") + host + revision
-    return await forwarding.forwarded(session, broker_id, DIALECT, mark, frame)
+    return await forwarding.forwarded(session, broker_id, dialect(), mark, frame)
 
 
 async def ends_elsewhere(call: Call, topic: Topic) -> list[tuple[int, int]]:

@@ -12,14 +12,14 @@ from broker.core.cluster.controller import ControllerSettings
 from broker.core.cluster.image import Delta
 from broker.core.cluster.membership import Membership, Phase
 from broker.core.cluster.records import NO_EPOCH, BrokerState, Endpoint, Registration
-from broker.core.cluster_view import Clustered as View
+from broker.core.clustered_view import Clustered as View
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
 from broker.core.links import Links
 from broker.core.logs.log import TransactionalLog
 from broker.core.peers import Peers
 from broker.core.service import Service
-from broker.core.topics.placing import Clustered as Placing
+from broker.core.topics.cluster_placing import Clustered as Placing
 from broker.core.topics.topic import TRANSACTIONS_TOPIC
 from broker.core.topics.topics import Topics
 from broker.core.transactions.other_brokers import OtherBrokers

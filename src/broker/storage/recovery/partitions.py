@@ -21,7 +21,7 @@ import logging
 from collections import ChainMap
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from broker._native.kernel import file_ops
 from broker._native.log import recovery
@@ -47,8 +47,10 @@ from broker.storage.recovery.closing import (
 from broker.storage.recovery.epochs import Epochs
 from broker.storage.recovery.log_settings import log_settings
 from broker.storage.recovery.opening import Opening
-from broker.storage.recovery.shared_folders import SharedFolders
 from broker.storage.recovery.syncing import is_one_sync_cheaper
+
+if TYPE_CHECKING:
+    from broker.storage.recovery.shared_folders import SharedFolders
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +75,7 @@ class Partitions:
         turn: Turn,
         producer_expiration_ms: int,
         log_flags: LogFlags = lambda _: 0,
-        shared: SharedFolders | None = None,
+        shared: "SharedFolders | None" = None,
     ) -> None:
         """Read the checkpoints; after an unclean stop, make the next leader epoch durable.
 

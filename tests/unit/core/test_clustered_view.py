@@ -13,7 +13,8 @@ from broker.core.cluster.records import (
     TopicRecord,
 )
 from broker.core.cluster.slices import complete
-from broker.core.cluster_view import Clustered, KnownBroker
+from broker.core.cluster_view import KnownBroker
+from broker.core.clustered_view import Clustered
 from broker.storage import metadata
 from broker.storage.metadata import Put
 from tests.support.memory_store import MemoryStore

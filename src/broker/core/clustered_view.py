@@ -1,0 +1,86 @@
+"""What a broker that is one of several tells clients of its cluster (cluster_view.py).
+
+The image of the metadata tells; whether this broker itself can serve a partition that it leads, its
+log tells.
+"""
+
+from collections.abc import Hashable
+
+from broker.core.cluster.image import ClusterImage
+from broker.core.cluster.records import NO_LEADER
+from broker.core.cluster_view import RECOVERING, KnownBroker, Leadership
+from broker.core.topics.topic import Topic
+from broker.model.address import WILDCARDS
+
+_KAFKA = "kafka"
+
+
+class Clustered:
+    """The cluster of a broker that is one of several."""
+
+    def __init__(self, broker_id: int, rack: str | None, image: ClusterImage) -> None:
+        """Keep the image, which changes; the rack is that of this broker."""
+        self._broker_id = broker_id
+        self._rack = rack
+        self._image = image
+
+    @property
+    def controller_id(self) -> int:
+        """The broker that holds the controller's office."""
+        in_office = self._image.controller
+        return NO_LEADER if in_office is None else in_office.claim.broker
+
+    @property
+    def controller_epoch(self) -> int:
+        """The controller epoch."""
+        in_office = self._image.controller
+        return -1 if in_office is None else in_office.epoch
+
+    @property
+    def revision(self) -> Hashable:
+        """The revision of the image."""
+        return self._image.revision
+
+    def brokers(self, host: str, port: int) -> list[KnownBroker]:
+        """Return the registered brokers, and this one, which answers before it is registered.
+
+        A client that is told of no broker has nobody left to ask: librdkafka gives up for good.
+        """
+        found = []
+        for broker_id, broker in sorted(self._image.brokers.items()):
+            registration = broker.registration
+            address = (host, port)
+            if broker_id != self._broker_id:
+                endpoint = registration.endpoint(_KAFKA) or registration.endpoints[0]
+                # A worker of this host is where the client has found this one.
+                address = host if endpoint.host in WILDCARDS else endpoint.host, endpoint.port
+            found.append(KnownBroker(broker_id, *address, registration.rack))
+        if self._broker_id not in self._image.brokers:
+            found.append(KnownBroker(self._broker_id, host, port, self._rack))
+            found.sort()
+        return found
+
+    def leader_of(self, name: str, partition: int) -> int | None:
+        """Return the leader of a partition by the image alone: NO_LEADER while there is none.
+
+        None: the metadata has no such partition. What this broker has registered may be behind.
+        """
+        topic = self._image.topic(name)
+        state = None if topic is None else self._image.state(topic.record.topic_id, partition)
+        if state is None:
+            return None
+        is_there = self._image.is_registered(state.leader, state.broker_epoch)
+        return state.leader if is_there else NO_LEADER
+
+    def leadership(self, topic: Topic, partition: int) -> Leadership:
+        """Return what the image has; no leader if its incarnation is gone."""
+        state = self._image.state(topic.topic_id, partition)
+        if state is None:
+            return Leadership(NO_LEADER, RECOVERING, (), ())
+        leader = state.leader
+        if not self._image.is_registered(leader, state.broker_epoch):
+            leader = NO_LEADER
+        elif leader == self._broker_id:
+            log = topic.log(partition)
+            leader = NO_LEADER if log is not None and log.is_offline else leader
+        return Leadership(leader, state.leader_epoch, state.replicas, state.isr)
