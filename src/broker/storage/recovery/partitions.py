@@ -95,7 +95,9 @@ class Partitions:
         self._offsets = OffsetCheckpoints(path) if shared is None else shared.offsets
         self._side_files = SideFiles()
         self._logs: dict[str, PartitionLog] = {}  # folder name → log
-        self._unsynced_names: set[PartitionLog] = set()  # loaded, but not settled yet
+        # Loaded, but not settled yet.
+        self._unsynced_names: set[PartitionLog] = set()  # names in a folder
+        self._unsynced_folders: set[PartitionLog] = set()  # the name of a folder
         # In a shared directory each log has what the marker tells (shared_folders.py).
         self.is_clean = shared is None and checkpoint.take_clean_shutdown(path)
         # Digests of the segments of logs: as the last stop has left them, and when released since.
@@ -145,7 +147,8 @@ class Partitions:
             if names is None:
                 self._forget_older([log])
                 self._make(log)
-                self._sync_names([log])
+                self._unsynced_names.add(log)
+                self._unsynced_folders.add(log)
             elif not opening.load(log, names):
                 self._unsynced_names.add(log)
         except (StorageError, FileNotFoundError) as error:
@@ -174,6 +177,13 @@ class Partitions:
                 self._settle(log, is_synced=is_synced)
             except (StorageError, FileNotFoundError) as error:
                 failed[log] = str(error)
+        made = [log for log in unsettled if log in self._unsynced_folders]
+        try:
+            if made and not is_synced:
+                file_ops.sync_folder(str(self._path))
+        except StorageError as error:
+            failed |= dict.fromkeys(made, str(error))
+        self._unsynced_folders.difference_update(made)
         return failed
 
     def _settle(self, log: PartitionLog, *, is_synced: bool) -> None:
