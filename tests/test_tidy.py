@@ -22,7 +22,7 @@ WORDS_OF_PROTOCOLS = re.compile(
 )
 
 LINES_MAX = 900
-READMES_LINES_MAX = 65
+READMES_LINES_MAX = 90
 NATIVE_MAY_IMPORT = (
     "broker._native",
     "broker.model.errors",
