@@ -8,9 +8,12 @@ class Service:
 
     Attributes:
         name: its name in log lines.
+        is_essential: whether the process stops when its background work fails. A broker of a
+            cluster that goes on without some of it would keep partitions that it does not serve.
     """
 
     name: str
+    is_essential = False
 
     def start(self) -> None:
         """Begin, after the services that it uses and before the first connection.

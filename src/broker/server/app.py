@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from broker.server.workers.worker import Worker
 
 EXIT_OK = 0
+EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits(3)
 EXIT_STORAGE = 74
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # nohup ignores SIGHUP
 
@@ -128,7 +129,7 @@ class _Process:
             self._cluster.advertise(self._advertised(bound))
             self._cluster.member.when_refused(self._refused)
             self._cluster.node.metadata.when_replaced(self._store_replaced)
-        services.run()
+        services.run(partial(self._end, EXIT_INTERNAL))
         try:
             await self._announce(announce, bound)
             return await self._stop

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from broker.core.service import Service
@@ -59,12 +60,14 @@ class Services:
         for each in self._services:
             each.start()
 
-    def run(self) -> None:
-        """Begin their background work; an error that ends one of them is logged."""
+    def run(self, when_failed: Callable[[], None]) -> None:
+        """Begin their background work; an error that ends one of them is logged.
+
+        Then `when_failed` is called if it is an essential one.
+        """
         for each in self._services:
             task = asyncio.ensure_future(each.run())
-            task.set_name(each.name)
-            task.add_done_callback(_log_failure)
+            task.add_done_callback(partial(_note_end, each, when_failed))
             self._tasks.append(task)
 
     def cancel(self) -> None:
@@ -88,11 +91,13 @@ class Services:
                 raise
 
 
-def _log_failure(task: asyncio.Task[None]) -> None:
+def _note_end(service: Service, when_failed: Callable[[], None], task: asyncio.Task[None]) -> None:
     error = None if task.cancelled() else task.exception()
-    if error is not None:
-        _log.error(
-            "background work has failed and is not restarted: service=%s",
-            task.get_name(),
-            exc_info=error,
-        )
+    if error is None:
+        return
+    what_follows = "the broker stops" if service.is_essential else "it is not restarted"
+    _log.error(
+        "background work has failed, %s: service=%s", what_follows, service.name, exc_info=error
+    )
+    if service.is_essential:
+        when_failed()

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from functools import partial
 
 import pytest
 
@@ -58,7 +59,7 @@ class Broken(Noted):
 
 async def whole_life(services: Services) -> None:
     services.start()
-    services.run()
+    services.run(lambda: None)
     await asyncio.sleep(0)
     services.cancel()
     await services.stop()
@@ -109,7 +110,25 @@ def test_background_work_that_fails_is_logged_with_its_name_and_the_others_go_on
     assert done[-3:] == ["stop c", "stop b", "stop a"]
     assert "end c" in done
     [line] = [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
-    assert line == "background work has failed and is not restarted: service=b"
+    assert line == "background work has failed, it is not restarted: service=b"
+
+
+def test_background_work_that_is_essential_stops_the_process_when_it_fails() -> None:
+    stopped: list[str] = []
+
+    async def scenario() -> None:
+        for each in (Noted("a", []), Broken("b", [], fails_at="run")):
+            each.is_essential = True
+            services = Services([each])
+            services.start()
+            services.run(partial(stopped.append, each.name))
+            await asyncio.sleep(0)
+            services.cancel()
+            await services.stop()
+
+    asyncio.run(scenario())
+
+    assert stopped == ["b"]
 
 
 def test_services_before_one_that_cannot_stop_are_not_stopped(

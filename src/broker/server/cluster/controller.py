@@ -18,6 +18,7 @@ class Office(Service):
     """Claims the office, and does the controller's work while this broker holds it."""
 
     name = "controller"
+    is_essential = True
 
     def __init__(
         self,

@@ -99,6 +99,7 @@ class Following(Service):
     """The topics that have to be looked at, each once however often it has changed."""
 
     name = "topics of the cluster"
+    is_essential = True
 
     def __init__(self, node: Node, topics: Topics) -> None:
         """Start with all topics: what was registered at the start is led by nobody here."""

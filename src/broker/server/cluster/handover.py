@@ -33,6 +33,7 @@ class HandingOver(Service):
     """The hand-overs of this broker, in each of its incarnations."""
 
     name = "hand-over"
+    is_essential = True
 
     def __init__(self, node: Node, served: Served) -> None:
         """Do nothing before `run`."""

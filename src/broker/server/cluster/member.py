@@ -35,6 +35,7 @@ class Member(Service):
     """This broker as a member of its cluster."""
 
     name = "cluster membership"
+    is_essential = True
 
     def __init__(self, store: MetaStore, membership: Membership, session_seconds: int) -> None:
         """Join with `run`; `membership` is of the same broker."""

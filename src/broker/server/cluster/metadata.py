@@ -45,6 +45,7 @@ class ClusterMetadata(Service):
     """The image of a cluster, and this broker's changes to it (core/metadata.py)."""
 
     name = "cluster metadata"
+    is_essential = True
 
     def __init__(self, store: MetaStore) -> None:
         """Start with an empty image; `load` fills it."""

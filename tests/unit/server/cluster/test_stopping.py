@@ -4,6 +4,8 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from broker.core.cluster import records
 from broker.core.cluster.records import PartitionState, TopicRecord
 from broker.core.service import Service
@@ -86,7 +88,9 @@ def test_a_log_that_is_closed_for_a_hand_over_is_left_alone_when_the_broker_stop
     asyncio.run(scenario())
 
 
-def test_a_partition_that_has_no_successor_any_more_is_not_stopped_again() -> None:
+def test_a_partition_that_has_no_successor_any_more_is_not_stopped_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def scenario() -> None:
         known, epoch = draining()
         stops = 0
@@ -103,7 +107,7 @@ def test_a_partition_that_has_no_successor_any_more_is_not_stopped_again() -> No
             known.catch_up()
 
         served = Served()
-        served.stop_serving = stop_serving  # type: ignore[method-assign]
+        monkeypatch.setattr(served, "stop_serving", stop_serving)
         handing_over = HandingOver(node(1, epoch, known), served)
         running = asyncio.ensure_future(handing_over.run())
         for _ in range(50):
