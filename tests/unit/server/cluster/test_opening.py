@@ -34,7 +34,7 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker.model.limits.METADATA_CALL_SECONDS", 1)
-    monkeypatch.setattr(opening, "METADATA_START_SECONDS", 2)
+    monkeypatch.setattr(opening, "METADATA_START_SECONDS", 1)
 
 
 def join(etcd: Etcd, path: Path, prefix: str, *settings: str) -> str:
@@ -139,6 +139,7 @@ def test_a_newer_format_is_refused(etcd: Etcd, tmp_path: Path, key: bytes, value
 def test_a_store_that_does_not_answer_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setattr(opening, "METADATA_START_SECONDS", 2)
     stopped = Etcd(tmp_path / "etcd")
     stopped.kill(0)
 

@@ -1,6 +1,7 @@
 """Processes that cannot be brokers of a cluster end with a sentence and an exit code."""
 
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from tests.support.broker_process import BrokerProcess, wait_until
 from tests.support.etcd import Etcd
 
 pytestmark = pytest.mark.etcd
+HOST = "127.0.0.1"
+SECONDS = 60
 _USAGE = 2
 REGISTERED = "registered in the cluster: node_id=7"
 
@@ -22,9 +25,9 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
     running.close()
 
 
-def broker(etcd: Etcd, folder: Path, prefix: str) -> BrokerProcess:
+def broker(endpoint: object, folder: Path, prefix: str) -> BrokerProcess:
     folder.mkdir()
-    store = f"etcd://{etcd.endpoints[0]}/{prefix}"
+    store = f"etcd://{endpoint}/{prefix}"
     settings = [f"polylog.metadata.store={store}", "broker.session.timeout.ms=2000", "node.id=7"]
     return BrokerProcess(folder, settings=settings)
 
@@ -32,7 +35,7 @@ def broker(etcd: Etcd, folder: Path, prefix: str) -> BrokerProcess:
 def test_a_second_broker_with_a_node_id_ends_and_the_first_one_goes_on(
     etcd: Etcd, tmp_path: Path
 ) -> None:
-    first, second = broker(etcd, tmp_path / "1", "same"), broker(etcd, tmp_path / "2", "same")
+    first, second = (broker(etcd.endpoints[0], tmp_path / each, "same") for each in "12")
     try:
         first.start()
         wait_until(lambda: REGISTERED in first.stderr(), "the first one is registered")
@@ -79,7 +82,7 @@ def test_the_banner_follows_the_registration_and_names_the_cluster(
 
 
 def test_a_broker_that_stops_unregisters_itself(etcd: Etcd, tmp_path: Path) -> None:
-    stopping = broker(etcd, tmp_path / "1", "stop")
+    stopping = broker(etcd.endpoints[0], tmp_path / "1", "stop")
     stopping.settings = (*stopping.settings[:1], "broker.session.timeout.ms=60000", "node.id=7")
     try:
         stopping.start()
@@ -96,19 +99,17 @@ def test_a_broker_that_stops_unregisters_itself(etcd: Etcd, tmp_path: Path) -> N
 
 
 def test_a_start_that_waits_for_its_store_ends_at_a_signal(tmp_path: Path) -> None:
-    (tmp_path / "1").mkdir()
-    stopped = Etcd(tmp_path / "etcd")
-    stopped.kill(0)
-    waiting = broker(stopped, tmp_path / "2", "wait")
-    waiting.launch()
-    try:
-        wait_until(lambda: "waiting for the metadata store" in waiting.stderr(), "it waits")
+    with socket.create_server((HOST, 0)) as silent:
+        silent.settimeout(SECONDS)
+        waiting = broker(f"{HOST}:{silent.getsockname()[1]}", tmp_path / "1", "wait")
+        waiting.launch()
+        try:
+            silent.accept()[0].close()  # the first attempt fails, others follow
 
-        waiting.signal(signal.SIGTERM)
+            waiting.signal(signal.SIGTERM)
 
-        assert waiting.wait() == 0
-        assert "Traceback" not in waiting.stderr()
-    finally:
-        if waiting.is_running:
-            waiting.kill()
-        stopped.close()
+            assert waiting.wait() == 0
+            assert "Traceback" not in waiting.stderr()
+        finally:
+            if waiting.is_running:
+                waiting.kill()
