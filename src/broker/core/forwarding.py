@@ -19,7 +19,7 @@ from broker.core.session import Session
 from broker.core.topics.rules import check_name
 from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.model.errors import ErrorCode, PolylogError, RequestError, Unreachable
-from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
+from broker.model.limits import FORWARDED_HOST_CHARS_MAX, PARTITIONS_ANSWERED_PER_STEP
 
 if TYPE_CHECKING:
     from broker.core.links import Dialect
@@ -177,9 +177,12 @@ async def forwarded(  # noqa: PLR0913 (a request, and where it goes)
 
 
 async def accept_mark(session: Session, client_host: str, revision: int) -> None:
-    """Take what follows on this connection as forwarded, and catch up with who forwards it."""
+    """Take what follows on this connection as forwarded, and catch up with who forwards it.
+
+    A mark may come from anybody: its host is bounded, because members of groups keep it.
+    """
     session.is_forwarded = True
-    session.client_host = client_host
+    session.client_host = client_host[:FORWARDED_HOST_CHARS_MAX]
     if session.broker.links is not None:
         await session.broker.links.nodes.follow(revision)
 

@@ -412,6 +412,8 @@ FORWARDED_ANSWER_SECONDS = 30
 FORWARDED_SHORT_BYTES_MAX = 64 * KIB
 FORWARDED_REQUESTS_BYTES_MAX = 64 * MIB
 FORWARDED_ANSWERS_BYTES_MAX = 16 * MIB
+# The host of a client, as another broker names it: an address, which has at most 45 characters.
+FORWARDED_HOST_CHARS_MAX = 64
 # Unsent bytes of a relayed stream, above which no more is read from the other broker.
 RELAY_UNSENT_BYTES_MAX = 256 * KIB
 # Topics that are not known here and looked up in the store at the same time.

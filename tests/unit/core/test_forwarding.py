@@ -12,6 +12,7 @@ from broker.core.forwarding import ElsewhereError
 from broker.core.session import Session
 from broker.core.topics.topic import OFFSETS_TOPIC, Topic
 from broker.model.errors import ErrorCode, RequestError
+from broker.model.limits import FORWARDED_HOST_CHARS_MAX
 from tests.support.scripted_upstream import Nodes, View
 
 HERE: Any = object()
@@ -100,6 +101,12 @@ def test_a_mark_names_the_client_and_waits_for_the_revision() -> None:
     assert session.java_host == "/198.51.100.9"
     assert session.broker.links is not None
     assert session.broker.links.nodes.followed == [12]  # type: ignore[attr-defined]
+
+
+def test_the_host_that_a_mark_names_is_bounded() -> None:
+    session = _session()
+    asyncio.run(forwarding.accept_mark(session, "x" * (1 << 20), 12))
+    assert len(session.client_host) == FORWARDED_HOST_CHARS_MAX
 
 
 def test_only_an_unknown_name_that_a_topic_can_have_is_looked_up() -> None:
