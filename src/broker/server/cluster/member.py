@@ -166,13 +166,8 @@ class Member(Service):
 
         No log may be open any more: who leads its partition next may open it.
         """
-        lease = self._lease
-        if lease is None:
-            return
-        try:
-            await lease.revoke()
-        except StorageError as error:
-            _log.warning("lease not revoked, it will expire: error=%s", error)
+        if self._lease is not None:
+            await _revoke(self._lease)
 
     async def _acquire(self) -> None:
         try:
@@ -257,10 +252,7 @@ class Member(Service):
         lease = self._lease
         if lease is None:
             return
-        try:
-            await lease.revoke()
-        except StorageError as error:
-            _log.warning("lease not revoked, it will expire: error=%s", error)
+        await _revoke(lease)
         await lease.abandon()
         await self._wait(None)
 
@@ -269,3 +261,10 @@ class Member(Service):
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._something.wait()
+
+
+async def _revoke(lease: Lease) -> None:
+    try:
+        await lease.revoke()
+    except StorageError as error:
+        _log.warning("lease not revoked, it expires by itself: error=%s", error)
