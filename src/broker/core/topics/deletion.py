@@ -175,7 +175,11 @@ class Deletions:
                     self._add(removal._replace(due=0))
                     return
             except StorageError as error:
-                _log.warning("removed folders not recorded: topic=%s error=%s", topic.name, error)
+                _log.warning(
+                    "removed folders not recorded, tried again: topic=%s error=%s",
+                    topic.name,
+                    error,
+                )
                 self._add(removal._replace(due=_in(DELETION_RETRY_SECONDS)))
                 return
         self._begun.discard(topic.topic_id)

@@ -120,7 +120,12 @@ class RemoteMarkers:
             )
             codes = _codes(answer)
         except (Unreachable, PeerError, CodecError) as error:
-            _log.info("markers not written: broker=%d count=%d error=%s", leader, len(sent), error)
+            _log.info(
+                "markers not written, tried again: broker=%d count=%d error=%s",
+                leader,
+                len(sent),
+                error,
+            )
         for key, owed in sent.items():
             code = codes.get(key, ErrorCode.NETWORK_EXCEPTION)
             if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

@@ -71,7 +71,7 @@ class Office(Service):
             try:
                 await node.store.transact(*transaction)
             except StorageError as error:
-                _log.warning("the controller's office is not claimed: error=%s", error)
+                _log.warning("the controller's office is not claimed, tried again: error=%s", error)
         await self._writing.wait(due_ms)
 
     def _must_wait(self) -> bool:

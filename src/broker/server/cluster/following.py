@@ -79,7 +79,7 @@ class FollowingConfigs(Service):
             try:
                 await self._brokers.follow()
             except StorageError as error:
-                _log.error("settings of brokers not followed: error=%s", error)
+                _log.error("settings of brokers not in force, alter them: error=%s", error)
 
     def _image_changed(self, delta: Delta) -> None:
         for key in delta.configs:
@@ -92,7 +92,9 @@ class FollowingConfigs(Service):
         try:
             self._groups.follow(name.decode())
         except (StorageError, UnicodeDecodeError) as error:
-            _log.error("configuration of a group not followed: group=%r error=%s", name, error)
+            _log.error(
+                "configuration of a group not in force, alter it: group=%r error=%s", name, error
+            )
 
 
 class Following(Service):

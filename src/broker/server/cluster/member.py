@@ -173,7 +173,7 @@ class Member(Service):
         try:
             lease = await self._store.lease(self._session_seconds)
         except StorageError as error:
-            _log.warning("no lease: error=%s", error)
+            _log.warning("no lease of the metadata store, tried again: error=%s", error)
             await asyncio.sleep(REGISTRATION_RETRY_SECONDS)
             return
         if self.phase is not Phase.JOINING:  # it was asked to leave meanwhile
@@ -198,10 +198,10 @@ class Member(Service):
                 commit.transaction.guards, commit.transaction.operations
             )
         except OutcomeUnknown as error:
-            _log.warning("the outcome of a registration is not known: error=%s", error)
+            _log.warning("the outcome of the registration is not known, looked up: error=%s", error)
             self._membership.unknown(commit.lease_id, monotonic())
         except StorageError as error:
-            _log.warning("not registered: error=%s", error)
+            _log.warning("not registered, tried again: error=%s", error)
             self._membership.unknown(commit.lease_id, monotonic())
         else:
             if revision is None:
@@ -214,7 +214,7 @@ class Member(Service):
             entry = await self._store.get(look_up.key)
             self._membership.found(look_up, entry, monotonic())
         except StorageError as error:
-            _log.warning("the registration cannot be read: error=%s", error)
+            _log.warning("the registration cannot be read, tried again: error=%s", error)
             self._membership.unknown(look_up.lease_id, monotonic())
             return
         if entry is not None and self._membership.blocked_by is not None:

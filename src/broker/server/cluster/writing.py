@@ -70,10 +70,12 @@ class Writing:
         try:
             revision = await self._store.transact(guards, operations)
         except StorageError as error:
-            _log.warning("metadata not written: keys=%d error=%s", len(operations), error)
+            _log.warning(
+                "metadata not written, decided again: keys=%d error=%s", len(operations), error
+            )
             machine.unknown(write, self._clock.monotonic_ms())
         except Exception:  # noqa: BLE001 (whatever it is: the keys must not be in flight for ever)
-            _log.exception("metadata not written: keys=%d", len(operations))
+            _log.exception("metadata not written, decided again: keys=%d", len(operations))
             machine.unknown(write, self._clock.monotonic_ms())
         else:
             if revision is None:
