@@ -3,8 +3,9 @@
     call ── connect, unless connected ── ApiVersions ── request ──> in flight ──> answer
 
 There is one connection per broker, with several requests in flight: a Kafka broker answers the
-requests of a connection in their order, so the oldest request in flight gets the next answer. Only
-requests that a broker answers soon are sent here; one that waits would delay those behind it.
+requests of a connection in their order, so the oldest request in flight gets the next answer. One
+that waits delays those behind it: requests that wait for a disk have connections (a `Peers`) of
+their own.
 
 A connection that fails, or whose oldest request is not answered in time, is closed, and every
 request on it fails with Unreachable. Such a request may have been served: a caller sends only what

@@ -76,7 +76,11 @@ class Cluster:
         self.placing = Placing(self._broker_id, metadata.image, clock.wall_ms, _random_start())
         self._nodes = Nodes(metadata)
         self.links = Links(self._nodes, _links_max)
-        self.peers = Peers(lambda broker_id: self._nodes.address_of(broker_id, "kafka"))
+        address_of = partial(self._nodes.address_of, protocol="kafka")
+        # An answer waits for those before it on its connection: requests that wait for the other
+        # broker's disk have one of their own, as in Kafka.
+        self._asking = Peers(address_of)
+        self._writing = Peers(address_of)
         metadata.when_changed(self._brokers_changed)
         self._something = asyncio.Event()  # has changed: the image, or the phase of the member
         metadata.when_changed(lambda _: self._something.set())
@@ -97,20 +101,22 @@ class Cluster:
             return self.view.leader_of(TRANSACTIONS_TOPIC, partition_for(transactional_id))
 
         return OtherBrokers(
-            RemoteMarkers(self._broker_id, lambda place: self.view.leader_of(*place), self.peers),
-            RemoteAdmission(self._broker_id, find_log, coordinator_of, self.peers),
+            RemoteMarkers(
+                self._broker_id, lambda place: self.view.leader_of(*place), self._writing
+            ),
+            RemoteAdmission(self._broker_id, find_log, coordinator_of, self._asking),
         )
 
     def _brokers_changed(self, delta: Delta) -> None:
         if delta.brokers:
             known = self.node.metadata.image.brokers.keys()
-            self.peers.retain(known)
-            self.links.retain(known)
+            for each in (self._asking, self._writing, self.links):
+                each.retain(known)
 
     def disconnect(self) -> None:
         """Close the connections to other brokers; requests on them fail."""
-        self.peers.close()
-        self.links.close()
+        for each in (self._asking, self._writing, self.links):
+            each.close()
 
     def epoch(self, topic_id: bytes, partition: int) -> int | None:
         """Return the leader epoch with which this broker leads a partition (Leadership).

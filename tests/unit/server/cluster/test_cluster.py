@@ -1,0 +1,52 @@
+"""The connections of one broker to the others."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from broker.codec.control_records import Marker
+from broker.core.transactions.commands import Producer
+from broker.core.transactions.other_brokers import OwedMarker
+from broker.model.config import load
+from broker.model.errors import ErrorCode, Unreachable
+from broker.server.cluster import cluster as cluster_module
+from broker.server.cluster.cluster import Cluster
+from broker.server.cluster.metadata import ClusterMetadata
+
+
+class FakePeers:
+    """One connection per broker: an answer waits for those before it; markers wait for a disk."""
+
+    def __init__(self, _address_of: object) -> None:
+        self.before: asyncio.Event | None = None
+
+    async def call(
+        self, _broker_id: int, api: str, *_: object, **__: object
+    ) -> tuple[int, dict[str, Any]]:
+        if api == "WriteTxnMarkers":
+            self.before = asyncio.Event()
+        if self.before is not None:
+            await self.before.wait()
+        raise Unreachable("it has answered, for this test")
+
+
+def test_a_broker_that_waits_for_its_disk_is_asked_about_transactions_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster_module, "Peers", FakePeers)
+    nothing: Any = None
+
+    async def scenario() -> None:
+        cluster = Cluster(load(), nothing, ClusterMetadata(nothing))
+        others = cluster.other_brokers(lambda _: None, lambda _: 0)
+        monkeypatch.setattr(cluster.view, "leader_of", lambda *_: 2)
+        marker = Marker(1, 0, True, 0)
+        owed = OwedMarker(("t", 0), marker, 0, lambda: True, lambda _: None)
+        others.leaders.write(owed)
+        await asyncio.sleep(0)
+        asking = others.coordinators.admit(Producer("x", 1, 0), [("t", 1)], adds=False)
+        assert await asyncio.wait_for(asking, 1) == [ErrorCode.NETWORK_EXCEPTION]
+        others.leaders.close()
+
+    asyncio.run(scenario())
