@@ -63,12 +63,22 @@ def read(image: ClusterImage, key: bytes) -> dict[str, str]:
 
 
 def read_all(image: ClusterImage, prefix: bytes) -> dict[str, dict[str, str]]:
-    """Return every configuration under a prefix, by the rest of its key."""
+    """Return every configuration under a prefix, by the rest of its key.
+
+    Raises StorageError for a damaged one.
+    """
     entries = [entry for key, entry in image.configs.items() if key.startswith(prefix)]
     return {
-        entry.key.removeprefix(prefix).decode(): _parse(entry)
-        for entry in sorted(entries, key=lambda each: each.key)
+        _name(entry, prefix): _parse(entry) for entry in sorted(entries, key=lambda each: each.key)
     }
+
+
+def _name(entry: metadata.KeyValue, prefix: bytes) -> str:
+    try:
+        return entry.key.removeprefix(prefix).decode()
+    except UnicodeDecodeError:
+        text = f"the metadata store holds {entry.key!r}, which is no name: delete that key"
+        raise StorageError(text) from None
 
 
 def _parse(entry: metadata.KeyValue) -> dict[str, str]:
