@@ -187,7 +187,8 @@ class LocalTopics:
         led: list[int] = []
         async for part in in_parts(partitions, limits.LOGS_CONFIGURED_PER_STEP):
             led += self._claim(topic.name, topic_id, part)
-        logs = await self._logs.open_topic(topic.name, topic_id, led, config)
+        # With none there is nothing to wait for: the I/O thread may have a long queue.
+        logs = await self._logs.open_topic(topic.name, topic_id, led, config) if led else []
         async for log in in_steps(logs, limits.LOGS_CONFIGURED_PER_STEP):
             self.prepare(log)
         return _placed(logs, led, partitions)

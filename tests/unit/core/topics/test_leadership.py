@@ -12,7 +12,7 @@ from broker.core.topics.topic import Topic
 from broker.model import limits
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.limits import LOGS_CONFIGURED_PER_STEP
-from tests.support.fakes import FakeBroker, FakeLog, FakeStore
+from tests.support.fakes import FakeBroker, FakeLog, FakePartitionLogs, FakeStore
 from tests.support.large_broker import TurnLoop
 
 
@@ -69,6 +69,17 @@ def test_only_led_partitions_of_a_new_topic_have_logs() -> None:
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
+
+
+def test_a_broker_that_leads_nothing_of_a_new_topic_does_not_wait_for_its_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = broker_that_leads({})
+    monkeypatch.delattr(FakePartitionLogs, "open_topic")
+
+    topic = broker.create("a", 2)
+
+    assert (topic.partition_count, led(topic)) == (2, [])
 
 
 def test_only_led_partitions_are_loaded_at_a_start() -> None:
