@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.cluster import changes, failover, partitions, requests
+from benchmarks.cluster import changes, failover, partitions, requests, workers
 from benchmarks.end_to_end.rows import Figure, Goal, LifecycleRow
 from benchmarks.end_to_end.trials import Facts, Programs
 
@@ -15,6 +15,7 @@ class ClusterRow(LifecycleRow):
 
     measure: Callable[[Programs, Path, float], Facts]
     rounds_max: int
+    needs_etcd: bool = True
 
 
 CLUSTER_ROWS = (
@@ -66,5 +67,19 @@ CLUSTER_ROWS = (
         ),
         partitions.measure,
         1,
+    ),
+    ClusterRow(
+        "workers",
+        (
+            Figure("produce_cost_ratio", "x CPU/GB produced", (Goal(1.1),)),
+            Figure("fetch_cost_ratio", "x CPU/GB fetched", (Goal(1.1),)),
+            Figure("produce_gain", "x GB/s produced"),
+            Figure("produce_busy", "cores busy"),
+            Figure("fetch_gain", "x GB/s fetched"),
+            Figure("fetch_busy", "cores busy"),
+        ),
+        workers.measure,
+        3,
+        needs_etcd=False,
     ),
 )
