@@ -41,9 +41,9 @@ def run(arguments: Sequence[str]) -> int:
     bump = commands.add_parser(
         "bump-epochs",
         help="raise all leader epochs after an old backup of the store was restored",
-        description="Raise the leader epoch of every partition by 1,000,000, after an old backup"
-        " of a cluster's store was restored: logs with a higher epoch than the store's are not"
-        " served." + _STORE,
+        description="Raise the leader epoch of every partition by 1,000,000, and skip 2^40 producer"
+        " ids, after an old backup of a cluster's store was restored: logs with a higher epoch than"
+        " the store's are not served, and no producer may get the id of another one." + _STORE,
     )
     for command in (export, importing, bump):
         _add_configuration(command)

@@ -39,17 +39,23 @@ class ProducerIds:
         """Reserve the next block; another broker of the cluster may reserve one meanwhile."""
         while True:
             current = await self._metadata.get(metadata.PRODUCER_ID_BLOCK)
-            start = _parse(current.value) if current else 0
-            end = start + PRODUCER_ID_BLOCK
-            guard: metadata.Guard = (
-                metadata.Unchanged(metadata.PRODUCER_ID_BLOCK, current.mod_revision)
-                if current
-                else metadata.Absent(metadata.PRODUCER_ID_BLOCK)
-            )
-            value = json.dumps({"version": 1, "next_producer_id": end}).encode()
-            put = metadata.Put(metadata.PRODUCER_ID_BLOCK, value)
+            start, guard, put = reservation(current, PRODUCER_ID_BLOCK)
             if await self._metadata.transact([guard], [put]) is not None:
-                return start, end
+                return start, start + PRODUCER_ID_BLOCK
+
+
+def reservation(
+    current: metadata.KeyValue | None, count: int
+) -> tuple[int, metadata.Guard, metadata.Put]:
+    """Return the first of so many ids, and the guard and the operation that reserve them.
+
+    `current` is the key PRODUCER_ID_BLOCK of the store. Raises StorageError.
+    """
+    key = metadata.PRODUCER_ID_BLOCK
+    start = _parse(current.value) if current else 0
+    guard = metadata.Unchanged(key, current.mod_revision) if current else metadata.Absent(key)
+    value = json.dumps({"version": 1, "next_producer_id": start + count}).encode()
+    return start, guard, metadata.Put(key, value)
 
 
 def _parse(value: bytes) -> int:

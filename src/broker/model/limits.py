@@ -788,6 +788,7 @@ DELETED_TOPIC_DAYS = 7
 # By how much `broker metadata bump-epochs` raises leader epochs, which are int32: more elections
 # than any backup is old.
 LEADER_EPOCHS_BUMPED = 1_000_000
+PRODUCER_IDS_SKIPPED = 1 << 40  # by the same command, of 2^63
 # How long a start waits for a metadata store that does not answer.
 METADATA_START_SECONDS = 60
 # How often a change of metadata is made anew after another broker was first.

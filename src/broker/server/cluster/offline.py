@@ -9,16 +9,25 @@ from typing import NamedTuple, TypeVar
 from broker._native.kernel import file_ops
 from broker.core.cluster import records, transfer
 from broker.core.cluster.image import ClusterImage
+from broker.core.cluster.records import Transaction
 from broker.core.cluster.slices import complete
 from broker.core.cluster.transfer import Header
+from broker.core.producer_ids import reservation
 from broker.core.scheduling.io_thread import IoThread
 from broker.model.clock import SystemClock
 from broker.model.config import Config
 from broker.model.errors import ConfigError, DataDirError, StorageError
-from broker.model.limits import CLUSTER_CHANGES_PER_TRANSACTION
+from broker.model.limits import CLUSTER_CHANGES_PER_TRANSACTION, PRODUCER_IDS_SKIPPED
 from broker.server.cluster.opening import open_store
 from broker.storage.log_dir import LogDir
-from broker.storage.metadata import MOVED_TO, Absent, KeyValue, MetaStore, Put
+from broker.storage.metadata import (
+    MOVED_TO,
+    PRODUCER_ID_BLOCK,
+    Absent,
+    KeyValue,
+    MetaStore,
+    Put,
+)
 from broker.storage.metadata.sqlite import FILE_NAME, SqliteMetaStore
 from broker.storage.metadata.sqlite.store import AsyncSqliteMetaStore
 
@@ -145,17 +154,20 @@ def _owner(header: Header) -> str:
 
 
 async def bump_epochs(offline: Offline) -> int:
-    """Raise the leader epoch of every partition; return how many there are."""
+    """Raise the leader epoch of every partition, and skip producer ids; return the partitions."""
     if offline.log_dir is not None:
         raise ConfigError(
             "a standalone broker has no elections: name the store of a cluster with"
             " --set polylog.metadata.store=etcd://..."
         )
     count = 0
-    for transaction in complete(transfer.bumped(offline.image)):
+    block = await offline.store.get(PRODUCER_ID_BLOCK)
+    _, guard, put = reservation(block, PRODUCER_IDS_SKIPPED)
+    skipping = Transaction([guard], [put])
+    for transaction in (skipping, *complete(transfer.bumped(offline.image))):
         if await offline.store.transact(*transaction) is None:
             raise StorageError(
                 "another program has changed the metadata store meanwhile: run again"
             )
         count += len(transaction.operations)
-    return count
+    return count - len(skipping.operations)

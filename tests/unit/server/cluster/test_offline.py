@@ -1,6 +1,7 @@
 """`broker metadata`: a store that no broker uses is exported, imported and repaired."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -175,7 +176,7 @@ def test_a_standalone_store_is_restored_from_its_export(directory: Path, tmp_pat
 
 
 @pytest.mark.etcd
-def test_leader_epochs_of_a_restored_store_are_raised(
+def test_leader_epochs_and_producer_ids_of_a_restored_store_are_raised(
     etcd: Etcd, directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store_name, file = address(etcd, "old"), tmp_path / "metadata.jsonl"
@@ -183,12 +184,21 @@ def test_leader_epochs_of_a_restored_store_are_raised(
     main(["metadata", "export", str(file), "--data-dir", str(directory)])
     main(["metadata", "import", str(file), *of_store])
 
+    before = next_producer_id(etcd, "old")
+
     assert main(["metadata", "bump-epochs", *of_store]) == 0
 
+    # An id that is assigned again would have batches of another producer: they count as repeated.
+    assert next_producer_id(etcd, "old") == before + (1 << 40)
     assert "leader epochs of 2 partitions" in capsys.readouterr().out
     states = [image_of(store_name).state(TOPIC_ID, number) for number in range(2)]
     assert [state and state.leader_epoch for state in states] == [1_000_004] * 2
     assert main(["metadata", "bump-epochs", "--data-dir", str(directory)]) == 2
+
+
+def next_producer_id(etcd: Etcd, prefix: str) -> int:
+    found = etcd.entries(f"{prefix}/pid_block")
+    return sum(json.loads(each)["next_producer_id"] for each in found.values())
 
 
 @pytest.mark.etcd
