@@ -62,7 +62,13 @@ class Recorder:
         self._done: dict[str, int] = {}
 
     def write(self, process: str, f: str, type_: str, **value: Any) -> None:
-        """Add a line."""
+        """Add a line; a send without an offset, or with a negative one, is recorded without one.
+
+        A producer whose retry was a duplicate is not told where its records are.
+        """
+        offset = value.get("offset")
+        if f == "send" and (offset is None or offset < 0):
+            value.pop("offset", None)
         with self._lock:
             # The clock is read under the lock, so that times rise as lines do.
             operation = Operation(process, f, type_, time.monotonic(), value)

@@ -65,3 +65,17 @@ def test_recorded_operations_are_read_in_their_order(tmp_path: Path) -> None:
         ]
         assert found[0].t <= found[1].t
         assert recorder.done() == {"p": 1}
+
+
+@pytest.mark.parametrize("offset", [None, -1])
+def test_a_send_whose_producer_was_not_told_the_offset_has_none(
+    tmp_path: Path, offset: int | None
+) -> None:
+    sent = {"topic": "t", "partition": 0, "values": ["a"], "delivery": "idempotent"}
+    with Recorder(tmp_path / "history.jsonl") as recorder:
+        recorder.write("p", "send", "invoke", **sent)
+        recorder.write("p", "send", "ok", **sent, offset=offset)
+        operations = list(recorder.read())
+
+    assert "offset" not in operations[1].value
+    assert check(operations) == []
