@@ -75,6 +75,8 @@ class NativeLogs:
             while log.is_syncing:  # noqa: ASYNC110
                 await asyncio.sleep(_BUSY_SECONDS)
             await self._io_thread.run(partial(self._partitions.release, log))
+        else:
+            self._partitions.abandon(log)
         log.release()
         log.end_loading()
         self._loader.wake()

@@ -104,6 +104,9 @@ class Partitions:
         self._left = clean_segments.read(path) if self.is_clean else None
         self._released: dict[tuple[str, int], str] = {}
         self._has_failed = False  # a log that was released is not whole on the disk
+        # Released logs that had failed, with the ids of their topics. The kernel reports a failed
+        # sync once: whoever opened such a log again would take for durable what is not.
+        self._failed: dict[tuple[str, int], bytes] = {}
         clean = None if self._left is None else ChainMap(self._released, dict(self._left))
         self._epochs = epochs
         epochs.begin(is_clean=self.is_clean)
@@ -122,8 +125,11 @@ class Partitions:
         return [number for number in numbers if self._shared.claim(topic, topic_id, number)]
 
     def free(self, topic: str, number: int) -> None:
-        """Let other processes open a folder: nothing of this process writes to it any more."""
-        if self._shared is not None:
+        """Let other processes open a folder: nothing of this process writes to it any more.
+
+        The folder of a log that has failed stays closed until this process ends.
+        """
+        if self._shared is not None and (topic, number) not in self._failed:
             self._shared.free(topic, number)
 
     def announce_topic(
@@ -141,6 +147,8 @@ class Partitions:
 
         `settle` is next; then the loop ends the log's loading, or takes it offline first.
         """
+        if self._failed.get((log.topic, log.partition)) == log.topic_id:
+            return "it has failed before in this run: restart the broker"
         try:
             opening = self._opening_of(log)
             names = self._claim(log)
@@ -353,8 +361,17 @@ class Partitions:
         else:
             self._has_failed = True
             self._released.pop(key, None)
+        if closed.end_offset < 0:
+            self._failed[key] = log.topic_id
         self._side_files.forget(log)
         self._logs.pop(Path(log.folder).name, None)
+
+    def abandon(self, log: PartitionLog) -> None:
+        """Note that a log that has failed is not led any more; it stays as it is.
+
+        It is not opened again in this run, as it would not be if this broker still led it.
+        """
+        self._failed[log.topic, log.partition] = log.topic_id
 
     def _leave(self, closed: list[Closed]) -> None:
         """Write how logs of a shared directory were left, except those that are offline."""
@@ -388,6 +405,7 @@ class Partitions:
         for number in numbers:
             self._offsets.forget((topic, number))
             self._released.pop((topic, number), None)
+            self._failed.pop((topic, number), None)
 
     def _remove(self, log: PartitionLog) -> None:
         folder = Path(log.folder)

@@ -1,13 +1,20 @@
 """Logs that a broker stops to lead while it runs: their files are whole for whoever opens them."""
 
+import asyncio
+import errno
 import shutil
 from pathlib import Path
 
 import pytest
 
+from broker._native.kernel import file_ops
+from broker._native.log.partition_log import PartitionLog
+from broker.core.logs.log_loader import LogLoader
+from broker.core.scheduling.io_thread import IoThread
 from broker.model.identifiers import random_id
 from broker.segments import text_files
-from tests.unit.storage.broker_run import BATCH, CONFIG, BrokerRun
+from broker.server.partition_logs import NativeLogs
+from tests.unit.storage.broker_run import BATCH, CONFIG, TOPIC_ID, BrokerRun
 
 
 def released(broker: BrokerRun, count: int = 1) -> None:
@@ -101,3 +108,63 @@ def test_a_topic_that_is_deleted_and_made_again_is_as_the_stop_has_left_it(
 
     assert newest.log_end_offset == 0
     assert warnings(caplog) == []
+
+
+def test_a_log_that_has_failed_is_not_opened_again_in_this_run(broker: BrokerRun) -> None:
+    """The kernel reports a failed sync once: the next one would succeed without the data."""
+    (log,) = broker.make()
+    log.take_offline("the disk has failed")
+    broker.partitions.abandon(log)
+
+    (again,) = broker.open()
+    broker.kill()
+    (after_a_restart,) = BrokerRun(broker.path).open()
+
+    assert (again.is_offline, after_a_restart.is_offline) == (True, False)
+
+
+def test_a_log_that_cannot_be_closed_in_order_is_not_opened_again_in_this_run(
+    broker: BrokerRun,
+) -> None:
+    (log,) = broker.make()
+    log.append(BATCH)
+    log.begin_loading()
+    file_ops.start_recording()
+    file_ops.fail("sync_data", "topic-0/", errno.EIO, times=100)
+    broker.turn.end()
+    broker.partitions.release(log)
+    file_ops.stop_recording()
+
+    (again,) = broker.open()
+
+    assert again.is_offline
+
+
+def test_a_topic_of_the_name_of_one_with_a_failed_log_is_opened(broker: BrokerRun) -> None:
+    (log,) = broker.make()
+    log.take_offline("the disk has failed")
+    broker.partitions.abandon(log)
+    broker.partitions.forget("topic", [0])
+    shutil.rmtree(Path(log.folder))
+
+    (newest,) = broker.make(random_id())
+
+    assert not newest.is_offline
+
+
+def test_a_log_that_failed_while_it_was_led_is_abandoned_by_its_release(broker: BrokerRun) -> None:
+    async def scenario() -> PartitionLog:
+        loop, io_thread = asyncio.get_running_loop(), IoThread()
+        loader = LogLoader(loop, broker.partitions)
+        logs = NativeLogs(broker.partitions, loader, broker.turn, io_thread)
+        (log,) = await logs.open_topic("topic", TOPIC_ID, [0], CONFIG)
+        log.take_offline("the disk has failed")
+        await logs.release(log)
+        (again,) = logs.announce_topic("topic", TOPIC_ID, [0], CONFIG)
+        logs.load([again])
+        await logs.until_loaded([again])
+        loader.stop()
+        io_thread.stop()
+        return again
+
+    assert asyncio.run(scenario()).is_offline
