@@ -13,6 +13,7 @@ from broker.core.logs.partition import (
     append,
     check_epoch,
     epoch_at,
+    until_acknowledged,
     wait_durable,
     wait_synced,
 )
@@ -133,6 +134,36 @@ def test_a_durable_offset_needs_no_wait() -> None:
 
     assert asyncio.run(wait_durable(log, 0))
     assert log.callback_count == 0
+
+
+@pytest.mark.parametrize(
+    ("is_led", "is_durable", "code"),
+    [
+        (True, True, None),
+        (True, False, ErrorCode.KAFKA_STORAGE_ERROR),
+        (False, True, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (False, False, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ],
+)
+def test_a_write_is_acknowledged_if_it_is_durable_while_its_log_is_led(
+    is_led: bool, is_durable: bool, code: ErrorCode | None
+) -> None:
+    log = make_log()
+
+    async def scenario() -> ErrorCode | None:
+        task = asyncio.create_task(until_acknowledged(log, 1))
+        await asyncio.sleep(0)
+        log.is_held = True
+        append(log, log.config, batch(), NOW_MS)
+        log.is_led = is_led
+        log.sync() if is_durable else log.fail()
+        try:
+            await task
+        except RequestError as error:
+            return error.code
+        return None
+
+    assert asyncio.run(scenario()) is code
 
 
 @pytest.mark.parametrize("wait", [wait_durable, wait_synced])
