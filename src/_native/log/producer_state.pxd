@@ -8,6 +8,7 @@ cdef enum SequenceStatus:
     SEQUENCE_OUT_OF_ORDER
     SEQUENCE_FENCED       # an older epoch
     SEQUENCE_FULL         # all producers that may be kept have open transactions
+    SEQUENCE_PAST         # appended before the batches that a snapshot knows: its offset is unknown
 
 cdef enum:
     PRODUCER_BATCHES_KEPT = 5   # KIP-98: as many as a client may have in flight
@@ -26,6 +27,7 @@ cdef struct ProducerEntry:
     int16_t epoch
     int8_t batch_count          # how many of `batches` are filled, oldest first from `oldest`
     int8_t oldest
+    bint is_restored            # by a snapshot, which has the last batch only
     int32_t coordinator_epoch   # of the last marker, -1: none yet
     int64_t transaction_first   # first offset of the open transaction, -1: none
     int64_t updated_ms          # when the last batch came, for expiry

@@ -5,6 +5,8 @@ A batch of producer P and epoch E with first sequence S is
     next          when P is unknown or has expired, or E is newer and S is 0, or S follows P's last
                   sequence
     a duplicate   when one of the last five batches has the same epoch, first and last sequence
+    past          when it ends before the oldest batch known of P and E, which a snapshot had: the
+                  snapshot has none of the others that may be repeated
     fenced        when E is older than the one known
     out of order  otherwise
 
@@ -270,6 +272,9 @@ cdef SequenceStatus producers_check(
             return SEQUENCE_DUPLICATE
     if first_sequence == sequence_add(newest(entry).last_sequence, 1):
         return SEQUENCE_NEXT
+    if entry.is_restored and entry.batch_count < PRODUCER_BATCHES_KEPT and (
+            first_sequence <= last_sequence < entry.batches[entry.oldest].first_sequence):
+        return SEQUENCE_PAST
     return SEQUENCE_OUT_OF_ORDER
 
 
@@ -286,12 +291,14 @@ cdef ProducerEntry* entry_for(
         entry.coordinator_epoch = -1
         entry.transaction_first = -1
         entry.batch_count = entry.oldest = 0
+        entry.is_restored = False
         entry.updated_ms = now_ms
         return entry
     unlink_idle(entry)
     if epoch != entry.epoch or is_expired(table, entry, now_ms):
         entry.epoch = epoch
         entry.batch_count = entry.oldest = 0
+        entry.is_restored = False
     entry.updated_ms = now_ms
     return entry
 
@@ -454,6 +461,7 @@ cdef int64_t silent_ms(ProducerTable* table, tuple entry, int64_t wall_ms):
 
 cdef int restore_entry(ProducerTable* table, tuple entry, int64_t updated_ms) except -2:
     cdef ProducerBatch batch
+    cdef ProducerEntry* restored
     (producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch,
      transaction_first) = entry
     if last_sequence < 0:
@@ -467,7 +475,9 @@ cdef int restore_entry(ProducerTable* table, tuple entry, int64_t updated_ms) ex
         batch.timestamp = timestamp
         if producers_update(table, producer_id, epoch, &batch, updated_ms) < 0:
             return -1
-        producers_find(table, producer_id).coordinator_epoch = coordinator_epoch
+        restored = producers_find(table, producer_id)
+        restored.coordinator_epoch = coordinator_epoch
+        restored.is_restored = True
     if transaction_first >= 0:
         return producers_begin(table, producer_id, epoch, transaction_first, updated_ms)
     return 0

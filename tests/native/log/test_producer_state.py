@@ -20,6 +20,7 @@ DUPLICATE = AppendStatus.DUPLICATE
 OUT_OF_ORDER = AppendStatus.SEQUENCE_OUT_OF_ORDER
 FENCED = AppendStatus.SEQUENCE_FENCED
 FULL = AppendStatus.SEQUENCE_FULL
+PAST = AppendStatus.SEQUENCE_PAST
 OPEN_TRANSACTION = AppendStatus.TRANSACTION_OPEN
 PRODUCER = 4711
 LAST_SEQUENCE = 2**31 - 1
@@ -304,10 +305,43 @@ def test_a_snapshot_keeps_the_last_batch_of_each_producer(logs: Logs, log: Parti
 
     assert other.producer_count == 2
     assert other.append(batch(2)) == AppendResult(DUPLICATE, 2, 3)
-    assert other.append(batch(1))[:2] == (OUT_OF_ORDER, -1)
+    assert other.append(batch(1))[:2] == (PAST, -1)
     assert other.append(batch(6, 4, producer=1, epoch=2)) == AppendResult(DUPLICATE, 3, 7)
     assert other.append(batch(10, producer=1, epoch=1))[:2] == (FENCED, -1)
     assert other.append(batch(10, producer=1, epoch=2))[0] == 0
+
+
+def test_a_batch_that_a_snapshot_has_not_kept_is_one_that_the_log_has(
+    logs: Logs, log: PartitionLog
+) -> None:
+    """A producer repeats up to five batches of which it has had no response."""
+    for sequence in (10, 12, 14, 16, 18):
+        log.append(batch(sequence, 2))
+
+    other = reopened(logs, log)
+
+    assert [other.append(batch(each, 2))[0] for each in (10, 12, 14, 16)] == [PAST] * 4
+    assert other.append(batch(18, 2))[0] == DUPLICATE
+    refused = [batch(17, 2), batch(14, 6), batch(21), batch(LAST_SEQUENCE - 1, 2)]
+    assert [other.append(each)[0] for each in refused] == [OUT_OF_ORDER] * 4
+    accept(other, 20, 21, 22)
+    assert other.append(batch(16, 2))[0] == PAST
+    accept(other, 23)  # now five batches are known: a producer repeats no older one
+    assert other.append(batch(16, 2))[0] == OUT_OF_ORDER
+
+
+def test_a_batch_of_a_new_epoch_is_not_taken_for_one_of_the_epoch_of_a_snapshot(
+    logs: Logs, log: PartitionLog
+) -> None:
+    accept(log, 0, 1, 2)
+    other = reopened(logs, log)
+    other.append(batch(0, epoch=1))
+    other.append(batch(1, epoch=1))
+
+    assert other.append(batch(0, epoch=0))[0] == FENCED
+    assert other.append(batch(1, epoch=1))[0] == DUPLICATE
+    assert other.append(batch(0, 1, epoch=1))[0] == DUPLICATE
+    assert other.append(batch(0, 2, epoch=1))[0] == OUT_OF_ORDER
 
 
 def test_a_snapshot_of_a_wrapped_sequence_is_complete(logs: Logs, log: PartitionLog) -> None:
