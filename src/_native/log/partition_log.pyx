@@ -21,6 +21,7 @@ from broker._native.log.offset_index cimport TIME_ENTRY_SIZE, index_entries
 from broker._native.log.producer_state cimport (
     SEQUENCE_DUPLICATE,
     SEQUENCE_NEXT,
+    SEQUENCE_OUT_OF_ORDER,
     ProducerBatch,
     ProducerEntry,
     SequenceStatus,
@@ -416,6 +417,8 @@ cdef class PartitionLog(SyncedLog):
         if sequence == SEQUENCE_DUPLICATE:
             return AppendResult(DUPLICATE, original.base_offset,
                                 original.base_offset + original.last_offset_delta + 1)
+        if sequence == SEQUENCE_OUT_OF_ORDER and self.is_led_lately():
+            return AppendResult(AppendStatus.LOG_NOT_LED)
         if sequence != SEQUENCE_NEXT:
             return AppendResult(AppendStatus(OF_SEQUENCE + sequence))
         if not self.fits_transaction(&info):

@@ -51,6 +51,7 @@ cdef class Turn:
     # Until when the broker may accept and acknowledge writes, in nanoseconds of CLOCK_MONOTONIC: in
     # a cluster others may lead its partitions afterwards. INT64_MAX: standalone, no limit.
     cdef public int64_t serves_until_ns
+    cdef public int64_t unfenced_ms       # steady_ms at the end of the last fence; -1: none
     # Of its registration, under which it is elected; 0: standalone. After a new registration, it
     # leads nothing until it has been elected again.
     cdef public int64_t broker_epoch
@@ -118,6 +119,7 @@ cdef class AwaitedLog:
     cdef readonly bint is_deleted
     cdef readonly bint is_released        # another broker leads it; `is_deleted` is set as well
     cdef int64_t broker_epoch             # of the registration under which the broker leads it
+    cdef int64_t led_from_ms              # steady_ms at which it was led in a cluster; -1: never
     cdef readonly bint is_loading         # a thread recovers it: nothing else may be accessed
     cdef AckWaiter* acks_head             # by offset
     cdef AckWaiter* acks_tail
@@ -132,6 +134,7 @@ cdef class AwaitedLog:
     cdef void fail_waiters(self) noexcept
     cdef void fail_waiters_with(self, LogStatus status) noexcept
     cdef LogStatus service_status(self) noexcept
+    cdef bint is_led_lately(self) noexcept
     cdef void wait(self, AckWaiter* waiter) noexcept
     cdef void watch(self, Watch* watch) noexcept
     cdef void unwatch(self, Watch* watch) noexcept

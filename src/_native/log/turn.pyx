@@ -24,6 +24,8 @@ from broker.model import limits
 
 logger = logging.getLogger(__name__)
 
+cdef int64_t REFUSED_MS = limits.PRODUCER_REFUSED_SECONDS * 1000
+
 
 @cython.final
 cdef class Turn:
@@ -34,6 +36,7 @@ cdef class Turn:
         self.files = OpenFiles()
         self.decompressed_bytes_max = limits.DECOMPRESSED_BYTES_MIN
         self.serves_until_ns = INT64_MAX
+        self.unfenced_ms = -1
         self.dirty = []
         self.aging = []
         self.full = []
@@ -160,6 +163,7 @@ cdef class AwaitedLog:
 
     def __cinit__(self):
         self.callbacks = []
+        self.led_from_ms = -1
 
     cdef void flush(self) noexcept:
         """Write what the turn staged; advance the high watermark or start a sync."""
@@ -213,7 +217,20 @@ cdef class AwaitedLog:
 
     def elected(self):
         """Serve it under the broker's present registration, for which the broker was elected."""
+        if self.broker_epoch != self.turn.broker_epoch:
+            self.led_from_ms = self.turn.steady_ms
         self.broker_epoch = self.turn.broker_epoch
+
+    cdef bint is_led_lately(self) noexcept:
+        """Return whether batches of a producer may still arrive that follow a refused one.
+
+        A producer sends up to five batches without waiting. If the first ones were refused because
+        the broker did not lead the partition at that moment, the next ones are refused likewise
+        until the producer has sent the first ones again: for a sequence out of order librdkafka
+        would take a new producer epoch, under which what is in the log already is repeated.
+        """
+        cdef int64_t since_ms = max(self.led_from_ms, self.turn.unfenced_ms)
+        return since_ms >= 0 and self.turn.steady_ms - since_ms < REFUSED_MS
 
     cdef void wait(self, AckWaiter* waiter) noexcept:
         """Return the waiter through Turn.finished once the high watermark reaches its offset."""
@@ -298,6 +315,8 @@ cdef class AwaitedLog:
     def end_loading(self):
         """Serve the recovered log and wake its watchers."""
         self.is_loading = False
+        if self.turn.serves_until_ns != INT64_MAX:
+            self.led_from_ms = self.turn.steady_ms
         self.turn.log_changes += 1
         if self.watches != NULL:
             self.wake()

@@ -332,6 +332,9 @@ HTTP_HEAD_BYTES_MAX = 8 * KIB
 PRODUCER_IDS_PER_PARTITION_MAX = 10_000
 PRODUCER_IDS_MAX = 100_000
 PRODUCER_BATCHES_REMEMBERED = 5  # Kafka's: clients keep at most five in flight
+# For how long a broker that begins to lead a partition refuses batches with a gap before them as
+# one that does not lead it: the batches of the gap were refused so, and are sent again.
+PRODUCER_REFUSED_SECONDS = 10
 PRODUCER_ID_BLOCK = 1_000  # Kafka's: one durable write per thousand ids
 
 # Batches of one named producer that may overtake a missing one, since its clients have five in

@@ -21,6 +21,7 @@ OUT_OF_ORDER = AppendStatus.SEQUENCE_OUT_OF_ORDER
 FENCED = AppendStatus.SEQUENCE_FENCED
 FULL = AppendStatus.SEQUENCE_FULL
 PAST = AppendStatus.SEQUENCE_PAST
+NOT_LED = AppendStatus.LOG_NOT_LED
 OPEN_TRANSACTION = AppendStatus.TRANSACTION_OPEN
 PRODUCER = 4711
 LAST_SEQUENCE = 2**31 - 1
@@ -342,6 +343,42 @@ def test_a_batch_of_a_new_epoch_is_not_taken_for_one_of_the_epoch_of_a_snapshot(
     assert other.append(batch(1, epoch=1))[0] == DUPLICATE
     assert other.append(batch(0, 1, epoch=1))[0] == DUPLICATE
     assert other.append(batch(0, 2, epoch=1))[0] == OUT_OF_ORDER
+
+
+# ---- a new leader ----------------------------------------------------------------------------
+
+
+def test_a_new_leader_refuses_batches_whose_predecessors_it_has_refused(logs: Logs) -> None:
+    """Its producer sends the first ones again, and the others after them."""
+    log = logs.create()
+    logs.turn.serves_until_ns = 2**62
+    log.begin_loading()
+    log.end_loading()
+    accept(log, 0)
+
+    assert log.append(batch(2))[0] == NOT_LED
+    accept(log, 1, 2)
+    logs.turn.steady_ms += limits.PRODUCER_REFUSED_SECONDS * 1000
+    assert log.append(batch(5))[0] == OUT_OF_ORDER
+
+
+def test_the_same_holds_after_a_time_in_which_others_could_lead(logs: Logs) -> None:
+    log = logs.create()
+    accept(log, 0)
+    assert log.append(batch(2))[0] == OUT_OF_ORDER
+
+    logs.turn.unfenced_ms = logs.turn.steady_ms
+
+    assert log.append(batch(2))[0] == NOT_LED
+
+
+def test_a_standalone_broker_refuses_a_gap_as_one_from_the_beginning(logs: Logs) -> None:
+    log = logs.create()
+    log.begin_loading()
+    log.end_loading()
+    accept(log, 0)
+
+    assert log.append(batch(2))[0] == OUT_OF_ORDER
 
 
 def test_a_snapshot_of_a_wrapped_sequence_is_complete(logs: Logs, log: PartitionLog) -> None:

@@ -20,6 +20,7 @@ class Turn:
     now_ms: int
     steady_ms: int
     serves_until_ns: int
+    unfenced_ms: int
     broker_epoch: int
     events: list[tuple[LogEvent, PartitionLog]]
     schedule: Callable[[], object] | None

@@ -27,7 +27,7 @@ from broker.core.transactions.records import TopicPartition
 from broker.core.transactions.remote_admission import RemoteAdmission
 from broker.core.transactions.remote_markers import RemoteMarkers
 from broker.model.address import Address
-from broker.model.clock import SystemClock
+from broker.model.clock import SystemClock, monotonic_ns
 from broker.model.config import Config
 from broker.model.identifiers import id_to_text, random_id
 from broker.model.limits import FORWARDING_CONNECTIONS_MAX
@@ -145,6 +145,8 @@ class Cluster:
         if self.member.epoch != NO_EPOCH:
             # Of a later registration: the logs that it had led before have to be elected again.
             turn.broker_epoch = self.member.epoch
+        if monotonic_ns() >= turn.serves_until_ns:
+            turn.unfenced_ms = turn.steady_ms
         turn.serves_until_ns = int(fenced_from * 1e9)  # rounded down: never later than it is
 
     def services(
