@@ -23,6 +23,7 @@ from broker.storage.log_dir import LogDir
 from broker.storage.metadata import (
     MOVED_TO,
     PRODUCER_ID_BLOCK,
+    WORKERS,
     Absent,
     KeyValue,
     MetaStore,
@@ -32,6 +33,10 @@ from broker.storage.metadata.sqlite import FILE_NAME, SqliteMetaStore
 from broker.storage.metadata.sqlite.store import AsyncSqliteMetaStore
 
 _T = TypeVar("_T")
+_OF_WORKERS = (
+    "the metadata is of several workers, which share a directory: start it with --workers 1, stop"
+    " it, and export again"
+)
 
 
 class Offline(NamedTuple):
@@ -100,6 +105,8 @@ async def export(offline: Offline, file: Path, moved_to: str | None) -> int:
 
     Returns the number of keys.
     """
+    if moved_to is not None and _is_of_workers(offline.entries):
+        raise ConfigError(_OF_WORKERS)
     lines = list(transfer.lines(offline.header, offline.entries))
     _write_new(file, "".join(f"{each}\n" for each in lines))
     if moved_to is not None:
@@ -123,6 +130,8 @@ async def import_(offline: Offline, lines: Iterable[str]) -> int:
     The cluster's own key is last: without it no broker joins what is not complete.
     """
     header, entries = transfer.parse(lines)
+    if offline.log_dir is None and _is_of_workers(entries):
+        raise ConfigError(_OF_WORKERS)
     if offline.entries:
         raise ConfigError(
             f"the metadata store has {len(offline.entries)} keys: import into an empty one, or"
@@ -147,6 +156,11 @@ async def import_(offline: Offline, lines: Iterable[str]) -> int:
     return len(puts)
 
 
+def _is_of_workers(entries: Iterable[KeyValue]) -> bool:
+    """Return whether metadata is that of a directory that several workers share."""
+    return any(each.key == WORKERS for each in entries)
+
+
 def _owner(header: Header) -> str:
     if header.standalone is None:
         return "a cluster"
@@ -155,7 +169,7 @@ def _owner(header: Header) -> str:
 
 async def bump_epochs(offline: Offline) -> int:
     """Raise the leader epoch of every partition, and skip producer ids; return the partitions."""
-    if offline.log_dir is not None:
+    if offline.log_dir is not None and not _is_of_workers(offline.entries):
         raise ConfigError(
             "a standalone broker has no elections: name the store of a cluster with"
             " --set polylog.metadata.store=etcd://..."

@@ -13,8 +13,10 @@ from broker.core.cluster.image import ClusterImage
 from broker.core.cluster.records import NO_LEADER, BrokerState, Registration, TopicRecord
 from broker.model.config import load
 from broker.model.errors import DataDirError
+from broker.model.limits import LEADER_EPOCHS_BUMPED
 from broker.server.cluster.opening import join_cluster, open_store
 from broker.server.opening import open_metadata
+from broker.server.workers.layout import share_directory
 from broker.storage import metadata
 from broker.storage.checkpoints import checkpoint
 from broker.storage.log_dir import LogDir
@@ -249,3 +251,38 @@ def test_an_export_never_overwrites_a_file(
 
     assert "exists: name a new file" in capsys.readouterr().err
     assert file.read_text() == "kept"
+
+
+@pytest.fixture
+def workers_directory(directory: Path) -> Path:
+    """The same directory, shared by two workers that do not run."""
+    assert share_directory(directory, [1, 2]) == 0
+    return directory
+
+
+def test_leader_epochs_of_workers_are_raised(
+    workers_directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A log with an epoch above that of the store names this command."""
+    assert main(["metadata", "bump-epochs", "--data-dir", str(workers_directory)]) == 0
+
+    assert "raised the leader epochs of 2 partitions" in capsys.readouterr().out
+    store = SqliteMetaStore(workers_directory / "metadata.db")
+    entry = store.get(records.partition_key(TOPIC_ID, 1))
+    store.close()
+    assert entry is not None
+    assert records.parse_partition(entry).leader_epoch == 5 + LEADER_EPOCHS_BUMPED
+
+
+def test_the_metadata_of_workers_becomes_that_of_one_broker_before_it_moves(
+    workers_directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "metadata.jsonl"
+    command = ["metadata", "export", str(file), "--data-dir", str(workers_directory)]
+
+    assert main([*command, "--moved-to", "etcd://127.0.0.1:1/p"]) == 2
+    assert "start it with --workers 1" in capsys.readouterr().err
+    assert not file.exists()
+
+    start_standalone(workers_directory)
+    assert main([*command, "--moved-to", "etcd://127.0.0.1:1/p"]) == 0
