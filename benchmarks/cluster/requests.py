@@ -21,6 +21,7 @@ PAIRS = 6  # of runs, first one broker and then the other, in turn
 
 def measure(programs: Programs, folder: Path, scale: float) -> Facts:
     """Return the cost of a produce and of a fetch, and the ratio to a standalone broker."""
+    folder.mkdir(parents=True, exist_ok=True)
     alone = start_polylog(folder / "alone")
     try:
         with Cluster(folder / "cluster", 1) as cluster:
