@@ -28,6 +28,7 @@ from broker.server.workers.worker import Worker
 from broker.storage.log_dir import LogDir
 
 _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_SIGNAL_NAMES = {int(each): each.name for each in signal.Signals}  # real-time ones have none
 _log = logging.getLogger(__name__)
 
 # Runs a worker in its own process and returns its exit code.
@@ -257,7 +258,7 @@ def _fork(work: Callable[[], int]) -> int:
 
 def _log_end(node_id: int, pid: int, exit_code: int) -> None:
     if exit_code < 0:
-        ended_by = f"signal {signal.Signals(-exit_code).name}"
+        ended_by = f"signal {_SIGNAL_NAMES.get(-exit_code, -exit_code)}"
     else:
         ended_by = f"exit code {exit_code}"
     level = logging.INFO if exit_code == 0 else logging.WARNING

@@ -2,6 +2,7 @@
 
 import os
 import select
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from broker.model.address import Address
 from broker.model.config import Config, load
 from broker.server.workers import supervisor
+from broker.server.workers.policy import EXIT_FAILED
 from broker.server.workers.supervisor import Work
 from broker.server.workers.worker import Worker
 from broker.storage.log_dir import LogDir
@@ -63,3 +65,17 @@ def test_workers_that_all_fail_at_the_same_moment_end_the_supervisor_in_order(
 
     stopped = [each.message for each in caplog.records if "all workers are stopped" in each.message]
     assert stopped == ["all workers are stopped: worker 1 has not started"]
+
+
+def test_a_worker_that_a_signal_without_a_name_has_ended_is_one_that_has_failed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    number = signal.SIGRTMIN + 5
+
+    def end(_config: Config, _log_dir: LogDir, _worker: Worker) -> int:
+        os.kill(os.getpid(), number)
+        return 0
+
+    assert supervisor.run(configuration(tmp_path), Work(prepare, end, announce)) == EXIT_FAILED
+
+    assert any(f"by=signal {number}" in each.getMessage() for each in caplog.records)
