@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.model.address import Address
 from tests.support.broker_process import BrokerProcess, wait_until
 from tests.support.etcd import Etcd
 
@@ -25,7 +26,7 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
     running.close()
 
 
-def broker(endpoint: object, folder: Path, prefix: str) -> BrokerProcess:
+def broker(endpoint: Address | str, folder: Path, prefix: str) -> BrokerProcess:
     folder.mkdir()
     store = f"etcd://{endpoint}/{prefix}"
     settings = [f"polylog.metadata.store={store}", "broker.session.timeout.ms=2000", "node.id=7"]
@@ -58,7 +59,7 @@ def test_a_second_broker_with_a_node_id_ends_and_the_first_one_goes_on(
 def test_the_banner_follows_the_registration_and_names_the_cluster(
     etcd: Etcd, tmp_path: Path
 ) -> None:
-    killed = broker(etcd, tmp_path / "1", "banner")
+    killed = broker(etcd.endpoints[0], tmp_path / "1", "banner")
     key = "banner/broker/7"
     try:
         killed.start()
