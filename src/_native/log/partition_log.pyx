@@ -92,7 +92,6 @@ cdef class PartitionLog(SyncedLog):
                   uint32_t producer_ids_max=limits.PRODUCER_IDS_PER_PARTITION_MAX,
                   int64_t producer_expiration_ms=24 * 3600 * 1000, **settings):
         self.turn = turn
-        self.broker_epoch = turn.broker_epoch
         self.topic = topic
         self.topic_id = topic_id
         self.partition = partition

@@ -87,6 +87,7 @@ class Coordinators:
         self._collector_pause = CollectorPause()
         topics.when_deleted(self.groups.topic_deleted)
         topics.when_gained(self._gained)
+        topics.when_opened(self._opened)
         topics.when_lost(self._lost)
 
     def expect(self) -> None:
@@ -104,6 +105,11 @@ class Coordinators:
             self.groups.expect([partition])
         elif topic == TRANSACTIONS_TOPIC:
             self.transactions.expect([partition])
+
+    def _opened(self, log: PartitionLog) -> None:
+        """Begin to load a partition that another broker has coordinated before."""
+        self._gained(log.topic, log.partition)
+        self.log_is_ready(log)
 
     def _lost(self, topic: str, partition: int) -> None:
         if topic == OFFSETS_TOPIC:

@@ -70,18 +70,27 @@ class NativeLogs:
         for callback in self._on_release:
             await callback(log)
         log.begin_loading()
-        if await wait_synced(log, log.log_end_offset):
-            # A sync that covers nothing new may run; its thread sets no event.
-            while log.is_syncing:  # noqa: ASYNC110
-                await asyncio.sleep(_BUSY_SECONDS)
-            await self._io_thread.run(partial(self._partitions.release, log))
-        else:
+        if not await self._close(log):
             self._partitions.abandon(log)
         log.release()
         log.end_loading()
         self._loader.wake()
         await self._io_thread.run(_nothing)  # what was to be written for the log, has been
         self._partitions.free(log.topic, log.partition)
+
+    async def _close(self, log: PartitionLog) -> bool:
+        """Make durable what a log has, and close it; False: its disk has failed."""
+        if not await wait_synced(log, log.log_end_offset):
+            return False
+        # A sync that covers nothing new may run; its thread sets no event.
+        while log.is_syncing:  # noqa: ASYNC110
+            await asyncio.sleep(_BUSY_SECONDS)
+        try:
+            await self._io_thread.run(partial(self._partitions.release, log))
+        except StorageError as error:
+            _log.error("log not closed: %r stays offline until a restart: error=%s", log, error)
+            return False
+        return True
 
     async def free_deleted(self, topic: str, numbers: Iterable[int]) -> None:
         """Let other processes have the folders of deleted logs, which were renamed."""

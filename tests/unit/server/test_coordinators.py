@@ -32,6 +32,9 @@ class FakeTopics:
     def when_gained(self, callback: Any) -> None:
         self.gained = callback
 
+    def when_opened(self, callback: Any) -> None:
+        self.opened = callback
+
     def when_lost(self, callback: Any) -> None:
         self.lost = callback
 
@@ -114,3 +117,14 @@ def test_a_coordinator_comes_and_goes_with_the_leadership_of_its_partition(
     assert not coordinator.is_loading
     assert coordinator.is_complete
     assert not other.is_loading
+
+
+def test_a_partition_that_another_broker_has_coordinated_before_is_loaded_without_a_request(
+    coordinators: Coordinators, topics: FakeTopics
+) -> None:
+    """Its timeouts have to be checked, and its markers to be written."""
+    topics.counts = {TRANSACTIONS_TOPIC: 1}
+
+    topics.opened(log_of(TRANSACTIONS_TOPIC, end=7))
+
+    assert coordinators.transactions.numbers() == [0]

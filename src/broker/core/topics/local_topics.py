@@ -58,6 +58,7 @@ class LocalTopics:
         self._is_loading = True  # when it was asked last
         self._on_delete: list[Callable[[str], None]] = []
         self._on_gain: list[Callable[[str, int], None]] = []
+        self._on_open: list[Callable[[Any], None]] = []
         self._on_loss: list[Callable[[str, int], None]] = []
         self._on_busy: list[Callable[[str], None]] = []
         self._following: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -94,6 +95,13 @@ class LocalTopics:
         Its log is still to be loaded. Partitions of `load`, and of new topics, are not reported.
         """
         self._on_gain.append(callback)
+
+    def when_opened(self, callback: Callable[[Any], None]) -> None:
+        """Register a callback that gets each log with records of an internal topic new to here.
+
+        Another broker has led it before this one has heard of the topic.
+        """
+        self._on_open.append(callback)
 
     def when_lost(self, callback: Callable[[str, int], None]) -> None:
         """Register a callback that gets the topic and number of a partition not led any more."""
@@ -148,6 +156,7 @@ class LocalTopics:
                 logs = await self._open(wanted, config, 0)
                 topic = Topic(name, wanted.record.topic_id, config, logs)
                 self.registry.add(topic)
+                self._report_opened(topic)
                 if self.config is not inherited:
                     await self.apply_configs([(topic, self.config_of(own))])
             elif dict(topic.config.overrides) != own:
@@ -192,6 +201,12 @@ class LocalTopics:
         async for log in in_steps(logs, limits.LOGS_CONFIGURED_PER_STEP):
             self.prepare(log)
         return _placed(logs, led, partitions)
+
+    def _report_opened(self, topic: Topic) -> None:
+        for log in topic.led_logs if topic.is_internal else ():
+            if log.log_end_offset:
+                for callback in self._on_open:
+                    callback(log)
 
     async def _follow_leaders(self, topic: Topic, partitions: Collection[int] | None) -> None:
         """Close the logs of partitions that others lead now, and open those led here."""

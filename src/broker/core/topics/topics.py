@@ -78,6 +78,7 @@ class Topics:
         self.prepare = local.prepare
         self.when_deleted = local.when_deleted
         self.when_gained = local.when_gained
+        self.when_opened = local.when_opened
         self.when_lost = local.when_lost
         self.when_busy = local.when_busy
         self._changes = asyncio.Lock()  # one create or delete at a time

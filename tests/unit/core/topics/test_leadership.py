@@ -356,3 +356,21 @@ def test_folders_of_a_deleted_topic_are_free_for_other_processes_after_their_ren
     asyncio.run(broker.topics.delete(topic))
 
     assert broker.freed_folders == [("a", 0), ("a", 1)]
+
+
+def test_an_internal_log_that_another_broker_has_filled_is_reported_when_its_topic_appears(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = FakeStore()
+    other, broker = FakeBroker(store=store), broker_that_leads({0: 1, 1: 1}, store)
+    other.create("__transaction_state", 2)
+    broker.reload()
+    opened: list[int] = []
+    broker.topics.when_opened(lambda log: opened.append(log.partition))
+    monkeypatch.setattr(
+        FakeLog, "log_end_offset", property(lambda log: log.partition), raising=False
+    )
+
+    asyncio.run(broker.topics.follow("__transaction_state"))
+
+    assert opened == [1]

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from broker._native.kernel import file_ops
 from broker._native.log.partition_log import PartitionLog
 from broker.core.logs.log_loader import LogLoader
 from broker.core.scheduling.io_thread import IoThread
+from broker.model.errors import StorageError
 from broker.model.identifiers import random_id
 from broker.segments import text_files
 from broker.server.partition_logs import NativeLogs
@@ -152,13 +154,15 @@ def test_a_topic_of_the_name_of_one_with_a_failed_log_is_opened(broker: BrokerRu
     assert not newest.is_offline
 
 
-def test_a_log_that_failed_while_it_was_led_is_abandoned_by_its_release(broker: BrokerRun) -> None:
+def led_again(broker: BrokerRun, fail: Callable[[PartitionLog], None]) -> PartitionLog:
+    """Release a log that is led, after a failure, and lead its partition again."""
+
     async def scenario() -> PartitionLog:
         loop, io_thread = asyncio.get_running_loop(), IoThread()
         loader = LogLoader(loop, broker.partitions)
         logs = NativeLogs(broker.partitions, loader, broker.turn, io_thread)
         (log,) = await logs.open_topic("topic", TOPIC_ID, [0], CONFIG)
-        log.take_offline("the disk has failed")
+        fail(log)
         await logs.release(log)
         (again,) = logs.announce_topic("topic", TOPIC_ID, [0], CONFIG)
         logs.load([again])
@@ -167,4 +171,19 @@ def test_a_log_that_failed_while_it_was_led_is_abandoned_by_its_release(broker: 
         io_thread.stop()
         return again
 
-    assert asyncio.run(scenario()).is_offline
+    return asyncio.run(scenario())
+
+
+def test_a_log_that_failed_while_it_was_led_stays_offline(broker: BrokerRun) -> None:
+    assert led_again(broker, lambda log: log.take_offline("the disk has failed")).is_offline
+
+
+def test_a_log_that_cannot_be_closed_stays_offline(
+    broker: BrokerRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def release(_log: PartitionLog) -> None:
+        raise StorageError("no space")
+
+    monkeypatch.setattr(broker.partitions, "release", release)
+
+    assert led_again(broker, lambda _: None).is_offline
