@@ -170,7 +170,8 @@ def _run(
             partial(_load, programs, port, core, command, {**options, "topic": topic})
             for port, core, topic in zip(side.ports, side.cores, _topics(side), strict=True)
         ]
-        bytes_moved = sum(each.result()["bytes"] for each in map(threads.submit, loads))
+        running = [threads.submit(each) for each in loads]
+        bytes_moved = sum(each.result()["bytes"] for each in running)
     seconds, used = time.monotonic() - since, _used(side) - before
     return used / bytes_moved * GB, bytes_moved / GB / seconds, used / seconds
 
