@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -149,3 +150,37 @@ def test_clients_may_not_send_commands_of_brokers(command: bytes) -> None:
     [answer] = answers
     assert isinstance(answer, bytes)
     assert answer.startswith(b"ERROR: unknown_command ")
+
+
+STAGE = b"STAGE transactional_id=x topic=t partition=0 producerId=5 epoch=1 seqNum=1 message=m"
+
+
+@pytest.mark.parametrize("is_good", [True, False])
+def test_a_record_that_another_broker_stages_is_durable_before_the_answer(is_good: bool) -> None:
+    fakes, protocol = _fakes(), PROTOCOL()
+
+    async def run() -> bytes:
+        topic = fakes.topics.get("t")
+        assert topic is not None
+        log: Any = topic.logs[0]
+        log.admit_transaction(5, 1)
+        log.is_held = True
+        session = fakes.session
+        session.broker = clustered(fakes.broker, None)
+        accepted, staged = (protocol.handle(0, 0, None, each, session) for each in (MARK, STAGE))
+        assert isinstance(accepted, Awaitable)
+        assert isinstance(staged, Awaitable)
+        await accepted
+        answer = asyncio.ensure_future(staged)
+        while not log.batches:
+            await asyncio.sleep(0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not answer.done(), "the coordinator would decide before the record is durable"
+        log.sync() if is_good else log.fail()
+        found = await answer
+        assert isinstance(found, bytes)
+        return found
+
+    answer = asyncio.run(asyncio.wait_for(run(), 20))
+    assert answer.startswith(b"OK" if is_good else b"ERROR: ")

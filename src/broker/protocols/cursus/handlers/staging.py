@@ -2,8 +2,9 @@
 
 Records are appended at once, as batches of the internal producer id, and become visible with the
 commit marker; offsets are pending in their group until then. The response means that they are
-staged, not that they are durable: END_TXN makes them durable before it decides, and a transaction
-that was open at a restart is aborted.
+staged, not that they are durable: END_TXN makes those of this broker durable before it decides, and
+a transaction that was open at a restart is aborted. Another broker answers STAGE and STAGE_OFFSETS
+when what it has staged is durable.
 """
 
 import re
@@ -12,11 +13,12 @@ from typing import Final
 
 from broker.codec.encoding import encode
 from broker.core.forwarding import leader_to_ask
+from broker.core.logs.partition import until_acknowledged
 from broker.core.topics.lookup import log_of
 from broker.core.topics.topic import Topic
 from broker.core.transactions.commands import AddRequest, Producer
 from broker.core.transactions.records import TopicPartition
-from broker.core.writing import batch_bytes_max, write_batches
+from broker.core.writing import Written, batch_bytes_max, write_batches
 from broker.model.errors import ErrorCode, LimitExceeded, RequestError
 from broker.protocols.cursus import members
 from broker.protocols.cursus.connections import address_of
@@ -149,7 +151,10 @@ async def _write(request: Request, holder: Holder, topic: Topic, partition: int,
 
 
 async def stage(request: Request) -> str:
-    """Append a message that the coordinator of a transaction has added it to."""
+    """Append a message of a transaction that another broker coordinates.
+
+    The coordinator syncs its own logs only before it decides, so the record has to be durable now.
+    """
     check_internal(request)
     command, broker = request.command, request.broker
     name = command.need("transactional_id")
@@ -164,7 +169,8 @@ async def stage(request: Request) -> str:
             raise refusal_of(codes[place], name, _PUBLISH_FAILED)
     run = Run(encoded(shown_id(producer_id)), epoch, _sequence(command), 0, 1)
     row = (key_of(command) or None, command.message or b"", headers_of(run))
-    await _append(request, producer, topic, partition, row)
+    written = await _append(request, producer, topic, partition, row)
+    await until_acknowledged(written.log, written.end_offset)
     return "OK"
 
 
@@ -183,14 +189,14 @@ async def stage_offsets(request: Request) -> str:
 
 async def _append(
     request: Request, producer: Producer, topic: Topic, partition: int, row: Row
-) -> None:
+) -> Written:
     # The lock of the transactional id makes this the only writer of the producer.
     known = log_of(topic, partition).active_producer(producer.producer_id)
     last = _NO_SEQUENCE
     if known is not None and known[_EPOCH] == producer.producer_epoch:
         last = known[_LAST_SEQUENCE]
     batches = _batch(request, producer, topic, row, (last + 1) % _SEQUENCES)
-    await write_batches(request.broker, topic, partition, batches)
+    return await write_batches(request.broker, topic, partition, batches)
 
 
 async def _batch(
