@@ -17,6 +17,7 @@ import pytest
 from tests.compatibility.cursus.members import JavaMember
 from tests.compatibility.cursus.sdks import JavaProducer, PythonProducer, java_polls
 from tests.compatibility.cursus.streams import JavaConsumer, PythonConsumer, StreamingConsumer
+from tests.compatibility.cursus.transactions import initialised, joined, seen
 from tests.compatibility.v1.sdks import SdkError, TypeScriptSdk, python_sdk
 from tests.support.broker_process import BrokerProcess, wait_until
 from tests.support.cursus_client import CursusClient, Message, batch, envelope
@@ -360,3 +361,44 @@ def test_while_a_leader_is_down_clients_get_errors_to_retry_and_streams_go_on_af
 
         wait_until(has_gone_on, "the stream goes on", WAIT_S)
         assert not reader.stopped
+
+
+def test_cursus_transactions_commit_and_abort_on_all_partitions_through_one_broker(
+    entrance: Entrance, topic: str
+) -> None:
+    address, ids = entrance
+    committed: list[set[str]] = [set() for _ in range(PARTITIONS)]
+    with CursusClient(address) as client:
+        client.ask(f"CREATE topic={topic} partitions={PARTITIONS}")
+        assert len(set(_metadata(address, topic))) == len(ids)
+        for number in range(GROUPS):
+            name, group = f"{topic}-{number}", f"{topic}-g{number}"
+            there = f"topic={topic} group={group}"
+            member = joined(client, topic, group)
+            who = initialised(client, name)
+            for result in ("abort", "commit"):
+                assert client.ask(f"BEGIN_TXN {who}").startswith("OK ")
+                for partition in range(PARTITIONS):
+                    publish = f"TXN_PUBLISH {who} topic={topic} partition={partition} seqNum=1"
+                    for _ in range(2):  # sent again, it is staged once
+                        answer = client.ask(f"{publish} key=k message={result}-{number}")
+                        assert " staged_messages=1 " in answer, answer
+                offsets = ",".join(f"P{each}:{number + 1}" for each in range(PARTITIONS))
+                answer = client.ask(
+                    f"SEND_OFFSETS_TO_TXN {who} {there} member={member} generation=1 {offsets}"
+                )
+                assert answer.endswith(f" staged_offsets={PARTITIONS}"), answer
+                fetch = f"FETCH_OFFSET topic={topic} partition=2 group={group}"
+                assert client.ask(fetch) == "OK offset=0"
+                assert f"abort-{number}" not in seen(client, topic, 2, "committed")
+                status = client.ask(f"TXN_STATUS transactional_id={name}")
+                assert status.endswith(f" state=open messages={PARTITIONS} offsets={PARTITIONS}")
+                answer = client.ask(f"END_TXN {who} result={result}")
+                assert answer.startswith(f"OK transactional_id={name} state={result}"), answer
+                assert client.ask(f"END_TXN {who} result={result}") == answer, "again"
+            assert client.ask(fetch) == f"OK offset={number + 1}"
+            for each in committed:
+                each.add(f"commit-{number}")
+        for partition, payloads in enumerate(committed):
+            found = seen(client, topic, partition, "committed")
+            assert sorted(found) == sorted(payloads)
