@@ -308,7 +308,7 @@ def test_an_end_whose_markers_cannot_be_written_is_answered_and_completed_later(
 ) -> None:
     monkeypatch.setattr(transactions, "CURSUS_TRANSACTION_END_WAIT_MS", 0)
     client.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m")
-    monkeypatch.setattr(markers.Markers, "write", lambda *_: None)
+    monkeypatch.setattr(markers.Markers, "write_here", lambda *_: None)
 
     committed = "OK transactional_id=x state=committed messages=1 offsets=0"
     assert client.say(f"END_TXN {WHO}") == committed
