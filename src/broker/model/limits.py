@@ -265,6 +265,8 @@ GROUP_READY_WAIT_MS = 5_000
 GROUP_READY_POLL_MS = 20
 # Committed offsets whose lag is kept for the metrics.
 RUSTLOG_LAGS_MAX = 1_000
+# In a cluster, how long the metrics wait for the ends of partitions that other brokers lead.
+RUSTLOG_METRICS_SECONDS = 5
 
 # --- Cursus ---------------------------------------------------------------------------------------
 

@@ -50,10 +50,17 @@ async def ends_elsewhere(call: Call, topic: Topic) -> list[tuple[int, int]]:
         RefusalError: a broker cannot tell.
         RequestError: a broker does not answer, or nobody leads a partition.
     """
-    request = describe_topic(topic.name)
     others = await forwarding.other_leaders(call.session, topic)
-    answers = await asyncio.gather(*(forwarded(call.session, each, request) for each in others))
-    return [end for answer in answers for end in ends_of(answer)]
+    answers = await asyncio.gather(*(ends_at(call, each, topic) for each in others))
+    return [end for answer in answers for end in answer]
+
+
+async def ends_at(call: Call, broker_id: int, topic: Topic) -> list[tuple[int, int]]:
+    """Return the last stable offsets of the partitions that one broker leads.
+
+    Raises RefusalError, RequestError as `ends_elsewhere`.
+    """
+    return ends_of(await forwarded(call.session, broker_id, describe_topic(topic.name)))
 
 
 async def group_offset_elsewhere(

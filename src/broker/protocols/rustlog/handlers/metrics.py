@@ -5,15 +5,19 @@ counted, except those that stay 0: nothing is throttled, and retention and compa
 counted by protocol.
 """
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
+from broker.core.forwarding import other_leaders
 from broker.core.scheduling.steps import in_steps
+from broker.core.topics.topic import Topic
 from broker.model.errors import RequestError
+from broker.model.limits import RUSTLOG_METRICS_SECONDS
 from broker.protocols.rustlog.call import Call
 from broker.protocols.rustlog.errors import RefusalError
-from broker.protocols.rustlog.forwarding import ends_elsewhere
+from broker.protocols.rustlog.forwarding import ends_at
 from broker.protocols.rustlog.messages import Metrics, MetricsFetch, Ping, Pong
 
 # Name and help of each, in the original's order; the names that end in _total are counters.
@@ -87,17 +91,35 @@ def _latencies(what: str, percentiles: tuple[int, int, int]) -> dict[str, int]:
 
 
 async def _ends_elsewhere(call: Call) -> dict[tuple[str, int], int]:
-    """Return the ends of partitions that other brokers lead; the unreachable are left out."""
+    """Return the ends of partitions that other brokers lead; the unreachable are left out.
+
+    All brokers are asked at the same time, each for one topic after the other.
+    """
     found: dict[tuple[str, int], int] = {}
     if call.broker.links is None:
         return found
-    for name in call.lags.topics():
+    topics: dict[int, list[Topic]] = {}  # by leader
+    for name in sorted(call.lags.topics()):
         topic = call.broker.topics.get(name)
         if topic is not None:
-            with suppress(RequestError, RefusalError):
-                ends = await ends_elsewhere(call, topic)
-                found |= {(name, partition): end for partition, end in ends}
+            with suppress(RequestError):  # nobody leads one of its partitions
+                for leader in await other_leaders(call.session, topic):
+                    topics.setdefault(leader, []).append(topic)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(RUSTLOG_METRICS_SECONDS):
+            await asyncio.gather(*(_ask(call, *each, found) for each in topics.items()))
     return found
+
+
+async def _ask(
+    call: Call, leader: int, topics: list[Topic], found: dict[tuple[str, int], int]
+) -> None:
+    """Add the ends of the partitions that a broker leads, until it does not answer."""
+    with suppress(RequestError):
+        for topic in topics:
+            with suppress(RefusalError):
+                ends = await ends_at(call, leader, topic)
+                found |= {(topic.name, partition): end for partition, end in ends}
 
 
 def _lags(call: Call, elsewhere: dict[tuple[str, int], int]) -> Iterator[str]:
