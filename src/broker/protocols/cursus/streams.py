@@ -30,11 +30,13 @@ from broker.core.broker import Broker
 from broker.core.groups.commands.assigned import AssignedCall
 from broker.core.logs.log import Log
 from broker.core.logs.reading import UNREADABLE, decompress_records
+from broker.core.scheduling.steps import in_steps
 from broker.model.errors import RequestError, StorageError
 from broker.model.limits import (
     CURSUS_KEEPALIVE_MS,
     CURSUS_MEMBERS_CHECKED_SECONDS,
     CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX,
+    NAMES_READ_PER_STEP,
 )
 from broker.protocols.base import Answer
 from broker.protocols.cursus.connections import ConnectionState
@@ -66,6 +68,9 @@ class Reader(NamedTuple):
     call: AssignedCall | None  # checks its membership; None: it is not a member
     # In a cluster: does the same wherever the coordinator is, over these links.
     check: Callable[["Upstreams | None"], Awaitable[None]] | None = None
+    # In a cluster: returns the other broker that is the coordinator, None if it is this one.
+    # Raises RequestError if there is none now.
+    coordinator: Callable[[], int | None] | None = None
 
     @property
     def key(self) -> _Key | None:
@@ -280,29 +285,63 @@ class Streams:
     async def _check_all(self, links: "Links") -> None:
         """Check all members again and again: no other broker says when a group rebalances."""
         self._upstreams = links.upstreams()
-        while self._by_group:
-            await asyncio.sleep(CURSUS_MEMBERS_CHECKED_SECONDS)
-            for group in tuple(self._by_group):
-                await self._check_group(group)
-        self._upstreams.close()
-        self._upstreams = self._checking = None
+        try:
+            while self._by_group:
+                await asyncio.sleep(CURSUS_MEMBERS_CHECKED_SECONDS)
+                groups = await self._groups_by_coordinator()
+                await asyncio.gather(*(self._check_groups(*each) for each in groups.items()))
+        finally:
+            self._upstreams.close()
+            self._upstreams = self._checking = None
+
+    async def _groups_by_coordinator(self) -> dict[int | None, list[str]]:
+        found: dict[int | None, list[str]] = {}
+        async for group in in_steps(tuple(self._by_group), NAMES_READ_PER_STEP):
+            for stream in self._by_group.get(group, ()):
+                coordinator = self._readers[stream].coordinator
+                with suppress(RequestError):  # there is none now
+                    at = None if coordinator is None else coordinator()
+                    found.setdefault(at, []).append(group)
+                break
+        return found
+
+    async def _check_groups(self, coordinator: int | None, groups: list[str]) -> None:
+        """Check the members of the groups of one coordinator, until it does not answer in time.
+
+        So a stopped coordinator delays the next checks of all others by one timeout.
+        """
+        for group in groups:
+            for stream in tuple(self._by_group.get(group, ())):
+                try:
+                    async with asyncio.timeout(CURSUS_MEMBERS_CHECKED_SECONDS):
+                        await self._check_member(stream)
+                except (RequestError, TimeoutError):
+                    if coordinator is not None:
+                        return
 
     async def _check(self, stream: CursusStream) -> None:
-        """End the stream of a member that does not belong to the generation any more."""
+        """Check the member that reads a stream, if its coordinator answers."""
+        # A coordinator that is loading reports a rebalance of the group once it has loaded.
+        with suppress(RequestError):
+            await self._check_member(stream)
+
+    async def _check_member(self, stream: CursusStream) -> None:
+        """End the stream of a member that does not belong to the generation any more.
+
+        Raises RequestError if the coordinator does not answer.
+        """
         reader = self._readers.get(stream)
         if reader is None or reader.call is None:
             return
-        # A coordinator that is loading reports a rebalance of the group once it has loaded.
-        with suppress(RequestError):
-            try:
-                if reader.check is None:
-                    checked(await reader.broker.groups.assigned_check(reader.call), reader.call)
-                else:
-                    await reader.check(self._upstreams)
-            except RefusedError as error:
-                has_structure = reader.connection.has_structured_errors
-                text = error.text(is_structured=has_structure)
-                stream.end(encoded(text), is_last=False)
+        try:
+            if reader.check is None:
+                checked(await reader.broker.groups.assigned_check(reader.call), reader.call)
+            else:
+                await reader.check(self._upstreams)
+        except RefusedError as error:
+            has_structure = reader.connection.has_structured_errors
+            text = error.text(is_structured=has_structure)
+            stream.end(encoded(text), is_last=False)
 
 
 def _skip(stream: CursusStream, offset: int, error: str) -> None:

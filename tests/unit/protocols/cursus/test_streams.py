@@ -8,9 +8,12 @@ import pytest
 
 from broker._native.protocols.cursus.stream import StreamEvent
 from broker.codec.encoding import encode
+from broker.core.groups.commands.assigned import AssignedCall, AssignedProtocol
 from broker.model import limits
+from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.cursus import streams as streams_module
 from broker.protocols.cursus.connections import ConnectionState
+from broker.protocols.cursus.errors import RefusedError
 from broker.protocols.cursus.grammar import parse
 from broker.protocols.cursus.reads import stream_of
 from broker.protocols.cursus.streams import Reader, Streams
@@ -197,3 +200,78 @@ def test_a_stream_that_has_sent_its_decompressed_batch_frees_its_bytes(
         assert third.decompressed_bytes > 0
 
     asyncio.run(play())
+
+
+class Cluster(Fakes):
+    """Members whose groups have coordinators elsewhere: 2 never answers, 3 does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links = self.groups = self
+        self.is_fenced = False
+        self.is_over = asyncio.Event()
+        self.asked: list[int] = []
+
+    def upstreams(self) -> "Cluster":
+        return self
+
+    def close(self) -> None:
+        """Do nothing: there are no links."""
+
+    def watch_rebalances(self, _called: Callable[[str], None]) -> None:
+        """Do nothing: another broker does not report them."""
+
+    def join(self, group: str, coordinator: int) -> Stream:
+        stream = Stream()
+        call = AssignedCall(AssignedProtocol.CURSUS, group, "t", "m", 1, 1)
+
+        async def check(_links: object) -> None:
+            if not self.is_fenced:
+                return
+            self.asked.append(coordinator)
+            if coordinator == STOPPED:
+                await self.is_over.wait()
+                raise RequestError(ErrorCode.LEADER_NOT_AVAILABLE)
+            raise RefusedError("GEN_MISMATCH")
+
+        read = READ._replace(group=group)
+        reader = Reader(cast("Broker", self), ConnectionState(), read, call, check)
+        reader = reader._replace(coordinator=lambda: coordinator)
+        self.streams.add(cast("CursusStream", stream), reader)
+        return stream
+
+
+STOPPED = 2
+
+
+def test_a_coordinator_that_does_not_answer_delays_no_check_at_another_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streams_module, "CURSUS_MEMBERS_CHECKED_SECONDS", 0.2)
+
+    async def play() -> None:
+        fakes = Cluster()
+        stopped = [fakes.join(f"stopped-{number}", STOPPED) for number in range(9)]
+        fenced = [fakes.join(f"fenced-{number}", 3) for number in range(3)]
+        await settle()
+        fakes.is_fenced = True
+        while not all(each.last for each in fenced):
+            await asyncio.sleep(0.01)
+        assert fakes.asked.count(STOPPED) == 1
+        # Its groups are checked again, and the others with them.
+        for each in fenced:
+            each.last = None
+        while not all(each.last for each in fenced) or fakes.asked.count(STOPPED) == 1:
+            await asyncio.sleep(0.01)
+        assert not any(each.last for each in stopped)
+        fakes.is_over.set()
+        for each in (*stopped, *fenced):
+            fakes.tell(each, StreamEvent.CLOSED)
+        while asyncio.all_tasks() != {asyncio.current_task()}:
+            await asyncio.sleep(0.01)
+
+    async def bounded() -> None:
+        async with asyncio.timeout(20):
+            await play()
+
+    asyncio.run(bounded())

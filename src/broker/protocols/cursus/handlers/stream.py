@@ -4,7 +4,7 @@ There is one stream of a topic, partition and group; a new one replaces it. Stre
 positional form have no group and do not replace each other.
 """
 
-from broker.core.forwarding import check_led
+from broker.core.forwarding import check_led, coordinator_to_ask
 from broker.core.topics.lookup import log_of
 from broker.protocols.base import Answer
 from broker.protocols.cursus import members
@@ -28,5 +28,8 @@ async def handle(request: Request) -> Answer:
     reader = Reader(request.broker, request.connection, read, call)
     if call is not None and request.broker.links is not None:
         session = request.session
-        reader = reader._replace(check=lambda links: members.check(session, links, call))
+        reader = reader._replace(
+            check=lambda links: members.check(session, links, call),
+            coordinator=lambda: coordinator_to_ask(session, call.group_id),
+        )
     return request.state.streams.open_stream(reader, log, committed)
