@@ -794,6 +794,8 @@ DELETED_TOPIC_DAYS = 7
 # than any backup is old.
 LEADER_EPOCHS_BUMPED = 1_000_000
 PRODUCER_IDS_SKIPPED = 1 << 40  # by the same command, of 2^63
+# How many restores of its metadata store a data directory remembers.
+RESTORES_KNOWN_MAX = 100
 # How long a start waits for a metadata store that does not answer.
 METADATA_START_SECONDS = 60
 # How often a change of metadata is made anew after another broker was first.
