@@ -1,6 +1,7 @@
-"""The metadata store loses changes while brokers run: emptied, restored from a backup, or deleted.
+"""The metadata store loses changes: emptied, restored from a backup, or deleted.
 
-What it lacks was not deleted by anybody. The brokers stop, with a sentence, and touch no folder.
+What it lacks was not deleted by anybody. The brokers stop, or do not start, with a sentence, and
+touch no folder.
 """
 
 from collections.abc import Callable
@@ -9,7 +10,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from broker.cli import main
 from tests.cluster.test_restarts import PARTITIONS, TIMEOUT_S, write
+from tests.compatibility.committed import committed_values
+from tests.support.broker_process import wait_until
 from tests.support.cluster_process import ClusterProcess
 from tests.support.etcd import Etcd
 
@@ -49,6 +53,9 @@ def test_brokers_whose_store_loses_changes_stop_and_keep_all_folders(
     write(cluster, "kept", "before")
     before = folders(cluster)
 
+    for each in cluster.brokers.values():
+        each.expected_complaints.append("lease lost")  # if the broker asks for it first
+
     lose(etcd, tmp_path / "copy", cluster.prefix)
 
     for each in cluster.brokers.values():
@@ -56,11 +63,45 @@ def test_brokers_whose_store_loses_changes_stop_and_keep_all_folders(
         last = each.stderr().splitlines()[-1]
         assert last.startswith("broker: the metadata store has lost what this broker knows"), last
     assert folders(cluster) == before
-    if lose is not restored:
-        for each in cluster.brokers.values():
-            each.launch()
-            assert each.wait() == EXIT_DATA_DIR, each.stderr()
-        assert folders(cluster) == before
+    for each in cluster.brokers.values():
+        each.launch()
+        assert each.wait() == EXIT_DATA_DIR, each.stderr()
+    assert folders(cluster) == before
+
+
+def test_a_store_that_was_restored_while_brokers_were_stopped_is_refused_until_it_is_declared(
+    own_three_brokers: ClusterProcess, tmp_path: Path
+) -> None:
+    cluster, etcd = own_three_brokers, own_three_brokers.etcd
+    make_topic(cluster, "kept")
+    written = write(cluster, "kept", "before")
+    etcd.kill(0)
+    etcd.copy(0, tmp_path / "copy")
+    etcd.start(0)
+    etcd.wait(0)
+    make_topic(cluster, "newer")
+    written += write(cluster, "kept", "after")
+    for broker_id in cluster.brokers:
+        cluster.drain(broker_id)
+    before = folders(cluster)
+
+    restored(etcd, tmp_path / "copy", cluster.prefix)
+
+    for each in cluster.brokers.values():
+        each.launch()
+        assert each.wait() == EXIT_DATA_DIR, each.stderr()
+        assert "run `broker metadata bump-epochs`" in each.stderr().splitlines()[-1]
+    assert folders(cluster) == before
+    store = f"etcd://{etcd.endpoints[0]}/{cluster.prefix}"
+    wait_until(lambda: not etcd.entries(f"{cluster.prefix}/broker/"), "leases of the copy end")
+    assert main(["metadata", "bump-epochs", "--set", f"polylog.metadata.store={store}"]) == 0
+    cluster.restart(*cluster.brokers)
+    cluster.wait_for_leaders("kept", PARTITIONS)
+    written += write(cluster, "kept", "restored")
+    found = committed_values(
+        cluster.bootstrap, "kept", at_least=len(written), partitions=PARTITIONS
+    )
+    assert sorted(found) == sorted(written)
 
 
 def make_topic(cluster: ClusterProcess, topic: str) -> None:

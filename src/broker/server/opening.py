@@ -74,14 +74,22 @@ async def open_metadata(config: Config, log_dir: LogDir, node_ids: Sequence[int]
             join_cluster,
             open_store,
         )
+        from broker.storage.checkpoints import store_seen  # noqa: PLC0415
 
         store, metadata = open_store(config, address)
         try:
-            await join_cluster(metadata, log_dir, config.text("polylog.metadata.store"))
+            seen = await join_cluster(metadata, log_dir, config.text("polylog.metadata.store"))
         except BaseException:
             await store.close()
             raise
         cluster = Cluster(config, store, metadata)
+
+        async def close() -> None:
+            try:
+                store_seen.write(log_dir.own, seen._replace(revision=metadata.image.revision))
+            finally:
+                await cluster.close()
+
         return Opened(
             metadata,
             io_thread,
@@ -90,7 +98,7 @@ async def open_metadata(config: Config, log_dir: LogDir, node_ids: Sequence[int]
             cluster.placing,
             cluster.view,
             cluster,
-            cluster.close,
+            close,
         )
     own = SqliteMetaStore(log_dir.path / FILE_NAME)
     moved = own.get(MOVED_TO)

@@ -9,6 +9,7 @@
     part/<topic id>/<n>  leader, leader_epoch, broker_epoch, replicas, isr, partition_epoch
                          [, successor]; absent before the first change
     deleted/<topic id>   name, partitions [, pending, deleted_ms]; until no broker has its folders
+    restore              id; another one after each restore of a backup that was declared
 
 The broker epoch is the revision at which `broker/<id>` was created, the controller epoch that of
 `controller`.
@@ -33,10 +34,12 @@ from broker.storage.metadata import KeyValue
 
 CLUSTER = b"cluster"
 CONTROLLER = b"controller"
+RESTORE = b"restore"
 BROKERS = b"broker/"
 PARTITIONS = b"part/"
 NO_LEADER = -1
 NO_EPOCH = 0  # revisions begin at 1
+NO_RESTORE = "none"  # an id, of a store without the key
 VERSION = 1
 
 Replicas: TypeAlias = tuple[int, ...]  # broker ids; the first is the preferred leader
@@ -206,6 +209,21 @@ def parse_registration(entry: KeyValue) -> Registration:
         }:
             parsed = tuple(_endpoint(entry, each) for each in endpoints)
             return Registration(incarnation, parsed, rack, host, BrokerState(state))
+    raise _damaged(entry)
+
+
+def restore_value(restore_id: str) -> bytes:
+    """Return the value of `restore`."""
+    return _json({"id": restore_id})
+
+
+def parse_restore(entry: KeyValue | None) -> str:
+    """Return the id of the store's last restore; StorageError when it is damaged or newer."""
+    if entry is None:
+        return NO_RESTORE
+    match _object(entry):
+        case {"id": str(restore_id)}:
+            return id_to_text(_id(entry.key, restore_id.encode()))
     raise _damaged(entry)
 
 

@@ -62,6 +62,7 @@ def is_transient(key: bytes) -> bool:
     return key.startswith(records.BROKERS) or key in {
         records.CONTROLLER,
         records.CLUSTER,  # it is in the header
+        records.RESTORE,
         metadata.MOVED_TO,
     }
 

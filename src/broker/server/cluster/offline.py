@@ -17,6 +17,7 @@ from broker.core.scheduling.io_thread import IoThread
 from broker.model.clock import SystemClock
 from broker.model.config import Config
 from broker.model.errors import ConfigError, DataDirError, StorageError
+from broker.model.identifiers import id_to_text, random_id
 from broker.model.limits import CLUSTER_CHANGES_PER_TRANSACTION, PRODUCER_IDS_SKIPPED
 from broker.server.cluster.opening import open_store
 from broker.storage.log_dir import LogDir
@@ -139,6 +140,7 @@ async def import_(offline: Offline, lines: Iterable[str]) -> int:
         )
     if offline.log_dir is None:
         puts = list(transfer.imported(header, entries, SystemClock().wall_ms()))
+        puts.append(_restore())
         puts.append(Put(records.CLUSTER, records.cluster_value(header.cluster_id)))
     elif header.standalone != offline.log_dir.node_id:
         raise ConfigError(
@@ -168,7 +170,10 @@ def _owner(header: Header) -> str:
 
 
 async def bump_epochs(offline: Offline) -> int:
-    """Raise the leader epoch of every partition, and skip producer ids; return the partitions."""
+    """Raise the leader epoch of every partition, and skip producer ids; return the partitions.
+
+    Last of all, the data directories of a cluster accept the store's revision, whatever it is.
+    """
     if offline.log_dir is not None and not _is_of_workers(offline.entries):
         raise ConfigError(
             "a standalone broker has no elections: name the store of a cluster with"
@@ -184,4 +189,11 @@ async def bump_epochs(offline: Offline) -> int:
                 "another program has changed the metadata store meanwhile: run again"
             )
         count += len(transaction.operations)
+    if offline.log_dir is None:
+        await offline.store.transact([], [_restore()])
     return count - len(skipping.operations)
+
+
+def _restore() -> Put:
+    """Declare that the store's revisions do not follow those that brokers have seen."""
+    return Put(records.RESTORE, records.restore_value(id_to_text(random_id())))

@@ -13,6 +13,8 @@ from broker.model.identifiers import id_to_text, random_id
 from broker.model.limits import CLUSTER_RETRY_MS, METADATA_START_SECONDS
 from broker.model.metadata_address import EtcdAddress
 from broker.server.cluster.metadata import ClusterMetadata
+from broker.storage.checkpoints import store_seen
+from broker.storage.checkpoints.store_seen import StoreSeen
 from broker.storage.log_dir import LogDir
 from broker.storage.metadata import (
     MOVED_TO,
@@ -39,15 +41,16 @@ def open_store(config: Config, address: EtcdAddress) -> tuple[MetaStore, Cluster
     return store, ClusterMetadata(store)
 
 
-async def join_cluster(metadata: ClusterMetadata, log_dir: LogDir, store: str) -> None:
+async def join_cluster(metadata: ClusterMetadata, log_dir: LogDir, store: str) -> StoreSeen:
     """Read the cluster's metadata, or found the cluster; check that the directory belongs to it.
 
     A store that does not answer is tried again for METADATA_START_SECONDS. `store` is its address,
-    as the configuration has it.
+    as the configuration has it. Returns the state of the store, which the directory has, too.
 
     Raises:
         ConfigError: the store refuses this broker's user or certificate.
-        DataDirError: the directory is one of another cluster or of a standalone broker.
+        DataDirError: the directory is one of another cluster or of a standalone broker, or has
+            seen a newer state of the store.
         StorageError: the store cannot be read or written, or has a damaged or newer value.
         Unreachable: the store does not answer.
     """
@@ -79,7 +82,7 @@ async def join_cluster(metadata: ClusterMetadata, log_dir: LogDir, store: str) -
         await asyncio.sleep(CLUSTER_RETRY_MS / 1000)
 
 
-async def _join(metadata: ClusterMetadata, log_dir: LogDir, store: str) -> None:
+async def _join(metadata: ClusterMetadata, log_dir: LogDir, store: str) -> StoreSeen:
     if not _has_moved(log_dir.path / FILE_NAME):
         raise DataDirError(
             f"{log_dir.path} has the metadata of a standalone broker ({FILE_NAME}): start it with"
@@ -96,6 +99,24 @@ async def _join(metadata: ClusterMetadata, log_dir: LogDir, store: str) -> None:
     # A new id, not that of the directory: if the store has lost its cluster, the directories of
     # that cluster are refused, also when a broker without partitions is the first to start.
     await found_cluster(metadata, log_dir, id_to_text(random_id()))
+    restore = records.parse_restore(await metadata.get(records.RESTORE))
+    found = StoreSeen(log_dir.cluster_id, metadata.image.revision, (restore,))
+    return _see(log_dir, found, store)
+
+
+def _see(log_dir: LogDir, found: StoreSeen, store: str) -> StoreSeen:
+    """Let the directory remember the store's state; DataDirError if it has seen a newer one."""
+    seen = store_seen.read(log_dir.own)
+    if seen is not None and found.is_older_than(seen):
+        raise DataDirError(
+            f"the metadata of {store} is older than what {log_dir.path} has seen of it (revision"
+            f" {found.revision} after restore {found.restores[-1]}, and before {seen.revision}"
+            f" after restore {seen.restores[-1]}): stop all brokers, restore the newest backup of"
+            " the store, run `broker metadata bump-epochs`, and start them"
+        )
+    found = found.with_restores_of(seen)
+    store_seen.write(log_dir.own, found)
+    return found
 
 
 async def load(metadata: ClusterMetadata, store: str) -> None:

@@ -20,6 +20,7 @@ from broker.core.cluster.records import (
 )
 from broker.core.cluster.slices import complete
 from broker.model.errors import StorageError
+from broker.model.identifiers import id_to_text
 from broker.storage import metadata
 from broker.storage.metadata import KeyValue
 
@@ -38,6 +39,17 @@ registrations = st.builds(
     host=st.text(),
     state=st.sampled_from(BrokerState),
 )
+
+
+def test_the_restore_of_a_store_is_known_by_its_id() -> None:
+    shown = id_to_text(TOPIC_ID)
+    entry = KeyValue(records.RESTORE, records.restore_value(shown), 1, 1)
+
+    assert records.parse_restore(entry) == shown
+    assert records.parse_restore(None) == records.NO_RESTORE
+    for value in (b'{"version": 1}', b'{"version": 1, "id": "a,b"}', b'{"version": 2, "id": ""}'):
+        with pytest.raises(StorageError):
+            records.parse_restore(entry._replace(value=value))
 
 
 @st.composite

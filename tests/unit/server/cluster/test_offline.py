@@ -18,7 +18,7 @@ from broker.server.cluster.opening import join_cluster, open_store
 from broker.server.opening import open_metadata
 from broker.server.workers.layout import share_directory
 from broker.storage import metadata
-from broker.storage.checkpoints import checkpoint
+from broker.storage.checkpoints import checkpoint, store_seen
 from broker.storage.log_dir import LogDir
 from broker.storage.metadata import Put
 from broker.storage.metadata.sqlite import SqliteMetaStore
@@ -160,6 +160,27 @@ def test_a_cluster_is_restored_from_its_export(
     into_sqlite = ["metadata", "import", str(other), "--data-dir", str(tmp_path / "new")]
     assert main(into_sqlite) == 2
     assert "metadata is of a cluster, and this is a standalone" in capsys.readouterr().err
+
+
+@pytest.mark.etcd
+def test_directories_follow_the_metadata_into_a_store_with_lower_revisions(
+    etcd: Etcd, directory: Path, tmp_path: Path
+) -> None:
+    first, second = address(etcd, "higher"), address(etcd, "lower")
+    one, other = tmp_path / "one", tmp_path / "other"
+    main(["metadata", "export", str(one), "--data-dir", str(directory), "--moved-to", first])
+    main(["metadata", "import", str(one), "--set", f"polylog.metadata.store={first}"])
+    join(directory, first)
+    seen = store_seen.read(directory)
+    assert seen is not None
+    store_seen.write(directory, seen._replace(revision=seen.revision + 1_000_000))
+
+    main(["metadata", "export", str(other), "--set", f"polylog.metadata.store={first}"])
+    main(["metadata", "import", str(other), "--set", f"polylog.metadata.store={second}"])
+
+    join(directory, second)
+    with pytest.raises(DataDirError, match="older than what"):
+        join(directory, first)
 
 
 def test_a_standalone_store_is_restored_from_its_export(directory: Path, tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ import pytest
 from broker.core.cluster import records
 from broker.model.config import load
 from broker.model.errors import ConfigError, DataDirError, StorageError, Unreachable
-from broker.server.cluster import opening
+from broker.server.cluster import offline, opening
 from broker.server.cluster.opening import join_cluster, open_store
-from broker.storage.checkpoints import checkpoint
+from broker.server.opening import open_metadata
+from broker.storage.checkpoints import checkpoint, store_seen
 from broker.storage.log_dir import LogDir
 from broker.storage.metadata import Put, topic_key
 from broker.storage.metadata.etcd.gateway import Gateway
@@ -113,6 +114,65 @@ def test_a_directory_of_another_cluster_is_refused(etcd: Etcd, tmp_path: Path) -
 
     with pytest.raises(DataDirError, match=r"belongs to cluster .* is of cluster"):
         join(etcd, tmp_path / "1", "other")
+
+
+def test_a_store_that_is_older_than_what_the_directory_has_seen_is_refused(
+    etcd: Etcd, tmp_path: Path
+) -> None:
+    """The revision of etcd has no way back in this test, so the directory has seen a later one."""
+    join(etcd, tmp_path, "old")
+    seen = store_seen.read(tmp_path)
+    assert seen is not None
+    newer = seen._replace(revision=seen.revision + 1_000_000)
+    store_seen.write(tmp_path, newer)
+
+    with pytest.raises(DataDirError, match=r"stop all brokers, restore .*bump-epochs"):
+        join(etcd, tmp_path, "old")
+    assert store_seen.read(tmp_path) == newer
+
+    bump_epochs(etcd, "old")
+    join(etcd, tmp_path, "old")
+    after = store_seen.read(tmp_path)
+    assert after is not None
+    assert seen.revision < after.revision < newer.revision
+    assert after.restores[:-1] == newer.restores == (records.NO_RESTORE,)
+
+    etcd.delete(f"old/{records.RESTORE.decode()}")  # as a backup from before has it
+    with pytest.raises(DataDirError, match="older than what"):
+        join(etcd, tmp_path, "old")
+    bump_epochs(etcd, "old")
+    join(etcd, tmp_path, "old")
+
+
+def bump_epochs(etcd: Etcd, prefix: str) -> None:
+    config = load([f"polylog.metadata.store=etcd://{etcd.endpoints[0]}/{prefix}"])
+    offline.run(config, offline.bump_epochs)
+
+
+def test_a_stop_remembers_the_revision_that_the_broker_has_seen(etcd: Etcd, tmp_path: Path) -> None:
+    config = load([f"polylog.metadata.store=etcd://{etcd.endpoints[0]}/stop"])
+
+    async def scenario() -> int:
+        log_dir = LogDir(tmp_path, 1)
+        opened = await open_metadata(config, log_dir)
+        assert opened.cluster is not None
+        try:
+            etcd.put("stop/any", b"{}")
+            await opened.cluster.node.metadata.load()
+        finally:
+            await opened.cluster.member.release()
+            closing = opened.close()
+            assert closing is not None
+            await closing
+            opened.io_thread.stop()
+            log_dir.close()
+        return opened.cluster.node.metadata.image.revision
+
+    revision = asyncio.run(asyncio.wait_for(scenario(), SECONDS))
+
+    seen = store_seen.read(tmp_path)
+    assert seen is not None
+    assert seen.revision == revision
 
 
 def test_the_directory_of_a_standalone_broker_is_refused(etcd: Etcd, tmp_path: Path) -> None:
