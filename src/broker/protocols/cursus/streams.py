@@ -31,7 +31,7 @@ from broker.core.groups.commands.assigned import AssignedCall
 from broker.core.logs.log import Log
 from broker.core.logs.reading import UNREADABLE, decompress_records
 from broker.core.scheduling.steps import in_steps
-from broker.model.errors import RequestError, StorageError
+from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.limits import (
     CURSUS_KEEPALIVE_MS,
     CURSUS_MEMBERS_CHECKED_SECONDS,
@@ -289,7 +289,7 @@ class Streams:
             while self._by_group:
                 await asyncio.sleep(CURSUS_MEMBERS_CHECKED_SECONDS)
                 groups = await self._groups_by_coordinator()
-                await asyncio.gather(*(self._check_groups(*each) for each in groups.items()))
+                await asyncio.gather(*(self._check_groups(each) for each in groups.values()))
         finally:
             self._upstreams.close()
             self._upstreams = self._checking = None
@@ -305,7 +305,7 @@ class Streams:
                 break
         return found
 
-    async def _check_groups(self, coordinator: int | None, groups: list[str]) -> None:
+    async def _check_groups(self, groups: list[str]) -> None:
         """Check the members of the groups of one coordinator, until it does not answer in time.
 
         So a stopped coordinator delays the next checks of all others by one timeout.
@@ -315,8 +315,10 @@ class Streams:
                 try:
                     async with asyncio.timeout(CURSUS_MEMBERS_CHECKED_SECONDS):
                         await self._check_member(stream)
-                except (RequestError, TimeoutError):
-                    if coordinator is not None:
+                except TimeoutError:
+                    return
+                except RequestError as error:
+                    if error.code is ErrorCode.LEADER_NOT_AVAILABLE:  # it cannot be reached
                         return
 
     async def _check(self, stream: CursusStream) -> None:
@@ -328,7 +330,7 @@ class Streams:
     async def _check_member(self, stream: CursusStream) -> None:
         """End the stream of a member that does not belong to the generation any more.
 
-        Raises RequestError if the coordinator does not answer.
+        Raises RequestError if the coordinator does not answer, or is loading.
         """
         reader = self._readers.get(stream)
         if reader is None or reader.call is None:
@@ -339,6 +341,8 @@ class Streams:
             else:
                 await reader.check(self._upstreams)
         except RefusedError as error:
+            if error.code == "coordinator_not_available":  # another broker, which is loading
+                raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
             has_structure = reader.connection.has_structured_errors
             text = error.text(is_structured=has_structure)
             stream.end(encoded(text), is_last=False)

@@ -1,7 +1,7 @@
 """Open streams: what becomes of compressed batches, and of what they decompress to."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -202,8 +202,11 @@ def test_a_stream_that_has_sent_its_decompressed_batch_frees_its_bytes(
     asyncio.run(play())
 
 
+STOPPED, LOADING = 2, 4
+
+
 class Cluster(Fakes):
-    """Members whose groups have coordinators elsewhere: 2 never answers, 3 does."""
+    """Members whose groups have coordinators elsewhere, all of which know newer generations."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -232,6 +235,8 @@ class Cluster(Fakes):
             if coordinator == STOPPED:
                 await self.is_over.wait()
                 raise RequestError(ErrorCode.LEADER_NOT_AVAILABLE)
+            if group.startswith("loading"):
+                raise RefusedError("coordinator_not_available")
             raise RefusedError("GEN_MISMATCH")
 
         read = READ._replace(group=group)
@@ -241,7 +246,12 @@ class Cluster(Fakes):
         return stream
 
 
-STOPPED = 2
+def _run(play: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(20):
+            await play()
+
+    asyncio.run(bounded())
 
 
 def test_a_coordinator_that_does_not_answer_delays_no_check_at_another_one(
@@ -270,8 +280,24 @@ def test_a_coordinator_that_does_not_answer_delays_no_check_at_another_one(
         while asyncio.all_tasks() != {asyncio.current_task()}:
             await asyncio.sleep(0.01)
 
-    async def bounded() -> None:
-        async with asyncio.timeout(20):
-            await play()
+    _run(play)
 
-    asyncio.run(bounded())
+
+def test_a_coordinator_elsewhere_that_loads_ends_no_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams_module, "CURSUS_MEMBERS_CHECKED_SECONDS", 0.2)
+
+    async def play() -> None:
+        fakes = Cluster()
+        loading = [fakes.join(f"loading-{number}", LOADING) for number in range(3)]
+        fenced = fakes.join("fenced", LOADING)
+        await settle()
+        fakes.is_fenced = True
+        while fenced.last is None:
+            await asyncio.sleep(0.01)
+        assert not any(each.last for each in loading)
+        for each in (*loading, fenced):
+            fakes.tell(each, StreamEvent.CLOSED)
+        while asyncio.all_tasks() != {asyncio.current_task()}:
+            await asyncio.sleep(0.01)
+
+    _run(play)
