@@ -423,6 +423,10 @@ FORWARDED_HOST_CHARS_MAX = 64
 RELAY_UNSENT_BYTES_MAX = 256 * KIB
 # Topics that are not known here and looked up in the store at the same time.
 TOPICS_LEARNED_AT_ONCE = 8
+# After the store did not have a topic, the pause before it is looked up again; and for how many
+# topics that is remembered, whose names have at most 249 characters.
+TOPIC_LOOKUP_PAUSE_MS = 250
+TOPICS_UNKNOWN_MAX = 10_000
 # How long a broker waits until it serves what the broker that forwards a request knows it to lead.
 FORWARDING_FOLLOW_SECONDS = 2
 # A command reports within this time that it cannot reach its broker.

@@ -1,6 +1,7 @@
 """What links know of the cluster: addresses by protocol, and catching up with other brokers."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,9 +9,12 @@ import pytest
 
 from broker.core.cluster.records import BrokerState, Endpoint, Registration
 from broker.model.address import Address
+from broker.model.clock import Clock
 from broker.model.errors import StorageError
+from broker.model.limits import TOPIC_LOOKUP_PAUSE_MS
 from broker.server.cluster import nodes as nodes_module
 from broker.server.cluster.nodes import Nodes
+from tests.support.manual_clock import ManualClock
 
 PINNED = (Endpoint("kafka", "k", 1), Endpoint("v1", "v", 2), Endpoint("", "all", 3))
 
@@ -40,9 +44,13 @@ class Metadata:
         return None if revision is None else SimpleNamespace(mod_revision=revision)
 
 
-def _nodes(metadata: Metadata) -> Nodes:
+def _nodes(
+    metadata: Metadata,
+    clock: Clock | None = None,
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+) -> Nodes:
     known: Any = metadata
-    return Nodes(known)
+    return Nodes(known, (clock or ManualClock()).monotonic_ms, sleep)
 
 
 def test_a_broker_is_reached_at_its_first_listener_of_the_protocol() -> None:
@@ -66,11 +74,49 @@ def test_a_topic_of_the_store_is_followed_and_one_that_is_not_there_is_not() -> 
     asyncio.run(run())
 
 
+def test_a_topic_that_is_not_in_the_store_is_looked_up_again_after_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(nodes_module, "TOPICS_UNKNOWN_MAX", 4)
+
+    async def run() -> None:
+        metadata, clock, pauses = Metadata(), ManualClock(), list[float]()
+
+        async def sleep(seconds: float) -> None:
+            pauses.append(seconds)
+            await asyncio.sleep(0)
+            clock.advance(int(seconds * 1000))
+
+        nodes = _nodes(metadata, clock, sleep)
+        await nodes.learn("none")
+        assert pauses == []
+        await asyncio.gather(*(nodes.learn("none") for _ in range(50)))
+        assert pauses == [TOPIC_LOOKUP_PAUSE_MS / 1000]
+        assert metadata.reads == 2
+        # Another broker creates it: this one knows it with the next request.
+        metadata.stored[b"topic/none"] = 9
+        await nodes.learn("none")
+        assert metadata.reached_revisions == [9]
+        pauses.clear()
+        for number in range(20):
+            await nodes.learn(f"other-{number}")
+        assert pauses == []
+        assert nodes.unknown_count == 4
+        await nodes.learn("other-0")  # evicted
+        assert pauses == []
+        await nodes.learn("other-19")
+        assert len(pauses) == 1
+
+    asyncio.run(run())
+
+
 def test_a_store_that_fails_makes_no_request_fail() -> None:
     metadata = Metadata()
     metadata.is_broken = True
-    asyncio.run(_nodes(metadata).learn("new"))
+    nodes = _nodes(metadata)
+    asyncio.run(nodes.learn("new"))
     assert metadata.reached_revisions == []
+    assert nodes.unknown_count == 0, "the store has not told that there is no such topic"
 
 
 def test_catching_up_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
