@@ -17,10 +17,10 @@ import pytest
 from tests.compatibility.cursus.members import JavaMember
 from tests.compatibility.cursus.sdks import JavaProducer, PythonProducer, java_polls
 from tests.compatibility.cursus.streams import JavaConsumer, PythonConsumer, StreamingConsumer
-from tests.compatibility.cursus.transactions import initialised, joined, seen
+from tests.compatibility.cursus.transactions import begun, initialised, joined, seen
 from tests.compatibility.v1.sdks import SdkError, TypeScriptSdk, python_sdk
 from tests.support.broker_process import BrokerProcess, wait_until
-from tests.support.cursus_client import CursusClient, Message, batch, envelope
+from tests.support.cursus_client import CursusClient, Message, batch, envelope, read_batch
 from tests.support.etcd import Etcd
 from tests.support.rustlog_client import RefusedError, RustLogClient
 from tests.support.workers_process import Workers
@@ -374,6 +374,7 @@ def test_cursus_transactions_commit_and_abort_on_all_partitions_through_one_brok
         for number in range(GROUPS):
             name, group = f"{topic}-{number}", f"{topic}-g{number}"
             there = f"topic={topic} group={group}"
+            fetch = f"FETCH_OFFSET topic={topic} partition=2 group={group}"
             member = joined(client, topic, group)
             who = initialised(client, name)
             for result in ("abort", "commit"):
@@ -388,7 +389,6 @@ def test_cursus_transactions_commit_and_abort_on_all_partitions_through_one_brok
                     f"SEND_OFFSETS_TO_TXN {who} {there} member={member} generation=1 {offsets}"
                 )
                 assert answer.endswith(f" staged_offsets={PARTITIONS}"), answer
-                fetch = f"FETCH_OFFSET topic={topic} partition=2 group={group}"
                 assert client.ask(fetch) == "OK offset=0"
                 assert f"abort-{number}" not in seen(client, topic, 2, "committed")
                 status = client.ask(f"TXN_STATUS transactional_id={name}")
@@ -402,3 +402,55 @@ def test_cursus_transactions_commit_and_abort_on_all_partitions_through_one_brok
         for partition, payloads in enumerate(committed):
             found = seen(client, topic, partition, "committed")
             assert sorted(found) == sorted(payloads)
+
+
+def test_cursus_transactions_are_decided_while_a_leader_is_down_and_visible_after_it(
+    cluster: Cluster, topic: str
+) -> None:
+    here, down, _ = cluster.brokers
+    coordinators: dict[str, str] = {}  # what identifies one producer of each
+    with CursusClient(here.address) as client:
+        client.ask(f"CREATE topic={topic} partitions=3")
+        partition = _metadata(here.address, topic).index(down.address)
+        for number in range(60):
+            name = f"{topic}-{number}"
+            initialised(client, name)
+            found = client.ask(f"FIND_COORDINATOR transactional_id={name}").partition(" host=")[2]
+            if found not in coordinators:
+                coordinators[found] = begun(client, name)
+        assert len(coordinators) == len(BROKERS)
+        host, _, port = down.address.rpartition(":")
+        lost = coordinators.pop(f"{host} port={port}")
+        publish = f"topic={topic} partition={partition} seqNum"
+        for who in (lost, *coordinators.values()):
+            answer = client.ask(f"TXN_PUBLISH {who} {publish}=1 message={who}")
+            assert " staged_messages=1 " in answer, answer
+        down.kill()
+        for command in (f"TXN_PUBLISH {lost} {publish}=2 message=x", f"END_TXN {lost}"):
+            assert client.ask(command) == "ERROR: coordinator_not_available"
+        for who in coordinators.values():
+            answer = client.ask(f"TXN_PUBLISH {who} {publish}=2 message=x")
+            assert answer.startswith("ERROR: NOT_LEADER LEADER_IS "), answer
+            assert " state=committed messages=1 " in client.ask(f"END_TXN {who}")
+        down.start()
+
+        def is_aborted() -> bool:
+            answer = client.ask(f"END_TXN {lost}")
+            assert answer.startswith(
+                ("ERROR: coordinator_not_available", "ERROR: transaction_aborted ")
+            ), answer
+            return "transaction_aborted" in answer
+
+        wait_until(is_aborted, "the transaction of the coordinator that was down ends", WAIT_S)
+
+        def shown() -> list[str]:
+            answer = client.answer(
+                f"CONSUME topic={topic} partition={partition} offset=0"
+                " isolation_level=read_committed"
+            )
+            if answer.startswith(b"ERROR: "):
+                return []
+            return [message.payload.decode() for message in read_batch(answer).messages]
+
+        wait_until(lambda: len(shown()) == len(coordinators), "all are visible", WAIT_S)
+        assert sorted(shown()) == sorted(coordinators.values())
