@@ -85,8 +85,10 @@ async def open_metadata(config: Config, log_dir: LogDir, node_ids: Sequence[int]
         cluster = Cluster(config, store, metadata)
 
         async def close() -> None:
+            image = metadata.image
+            last = seen._replace(revision=image.revision, changed=image.changed_revision)
             try:
-                store_seen.write(log_dir.own, seen._replace(revision=metadata.image.revision))
+                store_seen.write(log_dir.own, last)
             finally:
                 await cluster.close()
 

@@ -2,6 +2,7 @@
 
     key                  kept as
     cluster              cluster_id
+    changed              changed_revision: the revision at which it was put
     broker/<id>          brokers: those that are registered, in their present incarnation
     controller           controller
     topic/<name>         topics by id, topic_ids by name
@@ -151,12 +152,14 @@ class ClusterImage:
 
     Attributes:
         revision: of the last change that is included; 0 before the first load.
+        changed_revision: of the last change of topics, configurations or producer ids; 0: none.
         counts: replicas, preferred and present leaders by broker.
     """
 
     __slots__ = (
         "_counted",
         "brokers",
+        "changed_revision",
         "cluster_id",
         "configs",
         "controller",
@@ -171,6 +174,7 @@ class ClusterImage:
     def __init__(self) -> None:
         """Begin empty; `load` fills the image."""
         self.revision = 0
+        self.changed_revision = 0
         self.cluster_id: str | None = None
         self.brokers: dict[int, LiveBroker] = {}
         self.controller: Controller | None = None
@@ -273,6 +277,8 @@ class ClusterImage:
             )
         elif key == records.CLUSTER:
             self.cluster_id = entry and records.parse_cluster(entry)
+        elif key == records.CHANGED and entry is not None:
+            self.changed_revision = entry.mod_revision
 
     def _set_broker(self, key: bytes, entry: KeyValue | None, delta: Delta) -> None:
         broker_id = records.parse_broker_key(key)

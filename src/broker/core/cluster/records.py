@@ -10,6 +10,7 @@
                          [, successor]; absent before the first change
     deleted/<topic id>   name, partitions [, pending, deleted_ms]; until no broker has its folders
     restore              id; another one after each restore of a backup that was declared
+    changed              nothing; put with each change of topics, configurations and producer ids
 
 The broker epoch is the revision at which `broker/<id>` was created, the controller epoch that of
 `controller`.
@@ -35,6 +36,7 @@ from broker.storage.metadata import KeyValue
 CLUSTER = b"cluster"
 CONTROLLER = b"controller"
 RESTORE = b"restore"
+CHANGED = b"changed"
 BROKERS = b"broker/"
 PARTITIONS = b"part/"
 NO_LEADER = -1
@@ -210,6 +212,11 @@ def parse_registration(entry: KeyValue) -> Registration:
             parsed = tuple(_endpoint(entry, each) for each in endpoints)
             return Registration(incarnation, parsed, rack, host, BrokerState(state))
     raise _damaged(entry)
+
+
+def changed_value() -> bytes:
+    """Return the value of `changed`, whose revision is what counts."""
+    return _json({})
 
 
 def restore_value(restore_id: str) -> bytes:

@@ -63,6 +63,7 @@ def is_transient(key: bytes) -> bool:
         records.CONTROLLER,
         records.CLUSTER,  # it is in the header
         records.RESTORE,
+        records.CHANGED,
         metadata.MOVED_TO,
     }
 

@@ -125,10 +125,12 @@ class ClusterMetadata(Service):
             OutcomeUnknown: that is not known, or the image does not follow the store now.
         """
         before = self.image.revision
-        revision = await self._store.transact(guards, operations)
-        if revision is None or not any(isinstance(each, Put) for each in operations):
-            # Deletions of what is not there change nothing, and no watch tells of them.
-            await self.reached(revision or before + 1, CLUSTER_RETRY_MS / 1000)
+        # A key that is never deleted tells whether a store has a change, whatever its revision is:
+        # that of etcd also increases with the end of leases and with changes of other programs.
+        changed = Put(records.CHANGED, records.changed_value())
+        revision = await self._store.transact(guards, [*operations, changed])
+        if revision is None:
+            await self.reached(before + 1, CLUSTER_RETRY_MS / 1000)
         elif not await self.reached(revision, METADATA_CALL_SECONDS):
             raise OutcomeUnknown(f"revision {revision} is stored, and has not been seen yet")
         return revision

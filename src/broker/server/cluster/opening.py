@@ -100,7 +100,8 @@ async def _join(metadata: ClusterMetadata, log_dir: LogDir, store: str) -> Store
     # that cluster are refused, also when a broker without partitions is the first to start.
     await found_cluster(metadata, log_dir, id_to_text(random_id()))
     restore = records.parse_restore(await metadata.get(records.RESTORE))
-    found = StoreSeen(log_dir.cluster_id, metadata.image.revision, (restore,))
+    image = metadata.image
+    found = StoreSeen(log_dir.cluster_id, image.revision, image.changed_revision, (restore,))
     return _see(log_dir, found, store)
 
 

@@ -2,11 +2,13 @@
 
     cluster.id      of the cluster
     revision        the highest revision of the metadata store
+    changed         the revision of its key `changed`
     restores        ids of the restores of that store, the present one last, separated by commas
 
-A store whose backup was restored has a lower revision. `broker metadata bump-epochs` and an import
-give the store a new id (core/cluster/records.py): from then on other revisions count. A store with
-an id that was replaced before is older, too, whatever its revision is.
+A store whose backup was restored has a lower revision, or, when leases have ended since or other
+programs have used the same etcd, at least a lower one of `changed`. `broker metadata bump-epochs`
+and an import give the store a new id (core/cluster/records.py): from then on other revisions count.
+A store with an id that was replaced before is older, too, whatever its revisions are.
 
 An invalid file counts as missing, with a warning: the next start accepts any revision.
 """
@@ -29,6 +31,7 @@ class StoreSeen(NamedTuple):
 
     cluster_id: str
     revision: int
+    changed: int  # revision of the last change of topics, configurations or producer ids
     restores: tuple[str, ...]  # ids, the present one last
 
     def is_older_than(self, seen: "StoreSeen") -> bool:
@@ -36,7 +39,7 @@ class StoreSeen(NamedTuple):
         if seen.cluster_id != self.cluster_id:
             return False
         if self.restores[-1] == seen.restores[-1]:
-            return self.revision < seen.revision
+            return self.revision < seen.revision or self.changed < seen.changed
         return self.restores[-1] in seen.restores
 
     def with_restores_of(self, seen: "StoreSeen | None") -> "StoreSeen":
@@ -55,7 +58,8 @@ def read(folder: Path) -> StoreSeen | None:
         return None
     try:
         restores = tuple(found["restores"].split(","))
-        return StoreSeen(found["cluster.id"], int(found["revision"]), restores)
+        revision, changed = int(found["revision"]), int(found["changed"])
+        return StoreSeen(found["cluster.id"], revision, changed, restores)
     except (KeyError, ValueError) as error:
         _log.warning("damaged checkpoint, taken as missing: file=%s error=%r", file, error)
         return None
@@ -66,6 +70,7 @@ def write(folder: Path, seen: StoreSeen) -> None:
     properties = {
         "cluster.id": seen.cluster_id,
         "revision": str(seen.revision),
+        "changed": str(seen.changed),
         "restores": ",".join(seen.restores),
     }
     checkpoint.write_properties(folder / FILE_NAME, properties)

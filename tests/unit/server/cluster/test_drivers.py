@@ -24,7 +24,7 @@ from broker.server.cluster.handover import HandingOver
 from broker.server.cluster.member import Member
 from broker.server.cluster.metadata import ClusterMetadata
 from broker.server.cluster.node import Node
-from broker.storage.metadata import Absent, Delete
+from broker.storage.metadata import Absent, Delete, Put
 from broker.storage.metadata.etcd.gateway import Gateway
 from broker.storage.metadata.etcd.store import EtcdMetaStore
 from tests.support.etcd import Etcd
@@ -223,5 +223,23 @@ def test_a_deletion_of_what_is_not_there_is_no_unknown_outcome(etcd: Etcd) -> No
         async with _cluster(etcd, "/absent/", 1) as [broker]:
             deletion = Delete(b"conf/topic/absent")
             assert await broker.metadata.transact([Absent(deletion.key)], [deletion]) is not None
+
+    _run(scenario())
+
+
+def test_each_change_of_metadata_leaves_a_revision_that_nothing_deletes(etcd: Etcd) -> None:
+    """By it a store is found to lack the change, when other revisions have been added."""
+
+    async def scenario() -> None:
+        async with _cluster(etcd, "/changed/", 1) as [broker]:
+            image = broker.metadata.image
+            key, revision = b"conf/topic/t", None
+            for operation in (Put(key, b"{}"), Delete(key)):
+                revision = await broker.metadata.transact([], [operation])
+                assert image.changed_revision == revision
+            await broker.store.transact([], [Put(b"other", b"{}")])
+            await broker.metadata.load()
+            assert image.revision > image.changed_revision
+            assert image.changed_revision == revision
 
     _run(scenario())

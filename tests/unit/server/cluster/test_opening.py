@@ -144,6 +144,23 @@ def test_a_store_that_is_older_than_what_the_directory_has_seen_is_refused(
     join(etcd, tmp_path, "old")
 
 
+def test_a_store_that_lacks_a_change_is_refused_although_its_revision_is_higher(
+    etcd: Etcd, tmp_path: Path
+) -> None:
+    """Leases of a restored store end, and each end increases its revision."""
+    join(etcd, tmp_path, "changed")
+    seen = store_seen.read(tmp_path)
+    assert seen is not None
+    assert seen.changed == 0
+    store_seen.write(tmp_path, seen._replace(changed=seen.revision))
+    etcd.put("another-program", b"")
+
+    with pytest.raises(DataDirError, match="older than what"):
+        join(etcd, tmp_path, "changed")
+    etcd.put("changed/changed", records.changed_value())
+    join(etcd, tmp_path, "changed")
+
+
 def bump_epochs(etcd: Etcd, prefix: str) -> None:
     config = load([f"polylog.metadata.store=etcd://{etcd.endpoints[0]}/{prefix}"])
     offline.run(config, offline.bump_epochs)
@@ -157,8 +174,10 @@ def test_a_stop_remembers_the_revision_that_the_broker_has_seen(etcd: Etcd, tmp_
         opened = await open_metadata(config, log_dir)
         assert opened.cluster is not None
         try:
-            etcd.put("stop/any", b"{}")
-            await opened.cluster.node.metadata.load()
+            known = opened.cluster.node.metadata
+            etcd.put("stop/changed", records.changed_value())
+            await known.load()
+            assert known.image.changed_revision == known.image.revision
         finally:
             await opened.cluster.member.release()
             closing = opened.close()
@@ -172,7 +191,7 @@ def test_a_stop_remembers_the_revision_that_the_broker_has_seen(etcd: Etcd, tmp_
 
     seen = store_seen.read(tmp_path)
     assert seen is not None
-    assert seen.revision == revision
+    assert seen.revision == seen.changed == revision
 
 
 def test_the_directory_of_a_standalone_broker_is_refused(etcd: Etcd, tmp_path: Path) -> None:
