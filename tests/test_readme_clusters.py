@@ -4,11 +4,13 @@ import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -39,22 +41,27 @@ def shell(command: str, folder: Path, **environment: str) -> Iterator[None]:
         started.wait(60)
 
 
-def ports_in_a_row(count: int) -> tuple[int, list[int]]:
-    """Return a number, and its free ports: followed by each of the digits from 1 on."""
+def ports_in_a_row(choices: Random) -> tuple[int, list[int]]:
+    """Return a number, and the three free ports that are its digits and one of 1 to 3.
+
+    They are below those that the system chooses for clients: one that connects there before a
+    broker listens would be connected to itself.
+    """
     while True:
-        held, port = held_port()
-        os.close(held)
-        ports = [port // 10 * 10 + each for each in range(1, count + 1)]
+        tens = choices.randrange(1_100, 3_200)
+        ports = [10 * tens + each for each in (1, 2, 3)]
         if all(map(_is_free, ports)):
-            return port // 10, ports
+            return tens, ports
 
 
 def _is_free(port: int) -> bool:
-    try:
-        with WireClient(f"127.0.0.1:{port}", 1.0):
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
             return False
-    except OSError:
-        return True
+    return True
 
 
 def brokers_known_at(address: str) -> int:
@@ -77,12 +84,14 @@ class At:
 @pytest.mark.client
 @pytest.mark.etcd
 @pytest.mark.skipif(PROGRAM is None, reason=REASON)
-def test_three_commands_of_the_readme_make_a_cluster_of_three_brokers(tmp_path: Path) -> None:
+def test_three_commands_of_the_readme_make_a_cluster_of_three_brokers(
+    tmp_path: Path, choices: Random
+) -> None:
     [block] = [each for each in code_blocks("README.md", "sh") if "etcd://" in each]
     build, etcd, brokers = re.split(r"\n(?=etcd |for )", block.strip())
     assert build.startswith("make build etcd && export PATH=$PWD/.venv/bin:$PATH")
     (held, client), (held_peer, peer) = held_port(), held_port()
-    tens, ports = ports_in_a_row(3)
+    tens, ports = ports_in_a_row(choices)
     brokers = brokers.replace(":2379", f":{client}").replace(":909$id", f":{tens}$id")
     urls = {"CLIENT": f"http://127.0.0.1:{client}", "PEER": f"http://127.0.0.1:{peer}"}
     environment = {f"ETCD_LISTEN_{kind}_URLS": url for kind, url in urls.items()}
@@ -104,10 +113,12 @@ def test_three_commands_of_the_readme_make_a_cluster_of_three_brokers(tmp_path: 
 
 
 @pytest.mark.client
-def test_the_readmes_command_for_workers_starts_two_brokers(tmp_path: Path) -> None:
+def test_the_readmes_command_for_workers_starts_two_brokers(
+    tmp_path: Path, choices: Random
+) -> None:
     [section] = _SECTION.findall(document("README.md"))
     [command] = re.findall(r"`(broker start --workers 2)`", section)
-    _, [port, _, _] = ports_in_a_row(3)
+    _, [port, _, _] = ports_in_a_row(choices)
     address = f"127.0.0.1:{port}"
 
     with shell(shlex.join([*shlex.split(command), "--listen", address]) + " &", tmp_path):

@@ -718,10 +718,11 @@ def test_a_stop_makes_the_indexes_durable_too(
     for _ in range(2):
         appended(log, records(size=900))
         end_synced(turn, log)
+    before = len(file_ops.recorded())
 
     home.close()
 
-    operations = [(op, Path(path).name) for op, path, *_ in file_ops.recorded()]
+    operations = [(op, Path(path).name) for op, path, *_ in file_ops.recorded()[before:]]
     marked = operations.index(("rename", text_files.CLEAN_SHUTDOWN + ".tmp"))
     if one_by_one_max == 0:
         syncs = [at for at, (op, _) in enumerate(operations) if op == "sync_filesystem"]
