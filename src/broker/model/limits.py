@@ -320,6 +320,8 @@ CURSUS_TRANSACTION_END_WAIT_MS = 3_000
 # messages, so that a retry is not stored again.
 CURSUS_TRANSACTIONS_REMEMBERED = 2_000
 CURSUS_TRANSACTION_MESSAGES_REMEMBERED = 64
+# Partitions of transactions of other brokers whose last staged message is remembered likewise.
+CURSUS_STAGED_HERE_REMEMBERED = 10_000
 # Responses to acks=0, which clients do not read: none is sent while this much waits before it. The
 # kernel takes that and what one more turn brings, so that none is sent in part.
 UNREAD_ANSWER_BYTES_MAX = 16 * KIB

@@ -8,15 +8,20 @@ transaction without state was begun before a restart: it is aborted, never commi
 from asyncio import Future, Lock, get_running_loop, wait
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
+from broker.core.logs.log import Log
 from broker.core.transactions.commands import Producer
 from broker.model.limits import (
+    CURSUS_STAGED_HERE_REMEMBERED,
     CURSUS_TRANSACTION_END_WAIT_MS,
     CURSUS_TRANSACTION_MESSAGES_REMEMBERED,
     CURSUS_TRANSACTIONS_REMEMBERED,
 )
+
+_START: Final = 5  # of the open transaction, in a log's producer state
+Place = tuple[bytes, int]  # a topic's id and a partition
 
 
 class Scope(NamedTuple):
@@ -85,10 +90,11 @@ class Staged:
 class Transactions:
     """The staged state of open transactions, and of the latest ones that have ended."""
 
-    __slots__ = ("_commits", "_locks", "_staged")
+    __slots__ = ("_commits", "_locks", "_staged", "here")
 
     def __init__(self) -> None:
         """Start without transactions."""
+        self.here = StagedHere()
         self._commits: dict[Future[None], str] = {}
         self._staged: dict[str, Staged] = {}
         self._locks: WeakValueDictionary[str, Lock] = WeakValueDictionary()
@@ -149,3 +155,30 @@ class Transactions:
         commits = [done for done, each in self._commits.items() if each == group]
         if commits:
             await wait(commits, timeout=CURSUS_TRANSACTION_END_WAIT_MS / 1000)
+
+
+class StagedHere:
+    """The last message that each transaction of another broker has staged in a partition here.
+
+    A coordinator that has got no answer to STAGE sends the message again when its client does.
+    """
+
+    def __init__(self) -> None:
+        """Start without messages."""
+        self._last: dict[tuple[Producer, Place], tuple[int, int, int]] = {}
+
+    def add(self, producer: Producer, place: Place, content: int, base: int, end: int) -> None:
+        """Remember a message by the hash of its contents, and its offsets; evict the oldest."""
+        self._last.pop((producer, place), None)
+        self._last[producer, place] = content, base, end
+        if len(self._last) > CURSUS_STAGED_HERE_REMEMBERED:
+            del self._last[next(iter(self._last))]
+
+    def end_of(self, producer: Producer, place: Place, content: int, log: Log) -> int | None:
+        """Return the end offset of a message that is sent again in an open transaction."""
+        found = self._last.get((producer, place))
+        known = log.active_producer(producer.producer_id)
+        if found is None or known is None:
+            return None
+        last, base, end = found
+        return end if last == content and 0 <= known[_START] <= base else None

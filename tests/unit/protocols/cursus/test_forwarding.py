@@ -184,3 +184,36 @@ def test_a_record_that_another_broker_stages_is_durable_before_the_answer(is_goo
 
     answer = asyncio.run(asyncio.wait_for(run(), 20))
     assert answer.startswith(b"OK" if is_good else b"ERROR: ")
+
+
+def test_a_record_that_the_coordinator_sends_again_is_staged_once_in_a_transaction() -> None:
+    fakes, protocol = _fakes(), PROTOCOL()
+    topic = fakes.topics.get("t")
+    assert topic is not None
+    log: Any = topic.logs[0]
+    log.admit_transaction(5, 1)
+
+    async def run() -> None:
+        session = fakes.session
+        session.broker = clustered(fakes.broker, None)
+
+        async def staged(body: bytes) -> int:
+            reply = protocol.handle(0, 0, None, body, session)
+            assert isinstance(reply, Awaitable)
+            answer = await reply
+            assert isinstance(answer, bytes)
+            assert answer.startswith(b"OK")
+            return len(log.batches)
+
+        assert await staged(MARK) == 0
+        assert await staged(STAGE) == 1
+        log.producers = [(5, 1, 0, 0, 0, 0)]  # its transaction starts at offset 0
+        assert await staged(STAGE) == 1, "its answer was lost"
+        assert await staged(STAGE + b"2") == 2
+        assert await staged(STAGE.replace(b"seqNum=1", b"seqNum=2")) == 3
+        log.producers = [(5, 1, 0, 0, 0, -1)]  # it has ended
+        assert await staged(STAGE.replace(b"seqNum=1", b"seqNum=2")) == 4
+        log.producers = [(5, 1, 0, 0, 0, 4)]  # the next one
+        assert await staged(STAGE.replace(b"seqNum=1", b"seqNum=2")) == 5
+
+    asyncio.run(run())

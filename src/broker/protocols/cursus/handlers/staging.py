@@ -163,14 +163,20 @@ async def stage(request: Request) -> str:
     log = log_of(topic, partition)
     producer_id, epoch = producer.producer_id, producer.producer_epoch
     if not log.admits_transaction(producer_id, epoch):
-        place = topic.name, partition
-        codes = await broker.transactions.admit(*producer, [place], adds_implicitly=False)
-        if codes[place] is not ErrorCode.NONE:
-            raise refusal_of(codes[place], name, _PUBLISH_FAILED)
+        named = topic.name, partition
+        codes = await broker.transactions.admit(*producer, [named], adds_implicitly=False)
+        if codes[named] is not ErrorCode.NONE:
+            raise refusal_of(codes[named], name, _PUBLISH_FAILED)
     run = Run(encoded(shown_id(producer_id)), epoch, _sequence(command), 0, 1)
     row = (key_of(command) or None, command.message or b"", headers_of(run))
-    written = await _append(request, producer, topic, partition, row)
-    await until_acknowledged(written.log, written.end_offset)
+    here, place = request.state.transactions.here, (topic.topic_id, partition)
+    content = hash((run.first, *row[:2]))
+    end = here.end_of(producer, place, content, log)
+    if end is None:
+        written = await _append(request, producer, topic, partition, row)
+        end = written.end_offset
+        here.add(producer, place, content, written.base_offset, end)
+    await until_acknowledged(log, end)
     return "OK"
 
 
