@@ -227,9 +227,17 @@ def test_a_broker_stopped_past_its_lease_acknowledges_nothing_that_it_had_begun_
 
     wait_until(lambda: registration(etcd) not in {None, before}, "it has registered anew")
     with WireClient(broker.address) as client:
-        wait_until(lambda: is_led(client, "t", 1), "it has been elected anew")
-        error, offset = produce(client, "t", Batch(values=[b"last"]).encode())
-        assert error == 0, "service resumes by itself"
+        wait_until(lambda: is_led(client, "t", 1), "its log can be read")
+        offsets: list[int] = []
+
+        def is_elected() -> bool:
+            error, offset = produce(client, "t", Batch(values=[b"last"]).encode())
+            assert error in {0, *RETRIABLE}, error
+            offsets.append(offset)
+            return error == 0
+
+        wait_until(is_elected, "it has been elected anew, and service resumes by itself")
+        offset = offsets[-1]
         batches = read_all(client)
     assert batches[offset].leader_epoch == 1
     # What was appended as the leader of the first election was acknowledged before the stop, or
