@@ -12,9 +12,9 @@ from functools import partial
 from typing import Protocol
 
 from broker.core.cluster.image import ClusterImage
-from broker.core.cluster.slices import Slices, complete
+from broker.core.cluster.slices import complete
 from broker.core.scheduling.io_thread import IoThread
-from broker.core.scheduling.steps import next_step
+from broker.core.scheduling.steps import complete_in_steps
 from broker.model.errors import StorageError, disk_refusal
 from broker.storage.metadata import Changes, Event, Guard, KeyValue, Operation, Put
 from broker.storage.metadata.blocking import BlockingMetaStore
@@ -76,7 +76,7 @@ class OwnMetadata:
             revision = await self._io_thread.run(transact)
             if revision is not None:
                 events = [_event(each, revision) for each in operations]
-                await _in_steps(self.image.apply(Changes(revision, events)))
+                await complete_in_steps(self.image.apply(Changes(revision, events)))
             return revision
 
 
@@ -86,8 +86,3 @@ def _event(operation: Operation, revision: int) -> Event:
         entry = KeyValue(operation.key, operation.value, revision, revision)
         return Event(operation.key, entry, revision)
     return Event(operation.key, None, revision)
-
-
-async def _in_steps(slices: Slices[object]) -> None:
-    for _ in slices:
-        await next_step()

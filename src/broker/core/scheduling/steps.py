@@ -7,7 +7,7 @@ one does; each of the long ones takes longer instead.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator
 from heapq import merge
 from itertools import groupby, islice
 from typing import TypeVar
@@ -24,6 +24,17 @@ async def next_step() -> None:
     if queue is None:
         queue = _queues[loop] = _Queue()
     await queue.wait(loop)
+
+
+async def complete_in_steps(slices: Generator[None, None, _T]) -> _T:
+    """Run a generator that yields between two steps; other work runs then. Return its result."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            result: _T = end.value
+            return result
+        await next_step()
 
 
 async def in_steps(items: Iterable[_T], per_step: int) -> AsyncIterator[_T]:

@@ -4,20 +4,16 @@ A topic is placed on registered brokers, each partition on one of them.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 from broker.core.cluster import placement, topics
 from broker.core.cluster.image import ClusterImage
 from broker.core.cluster.image import Topic as KnownTopic
 from broker.core.cluster.records import Replicas, Transaction
-from broker.core.cluster.slices import Slices
 from broker.core.configs import records as config_records
-from broker.core.scheduling.steps import next_step
+from broker.core.scheduling.steps import complete_in_steps
 from broker.core.topics.placing import Placed
 from broker.model.errors import ErrorCode, RequestError
 from broker.storage import metadata
-
-_T = TypeVar("_T")
 
 
 class Clustered:
@@ -69,7 +65,7 @@ class Clustered:
         """Delete a topic; its brokers confirm when they have no folders of it."""
         key = metadata.topic_config_key(topic.name)
         others = [metadata.Delete(key)] if key in self._image.configs else []
-        return await _in_steps(topics.deletion(self._image, topic, self._wall_ms(), others))
+        return await complete_in_steps(topics.deletion(self._image, topic, self._wall_ms(), others))
 
     def removal(self, topic_id: bytes) -> Transaction | None:
         """Confirm that this broker has no folders; the controller forgets the topic after all."""
@@ -77,14 +73,4 @@ class Clustered:
 
     async def _place(self, partitions: int) -> tuple[Replicas, ...]:
         self._start += 1
-        return await _in_steps(placement.place(self._image, partitions, 1, self._start))
-
-
-async def _in_steps(slices: Slices[_T]) -> _T:
-    while True:
-        try:
-            next(slices)
-        except StopIteration as end:
-            result: _T = end.value
-            return result
-        await next_step()
+        return await complete_in_steps(placement.place(self._image, partitions, 1, self._start))

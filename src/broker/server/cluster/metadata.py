@@ -20,8 +20,7 @@ from contextlib import aclosing
 
 from broker.core.cluster import records
 from broker.core.cluster.image import ClusterImage, Delta
-from broker.core.cluster.slices import Slices
-from broker.core.scheduling.steps import next_step
+from broker.core.scheduling.steps import complete_in_steps
 from broker.core.service import Service
 from broker.model.errors import StorageError
 from broker.model.limits import CLUSTER_RETRY_MS, METADATA_CALL_SECONDS
@@ -68,7 +67,7 @@ class ClusterMetadata(Service):
         entries, revision = await self._store.scan(b"")
         if self.image.cluster_id is not None:
             self._check_cluster(next((e for e in entries if e.key == records.CLUSTER), None))
-        self._changed(await _in_steps(self.image.load(entries, revision)))
+        self._changed(await complete_in_steps(self.image.load(entries, revision)))
 
     async def found(self, guard: Guard, operation: Operation) -> None:
         """Make the first key of a new cluster, unless another broker has, and read it back."""
@@ -94,7 +93,7 @@ class ClusterMetadata(Service):
                 async with aclosing(self._store.watch(b"", self.image.revision + 1)) as watch:
                     async for changes in watch:
                         self._check_events(changes.events)
-                        self._changed(await _in_steps(self.image.apply(changes)))
+                        self._changed(await complete_in_steps(self.image.apply(changes)))
             except Compacted as error:
                 _log.info("changes of the metadata were missed, all of it is read: %s", error)
                 await self._load_again()
@@ -179,13 +178,3 @@ class ClusterMetadata(Service):
                 reached.set_result(None)
         for callback in self._callbacks:
             callback(delta)
-
-
-async def _in_steps(slices: Slices[Delta]) -> Delta:
-    while True:
-        try:
-            next(slices)
-        except StopIteration as end:
-            delta: Delta = end.value
-            return delta
-        await next_step()

@@ -1,11 +1,11 @@
 """Long work yields the loop to others, one step per turn, however many tasks wait."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 
 import pytest
 
-from broker.core.scheduling.steps import in_parts, in_steps, next_step
+from broker.core.scheduling.steps import complete_in_steps, in_parts, in_steps, next_step
 
 
 async def steps_of(work: Callable[[], Awaitable[object]], monkeypatch: pytest.MonkeyPatch) -> int:
@@ -44,6 +44,20 @@ def test_parts_are_full_except_the_last_and_other_tasks_run_between_them(
         assert [each for part in found for each in part] == list(range(count))
 
     assert asyncio.run(steps_of(work, monkeypatch)) == max(len(parts) - 1, 0)
+
+
+def test_other_tasks_run_between_the_slices_of_a_generator_whose_result_is_returned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def slices() -> Generator[None, None, str]:
+        yield
+        yield
+        return "result"
+
+    async def work() -> None:
+        assert await complete_in_steps(slices()) == "result"
+
+    assert asyncio.run(steps_of(work, monkeypatch)) == 2
 
 
 def test_one_turn_of_the_loop_runs_one_step_of_all_waiting_tasks() -> None:
