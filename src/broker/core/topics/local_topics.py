@@ -122,14 +122,15 @@ class LocalTopics:
         loading: list[Any] = []
         known = self._metadata.image
         own = config_records.read_all(known, metadata.TOPIC_CONFIGS)
-        for name, topic_id in sorted(known.topic_ids.items()):
+        # Internal topics first: groups wait for them.
+        for name in sorted(known.topic_ids, key=lambda each: (each not in INTERNAL_TOPICS, each)):
+            topic_id = known.topic_ids[name]
             config = self.config_of(own.get(name, {}))
             partitions = range(known.topics[topic_id].record.partitions)
             led = self._claim(name, topic_id, partitions)
             logs = self._logs.announce_topic(name, topic_id, led, config)
             self.registry.add(Topic(name, topic_id, config, _placed(logs, led, partitions)))
-            # Internal topics first: groups wait for them.
-            loading = [*logs, *loading] if name in INTERNAL_TOPICS else [*loading, *logs]
+            loading += logs
         self._deletions.resume(lambda name: self.registry.get(name) is not None)
         return loading
 

@@ -87,6 +87,18 @@ def test_topics_are_restored_from_the_store_with_id_partitions_and_config() -> N
     assert refusal(after, NewTopic("a")) is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
+def test_the_logs_of_internal_topics_are_loaded_first() -> None:
+    store = FakeStore()
+    before = FakeBroker(store=store)
+    for name in ("b", "A", OFFSETS_TOPIC):
+        before.create(name)
+
+    loading = FakeBroker(store=store).topics.load()
+
+    names = list(dict.fromkeys(log.topic for log in loading))
+    assert names == [OFFSETS_TOPIC, "A", "b"]
+
+
 @pytest.mark.parametrize("value", [b"", b"[]", b'{"version": 2}', b'{"version": 1, "id": "x"}'])
 def test_a_damaged_topic_record_stops_the_start(value: bytes) -> None:
     store = FakeStore()
