@@ -2,11 +2,10 @@
 
 topic/<name>       its id and its number of partitions
 topicid/<id>       its name
-conf/topic/<name>  its own configuration, if it has any (`config_records.py`)
+conf/topic/<name>  its own configuration, if it has any (core/configs/records.py)
 deleted/<id>       name and number of partitions of a deleted topic whose folders may remain
 """
 
-import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -20,10 +19,9 @@ def creations(
     name: str, topic: records.TopicRecord, own_config: Mapping[str, str]
 ) -> list[metadata.Operation]:
     """Return the operations that create a topic."""
-    shown = json.dumps({"version": records.VERSION, "name": name}).encode()
     operations: list[metadata.Operation] = [
         metadata.Put(metadata.topic_key(name), records.topic_value(topic)),
-        metadata.Put(metadata.topic_id_key(topic.topic_id), shown),
+        metadata.Put(metadata.topic_id_key(topic.topic_id), records.topic_name_value(name)),
     ]
     if own_config:
         operations.append(config_records.operation(metadata.topic_config_key(name), own_config))
