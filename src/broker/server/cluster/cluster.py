@@ -202,11 +202,8 @@ class Cluster:
         if self.node.is_shared:
             others = [each for number, each in image.brokers.items() if number != self._broker_id]
             return any(not each.is_draining for each in others)
-        return any(
-            len(replicas) > 1
-            for topic in image.topics.values()
-            for replicas in set(topic.record.replicas)
-        )
+        # Each partition has one preferred leader: with more replicas than that, some have several.
+        return sum(image.counts.replicas.values()) > sum(image.counts.preferred.values())
 
     def _controller_settings(self) -> ControllerSettings:
         config = self._config

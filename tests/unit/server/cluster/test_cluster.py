@@ -1,4 +1,4 @@
-"""The connections of one broker to the others."""
+"""One broker of a cluster: its connections to the others, and how it stops."""
 
 import asyncio
 from typing import Any
@@ -13,6 +13,8 @@ from broker.model.errors import ErrorCode, Unreachable
 from broker.server.cluster import cluster as cluster_module
 from broker.server.cluster.cluster import Cluster
 from broker.server.cluster.metadata import ClusterMetadata
+
+_ID = load().integer("node.id")
 
 
 class FakePeers:
@@ -48,5 +50,22 @@ def test_a_broker_that_waits_for_its_disk_is_asked_about_transactions_meanwhile(
         asking = others.coordinators.admit(Producer("x", 1, 0), [("t", 1)], adds=False)
         assert await asyncio.wait_for(asking, 1) == [ErrorCode.NETWORK_EXCEPTION]
         others.leaders.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("leader", "replicas", "waits"),
+    [(_ID, (_ID,), False), (_ID, (_ID, _ID + 1), True), (_ID + 1, (_ID + 1, _ID), False)],
+)
+def test_a_broker_that_stops_waits_if_what_it_leads_has_other_replicas(
+    leader: int, replicas: tuple[int, ...], waits: bool
+) -> None:
+    nothing: Any = None
+    metadata = ClusterMetadata(nothing)
+    metadata.image.counts.add(leader, replicas, 1)
+
+    async def scenario() -> None:
+        assert Cluster(load(), nothing, metadata)._must_wait() is waits
 
     asyncio.run(scenario())
