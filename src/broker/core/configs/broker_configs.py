@@ -16,12 +16,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
 from broker.core.configs import records as config_records
-from broker.core.configs.records import ChangedMeanwhile
 from broker.core.metadata import Metadata
 from broker.core.scheduling.tasks import Tasks
 from broker.model.config import Config, value_to_text
 from broker.model.errors import ConfigError, ErrorCode, RequestError
-from broker.model.limits import CHANGE_ATTEMPTS
 from broker.model.own_config import ConfigChange, OwnConfig
 from broker.model.settings import BROKER_SETTINGS, DYNAMIC_SETTINGS
 from broker.model.topic_config import TopicConfig
@@ -81,12 +79,7 @@ class BrokerConfigs:
 
     async def _alter(self, name: str, change: ConfigChange) -> None:
         async with self._changes:
-            for _ in range(CHANGE_ATTEMPTS - 1):
-                try:
-                    return await self._alter_stored(name, change)
-                except ChangedMeanwhile:
-                    continue
-            return await self._alter_stored(name, change)
+            await config_records.attempt(lambda: self._alter_stored(name, change))
 
     async def _alter_stored(self, name: str, change: ConfigChange) -> None:
         await self._follow()

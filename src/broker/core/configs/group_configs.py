@@ -5,17 +5,12 @@ import logging
 from collections.abc import Callable, Mapping
 
 from broker.core.configs import records as config_records
-from broker.core.configs.records import ChangedMeanwhile
 from broker.core.metadata import Metadata
 from broker.core.scheduling.tasks import Tasks
 from broker.model.config import Config
 from broker.model.errors import ConfigError, ErrorCode, RequestError
 from broker.model.group_config import GroupConfig
-from broker.model.limits import (
-    CHANGE_ATTEMPTS,
-    GROUP_CONFIG_NAME_BYTES_MAX,
-    GROUP_CONFIGS_MAX,
-)
+from broker.model.limits import GROUP_CONFIG_NAME_BYTES_MAX, GROUP_CONFIGS_MAX
 from broker.model.own_config import ConfigChange
 from broker.model.settings import GROUP_SETTINGS
 from broker.storage import metadata
@@ -77,12 +72,7 @@ class GroupConfigs:
 
     async def _alter(self, group_id: str, change: ConfigChange) -> None:
         async with self._changes:
-            for _ in range(CHANGE_ATTEMPTS - 1):
-                try:
-                    return await self._alter_stored(group_id, change)
-                except ChangedMeanwhile:
-                    continue
-            return await self._alter_stored(group_id, change)
+            await config_records.attempt(lambda: self._alter_stored(group_id, change))
 
     async def _alter_stored(self, group_id: str, change: ConfigChange) -> None:
         check_name(group_id)

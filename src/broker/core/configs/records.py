@@ -6,11 +6,13 @@ conf/group/<id>     of a group
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 
 from broker.core.cluster.image import ClusterImage
 from broker.core.metadata import Metadata, change
 from broker.model.errors import ErrorCode, RequestError, StorageError
+from broker.model.limits import CHANGE_ATTEMPTS
 from broker.storage import metadata
 from broker.storage.metadata import Guard
 
@@ -35,6 +37,14 @@ class ChangedMeanwhile(RequestError):  # noqa: N818 (nothing has failed)
         """Give the error that clients get when it was tried often enough."""
         text = "another broker has changed it meanwhile: try again"
         super().__init__(ErrorCode.REQUEST_TIMED_OUT, text)
+
+
+async def attempt(alter: Callable[[], Awaitable[None]]) -> None:
+    """Make an alteration, anew when another broker was first; ChangedMeanwhile if it always is."""
+    for _ in range(CHANGE_ATTEMPTS - 1):
+        with suppress(ChangedMeanwhile):
+            return await alter()
+    return await alter()
 
 
 async def put(known: Metadata, key: bytes, own: Mapping[str, str], unchanged: Guard) -> None:
