@@ -175,7 +175,9 @@ class LocalTopics:
         Called after each change of the record of a deleted topic.
         """
         stored = self._metadata.image.deleted.get(topic_id)
-        name = "" if stored is None else stored.topic.name
+        # Without a record its brokers have confirmed already; one without replicas is not asked.
+        named = self.registry.by_id(topic_id) if stored is None else stored.topic
+        name = "" if named is None else named.name
         async with self._lock(name):
             topic = self.registry.by_id(topic_id)
             if topic is not None and topic_id not in self._metadata.image.topics:

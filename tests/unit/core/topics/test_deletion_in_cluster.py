@@ -14,6 +14,7 @@ from broker.core.topics.topic import Topic
 from broker.model.errors import StorageError
 from broker.segments import text_files
 from broker.storage.checkpoints import checkpoint
+from broker.storage.metadata import Delete, deleted_topic_key
 from tests.support.fakes import FakeBroker, FakeFolders
 from tests.support.memory_cluster import Led, MemoryCluster, MemoryMetadata, catch_up
 from tests.unit.core.logs.test_native_log import NativeBroker
@@ -210,6 +211,29 @@ def test_partitions_added_just_before_the_deletion_are_removed_too() -> None:
     follow(second, topic)
 
     assert second.folders.put_aside == [("a", [0, 1, 2, 3, 4])]
+
+
+def test_a_topic_whose_record_is_gone_is_not_removed_while_it_is_followed() -> None:
+    cluster = MemoryCluster(1, 2)
+    first, second = cluster.broker(1), cluster.broker(2)
+    placed = NewTopic("a", assignments={0: [1]}, config=AT_ONCE)
+    topic = asyncio.run(first.topics.create(placed))
+    catch_up(second)
+    asyncio.run(second.topics.follow("a"))
+    delete(first, topic)
+    cluster.store.transact([], [Delete(deleted_topic_key(topic.topic_id))])
+    catch_up(second)
+
+    async def scenario() -> None:
+        async with second.topics._local._lock("a"):
+            following = asyncio.ensure_future(second.topics.follow_deleted(topic.topic_id))
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert second.topics.get("a") is not None
+        await following
+        assert second.topics.get("a") is None
+
+    asyncio.run(scenario())
 
 
 def test_a_topic_whose_logs_are_loading_is_removed_once_they_are_loaded(
