@@ -55,7 +55,9 @@ class Clustered:
     async def enlargement(
         self, topic: KnownTopic, total: int, assignments: Sequence[Sequence[int]]
     ) -> Transaction:
-        """Place the new partitions."""
+        """Place the new partitions. None is taken back: another broker may serve it already."""
+        if total <= topic.record.partitions:
+            return Transaction([], [])
         added: tuple[Replicas, ...] = tuple(map(tuple, assignments))
         if not added:
             added = await self._place(total - topic.record.partitions)

@@ -36,7 +36,11 @@ class Placing(Protocol):
     async def enlargement(
         self, topic: KnownTopic, total: int, assignments: Sequence[Sequence[int]]
     ) -> Transaction:
-        """Return the transaction that gives a topic so many partitions."""
+        """Return the transaction that gives a topic so many partitions.
+
+        With fewer than it has, an enlargement that this broker cannot follow is taken back, or the
+        transaction is empty.
+        """
 
     async def deletion(self, topic: KnownTopic, *, has_folders: bool = True) -> Transaction:
         """Return the transaction that deletes a topic and its configuration."""
@@ -76,7 +80,7 @@ class Standalone:
     async def enlargement(
         self, topic: KnownTopic, total: int, _assignments: Sequence[Sequence[int]]
     ) -> Transaction:
-        """Store the number of partitions; a smaller one takes an enlargement back."""
+        """Store the number of partitions."""
         key = metadata.topic_key(topic.name)
         record = TopicRecord(topic.record.topic_id, total, (), {})
         guard = metadata.Unchanged(key, topic.mod_revision)

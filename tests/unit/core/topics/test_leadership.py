@@ -14,6 +14,7 @@ from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.limits import LOGS_CONFIGURED_PER_STEP
 from tests.support.fakes import FakeBroker, FakeLog, FakePartitionLogs, FakeStore
 from tests.support.large_broker import TurnLoop
+from tests.support.memory_cluster import MemoryCluster
 
 
 class Leads(LeadsAll):
@@ -99,6 +100,21 @@ def test_added_partitions_have_logs_where_they_are_led() -> None:
     asyncio.run(broker.topics.add_partitions(topic, NewPartitions(4)))
 
     assert (topic.partition_count, led(topic)) == (4, [0, 3])
+
+
+def test_partitions_that_were_added_in_a_cluster_stay_when_this_broker_cannot_open_them() -> None:
+    broker = MemoryCluster(1, 2).broker(1)
+    topic = broker.create("a", 1)
+    before = broker.metadata.image.revision
+    broker.broken_partition = 1
+
+    with pytest.raises(RequestError) as caught:
+        asyncio.run(broker.topics.add_partitions(topic, NewPartitions(3, [[1], [2]])))
+
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    stored = broker.metadata.image.topic("a")
+    assert stored is not None
+    assert (stored.record.partitions, broker.metadata.image.revision) == (3, before + 1)
 
 
 def test_a_log_has_the_epoch_of_its_leaders_election() -> None:
