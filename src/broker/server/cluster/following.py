@@ -104,7 +104,7 @@ class Following(Service):
     is_essential = True
 
     def __init__(self, node: Node, topics: Topics) -> None:
-        """Start with all topics: what was registered at the start is led by nobody here."""
+        """Start with none: nothing is led here before the member reports its epoch."""
         self._node = node
         self._topics = topics
         # Names of topics, and ids of deleted ones, in the order of their first change; with the
