@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from broker.core.cluster import records
 from broker.core.cluster.image import ClusterImage
 from broker.core.cluster.records import NO_EPOCH, NO_LEADER, PartitionState, Transaction
-from broker.core.cluster.slices import Slices
 from broker.model.errors import ConfigError, StorageError
 from broker.model.limits import CLUSTER_CHANGES_PER_TRANSACTION, LEADER_EPOCHS_BUMPED
 from broker.storage import metadata
@@ -162,7 +161,7 @@ def _without_leader(state: PartitionState) -> PartitionState:
 # -------------------------------------------------------------------------------------------------
 
 
-def bumped(image: ClusterImage) -> Slices[list[Transaction]]:
+def bumped(image: ClusterImage) -> list[Transaction]:
     """Return transactions that raise the leader epoch of each partition by LEADER_EPOCHS_BUMPED.
 
     For a store that was restored from an old backup: logs may have higher epochs than it has.
@@ -179,8 +178,6 @@ def bumped(image: ClusterImage) -> Slices[list[Transaction]]:
             )
             guard = image.guard(topic_id, number)
             operations.append((guard, Put(guard.key, records.partition_value(raised))))
-            if len(operations) % CLUSTER_CHANGES_PER_TRANSACTION == 0:
-                yield
     size = CLUSTER_CHANGES_PER_TRANSACTION
     parts = [operations[first : first + size] for first in range(0, len(operations), size)]
     return [Transaction([guard for guard, _ in part], [put for _, put in part]) for part in parts]

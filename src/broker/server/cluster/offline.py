@@ -183,7 +183,7 @@ async def bump_epochs(offline: Offline) -> int:
     block = await offline.store.get(PRODUCER_ID_BLOCK)
     _, guard, put = reservation(block, PRODUCER_IDS_SKIPPED)
     skipping = Transaction([guard], [put])
-    for transaction in (skipping, *complete(transfer.bumped(offline.image))):
+    for transaction in (skipping, *transfer.bumped(offline.image)):
         if await offline.store.transact(*transaction) is None:
             raise StorageError(
                 "another program has changed the metadata store meanwhile: run again"

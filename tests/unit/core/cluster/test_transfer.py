@@ -140,7 +140,7 @@ def test_bumped_leader_epochs_are_above_those_of_any_log_and_nobody_leads() -> N
     topic_id = cluster.create("t", *[(1, 2)] * 250)
     cluster.put(topic_id, 7, PartitionState(2, 41, 2, (1, 2), (2,), 9))
 
-    transactions = complete(transfer.bumped(cluster.image))
+    transactions = transfer.bumped(cluster.image)
     assert [len(each.operations) for each in transactions] == [100, 100, 50]
     for each in transactions:
         assert cluster.commit(each) is not None
