@@ -18,7 +18,7 @@ from broker.model import limits
 from broker.model.address import Address, parse_address
 from broker.model.config_sources import given_texts, nearest_name
 from broker.model.errors import ConfigError
-from broker.model.metadata_address import EtcdAddress, parse_metadata_address
+from broker.model.metadata_address import SQLITE, EtcdAddress, parse_metadata_address
 from broker.model.settings import (
     BROKER_SETTINGS,
     DYNAMIC_SETTINGS,
@@ -343,6 +343,14 @@ def _wrong_listeners(
                 " that they can reach, or leave the setting out"
             )
             yield ("advertised.listeners",), text
+    if values.text("polylog.metadata.store") != SQLITE and not values.words("advertised.listeners"):
+        for address in listeners:
+            if address.is_wildcard:
+                text = (
+                    f"{address}: other brokers of the cluster, and their clients, cannot connect to"
+                    " that; set advertised.listeners to a host and port that they can reach"
+                )
+                yield ("listeners", "advertised.listeners", "polylog.metadata.store"), text
 
 
 def load(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from broker.model.address import Address, parse_addresses
 from broker.model.errors import ConfigError
 
-_SQLITE = "sqlite"
+SQLITE = "sqlite"
 _ETCD = "etcd://"
 _EXAMPLE = "etcd://127.0.0.1:2379/polylog"
 
@@ -24,10 +24,10 @@ class EtcdAddress(NamedTuple):
 
 def parse_metadata_address(text: str) -> EtcdAddress | None:
     """Parse the setting; None stands for SQLite. Raises ConfigError."""
-    if text == _SQLITE:
+    if text == SQLITE:
         return None
     if not text.startswith(_ETCD):
-        raise ConfigError(f"polylog.metadata.store={text!r}: expected {_SQLITE} or {_EXAMPLE}")
+        raise ConfigError(f"polylog.metadata.store={text!r}: expected {SQLITE} or {_EXAMPLE}")
     hosts, _, prefix = text.removeprefix(_ETCD).partition("/")
     prefix = prefix.strip("/")
     if "@" in hosts or "?" in prefix:

@@ -189,6 +189,20 @@ def test_advertised_listener_must_be_an_address_that_clients_can_connect_to(addr
         load([f"advertised.listeners={address}"])
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]", ""])
+def test_a_broker_of_a_cluster_that_listens_on_every_address_needs_one_for_the_others(
+    host: str,
+) -> None:
+    listener = [f"listeners={host}:1", "polylog.insecure=true"]
+    of_cluster = [*listener, "polylog.metadata.store=etcd://127.0.0.1:2379/polylog"]
+
+    with pytest.raises(ConfigError, match=r"cannot connect to that; set advertised\.listeners"):
+        load(of_cluster)
+
+    load(listener)
+    load([*of_cluster, "advertised.listeners=host:1"])
+
+
 def test_shortest_session_timeout_above_the_longest_is_refused() -> None:
     with pytest.raises(ConfigError, match="is above"):
         load(["group.min.session.timeout.ms=5000", "group.max.session.timeout.ms=4000"])
