@@ -126,8 +126,8 @@ _CLUSTER = (
                 " listener."),
     Setting("polylog.metadata.store", Kind.STRING, "sqlite",
             doc="Where topics and settings are stored. sqlite: a file of the data directory, for"
-                " one broker. etcd://HOST:PORT,HOST:PORT/PREFIX: the cluster of all brokers with"
-                " the same etcd and prefix."),
+                " one broker or the workers of one host. etcd://HOST:PORT,HOST:PORT/PREFIX: the"
+                " cluster of all brokers with the same etcd and prefix."),
     Setting("polylog.metadata.user", Kind.STRING, None,
             doc="User of etcd; its password is the content of polylog.metadata.password.file."),
     Setting("polylog.metadata.password.file", Kind.STRING, None,
