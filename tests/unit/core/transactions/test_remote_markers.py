@@ -196,9 +196,19 @@ def test_a_marker_that_is_not_owed_any_more_is_not_sent(cluster: Cluster) -> Non
     assert cluster.answers[1] == (("a", 1), ErrorCode.NOT_COORDINATOR)
 
 
-def test_a_leader_that_does_not_know_the_topic_yet_is_asked_again(cluster: Cluster) -> None:
-    """Only the image of the coordinator's broker decides that a topic was deleted."""
-    cluster.peers.answer = lambda _, body: written(body, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+# The error of a leader and the one that is passed on. A leader that does not know the topic yet is
+# asked again: only the image of the coordinator's broker decides that a topic was deleted.
+ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.TRANSACTION_COORDINATOR_FENCED: ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+}
+
+
+@pytest.mark.parametrize(("answered", "passed_on"), ERRORS.items(), ids=lambda each: each.name)
+def test_an_error_of_the_leader_is_passed_on_except_that_it_does_not_know_the_topic(
+    cluster: Cluster, answered: ErrorCode, passed_on: ErrorCode
+) -> None:
+    cluster.peers.answer = lambda _, body: written(body, answered)
 
     async def steps() -> None:
         cluster.write("a", 0)
@@ -206,19 +216,7 @@ def test_a_leader_that_does_not_know_the_topic_yet_is_asked_again(cluster: Clust
 
     run(steps())
 
-    assert cluster.errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
-
-
-def test_an_error_of_the_leader_is_passed_on(cluster: Cluster) -> None:
-    cluster.peers.answer = lambda _, body: written(body, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
-
-    async def steps() -> None:
-        cluster.write("a", 0)
-        await settle()
-
-    run(steps())
-
-    assert cluster.errors == [ErrorCode.TRANSACTION_COORDINATOR_FENCED]
+    assert cluster.errors == [passed_on]
 
 
 def test_different_markers_of_one_producer_are_not_in_one_request(cluster: Cluster) -> None:
