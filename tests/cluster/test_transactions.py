@@ -19,7 +19,9 @@ from tests.support.wire_requests import produce_body
 PARTITIONS = 6
 RECORDS = 30  # of each transaction
 WAIT_SECONDS = 60
-NOT_ENOUGH_REPLICAS, CONCURRENT_TRANSACTIONS = 19, 51
+# What clients repeat a request after: its coordinator is loading, not known yet or another one; the
+# transaction's coordinator has not answered the leader; the last transaction is still ending.
+RETRIABLE = {14, 15, 16, 19, 51}
 _names = count()
 
 
@@ -165,17 +167,13 @@ def test_a_newer_producer_adds_partitions_and_groups_of_other_brokers_by_writing
             broker_id: stack.enter_context(WireClient(each.listen, WAIT_SECONDS))
             for broker_id, each in three_brokers.brokers.items()
         }
-        taken = clients[1].request(
-            "InitProducerId",
-            5,
-            {
-                "transactional_id": transactional_id,
-                "transaction_timeout_ms": 60_000,
-                "producer_id": -1,
-                "producer_epoch": -1,
-            },
-        )
-        assert taken["error_code"] == 0
+        wanted = {
+            "transactional_id": transactional_id,
+            "transaction_timeout_ms": 60_000,
+            "producer_id": -1,
+            "producer_epoch": -1,
+        }
+        taken = accepted(partial(clients[1].request, "InitProducerId", 5, wanted), itself)
         producer_id, epoch = taken["producer_id"], taken["producer_epoch"]
 
         def transaction(epoch: int, *, is_commit: bool) -> int:
@@ -190,7 +188,7 @@ def test_a_newer_producer_adds_partitions_and_groups_of_other_brokers_by_writing
                 )
                 body = produce_body(name, [(partition, records)])
                 body["transactional_id"] = transactional_id
-                until_accepted(partial(produce_error, clients[leader], body))
+                accepted(partial(clients[leader].request, "Produce", 12, body), written)
             offsets = {"partition_index": 0, "committed_offset": 5, "committed_leader_epoch": -1}
             body = {
                 "transactional_id": transactional_id,
@@ -201,22 +199,14 @@ def test_a_newer_producer_adds_partitions_and_groups_of_other_brokers_by_writing
                 "member_id": "",
                 "topics": [{"name": name, "partitions": [{**offsets, "committed_metadata": ""}]}],
             }
-            until_accepted(
-                lambda: clients[2].request("TxnOffsetCommit", 5, body)["topics"][0]["partitions"][
-                    0
-                ]["error_code"]
-            )
-            ended = clients[1].request(
-                "EndTxn",
-                5,
-                {
-                    "transactional_id": transactional_id,
-                    "producer_id": producer_id,
-                    "producer_epoch": epoch,
-                    "committed": is_commit,
-                },
-            )
-            assert ended["error_code"] == 0
+            accepted(partial(clients[2].request, "TxnOffsetCommit", 5, body), committed)
+            end = {
+                "transactional_id": transactional_id,
+                "producer_id": producer_id,
+                "producer_epoch": epoch,
+                "committed": is_commit,
+            }
+            ended = accepted(partial(clients[1].request, "EndTxn", 5, end), itself)
             assert ended["producer_id"] == producer_id
             return int(ended["producer_epoch"])
 
@@ -227,23 +217,38 @@ def test_a_newer_producer_adds_partitions_and_groups_of_other_brokers_by_writing
     assert read_committed(three_brokers, name, 2 * PARTITIONS) == [b"1"] * 2 * PARTITIONS
 
 
-def produce_error(client: WireClient, body: dict[str, Any]) -> int:
-    """Write to one partition; return the error."""
-    [topic] = client.request("Produce", 12, body)["responses"]
-    [partition] = topic["partition_responses"]
-    return int(partition["error_code"])
-
-
-def until_accepted(ask: Callable[[], int]) -> None:
-    """Send a request again after an error that a producer retries."""
-    errors: list[int] = []
+def accepted(
+    ask: Callable[[], dict[str, Any]], part: Callable[[dict[str, Any]], dict[str, Any]]
+) -> dict[str, Any]:
+    """Send a request again after each error that clients retry; `part` of an answer has it."""
+    answers: list[dict[str, Any]] = []
 
     def is_accepted() -> bool:
-        errors.append(ask())
-        assert errors[-1] in (0, NOT_ENOUGH_REPLICAS, CONCURRENT_TRANSACTIONS), errors
-        return errors[-1] == 0
+        answers.append(ask())
+        error = part(answers[-1])["error_code"]
+        assert error in {0, *RETRIABLE}, answers[-1]
+        return bool(error == 0)
 
-    wait_until(is_accepted, f"accepted, not {errors}")
+    wait_until(is_accepted, "the request is accepted")
+    return answers[-1]
+
+
+def itself(answer: dict[str, Any]) -> dict[str, Any]:
+    return answer
+
+
+def written(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of a Produce to one partition."""
+    [topic] = answer["responses"]
+    [partition] = topic["partition_responses"]
+    return dict(partition)
+
+
+def committed(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of a TxnOffsetCommit of one partition."""
+    [topic] = answer["topics"]
+    [partition] = topic["partitions"]
+    return dict(partition)
 
 
 def test_a_commit_is_completed_by_the_next_coordinator_and_at_a_leader_that_was_away(
