@@ -67,10 +67,12 @@ def _knows_all(broker: BrokerProcess) -> bool:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     cluster = Cluster(tmp_path_factory.mktemp("cluster"))
-    yield cluster
-    for broker in cluster.brokers:
-        broker.check()
-    cluster.close()
+    try:
+        yield cluster
+        for broker in cluster.brokers:
+            broker.check()
+    finally:
+        cluster.close()
 
 
 @pytest.fixture(scope="module")
