@@ -26,6 +26,9 @@ MEMBERS = (0, 1, 2)
 QUOTA_BYTES = 8 << 20
 NONE, TOPIC_ALREADY_EXISTS, STORAGE_ERROR = 0, 36, 56
 RETRIABLE = {*errors.RETRIABLE, STORAGE_ERROR}  # the outcome of a change may be unknown
+# A lease survives two thirds of it less a second without etcd: enough for every worker of the load
+# to have an answer on a busy machine.
+SESSION_MS = 6_000
 STEP_MS = 1_800_000  # producers whose clock is an hour ahead of the broker are refused
 DAMAGED = {
     "topic/broken": b"{ no JSON",
@@ -54,7 +57,8 @@ def shared_drill(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drill]:
     folder = tmp_path_factory.mktemp("drills")
     clock = SteppingClock(folder)
     etcd = Etcd(folder / "etcd", 3, options=["--quota-backend-bytes", str(QUOTA_BYTES)])
-    cluster = ClusterProcess(folder / "cluster", settings=TEST_SETTINGS, etcd=etcd)
+    settings = [*TEST_SETTINGS, f"broker.session.timeout.ms={SESSION_MS}"]
+    cluster = ClusterProcess(folder / "cluster", settings=settings, etcd=etcd)
     make = partial(confluent_load.load, protocol="classic")
     try:
         for broker in cluster.brokers.values():
