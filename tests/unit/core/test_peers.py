@@ -132,7 +132,7 @@ def test_a_stalled_oldest_request_closes_the_connection_of_those_behind_it() -> 
 
     async def run() -> None:
         async with _peers(lambda _: broker.address) as peers:
-            first = asyncio.ensure_future(_find(peers, "stalled", seconds=0.2))
+            first = asyncio.ensure_future(_find(peers, "stalled", seconds=2))
             behind = asyncio.ensure_future(_find(peers, "behind"))
             for each in (first, behind):
                 with pytest.raises(Unreachable):
@@ -262,12 +262,12 @@ def test_a_silent_connection_is_replaced_even_if_the_oldest_caller_has_left() ->
 
     async def run() -> None:
         async with _peers(lambda _: broker.address) as peers:
-            leaving = asyncio.ensure_future(_find(peers, "leaves", seconds=0.3))
+            leaving = asyncio.ensure_future(_find(peers, "leaves", seconds=2))
             while not broker.of("FindCoordinator"):
                 await asyncio.sleep(0.01)
             leaving.cancel()
             with pytest.raises(Unreachable):
-                await _find(peers, "late", seconds=0.5)
+                await _find(peers, "late", seconds=2)
             silent.set()
             assert await _find(peers, "again") == "again"
 
