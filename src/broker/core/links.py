@@ -283,7 +283,7 @@ class Links:
 
         Raises:
             NoRoomError: the others are used by streams.
-            Unreachable: the link has failed.
+            Unreachable: the link has failed, or none became idle in time.
         """
         if self._streams >= max(1, self._count_max() // 2):
             raise NoRoomError(f"{self._streams} streams of other brokers are relayed already")
@@ -300,12 +300,18 @@ class Links:
     ) -> AsyncIterator[Link]:
         """Use a link alone for some time; it is kept for later, unless it fails.
 
-        Raises Unreachable for every failure, and when `seconds` are over.
+        Without `seconds` it may be used for any time, once it is there.
+
+        Raises Unreachable for every failure, and when `seconds` are over, or
+        FORWARDED_ANSWER_SECONDS without a link.
         """
         link: Link | None = None
+        in_time = limits.FORWARDED_ANSWER_SECONDS if seconds is None else seconds
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(in_time) as timeout:
                 link = await self._take(upstreams, broker_id, dialect)
+                if seconds is None:
+                    timeout.reschedule(None)
                 yield link
         except _FAILURES as error:
             text = str(error) or "no answer in time"

@@ -157,6 +157,24 @@ def test_a_request_without_an_answer_fails_in_time(monkeypatch: pytest.MonkeyPat
     _run(work, answer)
 
 
+def test_a_stream_waits_a_bounded_time_for_a_link_and_has_any_time_with_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "FORWARDED_ANSWER_SECONDS", 0.05)
+
+    async def work(links: Links, upstream: Upstream) -> None:
+        async with links.taken(links.upstreams(), 2, FRAMES, 20):
+            with pytest.raises(Unreachable, match="in time"):
+                async with links.stream(links.upstreams(), 2, FRAMES):
+                    pass
+        async with links.stream(links.upstreams(), 2, FRAMES) as link:
+            await asyncio.sleep(0.1)
+            await link.request(MARK, b"a")
+            assert await link.next() == b"<a>"
+
+    _run(work, count_max=1)
+
+
 def test_requests_fail_at_once_when_their_broker_leaves_the_cluster() -> None:
     async def work(links: Links, upstream: Upstream) -> None:
         asked = asyncio.ensure_future(_ask(links, links.upstreams(), b"a"))
