@@ -85,8 +85,9 @@ class Nodes:
             pause_ms = since_ms + TOPIC_LOOKUP_PAUSE_MS - self._monotonic_ms()
             await self._sleep(max(0, pause_ms) / 1000)
         with suppress(StorageError, TimeoutError):
-            async with asyncio.timeout(FORWARDING_FOLLOW_SECONDS), self._room:
-                found = await self._metadata.get(topic_key(topic))
+            async with asyncio.timeout(FORWARDING_FOLLOW_SECONDS):
+                async with self._room:
+                    found = await self._metadata.get(topic_key(topic))
                 if found is not None:
                     await self.follow(found.mod_revision)
                     return

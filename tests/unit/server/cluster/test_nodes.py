@@ -11,7 +11,7 @@ from broker.core.cluster.records import BrokerState, Endpoint, Registration
 from broker.model.address import Address
 from broker.model.clock import Clock
 from broker.model.errors import StorageError
-from broker.model.limits import TOPIC_LOOKUP_PAUSE_MS
+from broker.model.limits import TOPIC_LOOKUP_PAUSE_MS, TOPICS_LEARNED_AT_ONCE
 from broker.server.cluster import nodes as nodes_module
 from broker.server.cluster.nodes import Nodes
 from tests.support.manual_clock import ManualClock
@@ -108,6 +108,28 @@ def test_a_topic_that_is_not_in_the_store_is_looked_up_again_after_a_pause(
         assert len(pauses) == 1
 
     asyncio.run(run())
+
+
+def test_topics_that_are_opened_here_hold_up_no_look_up_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(nodes_module, "FORWARDING_FOLLOW_SECONDS", 60)
+
+    async def run() -> None:
+        metadata, opened = Metadata(), asyncio.Event()
+        nodes = _nodes(metadata)
+        nodes.following = SimpleNamespace(caught_up=opened.wait)  # type: ignore[assignment]
+        names = [f"new-{number}" for number in range(TOPICS_LEARNED_AT_ONCE)]
+        metadata.stored = {b"topic/" + name.encode(): 9 for name in names}
+        learning = [asyncio.ensure_future(nodes.learn(name)) for name in names]
+        while len(metadata.reached_revisions) < len(names):
+            await asyncio.sleep(0.01)
+        await nodes.learn("none")
+        assert not any(each.done() for each in learning)
+        opened.set()
+        await asyncio.gather(*learning)
+
+    asyncio.run(asyncio.wait_for(run(), 20))
 
 
 def test_a_store_that_fails_makes_no_request_fail() -> None:
