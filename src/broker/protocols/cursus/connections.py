@@ -37,7 +37,10 @@ def leader_address(session: Session, broker_id: int) -> str:
     if broker.links is None or broker_id == broker.node_id:
         return address_of(session)
     found = broker.links.nodes.address_of(broker_id, "cursus")
-    return address_of(session) if found is None else str(found)
+    if found is None:
+        return address_of(session)
+    # A worker of this host is where the client has found this one.
+    return f"{host_of(session)}:{found.port}" if found.is_wildcard else str(found)
 
 
 def address_of(session: Session) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from broker.core.cluster.records import NO_LEADER
+from broker.model.address import Address
 from broker.protocols.base import Answer, Immediate
 from broker.protocols.cursus import PROTOCOL
 from tests.support.cursus_client import Message, batch, envelope
@@ -132,6 +133,21 @@ def test_another_broker_is_told_the_own_offsets_only() -> None:
     shown = b"OK topic=t partitions=3 offsets=P0:earliest=0:latest=0:leo=0:hwm=0"
     assert answers[1] == shown
     assert sent == []
+
+
+def test_a_worker_of_this_host_is_where_the_client_has_found_this_one() -> None:
+    fakes = _fakes()
+
+    async def ask() -> Immediate:
+        fakes.session.broker = clustered(fakes.broker, Address("0.0.0.0", 9094))
+        reply = PROTOCOL().handle(0, 0, None, b"METADATA topic=t", fakes.session)
+        assert isinstance(reply, Awaitable)
+        return await reply
+
+    answer = asyncio.run(ask())
+    assert isinstance(answer, bytes)
+    leaders = b"broker.example:9092,broker.example:9094,broker.example:9094"
+    assert b" leaders=" + leaders + b" " in answer
 
 
 def test_leaders_and_their_epochs_are_those_of_the_cluster() -> None:
