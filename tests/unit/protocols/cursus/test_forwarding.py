@@ -109,6 +109,13 @@ def test_a_forwarded_message_without_a_partition_goes_to_an_own_one() -> None:
     assert all(isinstance(each, bytes) and b'"status":"OK"' in each for each in answers[1:])
 
 
+def test_a_pattern_is_read_at_the_other_leaders_too() -> None:
+    body = b"CONSUME topic=* partition=1 offset=0 wait_ms=0"
+    answers, sent = asyncio.run(_asked(_fakes(), body, answer=lambda _: b"ERROR: of 2"))
+    assert sent == [MARK, body]
+    assert answers == [b"ERROR: of 2"]
+
+
 def test_offsets_are_those_of_all_leaders() -> None:
     entries = b"P1:earliest=1:latest=5:leo=5:hwm=5,P2:earliest=0:latest=7:leo=8:hwm=7"
     answers, sent = asyncio.run(

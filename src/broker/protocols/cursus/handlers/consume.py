@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from broker._native.protocols.cursus.frames import CursusFrame
 from broker.codec.headers import scan_headers
-from broker.core.forwarding import ElsewhereError, check_led
+from broker.core.forwarding import check_led, leader_to_ask
 from broker.core.logs.log import Log
 from broker.core.logs.reading import UNREADABLE, Unreadable, decompress_records
 from broker.core.scheduling.steps import in_steps, next_step
@@ -26,6 +26,7 @@ from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import (
     CURSUS_CONSUME_BYTES_MAX,
     CURSUS_RECORD_BYTES_MAX,
+    PARTITIONS_ANSWERED_PER_STEP,
     REGEX_MATCHES_PER_SLICE,
 )
 from broker.protocols.cursus import members
@@ -85,11 +86,11 @@ async def _others(request: Request, wanted: Read) -> list[int]:
     if session.broker.links is None or session.is_forwarded or not is_pattern(wanted.name):
         return []
     found = set()
-    for topic in await matching(request, wanted.name):
-        try:
-            check_led(session, topic, wanted.partition)
-        except ElsewhereError as elsewhere:
-            found.add(elsewhere.broker_id)
+    topics = await matching(request, wanted.name)
+    async for topic in in_steps(topics, PARTITIONS_ANSWERED_PER_STEP):
+        leader = leader_to_ask(session, topic, wanted.partition)
+        if leader is not None:
+            found.add(leader)
     return sorted(found)
 
 
