@@ -292,6 +292,8 @@ CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX = 128 * MIB
 CURSUS_KEEPALIVE_MS = 1_900
 # In a cluster, how often the members that read streams are checked with their coordinators.
 CURSUS_MEMBERS_CHECKED_SECONDS = 2
+# Members that are checked in one step: 20 us each if this broker is their coordinator.
+CURSUS_MEMBERS_CHECKED_PER_STEP = 64
 # How long NOT_LEADER is held back in a cluster.
 CURSUS_NOT_LEADER_SECONDS = 0.25
 # A relayed stream without a frame for this long has lost its broker.

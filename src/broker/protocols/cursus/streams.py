@@ -30,13 +30,14 @@ from broker.core.broker import Broker
 from broker.core.groups.commands.assigned import AssignedCall
 from broker.core.logs.log import Log
 from broker.core.logs.reading import UNREADABLE, decompress_records
-from broker.core.scheduling.steps import in_steps
+from broker.core.scheduling.steps import StepBudget, in_steps
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.limits import (
     CURSUS_KEEPALIVE_MS,
+    CURSUS_MEMBERS_CHECKED_PER_STEP,
     CURSUS_MEMBERS_CHECKED_SECONDS,
     CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX,
-    NAMES_READ_PER_STEP,
+    PARTITIONS_ANSWERED_PER_STEP,
 )
 from broker.protocols.base import Answer
 from broker.protocols.cursus.connections import ConnectionState
@@ -296,7 +297,7 @@ class Streams:
 
     async def _groups_by_coordinator(self) -> dict[int | None, list[str]]:
         found: dict[int | None, list[str]] = {}
-        async for group in in_steps(tuple(self._by_group), NAMES_READ_PER_STEP):
+        async for group in in_steps(tuple(self._by_group), PARTITIONS_ANSWERED_PER_STEP):
             for stream in self._by_group.get(group, ()):
                 coordinator = self._readers[stream].coordinator
                 with suppress(RequestError):  # there is none now
@@ -310,8 +311,10 @@ class Streams:
 
         So a stopped coordinator delays the next checks of all others by one timeout.
         """
+        budget = StepBudget(CURSUS_MEMBERS_CHECKED_PER_STEP)
         for group in groups:
             for stream in tuple(self._by_group.get(group, ())):
+                await budget.spend(1)  # this broker's own coordinator answers without a wait
                 try:
                     async with asyncio.timeout(CURSUS_MEMBERS_CHECKED_SECONDS):
                         await self._check_member(stream)

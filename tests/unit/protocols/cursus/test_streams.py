@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -11,6 +12,7 @@ from broker.codec.encoding import encode
 from broker.core.groups.commands.assigned import AssignedCall, AssignedProtocol
 from broker.model import limits
 from broker.model.errors import ErrorCode, RequestError
+from broker.model.limits import CURSUS_MEMBERS_CHECKED_PER_STEP
 from broker.protocols.cursus import streams as streams_module
 from broker.protocols.cursus.connections import ConnectionState
 from broker.protocols.cursus.errors import RefusedError
@@ -276,6 +278,29 @@ def test_a_coordinator_that_does_not_answer_delays_no_check_at_another_one(
         assert not any(each.last for each in stopped)
         fakes.is_over.set()
         for each in (*stopped, *fenced):
+            fakes.tell(each, StreamEvent.CLOSED)
+        while asyncio.all_tasks() != {asyncio.current_task()}:
+            await asyncio.sleep(0.01)
+
+    _run(play)
+
+
+def test_members_of_own_groups_are_checked_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams_module, "CURSUS_MEMBERS_CHECKED_SECONDS", 0.2)
+    own = 1
+
+    async def play() -> None:
+        fakes = Cluster()
+        members = [fakes.join(f"own-{number}", own) for number in range(300)]
+        await settle()
+        fakes.is_fenced = True
+        checked_by_turn = [0]
+        while len(fakes.asked) < len(members):
+            await asyncio.sleep(0)
+            checked_by_turn.append(len(fakes.asked))
+        steps = [after - before for before, after in pairwise(checked_by_turn)]
+        assert max(steps) <= CURSUS_MEMBERS_CHECKED_PER_STEP
+        for each in members:
             fakes.tell(each, StreamEvent.CLOSED)
         while asyncio.all_tasks() != {asyncio.current_task()}:
             await asyncio.sleep(0.01)
