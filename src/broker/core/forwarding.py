@@ -120,7 +120,7 @@ def leader_to_ask(session: Session, topic: Topic, partition: int) -> int | None:
 async def other_leaders(session: Session, topic: Topic) -> list[int]:
     """Return the other brokers that lead partitions of a topic, ascending.
 
-    None if the request was forwarded: who has forwarded it asks all of them.
+    The list is empty if the request was forwarded: who has forwarded it asks all of them.
     Raises RequestError if nobody leads one of the partitions.
     """
     if session.broker.links is None or session.is_forwarded:
