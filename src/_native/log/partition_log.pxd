@@ -32,6 +32,7 @@ cdef class PartitionLog(SyncedLog):
     cdef LogStatus append_batch(self, uint8_t* batch, BatchInfo* info,
                                 int64_t* base_offset) noexcept
     cdef SequenceStatus check_sequence(self, BatchInfo* info, ProducerBatch* duplicate) noexcept
+    cdef bint complete_producer(self, int64_t producer_id) noexcept
     cdef bint must_roll(self, BatchInfo* info) noexcept
     cdef bint may_roll(self, BatchInfo* info) noexcept
     cdef bint fits_transaction(self, BatchInfo* info) noexcept

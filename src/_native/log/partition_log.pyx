@@ -17,18 +17,22 @@ from libc.stdint cimport (
 from broker._native.kernel.checksum cimport crc32c_extend
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.kernel.file_ops cimport is_no_space
+from broker._native.log.earlier_batches cimport earlier_batches
 from broker._native.log.offset_index cimport TIME_ENTRY_SIZE, index_entries
 from broker._native.log.producer_state cimport (
+    PRODUCER_BATCHES_KEPT,
     SEQUENCE_DUPLICATE,
     SEQUENCE_NEXT,
     SEQUENCE_OUT_OF_ORDER,
     ProducerBatch,
     ProducerEntry,
     SequenceStatus,
+    producer_batch,
     producers_active,
     producers_active_one,
     producers_begin,
     producers_check,
+    producers_complete,
     producers_end,
     producers_ends,
     producers_find,
@@ -38,7 +42,6 @@ from broker._native.log.producer_state cimport (
     producers_restore,
     producers_snapshot,
     producers_update,
-    sequence_add,
 )
 from broker._native.log.segment cimport Segment
 from broker._native.log.synced_log cimport SyncedLog
@@ -148,11 +151,34 @@ cdef class PartitionLog(SyncedLog):
     cdef SequenceStatus check_sequence(self, BatchInfo* info, ProducerBatch* duplicate) noexcept:
         """Compare a batch with its producer's sequence; without a producer id it is SEQUENCE_NEXT.
         """
+        cdef SequenceStatus status
         if info.producer_id < 0:
             return SEQUENCE_NEXT
-        return producers_check(
+        status = producers_check(
             &self.producers, info.producer_id, info.producer_epoch, info.base_sequence,
             info.record_count, self.turn.steady_ms, duplicate)
+        if status == SEQUENCE_OUT_OF_ORDER and self.complete_producer(info.producer_id):
+            status = producers_check(
+                &self.producers, info.producer_id, info.producer_epoch, info.base_sequence,
+                info.record_count, self.turn.steady_ms, duplicate)
+        return status
+
+    cdef bint complete_producer(self, int64_t producer_id) noexcept:
+        """Look up the batches of a known producer that its snapshot has not kept, once.
+
+        Return whether some were found.
+        """
+        cdef ProducerBatch earlier[PRODUCER_BATCHES_KEPT]
+        cdef ProducerEntry* entry = producers_find(&self.producers, producer_id)
+        cdef int count
+        if not entry.is_restored or entry.batch_count == PRODUCER_BATCHES_KEPT or self.is_loading:
+            return False
+        entry.is_restored = False
+        count = earlier_batches(
+            self.segments, entry.batches[entry.oldest].base_offset, producer_id, entry.epoch,
+            PRODUCER_BATCHES_KEPT - entry.batch_count, earlier)
+        producers_complete(entry, earlier, count)
+        return count > 0
 
     cdef bint accepts(
             self, BatchInfo* info, ProducerBatch* original, bint* is_duplicate) noexcept:
@@ -278,12 +304,7 @@ cdef class PartitionLog(SyncedLog):
                 self.transactions.end(info.producer_id, base_offset + info.last_offset_delta)
             return
         if info.base_sequence >= 0:
-            # By the offsets: compaction may have removed records of the batch, or all.
-            batch.first_sequence = info.base_sequence
-            batch.last_sequence = sequence_add(info.base_sequence, info.last_offset_delta)
-            batch.base_offset = base_offset
-            batch.last_offset_delta = info.last_offset_delta
-            batch.timestamp = info.max_timestamp
+            batch = producer_batch(info, base_offset)
             # It cannot fail: check_sequence has checked the limit.
             producers_update(&self.producers, info.producer_id, info.producer_epoch, &batch,
                              self.turn.steady_ms)

@@ -1,5 +1,7 @@
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 
+from broker._native.records.record_batch cimport BatchInfo
+
 
 # The result of comparing a producer's batch with the partition's state of that producer.
 cdef enum SequenceStatus:
@@ -8,7 +10,6 @@ cdef enum SequenceStatus:
     SEQUENCE_OUT_OF_ORDER
     SEQUENCE_FENCED       # an older epoch
     SEQUENCE_FULL         # all producers that may be kept have open transactions
-    SEQUENCE_PAST         # appended before the batches that a snapshot knows: its offset is unknown
 
 cdef enum:
     PRODUCER_BATCHES_KEPT = 5   # KIP-98: as many as a client may have in flight
@@ -27,7 +28,7 @@ cdef struct ProducerEntry:
     int16_t epoch
     int8_t batch_count          # how many of `batches` are filled, oldest first from `oldest`
     int8_t oldest
-    bint is_restored            # by a snapshot, which has the last batch only
+    bint is_restored            # by a snapshot; the batches before its last one were not looked up
     int32_t coordinator_epoch   # of the last marker, -1: none yet
     int64_t transaction_first   # first offset of the open transaction, -1: none
     int64_t updated_ms          # when the last batch came, for expiry
@@ -52,6 +53,7 @@ cdef struct ProducerTable:
     int64_t expiration_ms
     IdleList idle
 
+cdef ProducerBatch producer_batch(BatchInfo* info, int64_t base_offset) noexcept nogil
 cdef void producers_free(ProducerTable* table) noexcept nogil
 cdef ProducerEntry* producers_find(ProducerTable* table, int64_t producer_id) noexcept nogil
 cdef SequenceStatus producers_check(
@@ -60,6 +62,8 @@ cdef SequenceStatus producers_check(
 cdef int producers_update(
     ProducerTable* table, int64_t producer_id, int16_t epoch, ProducerBatch* batch,
     int64_t now_ms) noexcept nogil
+cdef void producers_complete(
+    ProducerEntry* entry, const ProducerBatch* earlier, int count) noexcept nogil
 cdef bint producers_have_room(ProducerTable* table, int64_t producer_id) noexcept nogil
 cdef int producers_begin(
     ProducerTable* table, int64_t producer_id, int16_t epoch, int64_t first_offset,

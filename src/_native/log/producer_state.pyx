@@ -5,8 +5,6 @@ A batch of producer P and epoch E with first sequence S is
     next          when P is unknown or has expired, or E is newer and S is 0, or S follows P's last
                   sequence
     a duplicate   when one of the last five batches has the same epoch, first and last sequence
-    past          when it ends before the oldest batch known of P and E, which a snapshot had: the
-                  snapshot has none of the others that may be repeated
     fenced        when E is older than the one known
     out of order  otherwise
 
@@ -18,7 +16,10 @@ Its snapshot (Kafka's `.snapshot` file, big-endian):
     int64 producer id | int16 epoch | int32 last sequence | int64 last offset | int32 offset delta |
     int64 timestamp | int32 coordinator epoch | int64 first offset of the open transaction (-1)
 
-A producer of which only a marker is known has the last sequence and offset -1.
+A producer of which only a marker is known has the last sequence and offset -1. The batches before
+the last one are looked up in the log when a batch is out of order for the first time
+(earlier_batches.pyx). That a sequence is below the last one does not tell that the log has it: a
+batch of an unknown producer is accepted with any sequence, even if the one before it was refused.
 
 The number of producers is bounded per partition and for the broker (limits.PRODUCER_IDS_...): at
 the limit, a new producer evicts the one that has been idle longest, of the partition or of all
@@ -246,6 +247,20 @@ cdef inline ProducerBatch* newest(ProducerEntry* entry) noexcept nogil:
         (entry.oldest + entry.batch_count - 1) % PRODUCER_BATCHES_KEPT]
 
 
+cdef ProducerBatch producer_batch(BatchInfo* info, int64_t base_offset) noexcept nogil:
+    """Return what is kept of a batch that has a sequence.
+
+    By the offsets: compaction may have removed records of the batch, or all.
+    """
+    cdef ProducerBatch batch
+    batch.first_sequence = info.base_sequence
+    batch.last_sequence = sequence_add(info.base_sequence, info.last_offset_delta)
+    batch.base_offset = base_offset
+    batch.last_offset_delta = info.last_offset_delta
+    batch.timestamp = info.max_timestamp
+    return batch
+
+
 cdef SequenceStatus producers_check(
         ProducerTable* table, int64_t producer_id, int16_t epoch, int32_t first_sequence,
         int32_t record_count, int64_t now_ms, ProducerBatch* duplicate) noexcept nogil:
@@ -272,9 +287,6 @@ cdef SequenceStatus producers_check(
             return SEQUENCE_DUPLICATE
     if first_sequence == sequence_add(newest(entry).last_sequence, 1):
         return SEQUENCE_NEXT
-    if entry.is_restored and entry.batch_count < PRODUCER_BATCHES_KEPT and (
-            first_sequence <= last_sequence < entry.batches[entry.oldest].first_sequence):
-        return SEQUENCE_PAST
     return SEQUENCE_OUT_OF_ORDER
 
 
@@ -317,6 +329,16 @@ cdef int producers_update(
     newest(entry)[0] = batch[0]
     link_idle(entry)
     return 0
+
+
+cdef void producers_complete(
+        ProducerEntry* entry, const ProducerBatch* earlier, int count) noexcept nogil:
+    """Add batches before those that are known, newest first, for which there must be room."""
+    cdef int i
+    for i in range(count):
+        entry.oldest = (entry.oldest + PRODUCER_BATCHES_KEPT - 1) % PRODUCER_BATCHES_KEPT
+        entry.batches[entry.oldest] = earlier[i]
+        entry.batch_count += 1
 
 
 cdef bint producers_have_room(ProducerTable* table, int64_t producer_id) noexcept nogil:

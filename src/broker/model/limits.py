@@ -338,6 +338,9 @@ HTTP_HEAD_BYTES_MAX = 8 * KIB
 PRODUCER_IDS_PER_PARTITION_MAX = 10_000
 PRODUCER_IDS_MAX = 100_000
 PRODUCER_BATCHES_REMEMBERED = 5  # Kafka's: clients keep at most five in flight
+# How far before a producer's last batch, the only one in a snapshot, the others are looked up by
+# their headers: 2,048 reads of 4 KiB at most, about 2 ms.
+PRODUCER_SEARCH_BYTES = 8 * MIB
 # For how long a broker that begins to lead a partition refuses batches with a gap before them as
 # one that does not lead it: the batches of the gap were refused so, and are sent again.
 PRODUCER_REFUSED_SECONDS = 10

@@ -29,7 +29,6 @@ class AppendStatus(IntEnum):
     SEQUENCE_OUT_OF_ORDER = 22
     SEQUENCE_FENCED = 23  # an older producer epoch
     SEQUENCE_FULL = 24  # one more producer than may be remembered
-    SEQUENCE_PAST = 25  # it is in the log already, at an offset that is not known any more
     LOG_OFFLINE = 31  # the disk failed, or the partition is deleted
     LOG_LOADING = 33  # its files are not recovered yet
     LOG_FULL = 34  # the disk is full

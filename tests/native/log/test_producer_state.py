@@ -20,7 +20,6 @@ DUPLICATE = AppendStatus.DUPLICATE
 OUT_OF_ORDER = AppendStatus.SEQUENCE_OUT_OF_ORDER
 FENCED = AppendStatus.SEQUENCE_FENCED
 FULL = AppendStatus.SEQUENCE_FULL
-PAST = AppendStatus.SEQUENCE_PAST
 NOT_LED = AppendStatus.LOG_NOT_LED
 OPEN_TRANSACTION = AppendStatus.TRANSACTION_OPEN
 PRODUCER = 4711
@@ -306,29 +305,101 @@ def test_a_snapshot_keeps_the_last_batch_of_each_producer(logs: Logs, log: Parti
 
     assert other.producer_count == 2
     assert other.append(batch(2)) == AppendResult(DUPLICATE, 2, 3)
-    assert other.append(batch(1))[:2] == (PAST, -1)
+    assert other.append(batch(1))[:2] == (OUT_OF_ORDER, -1)  # its files do not have it
     assert other.append(batch(6, 4, producer=1, epoch=2)) == AppendResult(DUPLICATE, 3, 7)
     assert other.append(batch(10, producer=1, epoch=1))[:2] == (FENCED, -1)
     assert other.append(batch(10, producer=1, epoch=2))[0] == 0
 
 
-def test_a_batch_that_a_snapshot_has_not_kept_is_one_that_the_log_has(
+def taken_over(logs: Logs, log: PartitionLog, **settings: int) -> PartitionLog:
+    """Return the log as the next broker opens it."""
+    logs.sync(log)
+    end_offset, snapshot = log.producer_snapshot()
+    return logs.attach(end_offset, snapshot=snapshot, **settings)
+
+
+def test_a_batch_that_a_snapshot_has_not_kept_is_looked_up_in_the_log(
     logs: Logs, log: PartitionLog
 ) -> None:
     """A producer repeats up to five batches of which it has had no response."""
-    for sequence in (10, 12, 14, 16, 18):
+    for sequence in (8, 10, 12, 14, 16, 18):
         log.append(batch(sequence, 2))
+        log.append(batch(sequence, 2, producer=1))
 
-    other = reopened(logs, log)
+    other = taken_over(logs, log)
 
-    assert [other.append(batch(each, 2))[0] for each in (10, 12, 14, 16)] == [PAST] * 4
-    assert other.append(batch(18, 2))[0] == DUPLICATE
-    refused = [batch(17, 2), batch(14, 6), batch(21), batch(LAST_SEQUENCE - 1, 2)]
-    assert [other.append(each)[0] for each in refused] == [OUT_OF_ORDER] * 4
-    accept(other, 20, 21, 22)
-    assert other.append(batch(16, 2))[0] == PAST
-    accept(other, 23)  # now five batches are known: a producer repeats no older one
-    assert other.append(batch(16, 2))[0] == OUT_OF_ORDER
+    offsets = {10: 4, 12: 8, 14: 12, 16: 16, 18: 20}
+    assert [other.append(batch(each, 2)) for each in offsets] == [
+        AppendResult(DUPLICATE, offset, offset + 2) for offset in offsets.values()
+    ]
+    refused = [batch(17, 2), batch(14, 6), batch(21), batch(8, 2), batch(LAST_SEQUENCE - 1, 2)]
+    assert [other.append(each)[0] for each in refused] == [OUT_OF_ORDER] * 5
+    accept(other, 20)
+    assert other.append(batch(10, 2))[0] == OUT_OF_ORDER
+    assert other.append(batch(12, 2))[0] == DUPLICATE
+
+
+def test_batches_that_a_snapshot_has_not_kept_are_looked_up_beside_later_ones(
+    logs: Logs, log: PartitionLog
+) -> None:
+    accept(log, 0, 1, 2)
+    other = taken_over(logs, log)
+    accept(other, 3, 4, 5)
+
+    assert [other.append(batch(each))[0] for each in (1, 2, 3, 4, 5)] == [DUPLICATE] * 5
+    assert other.append(batch(0))[0] == OUT_OF_ORDER
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_batches_that_a_snapshot_has_not_kept_may_be_in_earlier_segments(
+    logs: Logs, count: int
+) -> None:
+    """`count` batches fit a segment."""
+    log = logs.create(segment_bytes_max=count * len(batch(0)), index_interval_bytes=1)
+    accept(log, *range(7))
+
+    other = taken_over(logs, log)
+
+    assert log.segment_count == -(-7 // count)
+    assert [other.append(batch(each)) for each in range(2, 7)] == [
+        AppendResult(DUPLICATE, each, each + 1) for each in range(2, 7)
+    ]
+
+
+def test_a_batch_that_was_never_appended_is_no_duplicate_below_a_snapshots_sequence(
+    logs: Logs, log: PartitionLog
+) -> None:
+    """The first batch of an unknown producer was refused, the second one was not.
+
+    An acknowledgement of the first one would lose it.
+    """
+    accept(log, 1, 2)
+    log.append(batch(LAST_SEQUENCE - 3, 2, producer=1))
+
+    other = taken_over(logs, log)
+
+    assert other.append(batch(0))[0] == OUT_OF_ORDER
+    assert other.append(batch(1))[0] == DUPLICATE
+    # The sequence begins at 0 again; what is before that has not arrived.
+    assert other.append(batch(0, producer=1))[0] == OUT_OF_ORDER
+    assert other.append(batch(LAST_SEQUENCE - 1, 2, producer=1))[0] == 0
+
+
+def test_batches_that_a_snapshot_has_not_kept_are_looked_up_near_its_last_one(logs: Logs) -> None:
+    """The time that a search takes is limited, however long the log is."""
+    size = limits.PRODUCER_SEARCH_BYTES // 4
+    log = logs.create(batch_bytes_max=2 * size)
+    accept(log, 0)
+    for _ in range(4):
+        log.append(records(1, size=size))
+    accept(log, 1)
+    log.append(records(1, size=size))
+    accept(log, 2)
+
+    other = taken_over(logs, log)
+
+    assert other.append(batch(0))[0] == OUT_OF_ORDER
+    assert [other.append(batch(each))[0] for each in (1, 2)] == [DUPLICATE] * 2
 
 
 def test_a_batch_of_a_new_epoch_is_not_taken_for_one_of_the_epoch_of_a_snapshot(
