@@ -361,9 +361,14 @@ cdef class PartitionLog(SyncedLog):
         """Mark the log as led by another broker: refuse all requests, and fail the waiters.
 
         Its object is not used again: if this broker leads the partition again, it opens a new one.
+        Its files are closed, unless it is offline: a fetch session may keep the object.
         """
+        cdef Segment segment
         self.is_released = True
         self.retire()
+        if not self.is_offline and not self.job_is_running:
+            for segment in self.segments:
+                segment.close()
 
     @property
     def last_stable_offset(self):

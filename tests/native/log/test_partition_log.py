@@ -520,7 +520,7 @@ def test_a_waiter_added_after_the_failure_is_notified_at_once(logs: Logs, record
     assert calls == [False]
 
 
-# ---- the partition is deleted ------------------------------------------------------------------
+# ---- the partition is deleted, or led by another broker ----------------------------------------
 
 
 def test_a_deleted_partition_fails_its_waiters_and_refuses_further_requests(logs: Logs) -> None:
@@ -565,6 +565,22 @@ def test_a_running_sync_of_a_deleted_partition_may_fail(logs: Logs, recording: N
 
     assert not log.is_offline
     assert logs.turn.events == []
+
+
+def test_a_released_log_holds_no_descriptor(logs: Logs) -> None:
+    """Its object may live on, in a fetch session whose client does not ask again."""
+    log = logs.create(segment_bytes_max=2 * len(BATCH))
+    for _ in range(5):
+        appended(log, BATCH)
+    logs.settle(log)
+    assert log.read(0, 1)
+    assert (log.segment_count, logs.turn.files.count > 1) == (3, True)
+
+    log.begin_loading()
+    log.release()
+    log.end_loading()
+
+    assert logs.turn.files.count == 0
 
 
 # ---- by time (KIP-79, KIP-734) ----------------------------------------------------------------
