@@ -34,6 +34,7 @@ from broker.storage.log_dir import worker_folder
 from broker.storage.metadata import WORKERS, Delete, KeyValue, Operation, Put
 from broker.storage.metadata.blocking import BlockingMetaStore
 from broker.storage.metadata.sqlite import FILE_NAME, SqliteMetaStore
+from broker.storage.recovery.epochs import set_unclean_starts, unclean_starts
 from broker.storage.recovery.shared_folders import LOCKS
 from broker.storage.reserve import Reserve
 
@@ -65,7 +66,7 @@ def share(path: Path, store: BlockingMetaStore, node_ids: Sequence[int], now_ms:
     known = None if entry is None else _ids(entry)
     if known == list(node_ids):
         return
-    floor = None if known is not None else _unclean_starts(store, node_ids[0]) + 1
+    floor = None if known is not None else unclean_starts(store, node_ids[0]) + 1
     for operations in _in_transactions(_placements(store, node_ids, floor)):
         store.transact([], operations)
     for operations in _in_transactions(_deletions(store, node_ids[0], now_ms)):
@@ -82,9 +83,8 @@ def unshare(path: Path, store: BlockingMetaStore, node_id: int) -> None:
     """
     entries, _ = store.scan(records.PARTITIONS)
     epochs = [records.parse_partition(each).leader_epoch for each in entries]
-    starts = max([_unclean_starts(store, node_id), *epochs])
-    value = json.dumps({"version": records.VERSION, "unclean_starts": starts}).encode()
-    store.transact([], [Put(_node_key(node_id), value)])
+    starts = max([unclean_starts(store, node_id), *epochs])
+    set_unclean_starts(store, node_id, starts)
     for operations in _in_transactions(Delete(each.key) for each in entries):
         store.transact([], operations)
     _remove_tree(path / FOLDER)
@@ -127,15 +127,6 @@ def _deletions(store: BlockingMetaStore, node_id: int, now_ms: int) -> Iterator[
 def _in_transactions(operations: Iterator[Operation]) -> Iterator[list[Operation]]:
     while some := list(islice(operations, CLUSTER_CHANGES_PER_TRANSACTION)):
         yield some
-
-
-def _node_key(node_id: int) -> bytes:
-    return b"node/%d" % node_id
-
-
-def _unclean_starts(store: BlockingMetaStore, node_id: int) -> int:
-    entry = store.get(_node_key(node_id))
-    return int(json.loads(entry.value)["unclean_starts"]) if entry else 0
 
 
 def _ids(entry: KeyValue) -> list[int]:

@@ -35,16 +35,16 @@ class UncleanStarts:
     def __init__(self, store: BlockingMetaStore, node_id: int) -> None:
         """Keep where the number of unclean starts is stored."""
         self._store = store
-        self._key = b"node/%d" % node_id
+        self._node_id = node_id
         self._raising = Lock()
         self._is_raised = False
         self.current = 0
 
     def begin(self, *, is_clean: bool) -> None:
         """Read the number after a clean stop, else make the next one durable."""
-        is_new = not is_clean and self._store.get(self._key) is None
+        is_new = not is_clean and self._store.get(_key(self._node_id)) is None
         if is_clean or (is_new and not self._store.scan(b"topic/")[0]):
-            self.current = self._stored()
+            self.current = unclean_starts(self._store, self._node_id)
         else:
             self.current = self._raise()
         self._is_raised = not is_clean
@@ -57,14 +57,9 @@ class UncleanStarts:
                 self._is_raised = True
             return self.current
 
-    def _stored(self) -> int:
-        entry = self._store.get(self._key)
-        return int(json.loads(entry.value)["unclean_starts"]) if entry else 0
-
     def _raise(self, used: int = 0) -> int:
-        epoch = max(self._stored(), used) + 1
-        value = json.dumps({"version": 1, "unclean_starts": epoch}).encode()
-        self._store.transact([], [Put(self._key, value)])
+        epoch = max(unclean_starts(self._store, self._node_id), used) + 1
+        set_unclean_starts(self._store, self._node_id, epoch)
         return epoch
 
 
@@ -79,3 +74,19 @@ class ElectedEpochs:
     def raised(self, leader_epoch: int) -> int:
         """Return the log's own epoch: that of the election is above it."""
         return leader_epoch
+
+
+def unclean_starts(store: BlockingMetaStore, node_id: int) -> int:
+    """Return the number of unclean starts of a standalone broker, 0 if it has had none."""
+    entry = store.get(_key(node_id))
+    return int(json.loads(entry.value)["unclean_starts"]) if entry else 0
+
+
+def set_unclean_starts(store: BlockingMetaStore, node_id: int, count: int) -> None:
+    """Make the number of unclean starts durable. Raises StorageError."""
+    value = json.dumps({"version": 1, "unclean_starts": count}).encode()
+    store.transact([], [Put(_key(node_id), value)])
+
+
+def _key(node_id: int) -> bytes:
+    return b"node/%d" % node_id
