@@ -126,6 +126,8 @@ class Cleaner:
         if found is None:
             return False
         folder, plan = found
+        if not self._may_clean(logs[folder][0]):  # the broker has left it while others were planned
+            return True
         cleaning = self._cleaning = folder, asyncio.ensure_future(self._clean(*logs[folder], plan))
         try:
             await asyncio.wait([cleaning[1]])

@@ -615,3 +615,22 @@ def test_a_swap_is_not_continued_in_a_log_that_the_broker_has_left(bench: Bench)
     left = asyncio.run(leave())
 
     assert bench.leftovers == left
+
+
+def test_a_log_that_the_broker_leaves_while_others_are_planned_is_not_compacted(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder may be another broker's by the time that the pass begins."""
+    monkeypatch.setattr(limits, "LOGS_CHECKED_PER_STEP", 1)
+
+    async def leave() -> None:
+        looking = asyncio.ensure_future(bench.cleaner.clean_next())
+        await asyncio.sleep(0)  # it has planned the pass, and lets other work run
+        await bench.cleaner.leave(bench.log)
+        bench.log.release()
+        await looking
+
+    asyncio.run(leave())
+
+    assert bench.disk.done == []
+    assert bench.leftovers == []
