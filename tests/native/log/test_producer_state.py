@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from crc32c import crc32c
@@ -311,7 +312,7 @@ def test_a_snapshot_keeps_the_last_batch_of_each_producer(logs: Logs, log: Parti
     assert other.append(batch(10, producer=1, epoch=2))[0] == 0
 
 
-def taken_over(logs: Logs, log: PartitionLog, **settings: int) -> PartitionLog:
+def taken_over(logs: Logs, log: PartitionLog, **settings: Any) -> PartitionLog:
     """Return the log as the next broker opens it."""
     logs.sync(log)
     end_offset, snapshot = log.producer_snapshot()
