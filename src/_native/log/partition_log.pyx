@@ -361,7 +361,7 @@ cdef class PartitionLog(SyncedLog):
         """Mark the log as led by another broker: refuse all requests, and fail the waiters.
 
         Its object is not used again: if this broker leads the partition again, it opens a new one.
-        Its files are closed, unless it is offline: a fetch session may keep the object.
+        Its files are closed, unless it is offline: a reader may keep the object.
         """
         cdef Segment segment
         self.is_released = True
