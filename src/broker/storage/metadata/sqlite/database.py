@@ -127,7 +127,7 @@ class SqliteMetaStore:
 
     def scan(self, prefix: bytes) -> tuple[list[KeyValue], int]:
         """Return all keys that begin with prefix, in order, and the revision of the read."""
-        with self._storage_errors("read"):
+        with self._storage_errors("read"), self._transaction("BEGIN"):
             rows = self._connection.execute(
                 "SELECT key, value, create_revision, mod_revision FROM kv"
                 " WHERE key >= ? AND key < ? ORDER BY key",
@@ -349,8 +349,9 @@ class SqliteMetaStore:
         return pragma(tables) != 0
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
+    def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+        """Make all statements one change, or with BEGIN reads of one revision."""
+        self._connection.execute(begin)
         try:
             yield
             self._connection.execute("COMMIT")

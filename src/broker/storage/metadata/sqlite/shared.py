@@ -96,11 +96,8 @@ class SharedSqliteMetaStore(SqliteMetaStore):
             return seen != self._data_version
 
     def _read_changes(self, prefix: bytes, from_revision: int) -> Read:
-        self._connection.execute("BEGIN")
-        try:
+        with self._transaction("BEGIN"):
             return self._table.read(prefix, from_revision)
-        finally:
-            self._connection.execute("COMMIT")
 
     def _adopt(self, version: int) -> None:
         if version != SHARED_SCHEMA_VERSION:

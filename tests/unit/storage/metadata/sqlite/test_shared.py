@@ -90,6 +90,29 @@ def test_a_commit_whose_datagram_is_lost_is_seen_from_time_to_time(
     run(scenario())
 
 
+def test_a_scan_is_of_one_revision_whatever_others_commit_meanwhile(path: Path) -> None:
+    """A watch from the next revision on would never have what is missing below it."""
+    with ExitStack() as stack:
+        one, other = (SharedSqliteMetaStore(path) for _ in range(2))
+        for store in (one, other):
+            stack.callback(store.close)
+        committed: dict[bytes, int] = {}
+
+        def commit(_statement: str) -> None:
+            key = b"key %d" % len(committed)
+            revision = other.transact([], [Put(key, b"")])
+            assert revision is not None
+            committed[key] = revision
+
+        one._connection.set_trace_callback(commit)  # before each statement
+        entries, revision = one.scan(b"")
+        one._connection.set_trace_callback(None)
+
+    found = {each.key: each.mod_revision for each in entries}
+    assert found == {key: made for key, made in committed.items() if made <= revision}
+    assert len(committed) > 1
+
+
 def test_the_lease_of_a_killed_process_ends_at_once(path: Path, thread: IoThread) -> None:
     async def scenario() -> None:
         store = AsyncSqliteMetaStore(SharedSqliteMetaStore(path), thread)
