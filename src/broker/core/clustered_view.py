@@ -42,9 +42,11 @@ class Clustered:
         return self._image.revision
 
     def brokers(self, host: str, port: int) -> list[KnownBroker]:
-        """Return the registered brokers, and this one, which answers before it is registered.
+        """Return the registered brokers; if there are none, this one, which answers all the same.
 
-        A client that is told of no broker has nobody left to ask: librdkafka gives up for good.
+        A client that is told of no broker has nobody left to ask: librdkafka gives up for good. Nor
+        is it told of a broker that the next answer may not have: librdkafka loses what it has asked
+        a broker that is not named any more, and may wait for that for minutes.
         """
         found = []
         for broker_id, broker in sorted(self._image.brokers.items()):
@@ -55,10 +57,7 @@ class Clustered:
                 # A worker of this host is where the client has found this one.
                 address = host if endpoint.host in WILDCARDS else endpoint.host, endpoint.port
             found.append(KnownBroker(broker_id, *address, registration.rack))
-        if self._broker_id not in self._image.brokers:
-            found.append(KnownBroker(self._broker_id, host, port, self._rack))
-            found.sort()
-        return found
+        return found or [KnownBroker(self._broker_id, host, port, self._rack)]
 
     def leader_of(self, name: str, partition: int) -> int | None:
         """Return the leader of a partition by the image alone: NO_LEADER while there is none.
