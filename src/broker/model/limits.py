@@ -206,6 +206,11 @@ FETCH_SESSIONS_MAX = 1_000
 # Partitions that all fetches keep between two requests or while they wait, some 200 bytes each.
 # Above it there are no new sessions, and a fetch without one does not wait.
 FETCH_PARTITIONS_HELD_MAX = 200_000
+# How long a write whose request has no timeout waits for the replicas in sync: Kafka's producers'
+# request.timeout.ms.
+REPLICAS_WAIT_MS = 30_000
+REPLICA_SESSIONS_MAX = 1_000  # one per broker that copies partitions from this one
+REPLICA_PARTITIONS_HELD_MAX = 10 * PARTITIONS_PER_BROKER_MAX  # some 200 bytes each
 FETCH_SESSION_IDLE_MS = 120_000  # Kafka's: a session unused for so long may be evicted
 
 # For logs that are read or written record by record: bytes of one read, and records decoded or
