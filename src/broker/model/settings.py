@@ -148,6 +148,18 @@ _CLUSTER = (
             doc="How often the leaders of the cluster are checked for that."),
     Setting("leader.imbalance.per.broker.percentage", Kind.INT, 10, minimum=0, maximum=100,
             doc="Share of a broker's partitions that others may lead before they are moved back."),
+    Setting("replica.fetch.wait.max.ms", Kind.INT, 500, minimum=1, unit="ms",
+            doc="How long a leader may wait for new records before it answers a replica."),
+    Setting("replica.fetch.min.bytes", Kind.INT, 1, minimum=1, unit="bytes",
+            doc="Bytes of records for which a leader waits as long."),
+    Setting("replica.fetch.max.bytes", Kind.INT, 1 << 20, minimum=1, unit="bytes",
+            doc="Bytes of one partition in an answer to a replica; its first batch is sent whole."),
+    Setting("replica.fetch.response.max.bytes", Kind.INT, 10 << 20, minimum=1, maximum=64 << 20,
+            unit="bytes",
+            doc="Bytes of all partitions in an answer to a replica."),
+    Setting("replica.socket.timeout.ms", Kind.INT, 30_000, minimum=1_000, unit="ms",
+            doc="After how long without a byte of an answer a replica connects anew; the wait of"
+                " replica.fetch.wait.max.ms comes in addition."),
 )
 
 _TOPICS = (
