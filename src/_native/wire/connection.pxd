@@ -34,6 +34,7 @@ cdef class NativeProtocol:
     cdef void record_latency(self, int64_t begun_ns) noexcept
     cdef void refuse(self, Connection connection, int64_t cut)
     cdef void serve_last(self, Connection connection, Cursor rest)
+    cdef void lost(self, Connection connection, str reason)
 
 
 cdef class Wait:
@@ -58,6 +59,8 @@ cdef class Connection:
     cdef public object session            # state of the Python protocol for this connection
     cdef NativeProtocol protocol          # None: not detected yet
     cdef uint8_t protocol_flags           # state of the native protocol for this connection
+    cdef bint is_outbound                 # this broker has opened it: it receives replies
+    cdef bint is_partly_served            # of the frame that is being served a part is left
     cdef bint expects_long                # the last frame was longer than half of a read
     cdef InputBuffer input                # an incomplete frame, or frames that must wait
     cdef ReplySlot* slots_head
