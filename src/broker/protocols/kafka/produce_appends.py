@@ -64,9 +64,7 @@ async def append_all(
         if isinstance(outcome, Written):
             log, appended = outcome
             left_ms = max(0, round((ends - get_running_loop().time()) * 1000))
-            error = await acknowledgement(
-                log, appended.end_offset, left_ms, is_for_all=is_for_all
-            )
+            error = await acknowledgement(log, appended.end_offset, left_ms, is_for_all=is_for_all)
             if error and log.is_led:
                 outcomes[place] = Refused(error)
         await budget.spend(PRODUCE_NAME_BYTES)
