@@ -448,23 +448,3 @@ cdef class ReplicatedLog(SyncedLog):
         self.visible_segment = self.segment_of(place.offset)
         self.visible_position = place.position
         self.visible_max_timestamp = place.max_timestamp
-
-    cdef void truncated(self) noexcept:
-        """Process that the log's end was moved back, and that its files are on the disk.
-
-        `active`, `log_end_offset`, `durable_end` and `epochs` are those after the cut; nothing is
-        staged.
-        """
-        cdef LogEnd end = self.end_of_files()
-        if self.high_watermark > end.offset:
-            self.lower_watermark(&end)
-        elif self.visible_segment not in self.segments:
-            self.visible_segment = self.active   # the first offset of a segment that was removed
-            self.visible_position = end.position
-            self.visible_max_timestamp = end.max_timestamp
-        self.leader_epoch = self.epochs[-1][0] if self.epochs else 0
-        if self.replication is not None:
-            self.replication.written = self.replication.synced = end
-            self.replication.leader_watermark = min(self.replication.leader_watermark, end.offset)
-            self.replication.forget_places()
-        self.turn.log_changes += 1
