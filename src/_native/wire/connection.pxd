@@ -42,6 +42,7 @@ cdef class Wait:
 
     cdef Connection connection            # None before it begins and after it has ended
     cdef bint is_stream                   # it sends frames until it is ended, even to a slow reader
+    cdef bint ends_by_input               # it is due as soon as the next bytes arrive
 
     cdef void woken(self)
     cdef void due(self)
@@ -97,6 +98,7 @@ cdef class Connection:
     cdef Py_ssize_t take_frames(self, uint8_t* data, size_t size)
     cdef void begin_wait(self, Wait wait)
     cdef void end_wait(self)
+    cdef void end_wait_by_input(self)
     cdef void set_timer(self, int64_t delay_ms) noexcept
     cdef void end_stream(self, bytes last, bint is_last)
     cdef ReplySlot* complete_slot(self, const uint8_t* data, size_t size)

@@ -230,6 +230,7 @@ cdef class Connection:
                 # Its earlier bytes and its EOF are read after the current request.
                 self.watch(self.interest & ~<uint32_t>(EPOLLIN | EPOLLRDHUP))
         elif events & EPOLLIN:
+            self.end_wait_by_input()
             if self.is_busy or self.is_full() or self.input.state == INPUT_WAITING:
                 # Not now: bytes wait in the kernel, and only a hang-up is reported.
                 self.watch(self.interest & ~<uint32_t>EPOLLIN)
@@ -351,6 +352,7 @@ cdef class Connection:
         while used < size:
             if self.is_busy or self.is_full():
                 self.has_unserved = True
+                self.end_wait_by_input()    # it is served in the drain that follows
                 break
             if self.poller.check_budget():
                 self.has_unserved = True
@@ -381,8 +383,11 @@ cdef class Connection:
         return <Py_ssize_t>used
 
     cdef bint note_unseen(self, PartitionLog log, int64_t end_offset) noexcept:
-        """Note a write that no reply waits for; return False without memory."""
-        return log.high_watermark >= end_offset or unseen_add(&self.unseen, log, end_offset)
+        """Note a write that no reply waits for; return False without memory.
+
+        Nothing waits for other brokers that it does not ask for.
+        """
+        return log.is_replicated or log.high_watermark >= end_offset or unseen_add(&self.unseen, log, end_offset)
 
     cdef bint hold_back(self, Cursor frame):
         """Delay a request until the earlier writes are visible; return whether it is delayed.
@@ -479,6 +484,12 @@ cdef class Connection:
         wait.connection = None
         self.is_busy = False
         wait.ended()
+
+    cdef void end_wait_by_input(self):
+        """Complete the answer that waits if its connection's next bytes end it: they are there."""
+        cdef Wait wait = self.wait    # it ends, and only this holds it then
+        if wait is not None and wait.ends_by_input:
+            wait.due()
 
     cdef void set_timer(self, int64_t delay_ms) noexcept:
         """Call `due` of the wait after a time; the timer must not be set."""
