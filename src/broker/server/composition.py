@@ -137,10 +137,11 @@ def make_logs(storage: Storage, descriptors: Shares, loop: Loop) -> Logs:
     folders = DeletedFolders(path) if shared is None else DeletedFolders(path, shared.held)
     deletions = Deletions(opened.metadata, opened.io_thread, folders, opened.placing)
     table = TopicTable()
-    logs = NativeLogs(partitions, loader, turn, opened.io_thread)
+    logs = NativeLogs(partitions, loader, turn, opened.io_thread, deletions)
     local = LocalTopics(config, opened.metadata, table, logs, deletions, opened.leadership)
     topics = Topics(opened.metadata, local, logs, opened.placing)
     loader.before_ready(topics.prepare)
+    loader.when_ready(topics.is_ready)
     storage.configs.inherited_by(topics.alter_defaults)
     return Logs(turn, commit, table, partitions, loader, deletions, topics, logs)
 
@@ -265,6 +266,7 @@ def compose(
     logs = make_logs(storage, descriptors, loop)
     if opened.cluster is not None:
         opened.cluster.fence(logs.turn)
+        opened.cluster.know_brokers(logs.table)
     clock = storage.clock_watch.clock
     cluster = opened.cluster
     coordinators = Coordinators(
@@ -324,7 +326,7 @@ def services_of(parts: Composition, loop: Loop) -> Services:
             Part("deletions", start=remove_strays, stop=logs.deletions.stop),
             Part("log loader", start=load_logs, stop=logs.loader.stop),
             Part("replies", stop=connections.drain),
-            *_cluster_services(cluster, logs, storage),
+            *_cluster_services(cluster, logs, storage, poller),
             Housekeeping(storage.configs, poller, logs.turn, events),
             Part("checkpoints", run=checkpoints.run),
             Part("retention", run=partial(maintenance.retention.run, check_ms)),
@@ -335,10 +337,13 @@ def services_of(parts: Composition, loop: Loop) -> Services:
     )
 
 
-def _cluster_services(cluster: "Cluster | None", logs: Logs, storage: Storage) -> Iterable[Service]:
+def _cluster_services(
+    cluster: "Cluster | None", logs: Logs, storage: Storage, poller: Poller
+) -> Iterable[Service]:
     if cluster is None:
         return ()
-    return cluster.services(logs.topics, storage.configs, storage.group_configs)
+    of_storage = storage.configs, storage.group_configs
+    return cluster.services(logs.topics, logs.files, logs.turn, poller, *of_storage)
 
 
 def _end_syncs(logs: Logs) -> None:
