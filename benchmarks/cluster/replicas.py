@@ -112,7 +112,7 @@ def measure_latency(programs: Programs, folder: Path, scale: float) -> Facts:
             options = {**scaled(LATENCY, scale), "topic": topic, "partitions": 1}
             facts = run_load(programs, cluster.brokers[1].port, "latency", options)
             if turn >= 0:
-                latencies[topic].append(facts["ack_p50_us"])
+                latencies[topic].append(facts["acknowledged_p50_us"])
     pairs = zip(latencies[TOPIC], latencies[ALONE], strict=True)
     return {
         "p50_us": median(latencies[TOPIC]),
@@ -243,10 +243,10 @@ def measure_idle(_programs: Programs, folder: Path, scale: float) -> Facts:
     with _cluster(folder) as cluster:
         _create(cluster, TOPIC, 10, _others(1))
         time.sleep(5)
-        before, etcd = _cpu_seconds(cluster), machine.process_seconds(cluster.etcd.pid)
+        before, etcd = _cpu_seconds(cluster), sum(map(machine.process_seconds, cluster.etcd.pids))
         time.sleep(IDLE_SECONDS)
         brokers = _cpu_seconds(cluster) - before
-        store = machine.process_seconds(cluster.etcd.pid) - etcd
+        store = sum(map(machine.process_seconds, cluster.etcd.pids)) - etcd
         memory = sum(machine.memory(each.pid).pss for each in cluster.brokers.values())
         many = round(MANY * scale / MANY_TOPICS)
         for number in range(MANY_TOPICS):
