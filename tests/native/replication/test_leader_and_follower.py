@@ -10,31 +10,13 @@ import pytest
 
 from broker._native.log.partition_log import PartitionLog
 from broker._native.replication.fetcher import ReplicaEvent, ReplicaFetcher
-from tests.support.native_log import TOPIC_ID, Logs, appended, records
-from tests.support.native_wire import Wire
+from tests.support.native_log import TOPIC_ID, appended, records
+from tests.support.replica_side import Side
 
 LEADER, FOLLOWER = 1, 2
 FOLLOWER_EPOCH = 70
 EPOCH = 3
 DEADLINE_SECONDS = 30
-
-
-class Side:
-    """One broker."""
-
-    def __init__(self, path: Path) -> None:
-        path.mkdir()
-        self.logs = Logs(path)
-        self.wire = Wire(self.logs)
-        self.found: list[PartitionLog] = []
-
-    def create(self, count: int) -> None:
-        self.found = [self.logs.create(each) for each in range(count)]
-
-    def close(self) -> None:
-        self.wire.close()
-        self.logs.commit.stop()
-        self.logs.turn.poll_synced()
 
 
 class Pair:
