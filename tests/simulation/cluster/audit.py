@@ -279,7 +279,8 @@ class Audit:
         is_enough = len(state.isr) >= min_isr
         if is_enough and state.elr:
             raise Violation(f"{item} has an ELR that nobody needs: {state}")
-        if (state.adding or state.removing) and live.issuperset(state.adding):
+        is_possible = live.issuperset(state.adding) and live.difference(state.removing)
+        if (state.adding or state.removing) and is_possible:
             raise Violation(f"the reassignment of {item} is not completed: {state}")
         if is_enough and not any(each.replication.is_replicated(item) for each in self._servers()):
             raise Violation(f"not everything of {item} is acknowledged: {state}")
