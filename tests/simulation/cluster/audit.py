@@ -191,16 +191,26 @@ class Audit:
 
     def _check_members(self, item: Item, old: PartitionState, new: PartitionState) -> None:
         claims, members = self._claims[item], old.isr + old.elr
+        copies = {*old.isr, *old.elr, *(set(old.replicas) - set(old.adding))}
+        if len(copies) == 1 and copies.issubset(self.image.brokers):
+            self._trust(item, *copies)  # no other broker has had anything
         elected, is_clean = (new.leader, new.broker_epoch), True
         if new.leader != NO_LEADER and elected != (old.leader, old.broker_epoch):
             is_clean = claims.get(new.leader) == self._registered[new.leader]
             self._check_elected(item, old, new)
         for each in new.isr + new.elr:
-            if each not in members:
+            if each not in members or (each in new.isr and each not in old.isr):
                 claims[each] = self._registered[each]
         self._check_all_complete(item, new)
         if is_clean:
             self._check_left(item, old, new)
+
+    def _trust(self, item: Item, broker_id: int) -> None:
+        """Take what a broker has for everything that was acknowledged."""
+        claim, known = self._registered[broker_id], self._acknowledged.get(item, [])
+        entries = claim.disk.replica(item).entries
+        self._acknowledged[item] = known[: common(known, entries)]
+        self._claims[item][broker_id] = claim
 
     def _check_all_complete(self, item: Item, state: PartitionState) -> None:
         claims = self._claims[item]
@@ -224,13 +234,10 @@ class Audit:
     def _check_elected(self, item: Item, old: PartitionState, new: PartitionState) -> None:
         leader, claims = new.leader, self._claims[item]
         claim = self._registered[leader]
-        members = {*old.isr, *old.elr, *(set(old.replicas) - set(old.adding))}
         if leader in old.isr + old.elr and claims[leader].disk is claim.disk:
             self._check_complete(item, claim.disk, f"{leader} is elected, {old} {new}")
-        elif self._settings.defaults.is_unclean_allowed or members == {leader}:
-            known, entries = self._acknowledged.get(item, []), claim.disk.replica(item).entries
-            self._acknowledged[item] = known[: common(known, entries)]
-            claims[leader] = claim
+        elif self._settings.defaults.is_unclean_allowed:
+            self._trust(item, leader)
         else:
             raise Violation(f"a leader that may lack records, {item}: {old} {new}")
 
