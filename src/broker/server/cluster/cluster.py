@@ -38,6 +38,7 @@ from broker.server.cluster.member import Member
 from broker.server.cluster.metadata import ClusterMetadata
 from broker.server.cluster.node import Node
 from broker.server.cluster.nodes import Nodes
+from broker.server.cluster.probing import Probing
 from broker.server.descriptors import of_this_process
 from broker.storage.metadata import MetaStore
 
@@ -112,6 +113,13 @@ class Cluster:
             known = self.node.metadata.image.brokers.keys()
             for each in (self._asking, self._writing, self.links):
                 each.retain(known)
+        if self._broker_id in delta.brokers:
+            image, epoch = self.node.metadata.image, self.member.epoch
+            # An image that is older than the registration does not have it yet.
+            if image.revision >= epoch != NO_EPOCH and not image.is_registered(
+                self._broker_id, epoch
+            ):
+                self.member.registration_missed()
 
     def disconnect(self) -> None:
         """Close the connections to other brokers; requests on them fail."""
@@ -161,8 +169,14 @@ class Cluster:
             FollowingConfigs(node.metadata, configs, group_configs),
             Office(node, self._controller_settings, self._workers),
             HandingOver(node, _Served(topics)),
+            *self._probing(),
             self.member,
         )
+
+    def _probing(self) -> tuple[Service, ...]:
+        # Workers have no copies: a log that one of them has open is not led by another one.
+        is_enabled = self._config.flag("polylog.early.fencing.enable") and not self.node.is_shared
+        return (Probing(self.node),) if is_enabled else ()
 
     async def leave(self, seconds: float) -> None:
         """Depart: others lead what this broker has led, if they can, within this time."""
