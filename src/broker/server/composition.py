@@ -137,10 +137,11 @@ def make_logs(storage: Storage, descriptors: Shares, loop: Loop) -> Logs:
     folders = DeletedFolders(path) if shared is None else DeletedFolders(path, shared.held)
     deletions = Deletions(opened.metadata, opened.io_thread, folders, opened.placing)
     table = TopicTable()
-    logs = NativeLogs(partitions, loader, turn, opened.io_thread)
+    logs = NativeLogs(partitions, loader, turn, opened.io_thread, deletions)
     local = LocalTopics(config, opened.metadata, table, logs, deletions, opened.leadership)
     topics = Topics(opened.metadata, local, logs, opened.placing)
     loader.before_ready(topics.prepare)
+    loader.when_ready(topics.is_ready)
     storage.configs.inherited_by(topics.alter_defaults)
     return Logs(turn, commit, table, partitions, loader, deletions, topics, logs)
 

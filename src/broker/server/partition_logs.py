@@ -10,6 +10,7 @@ from broker._native.log.turn import Turn
 from broker.core.logs.log_loader import LogLoader
 from broker.core.logs.partition import wait_synced
 from broker.core.scheduling.io_thread import IoThread
+from broker.core.topics.deletion import Deletions
 from broker.model import limits
 from broker.model.errors import StorageError
 from broker.model.topic_config import TopicConfig
@@ -28,12 +29,14 @@ class NativeLogs:
         loader: LogLoader[PartitionLog],
         turn: Turn,
         io_thread: IoThread,
+        deletions: Deletions,
     ) -> None:
         """Keep what it needs."""
         self._turn = turn
         self._partitions = partitions
         self._loader = loader
         self._io_thread = io_thread
+        self._deletions = deletions
         self._on_release: list[Callable[[PartitionLog], Awaitable[None]]] = []
         self.claim = partitions.claim
         self.announce_topic = partitions.announce_topic
@@ -67,8 +70,7 @@ class NativeLogs:
     async def release(self, log: PartitionLog) -> None:
         """Serve a log no more: finish the writes that it has accepted, and close its files."""
         await self._loader.until_loaded([log])
-        for callback in self._on_release:
-            await callback(log)
+        await self.leave(log)
         log.begin_loading()
         if not await self._close(log):
             self._partitions.abandon(log)
@@ -77,6 +79,40 @@ class NativeLogs:
         self._loader.wake()
         await self._io_thread.run(_nothing)  # what was to be written for the log, has been
         self._partitions.free(log.topic, log.partition)
+
+    async def stop_accepting(self, log: PartitionLog) -> None:
+        """Accept no batch any more, and wait until the in-sync replicas have what was accepted.
+
+        Not for longer than HANDOVER_SECONDS: then the successor lacks what no client was told of.
+        """
+        log.stop_accepting()
+        copied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        log.when_durable(log.log_end_offset, lambda _: copied.done() or copied.set_result(None))
+        try:
+            await asyncio.wait_for(copied, limits.HANDOVER_SECONDS)
+        except TimeoutError:
+            _log.warning(
+                "handed over before its replicas have all records: folder=%s high_watermark=%d"
+                " log_end_offset=%d",
+                *(log.folder, log.high_watermark, log.log_end_offset),
+            )
+
+    async def leave(self, log: PartitionLog) -> None:
+        """End what works on the files of a log that does not lead any more."""
+        for callback in self._on_release:
+            await callback(log)
+
+    async def remove_moved(self, topic: str, topic_id: bytes, number: int) -> None:
+        """Remove the folder of a log that was released: other brokers have all replicas now."""
+        try:
+            folders = await self._io_thread.run(
+                partial(self._deletions.put_away_moved, topic, topic_id, number)
+            )
+        except StorageError as error:  # the next start removes it
+            _log.warning("folder of a moved partition stays: %s-%d error=%s", topic, number, error)
+            return
+        self._partitions.forget(topic, [number])
+        self._deletions.remove(folders)
 
     async def _close(self, log: PartitionLog) -> bool:
         """Make durable what a log has, and close it; False: its disk has failed."""

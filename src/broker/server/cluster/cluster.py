@@ -74,7 +74,9 @@ class Cluster:
         is_shared = bool(workers)
         self.node = Node(self._broker_id, store, metadata, self.member, clock, is_shared=is_shared)
         self.view = View(self._broker_id, config.text_or_none("broker.rack"), metadata.image)
-        self.placing = Placing(self._broker_id, metadata.image, clock.wall_ms, _random_start())
+        self.placing = Placing(
+            *(self._broker_id, metadata.image, clock.wall_ms, _random_start()), is_shared=is_shared
+        )
         self._nodes = Nodes(metadata, clock.monotonic_ms)
         self.links = Links(self._nodes, _links_max)
         address_of = partial(self._nodes.address_of, protocol="kafka")
