@@ -83,7 +83,8 @@ class Clustered:
             log = topic.log(partition)
             leader = NO_LEADER if log is not None and log.is_offline else leader
         return Leadership(
-            leader, state.leader_epoch, state.replicas, state.isr, self._offline(state.replicas)
+            *(leader, state.leader_epoch, state.replicas, state.isr),
+            *(self._offline(state.replicas), state.elr, state.adding, state.removing),
         )
 
     def _offline(self, replicas: Replicas) -> Replicas:

@@ -409,8 +409,11 @@ CLIENT_RETRY_SECONDS = 0.1
 PEER_REQUESTS_IN_FLIGHT_MAX = 64
 # Topics of a cluster that are opened, closed or altered at the same time.
 TOPICS_FOLLOWED_AT_ONCE = 8
-# How long a stopping broker of a cluster waits until others lead what it has led.
+# How long a stopping broker of a cluster waits until others lead what it has led; how long one
+# leadership waits for its successor to have all records. How often followers are looked at.
 DRAIN_SECONDS = 30
+HANDOVER_SECONDS = 5
+REPLICAS_CHECKED_SECONDS = 0.1
 # Timeout of a connection to another broker.
 PEER_CONNECT_SECONDS = 2
 # Connections over which requests of clients are forwarded to other brokers, each serving one client

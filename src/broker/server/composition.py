@@ -266,6 +266,7 @@ def compose(
     logs = make_logs(storage, descriptors, loop)
     if opened.cluster is not None:
         opened.cluster.fence(logs.turn)
+        opened.cluster.know_brokers(logs.table)
     clock = storage.clock_watch.clock
     cluster = opened.cluster
     coordinators = Coordinators(
@@ -339,7 +340,7 @@ def services_of(parts: Composition, loop: Loop) -> Services:
 def _cluster_services(cluster: "Cluster | None", logs: Logs, storage: Storage) -> Iterable[Service]:
     if cluster is None:
         return ()
-    return cluster.services(logs.topics, storage.configs, storage.group_configs)
+    return cluster.services(logs.topics, logs.turn, storage.configs, storage.group_configs)
 
 
 def _end_syncs(logs: Logs) -> None:

@@ -70,11 +70,11 @@ class Clustered:
         return count
 
     def factor_of(self, topic_id: bytes) -> int:
-        """Return how many replicas the partitions of a topic have."""
+        """Return how many replicas the partitions of a topic have, without those being added."""
         state = self._image.state(topic_id, 0)
         if state is None or not state.replicas:
             return 1
-        return len(state.replicas)
+        return len([each for each in state.replicas if each not in state.adding])
 
     def check(self, assignments: Sequence[Sequence[int]], factor: int) -> None:
         """Refuse replicas that are not registered, named twice, or not as many as the others."""

@@ -140,7 +140,7 @@ class LocalTopics:
             held = self.roles.claim(name, topic_id, range(partitions))
             logs = self._logs.announce_topic(name, topic_id, held, config)
             topic = Topic(name, topic_id, config, [None] * partitions)
-            self.roles.place(topic, logs)
+            self.roles.place(topic, logs, held)
             self.registry.add(topic)
             loading += logs
         self._deletions.resume(lambda name: self.registry.get(name) is not None)
@@ -166,10 +166,10 @@ class LocalTopics:
             own = config_records.read(self._metadata.image, metadata.topic_config_key(name))
             if topic is None:
                 inherited, config = self.config, self.config_of(own)
-                logs = await self._open(wanted, config, 0)
+                logs, leads = await self._open(wanted, config, 0)
                 partition_count = wanted.record.partitions
                 topic = Topic(name, wanted.record.topic_id, config, [None] * partition_count)
-                self.roles.place(topic, logs)
+                self.roles.place(topic, logs, leads)
                 self.registry.add(topic)
                 self.roles.report_opened(topic, logs)
                 if self.config is not inherited:
@@ -179,10 +179,10 @@ class LocalTopics:
                 await self.apply_configs([(topic, self.config_of(own))])
             existing = len(topic.logs)
             if existing < wanted.record.partitions:
-                logs = await self._open(wanted, topic.config, existing)
+                logs, leads = await self._open(wanted, topic.config, existing)
                 added = wanted.record.partitions - existing
                 topic.logs = [*topic.logs, *[None] * added]
-                self.roles.place(topic, logs)
+                self.roles.place(topic, logs, leads)
                 self.registry.extended(topic, added)
                 self.roles.report_opened(topic, logs)
             await self.roles.follow(topic, partitions)
@@ -211,18 +211,23 @@ class LocalTopics:
             lock = self._following[name] = asyncio.Lock()
         return lock
 
-    async def _open(self, topic: image.Topic, config: TopicConfig, first: int) -> list[Log]:
-        """Open the logs from partition `first` on, of those that this broker has a role for."""
+    async def _open(
+        self, topic: image.Topic, config: TopicConfig, first: int
+    ) -> tuple[list[Log], dict[int, bool]]:
+        """Open the logs from partition `first` on, of those that this broker has a role for.
+
+        Returns with them whether each partition is led.
+        """
         topic_id = topic.record.topic_id
-        held: list[int] = []
+        held: dict[int, bool] = {}
         partitions = range(first, topic.record.partitions)
         async for part in in_parts(partitions, limits.LOGS_CONFIGURED_PER_STEP):
-            held += self.roles.claim(topic.name, topic_id, part)
+            held |= self.roles.claim(topic.name, topic_id, part)
         # With none there is nothing to wait for: the I/O thread may have a long queue.
         logs = await self._logs.open_topic(topic.name, topic_id, held, config) if held else []
         async for log in in_steps(logs, limits.LOGS_CONFIGURED_PER_STEP):
-            self.roles.prepare(log)
-        return logs
+            self.roles.prepare_new(log, leads=held[log.partition])
+        return logs, held
 
     async def _remove(self, topic: Topic) -> None:
         await self._logs.until_loaded(topic.held_logs)  # one that is loaded belongs to a thread

@@ -10,7 +10,7 @@ ended.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from broker.core.logs.log import Log
@@ -62,30 +62,37 @@ class RoleChanges:
 
     # ---- logs that are opened --------------------------------------------------------------------
 
-    def claim(self, name: str, topic_id: bytes, numbers: Iterable[int]) -> list[int]:
-        """Return the partitions to be opened: those with a role, if no other process has them."""
-        held = [each for each in numbers if self._leadership.role(topic_id, each) is not None]
-        return self._logs.claim(name, topic_id, held)
+    def claim(self, name: str, topic_id: bytes, numbers: Iterable[int]) -> dict[int, bool]:
+        """Return the partitions to be opened, and whether they are led here.
 
-    def place(self, topic: Topic, logs: Sequence[Log]) -> None:
-        """Let a topic have opened or announced logs, each in its role."""
+        They are those with a role, if no other process has them.
+        """
+        roles = {each: self._leadership.role(topic_id, each) for each in numbers}
+        leads = {each: role.leads for each, role in roles.items() if role is not None}
+        return {each: leads[each] for each in self._logs.claim(name, topic_id, leads)}
+
+    def place(self, topic: Topic, logs: Iterable[Log], leads: Mapping[int, bool]) -> None:
+        """Let a topic have opened or announced logs; a role that has changed is looked at again."""
         for log in logs:
-            role = self._leadership.role(topic.topic_id, log.partition)
-            if role is None or role.leads:  # a role that has just ended is looked at again
+            if leads[log.partition]:
                 topic.logs[log.partition] = log
             else:
                 topic.followed[log.partition] = log
 
     def prepare(self, log: Any) -> None:  # noqa: ANN401 (a log)
-        """Give a log its role, before it takes a batch; while it is loaded, or later."""
-        role = self._leadership.role(log.topic_id, log.partition)
-        if role is None or role.epoch == ANY_EPOCH or log.is_offline:
-            return
+        """Give a log that was announced its role, once its files are read."""
         topic = self._registry.by_id(log.topic_id)
-        # What it is placed as: a role that has changed meanwhile is looked at again.
-        is_led = topic is not None and topic.log(log.partition) is log
         is_followed = topic is not None and topic.followed.get(log.partition) is log
-        self._give(log, role, follows=is_followed or not (is_led or role.leads))
+        self.prepare_new(log, leads=not is_followed)
+
+    def prepare_new(self, log: Any, *, leads: bool) -> None:  # noqa: ANN401 (a log)
+        """Give a log its role, before it takes a batch.
+
+        `leads` is what it was placed as; a role that has changed since then is looked at again.
+        """
+        role = self._leadership.role(log.topic_id, log.partition)
+        if role is not None and role.epoch != ANY_EPOCH and not log.is_offline:
+            self._give(log, role, follows=not leads)
 
     def is_ready(self, log: Any) -> None:  # noqa: ANN401 (a log)
         """Report a log that is loaded, if it follows."""
@@ -124,19 +131,28 @@ class RoleChanges:
         await self._end_all(topic, ending)
         is_busy = False
         async for part in in_parts(numbers, limits.LOGS_ANNOUNCED_PER_STEP):
-            # Roles of now: some may have changed while others ended.
-            begun = [each for each in part if self._has_to_begin(topic, each)]
-            opening = [each for each in begun if topic.followed.get(each) is None]
-            claimed = self._logs.claim(topic.name, topic.topic_id, opening)
-            is_busy = is_busy or len(claimed) < len(opening)
-            self._open(topic, claimed)
-            self._promote(topic, [each for each in begun if each not in opening])
+            is_busy = self._begin(topic, part) or is_busy
         for busy in self.on_busy if is_busy else ():
             busy(topic.name)
 
-    def _has_to_begin(self, topic: Topic, number: int) -> bool:
-        role = self._leadership.role(topic.topic_id, number)
-        return next_step(_held(topic, number)[1], role) is Step.BEGIN
+    def _begin(self, topic: Topic, numbers: Iterable[int]) -> bool:
+        """Open logs, or let them lead; return whether another process has some of them open."""
+        opening: dict[int, bool] = {}
+        promoted: dict[int, Role] = {}
+        for number in numbers:
+            # The role of now: it may have changed while others ended.
+            role = self._leadership.role(topic.topic_id, number)
+            here = _held(topic, number)[1]
+            if role is None or next_step(here, role) is not Step.BEGIN:
+                continue
+            if here is Here.NOTHING:
+                opening[number] = role.leads
+            else:
+                promoted[number] = role
+        claimed = self._logs.claim(topic.name, topic.topic_id, opening)
+        self._open(topic, {each: opening[each] for each in claimed})
+        self._promote(topic, promoted)
+        return len(claimed) < len(opening)
 
     def _give_again(self, topic: Topic, log: Any, role: Role) -> None:  # noqa: ANN401 (a log)
         if role.epoch == ANY_EPOCH or log.is_offline:
@@ -162,27 +178,26 @@ class RoleChanges:
             if log.is_replicated:
                 log.set_isr(list(role.isr), role.committed)
 
-    def _open(self, topic: Topic, numbers: Sequence[int]) -> None:
+    def _open(self, topic: Topic, leads: Mapping[int, bool]) -> None:
         """Announce the logs of partitions that have a role here now, and begin to load them."""
-        if not numbers:
+        if not leads:
             return
-        logs = self._logs.announce_topic(topic.name, topic.topic_id, numbers, topic.config)
-        self.place(topic, logs)
-        for number in numbers:
-            for callback in self.on_gain if topic.logs[number] is not None else ():
+        logs = self._logs.announce_topic(topic.name, topic.topic_id, leads, topic.config)
+        self.place(topic, logs, leads)
+        for number, is_led in leads.items():
+            for callback in self.on_gain if is_led else ():
                 callback(topic.name, number)
         self._registry.log_changed(topic)
         self._logs.load(logs)
 
-    def _promote(self, topic: Topic, numbers: Sequence[int]) -> None:
+    def _promote(self, topic: Topic, roles: Mapping[int, Role]) -> None:
         """Let logs lead that have followed."""
         promoted: list[Log] = []
-        for number in numbers:
+        for number, role in roles.items():
             log = topic.followed[number]
-            role = self._leadership.role(topic.topic_id, number)
             if log.is_loading:
                 self._begin_when_loaded(topic.name, log)
-            elif role is not None and role.leads:
+            else:
                 self._report_unfollowed(topic, log)
                 if not log.is_offline:
                     self._give(log, role, follows=False)

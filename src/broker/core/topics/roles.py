@@ -26,6 +26,7 @@ from collections.abc import Collection
 from enum import Enum
 from typing import NamedTuple
 
+from broker.core.cluster.isr import committed
 from broker.core.cluster.records import NO_LEADER, PartitionState, Replicas
 
 ANY_EPOCH = -1
@@ -39,7 +40,7 @@ class Role(NamedTuple):
     broker_id: int = NO_LEADER  # this broker
     replicas: Replicas = ()
     isr: Replicas = ()  # with members whose addition is being written
-    committed: int = 1  # members of the ISR as it is stored
+    committed: int = 1  # members of the ISR as it is stored, as far as min.insync.replicas goes
     hands_over: bool = False  # it leads until its successor has everything
 
 
@@ -87,7 +88,7 @@ def role_of(
         broker_id,
         state.replicas,
         (*state.isr, *joining),
-        len(state.isr),
+        committed(state),
         hands_over=is_leader and not leads,
     )
 

@@ -7,11 +7,14 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 
+from broker._native.log.partition_log import PartitionLog
+from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import Turn
 from broker.core.cluster.controller import ControllerSettings
 from broker.core.cluster.image import Delta
 from broker.core.cluster.membership import Membership, Phase
 from broker.core.cluster.records import NO_EPOCH, BrokerState, Endpoint, Registration
+from broker.core.cluster.topic_settings import ReplicaSettings, TopicSettings
 from broker.core.clustered_view import Clustered as View
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
@@ -20,6 +23,7 @@ from broker.core.logs.log import TransactionalLog
 from broker.core.peers import Peers
 from broker.core.service import Service
 from broker.core.topics.cluster_placing import Clustered as Placing
+from broker.core.topics.roles import Role, role_of
 from broker.core.topics.topic import TRANSACTIONS_TOPIC
 from broker.core.topics.topics import Topics
 from broker.core.transactions.other_brokers import OtherBrokers
@@ -34,6 +38,7 @@ from broker.model.limits import FORWARDING_CONNECTIONS_MAX
 from broker.server.cluster.controller import Office
 from broker.server.cluster.following import Following, FollowingConfigs
 from broker.server.cluster.handover import HandingOver
+from broker.server.cluster.isr import InSync
 from broker.server.cluster.member import Member
 from broker.server.cluster.metadata import ClusterMetadata
 from broker.server.cluster.node import Node
@@ -77,6 +82,8 @@ class Cluster:
         self.placing = Placing(
             *(self._broker_id, metadata.image, clock.wall_ms, _random_start()), is_shared=is_shared
         )
+        self._in_sync: InSync | None = None
+        self._table: TopicTable | None = None
         self._nodes = Nodes(metadata, clock.monotonic_ms)
         self.links = Links(self._nodes, _links_max)
         address_of = partial(self._nodes.address_of, protocol="kafka")
@@ -112,6 +119,7 @@ class Cluster:
 
     def _brokers_changed(self, delta: Delta) -> None:
         if delta.brokers:
+            self._name_brokers()
             known = self.node.metadata.image.brokers.keys()
             for each in (self._asking, self._writing, self.links):
                 each.retain(known)
@@ -128,18 +136,36 @@ class Cluster:
         for each in (self._asking, self._writing, self.links):
             each.close()
 
-    def epoch(self, topic_id: bytes, partition: int) -> int | None:
-        """Return the leader epoch with which this broker leads a partition (Leadership).
+    def role(self, topic_id: bytes, partition: int) -> Role | None:
+        """Return what this broker is for a partition (Leadership).
 
-        None also while it is fenced: whatever the image says, others may lead by now. When it is
-        not any more, the member reports a change, and all topics are looked at again.
+        It leads nothing while it is fenced: whatever the image says, others may lead by now. When
+        it is not any more, the member reports a change, and all topics are looked at again.
         """
-        if not self.member.may_serve:
-            return None
         state = self.node.metadata.image.state(topic_id, partition)
-        if state is None or not state.is_served_by(self._broker_id, self.member.epoch):
+        if state is None:
             return None
-        return state.leader_epoch
+        return role_of(
+            state,
+            (self._broker_id, self.member.epoch),
+            self._in_sync.pending((topic_id, partition)) if self._in_sync is not None else (),
+            may_serve=self.member.may_serve,
+        )
+
+    def keeps(self, topic_id: bytes, partition: int) -> bool:
+        """Return whether a partition's files belong here (Leadership)."""
+        state = self.node.metadata.image.state(topic_id, partition)
+        return state is None or self.node.is_shared or self._broker_id in state.replicas
+
+    def know_brokers(self, table: TopicTable) -> None:
+        """Let the native path know the brokers' epochs: a follower of an older one is refused."""
+        self._table = table
+        self._name_brokers()
+
+    def _name_brokers(self) -> None:
+        if self._table is not None:
+            brokers = self.node.metadata.image.brokers
+            self._table.brokers = {each: broker.epoch for each, broker in brokers.items()}
 
     def advertise(self, addresses: Sequence[Address]) -> None:
         """Set the addresses that others see, before `run` of the member."""
@@ -160,17 +186,21 @@ class Cluster:
         turn.serves_until_ns = int(fenced_from * 1e9)  # rounded down: never later than it is
 
     def services(
-        self, topics: Topics, configs: BrokerConfigs, group_configs: GroupConfigs
+        self, topics: Topics, turn: Turn, configs: BrokerConfigs, group_configs: GroupConfigs
     ) -> tuple[Service, ...]:
         """Return what has to run, in order."""
         node = self.node
         following = self._nodes.following = Following(node, topics)
+        in_sync = self._in_sync = InSync(
+            node, _Led(topics), turn, self._topic_settings(configs), self._lag_ms
+        )
         return (
             node.metadata,
             following,
             FollowingConfigs(node.metadata, configs, group_configs),
             Office(node, self._controller_settings, self._workers),
             HandingOver(node, _Served(topics)),
+            in_sync,
             *self._probing(),
             self.member,
         )
@@ -221,6 +251,20 @@ class Cluster:
         # Each partition has one preferred leader: with more replicas than that, some have several.
         return sum(image.counts.replicas.values()) > sum(image.counts.preferred.values())
 
+    @property
+    def _lag_ms(self) -> int:
+        return self._config.integer("replica.lag.time.max.ms")
+
+    def _topic_settings(self, configs: BrokerConfigs) -> TopicSettings:
+        def defaults() -> ReplicaSettings:
+            current = configs.current
+            return ReplicaSettings(
+                current.integer("min.insync.replicas"),
+                current.flag("unclean.leader.election.enable"),
+            )
+
+        return TopicSettings(self.node.metadata.image, defaults)
+
     def _controller_settings(self) -> ControllerSettings:
         config = self._config
         return ControllerSettings(
@@ -237,6 +281,18 @@ def _links_max() -> int:
 
 def _random_start() -> int:
     return int.from_bytes(random_id()[:2], "big")
+
+
+class _Led:
+    """The logs that this broker leads, as the changes of ISRs see them."""
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+
+    def log(self, topic_id: bytes, partition: int) -> PartitionLog | None:
+        topic = self._topics.by_id(topic_id)
+        log = None if topic is None else topic.log(partition)
+        return log if isinstance(log, PartitionLog) else None
 
 
 class _Served:

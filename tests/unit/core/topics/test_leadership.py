@@ -7,6 +7,7 @@ import pytest
 
 from broker.core.topics.interfaces import LeadsAll
 from broker.core.topics.lookup import log_of
+from broker.core.topics.roles import Role
 from broker.core.topics.rules import NewPartitions, NewTopic
 from broker.core.topics.topic import Topic
 from broker.model import limits
@@ -23,8 +24,9 @@ class Leads(LeadsAll):
     def __init__(self, epochs: Mapping[int, int]) -> None:
         self.epochs = dict(epochs)
 
-    def epoch(self, _topic_id: bytes, partition: int, /) -> int | None:
-        return self.epochs.get(partition)
+    def role(self, _topic_id: bytes, partition: int, /) -> Role | None:
+        epoch = self.epochs.get(partition)
+        return None if epoch is None else Role(True, epoch, 1, (1,), (1,))
 
 
 class Counted(Leads):
@@ -32,9 +34,9 @@ class Counted(Leads):
 
     asked = 0
 
-    def epoch(self, topic_id: bytes, partition: int, /) -> int | None:
+    def role(self, topic_id: bytes, partition: int, /) -> Role | None:
         self.asked += 1
-        return super().epoch(topic_id, partition)
+        return super().role(topic_id, partition)
 
 
 def broker_that_leads(epochs: Mapping[int, int], store: FakeStore | None = None) -> FakeBroker:
