@@ -802,6 +802,8 @@ WORKER_PAUSE_SECONDS_MAX = 10
 WORKERS_STOP_SECONDS = DRAIN_SECONDS + 2 * 10
 # When a broker reads again what is registered under its id.
 REGISTRATION_RETRY_SECONDS = 0.5
+# How long a request for preferred leaders waits until they lead.
+ELECTION_SECONDS_MAX = 60
 # Early fencing: how many brokers each one watches, how often in a row a dead one refuses
 # connections, the time between two of them, and that between others.
 PROBED_BROKERS_MAX = 5

@@ -20,6 +20,7 @@ from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
 from broker.core.links import Links
 from broker.core.logs.log import TransactionalLog
+from broker.core.partition_changes import PartitionChanges
 from broker.core.peers import Peers
 from broker.core.service import Service
 from broker.core.topics.cluster_placing import Clustered as Placing
@@ -254,6 +255,14 @@ class Cluster:
     @property
     def _lag_ms(self) -> int:
         return self._config.integer("replica.lag.time.max.ms")
+
+    def partition_changes(self, configs: BrokerConfigs) -> PartitionChanges:
+        """Return what changes partitions when an operator asks for it."""
+        node = self.node
+        return PartitionChanges(
+            *(node.metadata, self._broker_id, self._topic_settings(configs)),
+            is_shared=node.is_shared,
+        )
 
     def _topic_settings(self, configs: BrokerConfigs) -> TopicSettings:
         def defaults() -> ReplicaSettings:
