@@ -140,11 +140,13 @@ class FakeLog:
     def elected(self) -> None:
         self.is_led = True
 
-    def lead(self, epoch: int, _self_id: int, replicas: list[int], isr: list[int]) -> None:
+    def lead(
+        self, epoch: int, _self_id: int, replicas: list[int], isr: list[int], committed: int
+    ) -> None:
         self.is_follower = False
         self.known_epoch = self.leader_epoch = epoch
         self.is_replicated = len(replicas) > 1
-        self.isr = isr
+        self.isr, self.committed = isr, committed
 
     def set_isr(self, isr: list[int], committed: int) -> None:
         self.isr, self.committed = isr, committed

@@ -111,6 +111,14 @@ class Log(TransactionalLog, Protocol):
         """The partition's number in its topic."""
 
     @property
+    def is_follower(self) -> bool:
+        """Whether it copies the log of another broker, and serves nobody."""
+
+    @property
+    def known_epoch(self) -> int:
+        """The leader epoch in which it leads or follows."""
+
+    @property
     def size(self) -> int:
         """Bytes of records."""
 

@@ -119,18 +119,21 @@ class RoleChanges:
         """Give the logs of these partitions, or of all, their present roles."""
         known = range(topic.partition_count) if partitions is None else partitions
         numbers = [each for each in known if topic.has_partition(each)]
+        changing: list[int] = []
         ending: list[Log] = []
         async for number in in_steps(numbers, limits.LOGS_CONFIGURED_PER_STEP):
             log, here = _held(topic, number)
             role = self._leadership.role(topic.topic_id, number)
             step = next_step(here, role)
+            if log is not None and role is not None and step is Step.GIVE:
+                self._give_again(topic, log, role)
+            elif step is not Step.NOTHING:
+                changing.append(number)
             if log is not None and step is Step.END:
                 ending.append(log)
-            elif log is not None and role is not None and step is Step.GIVE and not log.is_loading:
-                self._give_again(topic, log, role)
         await self._end_all(topic, ending)
         is_busy = False
-        async for part in in_parts(numbers, limits.LOGS_ANNOUNCED_PER_STEP):
+        async for part in in_parts(changing, limits.LOGS_ANNOUNCED_PER_STEP):
             is_busy = self._begin(topic, part) or is_busy
         for busy in self.on_busy if is_busy else ():
             busy(topic.name)
@@ -155,7 +158,7 @@ class RoleChanges:
         return len(claimed) < len(opening)
 
     def _give_again(self, topic: Topic, log: Any, role: Role) -> None:  # noqa: ANN401 (a log)
-        if role.epoch == ANY_EPOCH or log.is_offline:
+        if role.epoch == ANY_EPOCH or log.is_loading or log.is_offline:
             return
         is_another = not role.leads and log.known_epoch != role.epoch
         self._give(log, role, follows=not role.leads)
@@ -174,9 +177,8 @@ class RoleChanges:
             log.follow(role.epoch)
         elif role.leads:
             log.elected()
-            log.lead(role.epoch, role.broker_id, list(role.replicas), list(role.isr))
-            if log.is_replicated:
-                log.set_isr(list(role.isr), role.committed)
+            replicas, isr = list(role.replicas), list(role.isr)
+            log.lead(role.epoch, role.broker_id, replicas, isr, role.committed)
 
     def _open(self, topic: Topic, leads: Mapping[int, bool]) -> None:
         """Announce the logs of partitions that have a role here now, and begin to load them."""
