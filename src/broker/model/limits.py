@@ -206,6 +206,11 @@ FETCH_SESSIONS_MAX = 1_000
 # Partitions that all fetches keep between two requests or while they wait, some 200 bytes each.
 # Above it there are no new sessions, and a fetch without one does not wait.
 FETCH_PARTITIONS_HELD_MAX = 200_000
+# How long a write whose request has no timeout waits for the replicas in sync: Kafka's producers'
+# request.timeout.ms.
+REPLICAS_WAIT_MS = 30_000
+REPLICA_SESSIONS_MAX = 1_000  # one per broker that copies partitions from this one
+REPLICA_PARTITIONS_HELD_MAX = 10 * PARTITIONS_PER_BROKER_MAX  # some 200 bytes each
 FETCH_SESSION_IDLE_MS = 120_000  # Kafka's: a session unused for so long may be evicted
 
 # For logs that are read or written record by record: bytes of one read, and records decoded or
@@ -416,6 +421,17 @@ HANDOVER_SECONDS = 5
 REPLICAS_CHECKED_SECONDS = 0.1
 # Timeout of a connection to another broker.
 PEER_CONNECT_SECONDS = 2
+# Partitions that one request of a replica names; the others are named in the next ones.
+REPLICA_FETCH_PARTITIONS_NAMED_MAX = 1_000
+# Bytes of a leader's answer besides replica.fetch.response.max.bytes: heads, the first batch.
+REPLICA_FETCH_REPLY_SLACK_BYTES = 32 * MIB
+# The pause before a leader is connected to again, which doubles; and before a partition is asked for
+# again that its leader has refused, or whose log takes no records.
+REPLICA_CONNECT_PAUSE_MS = 50
+REPLICA_CONNECT_PAUSE_MS_MAX = 1_000
+REPLICA_FAILURES_PER_LINE = 30  # of the log
+REPLICA_RETRY_MS = 100
+REPLICA_RETRY_MS_MAX = 500
 # Connections over which requests of clients are forwarded to other brokers, each serving one client
 # at a time, half of them streams; and when an idle one is closed.
 FORWARDING_CONNECTIONS_MAX = 1_024
@@ -889,6 +905,7 @@ assert TRANSACTIONAL_ID_BYTES_MAX <= STRING_BYTES_MAX
 assert 4 * ERROR_TEXT_CHARS_MAX <= STRING_BYTES_MAX
 assert TOPIC_NAME_BYTES_MAX <= STRING_BYTES_MAX
 assert NATIVE_FETCH_PARTITIONS_MAX <= FETCH_PARTITIONS_HELD_MAX
+assert 2 * REPLICA_FETCH_PARTITIONS_NAMED_MAX <= NATIVE_FETCH_PARTITIONS_MAX  # and forgotten ones
 assert PARTITIONS_PER_TOPIC_MAX <= NATIVE_FETCH_PARTITIONS_MAX <= PARTITIONS_PER_BROKER_MAX
 assert DECOMPRESSED_BYTES_MIN >= DECOMPRESSION_RATIO_MAX * MESSAGE_BYTES_MAX
 assert STAGED_BYTES_MIN <= STAGED_BATCH_BYTES_MAX <= STAGED_BYTES_MAX <= TAIL_RESERVE_BYTES_MIN

@@ -159,11 +159,15 @@ _CLUSTER = (
                 " replica.lag.time.max.ms."),
     Setting("replica.fetch.min.bytes", Kind.INT, 1, minimum=1, unit="bytes",
             doc="Bytes of records for which a leader answers a follower earlier."),
-    Setting("replica.fetch.max.bytes", Kind.INT, limits.MIB, minimum=0, unit="bytes",
+    Setting("replica.fetch.max.bytes", Kind.INT, limits.MIB, minimum=1, unit="bytes",
             doc="Bytes of records of one partition in an answer to a follower; a larger batch is"
                 " sent alone."),
-    Setting("replica.fetch.response.max.bytes", Kind.INT, 10 * limits.MIB, minimum=0, unit="bytes",
+    Setting("replica.fetch.response.max.bytes", Kind.INT, 10 * limits.MIB, minimum=1,
+            maximum=64 * limits.MIB, unit="bytes",
             doc="Bytes of records in an answer to a follower."),
+    Setting("replica.socket.timeout.ms", Kind.INT, 30_000, minimum=1_000, unit="ms",
+            doc="After how long without a byte of an answer a replica connects anew; the wait of"
+                " replica.fetch.wait.max.ms comes in addition."),
 )
 
 _TOPICS = (

@@ -116,11 +116,14 @@ class NativeLogs:
 
     async def _close(self, log: PartitionLog) -> bool:
         """Make durable what a log has, and close it; False: its disk has failed."""
-        if not await wait_synced(log, log.log_end_offset):
+        # A log with other replicas counts as synced up to its high watermark, which may stay.
+        if not log.is_replicated and not await wait_synced(log, log.log_end_offset):
             return False
         # A sync that covers nothing new may run; its thread sets no event.
-        while log.is_syncing:  # noqa: ASYNC110
+        while log.is_syncing or _has_unkept(log):  # noqa: ASYNC110
             await asyncio.sleep(_BUSY_SECONDS)
+        if log.is_offline:
+            return False
         try:
             await self._io_thread.run(partial(self._partitions.release, log))
         except StorageError as error:
@@ -146,6 +149,10 @@ class NativeLogs:
     def change_count(self) -> int:
         """How often the states have changed that Metadata shows."""
         return self._turn.log_changes
+
+
+def _has_unkept(log: PartitionLog) -> bool:
+    return log.is_replicated and not log.is_offline and log.kept_offset < log.log_end_offset
 
 
 def _nothing() -> None:

@@ -82,7 +82,12 @@ def test_many_partitions_share_transactions() -> None:
 
 def test_a_partition_that_has_changed_meanwhile_is_decided_again() -> None:
     operator = Operator(30)
-    operator.metadata.before = lambda: operator.metadata.sizes == [30] and operator.touch(7)
+
+    def touch_once() -> None:
+        if operator.metadata.sizes == [30]:
+            operator.touch(7)
+
+    operator.metadata.before = touch_once
 
     assert operator.reassign() == {}
 
@@ -141,7 +146,12 @@ def test_a_broker_that_is_not_registered_changes_nothing() -> None:
 
 def test_a_broker_whose_registration_ends_meanwhile_changes_nothing() -> None:
     operator = Operator()
-    operator.metadata.before = lambda: 3 in operator.cluster.leases and operator.cluster.fail(3)
+
+    def fail_once() -> None:
+        if 3 in operator.cluster.leases:
+            operator.cluster.fail(3)
+
+    operator.metadata.before = fail_once
 
     errors = operator.reassign((2,))
 

@@ -127,6 +127,18 @@ class Log(TransactionalLog, Protocol):
         """Whether the last append found no space on the disk, and is written later."""
 
     @property
+    def is_replicated(self) -> bool:
+        """Whether other brokers have replicas of it: its high watermark depends on them."""
+
+    @property
+    def lacks_replicas(self) -> bool:
+        """Whether fewer replicas are in sync than min.insync.replicas."""
+
+    @property
+    def is_caught_up_leader(self) -> bool:
+        """Whether the high watermark has reached what the log had when this broker was elected."""
+
+    @property
     def last_stable_offset(self) -> int:
         """The end of what a reader of committed records may read, exclusive."""
 

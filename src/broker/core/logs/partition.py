@@ -7,7 +7,7 @@ v2) are read here:
     27 base timestamp (int64)   35 max timestamp (int64)   61 end of the header
 """
 
-from asyncio import Future, get_running_loop
+from asyncio import Future, get_running_loop, timeout
 from collections.abc import Callable, Iterable
 from functools import partial
 from struct import Struct
@@ -16,6 +16,7 @@ from broker._native.kernel.checksum import crc32c
 from broker.core.logs.log import Log, SyncedLog
 from broker.core.scheduling.admission import Share
 from broker.model.errors import ErrorCode, RequestError
+from broker.model.limits import REPLICAS_WAIT_MS
 from broker.model.log_results import AppendResult, AppendStatus
 from broker.model.topic_config import TopicConfig
 
@@ -56,14 +57,20 @@ _REFUSALS = {
     AppendStatus.LOG_NOT_LED: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     AppendStatus.LOG_TOO_FEW_REPLICAS: ErrorCode.NOT_ENOUGH_REPLICAS,
     AppendStatus.LOG_FULL: ErrorCode.DISK_FULL,
+    AppendStatus.LOG_TOO_FEW_REPLICAS: ErrorCode.NOT_ENOUGH_REPLICAS,
 }
 
 
-def append(log: Log, config: TopicConfig, records: bytes, now_ms: int) -> AppendResult:
+def append(
+    log: Log, config: TopicConfig, records: bytes, now_ms: int, *, is_for_all: bool = True
+) -> AppendResult:
     """Append a client's batch under its topic's configuration, or find it in the log already.
 
+    `is_for_all`: it is acknowledged by all replicas in sync, so there must be enough of them.
     Raises RequestError for a batch that is refused.
     """
+    if is_for_all and log.lacks_replicas:
+        raise RequestError(ErrorCode.NOT_ENOUGH_REPLICAS)
     append_time_ms = -1
     if len(records) >= BATCH_HEADER_BYTES and records[MAGIC_POSITION] == MAGIC:
         try:
@@ -197,14 +204,43 @@ async def _called(register: Callable[[Callable[[bool], None]], None]) -> bool:
 async def until_acknowledged(log: Log, offset: int, failure: str = "") -> None:
     """Wait until a write that ends at `offset` may be acknowledged to its client.
 
-    It is durable then, and this broker still leads the partition. RequestError if that cannot be;
-    `failure` is its message for a log that has failed.
+    It is durable then on all replicas in sync, and this broker still leads the partition.
+    RequestError if that cannot be, or takes too long; `failure` is its message for a log that has
+    failed.
     """
-    is_durable = await wait_durable(log, offset)
+    error = await acknowledgement(log, offset, REPLICAS_WAIT_MS)
     if not log.is_led:
         raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    if not is_durable:
-        raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, failure)
+    if error:
+        text = failure if error is ErrorCode.KAFKA_STORAGE_ERROR else ""
+        raise RequestError(error, text)
+
+
+async def acknowledgement(
+    log: Log, offset: int, timeout_ms: int, *, is_for_all: bool = True
+) -> ErrorCode | None:
+    """Wait for a write that ends at `offset`; return why it cannot be acknowledged, or None.
+
+    With `is_for_all` it waits for all replicas in sync, otherwise for this one. Only a wait for
+    others ends after `timeout_ms`. Whether this broker still leads the partition is not checked.
+    """
+    register = log.when_durable
+    if log.is_replicated and not is_for_all:
+        register, timeout_ms = log.when_synced, -1
+    elif log.lacks_replicas:
+        return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    elif log.high_watermark >= offset:
+        return None
+    try:
+        async with timeout(timeout_ms / 1000 if log.is_replicated and timeout_ms >= 0 else None):
+            is_durable = await _called(partial(register, offset))
+    except TimeoutError:
+        return ErrorCode.REQUEST_TIMED_OUT
+    if is_durable:
+        return None
+    if log.is_offline or not (log.is_full or log.lacks_replicas):
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND  # a retry may still write it
 
 
 class LogWaiters:

@@ -80,7 +80,8 @@ class InSync(Service):
         while True:
             await asyncio.sleep(REPLICAS_CHECKED_SECONDS)
             now_ms = self._turn.steady_ms
-            self._turn.fail_overdue(now_ms)
+            if self._turn.expiring_count:
+                self._turn.fail_overdue(now_ms)
             if self._turn.isr_events or now_ms >= self._scan_ms:
                 self._writing.something.set()
 
