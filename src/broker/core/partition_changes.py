@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from broker.core.cluster import election, eligibility, reassignment, records
-from broker.core.cluster.balance import prefer, preferred_leader
+from broker.core.cluster.balance import preferred_leader
 from broker.core.cluster.eligibility import Known
 from broker.core.cluster.records import NO_LEADER, PartitionState, Transaction
 from broker.core.cluster.topic_settings import ReplicaSettings, TopicSettings
@@ -79,14 +79,40 @@ class PartitionChanges:
         """
         errors = await self._change(items, self._preferring)
         changing = [each for each in items if each not in errors]
-        deadline = asyncio.get_running_loop().time() + seconds
-        while changing := [each for each in changing if not self.is_led_by_preferred(each)]:
-            if asyncio.get_running_loop().time() >= deadline:
-                break
-            await asyncio.sleep(_LOOK_SECONDS)
+        changing = await self._until(changing, self.is_led_by_preferred, seconds)
         text = "the present leader has not stopped yet"
         late = RequestError(ErrorCode.REQUEST_TIMED_OUT, text)
         return {**errors, **dict.fromkeys(changing, late)}
+
+    async def move_leader(self, item: Item, broker_id: int, seconds: float) -> None:
+        """Let the leader hand over to another member of the ISR; RequestError if that cannot be."""
+
+        def decide(item: Item) -> Transaction | None:
+            found = self._found(item)
+            return self._handing_over(item, found, broker_id)
+
+        def is_led(item: Item) -> bool:
+            found = eligibility.known(self._known.image, *item)
+            return found is None or (election.has_leader(found) and found.state.leader == broker_id)
+
+        errors = await self._change((item,), decide)
+        if item in errors:
+            raise errors[item]
+        if await self._until((item,), is_led, seconds):
+            text = "the present leader has not stopped yet"
+            raise RequestError(ErrorCode.REQUEST_TIMED_OUT, text)
+
+    async def _until(
+        self, items: Sequence[Item], condition: Callable[[Item], bool], seconds: float
+    ) -> list[Item]:
+        """Wait until a condition holds for all items; return those for which it still does not."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while waiting := [each for each in items if not condition(each)]:
+            if asyncio.get_running_loop().time() >= deadline:
+                break
+            items = waiting
+            await asyncio.sleep(_LOOK_SECONDS)
+        return waiting
 
     async def elect_unclean(self, items: Sequence[Item]) -> dict[Item, RequestError]:
         """Elect any live replica where no member of the ISR lives; return errors."""
@@ -99,11 +125,16 @@ class PartitionChanges:
             raise RequestError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
         if found.state.leader == preferred:
             raise RequestError(ErrorCode.ELECTION_NOT_NEEDED)
-        if found.state.successor == preferred:
+        return self._handing_over(item, found, preferred)
+
+    def _handing_over(self, item: Item, found: Known, broker_id: int) -> Transaction | None:
+        """Return the transaction that names a successor; None: it leads, or is that already."""
+        is_led = election.has_leader(found) and found.state.leader == broker_id
+        if is_led or found.state.successor == broker_id:
             return None
-        changed = prefer(self._known.image, item, found, is_shared=self._is_shared)
+        changed = election.prefer(found, broker_id, is_shared=self._is_shared)
         if changed is None:
-            text = f"broker {preferred} does not run, drains, or is not in the ISR"
+            text = f"broker {broker_id} does not run, drains, or is not in the ISR"
             raise RequestError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, text)
         return self._transaction(item, found, changed)
 
