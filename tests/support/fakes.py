@@ -126,6 +126,9 @@ class FakeLog:
         self.is_deleted = False
         self.is_loading = False
         self.is_held = False
+        self.is_replicated = False
+        self.lacks_replicas = False
+        self.is_caught_up_leader = True
         self.timestamps: list[int] = []  # of every offset
         self.aborted: list[tuple[int, int, int]] = []
         self.producers: list[tuple[int, int, int, int, int, int]] = []
@@ -178,9 +181,11 @@ class FakeLog:
     def last_stable_offset(self) -> int:
         return self.high_watermark
 
-    def append(self, records: bytes) -> AppendResult:
+    def append(self, records: bytes, *, needs_replicas: bool = True) -> AppendResult:
         if not records:
             return AppendResult(AppendStatus.BATCH_EMPTY)
+        if self.lacks_replicas and needs_replicas:
+            return AppendResult(AppendStatus.LOG_TOO_FEW_REPLICAS)
         length, _, magic, crc = struct.unpack_from(">iibI", records, 8)
         if length + 12 != len(records):
             is_followed = length + 12 < len(records)

@@ -95,7 +95,9 @@ class Replica:
 
 def answered(body: Fields) -> dict[int, Fields]:
     """Return the partitions of an answer by their numbers."""
-    return {each["partition_index"]: each for topic in body["responses"] for each in topic["partitions"]}
+    return {
+        each["partition_index"]: each for topic in body["responses"] for each in topic["partitions"]
+    }
 
 
 def errors(body: Fields) -> dict[int, int]:

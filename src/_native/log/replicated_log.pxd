@@ -27,6 +27,7 @@ cdef class ReplicatedLog(SyncedLog):
     cdef void own_end_moved(self) noexcept
     cdef int begin_replication(self) except -1
     cdef int end_replication(self) except -1
+    cdef void end_restored(self) noexcept
     cdef void dismiss_transactions(self) noexcept
     cdef void raise_watermark(self, const LogEnd* place) noexcept
     cdef void check_min_isr(self) noexcept

@@ -156,6 +156,7 @@ cdef class ReplicatedLog(SyncedLog):
         cdef Replication replication = self.replication
         self.lacks_replicas = False
         if replication is None:
+            self.end_restored()
             return 0
         self.is_replicated = False
         self.replication = None
@@ -168,6 +169,14 @@ cdef class ReplicatedLog(SyncedLog):
         self.wake_all()
         self.turn.request_end()
         return 0
+
+    cdef void end_restored(self) noexcept:
+        # A start in a cluster has lowered the high watermark, in case there are other replicas.
+        cdef int64_t end = self.durable_end if self.is_group_commit else self.log_end_offset
+        cdef LogEnd place
+        if self.high_watermark < end and self.active is not None and not self.is_dirty:
+            if self.find_place(end, &place):
+                self.raise_watermark(&place)
 
     # ---- ends -----------------------------------------------------------------------------------
 

@@ -115,13 +115,6 @@ class ReplicaEvent(Enum):
     STALE_BROKER = "stale broker"
 
 
-cdef object DIVERGING = ReplicaEvent.DIVERGING
-cdef object OUT_OF_RANGE = ReplicaEvent.OUT_OF_RANGE
-cdef object ERROR = ReplicaEvent.ERROR
-cdef object CORRUPT = ReplicaEvent.CORRUPT
-cdef object FAILED = ReplicaEvent.FAILED
-cdef object STALE_BROKER = ReplicaEvent.STALE_BROKER
-
 
 cdef inline bint takes_records(PartitionLog log) noexcept:
     return log.is_follower and not (
@@ -373,7 +366,7 @@ cdef class ReplicaFetcher(Wait):
             self.is_session_over = True
             return True
         if head.error == ERROR_STALE_BROKER_EPOCH:
-            self.notify(STALE_BROKER, None, 0, 0, 0)
+            self.notify(ReplicaEvent.STALE_BROKER, None, 0, 0, 0)
         connection.close(f"it has answered with error {head.error}")
         return False
 
@@ -386,27 +379,29 @@ cdef class ReplicaFetcher(Wait):
         if partition.error != 0:
             self.take_error(replica, partition)
         elif partition.is_diverging:
-            self.fail(replica, DIVERGING, partition.diverging_epoch, partition.diverging_end)
+            self.fail(replica, ReplicaEvent.DIVERGING, partition.diverging_epoch,
+                      partition.diverging_end)
         else:
             self.take_records(replica, partition)
 
     cdef void take_error(self, Replica* replica, ReplyPartition* partition):
         if partition.error == ERROR_OFFSET_OUT_OF_RANGE:
-            self.fail(replica, OUT_OF_RANGE, partition.log_start, 0)
+            self.fail(replica, ReplicaEvent.OUT_OF_RANGE, partition.log_start, 0)
         else:
-            self.fail(replica, ERROR, partition.error, 0)
+            self.fail(replica, ReplicaEvent.ERROR, partition.error, 0)
 
     cdef void take_records(self, Replica* replica, ReplyPartition* partition):
         cdef PartitionLog log = <PartitionLog>replica.log
         cdef int64_t end = log.log_end_offset
+        cdef bint is_corrupt
         cdef LogStatus status = log.append_replicated(
             partition.records, <size_t>partition.records_size, partition.high_watermark,
             partition.log_start, replica.epoch)
         if status == LOG_OK and log.log_end_offset == end and partition.records_size > 0:
             status = LOG_GAP             # not even one whole batch: it would be asked for again
         if status != LOG_OK:
-            self.fail(
-                replica, CORRUPT if status == LOG_CORRUPT or status == LOG_GAP else FAILED, 0, 0)
+            is_corrupt = status == LOG_CORRUPT or status == LOG_GAP
+            self.fail(replica, ReplicaEvent.CORRUPT if is_corrupt else ReplicaEvent.FAILED, 0, 0)
         elif log.log_end_offset > end:
             table_move(&self.table, replica, REPLICA_SYNCING)
             replica.is_blocking = True
@@ -439,7 +434,7 @@ cdef class ReplicaFetcher(Wait):
         """
         cdef PartitionLog log = <PartitionLog>replica.log
         if not takes_records(log):
-            self.fail(replica, FAILED, 0, 0)
+            self.fail(replica, ReplicaEvent.FAILED, 0, 0)
         elif is_durable(log):
             log.unwatch(&replica.watch)
             table_move(&self.table, replica, REPLICA_TO_NAME)

@@ -5,18 +5,17 @@ from broker._native.log.turn cimport Watch
 from broker._native.replication.reply_reader cimport TOPIC_ID_SIZE
 
 cdef enum:
-    REPLICA_STATES = 4
-
-cdef enum ReplicaState:
+    # States, which are indexes of `ReplicaTable.lists`.
     REPLICA_SYNCING            # what was appended is not durable yet
     REPLICA_TO_NAME            # the next request names its position
     REPLICA_NAMED              # the leader knows its position
     REPLICA_FORGOTTEN          # the next request ends it in the session; it has no log any more
+    REPLICA_STATES
 
 # A partition of this broker that is copied from one leader.
 cdef struct Replica:
     Watch watch                # first: a Watch* of the log is a Replica*
-    ReplicaState state
+    int state
     Replica* next              # in the list of its state
     Replica* previous
     Replica* next_in_slot
@@ -45,7 +44,7 @@ cdef Replica* table_find(
     ReplicaTable* table, const uint8_t* topic_id, int32_t partition) noexcept nogil
 cdef Replica* table_add(
     ReplicaTable* table, const uint8_t* topic_id, int32_t partition,
-    ReplicaState state) noexcept nogil
+    int state) noexcept nogil
 cdef void table_drop(ReplicaTable* table, Replica* replica) noexcept nogil
-cdef void table_move(ReplicaTable* table, Replica* replica, ReplicaState state) noexcept nogil
+cdef void table_move(ReplicaTable* table, Replica* replica, int state) noexcept nogil
 cdef void table_free(ReplicaTable* table) noexcept nogil

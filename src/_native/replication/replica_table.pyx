@@ -45,7 +45,7 @@ cdef bint grow(ReplicaTable* table) noexcept nogil:
     return True
 
 
-cdef void link(ReplicaList* into, Replica* replica) noexcept nogil:
+cdef void put_in(ReplicaList* into, Replica* replica) noexcept nogil:
     replica.next = NULL
     replica.previous = into.last
     if into.last == NULL:
@@ -56,7 +56,7 @@ cdef void link(ReplicaList* into, Replica* replica) noexcept nogil:
     into.count += 1
 
 
-cdef void unlink(ReplicaList* source, Replica* replica) noexcept nogil:
+cdef void take_out(ReplicaList* source, Replica* replica) noexcept nogil:
     if replica.previous == NULL:
         source.first = replica.next
     else:
@@ -84,7 +84,7 @@ cdef Replica* table_find(
 
 cdef Replica* table_add(
         ReplicaTable* table, const uint8_t* topic_id, int32_t partition,
-        ReplicaState state) noexcept nogil:
+        int state) noexcept nogil:
     """Add a partition that is not there; return NULL without memory."""
     cdef Replica* replica
     cdef Replica** slot
@@ -99,7 +99,7 @@ cdef Replica* table_add(
     slot = slot_of(table, topic_id, partition)
     replica.next_in_slot = slot[0]
     slot[0] = replica
-    link(&table.lists[state], replica)
+    put_in(&table.lists[state], replica)
     table.count += 1
     return replica
 
@@ -110,16 +110,16 @@ cdef void table_drop(ReplicaTable* table, Replica* replica) noexcept nogil:
     while slot[0] != replica:
         slot = &slot[0].next_in_slot
     slot[0] = replica.next_in_slot
-    unlink(&table.lists[replica.state], replica)
+    take_out(&table.lists[replica.state], replica)
     table.count -= 1
     free(replica)
 
 
-cdef void table_move(ReplicaTable* table, Replica* replica, ReplicaState state) noexcept nogil:
+cdef void table_move(ReplicaTable* table, Replica* replica, int state) noexcept nogil:
     """Append a partition to the list of another state, or to the end of its own."""
-    unlink(&table.lists[replica.state], replica)
+    take_out(&table.lists[replica.state], replica)
     replica.state = state
-    link(&table.lists[state], replica)
+    put_in(&table.lists[state], replica)
 
 
 cdef void table_free(ReplicaTable* table) noexcept nogil:

@@ -421,17 +421,13 @@ HANDOVER_SECONDS = 5
 REPLICAS_CHECKED_SECONDS = 0.1
 # Timeout of a connection to another broker.
 PEER_CONNECT_SECONDS = 2
-# Partitions that one request of a replica names; the others are named in the next ones.
+# Partitions that one request of a replica names, and bytes of its answer besides the setting's.
 REPLICA_FETCH_PARTITIONS_NAMED_MAX = 1_000
-# Bytes of a leader's answer besides replica.fetch.response.max.bytes: heads, the first batch.
 REPLICA_FETCH_REPLY_SLACK_BYTES = 32 * MIB
-# The pause before a leader is connected to again, which doubles; and before a partition is asked for
-# again that its leader has refused, or whose log takes no records.
-REPLICA_CONNECT_PAUSE_MS = 50
-REPLICA_CONNECT_PAUSE_MS_MAX = 1_000
-REPLICA_FAILURES_PER_LINE = 30  # of the log
-REPLICA_RETRY_MS = 100
-REPLICA_RETRY_MS_MAX = 500
+# Pauses, which double: before a leader is connected to again, and a partition is asked for again.
+REPLICA_CONNECT_PAUSE_MS, REPLICA_CONNECT_PAUSE_MS_MAX = 50, 1_000
+REPLICA_FAILURES_PER_LINE = 30  # of connections, in the log
+REPLICA_RETRY_MS, REPLICA_RETRY_MS_MAX = 100, 500
 # Connections over which requests of clients are forwarded to other brokers, each serving one client
 # at a time, half of them streams; and when an idle one is closed.
 FORWARDING_CONNECTIONS_MAX = 1_024

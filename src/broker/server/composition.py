@@ -328,7 +328,7 @@ def services_of(parts: Composition, loop: Loop) -> Services:
             Part("deletions", start=remove_strays, stop=logs.deletions.stop),
             Part("log loader", start=load_logs, stop=logs.loader.stop),
             Part("replies", stop=connections.drain),
-            *_cluster_services(cluster, logs, storage),
+            *_cluster_services(cluster, logs, storage, poller),
             Housekeeping(storage.configs, poller, logs.turn, events),
             Part("checkpoints", run=checkpoints.run),
             Part("retention", run=partial(maintenance.retention.run, check_ms)),
@@ -339,10 +339,13 @@ def services_of(parts: Composition, loop: Loop) -> Services:
     )
 
 
-def _cluster_services(cluster: "Cluster | None", logs: Logs, storage: Storage) -> Iterable[Service]:
+def _cluster_services(
+    cluster: "Cluster | None", logs: Logs, storage: Storage, poller: Poller
+) -> Iterable[Service]:
     if cluster is None:
         return ()
-    return cluster.services(logs.topics, logs.turn, storage.configs, storage.group_configs)
+    of_storage = storage.configs, storage.group_configs
+    return cluster.services(logs.topics, logs.files, logs.turn, poller, *of_storage)
 
 
 def _end_syncs(logs: Logs) -> None:

@@ -153,7 +153,8 @@ class FollowingPlan:
             if known is None:
                 continue
             wanted = self._wanted(item, known)
-            if known.is_held or (wanted == known.source and not known.is_new):
+            is_same = wanted == known.source and (wanted is None or not known.is_new)
+            if known.is_held or is_same:
                 continue
             known.is_new = False
             known.due_ms = None

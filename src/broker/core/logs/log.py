@@ -148,8 +148,11 @@ class Log(TransactionalLog, Protocol):
     def has_batch(self, records: bytes) -> bool:
         """Whether a batch repeats one of its producer's last batches: it is appended only once."""
 
-    def append(self, records: bytes) -> AppendResult:
-        """Append a client's batch, without checks of the topic's configuration."""
+    def append(self, records: bytes, *, needs_replicas: bool = ...) -> AppendResult:
+        """Append a client's batch, without checks of the topic's configuration.
+
+        With `needs_replicas`, it is refused while too few replicas are in sync.
+        """
 
     def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int, int]]:
         """Return (producer id, first offset, marker's offset) of those with records in a range."""

@@ -7,7 +7,7 @@ v2) are read here:
     27 base timestamp (int64)   35 max timestamp (int64)   61 end of the header
 """
 
-from asyncio import Future, get_running_loop, timeout
+from asyncio import Future, get_running_loop
 from collections.abc import Callable, Iterable
 from functools import partial
 from struct import Struct
@@ -55,7 +55,6 @@ _REFUSALS = {
     AppendStatus.LOG_OFFLINE: ErrorCode.KAFKA_STORAGE_ERROR,
     AppendStatus.LOG_LOADING: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     AppendStatus.LOG_NOT_LED: ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    AppendStatus.LOG_TOO_FEW_REPLICAS: ErrorCode.NOT_ENOUGH_REPLICAS,
     AppendStatus.LOG_FULL: ErrorCode.DISK_FULL,
     AppendStatus.LOG_TOO_FEW_REPLICAS: ErrorCode.NOT_ENOUGH_REPLICAS,
 }
@@ -69,8 +68,6 @@ def append(
     `is_for_all`: it is acknowledged by all replicas in sync, so there must be enough of them.
     Raises RequestError for a batch that is refused.
     """
-    if is_for_all and log.lacks_replicas:
-        raise RequestError(ErrorCode.NOT_ENOUGH_REPLICAS)
     append_time_ms = -1
     if len(records) >= BATCH_HEADER_BYTES and records[MAGIC_POSITION] == MAGIC:
         try:
@@ -82,7 +79,7 @@ def append(
             _check_crc(records)
             append_time_ms = now_ms
             records = _stamp(records, now_ms)
-    result = log.append(records)
+    result = log.append(records, needs_replicas=is_for_all)
     if result.status not in _IS_IN_LOG:
         if result.status is AppendStatus.BATCH_TOO_LARGE:
             raise too_large(records, config.integer("max.message.bytes"))
@@ -181,24 +178,33 @@ def epoch_at(log: Log, offset: int) -> int:
 
 async def wait_durable(log: Log, offset: int) -> bool:
     """Wait until the high watermark is at `offset`; False when the log failed before."""
-    return log.high_watermark >= offset or await _called(partial(log.when_durable, offset))
+    return log.high_watermark >= offset or bool(await _called(partial(log.when_durable, offset)))
 
 
 async def wait_synced(log: SyncedLog, offset: int) -> bool:
     """Wait until the disk has everything below `offset`; False when the log failed before."""
-    return await _called(partial(log.when_synced, offset))
+    return bool(await _called(partial(log.when_synced, offset)))
 
 
-async def _called(register: Callable[[Callable[[bool], None]], None]) -> bool:
-    """Wait for the call of a callback, and return its argument."""
-    called: Future[bool] = get_running_loop().create_future()
+async def _called(
+    register: Callable[[Callable[[bool], None]], None], timeout_ms: int | None = None
+) -> bool | None:
+    """Wait for the call of a callback, and return its argument; None after the time."""
+    loop = get_running_loop()
+    called: Future[bool | None] = loop.create_future()
 
-    def finish(is_good: bool) -> None:
+    def finish(is_good: bool | None) -> None:
         if not called.done():  # who waits was cancelled: its connection or the broker is closed
             called.set_result(is_good)
 
     register(finish)
-    return await called
+    if timeout_ms is None:
+        return await called
+    timer = loop.call_later(timeout_ms / 1000, finish, None)
+    try:
+        return await called
+    finally:
+        timer.cancel()
 
 
 async def until_acknowledged(
@@ -226,18 +232,16 @@ async def acknowledgement(
     With `is_for_all` it waits for all replicas in sync, otherwise for this one. Only a wait for
     others ends after `timeout_ms`. Whether this broker still leads the partition is not checked.
     """
-    register = log.when_durable
-    if log.is_replicated and not is_for_all:
-        register, timeout_ms = log.when_synced, -1
+    if not log.is_replicated:
+        is_durable = await wait_durable(log, offset)
+    elif not is_for_all:
+        is_durable = await wait_synced(log, offset)
     elif log.lacks_replicas:
         return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-    elif log.high_watermark >= offset:
-        return None
-    try:
-        async with timeout(timeout_ms / 1000 if log.is_replicated and timeout_ms >= 0 else None):
-            is_durable = await _called(partial(register, offset))
-    except TimeoutError:
-        return ErrorCode.REQUEST_TIMED_OUT
+    else:
+        is_durable = await _called(partial(log.when_durable, offset), timeout_ms)
+        if is_durable is None:
+            return ErrorCode.REQUEST_TIMED_OUT
     if is_durable:
         return None
     if log.is_offline or not (log.is_full or log.lacks_replicas):

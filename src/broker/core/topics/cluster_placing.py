@@ -21,11 +21,6 @@ from broker.model.config import Config
 from broker.model.errors import ErrorCode, RequestError
 from broker.storage import metadata
 
-_OF_INTERNAL_TOPICS = {
-    OFFSETS_TOPIC: "offsets.topic.replication.factor",
-    TRANSACTIONS_TOPIC: "transaction.state.log.replication.factor",
-}
-
 
 class Clustered:
     """The transactions of a broker that is one of several."""
@@ -53,16 +48,12 @@ class Clustered:
     def factor(self, name: str, asked: int, config: Config) -> int:
         """Return how many replicas the partitions of a new topic have; raises RequestError."""
         brokers = len(self._image.brokers)
+        most, why = brokers, f"there are {brokers} brokers"
         if self._is_shared:
-            count, most, why = 1, 1, "the brokers share a data directory"
-        elif name in _OF_INTERNAL_TOPICS:
-            count = max(1, min(config.integer(_OF_INTERNAL_TOPICS[name]), brokers))
-            most, why = brokers, f"there are {brokers} brokers"
-        else:
-            count = config.integer("default.replication.factor")
-            most, why = brokers, f"there are {brokers} brokers"
-        if asked != rules.DEFAULT:
-            count = asked
+            most, why = 1, "the brokers share a data directory"
+        count = asked
+        if asked == rules.DEFAULT:
+            count = 1 if self._is_shared else max(1, _default_factor(name, brokers, config))
         if not 1 <= count <= max(1, most):
             raise RequestError(
                 ErrorCode.INVALID_REPLICATION_FACTOR, f"replication factor {count}: {why}"
@@ -131,3 +122,12 @@ class Clustered:
         return await complete_in_steps(
             placement.place(self._image, partitions, factor, self._start)
         )
+
+
+def _default_factor(name: str, brokers: int, config: Config) -> int:
+    """Return how many replicas a topic has without being asked for a number."""
+    if name == OFFSETS_TOPIC:
+        return min(config.integer("offsets.topic.replication.factor"), brokers)
+    if name == TRANSACTIONS_TOPIC:
+        return min(config.integer("transaction.state.log.replication.factor"), brokers)
+    return config.integer("default.replication.factor")

@@ -1,6 +1,5 @@
 """The appends of a Produce request: each batch is checked, prepared and written."""
 
-from asyncio import get_running_loop
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -59,11 +58,12 @@ async def append_all(
     if request.body["acks"] == 0:
         return outcomes
     is_for_all = request.body["acks"] == ACKS_ALL
-    ends = get_running_loop().time() + max(request.body["timeout_ms"], 1) / 1000
+    begun_ms = session.broker.clock.monotonic_ms()
     for place, outcome in outcomes.items():
         if isinstance(outcome, Written):
             log, appended = outcome
-            left_ms = max(0, round((ends - get_running_loop().time()) * 1000))
+            spent_ms = session.broker.clock.monotonic_ms() - begun_ms
+            left_ms = max(1, request.body["timeout_ms"] - spent_ms)
             error = await acknowledgement(
                 log, appended.end_offset, left_ms, is_for_all=is_for_all
             )

@@ -10,6 +10,7 @@ from functools import partial
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import Turn
+from broker._native.wire.poller import Poller
 from broker.core.cluster.controller import ControllerSettings
 from broker.core.cluster.image import Delta
 from broker.core.cluster.membership import Membership, Phase
@@ -45,6 +46,8 @@ from broker.server.cluster.metadata import ClusterMetadata
 from broker.server.cluster.node import Node
 from broker.server.cluster.nodes import Nodes
 from broker.server.cluster.probing import Probing
+from broker.server.cluster.replica_link import Fetching
+from broker.server.cluster.replicating import Cutting, Replicating
 from broker.server.descriptors import of_this_process
 from broker.storage.metadata import MetaStore
 
@@ -187,9 +190,15 @@ class Cluster:
         turn.serves_until_ns = int(fenced_from * 1e9)  # rounded down: never later than it is
 
     def services(
-        self, topics: Topics, turn: Turn, configs: BrokerConfigs, group_configs: GroupConfigs
+        self,
+        topics: Topics,
+        cutting: Cutting,
+        turn: Turn,
+        poller: Poller,
+        configs: BrokerConfigs,
+        group_configs: GroupConfigs,
     ) -> tuple[Service, ...]:
-        """Return what has to run, in order."""
+        """Return what has to run, in order; `cutting` truncates logs that follow."""
         node = self.node
         following = self._nodes.following = Following(node, topics)
         in_sync = self._in_sync = InSync(
@@ -203,6 +212,13 @@ class Cluster:
             HandingOver(node, _Served(topics)),
             in_sync,
             *self._probing(),
+            Replicating(
+                node,
+                topics,
+                cutting,
+                Fetching.by(self._config, turn, poller),
+                partial(self._nodes.address_of, protocol="kafka"),
+            ),
             self.member,
         )
 

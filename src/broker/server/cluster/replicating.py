@@ -285,9 +285,7 @@ class Replicating(Service):
             *(log.topic, log.partition, offset, log.log_end_offset - offset, max(visible, 0)),
         )
 
-    def _cut(
-        self, item: Item, log: CopiedLog, cut: Callable[[Any, int], Any], offset: int
-    ) -> None:
+    def _cut(self, item: Item, log: CopiedLog, cut: Callable[[Any, int], Any], offset: int) -> None:
         self._plan.hold(item)
         self._tasks.begin(self._cut_and_release(item, log, cut, offset))
 

@@ -43,7 +43,7 @@ def test_an_append_returns_the_first_and_last_offset_of_the_batch() -> None:
 
 def test_a_repeated_batch_gets_the_offset_of_its_original(monkeypatch: pytest.MonkeyPatch) -> None:
     log = make_log()
-    monkeypatch.setattr(log, "append", lambda _: AppendResult(AppendStatus.DUPLICATE, 10, 12))
+    monkeypatch.setattr(log, "append", lambda _, **_of: AppendResult(AppendStatus.DUPLICATE, 10, 12))
 
     assert append(log, log.config, batch(2), NOW_MS) == AppendResult(AppendStatus.DUPLICATE, 10, 12)
 
@@ -62,7 +62,7 @@ def test_the_status_of_the_log_becomes_an_error_code(
     monkeypatch: pytest.MonkeyPatch, status: AppendStatus, code: ErrorCode
 ) -> None:
     log = make_log()
-    monkeypatch.setattr(log, "append", lambda _: AppendResult(status))
+    monkeypatch.setattr(log, "append", lambda _, **_of: AppendResult(status))
 
     assert refusal(log, batch()) is code
 
