@@ -204,6 +204,7 @@ class Cluster:
         in_sync = self._in_sync = InSync(
             node, _Led(topics), turn, self._topic_settings(configs), self._lag_ms
         )
+        probing = Probing(node)
         return (
             node.metadata,
             following,
@@ -211,21 +212,18 @@ class Cluster:
             Office(node, self._controller_settings, self._workers),
             HandingOver(node, _Served(topics)),
             in_sync,
-            *self._probing(),
+            # Workers have no copies: a log that one of them has open is not led by another one.
+            *((probing,) if self._is_fencing_early and not node.is_shared else ()),
             Replicating(
                 node,
                 topics,
                 cutting,
                 Fetching.by(self._config, turn, poller),
                 partial(self._nodes.address_of, protocol="kafka"),
+                probing.suspect,
             ),
             self.member,
         )
-
-    def _probing(self) -> tuple[Service, ...]:
-        # Workers have no copies: a log that one of them has open is not led by another one.
-        is_enabled = self._config.flag("polylog.early.fencing.enable") and not self.node.is_shared
-        return (Probing(self.node),) if is_enabled else ()
 
     async def leave(self, seconds: float) -> None:
         """Depart: others lead what this broker has led, if they can, within this time."""
@@ -267,6 +265,10 @@ class Cluster:
             return any(not each.is_draining for each in others)
         # Each partition has one preferred leader: with more replicas than that, some have several.
         return sum(image.counts.replicas.values()) > sum(image.counts.preferred.values())
+
+    @property
+    def _is_fencing_early(self) -> bool:
+        return self._config.flag("polylog.early.fencing.enable")
 
     @property
     def _lag_ms(self) -> int:

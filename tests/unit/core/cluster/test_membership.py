@@ -307,7 +307,7 @@ def test_a_broker_whose_registration_was_deleted_registers_again_with_its_lease(
 
     assert driver.phase is Phase.ACTIVE
     assert driver.member.epoch > first
-    assert driver.registered == PROFILE._replace(incarnation="process.2")
+    assert driver.registered == PROFILE._replace(incarnation="process.2", intact_since=first)
     assert len(driver.store.leases) == 1
 
 
@@ -323,6 +323,7 @@ def test_a_registration_that_is_there_after_all_is_kept(driver: Driver) -> None:
 
 def test_a_look_for_a_registration_that_fails_is_made_again_later(driver: Driver) -> None:
     driver.settle()
+    first = driver.member.epoch
     driver.store.transact([], [Delete(KEY)])
     driver.member.registration_missed(driver.now)
 
@@ -332,7 +333,7 @@ def test_a_look_for_a_registration_that_fails_is_made_again_later(driver: Driver
     driver.now += REGISTRATION_RETRY_SECONDS
     driver.settle()
 
-    assert driver.registered == PROFILE._replace(incarnation="process.2")
+    assert driver.registered == PROFILE._replace(incarnation="process.2", intact_since=first)
 
 
 def test_a_broker_in_whose_place_another_process_was_registered_waits_for_that_one(
