@@ -149,12 +149,13 @@ async def set_partition_leader(request: Request) -> str:
         raise bad_request(f"partition not found: topic={name} partition={partition}")
     changes, cluster = request.session.broker.partition_changes, request.session.broker.cluster
     if changes is None:
-        raise _refused(request, _LEADS_ALL, "")
+        raise bad_request(f"not possible on a single broker: {_LEADS_ALL}")
     try:
         await changes.move_leader((topic.topic_id, partition), leader, _SECONDS)
     except RequestError as error:
         leads = cluster.leadership(topic, partition).leader
-        raise _refused(request, "", f"broker {leads} leads the partition: {error}") from None
+        text = f"not possible in this cluster: broker {leads} leads the partition: {error}"
+        raise bad_request(text) from None
     isr = numbers(cluster.leadership(topic, partition).isr)
     change = _change(request)
     return f"topic={name} partition={partition} leader={leader} isr={isr} {change}"
@@ -169,7 +170,7 @@ async def elect_topic_leaders(request: Request) -> str:
         request.session.broker.topics.get(name),
     )
     if changes is None or topic is None:
-        raise _refused(request, _LEADS_ALL, "")
+        raise bad_request(f"not possible on a single broker: {_LEADS_ALL}")
     items = [(topic.topic_id, number) for number in range(topic.partition_count)]
     led = [each for each in items if not changes.is_led_by_preferred(each)]
     errors = await changes.prefer_leaders(led, _SECONDS)
