@@ -133,8 +133,8 @@ class Leader:
     def events(self) -> list[tuple[ReplicaEvent, int | None, int, int, int]]:
         """Return the events since the last call, with partitions instead of logs."""
         return [
-            (kind, None if log is None else log.partition, *numbers)
-            for kind, log, *numbers in self.fetcher.take_events()
+            (kind, None if log is None else log.partition, epoch, first, second)
+            for kind, log, epoch, first, second in self.fetcher.take_events()
         ]
 
     def _receive(self) -> None:

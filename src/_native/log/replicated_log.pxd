@@ -22,6 +22,8 @@ cdef class ReplicatedLog(SyncedLog):
     cdef void wait_local(self, AckWaiter* waiter) noexcept
     cdef int64_t written_end(self) noexcept
     cdef int64_t kept_end(self) noexcept
+    cdef LogEnd end_of_files(self) noexcept
+    cdef void lower_watermark(self, const LogEnd* place) noexcept
     cdef void move_watermark(self) noexcept
     cdef void follow_watermark(self, int64_t high_watermark) noexcept
     cdef void own_end_moved(self) noexcept

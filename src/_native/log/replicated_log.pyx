@@ -67,6 +67,8 @@ cdef class ReplicatedLog(SyncedLog):
         self.known_epoch = epoch
         if is_new:
             self.is_follower = self.is_stopped = False
+            if self.turn.serves_until_ns != INT64_MAX:
+                self.led_from_ms = self.turn.steady_ms
             self.turn.log_changes += 1
         if replicas == [self_id]:
             self.end_replication()
@@ -194,17 +196,24 @@ cdef class ReplicatedLog(SyncedLog):
 
     cdef void written_for_replicas(self) noexcept:
         cdef LogEnd* end = &self.replication.written
-        if end.offset == self.log_end_offset:
-            return
+        if end.offset != self.log_end_offset:
+            end[0] = self.end_of_files()
+            if self.is_follower:
+                self.replication.keep_place(end)
+            else:
+                self.list_lagging()
+                self.wake_replicas()
+        if not self.is_group_commit:
+            self.own_end_moved()
+
+    cdef LogEnd end_of_files(self) noexcept:
+        # The end of the log, of which nothing is staged.
+        cdef LogEnd end
         end.offset = self.log_end_offset
         end.base_offset = self.active.base_offset
         end.position = self.active.written
         end.max_timestamp = self.active.max_timestamp
-        if not self.is_follower:
-            self.list_lagging()
-            self.wake_replicas()
-        if not self.is_group_commit:
-            self.own_end_moved()
+        return end
 
     cdef void synced_for_replicas(self) noexcept:
         cdef LogEnd* end = &self.replication.synced
@@ -441,7 +450,10 @@ cdef class ReplicatedLog(SyncedLog):
             return
         if not self.find_place(offset, &place):
             raise StorageError(f"{self!r}: cannot find the place of offset {offset}")
-        self.high_watermark = offset
-        self.visible_segment = self.segment_of(offset)
+        self.lower_watermark(&place)
+
+    cdef void lower_watermark(self, const LogEnd* place) noexcept:
+        self.high_watermark = place.offset
+        self.visible_segment = self.segment_of(place.offset)
         self.visible_position = place.position
         self.visible_max_timestamp = place.max_timestamp

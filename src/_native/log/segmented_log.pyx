@@ -297,7 +297,11 @@ cdef class SegmentedLog(AwaitedLog):
     def find_max_timestamp(self):
         """Return (offset, timestamp) of the first of the newest records, or None (KIP-734)."""
         cdef Segment segment
-        cdef int64_t newest = self.visible_max_timestamp
+        cdef int64_t newest
+        if self.visible_max_timestamp == TIME_UNKNOWN:
+            self.visible_max_timestamp = self.visible_segment.newest_before(
+                self.high_watermark, self.visible_position)
+        newest = self.visible_max_timestamp
         for segment in self.segments:
             if segment is self.visible_segment:
                 break

@@ -115,7 +115,6 @@ class ReplicaEvent(Enum):
     STALE_BROKER = "stale broker"
 
 
-
 cdef inline bint takes_records(PartitionLog log) noexcept:
     return log.is_follower and not (
         log.is_offline or log.is_deleted or log.is_loading or log.is_full)
@@ -265,7 +264,7 @@ cdef class ReplicaFetcher(Wait):
             self.connection.request_drain()
             self.turn.request_end()
 
-    # ---- the connection ---------------------------------------------------------------------------
+    # ---- the connection -------------------------------------------------------------------------
 
     cdef int begin(self, Connection connection) except -1:
         connection.begin_wait(self)
@@ -313,7 +312,7 @@ cdef class ReplicaFetcher(Wait):
             self.connection.close("no memory for a request")
         return False
 
-    # ---- replies ----------------------------------------------------------------------------------
+    # ---- replies --------------------------------------------------------------------------------
 
     cdef bint serve(self, Connection connection, Cursor frame):
         """Take a reply, or the next part of it; return False if the connection was closed."""
@@ -416,7 +415,7 @@ cdef class ReplicaFetcher(Wait):
             connection.is_busy = True    # later replies wait
         connection.request_drain()
 
-    # ---- logs --------------------------------------------------------------------------------------
+    # ---- logs -----------------------------------------------------------------------------------
 
     cdef void woken(self):
         cdef Watch* watch = self.owner.ready_head
@@ -500,7 +499,7 @@ cdef class ReplicaFetcher(Wait):
             self.owner.ready_tail = before
         replica.watch.is_ready = False
 
-    # ---- requests ----------------------------------------------------------------------------------
+    # ---- requests -------------------------------------------------------------------------------
 
     cdef void forget_session(self) noexcept:
         """Begin a new session with the next request, which names all partitions."""

@@ -1,8 +1,8 @@
 """The partitions that are copied from one leader, each in the list of its state.
 
     add --> SYNCING --> TO_NAME --> NAMED -- records arrive --> SYNCING
-                             \        |
-             an error, remove --> FORGOTTEN -- named as such in a request --> gone
+                |          |          |
+        an error, remove --+----------'--> FORGOTTEN -- named as such in a request --> gone
 
 The lists are first in, first out: with many partitions to name, each one's turn comes.
 """

@@ -12,7 +12,7 @@ The records are not read here. Partitions of a malformed response that come befo
 byte are valid: nothing in a response concerns another partition.
 """
 
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
 from broker._native.kernel.cursor cimport (

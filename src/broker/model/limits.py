@@ -419,6 +419,8 @@ TOPICS_FOLLOWED_AT_ONCE = 8
 DRAIN_SECONDS = 30
 HANDOVER_SECONDS = 5
 REPLICAS_CHECKED_SECONDS = 0.1
+# How long a starting broker waits for its replicas to be recovered, before it joins its cluster.
+RECOVERED_BEFORE_JOINING_SECONDS = 30
 # Timeout of a connection to another broker.
 PEER_CONNECT_SECONDS = 2
 # Partitions that one request of a replica names, and bytes of its answer besides the setting's.

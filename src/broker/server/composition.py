@@ -131,6 +131,7 @@ def make_logs(storage: Storage, descriptors: Shares, loop: Loop) -> Logs:
         config.integer("producer.id.expiration.ms"),
         log_flags,
         opened.folders,
+        lambda _: opened.when_lost(),
     )
     loader = LogLoader(loop, partitions)
     shared = opened.folders

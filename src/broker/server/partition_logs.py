@@ -8,11 +8,11 @@ from functools import partial
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
 from broker.core.logs.log_loader import LogLoader
-from broker.core.logs.partition import wait_synced
+from broker.core.logs.partition import wait_durable, wait_synced
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.topics.deletion import Deletions
 from broker.model import limits
-from broker.model.errors import StorageError
+from broker.model.errors import DiskFull, StorageError
 from broker.model.topic_config import TopicConfig
 from broker.storage.recovery.partitions import Partitions
 
@@ -86,16 +86,49 @@ class NativeLogs:
         Not for longer than HANDOVER_SECONDS: then the successor lacks what no client was told of.
         """
         log.stop_accepting()
-        copied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        log.when_durable(log.log_end_offset, lambda _: copied.done() or copied.set_result(None))
         try:
-            await asyncio.wait_for(copied, limits.HANDOVER_SECONDS)
+            async with asyncio.timeout(limits.HANDOVER_SECONDS):
+                await wait_durable(log, log.log_end_offset)
         except TimeoutError:
             _log.warning(
                 "handed over before its replicas have all records: folder=%s high_watermark=%d"
                 " log_end_offset=%d",
                 *(log.folder, log.high_watermark, log.log_end_offset),
             )
+
+    async def truncate(self, log: PartitionLog, offset: int) -> None:
+        """Remove what a log that follows has from an offset on; nobody uses it meanwhile.
+
+        Raises DiskFull when nothing has changed, and StorageError when the log is offline.
+        """
+        await self._cut(log, partial(self._partitions.truncate, log, offset))
+
+    async def begin_anew(self, log: PartitionLog, offset: int) -> None:
+        """Remove all that a log that follows has; it begins at an offset. Raises as `truncate`."""
+        await self._cut(log, partial(self._partitions.begin_anew, log, offset))
+
+    async def _cut(self, log: PartitionLog, cut: Callable[[], None]) -> None:
+        await self.leave(log)
+        await self._loader.until_loaded([log])
+        if not log.is_follower or log.is_released or log.is_deleted:
+            return  # its role has changed meanwhile
+        log.begin_loading()
+        try:
+            while not log.hold():  # its last records are being written or synced
+                await asyncio.sleep(_BUSY_SECONDS)
+                _check_online(log)
+            try:
+                await self._io_thread.run(cut)
+            finally:
+                log.end_hold()
+        except DiskFull:
+            raise
+        except StorageError as error:
+            log.take_offline(str(error))
+            raise
+        finally:
+            log.end_loading()
+            self._loader.wake()
 
     async def leave(self, log: PartitionLog) -> None:
         """End what works on the files of a log that does not lead any more."""
@@ -149,6 +182,11 @@ class NativeLogs:
     def change_count(self) -> int:
         """How often the states have changed that Metadata shows."""
         return self._turn.log_changes
+
+
+def _check_online(log: PartitionLog) -> None:
+    if log.is_offline:
+        raise StorageError(f"{log.folder} is offline")
 
 
 def _has_unkept(log: PartitionLog) -> bool:

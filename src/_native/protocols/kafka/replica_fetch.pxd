@@ -46,7 +46,6 @@ cdef class ReplicaSession(ParkedFetch):
     cdef int64_t replica_epoch
     cdef int32_t session_id    # 0: no session, this lives for one fetch
     cdef int32_t epoch         # that the next request must have
-    cdef int64_t used_ms
     cdef bint is_full          # the request that is being served wants all partitions
 
     cdef bint reserve_slots(self, uint32_t count) noexcept

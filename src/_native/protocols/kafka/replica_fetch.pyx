@@ -10,10 +10,10 @@ about a partition ends the session. Its error, or the end of the last common epo
 diverge (KIP-595), is sent once, and again after the replica has named the partition again; until
 then the partition is looked up anew at each request, and its data follows when the error is gone.
 
-A partition costs nothing while it does not change. An answer does not wait for more than a record, an
-error or a divergence, or min_bytes; it also has the high watermarks that have moved meanwhile, and
-they are sent with the next answer, after max_wait_ms at the latest. An earlier request of the
-connection is answered as soon as the next bytes arrive: the replica has something to report.
+A partition costs nothing while it does not change. A request waits for min_bytes of records, an
+error or a divergence. High watermarks that move do not end its wait; they are in its answer, after
+max_wait_ms at the latest. A request that waits is answered as soon as the next bytes arrive on its
+connection: the replica has something to report.
 
 A request of another registration than that which the broker knows (TopicTable.brokers) is refused
 (KIP-903): it was sent before a restart of the replica, which may have lost what it acknowledges.
@@ -486,7 +486,6 @@ cdef class ReplicaSessions:
 
     cdef ReplicaSession session_for(self, Connection connection, FetchRequest* request):
         cdef ReplicaSession session = None
-        cdef int64_t now_ms = connection.poller.turn.steady_ms
         cdef int16_t error = 0
         if request.session_id != 0:
             session = <ReplicaSession>self.by_id.get(request.session_id)
@@ -494,7 +493,6 @@ cdef class ReplicaSessions:
             error = self.refusal_of(request, session)
             if error == 0:
                 session.is_full = False
-                session.used_ms = now_ms
                 session.epoch = session.epoch + 1 if session.epoch < 0x7FFFFFFF else 1
                 return session
         elif session is not None and session.replica_id == request.replica_id:
@@ -504,7 +502,6 @@ cdef class ReplicaSessions:
         session.is_full = True
         session.replica_id = request.replica_id
         session.replica_epoch = request.replica_epoch
-        session.used_ms = now_ms
         if error == 0 and request.epoch == 0 and self.can_register(connection, request):
             self.register(session)
         return session

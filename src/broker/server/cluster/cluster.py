@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import NamedTuple
 
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.topic_table import TopicTable
@@ -23,10 +24,11 @@ from broker.core.links import Links
 from broker.core.logs.log import TransactionalLog
 from broker.core.partition_changes import PartitionChanges
 from broker.core.peers import Peers
+from broker.core.scheduling.io_thread import IoThread
 from broker.core.service import Service
 from broker.core.topics.cluster_placing import Clustered as Placing
 from broker.core.topics.roles import Role, role_of
-from broker.core.topics.topic import TRANSACTIONS_TOPIC
+from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.topics.topics import Topics
 from broker.core.transactions.other_brokers import OtherBrokers
 from broker.core.transactions.records import TopicPartition
@@ -40,6 +42,7 @@ from broker.model.limits import FORWARDING_CONNECTIONS_MAX
 from broker.server.cluster.controller import Office
 from broker.server.cluster.following import Following, FollowingConfigs
 from broker.server.cluster.handover import HandingOver
+from broker.server.cluster.intactness import Intactness
 from broker.server.cluster.isr import InSync
 from broker.server.cluster.member import Member
 from broker.server.cluster.metadata import ClusterMetadata
@@ -49,9 +52,17 @@ from broker.server.cluster.probing import Probing
 from broker.server.cluster.replica_link import Fetching
 from broker.server.cluster.replicating import Cutting, Replicating
 from broker.server.descriptors import of_this_process
+from broker.storage.checkpoints.intact import Intact
 from broker.storage.metadata import MetaStore
 
 _MARGIN_SECONDS = 1.0
+
+
+class Directory(NamedTuple):
+    """The data directory of a broker that shares it with none."""
+
+    intact: Intact
+    io_thread: IoThread
 
 
 class Cluster:
@@ -63,8 +74,13 @@ class Cluster:
         store: MetaStore,
         metadata: ClusterMetadata,
         workers: Collection[int] = (),
+        directory: Directory | None = None,
     ) -> None:
-        """Join nothing yet; `workers` are all brokers of a data directory that is shared."""
+        """Join nothing yet; `workers` are all brokers of a data directory that is shared.
+
+        None of them has replicas that others have, too: `directory` is that of any other broker.
+        """
+        self._directory = directory
         clock = SystemClock()
         self._workers = frozenset(workers)
         self._config = config
@@ -156,6 +172,11 @@ class Cluster:
             may_serve=self.member.may_serve,
         )
 
+    def epoch(self, topic_id: bytes, partition: int) -> int | None:
+        """Return the leader epoch with which this broker leads a partition, None if it does not."""
+        role = self.role(topic_id, partition)
+        return role.epoch if role is not None and role.leads else None
+
     def keeps(self, topic_id: bytes, partition: int) -> bool:
         """Return whether a partition's files belong here (Leadership)."""
         state = self.node.metadata.image.state(topic_id, partition)
@@ -202,14 +223,18 @@ class Cluster:
         node = self.node
         following = self._nodes.following = Following(node, topics)
         in_sync = self._in_sync = InSync(
-            node, _Led(topics), turn, self._topic_settings(configs), self._lag_ms
+            node,
+            _Led(topics),
+            turn,
+            TopicSettings(node.metadata.image, partial(_replica_settings, configs)),
+            self._config.integer("replica.lag.time.max.ms"),
         )
         probing = Probing(node)
         return (
             node.metadata,
             following,
             FollowingConfigs(node.metadata, configs, group_configs),
-            Office(node, self._controller_settings, self._workers),
+            Office(node, partial(self._controller_settings, configs), self._workers),
             HandingOver(node, _Served(topics)),
             in_sync,
             # Workers have no copies: a log that one of them has open is not led by another one.
@@ -222,8 +247,17 @@ class Cluster:
                 partial(self._nodes.address_of, protocol="kafka"),
                 probing.suspect,
             ),
+            *self._intactness(topics),
             self.member,
         )
+
+    def _intactness(self, topics: Topics) -> tuple[Service, ...]:
+        if self._directory is None:
+            return ()
+        intact, io_thread = self._directory
+        intactness = Intactness(intact, self._membership, self.member, io_thread)
+        self.member.join_after(lambda: intactness.recovered(lambda: topics.is_loading))
+        return (intactness,)
 
     async def leave(self, seconds: float) -> None:
         """Depart: others lead what this broker has led, if they can, within this time."""
@@ -270,36 +304,37 @@ class Cluster:
     def _is_fencing_early(self) -> bool:
         return self._config.flag("polylog.early.fencing.enable")
 
-    @property
-    def _lag_ms(self) -> int:
-        return self._config.integer("replica.lag.time.max.ms")
-
     def partition_changes(self, configs: BrokerConfigs) -> PartitionChanges:
         """Return what changes partitions when an operator asks for it."""
         node = self.node
-        return PartitionChanges(
-            *(node.metadata, self._broker_id, self._topic_settings(configs)),
-            is_shared=node.is_shared,
-        )
+        settings = TopicSettings(node.metadata.image, partial(_replica_settings, configs))
+        return PartitionChanges(node.metadata, self._broker_id, settings, is_shared=node.is_shared)
 
-    def _topic_settings(self, configs: BrokerConfigs) -> TopicSettings:
-        def defaults() -> ReplicaSettings:
-            current = configs.current
-            return ReplicaSettings(
-                current.integer("min.insync.replicas"),
-                current.flag("unclean.leader.election.enable"),
-            )
+    def _controller_settings(self, configs: BrokerConfigs) -> ControllerSettings:
+        config = configs.current
 
-        return TopicSettings(self.node.metadata.image, defaults)
-
-    def _controller_settings(self) -> ControllerSettings:
-        config = self._config
         return ControllerSettings(
             is_shared=self.node.is_shared,
             is_balancing=config.flag("auto.leader.rebalance.enable"),
             imbalance_interval_ms=config.integer("leader.imbalance.check.interval.seconds") * 1000,
             imbalance_percentage=config.integer("leader.imbalance.per.broker.percentage"),
+            defaults=_replica_settings(configs),
+            internal_factors=(
+                (OFFSETS_TOPIC, config.integer("offsets.topic.replication.factor")),
+                (
+                    TRANSACTIONS_TOPIC,
+                    config.integer("transaction.state.log.replication.factor"),
+                ),
+            ),
         )
+
+
+def _replica_settings(configs: BrokerConfigs) -> ReplicaSettings:
+    """Return what elections and ISRs go by in topics without own settings."""
+    return ReplicaSettings(
+        configs.current.integer("min.insync.replicas"),
+        configs.current.flag("unclean.leader.election.enable"),
+    )
 
 
 def _links_max() -> int:
