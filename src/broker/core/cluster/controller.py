@@ -244,7 +244,7 @@ class Controller:
         if state is None:
             self._preferring.discard(item)
             has_key = topic_id not in self._image.topics and isinstance(guard, Unchanged)
-            return (guard, Delete(guard.key)) if has_key else None
+            return ((guard,), Delete(guard.key)) if has_key else None
         changed = self._next_state(state, item)
         if item in self._preferring:
             self._preferring.discard(item)
@@ -252,7 +252,7 @@ class Controller:
                 changed = prefer(self._image, item, state, is_shared=self._settings.is_shared)
         if changed is None:
             return None
-        return guard, Put(guard.key, records.partition_value(changed))
+        return (guard,), Put(guard.key, records.partition_value(changed))
 
     def _decide_deleted(self, topic_id: bytes) -> Change | None:
         stored = self._image.deleted.get(topic_id)
@@ -262,7 +262,7 @@ class Controller:
         if stored.topic.pending and age_ms < DELETED_TOPIC_DAYS * _DAY_MS:
             return None
         key = metadata.deleted_topic_key(topic_id)
-        return Unchanged(key, stored.mod_revision), Delete(key)
+        return (Unchanged(key, stored.mod_revision),), Delete(key)
 
     def _next_state(self, state: PartitionState, item: Item) -> PartitionState | None:
         brokers = self._image.brokers

@@ -145,4 +145,4 @@ class HandOver:
             self._blocked[item] = None
             return None
         guard = self._image.guard(*item)
-        return guard, Put(guard.key, records.partition_value(changed))
+        return (guard,), Put(guard.key, records.partition_value(changed))

@@ -56,6 +56,11 @@ class LiveBroker(NamedTuple):
         """Whether it wants to lead nothing."""
         return self.registration.state is BrokerState.DRAINING
 
+    @property
+    def intact_since(self) -> int:
+        """The revision since when its directory has everything that it had acknowledged."""
+        return self.registration.intact_since or self.epoch
+
 
 class Controller(NamedTuple):
     """The controller in office."""
@@ -70,6 +75,7 @@ class Topic(NamedTuple):
     name: str
     mod_revision: int
     record: TopicRecord
+    create_revision: int = 0
 
     def default_state(self, partition: int) -> PartitionState:
         """Return the state of a partition that has never changed."""
@@ -78,7 +84,18 @@ class Topic(NamedTuple):
             return PartitionState(NO_LEADER, 0, NO_EPOCH, (), (), 0)
         replicas = record.replicas[partition]
         leader = replicas[0]
-        return PartitionState(leader, 0, record.broker_epochs[leader], replicas, replicas, 0)
+        epoch = record.epochs_of(partition)[leader]
+        return PartitionState(leader, 0, epoch, replicas, replicas, 0)
+
+    def default_revision(self, partition: int) -> int:
+        """Return a revision as of which all replicas had everything, as of their placement.
+
+        All of them were registered in the incarnations of `epochs_of`, so none of them has lost
+        anything between that and the transaction that placed them. An imported topic names none.
+        """
+        epochs, replicas = self.record.epochs_of(partition), self.record.replicas
+        placed = max([epochs.get(each, 0) for each in replicas[partition]]) if replicas else 0
+        return placed or self.create_revision
 
 
 class StoredState(NamedTuple):
@@ -203,6 +220,14 @@ class ClusterImage:
         if states is not None and partition in states:
             return states[partition].state
         return topic.default_state(partition)
+
+    def revision_of(self, topic_id: bytes, partition: int) -> int:
+        """Return the revision as of which a partition's members have everything; 0: none such."""
+        states = self.stored.get(topic_id)
+        if states is not None and partition in states:
+            return states[partition].mod_revision
+        topic = self.topics.get(topic_id)
+        return 0 if topic is None else topic.default_revision(partition)
 
     def guard(self, topic_id: bytes, partition: int) -> Guard:
         """Return the guard that a partition's key is as this image has it."""
@@ -329,7 +354,9 @@ class ClusterImage:
                 delta.deleted_topics[old_id] = old
         if entry is not None and record is not None:
             record = self._shared(record)
-            self.topics[record.topic_id] = Topic(name, entry.mod_revision, record)
+            self.topics[record.topic_id] = Topic(
+                name, entry.mod_revision, record, entry.create_revision
+            )
             self.topic_ids[name] = record.topic_id
             delta.topics[record.topic_id] = None
             delta.deleted_topics.pop(record.topic_id, None)
@@ -363,6 +390,7 @@ def _is_enlargement(old: TopicRecord, new: TopicRecord) -> bool:
         and old.replicas == new.replicas[: len(old.replicas)]
         and bool(old.replicas) == bool(new.replicas)
         and old.broker_epochs.items() <= new.broker_epochs.items()
+        and old.enlarged == new.enlarged[: len(old.enlarged)]
     )
 
 
