@@ -11,16 +11,17 @@ a client       is answered only while the lease lasts
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from broker.core.cluster.image import Delta
+from broker.core.cluster.isr import IsrChanges
 from broker.core.cluster.records import NO_EPOCH, NO_LEADER, PartitionState
+from broker.core.cluster.topic_settings import ReplicaSettings, TopicSettings
+from broker.core.cluster.writes import Item, Write
 from broker.model.log_results import AppendStatus
 from tests.simulation.cluster.broker import WALL_MS, SimulatedBroker
 from tests.simulation.cluster.store import Failure, Outcome
 from tests.simulation.replication.audit import Seen
-from tests.simulation.replication.model_isr import IsrChanges
 
 if TYPE_CHECKING:
-    from broker.core.cluster.image import Delta
-    from broker.core.cluster.writes import Item, Write
     from tests.simulation.replication.run import ReplicationSimulation
 
 LAG_MS = 1_500
@@ -34,7 +35,7 @@ PER_PARTITION_BYTES = 4_000
 class Asked(NamedTuple):
     """What a follower asks for one partition."""
 
-    item: "Item"
+    item: Item
     leader_epoch: int
     offset: int  # it has everything below on its disk
     last_epoch: int
@@ -50,7 +51,7 @@ class ReplicaRequest(NamedTuple):
 class Answered(NamedTuple):
     """What a leader says of one partition."""
 
-    item: "Item"
+    item: Item
     error: str = ""
     diverging: tuple[int, int] | None = None
     data: bytes = b""
@@ -77,6 +78,7 @@ class ReplicatedBroker(SimulatedBroker):
         self._is_stepping = False
         self._is_syncing = False
         self._loading: set[Item] = set()
+        self._stopping: set[Item] = set()  # they accept nothing: a successor is to lead them
         self._numbers: dict[int, int] = {}  # of the requests in flight, by leader
         self._count = 0
         self._quiet: dict[int, int] = {}  # no request to a leader before
@@ -146,6 +148,7 @@ class ReplicatedBroker(SimulatedBroker):
             for log, replica in self.turn.lag_scan(now_ms, LAG_MS):
                 self._isr.lagging(log.item, replica)
             self._isr.tick(now_ms)
+            self._work_isr()
         self._ask_all()
 
     # ---- roles
@@ -155,23 +158,29 @@ class ReplicatedBroker(SimulatedBroker):
         self.step(self._change_membership)
 
     def _change_membership(self) -> None:
-        super()._membership_changed()
         epoch = self.membership.epoch
         if epoch == NO_EPOCH:
             self._isr = None
         elif self._isr is None:
             self.storage.registered(epoch)
-            self._isr = IsrChanges(self.image, (self.broker_id, epoch))
+            self._isr = IsrChanges(
+                self.image,
+                (self.broker_id, epoch),
+                TopicSettings(self.image, lambda: ReplicaSettings(self.sim.min_isr)),
+                self.is_in_sync,
+            )
+        super()._membership_changed()
 
-    def _image_changed(self, delta: "Delta") -> None:
+    def _image_changed(self, delta: Delta) -> None:
         def change() -> None:
             super(ReplicatedBroker, self)._image_changed(delta)
             if self._isr is not None:
                 self._isr.image_changed(delta)
+                self._work_isr()
 
         self.step(change)
 
-    def _update(self, item: "Item") -> None:
+    def _update(self, item: Item) -> None:
         state = self.image.state(*item)
         if state is None or self.broker_id not in state.replicas:
             self._served.pop(item, None)
@@ -183,7 +192,7 @@ class ReplicatedBroker(SimulatedBroker):
         elif item not in self._loading:
             self._assume(item)
 
-    def _open(self, item: "Item") -> None:
+    def _open(self, item: Item) -> None:
         self._opening.discard(item)
         log = self.storage.open(item)
         self.logs[item] = log
@@ -195,7 +204,7 @@ class ReplicatedBroker(SimulatedBroker):
         epoch = self.membership.epoch
         return bool(epoch) and (state.leader, state.broker_epoch) == (self.broker_id, epoch)
 
-    def _assume(self, item: "Item") -> None:
+    def _assume(self, item: Item) -> None:
         """Take the role that the image has for this broker."""
         state = self.image.state(*item)
         log = self.logs[item]
@@ -204,15 +213,17 @@ class ReplicatedBroker(SimulatedBroker):
         if not self._leads(state):
             self._served.pop(item, None)
             if not log.is_follower or state.leader_epoch != log.known_epoch:
-                log.follow(state.leader_epoch)
+                self.follow(log, state.leader_epoch)
                 self._ask_all()
             return
-        isr = self._maximal(item, state)
+        assert self._isr is not None
+        isr = list(self._isr.maximal(item))
         is_new = log.is_follower or log.known_epoch != state.leader_epoch
         accepts = state.successor == NO_LEADER
-        if is_new or (accepts and item not in self._served):
-            log.lead(state.leader_epoch, self.broker_id, list(state.replicas), isr)
-        log.set_isr(isr, len(state.isr))
+        if is_new or (accepts and item in self._stopping):
+            self.lead(log, state, isr)
+            self._stopping.discard(item)
+        log.set_isr(isr, self._isr.committed(item))
         if is_new:
             log.elected()
             self.sim.replicas.led(item, self.broker_id, self.name, state.leader_epoch)
@@ -220,18 +231,33 @@ class ReplicatedBroker(SimulatedBroker):
             self._served[item] = state.broker_epoch, state.leader_epoch
             self._check_served([item])
 
-    def _maximal(self, item: "Item", state: PartitionState) -> list[int]:
-        pending = () if self._isr is None else self._isr.pending(item)
-        return [each for each in state.replicas if each in state.isr or each in pending]
+    def follow(self, log: Any, leader_epoch: int) -> None:
+        """Become a follower; its end is what the leader will say."""
+        log.follow(leader_epoch)
 
-    def _stop(self, item: "Item") -> None:
+    def lead(self, log: Any, state: PartitionState, isr: list[int]) -> None:
+        """Become the leader, or lead with another ISR."""
+        log.lead(state.leader_epoch, self.broker_id, list(state.replicas), isr)
+
+    def is_in_sync(self, item: Item, replica_id: int, replica_epoch: int) -> bool:
+        log = self.logs.get(item)
+        if log is None or log.is_follower:
+            return False
+        start = max(log.high_watermark, log.epoch_start)
+        return any(
+            (each, epoch) == (replica_id, replica_epoch) and end >= start
+            for each, epoch, end, _ in log.replica_states()
+        )
+
+    def _stop(self, item: Item) -> None:
         """Stop accepting, and hand over once the successor has everything."""
         if self._state(item) is not None or item not in self.logs:
             return  # it has no successor any more
+        self._stopping.add(item)
         self.step(self.logs[item].stop_accepting)
         self._stopped(item, self.process.now_ms() + STOP_MS)
 
-    def _stopped(self, item: "Item", due_ms: int) -> None:
+    def _stopped(self, item: Item, due_ms: int) -> None:
         log = self.logs[item]
         state = self.image.state(*item)
         if state is None or not self._leads(state) or self._state(item) is not None:
@@ -257,17 +283,20 @@ class ReplicatedBroker(SimulatedBroker):
         machine = self._isr
         if machine is None:
             return
-        while machine.has_work:
+        while True:
+            for item in machine.take_changed():
+                log, state = self.logs.get(item), self.image.state(*item)
+                if log is None or state is None or not self._leads(state):
+                    continue
+                if not log.is_follower and log.known_epoch == state.leader_epoch:
+                    log.set_isr(list(machine.maximal(item)), machine.committed(item))
+            if not machine.has_work:
+                return
             write = machine.work()
             if write is not None:
                 self._write_isr(machine, write)
-        for item in machine.take_changed():
-            log, state = self.logs.get(item), self.image.state(*item)
-            if log is not None and state is not None and not log.is_follower:
-                if self._leads(state) and log.known_epoch == state.leader_epoch:
-                    log.set_isr(self._maximal(item, state), len(state.isr))
 
-    def _write_isr(self, machine: IsrChanges, write: "Write") -> None:
+    def _write_isr(self, machine: IsrChanges, write: Write) -> None:
         def done(outcome: Outcome) -> None:
             if machine is self._isr:
                 self.step(lambda: conclude(outcome))
@@ -279,6 +308,7 @@ class ReplicatedBroker(SimulatedBroker):
                 machine.refused(write, self.process.now_ms())
             else:
                 machine.applied(write, outcome)
+            self._work_isr()
 
         self._store.transact(self.process, write.transaction, done)
 
@@ -366,10 +396,14 @@ class ReplicatedBroker(SimulatedBroker):
         """Append what a leader has sent."""
         self.storage.append_replicated(log, each.data, each.watermark, epoch)
 
-    def _truncate(self, item: "Item", log: Any, diverging: tuple[int, int]) -> None:
-        """Cut what the leader has not, in the I/O thread."""
+    def cut_point(self, log: Any, diverging: tuple[int, int]) -> int:
+        """Return where to cut a log whose leader names the end of an epoch."""
         own = log.end_of_epoch(diverging[0])
-        end = min(diverging[1], own[1]) if own[0] >= 0 else 0
+        return int(min(diverging[1], own[1]))
+
+    def _truncate(self, item: Item, log: Any, diverging: tuple[int, int]) -> None:
+        """Cut what the leader has not, in the I/O thread."""
+        end = self.cut_point(log, diverging)
         self._loading.add(item)
         log.begin_loading()
 
@@ -392,14 +426,17 @@ class ReplicatedBroker(SimulatedBroker):
         """Answer a follower, or keep its request until there is something to say."""
         replica_id, replica_epoch = request.replica
         self._answer_now(replica_id)
-        registered = self.image.brokers.get(replica_id)
-        if registered is None or registered.epoch != replica_epoch:
+        if not self.is_registered(replica_id, replica_epoch):
             answer([])  # STALE_BROKER_EPOCH
             return
         parked = _Parked(request, answer)
         if not self._answer(parked, noting=True, is_late=False):
             self._parked[replica_id] = parked
             self.later(PARKED_MS, lambda: self._answer_late(replica_id, parked))
+
+    def is_registered(self, replica_id: int, replica_epoch: int) -> bool:
+        """Return whether a request is of a follower's present incarnation."""
+        return self.image.is_registered(replica_id, replica_epoch)
 
     def _answer_now(self, replica_id: int) -> None:
         parked = self._parked.pop(replica_id, None)
@@ -432,21 +469,34 @@ class ReplicatedBroker(SimulatedBroker):
         log = self.logs.get(item)
         if log is None or log.is_follower or item in self._loading:
             return Answered(item, "not led")
-        if asked.leader_epoch != log.known_epoch:
+        if not self.is_epoch_right(log, asked.leader_epoch):
             return Answered(item, "another epoch")
-        diverging = log.diverges(asked.last_epoch, asked.offset)
+        diverging = self.diverges(log, asked)
         if diverging is not None:
             return Answered(item, diverging=diverging)
         if noting:
             log.note_position(*replica, asked.offset)
         data = log.read_for_replica(asked.offset, PER_PARTITION_BYTES)
-        return Answered(item, data=data, watermark=log.high_watermark)
+        return Answered(item, data=data, watermark=self.watermark_of(log))
+
+    def is_epoch_right(self, log: Any, leader_epoch: int) -> bool:
+        """Return whether a follower means this leader."""
+        return bool(leader_epoch == log.known_epoch)
+
+    def diverges(self, log: Any, asked: Asked) -> tuple[int, int] | None:
+        """Return where a follower has to cut its log, if it has what this leader has not."""
+        found: tuple[int, int] | None = log.diverges(asked.last_epoch, asked.offset)
+        return found
+
+    def watermark_of(self, log: Any) -> int:
+        """Return the high watermark that followers are told."""
+        return int(log.high_watermark)
 
     # ---- clients
     # ---------------------------------------------------------------------------------------------
 
     def produce(
-        self, item: "Item", batch: bytes, acks: int, done: Callable[[str, int], None]
+        self, item: Item, batch: bytes, acks: int, done: Callable[[str, int], None]
     ) -> None:
         """Append a client's batch; `done` gets an error or "", and the base offset."""
         state = self._state(item)
@@ -454,7 +504,7 @@ class ReplicatedBroker(SimulatedBroker):
             done("not led", -1)
             return
         log = self.logs[item]
-        if acks == -1 and len(state.isr) < self.sim.min_isr:
+        if acks == -1 and self.is_isr_too_small(item):
             done("not enough replicas", -1)
             return
         epoch = log.known_epoch
@@ -464,7 +514,7 @@ class ReplicatedBroker(SimulatedBroker):
             return
 
         def written(is_good: bool) -> None:
-            if not is_good or not self.serves(item) or log.known_epoch != epoch:
+            if not self.may_acknowledge(item, epoch, is_good=is_good):
                 done("failed", -1)
                 return
             if acks == -1:
@@ -477,25 +527,42 @@ class ReplicatedBroker(SimulatedBroker):
         else:
             self.await_written(log, acks, result.end_offset, written)
 
+    def may_acknowledge(self, item: Item, epoch: int, *, is_good: bool) -> bool:
+        """Return whether a batch of an epoch may be acknowledged at this moment."""
+        return is_good and self.serves(item) and bool(self.logs[item].known_epoch == epoch)
+
+    def is_isr_too_small(self, item: Item) -> bool:
+        """Return whether a batch for all in-sync replicas is refused."""
+        return self._isr is None or self._isr.committed(item) < self.sim.min_isr
+
     def await_written(
         self, log: Any, acks: int, end: int, written: Callable[[bool], None]
     ) -> None:
         """Call back when a batch is where the client wants to have it."""
         (log.when_durable if acks == -1 else log.when_synced)(end, written)
 
-    def read(self, item: "Item", offset: int, done: Callable[[str, bytes], None]) -> None:
+    def read(self, item: Item, offset: int, done: Callable[[str, bytes], None]) -> None:
         """Return what a consumer may see."""
         if not self.serves(item):
             done("not led", b"")
         else:
-            done("", self.logs[item].read(offset, PER_PARTITION_BYTES))
+            done("", self.visible(self.logs[item], offset))
 
-    def latest(self, item: "Item", done: Callable[[str, int], None]) -> None:
+    def latest(self, item: Item, done: Callable[[str, int], None]) -> None:
         """Return the latest offset that consumers see."""
         log = self.logs.get(item)
         if log is None or not self.serves(item):
             done("not led", -1)
-        elif not log.is_caught_up_leader:
+        elif not self.knows_latest(log):
             done("not available", -1)
         else:
             done("", log.high_watermark)
+
+    def visible(self, log: Any, offset: int) -> bytes:
+        """Return records that consumers may see."""
+        data: bytes = log.read(offset, PER_PARTITION_BYTES)
+        return data
+
+    def knows_latest(self, log: Any) -> bool:
+        """Return whether a leader's high watermark includes what earlier leaders have shown."""
+        return bool(log.is_caught_up_leader)

@@ -92,7 +92,7 @@ class ModelLog:
             if epoch > self.leader_epoch:
                 self.epoch_entries.append((epoch, self.log_end_offset))
             self.epoch_start = self.log_end_offset
-            self.followers = {}
+            self.followers, self.committed = {}, 0
         now = self.turn.now_ms
         self.followers = {
             each: self.followers.get(each, [0, UNKNOWN, 0, now])
@@ -101,7 +101,6 @@ class ModelLog:
         }
         self.self_id, self.isr = self_id, isr
         self.known_epoch, self.is_follower, self.accepts = epoch, False, True
-        self._advance()
 
     def configure(self, *, min_isr: int) -> None:
         self.min_isr = min_isr
@@ -211,7 +210,7 @@ class ModelLog:
                 end = self.log_end_offset if is_last else self.epoch_entries[at + 1][1]
             elif found < 0:
                 return epoch, start
-        return found, end
+        return (found, end) if found >= 0 else (-1, 0)
 
     def diverges(self, epoch: int, offset: int) -> tuple[int, int] | None:
         if epoch < 0:
@@ -232,6 +231,9 @@ class ModelLog:
             self.turn.isr_events.append((self, replica, replica_epoch))
         self._advance()
         return "ok"
+
+    def replica_states(self) -> list[tuple[int, int, int, int]]:
+        return [(each, x[0], x[1], x[3]) for each, x in self.followers.items()]
 
     def _advance(self) -> None:
         if self.is_follower or self.committed < self.min_isr:

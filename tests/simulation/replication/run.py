@@ -16,7 +16,7 @@ from tests.simulation.cluster.store import SimulatedStore
 from tests.simulation.replication.audit import ReplicationAudit
 from tests.simulation.replication.broker import ReplicatedBroker
 from tests.simulation.replication.clients import Consumer, Producer
-from tests.simulation.replication.model_log import ModelStorage
+from tests.simulation.replication.model_log import ModelStorage as Storage
 from tests.simulation.replication.network import CLIENTS, Network
 from tests.simulation.violation import Violation
 from tests.simulation.virtual_time import Task, VirtualTime
@@ -52,7 +52,7 @@ class ReplicationSimulation:
             self.lost_id = rng.randint(1, self.size)
         self.replicas = ReplicationAudit(self.audit.image, self.min_isr)
         self.audit.state_changed = self._state_changed
-        self.storages = {each: ModelStorage(rng) for each in range(1, self.size + 1)}
+        self.storages = {each: Storage(rng) for each in range(1, self.size + 1)}
         self.items: list[Item] = []
         self.is_faulty = True
         self.is_ending = False
@@ -166,8 +166,7 @@ class ReplicationSimulation:
         process = Process(self.time, self.rng.randrange(1, 1 << 30))
         intact_since = self.storages[broker_id].start()
         registered = registration(broker_id, host=f"host{broker_id}")
-        if hasattr(registered, "intact_since"):
-            registered = registered._replace(intact_since=intact_since)
+        registered = registered._replace(intact_since=intact_since)
         broker = ReplicatedBroker(
             self.rng,
             process,
