@@ -784,6 +784,8 @@ CLUSTER_PARTITIONS_PER_STEP = 256
 # applies 10,000 changes per second (measured).
 CLUSTER_CHANGES_PER_TRANSACTION = 100
 CLUSTER_WRITES_IN_FLIGHT_MAX = 4
+# Partitions of internal topics that get more replicas at the same time.
+CLUSTER_GROWTHS_AT_ONCE = 10
 # When a transaction that was refused, or whose outcome is unknown, is decided again at the latest.
 CLUSTER_RETRY_MS = 200
 # How long workers that start together wait for each other before one becomes the controller.

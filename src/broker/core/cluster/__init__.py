@@ -13,6 +13,8 @@ topics       transactions that create, enlarge and delete topics
 eligibility  which members of an ISR have everything, by the brokers that are registered
 topic_settings  min.insync.replicas and the like, of each topic
 election     the next state of one partition
+reassignment  other replicas for a partition: its steps
+growth       more replicas for internal topics when brokers join
 scan         partitions to look at, in slices
 balance      brokers that lead too few of the partitions of which they are the preferred leader
 writes       transactions on many partitions: batches, one in flight per partition, retries

@@ -55,13 +55,12 @@ class Known(NamedTuple):
 
     def next(self, changed: PartitionState) -> PartitionState:
         """Return a changed state as the next one, with what is known of its absent members."""
-        absent = tuple(
-            [
-                (each, self._as_of(each))
-                for each in changed.isr + changed.elr
-                if each not in self.brokers
-            ]
-        )
+        absent: tuple[tuple[int, int], ...] = ()
+        if len(changed.replicas) > 1:
+            members = changed.isr + changed.elr
+            absent = tuple(
+                [(each, self._as_of(each)) for each in members if each not in self.brokers]
+            )
         return changed._replace(partition_epoch=self.state.partition_epoch + 1, absent=absent)
 
     def guards(self, changed: PartitionState) -> list[Guard]:

@@ -119,7 +119,8 @@ class Membership:
 
         Args:
             broker_id: the node id of the configuration.
-            registration: endpoints, rack and host; the other fields are set here.
+            registration: endpoints, rack, host, and since when its directory is intact; the other
+                fields are set here.
             process: a random id of this process.
             margin: for how many seconds before the end of its lease a broker is fenced.
         """
@@ -141,6 +142,11 @@ class Membership:
     def advertise(self, endpoints: tuple[records.Endpoint, ...]) -> None:
         """Set the endpoints, before the first registration."""
         self._registration = self._registration._replace(endpoints=endpoints)
+
+    @property
+    def intact_since(self) -> int:
+        """Since when the directory has lost nothing, by the last registration; NO_EPOCH: none."""
+        return self._registration.intact_since
 
     def has_place_of(self, registration: Registration) -> bool:
         """Return whether a registration names this broker's host and endpoints."""
@@ -297,3 +303,6 @@ class Membership:
         self.phase = Phase.ACTIVE
         self.epoch = epoch
         self.blocked_by = None
+        if self._registration.intact_since == NO_EPOCH:
+            # A later registration of this process says so, too: its directory is the same.
+            self._registration = self._registration._replace(intact_since=epoch)

@@ -128,7 +128,7 @@ def test_a_broker_that_has_lost_its_lease_joins_with_a_new_epoch(driver: Driver)
 
     assert driver.member.phase is Phase.ACTIVE
     assert driver.member.epoch > first
-    assert driver.registered == PROFILE._replace(incarnation="process.2")
+    assert driver.registered == PROFILE._replace(incarnation="process.2", intact_since=first)
 
 
 def test_a_broker_withdraws_its_earlier_registration_instead_of_waiting_for_its_end(
@@ -141,7 +141,7 @@ def test_a_broker_withdraws_its_earlier_registration_instead_of_waiting_for_its_
     driver.settle()
 
     assert driver.member.epoch > first
-    assert driver.registered == PROFILE._replace(incarnation="process.2")
+    assert driver.registered == PROFILE._replace(incarnation="process.2", intact_since=first)
 
 
 def test_a_broker_waits_while_another_process_has_its_id(driver: Driver) -> None:
@@ -222,7 +222,7 @@ def test_a_draining_broker_announces_it_and_keeps_its_epoch(driver: Driver) -> N
     assert entry is not None
     assert entry.create_revision == epoch
     assert driver.registered == PROFILE._replace(
-        incarnation="process.1", state=BrokerState.DRAINING
+        incarnation="process.1", state=BrokerState.DRAINING, intact_since=epoch
     )
 
 
