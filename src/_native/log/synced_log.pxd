@@ -39,6 +39,8 @@ cdef class SyncedLog(SegmentedLog):
     cdef int write_staged(self) noexcept
     cdef int begin_segment(self) noexcept
     cdef void mark_dirty(self) noexcept
+    cdef void written_for_replicas(self) noexcept
+    cdef void synced_for_replicas(self) noexcept
     cdef bint is_sync_due(self) noexcept
     cdef bint owes_sync(self) noexcept
     cdef void begin_to_age(self) noexcept

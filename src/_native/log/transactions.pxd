@@ -26,6 +26,7 @@ cdef class Transactions:
 
     cdef int admit(self, int64_t producer_id, int16_t epoch) except -1
     cdef void dismiss(self, int64_t producer_id) noexcept
+    cdef void dismiss_all(self) noexcept
     cdef bint admits(self, int64_t producer_id, int16_t epoch) noexcept
     cdef Admission* admission_of(self, int64_t producer_id) noexcept
 

@@ -69,6 +69,10 @@ cdef class Transactions:
             self.admission_count -= 1
             admission[0] = self.admissions[self.admission_count]
 
+    cdef void dismiss_all(self) noexcept:
+        """Accept no more transactional batches at all."""
+        self.admission_count = 0
+
     cdef bint admits(self, int64_t producer_id, int16_t epoch) noexcept:
         """Return whether a producer's transactional batches of an epoch are accepted."""
         cdef Admission* admission = self.admission_of(producer_id)

@@ -600,6 +600,10 @@ UNSEALED_SEGMENTS_MAX = 16
 CLOSE_IDLE_MICROSECONDS = 2_000
 # Positions in a segment where its readers stopped, and most likely continue.
 READ_HINTS_PER_SEGMENT = 8
+# Ends of what other replicas have copied of a log: one of them becomes its high watermark.
+REPLICA_PLACES_KEPT = 8
+# A replica that is fit to be in sync is proposed again after that, if it was not added.
+ISR_PROPOSAL_REPEAT_MS = 1_000
 SEGMENT_BYTES_MAX = (1 << 31) - 1  # index positions are int32
 # fdatasync in flight, each of another file: 8 gave 1.4x the syncs per second of 4 (measured).
 SYNC_THREADS = 8

@@ -54,6 +54,7 @@ _REFUSALS = {
     AppendStatus.LOG_OFFLINE: ErrorCode.KAFKA_STORAGE_ERROR,
     AppendStatus.LOG_LOADING: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     AppendStatus.LOG_NOT_LED: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    AppendStatus.LOG_TOO_FEW_REPLICAS: ErrorCode.NOT_ENOUGH_REPLICAS,
     AppendStatus.LOG_FULL: ErrorCode.DISK_FULL,
 }
 
