@@ -225,7 +225,7 @@ cdef class SyncedLog(SegmentedLog):
         """Write what is staged; then advance, or have the commit thread sync."""
         cdef int status
         self.is_dirty = False
-        if self.is_offline or self.is_deleted:
+        if self.is_offline or self.is_deleted or self.is_held:
             return
         status = self.write_staged()
         if is_no_space(status):
@@ -389,6 +389,25 @@ cdef class SyncedLog(SegmentedLog):
         else:
             self.sync_callbacks.append((offset, callback))
             self.mark_dirty()
+
+    # ---- held while a thread cuts it (truncation.pyx) -------------------------------------------
+
+    def hold(self):
+        """Leave the files of a log that is loading to one thread; False while they are written or
+        synced: try again.
+        """
+        if self.job_is_running or (self.is_dirty and not self.is_held):
+            return False
+        self.is_held = True
+        return True
+
+    def end_hold(self):
+        """Write and sync the log again; what waits for offsets that were cut is notified."""
+        cdef list cut = [each for each in self.sync_callbacks if each[0] > self.log_end_offset]
+        self.is_held = False
+        self.sync_callbacks = [each for each in self.sync_callbacks if each not in cut]
+        call_reached(self, cut, self.durable_end, False)
+        call_reached(self, self.sync_callbacks, self.durable_end, True)
 
     # ---- an idle log holds no descriptor, no preallocated tail and no buffer ------------------
 

@@ -11,6 +11,7 @@ and later appends have a leader epoch that no earlier run used.
 """
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 from broker._native.kernel import file_ops
@@ -41,19 +42,37 @@ class Opening:
         epochs: Epochs,
         *,
         is_clean: bool,
+        report: Callable[[PartitionLog], None],
     ) -> None:
-        """Set whether the stop was clean, and the digests of the segments that it has left."""
+        """Set whether the stop was clean, and the digests of the segments that it has left.
+
+        `report` is called with a log that has lost durable records, in the thread that opens it.
+        """
         self._offsets = offsets
         self._side_files = side_files
         self._clean = clean
         self._epochs = epochs
         self._is_clean = is_clean
+        self._report = report
 
     def load(self, log: PartitionLog, names: list[str]) -> bool:
         """Open a log whose folder has these files.
 
         Returns whether all names in the folder are known to be synced. Raises StorageError.
         """
+        is_synced = self._open(log, names)
+        known = self._offsets.high_watermark(_key(log)) or 0
+        if known > log.log_end_offset:
+            _log.error(
+                "replicated records are lost: folder=%s high_watermark=%d log_end_offset=%d",
+                log.folder,
+                known,
+                log.log_end_offset,
+            )
+            self._report(log)
+        return is_synced
+
+    def _open(self, log: PartitionLog, names: list[str]) -> bool:
         key = (log.topic, log.partition)
         plan = plan_folder(names, self._offsets.log_start(key))
         for name in plan.removed:
@@ -69,6 +88,8 @@ class Opening:
         is_changed = self._is_clean and not self._is_as_left(log, _sizes(log, plan))
         self._recover(log, plan, is_changed=is_changed)
         found = damages.save(log, plan.base_offsets)
+        if set(found) - set(plan.damaged_offsets):
+            self._report(log)
         damages.restore(log, [base for base in plan.damaged_offsets if base not in found])
         if log.log_end_offset < self._offsets.log_start(key):
             self._begin_anew(log)
@@ -178,6 +199,7 @@ class Opening:
             synced_end,
             log.log_end_offset,
         )
+        self._report(log)
         self._offsets.note(log, log.log_end_offset)
         self._offsets.write_forgotten()
         file_ops.write_file_atomic(

@@ -48,11 +48,16 @@ from broker.storage.recovery.epochs import Epochs
 from broker.storage.recovery.log_settings import log_settings
 from broker.storage.recovery.opening import Opening
 from broker.storage.recovery.syncing import is_one_sync_cheaper
+from broker.storage.recovery.truncation import Truncation
 
 if TYPE_CHECKING:
     from broker.storage.recovery.shared_folders import SharedFolders
 
 _log = logging.getLogger(__name__)
+
+
+def _ignore(_log: PartitionLog) -> None:
+    pass
 
 
 def _none(_topic: str, _partition: int) -> bytes | None:
@@ -76,6 +81,7 @@ class Partitions:
         producer_expiration_ms: int,
         log_flags: LogFlags = lambda _: 0,
         shared: "SharedFolders | None" = None,
+        when_lost: Callable[[PartitionLog], None] = _ignore,
     ) -> None:
         """Read the checkpoints; after an unclean stop, make the next leader epoch durable.
 
@@ -86,7 +92,10 @@ class Partitions:
             producer_expiration_ms: after which an idle producer is forgotten.
             log_flags: returns what protocols keep in a log.
             shared: the folders that this broker has claimed of those it shares with others.
+            when_lost: called with a log in which records that were durable are gone or damaged,
+                in the thread that has found it.
         """
+        self._when_lost = when_lost
         self._path = path
         self._shared = shared
         self._log_flags = log_flags
@@ -111,8 +120,14 @@ class Partitions:
         self._epochs = epochs
         epochs.begin(is_clean=self.is_clean)
         self._opening = Opening(
-            self._offsets, self._side_files, clean, epochs, is_clean=self.is_clean
+            self._offsets,
+            self._side_files,
+            clean,
+            epochs,
+            is_clean=self.is_clean,
+            report=when_lost,
         )
+        self._truncation = Truncation(self._offsets, self._side_files)
         if not self.is_clean:
             file_ops.sync_folder(str(path))  # the last run may have created folders
 
@@ -168,6 +183,7 @@ class Partitions:
 
         Runs in a thread. Returns the logs for which that failed, with the reason.
         """
+        logs = list(logs)
         unsettled = [
             log
             for log in logs
@@ -192,7 +208,21 @@ class Partitions:
         except StorageError as error:
             failed |= dict.fromkeys(made, str(error))
         self._unsynced_folders.difference_update(made)
+        for log in logs:
+            if log not in failed:
+                self._restore_watermark(log)
         return failed
+
+    def _restore_watermark(self, log: PartitionLog) -> None:
+        """Let a replica be read as far as it was known to be replicated.
+
+        In a cluster that is nothing, until the log is led or followed again, where no checkpoint
+        has it; a log without other replicas is then readable up to its end.
+        """
+        known = self._offsets.high_watermark((log.topic, log.partition))
+        if known is not None or self._epochs.are_elected:
+            known = min(known or 0, log.log_end_offset)
+            log.restore_watermark(max(known, log.log_start_offset))
 
     def _settle(self, log: PartitionLog, *, is_synced: bool) -> None:
         if log.is_group_commit and log.needs_sync:
@@ -224,6 +254,7 @@ class Partitions:
                     openings[log].load(log, there)
             for log in logs:
                 self._settle(log, is_synced=False)
+                self._restore_watermark(log)
             self._sync_names(logs)
         except StorageError:
             for log in made:
@@ -240,7 +271,12 @@ class Partitions:
         left = self._shared.take_over(log)
         clean = None if left is None else {(log.topic, log.partition): left.digest}
         return Opening(
-            self._offsets, self._side_files, clean, self._epochs, is_clean=left is not None
+            self._offsets,
+            self._side_files,
+            clean,
+            self._epochs,
+            is_clean=left is not None,
+            report=self._when_lost,
         )
 
     def _make(self, log: PartitionLog) -> None:
@@ -344,6 +380,19 @@ class Partitions:
             return False
         return owner is not None and owner != topic_id
 
+    # ---- cut ---------------------------------------------------------------------------------
+
+    def truncate(self, log: PartitionLog, offset: int) -> None:
+        """Remove what a replica has from an offset on; in the I/O thread, while it is held.
+
+        Raises DiskFull when nothing has changed, or StorageError: take the log offline.
+        """
+        self._truncation.truncate(log, offset)
+
+    def begin_anew(self, log: PartitionLog, offset: int) -> None:
+        """Empty a replica that begins at an offset from then on; as `truncate`."""
+        self._truncation.begin_anew(log, offset)
+
     # ---- release -----------------------------------------------------------------------------
 
     def release(self, log: PartitionLog) -> None:
@@ -357,6 +406,7 @@ class Partitions:
             self._leave([closed])
         elif closed.end_offset >= 0:
             self._offsets.note(log, closed.end_offset)
+            self._note_watermark(log)
             self._released[key] = self._digest(log)
         else:
             self._has_failed = True
@@ -432,7 +482,12 @@ class Partitions:
         for log in list(self._logs.values()):
             if not log.is_loading:
                 self._offsets.note(log, log.durable_end)
+                self._note_watermark(log)
         return self._offsets.take()
+
+    def _note_watermark(self, log: PartitionLog) -> None:
+        known = log.high_watermark if getattr(log, 'is_replicated', False) else None
+        self._offsets.note_watermark((log.topic, log.partition), known)
 
     def prepare_checkpoint(self) -> Failed:
         """Make the epochs and indexes durable that recovery will no longer rebuild.
@@ -487,6 +542,7 @@ class Partitions:
                 is_clean = False
             else:
                 self._offsets.note(log, end_offset)
+                self._note_watermark(log)
         self.write_checkpoint(self._offsets.take())
         if is_clean:
             self._write_clean_segments()
