@@ -3,7 +3,10 @@
 at every change of the store
 a state changes by one partition epoch, and by one leader epoch if and only if another
 broker, or another incarnation of it, leads
-a new leader was in the ISR, unless all brokers share one data directory
+a new leader was in the ISR or ELR, unless all brokers share one data directory, or an unclean
+election is allowed
+the disk of a new leader, and of each member of the ISR and the ELR, has every acknowledged
+record, if it is the disk with which the broker became a member
 nobody serves a partition while its leader changes; a leader that is registered is replaced
 by nobody but itself, with its successor
 a controller that is not in office changes nothing
@@ -11,23 +14,33 @@ an enlargement changes nothing for the partitions that a topic had
 a deleted topic is not forgotten while a broker may have its folders
 at every moment
 at most one broker believes that it serves a partition, by its own clock
+what is acknowledged begins with what was acknowledged before
 the leader epochs with which a partition is served rise
 once it has settled
 what was acknowledged exists
-a partition with a live member in its ISR is served by its leader, which is live
+a partition with a live member in its ISR or ELR is served by its leader, which is live; so is
+one whose replicas are all there, if none of them was ever emptied
+all live replicas are in the ISR, the ELR has nobody unless the ISR is too small, and no
+reassignment is left that could be completed
+everything is acknowledged, unless the ISR is too small
+internal topics have grown
 every image is the store's content
 no states of deleted topics are left, and no deleted topic that all brokers have confirmed
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from broker.core.cluster import records
+from broker.core.cluster.controller import ControllerSettings
 from broker.core.cluster.image import ClusterImage, Topic
 from broker.core.cluster.records import NO_LEADER, PartitionState
 from broker.core.cluster.slices import complete
+from broker.core.cluster.topic_settings import TopicSettings
 from broker.storage import metadata
 from broker.storage.metadata import Changes, KeyValue
+from tests.simulation.cluster.replicas import Disk, Entry, Leading, common
+from tests.simulation.cluster.replication import Replication
 from tests.simulation.violation import Violation
 
 Item = tuple[bytes, int]
@@ -42,17 +55,33 @@ class Server(Protocol):
     def serves(self, item: Item) -> bool:
         """Return whether it believes at this moment that it serves a partition."""
 
+    @property
+    def replication(self) -> Replication:
+        """Return its replicas."""
+
 
 class Audit:
     """The truth about the cluster, and what was promised."""
 
-    def __init__(self, servers: Callable[[], Iterable[Server]], *, is_shared: bool) -> None:
+    def __init__(
+        self,
+        servers: Callable[[], Iterable[Server]],
+        disks: Mapping[int, Disk],
+        settings: ControllerSettings,
+    ) -> None:
         self.image = ClusterImage()
         self.created: dict[bytes, int] = {}  # acknowledged topics: their number of partitions
         self.deleting: set[bytes] = set()  # topics that somebody wants to delete
         self.state_changed: Callable[[PartitionState], None] = lambda _: None
         self._servers = servers
-        self._is_shared = is_shared
+        self._settings = settings
+        self._topic_settings = TopicSettings(self.image, lambda: settings.defaults)
+        self._is_shared = settings.is_shared
+        self._disks = disks
+        self._registered: dict[int, Disk] = {}  # the disk of each broker's last registration
+        self._claims: dict[Item, dict[int, Disk]] = {}  # with which it became a member
+        self._acknowledged: dict[Item, list[Entry]] = {}
+        self.emptied: set[int] = set()  # brokers that have lost a disk at any time
         self._served: dict[Item, tuple[int, str]] = {}  # the last leader epoch, and by whom
 
     # ---- the store
@@ -70,7 +99,12 @@ class Audit:
             if event.key.startswith(metadata.DELETED_TOPICS) and event.entry is None:
                 self._check_forgotten(records.parse_deleted_key(event.key))
         registered = dict(image.brokers)
-        complete(image.apply(changes))
+        delta = complete(image.apply(changes))
+        for broker_id in delta.brokers & image.brokers.keys():
+            if image.brokers[broker_id].epoch == changes.revision:
+                self._registered[broker_id] = self._disks[broker_id]
+        for topic_id in delta.topics:
+            self._place(topic_id)
         for item, old in before.items():
             new = image.state(*item)
             if old is None or new is None or old == new:
@@ -80,6 +114,8 @@ class Audit:
             leader = registered.get(old.leader)
             is_live = leader is not None and leader.epoch == old.broker_epoch
             self._check_change(item, old, new, is_live=is_live)
+            if not self._is_shared:
+                self._check_members(item, old, new)
             self.state_changed(new)
 
     def _changed_topics(self, changes: Changes) -> Iterator[Topic]:
@@ -109,13 +145,57 @@ class Audit:
             raise Violation(f"the leader epoch is wrong, {shown}")
         if is_same:
             return
-        if new.leader != NO_LEADER and not self._is_shared and new.leader not in old.isr:
-            raise Violation(f"a leader that was not in the ISR, {shown}")
         serving = [each.name for each in self._servers() if each.serves(item)]
         if serving:
             raise Violation(f"{serving} serve while the leader changes, {shown}")
         if is_live and new.leader != old.successor:
             raise Violation(f"a live leader was replaced, {shown}")
+
+    # ---- records
+    # ---------------------------------------------------------------------------------------------
+
+    def acknowledged(self, item: Item, leading: Leading) -> None:
+        """Note what a leader has acknowledged now."""
+        if not leading.replica.has(self._acknowledged.get(item, [])):
+            raise Violation(f"the leader of {item} lacks acknowledged records")
+        self._acknowledged[item] = leading.replica.entries[: leading.watermark]
+
+    def _place(self, topic_id: bytes) -> None:
+        """Note with which disks brokers become members of a new topic or partition."""
+        for partition in range(self.image.topics[topic_id].record.partitions):
+            item = (topic_id, partition)
+            state = self.image.state(*item)
+            if state is not None and item not in self._claims:
+                self._claims[item] = {
+                    each: self._registered[each] for each in state.isr if each in self._registered
+                }
+
+    def _check_members(self, item: Item, old: PartitionState, new: PartitionState) -> None:
+        claims, members = self._claims[item], old.isr + old.elr
+        elected = (new.leader, new.broker_epoch)
+        if new.leader != NO_LEADER and elected != (old.leader, old.broker_epoch):
+            self._check_elected(item, old, new)
+        for each in new.isr + new.elr:
+            if each not in members:
+                claims[each] = self._registered[each]
+            if self._disks[each] is claims[each]:
+                self._check_complete(item, claims[each], f"{each} is a member, {old} {new}")
+
+    def _check_elected(self, item: Item, old: PartitionState, new: PartitionState) -> None:
+        leader, claims = new.leader, self._claims[item]
+        disk = self._registered[leader]
+        if leader in old.isr + old.elr and claims.get(leader) is disk:
+            self._check_complete(item, disk, f"{leader} is elected, {old} {new}")
+        elif self._settings.defaults.is_unclean_allowed or len(old.replicas) == 1:
+            known = self._acknowledged.get(item, [])
+            self._acknowledged[item] = known[: common(known, disk.replica(item).entries)]
+            claims[leader] = disk
+        else:
+            raise Violation(f"a leader that may lack records, {item}: {old} {new}")
+
+    def _check_complete(self, item: Item, disk: Disk, what: str) -> None:
+        if not disk.replica(item).has(self._acknowledged.get(item, [])):
+            raise Violation(f"acknowledged records of {item} are missing where {what}")
 
     def _check_forgotten(self, topic_id: bytes) -> None:
         stored = self.image.deleted[topic_id]
@@ -165,8 +245,8 @@ class Audit:
         state = stored.state(*item)
         assert state is not None
         candidates = set(stored.brokers)
-        if not self._is_shared:
-            candidates &= set(state.isr)
+        if not self._is_shared and not self._must_be_led(state, candidates):
+            return
         if not candidates:
             return
         leader = stored.brokers.get(state.leader)
@@ -177,6 +257,31 @@ class Audit:
         serving = [each.name for each in self._servers() if each.serves(item)]
         if len(serving) != 1:
             raise Violation(f"{item} is served by {serving}: {state}")
+        if not self._is_shared:
+            self._check_replicated(stored, item, state)
+
+    def _must_be_led(self, state: PartitionState, brokers: set[int]) -> bool:
+        if brokers.intersection(state.isr + state.elr):
+            return True
+        if self._settings.defaults.is_unclean_allowed and brokers.intersection(state.replicas):
+            return True
+        return brokers.issuperset(state.replicas) and self.emptied.isdisjoint(state.replicas)
+
+    def _check_replicated(self, stored: ClusterImage, item: Item, state: PartitionState) -> None:
+        live = set(state.replicas).intersection(stored.brokers)
+        if set(state.isr) != live:
+            raise Violation(f"not all live replicas of {item} are in its ISR: {state}")
+        min_isr = state.min_isr(self._topic_settings.topic(item[0]).min_isr)
+        is_enough = len(state.isr) >= min_isr
+        if is_enough and state.elr:
+            raise Violation(f"{item} has an ELR that nobody needs: {state}")
+        if (state.adding or state.removing) and live.issuperset(state.adding):
+            raise Violation(f"the reassignment of {item} is not completed: {state}")
+        if is_enough and not any(each.replication.is_replicated(item) for each in self._servers()):
+            raise Violation(f"not everything of {item} is acknowledged: {state}")
+        wanted = dict(self._settings.internal_factors).get(stored.topics[item[0]].name, 0)
+        if len(state.replicas) < min(wanted, len(stored.brokers)):
+            raise Violation(f"{item} has not grown: {state}")
 
 
 def _check_same(name: str, image: ClusterImage, stored: ClusterImage) -> None:

@@ -1,17 +1,22 @@
 """Runs one seed of a cluster: a period of faults, a period to settle, and the checks at the end."""
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable
 from random import Random
 
-from broker.core.cluster import placement, topics
+from broker.core.cluster import placement, reassignment, topics
 from broker.core.cluster.controller import ControllerSettings
-from broker.core.cluster.records import NO_LEADER, PartitionState
+from broker.core.cluster.records import NO_LEADER, PartitionState, Transaction
 from broker.core.cluster.slices import complete
+from broker.core.cluster.topic_settings import ReplicaSettings
+from broker.core.configs import records as config_records
 from broker.model.errors import RequestError
+from broker.storage import metadata
 from tests.simulation.cluster.audit import Audit
 from tests.simulation.cluster.broker import WALL_MS, SimulatedBroker, registration
 from tests.simulation.cluster.process import Process
+from tests.simulation.cluster.replicas import Disk
+from tests.simulation.cluster.replication import Replication
 from tests.simulation.cluster.store import Outcome, SimulatedStore
 from tests.simulation.violation import Violation
 from tests.simulation.virtual_time import VirtualTime
@@ -36,9 +41,12 @@ class ClusterSimulation:
             is_shared=rng.random() < 0.3,
             imbalance_interval_ms=rng.choice((2_000, 5_000)),
             imbalance_percentage=rng.choice((0, 10)),
+            defaults=ReplicaSettings(rng.choice((1, 2, 2, 3)), rng.random() < 0.15),
+            internal_factors=(("t0", 3), ("t1", 2)) if rng.random() < 0.5 else (),
         )
         self.brokers: list[SimulatedBroker] = []  # processes that are alive
-        self.audit = Audit(lambda: self.brokers, is_shared=self.settings.is_shared)
+        self.disks: defaultdict[int, Disk] = defaultdict(Disk)
+        self.audit = Audit(lambda: self.brokers, self.disks, self.settings)
         self.audit.state_changed = self._state_changed
         self.store = SimulatedStore(rng, self.time, self.audit)
         self.size = rng.randint(2, 4)
@@ -48,6 +56,7 @@ class ClusterSimulation:
         self._is_lost = False
         self._processes = 0
         self._topics = 0
+        self._records = 0
         self._ids = 0
 
     def note(self, event: str) -> None:
@@ -58,6 +67,7 @@ class ClusterSimulation:
         for broker_id in range(1, self.size + 1):
             self.start(broker_id)
         self.time.after(300, self._client)
+        self.time.after(300, self._produce)
         self.time.after(1_000, self._trouble)
         self.store.loss_rate = self.rng.choice((0.0, 0.03, 0.15))
         self.store.lag_rate = self.rng.choice((0.0, 0.05, 0.3))
@@ -82,7 +92,6 @@ class ClusterSimulation:
                 self._kill(broker)
                 continue
             alive.add(broker.broker_id)
-            broker.changes_replicas = False
             if not broker.process.is_running:
                 broker.process.resume()
         for broker_id in range(1, self.size + 1):
@@ -109,21 +118,26 @@ class ClusterSimulation:
         self._processes += 1
         process = Process(self.time, self.rng.randrange(1, 1 << 30))
         host = "host" if self.settings.is_shared else f"host{broker_id}"
+        disk = self.disks[broker_id]
         broker = SimulatedBroker(
             self.rng,
             process,
             self.store,
             self.audit,
             self.settings,
-            registration(broker_id, host=host),
+            registration(broker_id, host=host, intact_since=disk.intact_since),
             (broker_id, self._processes),
+            disk,
         )
-        broker.changes_replicas = self._is_faulty
+        broker.replication.peers = self._peers
         self.brokers.append(broker)
         process.at_death(lambda: self.brokers.remove(broker))
         self.note(f"{broker.name} starts")
         broker.start()
         self._watch(broker)
+
+    def _peers(self) -> list[Replication]:
+        return [each.replication for each in self.brokers]
 
     def _watch(self, broker: SimulatedBroker) -> None:
         """Start a broker again some time after it has left."""
@@ -182,10 +196,12 @@ class ClusterSimulation:
 
     def _trouble_broker(self, broker: SimulatedBroker) -> None:
         rng = self.rng
-        kind = rng.choice(("kill", "stop", "stop", "drain", "second process"))
+        kind = rng.choice(("kill", "stop", "stop", "drain", "second process", "empty"))
         self.note(f"--- {kind}: {broker.name}")
         if kind == "kill":
             self._replace(broker)
+        elif kind == "empty" and not self.settings.is_shared:
+            self._empty(broker.broker_id)
         elif kind == "stop" and broker.process.is_running:
             broker.process.stop()
             duration_ms = rng.choice((300, 2_800, 3_500, 6_000))
@@ -198,6 +214,15 @@ class ClusterSimulation:
         ):
             self.start(broker.broker_id)
             self.time.after(rng.randrange(5_000), lambda: self._replace(broker))
+
+    def _empty(self, broker_id: int) -> None:
+        """Let a broker lose its disk, and start again."""
+        for broker in list(self.brokers):
+            if broker.broker_id == broker_id:
+                self._kill(broker)
+        self.disks[broker_id] = Disk()
+        self.audit.emptied.add(broker_id)
+        self._start_later(broker_id)
 
     def _state_changed(self, state: PartitionState) -> None:
         """Let the successor of a leader fail, sometimes, before it is the leader."""
@@ -236,12 +261,53 @@ class ClusterSimulation:
             return
         broker = rng.choice(usable)
         named = list(broker.image.topic_ids)
-        if len(named) < 2 or (len(named) < TOPICS_MAX and rng.random() < 0.5):
+        if len(named) < 2 or (len(named) < TOPICS_MAX and rng.random() < 0.4):
             self._create(broker)
-        elif rng.random() < 0.5:
-            self._enlarge(broker, rng.choice(named))
-        else:
-            self._delete(broker, rng.choice(named))
+            return
+        name = rng.choice(named)
+        kind = rng.random()
+        if kind < 0.25:
+            self._enlarge(broker, name)
+        elif kind < 0.4:
+            self._delete(broker, name)
+        elif kind < 0.55:
+            self._configure(broker, name)
+        elif not self.settings.is_shared:
+            self._reassign(broker, name)
+
+    def _produce(self) -> None:
+        """Send a record to any broker, often."""
+        if not self._is_faulty:
+            return
+        self.time.after(self.rng.randrange(20, 120), self._produce)
+        self._records += 1
+        if self.brokers and not self.settings.is_shared:
+            self.rng.choice(self.brokers).produce(self._records)
+
+    def _configure(self, broker: SimulatedBroker, name: str) -> None:
+        min_isr = self.rng.randint(1, 3)
+        self.note(f"{broker.name} sets min.insync.replicas of {name}: {min_isr}")
+        config = config_records.operation(
+            metadata.topic_config_key(name), {"min.insync.replicas": str(min_isr)}
+        )
+        self.store.transact(broker.process, Transaction([], [config]), lambda _: None)
+
+    def _reassign(self, broker: SimulatedBroker, name: str) -> None:
+        rng, image = self.rng, broker.image
+        topic = image.topic(name)
+        assert topic is not None
+        item = topic.record.topic_id, rng.randrange(topic.record.partitions)
+        target = rng.sample(range(1, self.size + 1), rng.randint(1, self.size))
+        try:
+            if rng.random() < 0.3:
+                transaction = reassignment.cancel(image, *item)
+                self.note(f"{broker.name} cancels the reassignment of {name} {item[1]}")
+            else:
+                transaction = reassignment.begin(image, *item, target)
+                self.note(f"{broker.name} reassigns {name} {item[1]}: {target}")
+        except RequestError:
+            return
+        self.store.transact(broker.process, transaction, lambda _: None)
 
     def _create(self, broker: SimulatedBroker) -> None:
         rng, image = self.rng, broker.image
