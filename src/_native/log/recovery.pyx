@@ -255,7 +255,7 @@ def settle(PartitionLog log, *, bint is_synced):
 
     What the page cache has after a kill may not be on the disk, and what can be read counts as
     durable: so a recovered log is settled before it is used, under group-commit. (Under `os` the
-    log's next sync is enough.) May be called in any thread.
+    log's next sync is enough.) May be called in any thread. A replica's high watermark stays.
     """
     cdef Segment segment
     for segment in (*log.unsealed, log.active):
@@ -267,7 +267,8 @@ def settle(PartitionLog log, *, bint is_synced):
     log.unsealed = []
     log.has_unsynced_cut = False
     log.durable_end = log.log_end_offset
-    log.advance(log.log_end_offset, log.active, log.active.written, log.active.max_timestamp)
+    if not log.is_replicated:
+        log.advance(log.log_end_offset, log.active, log.active.written, log.active.max_timestamp)
     for segment in log.segments:
         segment.close()
 

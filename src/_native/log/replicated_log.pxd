@@ -24,12 +24,12 @@ cdef class ReplicatedLog(SyncedLog):
     cdef int64_t kept_end(self) noexcept
     cdef LogEnd end_of_files(self) noexcept
     cdef void lower_watermark(self, const LogEnd* place) noexcept
-    cdef void truncated(self) noexcept
     cdef void move_watermark(self) noexcept
     cdef void follow_watermark(self, int64_t high_watermark) noexcept
     cdef void own_end_moved(self) noexcept
     cdef int begin_replication(self) except -1
     cdef int end_replication(self) except -1
+    cdef void end_restored(self) noexcept
     cdef void dismiss_transactions(self) noexcept
     cdef void raise_watermark(self, const LogEnd* place) noexcept
     cdef void check_min_isr(self) noexcept

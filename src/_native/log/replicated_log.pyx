@@ -158,6 +158,7 @@ cdef class ReplicatedLog(SyncedLog):
         cdef Replication replication = self.replication
         self.lacks_replicas = False
         if replication is None:
+            self.end_restored()
             return 0
         self.is_replicated = False
         self.replication = None
@@ -170,6 +171,14 @@ cdef class ReplicatedLog(SyncedLog):
         self.wake_all()
         self.turn.request_end()
         return 0
+
+    cdef void end_restored(self) noexcept:
+        # A start in a cluster has lowered the high watermark, in case there are other replicas.
+        cdef int64_t end = self.durable_end if self.is_group_commit else self.log_end_offset
+        cdef LogEnd place
+        if self.high_watermark < end and self.active is not None and not self.is_dirty:
+            if self.find_place(end, &place):
+                self.raise_watermark(&place)
 
     # ---- ends -----------------------------------------------------------------------------------
 
@@ -448,23 +457,3 @@ cdef class ReplicatedLog(SyncedLog):
         self.visible_segment = self.segment_of(place.offset)
         self.visible_position = place.position
         self.visible_max_timestamp = place.max_timestamp
-
-    cdef void truncated(self) noexcept:
-        """Process that the log's end was moved back, and that its files are on the disk.
-
-        `active`, `log_end_offset`, `durable_end` and `epochs` are those after the cut; nothing is
-        staged.
-        """
-        cdef LogEnd end = self.end_of_files()
-        if self.high_watermark > end.offset:
-            self.lower_watermark(&end)
-        elif self.visible_segment not in self.segments:
-            self.visible_segment = self.active   # the first offset of a segment that was removed
-            self.visible_position = end.position
-            self.visible_max_timestamp = end.max_timestamp
-        self.leader_epoch = self.epochs[-1][0] if self.epochs else 0
-        if self.replication is not None:
-            self.replication.written = self.replication.synced = end
-            self.replication.leader_watermark = min(self.replication.leader_watermark, end.offset)
-            self.replication.forget_places()
-        self.turn.log_changes += 1

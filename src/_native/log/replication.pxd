@@ -46,6 +46,5 @@ cdef class Replication:
                      int64_t now_ms) noexcept
     cdef bint may_propose(self, Follower* follower, int64_t watermark, int64_t now_ms) noexcept
     cdef void keep_place(self, const LogEnd* end) noexcept
-    cdef void forget_places(self) noexcept
     cdef bint known_place(self, int64_t offset, LogEnd* place) noexcept
     cdef void note_due(self, int64_t due_ms) noexcept

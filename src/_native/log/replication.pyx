@@ -144,11 +144,6 @@ cdef class Replication:
         self.places[self.next_place] = end[0]
         self.next_place = (self.next_place + 1) % PLACES_KEPT
 
-    cdef void forget_places(self) noexcept:
-        cdef int i
-        for i in range(PLACES_KEPT):
-            self.places[i].position = 0
-
     cdef bint known_place(self, int64_t offset, LogEnd* place) noexcept:
         cdef int i
         if offset == self.synced.offset:

@@ -12,7 +12,7 @@ A cut is at the beginning of a batch. A batch that the offset is within is remov
 is everything from a broken batch on: the leader has all of it.
 """
 
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t
 
 from broker._native.kernel.cursor cimport load_int64
 from broker._native.kernel.file_ops cimport (
@@ -21,18 +21,10 @@ from broker._native.kernel.file_ops cimport (
     file_truncate,
     is_no_space,
 )
-from broker._native.log.header_window cimport (
-    MAX_TIMESTAMP_END,
-    MAX_TIMESTAMP_POSITION,
-    NO_BATCH,
-    WINDOW_SIZE,
-    HeaderWindow,
-    batch_size,
-    header_at,
-    window_open,
-)
+from broker._native.log.header_window cimport NO_BATCH
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.recovery_scan cimport _Chunk, Scan, scan_begin, scan_segment
+from broker._native.log.replication cimport PLACES_KEPT, Replication
 from broker._native.log.segment cimport Segment
 from broker._native.log.segmented_log cimport must
 
@@ -252,41 +244,29 @@ def set_epochs(PartitionLog log, list epochs not None):
 
 
 cdef int restart(PartitionLog log, int64_t end_offset, int64_t high_watermark) except -1:
-    # All that the log has is on the disk.
+    # All that the log has is on the disk. Its high watermark stays where it was, if that is left.
     log.log_end_offset = log.durable_end = end_offset
     log.log_start_offset = min(log.log_start_offset, end_offset)
     log.leader_epoch = log.epochs[-1][0] if log.epochs else 0
     log.has_unsynced_cut = False
     log.unsynced_since_ms = 0
-    place_watermark(log, min(high_watermark, end_offset))
+    log.high_watermark = end_offset
+    log.visible_segment = log.active
+    log.visible_position = log.active.written
+    log.visible_max_timestamp = log.active.max_timestamp
+    if log.replication is not None:
+        forget_ends(log)
+    log.restore_watermark(high_watermark)
+    log.transactions.reached(log.high_watermark)
+    if log.replication is not None:
+        log.replication.leader_watermark = log.high_watermark
     log.turn.log_changes += 1
     return 0
 
 
-cdef int place_watermark(PartitionLog log, int64_t high_watermark) except -1:
-    # Set the high watermark, and its segment and position there.
-    cdef HeaderWindow window
-    cdef const uint8_t* head
-    cdef Segment segment = log.active
-    cdef int64_t position = segment.written, at = 0
-    log.high_watermark = high_watermark
-    log.visible_max_timestamp = segment.max_timestamp
-    if high_watermark < log.log_end_offset:
-        segment = log.segment_of(high_watermark)
-        must(segment.open(False), log, "cannot open a segment")
-        position = segment.locate(high_watermark)
-        must(<int>min(position, 0), log, "cannot read a segment")
-        log.visible_max_timestamp = -1
-        window_open(&window, segment.fd, WINDOW_SIZE)
-        while at < position:
-            head = header_at(&window, at, MAX_TIMESTAMP_END)
-            if head == NULL or batch_size(head) == 0:
-                break   # damaged: the times of what follows are not known
-            log.visible_max_timestamp = max(
-                log.visible_max_timestamp, load_int64(head + MAX_TIMESTAMP_POSITION))
-            at += batch_size(head)
-        segment.close()
-    log.visible_segment = segment
-    log.visible_position = position
-    log.transactions.reached(high_watermark)
-    return 0
+cdef void forget_ends(PartitionLog log) noexcept:
+    cdef Replication replication = log.replication
+    cdef int i
+    replication.written = replication.synced = log.visible_end()
+    for i in range(PLACES_KEPT):
+        replication.places[i] = replication.written

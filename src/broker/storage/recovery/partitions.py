@@ -486,7 +486,7 @@ class Partitions:
         return self._offsets.take()
 
     def _note_watermark(self, log: PartitionLog) -> None:
-        known = log.high_watermark if getattr(log, 'is_replicated', False) else None
+        known = log.high_watermark if log.is_replicated else None
         self._offsets.note_watermark((log.topic, log.partition), known)
 
     def prepare_checkpoint(self) -> Failed:
