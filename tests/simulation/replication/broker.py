@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from broker.core.cluster.image import Delta
 from broker.core.cluster.isr import IsrChanges
 from broker.core.cluster.records import NO_EPOCH, NO_LEADER, PartitionState
-from broker.core.cluster.topic_settings import ReplicaSettings, TopicSettings
 from broker.core.cluster.writes import Item, Write
-from broker.model.log_results import AppendStatus
+from broker.model.log_results import AppendStatus, LogState
 from tests.simulation.cluster.broker import WALL_MS, SimulatedBroker
 from tests.simulation.cluster.store import Failure, Outcome
 from tests.simulation.replication.audit import Seen
+from tests.simulation.violation import Violation
 
 if TYPE_CHECKING:
     from tests.simulation.replication.run import ReplicationSimulation
@@ -28,6 +28,7 @@ LAG_MS = 1_500
 PARKED_MS = 500
 ASK_AGAIN_MS = 1_200
 BEAT_MS = 100
+CHECKPOINT_MS = 2_000
 STOP_MS = 1_500  # how long a leader that hands over waits for its successor
 PER_PARTITION_BYTES = 4_000
 
@@ -63,6 +64,31 @@ class _Parked(NamedTuple):
     answer: Callable[[list[Answered]], None]
 
 
+class _Hooks:
+    """What the cluster's simulation calls."""
+
+    def __init__(self, broker: "ReplicatedBroker") -> None:
+        self._broker = broker
+        self.begin = broker.begin
+        self.image_changed = broker.isr_changed
+        self.work = broker.work_isr
+
+    machine = None
+
+    def start(self) -> None:
+        """Do nothing: the broker starts it."""
+
+    def tick(self) -> None:
+        """Do nothing: the broker has a beat of its own."""
+
+    def is_replicated(self, item: Item) -> bool:
+        """Return whether everything of a partition that this process leads is acknowledged."""
+        log = self._broker.logs.get(item)
+        return log is not None and bool(
+            not log.is_follower and log.high_watermark == log.log_end_offset
+        )
+
+
 class ReplicatedBroker(SimulatedBroker):
     """A process with the replicas of one broker."""
 
@@ -72,8 +98,8 @@ class ReplicatedBroker(SimulatedBroker):
         self.sim = sim
         self.storage = sim.storages[self.broker_id]
         self.turn = self.storage.turn
+        self.replication: Any = _Hooks(self)
         self.logs: dict[Item, Any] = {}
-        self.epochs_led: dict[Item, int] = {}
         self._seen: dict[Item, Seen] = {}
         self._is_stepping = False
         self._is_syncing = False
@@ -83,11 +109,13 @@ class ReplicatedBroker(SimulatedBroker):
         self._count = 0
         self._quiet: dict[int, int] = {}  # no request to a leader before
         self._parked: dict[int, _Parked] = {}  # by follower
+        self._written: list[tuple[Any, int, Callable[[bool], None]]] = []  # acks=1
         self._isr: IsrChanges | None = None
 
     def start(self) -> None:
         super().start()
         self._beat()
+        self._checkpoint()
 
     # ---- one step of the process
     # ---------------------------------------------------------------------------------------------
@@ -104,8 +132,9 @@ class ReplicatedBroker(SimulatedBroker):
             may_serve=self.membership.may_serve(self.process.now()),
         )
         work()
-        self.turn.end()
+        self.storage.end_turn()
         self._take_events()
+        self._answer_written()
         self._observe()
         self._answer_parked()
         self._sync_soon()
@@ -123,8 +152,22 @@ class ReplicatedBroker(SimulatedBroker):
         events, self.turn.isr_events[:] = list(self.turn.isr_events), []
         if self._isr is not None:
             for log, replica, epoch in events:
-                self._isr.caught_up(log.item, replica, epoch)
-            self._work_isr()
+                self._isr.caught_up((log.topic_id, log.partition), replica, epoch)
+            self.work_isr()
+
+    def _answer_written(self) -> None:
+        """Answer the producers that wait for this replica only."""
+        waiting, self._written = self._written, []
+        for log, end, written in waiting:
+            if log.kept_offset >= end:
+                written(True)
+            elif not log.is_follower:
+                self._written.append((log, end, written))
+
+    def _checkpoint(self) -> None:
+        self.process.after(CHECKPOINT_MS, self._checkpoint)
+        if not self._loading:
+            self.storage.checkpoint()
 
     def _sync_soon(self) -> None:
         if not self._is_syncing and self.storage.needs_sync():
@@ -146,39 +189,36 @@ class ReplicatedBroker(SimulatedBroker):
         now_ms = self.process.now_ms()
         if self._isr is not None:
             for log, replica in self.turn.lag_scan(now_ms, LAG_MS):
-                self._isr.lagging(log.item, replica)
+                self._isr.lagging((log.topic_id, log.partition), replica)
             self._isr.tick(now_ms)
-            self._work_isr()
+            self.work_isr()
         self._ask_all()
 
     # ---- roles
     # ---------------------------------------------------------------------------------------------
 
     def _membership_changed(self) -> None:
-        self.step(self._change_membership)
+        self.step(super()._membership_changed)
 
-    def _change_membership(self) -> None:
-        epoch = self.membership.epoch
-        if epoch == NO_EPOCH:
-            self._isr = None
-        elif self._isr is None:
-            self.storage.registered(epoch)
+    def _keep_intact_since(self) -> None:
+        super()._keep_intact_since()
+        self.storage.intact.registered(self.disk.intact_since, self.storage.intact.losses)
+
+    def begin(self, epoch: int) -> None:
+        """Begin the work of one incarnation; 0: there is none."""
+        self._isr = None
+        if epoch:
             self._isr = IsrChanges(
-                self.image,
-                (self.broker_id, epoch),
-                TopicSettings(self.image, lambda: ReplicaSettings(self.sim.min_isr)),
-                self.is_in_sync,
+                self.image, (self.broker_id, epoch), self._topic_settings, self.is_in_sync
             )
-        super()._membership_changed()
 
     def _image_changed(self, delta: Delta) -> None:
-        def change() -> None:
-            super(ReplicatedBroker, self)._image_changed(delta)
-            if self._isr is not None:
-                self._isr.image_changed(delta)
-                self._work_isr()
+        self.step(lambda: super(ReplicatedBroker, self)._image_changed(delta))
 
-        self.step(change)
+    def isr_changed(self, delta: Delta) -> None:
+        """Let the leader's machine look at what has changed."""
+        if self._isr is not None:
+            self._isr.image_changed(delta)
 
     def _update(self, item: Item) -> None:
         state = self.image.state(*item)
@@ -196,7 +236,7 @@ class ReplicatedBroker(SimulatedBroker):
         self._opening.discard(item)
         log = self.storage.open(item)
         self.logs[item] = log
-        log.configure(min_isr=self.sim.min_isr)
+        self.storage.configure(log, self.sim.min_isr)
         self._seen[item] = self.sim.replicas.opened(item, self.broker_id, self.name, log)
         self._assume(item)
 
@@ -221,7 +261,8 @@ class ReplicatedBroker(SimulatedBroker):
         is_new = log.is_follower or log.known_epoch != state.leader_epoch
         accepts = state.successor == NO_LEADER
         if is_new or (accepts and item in self._stopping):
-            self.lead(log, state, isr)
+            self.lead(log, state, isr, self._isr.committed(item))
+            log.resume_accepting()
             self._stopping.discard(item)
         log.set_isr(isr, self._isr.committed(item))
         if is_new:
@@ -235,9 +276,9 @@ class ReplicatedBroker(SimulatedBroker):
         """Become a follower; its end is what the leader will say."""
         log.follow(leader_epoch)
 
-    def lead(self, log: Any, state: PartitionState, isr: list[int]) -> None:
+    def lead(self, log: Any, state: PartitionState, isr: list[int], committed: int) -> None:
         """Become the leader, or lead with another ISR."""
-        log.lead(state.leader_epoch, self.broker_id, list(state.replicas), isr)
+        log.lead(state.leader_epoch, self.broker_id, list(state.replicas), isr, committed)
 
     def is_in_sync(self, item: Item, replica_id: int, replica_epoch: int) -> bool:
         log = self.logs.get(item)
@@ -273,13 +314,7 @@ class ReplicatedBroker(SimulatedBroker):
     # ---- the ISR
     # ---------------------------------------------------------------------------------------------
 
-    def _change_replicas(self) -> None:
-        """Leave it to `IsrChanges`."""
-
-    def _shrink_one(self) -> None:
-        pass
-
-    def _work_isr(self) -> None:
+    def work_isr(self) -> None:
         machine = self._isr
         if machine is None:
             return
@@ -308,7 +343,7 @@ class ReplicatedBroker(SimulatedBroker):
                 machine.refused(write, self.process.now_ms())
             else:
                 machine.applied(write, outcome)
-            self._work_isr()
+            self.work_isr()
 
         self._store.transact(self.process, write.transaction, done)
 
@@ -394,12 +429,13 @@ class ReplicatedBroker(SimulatedBroker):
 
     def append(self, log: Any, each: Answered, epoch: int) -> None:
         """Append what a leader has sent."""
-        self.storage.append_replicated(log, each.data, each.watermark, epoch)
+        state = log.copy(each.data, high_watermark=each.watermark, leader_epoch=epoch)
+        if state not in (LogState.OK, LogState.NOT_LED, LogState.FULL):
+            raise Violation(f"{self.name} refuses what it was sent: {state!r}")
 
     def cut_point(self, log: Any, diverging: tuple[int, int]) -> int:
         """Return where to cut a log whose leader names the end of an epoch."""
-        own = log.end_of_epoch(diverging[0])
-        return int(min(diverging[1], own[1]))
+        return int(log.truncation_offset(*diverging))
 
     def _truncate(self, item: Item, log: Any, diverging: tuple[int, int]) -> None:
         """Cut what the leader has not, in the I/O thread."""
@@ -408,7 +444,9 @@ class ReplicatedBroker(SimulatedBroker):
         log.begin_loading()
 
         def cut() -> None:
-            self.storage.truncate(log, end)
+            if not self.storage.truncate(log, end):
+                self.later(5, cut)
+                return
             log.end_loading()
             self._loading.discard(item)
             self.sim.note(f"{self.name} cuts {item} to {end}, of {diverging}")
@@ -475,9 +513,13 @@ class ReplicatedBroker(SimulatedBroker):
         if diverging is not None:
             return Answered(item, diverging=diverging)
         if noting:
-            log.note_position(*replica, asked.offset)
+            self.note(log, replica, asked.offset)
         data = log.read_for_replica(asked.offset, PER_PARTITION_BYTES)
         return Answered(item, data=data, watermark=self.watermark_of(log))
+
+    def note(self, log: Any, replica: tuple[int, int], offset: int) -> None:
+        """Note what a follower has on its disk."""
+        log.report(replica[0], offset, replica[1])
 
     def is_epoch_right(self, log: Any, leader_epoch: int) -> bool:
         """Return whether a follower means this leader."""
@@ -485,7 +527,7 @@ class ReplicatedBroker(SimulatedBroker):
 
     def diverges(self, log: Any, asked: Asked) -> tuple[int, int] | None:
         """Return where a follower has to cut its log, if it has what this leader has not."""
-        found: tuple[int, int] | None = log.diverges(asked.last_epoch, asked.offset)
+        found: tuple[int, int] | None = log.divergence(asked.last_epoch, asked.offset)
         return found
 
     def watermark_of(self, log: Any) -> int:
@@ -504,11 +546,8 @@ class ReplicatedBroker(SimulatedBroker):
             done("not led", -1)
             return
         log = self.logs[item]
-        if acks == -1 and self.is_isr_too_small(item):
-            done("not enough replicas", -1)
-            return
         epoch = log.known_epoch
-        result = log.append(batch)
+        result = log.append(batch, needs_replicas=acks == -1)
         if result.status not in (AppendStatus.APPENDED, AppendStatus.DUPLICATE):
             done(result.status.name, -1)
             return
@@ -531,15 +570,14 @@ class ReplicatedBroker(SimulatedBroker):
         """Return whether a batch of an epoch may be acknowledged at this moment."""
         return is_good and self.serves(item) and bool(self.logs[item].known_epoch == epoch)
 
-    def is_isr_too_small(self, item: Item) -> bool:
-        """Return whether a batch for all in-sync replicas is refused."""
-        return self._isr is None or self._isr.committed(item) < self.sim.min_isr
-
     def await_written(
         self, log: Any, acks: int, end: int, written: Callable[[bool], None]
     ) -> None:
         """Call back when a batch is where the client wants to have it."""
-        (log.when_durable if acks == -1 else log.when_synced)(end, written)
+        if acks == -1:
+            log.when_durable(end, written)
+        else:
+            self._written.append((log, end, written))
 
     def read(self, item: Item, offset: int, done: Callable[[str, bytes], None]) -> None:
         """Return what a consumer may see."""

@@ -13,9 +13,10 @@ from broker.core.cluster.isr import IsrChanges
 from broker.core.cluster.membership import Membership
 from broker.core.cluster.records import NO_LEADER, PartitionState
 from broker.core.cluster.writes import GuardedWrites
+from broker.storage.checkpoints import intact
 from broker.storage.metadata import Absent
-from tests.simulation.replication import run
 from tests.simulation.replication.broker import Asked, ReplicatedBroker
+from tests.simulation.replication.storage import Storage
 
 Patch = pytest.MonkeyPatch
 _ALWAYS = Absent(b"never")  # a guard that holds
@@ -93,7 +94,7 @@ def _note_before_it_diverges(patch: Patch) -> None:
     def hasty(self: Any, asked: Asked, replica: tuple[int, int], *, noting: bool) -> Any:
         log = self.logs.get(asked.item)
         if noting and log is not None and not log.is_follower:
-            log.note_position(*replica, asked.offset)
+            self.note(log, replica, asked.offset)
         return look(self, asked, replica, noting=False)
 
     patch.setattr(ReplicatedBroker, "look", hasty)
@@ -112,9 +113,8 @@ def _cut_too_much(patch: Patch) -> None:
 
 
 def _keep_the_epoch_of_the_batches(patch: Patch) -> None:
-    def lead(self: Any, log: Any, state: PartitionState, isr: list[int]) -> None:
-        epoch = max(log.leader_epoch, 0)
-        log.lead(epoch, self.broker_id, list(state.replicas), isr)
+    def lead(self: Any, log: Any, state: PartitionState, isr: list[int], committed: int) -> None:
+        log.lead(log.leader_epoch, self.broker_id, list(state.replicas), isr, committed)
 
     patch.setattr(ReplicatedBroker, "lead", lead)
     patch.setattr(ReplicatedBroker, "is_epoch_right", lambda *_: True)
@@ -195,15 +195,13 @@ def _forget_since_when_members_are_absent(patch: Patch) -> None:
 
 
 def _keep_intact_since(patch: Patch) -> None:
-    storage: Any = run.Storage
-    wipe = storage.wipe
-
     def keep(self: Any) -> None:
-        since = self.intact_since
+        since = self.intact.since
         wipe(self)
-        self.intact_since = since
+        (self._folder / intact.FILE_NAME).write_text(f"since={since}\n")
 
-    patch.setattr(storage, "wipe", keep)
+    wipe = Storage.wipe
+    patch.setattr(Storage, "wipe", keep)
 
 
 def _write_without_the_office(patch: Patch) -> None:

@@ -1,6 +1,6 @@
 """Runs one seed of replicated partitions: faults, a time to settle, and the checks at the end."""
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable
 from random import Random
 
@@ -8,16 +8,18 @@ from broker.core.cluster import placement, topics
 from broker.core.cluster.controller import ControllerSettings
 from broker.core.cluster.records import PartitionState
 from broker.core.cluster.slices import complete
+from broker.core.cluster.topic_settings import ReplicaSettings
 from broker.core.cluster.writes import Item
 from tests.simulation.cluster.audit import Audit
 from tests.simulation.cluster.broker import registration
 from tests.simulation.cluster.process import Process
+from tests.simulation.cluster.replicas import Disk
 from tests.simulation.cluster.store import SimulatedStore
 from tests.simulation.replication.audit import ReplicationAudit
 from tests.simulation.replication.broker import ReplicatedBroker
 from tests.simulation.replication.clients import Consumer, Producer
-from tests.simulation.replication.model_log import ModelStorage as Storage
 from tests.simulation.replication.network import CLIENTS, Network
+from tests.simulation.replication.storage import Disks, Storage, recorded_disks
 from tests.simulation.violation import Violation
 from tests.simulation.virtual_time import Task, VirtualTime
 
@@ -31,28 +33,33 @@ KINDS = ("kill", "power cut", "wipe", "stop", "cut", "drain", "slow", "store")
 class ReplicationSimulation:
     """Brokers with replicas, a store, and clients."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, disks: Disks) -> None:
         self.rng = rng = Random(seed)
         self.time = VirtualTime()
         self.events: deque[str] = deque(maxlen=EVENTS_KEPT)
+        self.size = rng.choice((2, 3, 3, 3, 4))
+        self.factor = rng.choice((2, 3, 3)) if self.size > 2 else 2
+        self.min_isr = rng.randint(1, self.factor)
         self.settings = ControllerSettings(
             is_shared=False,
             imbalance_interval_ms=rng.choice((2_000, 5_000)),
             imbalance_percentage=rng.choice((0, 10)),
+            defaults=ReplicaSettings(self.min_isr),
         )
         self.brokers: list[ReplicatedBroker] = []
-        self.audit = Audit(lambda: self.brokers, is_shared=False)
+        self.disks: defaultdict[int, Disk] = defaultdict(Disk)  # what the cluster's audit knows
+        self.audit = Audit(lambda: self.brokers, self.disks, self.settings)
         self.store = SimulatedStore(rng, self.time, self.audit)
         self.network = Network(rng, self.time)
-        self.size = rng.choice((2, 3, 3, 3, 4))
-        self.factor = rng.choice((2, 3, 3)) if self.size > 2 else 2
-        self.min_isr = rng.randint(1, self.factor)
         self.lost_id = 0
         if self.factor > self.min_isr and rng.random() < 0.3:
             self.lost_id = rng.randint(1, self.size)
         self.replicas = ReplicationAudit(self.audit.image, self.min_isr)
         self.audit.state_changed = self._state_changed
-        self.storages = {each: Storage(rng) for each in range(1, self.size + 1)}
+        settings = {"segment.bytes": rng.choice(("1048576", "4096", "20000"))}
+        self.storages = {
+            each: Storage(rng, disks, each, settings) for each in range(1, self.size + 1)
+        }
         self.items: list[Item] = []
         self.is_faulty = True
         self.is_ending = False
@@ -164,17 +171,17 @@ class ReplicationSimulation:
         """Start a process for a broker id."""
         self._processes += 1
         process = Process(self.time, self.rng.randrange(1, 1 << 30))
-        intact_since = self.storages[broker_id].start()
-        registered = registration(broker_id, host=f"host{broker_id}")
-        registered = registered._replace(intact_since=intact_since)
+        disk = self.disks[broker_id]
+        disk.intact_since = self.storages[broker_id].start()
         broker = ReplicatedBroker(
             self.rng,
             process,
             self.store,
             self.audit,
             self.settings,
-            registered,
+            registration(broker_id, host=f"host{broker_id}", intact_since=disk.intact_since),
             (broker_id, self._processes),
+            disk,
             sim=self,
         )
         self.brokers.append(broker)
@@ -197,6 +204,8 @@ class ReplicationSimulation:
             storage.crash(is_power_cut=how == "power cut")
             if how == "wipe":
                 storage.wipe()
+                self.disks[broker.broker_id] = Disk()
+                self.audit.emptied.add(broker.broker_id)
                 self.replicas.lost_disk(broker.broker_id, self.items)
 
     def _replace(self, broker: ReplicatedBroker, how: str = "kill") -> None:
@@ -341,13 +350,14 @@ def run(seed: int) -> ReplicationSimulation:
     Raises:
         Violation: with the seed and the last events.
     """
-    sim = ReplicationSimulation(seed)
-    try:
-        sim.run()
-    except Violation as violation:
-        raise Violation(
-            f"{violation}\nseed {seed}, the last events:\n" + "\n".join(sim.events)
-        ) from violation
+    with recorded_disks() as disks:
+        sim = ReplicationSimulation(seed, disks)
+        try:
+            sim.run()
+        except Violation as violation:
+            raise Violation(
+                f"{violation}\nseed {seed}, the last events:\n" + "\n".join(sim.events)
+            ) from violation
     return sim
 
 
