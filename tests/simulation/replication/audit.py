@@ -238,10 +238,10 @@ class ReplicationAudit:
 
     def state_changed(self, item: Item, state: PartitionState) -> None:
         """Look at a change of a partition's state in the store."""
-        before = self._isr.get(item, ())
+        before = self._isr.get(item, state.replicas)
         self._isr[item] = state.isr
         self.wiped[item].difference_update(each for each in state.isr if each not in before)
-        if state.leader != NO_LEADER:
+        if state.leader != NO_LEADER and state.leader not in self.wiped[item]:
             self._check_prefix(
                 item, state.leader, self.committed_end[item], f"{item} is led by {state}"
             )

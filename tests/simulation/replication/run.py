@@ -69,6 +69,7 @@ class ReplicationSimulation:
         self._slow_syncs: dict[int, int] = {}  # brokers with slow syncs: the longest ms
         self._producers: list[Producer] = []
         self._processes = 0
+        self._without_disk: set[int] = set()  # which are not started before they have one
         self._is_lost = False
 
     def note(self, event: str) -> None:
@@ -93,6 +94,8 @@ class ReplicationSimulation:
         self._heal()
         for end_ms in range(FAULTS_MS + LOOK_MS, FAULTS_MS + SETTLE_MS, LOOK_MS):
             self.time.run_until(end_ms)
+            if end_ms >= FAULTS_MS + 2_000 and self.lost_id and not self._is_lost:
+                self._lose()
             if end_ms >= FAULTS_MS + 5_000:
                 self.is_ending = True
             if self._has_settled():
@@ -101,10 +104,6 @@ class ReplicationSimulation:
 
     def _heal(self) -> None:
         self.is_faulty = False
-        if self.lost_id and self._may_wipe(self.lost_id):
-            self._is_lost = True
-        else:
-            self.lost_id = 0
         self.note("--- no more faults")
         self.store.loss_rate = self.store.lag_rate = 0.0
         self.network.loss_rate = self.network.repeat_rate = 0.0
@@ -113,15 +112,23 @@ class ReplicationSimulation:
         if not self.store.is_available:
             self.store.set_available(is_available=True)
         for broker in list(self.brokers):
-            if broker.broker_id == self.lost_id:
-                self._kill(broker)
-            elif not broker.process.is_running:
+            if not broker.process.is_running:
                 broker.process.resume()
         for broker_id in self.storages:
             self._start_unless_running(broker_id)
 
+    def _lose(self) -> None:
+        """Let a broker fail for good, once all others have everything."""
+        image = self.audit.image
+        states = [image.state(*item) for item in self.items]
+        if all(state is not None and state.isr == state.replicas for state in states):
+            self._is_lost = True
+            for broker in list(self.brokers):
+                if broker.broker_id == self.lost_id:
+                    self._kill(broker)
+
     def _has_settled(self) -> bool:
-        if not self.is_ending:
+        if not self.is_ending or (self.lost_id and not self._is_lost):
             return False
         try:
             self._check()
@@ -130,6 +137,8 @@ class ReplicationSimulation:
         return True
 
     def _check(self) -> None:
+        if self.lost_id and not self._is_lost:
+            raise Violation("the ISRs are not whole again")
         waiting = [each.number for each in self._producers if not each.is_done]
         if waiting:
             raise Violation(f"producers {waiting} do not get on")
@@ -200,13 +209,7 @@ class ReplicationSimulation:
         if broker.process.is_alive:
             self.note(f"{broker.name} ends: {how}")
             broker.process.kill()
-            storage = self.storages[broker.broker_id]
-            storage.crash(is_power_cut=how == "power cut")
-            if how == "wipe":
-                storage.wipe()
-                self.disks[broker.broker_id] = Disk()
-                self.audit.emptied.add(broker.broker_id)
-                self.replicas.lost_disk(broker.broker_id, self.items)
+            self.storages[broker.broker_id].crash(is_power_cut=how == "power cut")
 
     def _replace(self, broker: ReplicatedBroker, how: str = "kill") -> None:
         if broker.process.is_alive:
@@ -217,7 +220,7 @@ class ReplicationSimulation:
     def _start_unless_running(self, broker_id: int) -> None:
         if broker_id == self.lost_id and self._is_lost:
             return
-        if self.broker(broker_id) is None:
+        if self.broker(broker_id) is None and broker_id not in self._without_disk:
             self.start(broker_id)
 
     def _state_changed(self, state: PartitionState) -> None:
@@ -244,13 +247,28 @@ class ReplicationSimulation:
             for each in victims:
                 self._replace(each, kind)
         elif kind == "wipe":
-            if self._may_wipe(broker.broker_id):
-                self._replace(broker, kind)
+            self._without_disk.add(broker.broker_id)
+            self._kill(broker, kind)
+            self._wipe(broker.broker_id)
         elif kind == "store":
             self._trouble_store()
         else:
             self.note(f"--- {kind}: {broker.name}")
             getattr(self, f"_{kind}")(broker)
+
+    def _wipe(self, broker_id: int) -> None:
+        """Give a broker that has failed another disk, once its registration has ended."""
+        if broker_id in self.audit.image.brokers:
+            self.time.after(100, lambda: self._wipe(broker_id))
+            return
+        if self._may_wipe(broker_id):
+            self.note(f"broker {broker_id} has lost its disk")
+            self.storages[broker_id].wipe()
+            self.disks[broker_id] = Disk()
+            self.audit.emptied.add(broker_id)
+            self.replicas.lost_disk(broker_id, self.items)
+        self._without_disk.discard(broker_id)
+        self._start_unless_running(broker_id)
 
     def _may_wipe(self, broker_id: int) -> bool:
         """Return whether everything committed is on the disk of another member of the ISR."""
