@@ -33,7 +33,7 @@ from typing import Protocol
 
 from broker.core.cluster import records
 from broker.core.cluster.controller import ControllerSettings
-from broker.core.cluster.image import ClusterImage, Topic
+from broker.core.cluster.image import ClusterImage, Delta, Topic
 from broker.core.cluster.records import NO_LEADER, PartitionState
 from broker.core.cluster.slices import complete
 from broker.core.cluster.topic_settings import TopicSettings
@@ -100,11 +100,7 @@ class Audit:
                 self._check_forgotten(records.parse_deleted_key(event.key))
         registered = dict(image.brokers)
         delta = complete(image.apply(changes))
-        for broker_id in delta.brokers & image.brokers.keys():
-            if image.brokers[broker_id].epoch == changes.revision:
-                self._registered[broker_id] = self._disks[broker_id]
-        for topic_id in delta.topics:
-            self._place(topic_id)
+        self._note_disks(delta)
         for item, old in before.items():
             new = image.state(*item)
             if old is None or new is None or old == new:
@@ -159,6 +155,14 @@ class Audit:
         if not leading.replica.has(self._acknowledged.get(item, [])):
             raise Violation(f"the leader of {item} lacks acknowledged records")
         self._acknowledged[item] = leading.replica.entries[: leading.watermark]
+
+    def _note_disks(self, delta: Delta) -> None:
+        image = self.image
+        for broker_id in delta.brokers & image.brokers.keys():
+            if image.brokers[broker_id].epoch == image.revision:
+                self._registered[broker_id] = self._disks[broker_id]
+        for topic_id in delta.topics:
+            self._place(topic_id)
 
     def _place(self, topic_id: bytes) -> None:
         """Note with which disks brokers become members of a new topic or partition."""
@@ -275,7 +279,8 @@ class Audit:
         is_enough = len(state.isr) >= min_isr
         if is_enough and state.elr:
             raise Violation(f"{item} has an ELR that nobody needs: {state}")
-        if (state.adding or state.removing) and live.issuperset(state.adding):
+        is_possible = live.issuperset(state.adding) and live.difference(state.removing)
+        if (state.adding or state.removing) and is_possible:
             raise Violation(f"the reassignment of {item} is not completed: {state}")
         if is_enough and not any(each.replication.is_replicated(item) for each in self._servers()):
             raise Violation(f"not everything of {item} is acknowledged: {state}")

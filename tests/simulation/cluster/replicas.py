@@ -1,8 +1,8 @@
-"""Logs of replicas in a simulated cluster: what is on disks, and what a leader knows of followers.
+"""Logs of replicas in a simulated cluster: on disks, and what a leader knows of its followers.
 
-Everything in a log is durable: a follower asks for more only from there on. A record is a number; an
-entry is the leader epoch in which it was appended, and the record. Entries with the same epoch come
-from one leader, so two logs that have an entry in common at a place are equal up to it.
+Everything in a log is durable: a follower asks for more only from there on. A record is a number;
+an entry is the leader epoch in which it was appended, and the record. Entries with the same epoch
+come from one leader, so two logs that have an entry in common at a place are equal up to it.
 """
 
 from dataclasses import dataclass, field

@@ -25,7 +25,7 @@ from tests.simulation.cluster.replicas import (
     common,
 )
 
-FETCH_MS = 90
+FETCH_MS = 120
 LAG_MS = 1_500
 PER_ANSWER = 6  # entries of a partition
 

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from broker.core.cluster import records
 from broker.core.cluster.image import ClusterImage, LiveBroker
-from broker.core.cluster.records import NO_LEADER, PartitionState, Replicas
+from broker.core.cluster.records import NO_EPOCH, NO_LEADER, PartitionState, Replicas
 from broker.storage.metadata import Absent, CreatedAt, Guard
 
 
@@ -54,7 +54,14 @@ class Known(NamedTuple):
         return broker_id not in self.brokers
 
     def next(self, changed: PartitionState) -> PartitionState:
-        """Return a changed state as the next one, with what is known of its absent members."""
+        """Return a changed state as the next one: without the members that were lost before.
+
+        With them it would name them as of its own revision. A leader among them has failed. What is
+        known of absent members is kept.
+        """
+        lost = {each for each in self.state.isr + self.state.elr if self.is_lost(each)}
+        if lost:
+            changed = self._without(lost, changed)
         absent: tuple[tuple[int, int], ...] = ()
         if len(changed.replicas) > 1:
             members = changed.isr + changed.elr
@@ -62,6 +69,23 @@ class Known(NamedTuple):
                 [(each, self._as_of(each)) for each in members if each not in self.brokers]
             )
         return changed._replace(partition_epoch=self.state.partition_epoch + 1, absent=absent)
+
+    def _without(self, lost: set[int], changed: PartitionState) -> PartitionState:
+        leader = changed.leader
+        if leader in lost:
+            if self.brokers[leader].epoch == changed.broker_epoch:
+                lost = lost - {leader}  # it has been elected uncleanly
+            else:
+                changed = changed._replace(
+                    leader=NO_LEADER,
+                    leader_epoch=changed.leader_epoch + 1,
+                    broker_epoch=NO_EPOCH,
+                    successor=NO_LEADER,
+                )
+        return changed._replace(
+            isr=tuple([each for each in changed.isr if each not in lost]),
+            elr=tuple([each for each in changed.elr if each not in lost]),
+        )
 
     def guards(self, changed: PartitionState) -> list[Guard]:
         """Return the guards that each member of a state is in the incarnation known here."""

@@ -510,8 +510,16 @@ def _are_placed(
     enlarged: tuple[tuple[int, Mapping[int, int]], ...],
 ) -> bool:
     """Return whether the epoch of each first replica is known."""
-    return all(_are_replicas(each) and each[0] in epochs for each in unique) and all(
-        each[0] in others for first, others in enlarged for each in replicas[first:]
+    if not all(_are_replicas(each) and each[0] in epochs for each in unique):
+        return False
+    if not enlarged:
+        return True
+    firsts = [first for first, _ in enlarged]
+    ends = [*firsts[1:], len(replicas)]
+    return firsts == sorted(firsts) and all(
+        each[0] in others
+        for (first, others), end in zip(enlarged, ends, strict=True)
+        for each in replicas[first:end]
     )
 
 

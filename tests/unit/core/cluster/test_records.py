@@ -345,6 +345,7 @@ def test_an_impossible_partition_state_is_refused(changed: dict[str, Any]) -> No
         {"enlarged": [[0, {"1": 5, "2": "6"}]]},
         {"enlarged": [["0", {"1": 5, "2": 6}]]},
         {"enlarged": [[0]]},
+        {"enlarged": [[1, {"2": 6}], [0, {"1": 5}]]},
     ],
 )
 def test_an_impossible_topic_is_refused(changed: dict[str, Any]) -> None:
@@ -409,3 +410,10 @@ def test_a_partition_has_the_epochs_of_the_last_enlargement_that_names_some() ->
     topic = TopicRecord(TOPIC_ID, 4, ((1,),) * 4, {1: 5}, ((1, {1: 7}), (3, {1: 9})))
 
     assert [topic.epochs_of(each)[1] for each in range(4)] == [5, 7, 7, 9]
+
+
+def test_the_epochs_of_an_enlargement_need_not_name_who_leads_later_partitions() -> None:
+    replicas = ((1,), (2,), (1,))
+    topic = TopicRecord(TOPIC_ID, 3, replicas, {1: 5, 2: 6}, ((1, {2: 7}), (2, {1: 8})))
+
+    assert records.parse_topic(entry(records.topic_value(topic))) == topic
