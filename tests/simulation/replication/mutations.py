@@ -1,0 +1,285 @@
+"""Replication with a planted bug: each in one way that the simulation detects."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+
+from broker.core.cluster import eligibility, election
+from broker.core.cluster.controller import Controller
+from broker.core.cluster.eligibility import Known
+from broker.core.cluster.isr import IsrChanges
+from broker.core.cluster.membership import Membership
+from broker.core.cluster.records import NO_LEADER, PartitionState
+from broker.core.cluster.writes import GuardedWrites
+from broker.storage.checkpoints import intact
+from broker.storage.metadata import Absent
+from tests.simulation.replication.broker import Asked, ReplicatedBroker
+from tests.simulation.replication.storage import Storage
+
+Patch = pytest.MonkeyPatch
+_ALWAYS = Absent(b"never")  # a guard that holds
+_MANY = 99
+
+
+# ---- acknowledgements and reads
+# -------------------------------------------------------------------------------------------------
+
+
+def _acknowledge_what_the_leader_has(patch: Patch) -> None:
+    def alone(_: Any, log: Any, __: int, end: int, written: Any) -> None:
+        log.when_synced(end, written)
+
+    patch.setattr(ReplicatedBroker, "await_written", alone)
+
+
+def _acknowledge_what_failed(patch: Patch) -> None:
+    patch.setattr(ReplicatedBroker, "may_acknowledge", lambda *_, is_good: True)
+
+
+def _acknowledge_repeated_batches_at_once(patch: Patch) -> None:
+    await_written = ReplicatedBroker.await_written
+
+    def hasty(self: Any, log: Any, acks: int, end: int, written: Any) -> None:
+        if end < log.log_end_offset:  # it is not the last batch, so it is a repeated one
+            written(True)
+        else:
+            await_written(self, log, acks, end, written)
+
+    patch.setattr(ReplicatedBroker, "await_written", hasty)
+
+
+def _show_what_is_not_committed(patch: Patch) -> None:
+    patch.setattr(
+        ReplicatedBroker, "visible", lambda _, log, offset: log.read_for_replica(offset, 4_000)
+    )
+
+
+def _show_an_old_end(patch: Patch) -> None:
+    patch.setattr(ReplicatedBroker, "knows_latest", lambda *_: True)
+
+
+def _ignore_min_isr(patch: Patch) -> None:
+    patch.setattr(IsrChanges, "committed", lambda *_: _MANY)
+
+
+def _serve_after_the_lease(patch: Patch) -> None:
+    patch.setattr(Membership, "may_serve", lambda self, _: self.epoch != 0)
+
+
+# ---- the logs
+# -------------------------------------------------------------------------------------------------
+
+
+def _send_the_position_before_its_sync(patch: Patch) -> None:
+    patch.setattr(ReplicatedBroker, "position_of", lambda _, log: log.log_end_offset)
+
+
+def _cut_at_the_watermark(patch: Patch) -> None:
+    def follow(self: Any, log: Any, leader_epoch: int) -> None:
+        log.follow(leader_epoch)
+        self.storage.truncate(log, log.high_watermark)
+
+    patch.setattr(ReplicatedBroker, "follow", follow)
+
+
+def _ignore_what_diverges(patch: Patch) -> None:
+    patch.setattr(ReplicatedBroker, "diverges", lambda *_: None)
+
+
+def _note_before_it_diverges(patch: Patch) -> None:
+    look = ReplicatedBroker.look
+
+    def hasty(self: Any, asked: Asked, replica: tuple[int, int], *, noting: bool) -> Any:
+        log = self.logs.get(asked.item)
+        if noting and log is not None and not log.is_follower:
+            self.note(log, replica, asked.offset)
+        return look(self, asked, replica, noting=False)
+
+    patch.setattr(ReplicatedBroker, "look", hasty)
+
+
+def _cut_nothing(patch: Patch) -> None:
+    patch.setattr(ReplicatedBroker, "cut_point", lambda _, log, __: log.log_end_offset)
+
+
+def _cut_where_the_leader_says(patch: Patch) -> None:
+    patch.setattr(ReplicatedBroker, "cut_point", lambda _, log, diverging: diverging[1])
+
+
+def _cut_too_much(patch: Patch) -> None:
+    patch.setattr(ReplicatedBroker, "cut_point", lambda *_: 0)
+
+
+def _keep_the_epoch_of_the_batches(patch: Patch) -> None:
+    def lead(self: Any, log: Any, state: PartitionState, isr: list[int], committed: int) -> None:
+        log.lead(log.leader_epoch, self.broker_id, list(state.replicas), isr, committed)
+
+    patch.setattr(ReplicatedBroker, "lead", lead)
+    patch.setattr(ReplicatedBroker, "is_epoch_right", lambda *_: True)
+    patch.setattr(ReplicatedBroker, "may_acknowledge", lambda self, item, _, is_good: is_good)
+
+
+def _tell_the_end_as_the_watermark(patch: Patch) -> None:
+    patch.setattr(ReplicatedBroker, "watermark_of", lambda _, log: log.log_end_offset)
+
+
+def _serve_followers_of_other_epochs(patch: Patch) -> None:
+    patch.setattr(ReplicatedBroker, "is_epoch_right", lambda *_: True)
+
+
+# ---- the ISR
+# -------------------------------------------------------------------------------------------------
+
+
+def _count_a_shrink_before_it_is_written(patch: Patch) -> None:
+    maximal, lagging = IsrChanges.maximal, IsrChanges.lagging
+    removed: dict[Any, set[int]] = {}
+
+    def note(self: Any, item: Any, replica_id: int) -> None:
+        lagging(self, item, replica_id)
+        self._changed[item] = None
+        removed.setdefault((id(self), item), set()).add(replica_id)
+
+    def without(self: Any, item: Any) -> Any:
+        gone = removed.get((id(self), item), set())
+        return tuple(each for each in maximal(self, item) if each not in gone)
+
+    patch.setattr(IsrChanges, "lagging", note)
+    patch.setattr(IsrChanges, "maximal", without)
+
+
+def _wait_for_members_only(patch: Patch) -> None:
+    def stored(self: Any, item: Any) -> Any:
+        return self._image.state(*item).isr
+
+    patch.setattr(IsrChanges, "maximal", stored)
+
+
+def _add_without_a_second_look(patch: Patch) -> None:
+    patch.setattr(ReplicatedBroker, "is_in_sync", lambda *_: True)
+
+
+def _add_any_incarnation(patch: Patch) -> None:
+    patch.setattr(Known, "guards", lambda *_: [])
+
+
+def _believe_any_incarnation(patch: Patch) -> None:
+    patch.setattr(ReplicatedBroker, "is_registered", lambda *_: True)
+
+
+def _keep_the_eligible(patch: Patch) -> None:
+    def keep(found: Known, isr: Any, removed: Any, _: int) -> Any:
+        members = tuple(each for each in found.state.replicas if each in isr)
+        eligible = {*found.state.elr, *removed}.difference(members)
+        return members, tuple(each for each in found.state.replicas if each in eligible)
+
+    patch.setattr(eligibility, "without", keep)
+    patch.setattr("broker.core.cluster.isr.committed", lambda state: len(state.isr))
+
+
+# ---- elections
+# -------------------------------------------------------------------------------------------------
+
+
+def _count_those_that_lost_their_disk(patch: Patch) -> None:
+    patch.setattr(Known, "counts", lambda self, broker_id: broker_id in self.brokers)
+
+
+def _forget_since_when_members_are_absent(patch: Patch) -> None:
+    next_of = Known.next
+    patch.setattr(
+        Known, "next", lambda self, changed: next_of(self, changed)._replace(absent=())
+    )
+
+
+def _keep_intact_since(patch: Patch) -> None:
+    def keep(self: Any) -> None:
+        since = self.intact.since
+        wipe(self)
+        (self._folder / intact.FILE_NAME).write_text(f"since={since}\n")
+
+    wipe = Storage.wipe
+    patch.setattr(Storage, "wipe", keep)
+
+
+def _write_without_the_office(patch: Patch) -> None:
+    begin = Controller.__init__
+
+    def unfenced(self: Any, *args: Any) -> None:
+        begin(self, *args)
+        self._writes._fence = _ALWAYS
+
+    patch.setattr(Controller, "__init__", unfenced)
+    patch.setattr(Controller, "is_in_office", True)
+
+
+def _overwrite_what_is_newer(patch: Patch) -> None:
+    take = GuardedWrites.take
+
+    def unguarded(self: GuardedWrites) -> Any:
+        write = take(self)
+        if write is None:
+            return None
+        guards = write.transaction.guards[:1]
+        return write._replace(transaction=write.transaction._replace(guards=guards))
+
+    patch.setattr(GuardedWrites, "take", unguarded)
+
+
+def _lead_with_any_incarnation(patch: Patch) -> None:
+    def serve(self: PartitionState, broker_id: int, _: int) -> bool:
+        return self.leader == broker_id and self.successor == NO_LEADER
+
+    patch.setattr(PartitionState, "is_served_by", serve)
+    patch.setattr(
+        ReplicatedBroker, "_leads", lambda self, state: state.leader == self.broker_id
+    )
+
+
+def _keep_the_epoch_of_a_restarted_leader(patch: Patch) -> None:
+    led_by = election._led_by
+
+    def keep(state: Any, leader: int, *args: Any) -> PartitionState:
+        changed = led_by(state, leader, *args)
+        old = getattr(state, "state", state)
+        if leader == old.leader:
+            return changed._replace(leader_epoch=old.leader_epoch)
+        return changed
+
+    patch.setattr(election, "_led_by", keep)
+
+
+MUTATIONS: dict[str, Callable[[Patch], None]] = {
+    "a leader acknowledges what it has alone": _acknowledge_what_the_leader_has,
+    "a leader acknowledges what has failed": _acknowledge_what_failed,
+    "repeated batches are acknowledged at once": _acknowledge_repeated_batches_at_once,
+    "consumers see what is not committed": _show_what_is_not_committed,
+    "a new leader tells an old end": _show_an_old_end,
+    "min.insync.replicas is ignored": _ignore_min_isr,
+    "a leader serves after its lease": _serve_after_the_lease,
+    "a position is sent before its sync": _send_the_position_before_its_sync,
+    "a follower cuts its log at the high watermark": _cut_at_the_watermark,
+    "a diverging end is ignored": _ignore_what_diverges,
+    "a position counts before it diverges": _note_before_it_diverges,
+    "a follower does not cut its log": _cut_nothing,
+    "a follower cuts where the leader says only": _cut_where_the_leader_says,
+    "a follower begins anew": _cut_too_much,
+    "a leader keeps the epoch of the batches before": _keep_the_epoch_of_the_batches,
+    "a leader tells its end as the high watermark": _tell_the_end_as_the_watermark,
+    "a leader serves followers of other epochs": _serve_followers_of_other_epochs,
+    "a shrink counts before it is written": _count_a_shrink_before_it_is_written,
+    "who is being added does not count": _wait_for_members_only,
+    "who is added is not looked at again": _add_without_a_second_look,
+    "any incarnation is added": _add_any_incarnation,
+    "requests of any incarnation count": _believe_any_incarnation,
+    "eligible replicas are kept": _keep_the_eligible,
+    "who has lost its disk counts": _count_those_that_lost_their_disk,
+    "absent members are forgotten": _forget_since_when_members_are_absent,
+    "a wiped disk is intact": _keep_intact_since,
+    "a controller writes after its term": _write_without_the_office,
+    "newer states are overwritten": _overwrite_what_is_newer,
+    "any incarnation of the leader leads": _lead_with_any_incarnation,
+    "a restarted leader keeps its epoch": _keep_the_epoch_of_a_restarted_leader,
+}

@@ -1,0 +1,37 @@
+"""The network between brokers, and from clients to brokers: one-way links between numbers."""
+
+from collections.abc import Callable
+from random import Random
+
+from tests.simulation.virtual_time import VirtualTime
+
+CLIENTS = 0  # the sender or receiver that stands for all clients
+_LATE_MS = (5, 300, 3_000, 9_000)
+
+
+class Network:
+    """Carries messages; the simulation turns faults on and off."""
+
+    def __init__(self, rng: Random, time: VirtualTime) -> None:
+        self.loss_rate = 0.0
+        self.repeat_rate = 0.0
+        self.cuts: set[tuple[int, int]] = set()  # sender, receiver
+        self._rng = rng
+        self._time = time
+
+    def send(self, link: tuple[int, int], deliver: Callable[[], None]) -> None:
+        """Deliver a message: once, late, never, or again long after."""
+        rng = self._rng
+        if link in self.cuts or rng.random() < self.loss_rate:
+            return
+        self._time.after(self._delay_ms(), lambda: self._arrive(link, deliver))
+        if rng.random() < self.repeat_rate:
+            self._time.after(rng.choice(_LATE_MS), lambda: self._arrive(link, deliver))
+
+    def _arrive(self, link: tuple[int, int], deliver: Callable[[], None]) -> None:
+        if link not in self.cuts:
+            deliver()
+
+    def _delay_ms(self) -> int:
+        rng = self._rng
+        return rng.randrange(250) if rng.random() < 0.03 else rng.randrange(1, 5)
