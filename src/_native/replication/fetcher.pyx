@@ -255,8 +255,9 @@ cdef class ReplicaFetcher(Wait):
 
     def close(self, str reason):
         """End the connection, if there is one."""
-        if self.connection is not None:
-            self.connection.close(reason)
+        cdef Connection connection = self.connection    # only this holds it then
+        if connection is not None:
+            connection.close(reason)
 
     cdef void request_turn(self):
         # From outside of a turn: its end asks.
@@ -308,8 +309,9 @@ cdef class ReplicaFetcher(Wait):
 
     cdef bint write_frames(self):
         # The connection is about to send.
-        if self.must_ask() and not self.ask(self.connection):
-            self.connection.close("no memory for a request")
+        cdef Connection connection = self.connection
+        if self.must_ask() and not self.ask(connection):
+            connection.close("no memory for a request")
         return False
 
     # ---- replies --------------------------------------------------------------------------------

@@ -433,7 +433,8 @@ cdef class ReplicaSession(ParkedFetch):
         head.records = records
         head.aborted = NULL
         head.high_watermark = head.last_stable_offset = head.log_start_offset = -1
-        if error == 0:
+        # (A replica that ends before this log begins has to know where to begin anew.)
+        if error == 0 or error == ERROR_OFFSET_OUT_OF_RANGE:
             log = <PartitionLog>node.log
             head.high_watermark = log.high_watermark
             head.last_stable_offset = min(log.high_watermark, log.transactions.first_undecided)
