@@ -200,6 +200,7 @@ def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> 
     configs.when_altered(lambda altered: cleaner.alter_settings(_cleaner_settings(altered)))
     topics.when_deleted(cleaner.topic_deleted)
     logs.files.before_release(cleaner.leave)
+    logs.files.before_cut(cleaner.cut)
     scrub = Scrub(
         topics.logs,
         clock,
@@ -208,6 +209,8 @@ def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> 
         cleaner.is_swapping,
         lambda: _scrub_settings(configs.current),
     )
+
+    logs.files.before_cut(scrub.cut)
 
     def apply_level(level: Level) -> None:
         """Free disk space sooner, and pause compaction, as the level of the disk asks."""
