@@ -44,14 +44,8 @@ def test_an_append_returns_the_first_and_last_offset_of_the_batch() -> None:
 
 def test_a_repeated_batch_gets_the_offset_of_its_original(monkeypatch: pytest.MonkeyPatch) -> None:
     log = make_log()
-<<<<<<< HEAD
-    monkeypatch.setattr(
-        log, "append", lambda _, **_of: AppendResult(AppendStatus.DUPLICATE, 10, 12)
-    )
-=======
     found = AppendResult(AppendStatus.DUPLICATE, 10, 12)
     monkeypatch.setattr(log, "append", lambda _, **_of: found)
->>>>>>> h2
 
     assert append(log, log.config, batch(2), NOW_MS) == AppendResult(AppendStatus.DUPLICATE, 10, 12)
 
