@@ -107,40 +107,6 @@ class NativeLogs:
                 *(log.folder, log.high_watermark, log.log_end_offset),
             )
 
-    async def truncate(self, log: PartitionLog, offset: int) -> None:
-        """Remove what a log that follows has from an offset on; nobody uses it meanwhile.
-
-        Raises DiskFull when nothing has changed, and StorageError when the log is offline.
-        """
-        await self._cut(log, partial(self._partitions.truncate, log, offset))
-
-    async def begin_anew(self, log: PartitionLog, offset: int) -> None:
-        """Remove all that a log that follows has; it begins at an offset. Raises as `truncate`."""
-        await self._cut(log, partial(self._partitions.begin_anew, log, offset))
-
-    async def _cut(self, log: PartitionLog, cut: Callable[[], None]) -> None:
-        await self.leave(log)
-        await self._loader.until_loaded([log])
-        if not log.is_follower or log.is_released or log.is_deleted:
-            return  # its role has changed meanwhile
-        log.begin_loading()
-        try:
-            while not log.hold():  # its last records are being written or synced
-                await asyncio.sleep(_BUSY_SECONDS)
-                _check_online(log)
-            try:
-                await self._io_thread.run(cut)
-            finally:
-                log.end_hold()
-        except DiskFull:
-            raise
-        except StorageError as error:
-            log.take_offline(str(error))
-            raise
-        finally:
-            log.end_loading()
-            self._loader.wake()
-
     async def leave(self, log: PartitionLog) -> None:
         """End what works on the files of a log that does not lead any more."""
         for callback in self._on_release:
@@ -165,12 +131,16 @@ class NativeLogs:
         try:
             for callback in self._on_cut:
                 await callback(log, offset)
+            await self._loader.until_loaded([log])
+            if not log.is_follower or log.is_released:
+                return  # it leads by now, or is closed: who follows in another epoch asks again
             log.begin_loading()
             try:
                 await self._change(log, change)
             finally:
                 log.end_hold()
                 log.end_loading()
+                self._loader.wake()
         finally:
             del self._cutting[log]
             done.set()
@@ -242,11 +212,6 @@ class NativeLogs:
     def change_count(self) -> int:
         """How often the states have changed that Metadata shows."""
         return self._turn.log_changes
-
-
-def _check_online(log: PartitionLog) -> None:
-    if log.is_offline:
-        raise StorageError(f"{log.folder} is offline")
 
 
 def _has_unkept(log: PartitionLog) -> bool:

@@ -186,6 +186,7 @@ class Replicating(Service):
         if epoch != NO_EPOCH:
             for link in self._links.values():
                 link.fetcher.broker_epoch = epoch
+        self._something.set()
 
     # ---- what is done
     # ---------------------------------------------------------------------------------------------
@@ -193,7 +194,8 @@ class Replicating(Service):
     async def _work(self) -> None:
         while True:
             self._take_events()
-            if not self._plan.has_work:
+            # A leader refuses what is not registered.
+            if not self._plan.has_work or self._node.member.epoch == NO_EPOCH:
                 break
             for item, source in self._plan.take():
                 self._copy(item, source)
