@@ -220,6 +220,11 @@ class FakeLog:
         self.is_offline = True
         self._call_back(is_durable=False)
 
+    def lose_replicas(self) -> None:
+        """Let too few replicas be in sync."""
+        self.lacks_replicas = True
+        self._call_back(is_durable=False)
+
     def _call_back(self, *, is_durable: bool) -> None:
         waiting, self._waiting = self._waiting, []
         for offset, callback in waiting:

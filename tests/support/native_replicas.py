@@ -30,8 +30,10 @@ class Replicas:
 
     def __init__(self, path: Path, count: int = 3, **settings: Any) -> None:
         """Create them, with the same settings of their topic."""
-        self.all = {number: Replica(path / str(number), number, **settings)
-                    for number in range(1, count + 1)}
+        self.all = {
+            number: Replica(path / str(number), number, **settings)
+            for number in range(1, count + 1)
+        }
         self.leader_id = 1
         self.epoch = 0
         self.elect(1)

@@ -387,7 +387,8 @@ cdef class Connection:
 
         Nothing waits for other brokers that it does not ask for.
         """
-        return log.is_replicated or log.high_watermark >= end_offset or unseen_add(&self.unseen, log, end_offset)
+        return (log.is_replicated or log.high_watermark >= end_offset
+                or unseen_add(&self.unseen, log, end_offset))
 
     cdef bint hold_back(self, Cursor frame):
         """Delay a request until the earlier writes are visible; return whether it is delayed.
@@ -486,7 +487,7 @@ cdef class Connection:
         wait.ended()
 
     cdef void end_wait_by_input(self):
-        """Complete the answer that waits if its connection's next bytes end it: they are there."""
+        """Complete the answer that waits, if it is one that the connection's next bytes end."""
         cdef Wait wait = self.wait    # it ends, and only this holds it then
         if wait is not None and wait.ends_by_input:
             wait.due()

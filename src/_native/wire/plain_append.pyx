@@ -3,8 +3,8 @@
     plain_takes -> the batch (records/plain_batch) -> plain_append -> the reply, whole -> plain_wait
 
 The batch, which the broker has built, needs fewer checks than one that a client has sent. The reply
-is sent when the high watermark reaches its end offset: all replicas that are in sync have it. If the
-log fails before, or that takes too long, the slot's answer for a failure is sent instead
+is sent when the high watermark reaches its end offset: all replicas in sync have it. If the log
+fails before, or that takes too long, the slot's answer for a failure is sent instead
 (slot_replace).
 """
 

@@ -177,7 +177,6 @@ _NAMES = """
     replica.high.watermark.checkpoint.interval.ms
     replica.selector.class
     replica.socket.receive.buffer.bytes
-    replica.socket.timeout.ms
     replication.quota.window.num
     replication.quota.window.size.seconds
     request.timeout.ms

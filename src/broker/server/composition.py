@@ -310,7 +310,10 @@ def services_of(parts: Composition, loop: Loop) -> Services:
         loading.clear()
 
     def remove_strays() -> None:
-        logs.deletions.remove(logs.partitions.rename_strays(logs.topics.id_of_partition))
+        moved = logs.partitions.rename_strays(
+            logs.topics.id_of_partition, storage.opened.leadership.keeps
+        )
+        logs.deletions.remove(moved)
 
     return Services(
         (

@@ -9,7 +9,7 @@ from functools import partial
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
 from broker.core.logs.log_loader import LogLoader
-from broker.core.logs.partition import wait_synced
+from broker.core.logs.partition import wait_durable, wait_synced
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.topics.deletion import Deletions
 from broker.model import limits
@@ -98,10 +98,9 @@ class NativeLogs:
         Not for longer than HANDOVER_SECONDS: then the successor lacks what no client was told of.
         """
         log.stop_accepting()
-        copied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        log.when_durable(log.log_end_offset, lambda _: copied.done() or copied.set_result(None))
         try:
-            await asyncio.wait_for(copied, limits.HANDOVER_SECONDS)
+            async with asyncio.timeout(limits.HANDOVER_SECONDS):
+                await wait_durable(log, log.log_end_offset)
         except TimeoutError:
             _log.warning(
                 "handed over before its replicas have all records: folder=%s high_watermark=%d"
@@ -133,6 +132,9 @@ class NativeLogs:
         try:
             for callback in self._on_cut:
                 await callback(log, offset)
+            await self._loader.until_loaded([log])
+            if not log.is_follower or log.is_released:
+                return  # it leads by now, or is closed: who follows in another epoch asks again
             log.begin_loading()
             try:
                 await self._change(log, change)

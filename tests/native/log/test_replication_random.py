@@ -85,7 +85,11 @@ class _Replicas(RuleBasedStateMachine):
                     path.unlink(missing_ok=True)
             truncation.cut(log, plan.base_offset, plan.size)
             truncation.rebuild(
-                log, plan.base_offset, plan.end_offset, epochs=kept, snapshot=b"",
+                log,
+                plan.base_offset,
+                plan.end_offset,
+                epochs=kept,
+                snapshot=b"",
                 snapshot_offset=0,
             )
         else:

@@ -1,9 +1,9 @@
 """Parses Fetch requests, versions 4-18, and looks up the logs that they name.
 
-A consumer's request that is malformed, or names an unknown topic or partition, is left to the Python
-handler. A replica's may name anything: what is unknown or not led here is an error of its partition.
-A replica tells its broker epoch from version 15 on; earlier ones are left to Python, too, which
-refuses them: they could be from before a restart of that broker.
+A request that is malformed is left to the Python handler, and so is a consumer's that names an
+unknown topic or partition. A replica's may name anything: what is unknown or not led here is an
+error of its partition. A replica tells its broker epoch from version 15 on; earlier versions are
+left to Python, which refuses them: they could be from before a restart of that broker.
 """
 
 from libc.stdint cimport uint8_t, uint32_t

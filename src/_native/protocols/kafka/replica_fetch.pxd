@@ -25,6 +25,7 @@ cdef struct ReplicaNode:
     int32_t bytes_max
     int16_t refusal            # why it was refused when it was last examined; 0: it was not
     int16_t sent_error
+    bint is_sent               # records from `offset` on, since it was named last
     bint is_diverging          # the replica has records that this log has not
     bint is_divergence_sent
     int32_t common_epoch       # of a diverging replica: the last that it may have in common
@@ -46,7 +47,6 @@ cdef class ReplicaSession(ParkedFetch):
     cdef int64_t replica_epoch
     cdef int32_t session_id    # 0: no session, this lives for one fetch
     cdef int32_t epoch         # that the next request must have
-    cdef int64_t used_ms
     cdef bint is_full          # the request that is being served wants all partitions
 
     cdef bint reserve_slots(self, uint32_t count) noexcept

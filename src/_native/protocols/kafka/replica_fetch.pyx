@@ -6,14 +6,16 @@ have not moved. A replica reads up to the end of what is written, above the high
 
 A session has a node per partition, as for consumers (fetch.pyx), but known by topic id and number:
 a replica may ask for a partition that this broker does not lead, not yet or not any more. Nothing
-about a partition ends the session. Its error, or the end of the last common epoch if the logs
+about a partition ends the session. After it was sent records of a partition, it gets more when it
+has named the partition again: its next request may leave while those are not on its disk yet. Its
+error, or the end of the last common epoch if the logs
 diverge (KIP-595), is sent once, and again after the replica has named the partition again; until
 then the partition is looked up anew at each request, and its data follows when the error is gone.
 
-A partition costs nothing while it does not change. An answer does not wait for more than a record, an
-error or a divergence, or min_bytes; it also has the high watermarks that have moved meanwhile, and
-they are sent with the next answer, after max_wait_ms at the latest. An earlier request of the
-connection is answered as soon as the next bytes arrive: the replica has something to report.
+A partition costs nothing while it does not change. A request waits for min_bytes of records, an
+error or a divergence. High watermarks that move do not end its wait; they are in its answer, after
+max_wait_ms at the latest. A request that waits is answered as soon as the next bytes arrive on its
+connection: the replica has something to report.
 
 A request of another registration than that which the broker knows (TopicTable.brokers) is refused
 (KIP-903): it was sent before a restart of the replica, which may have lost what it acknowledges.
@@ -200,6 +202,7 @@ cdef class ReplicaSession(ParkedFetch):
             node.last_epoch = wanted.last_epoch
             node.bytes_max = wanted.bytes_max
             node.sent_error = 0
+            node.is_sent = False
             self.examine(node)
             self.mark(&node.watch)
         for i in range(request.wanted, request.wanted + request.forgotten):
@@ -307,7 +310,7 @@ cdef class ReplicaSession(ParkedFetch):
         return False
 
     cdef bint has_records(self, ReplicaNode* node) noexcept:
-        return node.log != NULL and not node.is_diverging and node.sent_error == 0 and (
+        return node.log != NULL and not (node.is_diverging or node.is_sent or node.sent_error) and (
             node.offset < (<PartitionLog>node.log).written_end())
 
     cdef bint has_changes(self, ReplicaNode* node) noexcept:
@@ -318,7 +321,7 @@ cdef class ReplicaSession(ParkedFetch):
         if node.is_diverging:
             return not node.is_divergence_sent
         log = <PartitionLog>node.log
-        return (node.offset < log.written_end() or log.high_watermark != node.sent_high_watermark
+        return (self.has_records(node) or log.high_watermark != node.sent_high_watermark
                 or log.log_start_offset != node.sent_log_start)
 
     # ---- the reply ----------------------------------------------------------------------------
@@ -387,7 +390,7 @@ cdef class ReplicaSession(ParkedFetch):
         cdef int16_t error = self.error_of(node)
         cdef LogStatus status
         found.size = 0
-        if error != 0 or node.is_diverging or not (size_max > 0 or at_least_one):
+        if error != 0 or node.is_diverging or node.is_sent or not (size_max > 0 or at_least_one):
             return error
         status = (<PartitionLog>node.log).slice_for_replica(
             node.offset, max(size_max, <int64_t>0), at_least_one, found, file)
@@ -412,6 +415,7 @@ cdef class ReplicaSession(ParkedFetch):
         queue_commit(queue, self.put_head_of(node, at, error, found.size) - at)
         if found.size > 0:
             is_first[0] = False
+            node.is_sent = True
             left[0] -= found.size
             put_records(queue, file, &found)
         if error != 0 or not node.is_diverging:
@@ -433,7 +437,8 @@ cdef class ReplicaSession(ParkedFetch):
         head.records = records
         head.aborted = NULL
         head.high_watermark = head.last_stable_offset = head.log_start_offset = -1
-        if error == 0:
+        # (A replica that ends before this log begins has to know where to begin anew.)
+        if error == 0 or error == ERROR_OFFSET_OUT_OF_RANGE:
             log = <PartitionLog>node.log
             head.high_watermark = log.high_watermark
             head.last_stable_offset = min(log.high_watermark, log.transactions.first_undecided)
@@ -486,7 +491,6 @@ cdef class ReplicaSessions:
 
     cdef ReplicaSession session_for(self, Connection connection, FetchRequest* request):
         cdef ReplicaSession session = None
-        cdef int64_t now_ms = connection.poller.turn.steady_ms
         cdef int16_t error = 0
         if request.session_id != 0:
             session = <ReplicaSession>self.by_id.get(request.session_id)
@@ -494,7 +498,6 @@ cdef class ReplicaSessions:
             error = self.refusal_of(request, session)
             if error == 0:
                 session.is_full = False
-                session.used_ms = now_ms
                 session.epoch = session.epoch + 1 if session.epoch < 0x7FFFFFFF else 1
                 return session
         elif session is not None and session.replica_id == request.replica_id:
@@ -504,7 +507,6 @@ cdef class ReplicaSessions:
         session.is_full = True
         session.replica_id = request.replica_id
         session.replica_epoch = request.replica_epoch
-        session.used_ms = now_ms
         if error == 0 and request.epoch == 0 and self.can_register(connection, request):
             self.register(session)
         return session

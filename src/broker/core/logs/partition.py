@@ -178,28 +178,41 @@ def epoch_at(log: Log, offset: int) -> int:
 
 async def wait_durable(log: Log, offset: int) -> bool:
     """Wait until the high watermark is at `offset`; False when the log failed before."""
-    return log.high_watermark >= offset or bool(await _called(partial(log.when_durable, offset)))
+    return log.high_watermark >= offset or await _called(partial(log.when_durable, offset))
 
 
 async def wait_synced(log: SyncedLog, offset: int) -> bool:
     """Wait until the disk has everything below `offset`; False when the log failed before."""
-    return bool(await _called(partial(log.when_synced, offset)))
+    return await _called(partial(log.when_synced, offset))
 
 
-async def _called(
-    register: Callable[[Callable[[bool], None]], None], timeout_ms: int | None = None
+async def _called(register: Callable[[Callable[[bool], None]], None]) -> bool:
+    """Wait for the call of a callback, and return its argument."""
+    called: Future[bool] = get_running_loop().create_future()
+
+    def finish(is_good: bool) -> None:
+        if not called.done():  # it was cancelled: its connection or the broker is closed
+            called.set_result(is_good)
+
+    register(finish)
+    return await called
+
+
+async def _called_within(
+    timeout_ms: int, register: Callable[[Callable[[bool], None]], None]
 ) -> bool | None:
-    """Wait for the call of a callback, and return its argument; None after the time."""
+    """Wait for the call of a callback, and return its argument; None after the time.
+
+    (A timeout of asyncio needs a task, which a handler is not before its first wait.)
+    """
     loop = get_running_loop()
     called: Future[bool | None] = loop.create_future()
 
     def finish(is_good: bool | None) -> None:
-        if not called.done():  # who waits was cancelled: its connection or the broker is closed
+        if not called.done():
             called.set_result(is_good)
 
     register(finish)
-    if timeout_ms is None:
-        return await called
     timer = loop.call_later(timeout_ms / 1000, finish, None)
     try:
         return await called
@@ -237,9 +250,10 @@ async def acknowledgement(
     elif log.lacks_replicas:
         return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     else:
-        is_durable = await _called(partial(log.when_durable, offset), timeout_ms)
-        if is_durable is None:
+        called = await _called_within(timeout_ms, partial(log.when_durable, offset))
+        if called is None:
             return ErrorCode.REQUEST_TIMED_OUT
+        is_durable = called
     if is_durable:
         return None
     if log.is_offline or not (log.is_full or log.lacks_replicas):

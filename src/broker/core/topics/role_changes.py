@@ -97,8 +97,9 @@ class RoleChanges:
     def is_ready(self, log: Any) -> None:  # noqa: ANN401 (a log)
         """Report a log that is loaded, if it follows."""
         topic = self._registry.by_id(log.topic_id)
-        if topic is not None and topic.followed.get(log.partition) is log:
-            self._report_followed(topic, log)
+        followed = None if topic is None else topic.followed.get(log.partition)
+        if topic is not None and followed is not None and followed is log:
+            self._report_followed(topic, followed)
 
     def report_opened(self, topic: Topic, logs: Iterable[Log]) -> None:
         """Report logs that were opened for a topic: those with records were led by others."""

@@ -64,11 +64,9 @@ async def append_all(
             log, appended = outcome
             spent_ms = session.broker.clock.monotonic_ms() - begun_ms
             left_ms = max(1, request.body["timeout_ms"] - spent_ms)
-            error = await acknowledgement(
-                log, appended.end_offset, left_ms, is_for_all=is_for_all
-            )
-            if error and log.is_led:
-                outcomes[place] = Refused(error)
+            code = await acknowledgement(log, appended.end_offset, left_ms, is_for_all=is_for_all)
+            if code and log.is_led:
+                outcomes[place] = Refused(code)
         await budget.spend(PRODUCE_NAME_BYTES)
     return outcomes
 

@@ -48,7 +48,11 @@ class Intactness(Service):
     async def run(self) -> None:
         """Follow losses and registrations until cancelled."""
         loop = asyncio.get_running_loop()
-        self._intact.when_lost = lambda: loop.call_soon_threadsafe(self._something.set)
+
+        def is_lost() -> None:
+            loop.call_soon_threadsafe(self._something.set)
+
+        self._intact.when_lost = is_lost
         while True:
             await self._look()
             await self._something.wait()

@@ -338,7 +338,8 @@ def test_only_the_partitions_that_have_changed_are_looked_at() -> None:
     asyncio.run(broker.topics.follow("a", [0, 2, 100]))
 
     assert led(topic) == [1, 2]
-    assert leads.asked - before <= 3  # both, and the epoch of the log that was gained
+    # Both at first, the lost one before it ends, both after that, and the gained one's epoch.
+    assert leads.asked - before <= 6
 
 
 def test_a_partition_whose_folder_another_process_has_is_refused_until_it_is_free() -> None:

@@ -15,14 +15,15 @@ from broker.storage.metadata import Put
 from tests.support.fakes import FakeBroker, FakeLog
 from tests.support.memory_cluster import MemoryCluster, catch_up
 
-ASSIGNED = {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 2, 1], 3: [2], 4: [1]}
+ASSIGNED = {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 2, 1], 3: [2, 3, 1], 4: [1, 2, 3]}
 
 
 class Replicated:
-    """Broker 1 of three, and a topic of which it leads 0 and 4, follows 1 and 2, and has no 3.
+    """Broker 1 of three, and a topic: it leads 0, follows 1 and 2, has no 3, and only it has 4.
 
     Attributes:
-        told: what was reported, in order.
+        created: what was reported of the new topic.
+        told: what has been reported since then.
     """
 
     def __init__(self, name: str = "a") -> None:
@@ -36,6 +37,12 @@ class Replicated:
         topics.when_followed(lambda log, _, __: self.told.append(("followed", log.partition)))
         topics.when_unfollowed(lambda log, _, __: self.told.append(("unfollowed", log.partition)))
         self.topic: Topic = asyncio.run(topics.create(NewTopic(name, assignments=ASSIGNED)))
+        self.created = list(self.told)
+        self.change(3, replicas=(2,), isr=(2,))
+        self.change(4, replicas=(1,), isr=(1,))
+        self.told.clear()
+        self.broker.released_logs.clear()
+        self.broker.removed_folders.clear()
 
     def state(self, number: int) -> PartitionState:
         state = self.broker.metadata.image.state(self.topic.topic_id, number)
@@ -76,7 +83,7 @@ def test_a_new_topic_has_logs_of_all_partitions_of_which_this_broker_is_a_replic
     replicated: Replicated,
 ) -> None:
     assert numbers(replicated.topic) == ([0, 4], [1, 2])
-    assert replicated.told == [("followed", 1), ("followed", 2)]
+    assert replicated.created == [("followed", 1), ("followed", 2), ("followed", 3)]
     assert [replicated.log(each).is_follower for each in (0, 1, 2, 4)] == [False, True, True, False]
     assert replicated.log(0).isr == [1, 2, 3]
 
@@ -137,7 +144,7 @@ def test_a_log_follows_in_every_epoch_of_others(replicated: Replicated) -> None:
     replicated.elect(1, 3)
     assert (replicated.log(1).known_epoch, replicated.told) == (1, [("followed", 1)])
 
-    replicated.change(1, isr=(2, 1))
+    replicated.change(1, isr=(3, 1))
     assert replicated.told == []
 
 
