@@ -7,7 +7,7 @@ import pytest
 from broker._native.log import truncation
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
-from tests.support.native_log import Logs, appended, batches, bases_of, placed, records
+from tests.support.native_log import Logs, appended, bases_of, batches, placed, records
 
 COMMIT = CommitThread(1)  # one for all tests: they wait for what they make durable
 BATCH = records(2)

@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from broker._native.log.commit import CommitThread
+from broker._native.log.partition_log import PartitionLog
 from broker.segments import text_files
 from broker.segments.names import file_name
 from broker.storage.files import digests
@@ -83,7 +84,8 @@ def grown(broker: CutLog, count: int = 12) -> list[int]:
     return [base for base, _, _ in log.segment_entries]
 
 
-def the_log(broker: CutLog):  # type: ignore[no-untyped-def]
+def the_log(broker: CutLog) -> PartitionLog:
+    """Return the log that was made."""
     return broker.partitions._logs["topic-0"]
 
 
