@@ -133,7 +133,7 @@ def test_where_compaction_has_left_a_gap_the_log_ends_in_it(logs: Logs) -> None:
         (logs.folder() / f"{base:020d}.log").write_bytes(stored)
         for suffix in ("index", "timeindex"):
             (logs.folder() / f"{base:020d}.{suffix}").unlink(missing_ok=True)
-    log = logs.attach(16, **SETTINGS)
+    log = logs.attach(16)
 
     cut(logs, log, 9)
 
