@@ -2,6 +2,7 @@
 
 from collections import defaultdict, deque
 from collections.abc import Iterable
+from functools import partial
 from random import Random
 
 from broker.core.cluster import placement, reassignment, topics
@@ -234,7 +235,17 @@ class ClusterSimulation:
         delay_ms = self.rng.choice((5, 30, 300, 3_000))
         self.time.after(delay_ms, lambda: self._start_unless_running(broker_id))
         if self.rng.random() < 0.3:
+            # It fails again at once, and the controller hears of both registrations later.
+            self._stop_controller(broker_id)
             self.time.after(delay_ms + self.rng.randrange(400), lambda: self._restart(broker_id))
+
+    def _stop_controller(self, other_than: int) -> None:
+        for broker in self.brokers:
+            is_controller = broker.image.is_controller(broker.broker_id, broker.membership.epoch)
+            if is_controller and broker.broker_id != other_than and broker.process.is_running:
+                self.note(f"--- stop: {broker.name}, the controller")
+                broker.process.stop()
+                self.time.after(1_000, partial(self._resume, broker))
 
     def _joins(self, broker_id: int) -> None:
         """Let a follower fail while it is being added to an ISR, sometimes."""
