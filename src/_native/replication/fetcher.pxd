@@ -25,6 +25,7 @@ cdef class ReplicaFetcher(Wait):
     cdef readonly int32_t in_flight       # of them, without a whole reply
     cdef bint is_session_over             # the leader does not know it any more
     cdef int32_t blocking                 # partitions of the last reply that are not durable yet
+    cdef int64_t blocked_ms               # since when there are some
     cdef bint is_reading                  # a reply is partly served
     cdef ReplyReader reader               # of that reply
     cdef int64_t readable_ms              # since when replies are read, after those were durable
@@ -46,6 +47,8 @@ cdef class ReplicaFetcher(Wait):
     cdef void settle(self, Replica* replica)
     cdef void settle_all(self)
     cdef void unblock(self, Replica* replica)
+    cdef void lose_patience(self)
+    cdef void end_blocking(self)
     cdef void fail(self, Replica* replica, object kind, object first, object second)
     cdef void release(self, Replica* replica) noexcept
     cdef void unready(self, Replica* replica) noexcept

@@ -3,15 +3,14 @@
     connect -> ask -> reply: append each partition -> the turn's flush, the sync -> ask -> ...
 
 A request says up to where the records are durable here, so the next one leaves when all that the
-last reply brought is durable (`blocking` partitions are not yet); replies that arrive meanwhile
-stay unread. There is one request in flight. A second one is sent while the first is parked at the
-leader, if there is something to tell it: partitions that are new or gone, or later positions. The
-leader then answers the first at once.
+last reply brought is durable (`blocking` partitions are not yet), or a part of it after some time;
+replies that arrive meanwhile stay unread. There is one request in flight. A second one is sent
+while the first is parked at the leader, if there is something to tell it: partitions that are new
+or gone, or later positions. The leader then answers the first at once.
 
 The session of the leader has each partition's position. A request names only those whose position
-has changed (replica_table). A reply may repeat records of a partition which has not been named
-since its last records: they are ignored, and so is everything that was asked for before the
-partition was added, or added again.
+has changed (replica_table). Records of a partition that has not been named since its last ones are
+ignored, and so is everything that was asked for before the partition was added, or added again.
 
 What the native side cannot solve ends the copying of a partition and is an event for Python, which
 adds it again. The calls `on_events` and `on_lost` come within a turn, and must only schedule.
@@ -92,6 +91,7 @@ cdef enum:
     PARTITION_WORK = 4              # in units of an ordinary request (PollerState.work)
     RECORDS_WORK_SHIFT = 13         # 8 KiB that are checked and appended take as long as one
 
+cdef int64_t SYNC_PATIENCE_MS = limits.REPLICA_SYNC_PATIENCE_MS
 cdef int32_t NAMED_MAX = limits.REPLICA_FETCH_PARTITIONS_NAMED_MAX
 cdef uint32_t REPLY_SLACK_BYTES = limits.REPLICA_FETCH_REPLY_SLACK_BYTES
 
@@ -255,8 +255,9 @@ cdef class ReplicaFetcher(Wait):
 
     def close(self, str reason):
         """End the connection, if there is one."""
-        if self.connection is not None:
-            self.connection.close(reason)
+        cdef Connection connection = self.connection    # only this holds it then
+        if connection is not None:
+            connection.close(reason)
 
     cdef void request_turn(self):
         # From outside of a turn: its end asks.
@@ -298,6 +299,7 @@ cdef class ReplicaFetcher(Wait):
         cdef Connection connection = self.connection
         cdef int64_t now_ms = connection.poller.monotonic_ms
         self.settle_all()
+        self.lose_patience()
         if (self.in_flight > 0 and self.blocking == 0 and not connection.has_unserved
                 and connection.input.state != INPUT_WAITING
                 and now_ms - max(connection.active_ms, self.readable_ms)
@@ -308,8 +310,9 @@ cdef class ReplicaFetcher(Wait):
 
     cdef bint write_frames(self):
         # The connection is about to send.
-        if self.must_ask() and not self.ask(self.connection):
-            self.connection.close("no memory for a request")
+        cdef Connection connection = self.connection
+        if self.must_ask() and not self.ask(connection):
+            connection.close("no memory for a request")
         return False
 
     # ---- replies --------------------------------------------------------------------------------
@@ -413,6 +416,7 @@ cdef class ReplicaFetcher(Wait):
         self.replies += 1
         if self.blocking > 0:
             connection.is_busy = True    # later replies wait
+            self.blocked_ms = connection.poller.monotonic_ms
         connection.request_drain()
 
     # ---- logs -----------------------------------------------------------------------------------
@@ -438,6 +442,7 @@ cdef class ReplicaFetcher(Wait):
             log.unwatch(&replica.watch)
             table_move(&self.table, replica, REPLICA_TO_NAME)
             self.unblock(replica)
+            self.lose_patience()
             if self.connection is not None:
                 self.connection.request_drain()
 
@@ -454,7 +459,24 @@ cdef class ReplicaFetcher(Wait):
             return
         replica.is_blocking = False
         self.blocking -= 1
-        if self.blocking == 0 and not self.is_reading and self.connection is not None:
+        if self.blocking == 0:
+            self.end_blocking()
+
+    cdef void lose_patience(self):
+        """Let what is durable be told, if the rest takes long: one disk write may."""
+        cdef Replica* replica = self.table.lists[REPLICA_SYNCING].first
+        if (self.blocking == 0 or self.is_reading or self.connection is None
+                or self.table.lists[REPLICA_TO_NAME].count == 0
+                or self.connection.poller.monotonic_ms - self.blocked_ms < SYNC_PATIENCE_MS):
+            return
+        while replica != NULL:
+            replica.is_blocking = False
+            replica = replica.next
+        self.blocking = 0
+        self.end_blocking()
+
+    cdef void end_blocking(self):
+        if not self.is_reading and self.connection is not None:
             self.readable_ms = self.connection.poller.monotonic_ms
             self.connection.is_busy = False
             self.connection.request_drain()

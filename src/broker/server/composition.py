@@ -202,6 +202,7 @@ def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> 
     configs.when_altered(lambda altered: cleaner.alter_settings(_cleaner_settings(altered)))
     topics.when_deleted(cleaner.topic_deleted)
     logs.files.before_release(cleaner.leave)
+    logs.files.before_cut(cleaner.cut)
     scrub = Scrub(
         topics.logs,
         clock,
@@ -210,6 +211,8 @@ def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> 
         cleaner.is_swapping,
         lambda: _scrub_settings(configs.current),
     )
+
+    logs.files.before_cut(scrub.cut)
 
     def apply_level(level: Level) -> None:
         """Free disk space sooner, and pause compaction, as the level of the disk asks."""
@@ -309,7 +312,10 @@ def services_of(parts: Composition, loop: Loop) -> Services:
         loading.clear()
 
     def remove_strays() -> None:
-        logs.deletions.remove(logs.partitions.rename_strays(logs.topics.id_of_partition))
+        moved = logs.partitions.rename_strays(
+            logs.topics.id_of_partition, storage.opened.leadership.keeps
+        )
+        logs.deletions.remove(moved)
 
     return Services(
         (

@@ -38,6 +38,8 @@ class NativeLogs:
         self._io_thread = io_thread
         self._deletions = deletions
         self._on_release: list[Callable[[PartitionLog], Awaitable[None]]] = []
+        self._on_cut: list[Callable[[PartitionLog, int], Awaitable[None]]] = []
+        self._cutting: dict[PartitionLog, asyncio.Event] = {}  # set once it is done
         self.claim = partitions.claim
         self.announce_topic = partitions.announce_topic
         self.delete = partitions.delete
@@ -63,6 +65,13 @@ class NativeLogs:
         """Register what has to end its work on the files of a log before it is closed."""
         self._on_release.append(callback)
 
+    def before_cut(self, callback: Callable[[PartitionLog, int], Awaitable[None]]) -> None:
+        """Register what has to end its work on a log's files before all from an offset on is cut.
+
+        It forgets what it knows of those files; StorageError: it cannot, the log stays as it is.
+        """
+        self._on_cut.append(callback)
+
     def load(self, logs: Iterable[PartitionLog]) -> None:
         """Load announced logs, in threads."""
         self._loader.start(logs, limits.RECOVERY_THREADS)
@@ -70,6 +79,8 @@ class NativeLogs:
     async def release(self, log: PartitionLog) -> None:
         """Serve a log no more: finish the writes that it has accepted, and close its files."""
         await self._loader.until_loaded([log])
+        while log in self._cutting:
+            await self._cutting[log].wait()
         await self.leave(log)
         log.begin_loading()
         if not await self._close(log):
@@ -96,44 +107,63 @@ class NativeLogs:
                 *(log.folder, log.high_watermark, log.log_end_offset),
             )
 
-    async def truncate(self, log: PartitionLog, offset: int) -> None:
-        """Remove what a log that follows has from an offset on; nobody uses it meanwhile.
-
-        Raises DiskFull when nothing has changed, and StorageError when the log is offline.
-        """
-        await self._cut(log, partial(self._partitions.truncate, log, offset))
-
-    async def begin_anew(self, log: PartitionLog, offset: int) -> None:
-        """Remove all that a log that follows has; it begins at an offset. Raises as `truncate`."""
-        await self._cut(log, partial(self._partitions.begin_anew, log, offset))
-
-    async def _cut(self, log: PartitionLog, cut: Callable[[], None]) -> None:
-        await self.leave(log)
-        await self._loader.until_loaded([log])
-        if not log.is_follower or log.is_released or log.is_deleted:
-            return  # its role has changed meanwhile
-        log.begin_loading()
-        try:
-            while not log.hold():  # its last records are being written or synced
-                await asyncio.sleep(_BUSY_SECONDS)
-                _check_online(log)
-            try:
-                await self._io_thread.run(cut)
-            finally:
-                log.end_hold()
-        except DiskFull:
-            raise
-        except StorageError as error:
-            log.take_offline(str(error))
-            raise
-        finally:
-            log.end_loading()
-            self._loader.wake()
-
     async def leave(self, log: PartitionLog) -> None:
         """End what works on the files of a log that does not lead any more."""
         for callback in self._on_release:
             await callback(log)
+
+    async def truncate(self, log: PartitionLog, offset: int) -> None:
+        """Remove what a log that follows has from an offset on, durably.
+
+        DiskFull: nothing has changed, try again later; StorageError: the log is offline.
+        """
+        await self._cut(log, offset, partial(self._partitions.truncate, log, offset))
+
+    async def begin_anew(self, log: PartitionLog, offset: int) -> None:
+        """Remove everything that a log has: it begins at an offset. As `truncate`."""
+        await self._cut(log, 0, partial(self._partitions.begin_anew, log, offset))
+
+    async def _cut(self, log: PartitionLog, offset: int, change: Callable[[], None]) -> None:
+        """Change a log in the I/O thread, while nobody else uses it."""
+        while log in self._cutting:
+            await self._cutting[log].wait()
+        done = self._cutting[log] = asyncio.Event()
+        try:
+            for callback in self._on_cut:
+                await callback(log, offset)
+            await self._loader.until_loaded([log])
+            if not log.is_follower or log.is_released:
+                return  # it leads by now, or is closed: who follows in another epoch asks again
+            log.begin_loading()
+            try:
+                await self._change(log, change)
+            finally:
+                log.end_hold()
+                log.end_loading()
+                self._loader.wake()
+        finally:
+            del self._cutting[log]
+            done.set()
+
+    async def _change(self, log: PartitionLog, change: Callable[[], None]) -> None:
+        while not (log.is_offline or log.is_deleted or log.hold()):
+            await asyncio.sleep(_BUSY_SECONDS)
+        if log.is_offline or log.is_deleted:
+            raise StorageError(f"{log!r} is not in service")
+        # (A cancelled caller waits for the thread, too: until then the log belongs to it.)
+        work = asyncio.ensure_future(self._io_thread.run(change))
+        try:
+            await asyncio.wait([work])
+        finally:
+            if not work.done():
+                await asyncio.wait([work])
+        try:
+            work.result()
+        except DiskFull:
+            raise
+        except (StorageError, FileNotFoundError) as error:
+            log.take_offline(f"it was not cut: {error}")
+            raise StorageError(str(error)) from error
 
     async def remove_moved(self, topic: str, topic_id: bytes, number: int) -> None:
         """Remove the folder of a log that was released: other brokers have all replicas now."""
@@ -182,11 +212,6 @@ class NativeLogs:
     def change_count(self) -> int:
         """How often the states have changed that Metadata shows."""
         return self._turn.log_changes
-
-
-def _check_online(log: PartitionLog) -> None:
-    if log.is_offline:
-        raise StorageError(f"{log.folder} is offline")
 
 
 def _has_unkept(log: PartitionLog) -> bool:

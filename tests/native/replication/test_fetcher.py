@@ -192,6 +192,24 @@ def test_no_request_leaves_before_everything_is_durable(held: Copying) -> None:
     assert held.leader.request().named == [(0, 1)]
 
 
+def test_a_slow_sync_does_not_hold_back_what_is_durable_for_long(held: Copying) -> None:
+    log = held.add()
+    held.add(1, is_group_commit=False)
+    asked = held.begin()
+
+    held.leader.answer(asked, part(0, batch(0)), part(1, batch(0)))
+    assert held.leader.requests() == []
+    following = held.leader.request()
+
+    assert following.named == [(1, 1)]
+    held.leader.answer(following, part(0, batch(0)))  # a position that was not told since
+    held.leader.answer(held.leader.request())
+    assert held.leader.request().named == []
+    held.sync()
+    assert held.leader.request().named == [(0, 1)]
+    assert log.log_end_offset == 1
+
+
 def test_without_syncs_the_next_request_leaves_in_the_same_turn(copying: Copying) -> None:
     copying.add(is_group_commit=False)
     asked = copying.begin()
@@ -647,8 +665,12 @@ def test_a_long_answer_is_served_in_parts(copying: Copying, size: int) -> None:
 
     copying.leader.answer(asked, *parts)
 
-    following = copying.leader.request()
-    assert sorted(following.named) == [(partition, 1) for partition in range(12)]
+    named: list[tuple[int, int]] = []
+    while len(named) < 12:  # the syncs of some may be slow
+        following = copying.leader.request()
+        named += following.named
+        copying.leader.answer(following)
+    assert sorted(named) == [(partition, 1) for partition in range(12)]
     assert [log.log_end_offset for log in logs] == [1] * 12
 
 

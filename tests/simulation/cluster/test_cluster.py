@@ -16,8 +16,8 @@ pytestmark = pytest.mark.usefixtures("silent_log")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Distribute the histories over tests: twice the usual number, each takes 15 ms."""
-    distribute_seeds(metafunc, "cluster", per_seed=2)
+    """Distribute the histories over tests: each takes 40 ms."""
+    distribute_seeds(metafunc, "cluster")
 
 
 def test_the_guarantees_of_a_cluster_hold_under_any_failures(seeds: range) -> None:

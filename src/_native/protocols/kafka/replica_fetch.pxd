@@ -25,6 +25,7 @@ cdef struct ReplicaNode:
     int32_t bytes_max
     int16_t refusal            # why it was refused when it was last examined; 0: it was not
     int16_t sent_error
+    bint is_sent               # records from `offset` on, since it was named last
     bint is_diverging          # the replica has records that this log has not
     bint is_divergence_sent
     int32_t common_epoch       # of a diverging replica: the last that it may have in common

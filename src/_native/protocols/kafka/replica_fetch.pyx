@@ -6,7 +6,9 @@ have not moved. A replica reads up to the end of what is written, above the high
 
 A session has a node per partition, as for consumers (fetch.pyx), but known by topic id and number:
 a replica may ask for a partition that this broker does not lead, not yet or not any more. Nothing
-about a partition ends the session. Its error, or the end of the last common epoch if the logs
+about a partition ends the session. After it was sent records of a partition, it gets more when it
+has named the partition again: its next request may leave while those are not on its disk yet. Its
+error, or the end of the last common epoch if the logs
 diverge (KIP-595), is sent once, and again after the replica has named the partition again; until
 then the partition is looked up anew at each request, and its data follows when the error is gone.
 
@@ -200,6 +202,7 @@ cdef class ReplicaSession(ParkedFetch):
             node.last_epoch = wanted.last_epoch
             node.bytes_max = wanted.bytes_max
             node.sent_error = 0
+            node.is_sent = False
             self.examine(node)
             self.mark(&node.watch)
         for i in range(request.wanted, request.wanted + request.forgotten):
@@ -307,7 +310,7 @@ cdef class ReplicaSession(ParkedFetch):
         return False
 
     cdef bint has_records(self, ReplicaNode* node) noexcept:
-        return node.log != NULL and not node.is_diverging and node.sent_error == 0 and (
+        return node.log != NULL and not (node.is_diverging or node.is_sent or node.sent_error) and (
             node.offset < (<PartitionLog>node.log).written_end())
 
     cdef bint has_changes(self, ReplicaNode* node) noexcept:
@@ -318,7 +321,7 @@ cdef class ReplicaSession(ParkedFetch):
         if node.is_diverging:
             return not node.is_divergence_sent
         log = <PartitionLog>node.log
-        return (node.offset < log.written_end() or log.high_watermark != node.sent_high_watermark
+        return (self.has_records(node) or log.high_watermark != node.sent_high_watermark
                 or log.log_start_offset != node.sent_log_start)
 
     # ---- the reply ----------------------------------------------------------------------------
@@ -387,7 +390,7 @@ cdef class ReplicaSession(ParkedFetch):
         cdef int16_t error = self.error_of(node)
         cdef LogStatus status
         found.size = 0
-        if error != 0 or node.is_diverging or not (size_max > 0 or at_least_one):
+        if error != 0 or node.is_diverging or node.is_sent or not (size_max > 0 or at_least_one):
             return error
         status = (<PartitionLog>node.log).slice_for_replica(
             node.offset, max(size_max, <int64_t>0), at_least_one, found, file)
@@ -412,6 +415,7 @@ cdef class ReplicaSession(ParkedFetch):
         queue_commit(queue, self.put_head_of(node, at, error, found.size) - at)
         if found.size > 0:
             is_first[0] = False
+            node.is_sent = True
             left[0] -= found.size
             put_records(queue, file, &found)
         if error != 0 or not node.is_diverging:
@@ -433,7 +437,8 @@ cdef class ReplicaSession(ParkedFetch):
         head.records = records
         head.aborted = NULL
         head.high_watermark = head.last_stable_offset = head.log_start_offset = -1
-        if error == 0:
+        # (A replica that ends before this log begins has to know where to begin anew.)
+        if error == 0 or error == ERROR_OFFSET_OUT_OF_RANGE:
             log = <PartitionLog>node.log
             head.high_watermark = log.high_watermark
             head.last_stable_offset = min(log.high_watermark, log.transactions.first_undecided)

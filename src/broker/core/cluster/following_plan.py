@@ -102,14 +102,14 @@ class FollowingPlan:
             known.is_held = False
             self._begin(item, known)
 
-    def failed(self, item: Item, now_ms: int) -> None:
+    def failed(self, item: Item, now_ms: int) -> int:
         """Copy a partition again in a while: its leader or its log has refused that.
 
-        The driver has ended its copying.
+        The driver has ended its copying. Return how often it has failed in a row.
         """
         known = self._followed.get(item)
         if known is None:
-            return
+            return 0
         if now_ms - known.failed_ms > _FORGIVEN_MS:
             known.failures = 0
         pause_ms = min(REPLICA_RETRY_MS << min(known.failures, 16), REPLICA_RETRY_MS_MAX)
@@ -117,6 +117,7 @@ class FollowingPlan:
         known.failed_ms = now_ms
         known.due_ms = now_ms + pause_ms
         heapq.heappush(self._due, (known.due_ms, item))
+        return known.failures
 
     # ---- what follows from it
     # ---------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from broker.model.identifiers import id_to_text
 from broker.server.cluster.node import Node
 from broker.server.cluster.replica_link import Fetching, ReplicaLink
 
+_FAILURES_PER_LINE = 40  # of one partition: about 20 seconds
 _log = logging.getLogger(__name__)
 
 
@@ -185,6 +186,7 @@ class Replicating(Service):
         if epoch != NO_EPOCH:
             for link in self._links.values():
                 link.fetcher.broker_epoch = epoch
+        self._something.set()
 
     # ---- what is done
     # ---------------------------------------------------------------------------------------------
@@ -192,7 +194,8 @@ class Replicating(Service):
     async def _work(self) -> None:
         while True:
             self._take_events()
-            if not self._plan.has_work:
+            # A leader refuses what is not registered.
+            if not self._plan.has_work or self._node.member.epoch == NO_EPOCH:
                 break
             for item, source in self._plan.take():
                 self._copy(item, source)
@@ -258,39 +261,38 @@ class Replicating(Service):
                 item = self._items.get(log)
                 if item is not None and self._copied.get(item) == (link.leader, epoch):
                     del self._copied[item]
-                    self._handle(kind, item, first, second)
+                    self._handle(link.leader, item, (kind, first, second))
 
-    def _handle(self, kind: ReplicaEvent, item: Item, first: int, second: int) -> None:
+    def _handle(self, leader: int, item: Item, event: tuple[ReplicaEvent, int, int]) -> None:
         """Handle the event of a partition whose copying has ended with it."""
         log = self._logs[item]
+        kind, first, second = event
         if kind is ReplicaEvent.DIVERGING and second >= 0:
             offset = min(second, _end_up_to(log, first))
-            self._log_truncation(log, offset)
+            _log.info(
+                "a replica and its leader have different histories: topic=%s partition=%d leader=%d"
+                " offset=%d high_watermark=%d end_offset=%d",
+                *(log.topic, log.partition, leader, offset, log.high_watermark, log.log_end_offset),
+            )
             self._cut(item, log, self._cutting.truncate, offset)
         elif kind is ReplicaEvent.OUT_OF_RANGE and first > log.log_end_offset:
             _log.warning(
                 "a replica begins anew, its leader has no records before: topic=%s partition=%d"
-                " end_offset=%d leader_start=%d",
-                *(log.topic, log.partition, log.log_end_offset, first),
+                " leader=%d end_offset=%d leader_start=%d",
+                *(log.topic, log.partition, leader, log.log_end_offset, first),
             )
             self._cut(item, log, self._cutting.begin_anew, first)
         else:
-            level = logging.WARNING if kind is ReplicaEvent.CORRUPT else logging.DEBUG
+            failures = self._plan.failed(item, self._node.clock.monotonic_ms())
+            is_first = failures == 1 and kind is ReplicaEvent.CORRUPT
             _log.log(
-                level,
-                "partition not copied, tried again: topic=%s partition=%d reason=%s number=%d",
-                *(log.topic, log.partition, kind.value, first),
+                logging.WARNING
+                if is_first or failures % _FAILURES_PER_LINE == 0
+                else logging.DEBUG,
+                "partition not copied, tried again: topic=%s partition=%d leader=%d reason=%s"
+                " number=%d failures=%d",
+                *(log.topic, log.partition, leader, kind.value, first, failures),
             )
-            self._plan.failed(item, self._node.clock.monotonic_ms())
-
-    def _log_truncation(self, log: CopiedLog, offset: int) -> None:
-        visible = log.high_watermark - offset
-        _log.log(
-            logging.WARNING if visible > 0 else logging.INFO,
-            "a replica is truncated, its leader has another history: topic=%s partition=%d"
-            " offset=%d records=%d below_high_watermark=%d",
-            *(log.topic, log.partition, offset, log.log_end_offset - offset, max(visible, 0)),
-        )
 
     def _cut(self, item: Item, log: CopiedLog, cut: Callable[[Any, int], Any], offset: int) -> None:
         self._plan.hold(item)

@@ -166,14 +166,17 @@ def test_a_wait_ends_after_its_time_with_the_high_watermarks_that_have_moved(
     assert answered(replica.answer())[0]["high_watermark"] == 2
 
 
-def test_records_that_were_sent_are_sent_again_until_the_replica_has_them(
+def test_records_are_sent_once_until_the_replica_names_the_partition_again(
     cluster: Wire, replica: Replica
 ) -> None:
     write(cluster, 0)
     replica.ask(wanted(0, 0))
 
-    assert answered(replica.ask())[0]["records"] == placed(BATCH, 0)
-    assert answered(replica.ask(wanted(0, 2, last=0)))[0]["records"] == b""
+    assert answered(replica.ask()) == {}
+    write(cluster, 0)
+    assert answered(replica.ask()) == {}
+    assert answered(replica.ask(wanted(0, 0)))[0]["records"] == placed(BATCH, 0) + placed(BATCH, 2)
+    assert answered(replica.ask(wanted(0, 4, last=0)))[0]["records"] == b""
 
 
 def test_an_answer_is_as_large_as_the_request_allows(cluster: Wire, replica: Replica) -> None:
