@@ -11,7 +11,7 @@ from tests.support.batches import batch_of
 from tests.support.broker_process import wait_until
 from tests.support.cluster_process import ASK_TIMEOUT_S, ClusterProcess
 from tests.support.wire_client import WireClient
-from tests.support.wire_requests import produce
+from tests.support.wire_requests import list_offset, produce
 
 pytestmark = pytest.mark.etcd
 TOPIC = "t"
@@ -37,7 +37,7 @@ def ask(cluster: ClusterProcess, broker_id: int, api: str, version: int, **body:
         return client.request(api, version, body)
 
 
-def create(cluster: ClusterProcess, *replicas: list[int]) -> None:
+def create(cluster: ClusterProcess, *replicas: list[int], min_isr: int = 2) -> None:
     """Create the topic, with the replicas of each partition."""
     assigned = [{"partition_index": n, "broker_ids": each} for n, each in enumerate(replicas)]
     topic = {
@@ -45,7 +45,7 @@ def create(cluster: ClusterProcess, *replicas: list[int]) -> None:
         "num_partitions": -1,
         "replication_factor": -1,
         "assignments": assigned,
-        "configs": [{"name": "min.insync.replicas", "value": "2"}],
+        "configs": [{"name": "min.insync.replicas", "value": str(min_isr)}],
     }
     made = ask(cluster, 1, "CreateTopics", 7, topics=[topic], timeout_ms=10_000)
     assert made["topics"][0]["error_code"] == 0, made
@@ -153,3 +153,53 @@ def test_a_partition_moves_to_other_brokers_with_its_records(cluster: ClusterPro
     assert listed["topics"] == []
     first = cluster.brokers[1].data_dir / f"{TOPIC}-0"
     wait_until(lambda: not first.exists(), "the first broker has no files of it")
+
+
+@pytest.mark.parametrize("min_isr", [1, 2])
+def test_a_replica_that_may_lack_records_leads_only_if_an_operator_wants_it(
+    cluster: ClusterProcess, min_isr: int
+) -> None:
+    """With min.insync.replicas=2 nothing was acknowledged without it, so it is eligible."""
+    create(cluster, [1, 2], min_isr=min_isr)
+    wait_for(cluster, 3, isr({1, 2}), "both replicas are in sync")
+    assert write(cluster, 1) == 0
+    time.sleep(1.5)
+    cluster.kill(2)
+    wait_for(cluster, 3, isr({1}), "one replica is in sync")
+    if min_isr == 1:
+        assert write(cluster, 1) == 1
+    cluster.kill(1)
+    wait_for(cluster, 3, lambda found: found["leader_id"] == -1, "nobody leads")
+    assert elect(cluster, 3, UNCLEAN) == 83, "no replica runs"
+
+    cluster.restart(2)
+
+    if min_isr == 1:
+        assert state(cluster, 3)["leader_id"] == -1
+        assert elect(cluster, 3, PREFERRED) == 80
+        assert elect(cluster, 3, UNCLEAN) == 0
+    wait_for(cluster, 2, lambda found: found["leader_id"] == 2, "the other replica leads")
+    if min_isr == 1:
+        assert write(cluster, 2) == 1, "the offset of the record that was lost"
+    cluster.restart(1)
+    wait_for(cluster, 3, isr({1, 2}), "both replicas are in sync")
+    assert write(cluster, 2) == (2 if min_isr == 1 else 1)
+
+
+def test_deleted_records_do_not_come_back_with_another_leader(cluster: ClusterProcess) -> None:
+    create(cluster, [1, 2, 3])
+    wait_for(cluster, 3, isr({1, 2, 3}), "all replicas are in sync")
+    for offset in range(3):
+        assert write(cluster, 1) == offset
+    partitions = [{"partition_index": 0, "offset": 2}]
+    wanted = [{"name": TOPIC, "partitions": partitions}]
+    answer = ask(cluster, 1, "DeleteRecords", 2, topics=wanted, timeout_ms=10_000)
+    assert answer["topics"][0]["partitions"][0]["low_watermark"] == 2
+    time.sleep(1.5)  # followers hear of it with their next answers
+
+    cluster.kill(1)
+    wait_for(cluster, 2, lambda found: found["leader_id"] in (2, 3), "another replica leads")
+
+    leader = state(cluster, 2)["leader_id"]
+    with WireClient(cluster.brokers[leader].listen, ASK_TIMEOUT_S) as client:
+        assert list_offset(client, TOPIC, 0, -2)["offset"] == 2
