@@ -203,3 +203,34 @@ def test_deleted_records_do_not_come_back_with_another_leader(cluster: ClusterPr
     leader = state(cluster, 2)["leader_id"]
     with WireClient(cluster.brokers[leader].listen, ASK_TIMEOUT_S) as client:
         assert list_offset(client, TOPIC, 0, -2)["offset"] == 2
+
+
+def test_a_live_broker_that_is_fenced_registers_again_and_follows_with_all_records(
+    cluster: ClusterProcess,
+) -> None:
+    create(cluster, [1, 2, 3])
+    wait_for(cluster, 3, isr({1, 2, 3}), "all replicas are in sync")
+    assert write(cluster, 1) == 0
+    before = cluster.registration(1)
+
+    cluster.etcd.delete(f"{cluster.prefix}/broker/1")
+
+    wait_for(cluster, 3, lambda found: found["leader_id"] in (2, 3), "another replica leads")
+    cluster.wait_for_registration(1, before)
+    wait_for(cluster, 3, isr({1, 2, 3}), "it has caught up")
+    assert write(cluster, state(cluster, 3)["leader_id"]) == 1
+
+
+def test_a_paused_broker_is_not_fenced_early(cluster: ClusterProcess) -> None:
+    create(cluster, [1, 2, 3])
+    wait_for(cluster, 3, isr({1, 2, 3}), "all replicas are in sync")
+    time.sleep(1.5)
+    before = cluster.registration(1)
+
+    cluster.pause(1)
+    time.sleep(3)
+
+    assert cluster.registration(1) == before
+    assert state(cluster, 3)["leader_id"] == 1
+    cluster.resume(1)
+    assert write(cluster, 1) == 0
