@@ -150,6 +150,11 @@ class ReplicatedBroker(SimulatedBroker):
 
     def _take_events(self) -> None:
         events, self.turn.isr_events[:] = list(self.turn.isr_events), []
+        if events:
+            # The machine hears of it at once, or somewhat later.
+            self.later(self._rng.choice((0, 0, 2, 40)), lambda: self._caught_up(events))
+
+    def _caught_up(self, events: list[tuple[Any, int, int]]) -> None:
         if self._isr is not None:
             for log, replica, epoch in events:
                 self._isr.caught_up((log.topic_id, log.partition), replica, epoch)
@@ -256,7 +261,8 @@ class ReplicatedBroker(SimulatedBroker):
                 self.follow(log, state.leader_epoch)
                 self._ask_all()
             return
-        assert self._isr is not None
+        if self._isr is None:
+            return  # it is not registered: it will look again when it is
         isr = list(self._isr.maximal(item))
         is_new = log.is_follower or log.known_epoch != state.leader_epoch
         accepts = state.successor == NO_LEADER
@@ -329,6 +335,7 @@ class ReplicatedBroker(SimulatedBroker):
                 return
             write = machine.work()
             if write is not None:
+                self.sim.isr_is_written(write)
                 self._write_isr(machine, write)
 
     def _write_isr(self, machine: IsrChanges, write: Write) -> None:
@@ -514,6 +521,8 @@ class ReplicatedBroker(SimulatedBroker):
             return Answered(item, diverging=diverging)
         if noting:
             self.note(log, replica, asked.offset)
+        if not log.log_start_offset <= asked.offset <= log.log_end_offset:
+            return Answered(item, "out of range")
         data = log.read_for_replica(asked.offset, PER_PARTITION_BYTES)
         return Answered(item, data=data, watermark=self.watermark_of(log))
 
