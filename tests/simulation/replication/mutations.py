@@ -114,9 +114,10 @@ def _cut_too_much(patch: Patch) -> None:
     patch.setattr(ReplicatedBroker, "cut_point", lambda *_: 0)
 
 
-def _keep_the_epoch_of_the_batches(patch: Patch) -> None:
+def _keep_the_last_epoch(patch: Patch) -> None:
     def lead(self: Any, log: Any, state: PartitionState, isr: list[int], committed: int) -> None:
-        log.lead(log.leader_epoch, self.broker_id, list(state.replicas), isr, committed)
+        epoch = max(log.leader_epoch, log.known_epoch)
+        log.lead(epoch, self.broker_id, list(state.replicas), isr, committed)
 
     patch.setattr(ReplicatedBroker, "lead", lead)
     patch.setattr(ReplicatedBroker, "is_epoch_right", lambda *_: True)
@@ -299,7 +300,7 @@ MUTATIONS: dict[str, Callable[[Patch], None]] = {
     "a follower does not cut its log": _cut_nothing,
     "a follower cuts where the leader says only": _cut_where_the_leader_says,
     "a follower begins anew": _cut_too_much,
-    "a leader keeps the epoch of the batches before": _keep_the_epoch_of_the_batches,
+    "a leader keeps the epoch before its own": _keep_the_last_epoch,
     "a leader tells its end as the high watermark": _tell_the_end_as_the_watermark,
     "a leader serves followers of other epochs": _serve_followers_of_other_epochs,
     "a restart shows everything": _show_everything_after_a_restart,

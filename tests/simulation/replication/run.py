@@ -120,10 +120,14 @@ class ReplicationSimulation:
             self._start_unless_running(broker_id)
 
     def _lose(self) -> None:
-        """Let a broker fail for good, once all others have everything."""
+        """Let a broker fail for good, once all have everything and are there."""
         image = self.audit.image
+        is_registered = all(
+            image.is_registered(each.broker_id, each.membership.epoch) for each in self.brokers
+        )
         states = [image.state(*item) for item in self.items]
-        if all(state is not None and state.isr == state.replicas for state in states):
+        is_whole = all(state is not None and state.isr == state.replicas for state in states)
+        if is_whole and is_registered and len(self.brokers) == self.size:
             self._is_lost = True
             for broker in list(self.brokers):
                 if broker.broker_id == self.lost_id:
