@@ -144,8 +144,10 @@ def check_states(
             try:
                 check(path, past, place, keeps_all=keeps_all, rng=rng)
             except Exception as error:
-                error.add_note(f"seed {seed}, state {count}, operation {place}: "
-                               f"{[(op, name) for op, name, *_ in past.operations[:place + 1]][-9:]}")
+                error.add_note(
+                    f"seed {seed}, state {count}, operation {place}: "
+                    f"{[(op, name) for op, name, *_ in past.operations[: place + 1]][-9:]}"
+                )
                 raise
             shutil.rmtree(path)
             count += 1

@@ -59,6 +59,7 @@ from broker.core.topics.deletion import Deletions
 from broker.core.topics.interfaces import Leadership, LeadsAll
 from broker.core.topics.local_topics import LocalTopics
 from broker.core.topics.placing import Placing, Standalone
+from broker.core.topics.roles import Role
 from broker.core.topics.rules import NewTopic
 from broker.core.topics.topics import Topics
 from broker.core.transactions.coordinator import TransactionCoordinator
@@ -116,10 +117,18 @@ class FakeLog:
         self.epochs: list[tuple[int, int]] = []  # older epochs and their ends
         self.is_offline = False
         self.is_led = True
+        self.is_follower = False
+        self.is_replicated = False
+        self.known_epoch = 0
+        self.isr: list[int] = []
+        self.committed = 0
         self.is_full = False
         self.is_deleted = False
         self.is_loading = False
         self.is_held = False
+        self.is_replicated = False
+        self.lacks_replicas = False
+        self.is_caught_up_leader = True
         self.timestamps: list[int] = []  # of every offset
         self.aborted: list[tuple[int, int, int]] = []
         self.producers: list[tuple[int, int, int, int, int, int]] = []
@@ -133,6 +142,22 @@ class FakeLog:
 
     def elected(self) -> None:
         self.is_led = True
+
+    def lead(
+        self, epoch: int, _self_id: int, replicas: list[int], isr: list[int], committed: int
+    ) -> None:
+        self.is_follower = False
+        self.known_epoch = self.leader_epoch = epoch
+        self.is_replicated = len(replicas) > 1
+        self.isr, self.committed = isr, committed
+
+    def set_isr(self, isr: list[int], committed: int) -> None:
+        self.isr, self.committed = isr, committed
+
+    def follow(self, epoch: int) -> None:
+        self.is_follower = True
+        self.is_led = False
+        self.known_epoch = epoch
 
     def take_offline(self, _reason: str) -> None:
         self.is_offline = True
@@ -156,9 +181,11 @@ class FakeLog:
     def last_stable_offset(self) -> int:
         return self.high_watermark
 
-    def append(self, records: bytes) -> AppendResult:
+    def append(self, records: bytes, *, needs_replicas: bool = True) -> AppendResult:
         if not records:
             return AppendResult(AppendStatus.BATCH_EMPTY)
+        if self.lacks_replicas and needs_replicas:
+            return AppendResult(AppendStatus.LOG_TOO_FEW_REPLICAS)
         length, _, magic, crc = struct.unpack_from(">iibI", records, 8)
         if length + 12 != len(records):
             is_followed = length + 12 < len(records)
@@ -191,6 +218,11 @@ class FakeLog:
     def fail(self) -> None:
         """Let the disk fail."""
         self.is_offline = True
+        self._call_back(is_durable=False)
+
+    def lose_replicas(self) -> None:
+        """Let too few replicas be in sync."""
+        self.lacks_replicas = True
         self._call_back(is_durable=False)
 
     def _call_back(self, *, is_durable: bool) -> None:
@@ -525,6 +557,15 @@ class FakePartitionLogs:
     async def release(self, log: Any) -> None:
         self._broker.released_logs.append(log)
 
+    async def stop_accepting(self, log: Any) -> None:
+        self._broker.stopped_logs.append(log)
+
+    async def leave(self, log: Any) -> None:
+        self._broker.left_logs.append(log)
+
+    async def remove_moved(self, topic: str, _topic_id: bytes, number: int) -> None:
+        self._broker.removed_folders.append((topic, number))
+
     def announce_topic(self, *args: Any) -> list[Any]:
         return self._broker.announce_logs(*args)
 
@@ -548,8 +589,11 @@ class FakePartitionLogs:
 class LeadsNothing:
     """The leadership of a broker of a cluster whose partitions all have other leaders."""
 
-    def epoch(self, _topic_id: bytes, _partition: int, /) -> int | None:
+    def role(self, _topic_id: bytes, _partition: int, /) -> Role | None:
         return None
+
+    def keeps(self, _topic_id: bytes, _partition: int, /) -> bool:
+        return True
 
 
 class FakeBroker:
@@ -593,6 +637,9 @@ class FakeBroker:
         self.group_configs = GroupConfigs(lambda: self.configs.current, self.metadata)
         self.deleted_logs: list[FakeLog] = []
         self.released_logs: list[FakeLog] = []
+        self.stopped_logs: list[FakeLog] = []
+        self.left_logs: list[FakeLog] = []
+        self.removed_folders: list[tuple[str, int]] = []
         self.forgotten_logs: list[tuple[str, int]] = []
         self.busy_folders: set[tuple[str, int]] = set()  # another process has them
         self.freed_folders: list[tuple[str, int]] = []

@@ -20,6 +20,9 @@ cdef class TopicTable:
     cdef PyObject** by_id
     cdef uint32_t capacity
     cdef dict entries                    # name → TopicEntry: owns them
+    # The epoch of each broker's registration, by its id, as this broker knows them. None: it has no
+    # other brokers.
+    cdef public dict brokers
 
     cdef TopicEntry find_name(self, const uint8_t* name, size_t size)
     cdef TopicEntry find_id(self, const uint8_t* topic_id)

@@ -162,6 +162,8 @@ def rebuild(PartitionLog log, int64_t base_offset, int64_t end_offset, *, list e
                      (<Segment>log.segments[i + 1]).base_offset if i < last else -1,
                      snapshot_offset, chunk)
         keep_damages(old, segment)
+        # Entries that stayed may not be on the disk yet either.
+        segment.is_index_dirty = segment.has_unsynced_aborts = True
         if i < last:
             must(segment.finish_index(), log, "cannot write an index")
             log.unsynced_indexes.append(segment)

@@ -3,8 +3,9 @@
     plain_takes -> the batch (records/plain_batch) -> plain_append -> the reply, whole -> plain_wait
 
 The batch, which the broker has built, needs fewer checks than one that a client has sent. The reply
-is sent when the high watermark reaches its end offset. If the log fails before, the slot's answer
-for a failure is sent instead (slot_replace).
+is sent when the high watermark reaches its end offset: all replicas in sync have it. If the log
+fails before, or that takes too long, the slot's answer for a failure is sent instead
+(slot_replace).
 """
 
 from libc.stdint cimport int64_t
@@ -21,11 +22,17 @@ from broker._native.log.turn cimport (
 from broker._native.records.plain_batch cimport PlainBatch
 from broker._native.wire.reply_slot cimport ReplySlot, slot_replace
 
+from broker.model import limits
+
+cdef int64_t REPLICAS_WAIT_MS = limits.REPLICAS_WAIT_MS
+
 
 cdef bint plain_takes(PartitionLog log, bint have_keys) noexcept:
     """Return whether the native path may append to a log, as far as is known without the batch."""
     # A log that is offline or deleted refuses the append itself (PLAIN_OFFLINE).
     if log is None or log.is_loading or not log.is_plain:
+        return False
+    if log.is_follower or log.is_stopped or log.lacks_replicas:
         return False
     if log.turn.refuses_clients or not may_acknowledge(log.turn, log.broker_epoch):
         return False
@@ -58,6 +65,7 @@ cdef void plain_wait(PartitionLog log, ReplySlot* slot, int64_t end_offset) noex
     """
     cdef AckWaiter* waiter = &slot.waiters[0]
     waiter.offset = end_offset
+    waiter.due_ms = log.turn.steady_ms + REPLICAS_WAIT_MS
     waiter.owner = slot
     waiter.place = 0
     slot.waiting = 1

@@ -15,8 +15,12 @@ from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.turn cimport AckWaiter
 from broker._native.wire.reply_slot cimport ReplySlot, slot_new
 
+from broker.model import limits
+
 cdef enum:
     CAPACITY_MIN = 8
+
+cdef int64_t REPLICAS_WAIT_MS = limits.REPLICAS_WAIT_MS
 
 
 cdef bint unseen_add(UnseenWrites* writes, PartitionLog log, int64_t end_offset) noexcept:
@@ -91,6 +95,7 @@ cdef void unseen_wait(UnseenWrites* writes, ReplySlot* slot) noexcept:
         log = <PartitionLog>writes.entries[i].log
         waiter = &slot.waiters[i]
         waiter.offset = writes.entries[i].end_offset
+        waiter.due_ms = log.turn.steady_ms + REPLICAS_WAIT_MS
         waiter.owner = slot
         waiter.place = 0
         log.wait(waiter)

@@ -31,6 +31,10 @@ class Leadership(NamedTuple):
     leader_epoch: int
     replicas: Replicas
     isr: Replicas
+    offline: Replicas = ()  # replicas whose broker is not registered
+    elr: Replicas = ()  # eligible to lead although they are not in the ISR (KIP-966)
+    adding: Replicas = ()  # by a reassignment that is under way; they are replicas, too
+    removing: Replicas = ()  # likewise
 
 
 class ClusterView(Protocol):
@@ -76,7 +80,7 @@ class Alone:
         log = topic.log(partition)
         if log is None or log.is_offline:
             epoch = RECOVERING if log is None else log.leader_epoch
-            return Leadership(NO_LEADER, epoch, self._replicas, ())
+            return Leadership(NO_LEADER, epoch, self._replicas, (), self._replicas)
         epoch = RECOVERING if log.is_loading else log.leader_epoch
         return Leadership(self.controller_id, epoch, self._replicas, self._replicas)
 

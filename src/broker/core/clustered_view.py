@@ -7,7 +7,7 @@ log tells.
 from collections.abc import Hashable
 
 from broker.core.cluster.image import ClusterImage
-from broker.core.cluster.records import NO_LEADER
+from broker.core.cluster.records import NO_LEADER, Replicas
 from broker.core.cluster_view import RECOVERING, KnownBroker, Leadership
 from broker.core.topics.topic import Topic
 from broker.model.address import WILDCARDS
@@ -82,4 +82,12 @@ class Clustered:
         elif leader == self._broker_id:
             log = topic.log(partition)
             leader = NO_LEADER if log is not None and log.is_offline else leader
-        return Leadership(leader, state.leader_epoch, state.replicas, state.isr)
+        return Leadership(
+            *(leader, state.leader_epoch, state.replicas, state.isr),
+            *(self._offline(state.replicas), state.elr, state.adding, state.removing),
+        )
+
+    def _offline(self, replicas: Replicas) -> Replicas:
+        """Return those whose broker is not registered."""
+        brokers = self._image.brokers
+        return tuple([each for each in replicas if each not in brokers])

@@ -206,6 +206,11 @@ FETCH_SESSIONS_MAX = 1_000
 # Partitions that all fetches keep between two requests or while they wait, some 200 bytes each.
 # Above it there are no new sessions, and a fetch without one does not wait.
 FETCH_PARTITIONS_HELD_MAX = 200_000
+# How long a write whose request has no timeout waits for the replicas in sync: Kafka's producers'
+# request.timeout.ms.
+REPLICAS_WAIT_MS = 30_000
+REPLICA_SESSIONS_MAX = 1_000  # one per broker that copies partitions from this one
+REPLICA_PARTITIONS_HELD_MAX = 10 * PARTITIONS_PER_BROKER_MAX  # some 200 bytes each
 FETCH_SESSION_IDLE_MS = 120_000  # Kafka's: a session unused for so long may be evicted
 
 # For logs that are read or written record by record: bytes of one read, and records decoded or
@@ -409,10 +414,24 @@ CLIENT_RETRY_SECONDS = 0.1
 PEER_REQUESTS_IN_FLIGHT_MAX = 64
 # Topics of a cluster that are opened, closed or altered at the same time.
 TOPICS_FOLLOWED_AT_ONCE = 8
-# How long a stopping broker of a cluster waits until others lead what it has led.
+# How long a stopping broker of a cluster waits until others lead what it has led; how long one
+# leadership waits for its successor to have all records. How often followers are looked at.
 DRAIN_SECONDS = 30
+HANDOVER_SECONDS = 5
+REPLICAS_CHECKED_SECONDS = 0.1
+# How long a starting broker waits for its replicas to be recovered, before it joins its cluster.
+RECOVERED_BEFORE_JOINING_SECONDS = 30
 # Timeout of a connection to another broker.
 PEER_CONNECT_SECONDS = 2
+# Partitions that one request of a replica names, and bytes of its answer besides the setting's.
+REPLICA_FETCH_PARTITIONS_NAMED_MAX = 1_000
+REPLICA_FETCH_REPLY_SLACK_BYTES = 32 * MIB
+# How long a replica waits for its slowest sync before it tells its leader of the others.
+REPLICA_SYNC_PATIENCE_MS = 4
+# Pauses, which double: before a leader is connected to again, and a partition is asked for again.
+REPLICA_CONNECT_PAUSE_MS, REPLICA_CONNECT_PAUSE_MS_MAX = 50, 1_000
+REPLICA_FAILURES_PER_LINE = 30  # of connections, in the log
+REPLICA_RETRY_MS, REPLICA_RETRY_MS_MAX = 100, 500
 # Connections over which requests of clients are forwarded to other brokers, each serving one client
 # at a time, half of them streams; and when an idle one is closed.
 FORWARDING_CONNECTIONS_MAX = 1_024
@@ -877,6 +896,7 @@ assert TRANSACTIONAL_ID_BYTES_MAX <= STRING_BYTES_MAX
 assert 4 * ERROR_TEXT_CHARS_MAX <= STRING_BYTES_MAX
 assert TOPIC_NAME_BYTES_MAX <= STRING_BYTES_MAX
 assert NATIVE_FETCH_PARTITIONS_MAX <= FETCH_PARTITIONS_HELD_MAX
+assert 2 * REPLICA_FETCH_PARTITIONS_NAMED_MAX <= NATIVE_FETCH_PARTITIONS_MAX  # and forgotten ones
 assert PARTITIONS_PER_TOPIC_MAX <= NATIVE_FETCH_PARTITIONS_MAX <= PARTITIONS_PER_BROKER_MAX
 assert DECOMPRESSED_BYTES_MIN >= DECOMPRESSION_RATIO_MAX * MESSAGE_BYTES_MAX
 assert STAGED_BYTES_MIN <= STAGED_BATCH_BYTES_MAX <= STAGED_BYTES_MAX <= TAIL_RESERVE_BYTES_MIN

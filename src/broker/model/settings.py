@@ -148,25 +148,42 @@ _CLUSTER = (
             doc="How often the leaders of the cluster are checked for that."),
     Setting("leader.imbalance.per.broker.percentage", Kind.INT, 10, minimum=0, maximum=100,
             doc="Share of a broker's partitions that others may lead before they are moved back."),
+    Setting("replica.lag.time.max.ms", Kind.LONG, 30_000, minimum=1, unit="ms",
+            doc="A follower that has not had all records of its leader for this time is not in sync"
+                " any more: acks=all does not wait for it."),
+    Setting("replica.fetch.wait.max.ms", Kind.INT, 500, minimum=1, unit="ms",
+            doc="How long a leader may wait for records before it answers a follower; at most"
+                " replica.lag.time.max.ms."),
+    Setting("replica.fetch.min.bytes", Kind.INT, 1, minimum=1, unit="bytes",
+            doc="Bytes of records for which a leader answers a follower earlier."),
+    Setting("replica.fetch.max.bytes", Kind.INT, limits.MIB, minimum=1, unit="bytes",
+            doc="Bytes of records of one partition in an answer to a follower; a larger batch is"
+                " sent alone."),
+    Setting("replica.fetch.response.max.bytes", Kind.INT, 10 * limits.MIB, minimum=1,
+            maximum=64 * limits.MIB, unit="bytes",
+            doc="Bytes of records in an answer to a follower."),
+    Setting("replica.socket.timeout.ms", Kind.INT, 30_000, minimum=1_000, unit="ms",
+            doc="After how long without a byte of an answer a replica connects anew; the wait of"
+                " replica.fetch.wait.max.ms comes in addition."),
 )
 
 _TOPICS = (
     Setting("num.partitions", Kind.INT, 1, minimum=1, maximum=limits.PARTITIONS_PER_TOPIC_MAX,
             doc="Partitions of a topic that is created without a number."),
-    Setting("default.replication.factor", Kind.INT, 1, minimum=1, maximum=INT16_MAX, applies=False,
-            doc="Replicas of a topic that is created without a number. A partition has one replica,"
-                " whatever this is."),
+    Setting("default.replication.factor", Kind.INT, 1, minimum=1, maximum=INT16_MAX,
+            doc="Replicas of a topic that is created without a number, in a cluster of brokers that"
+                " each have a data directory."),
     Setting("auto.create.topics.enable", Kind.BOOLEAN, True,
             doc="Whether asking for an unknown topic creates it."),
     Setting("delete.topic.enable", Kind.BOOLEAN, True,
             doc="Whether topics may be deleted."),
     Setting("min.insync.replicas", Kind.INT, 1, minimum=1, topic="min.insync.replicas",
-            applies=False,
             doc="Replicas that must have a record before acks=all is answered, or all of them if"
-                " a partition has fewer: one, here."),
+                " a partition has fewer."),
     Setting("unclean.leader.election.enable", Kind.BOOLEAN, False,
-            topic="unclean.leader.election.enable", applies=False,
-            doc="Whether a replica that lacks records may lead."),
+            topic="unclean.leader.election.enable",
+            doc="Whether a replica that may lack acknowledged records leads when no other can: they"
+                " are lost then."),
 )
 
 _LOGS = (
@@ -283,8 +300,8 @@ _COORDINATORS = (
             maximum=limits.PARTITIONS_PER_TOPIC_MAX,
             doc="Partitions of __consumer_offsets; fixed once that topic exists."),
     Setting("offsets.topic.replication.factor", Kind.INT, 3, minimum=1, maximum=INT16_MAX,
-            applies=False,
-            doc="Replicas of __consumer_offsets. A partition has one replica, whatever this is."),
+            doc="Replicas of __consumer_offsets, or as many as there are brokers when it is"
+                " created."),
     Setting("offsets.retention.minutes", Kind.INT, 7 * 24 * 60, minimum=1, unit="minutes",
             doc="How long a group without members keeps its offsets."),
     Setting("offset.metadata.max.bytes", Kind.INT, limits.OFFSET_METADATA_BYTES_MAX, minimum=0,
@@ -340,11 +357,10 @@ _COORDINATORS = (
             maximum=limits.PARTITIONS_PER_TOPIC_MAX,
             doc="Partitions of __transaction_state; fixed once that topic exists."),
     Setting("transaction.state.log.replication.factor", Kind.INT, 3, minimum=1, maximum=INT16_MAX,
-            applies=False,
-            doc="Replicas of __transaction_state. A partition has one replica, whatever this is."),
-    Setting("transaction.state.log.min.isr", Kind.INT, 2, minimum=1, applies=False,
-            doc="Replicas of __transaction_state that must have a record before it counts. A"
-                " partition has one replica, whatever this is."),
+            doc="Replicas of __transaction_state, or as many as there are brokers when it is"
+                " created."),
+    Setting("transaction.state.log.min.isr", Kind.INT, 2, minimum=1,
+            doc="min.insync.replicas of __transaction_state, when it is created."),
 )
 
 _PROCESS = (

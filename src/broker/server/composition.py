@@ -131,16 +131,18 @@ def make_logs(storage: Storage, descriptors: Shares, loop: Loop) -> Logs:
         config.integer("producer.id.expiration.ms"),
         log_flags,
         opened.folders,
+        lambda _: opened.when_lost(),
     )
     loader = LogLoader(loop, partitions)
     shared = opened.folders
     folders = DeletedFolders(path) if shared is None else DeletedFolders(path, shared.held)
     deletions = Deletions(opened.metadata, opened.io_thread, folders, opened.placing)
     table = TopicTable()
-    logs = NativeLogs(partitions, loader, turn, opened.io_thread)
+    logs = NativeLogs(partitions, loader, turn, opened.io_thread, deletions)
     local = LocalTopics(config, opened.metadata, table, logs, deletions, opened.leadership)
     topics = Topics(opened.metadata, local, logs, opened.placing)
     loader.before_ready(topics.prepare)
+    loader.when_ready(topics.is_ready)
     storage.configs.inherited_by(topics.alter_defaults)
     return Logs(turn, commit, table, partitions, loader, deletions, topics, logs)
 
@@ -198,6 +200,7 @@ def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> 
     configs.when_altered(lambda altered: cleaner.alter_settings(_cleaner_settings(altered)))
     topics.when_deleted(cleaner.topic_deleted)
     logs.files.before_release(cleaner.leave)
+    logs.files.before_cut(cleaner.cut)
     scrub = Scrub(
         topics.logs,
         clock,
@@ -206,6 +209,8 @@ def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> 
         cleaner.is_swapping,
         lambda: _scrub_settings(configs.current),
     )
+
+    logs.files.before_cut(scrub.cut)
 
     def apply_level(level: Level) -> None:
         """Free disk space sooner, and pause compaction, as the level of the disk asks."""
@@ -265,6 +270,7 @@ def compose(
     logs = make_logs(storage, descriptors, loop)
     if opened.cluster is not None:
         opened.cluster.fence(logs.turn)
+        opened.cluster.know_brokers(logs.table)
     clock = storage.clock_watch.clock
     cluster = opened.cluster
     coordinators = Coordinators(
@@ -304,7 +310,10 @@ def services_of(parts: Composition, loop: Loop) -> Services:
         loading.clear()
 
     def remove_strays() -> None:
-        logs.deletions.remove(logs.partitions.rename_strays(logs.topics.id_of_partition))
+        moved = logs.partitions.rename_strays(
+            logs.topics.id_of_partition, storage.opened.leadership.keeps
+        )
+        logs.deletions.remove(moved)
 
     return Services(
         (
@@ -324,7 +333,7 @@ def services_of(parts: Composition, loop: Loop) -> Services:
             Part("deletions", start=remove_strays, stop=logs.deletions.stop),
             Part("log loader", start=load_logs, stop=logs.loader.stop),
             Part("replies", stop=connections.drain),
-            *_cluster_services(cluster, logs, storage),
+            *_cluster_services(cluster, logs, storage, poller),
             Housekeeping(storage.configs, poller, logs.turn, events),
             Part("checkpoints", run=checkpoints.run),
             Part("retention", run=partial(maintenance.retention.run, check_ms)),
@@ -335,10 +344,13 @@ def services_of(parts: Composition, loop: Loop) -> Services:
     )
 
 
-def _cluster_services(cluster: "Cluster | None", logs: Logs, storage: Storage) -> Iterable[Service]:
+def _cluster_services(
+    cluster: "Cluster | None", logs: Logs, storage: Storage, poller: Poller
+) -> Iterable[Service]:
     if cluster is None:
         return ()
-    return cluster.services(logs.topics, storage.configs, storage.group_configs)
+    of_storage = storage.configs, storage.group_configs
+    return cluster.services(logs.topics, logs.files, logs.turn, poller, *of_storage)
 
 
 def _end_syncs(logs: Logs) -> None:

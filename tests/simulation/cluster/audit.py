@@ -5,8 +5,7 @@ a state changes by one partition epoch, and by one leader epoch if and only if a
 broker, or another incarnation of it, leads
 a new leader was in the ISR or ELR, unless all brokers share one data directory, or an unclean
 election is allowed
-the disk of a new leader, and of each member of the ISR and the ELR, has every acknowledged
-record, if it is the disk with which the broker became a member
+whoever leaves an ISR that is too small then is in the ELR
 nobody serves a partition while its leader changes; a leader that is registered is replaced
 by nobody but itself, with its successor
 a controller that is not in office changes nothing
@@ -15,6 +14,8 @@ a deleted topic is not forgotten while a broker may have its folders
 at every moment
 at most one broker believes that it serves a partition, by its own clock
 what is acknowledged begins with what was acknowledged before
+the disk of a new leader, and of each member of the ISR and the ELR, has every acknowledged
+record, if it is the disk with which the broker became a member
 the leader epochs with which a partition is served rise
 once it has settled
 what was acknowledged exists
@@ -29,7 +30,7 @@ no states of deleted topics are left, and no deleted topic that all brokers have
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from broker.core.cluster import records
 from broker.core.cluster.controller import ControllerSettings
@@ -60,6 +61,13 @@ class Server(Protocol):
         """Return its replicas."""
 
 
+class Claim(NamedTuple):
+    """What a broker said of its disk when it registered."""
+
+    disk: Disk
+    intact_since: int
+
+
 class Audit:
     """The truth about the cluster, and what was promised."""
 
@@ -78,10 +86,11 @@ class Audit:
         self._topic_settings = TopicSettings(self.image, lambda: settings.defaults)
         self._is_shared = settings.is_shared
         self._disks = disks
-        self._registered: dict[int, Disk] = {}  # the disk of each broker's last registration
-        self._claims: dict[Item, dict[int, Disk]] = {}  # with which it became a member
+        self._registered: dict[int, Claim] = {}  # by each broker's last registration
+        self._claims: dict[Item, dict[int, Claim]] = {}  # with which it became a member
         self._acknowledged: dict[Item, list[Entry]] = {}
-        self.emptied: set[int] = set()  # brokers that have lost a disk at any time
+        self.configured: set[str] = set()  # topics whose min.insync.replicas somebody has changed
+        self.emptied: set[int] = set()  # brokers that may have lost a disk at any time
         self._served: dict[Item, tuple[int, str]] = {}  # the last leader epoch, and by whom
 
     # ---- the store
@@ -155,12 +164,18 @@ class Audit:
         if not leading.replica.has(self._acknowledged.get(item, [])):
             raise Violation(f"the leader of {item} lacks acknowledged records")
         self._acknowledged[item] = leading.replica.entries[: leading.watermark]
+        state = self.image.state(*item)
+        if state is not None:
+            self._check_all_complete(item, state)
 
     def _note_disks(self, delta: Delta) -> None:
         image = self.image
         for broker_id in delta.brokers & image.brokers.keys():
             if image.brokers[broker_id].epoch == image.revision:
-                self._registered[broker_id] = self._disks[broker_id]
+                since = image.brokers[broker_id].intact_since
+                if broker_id in self._registered and since == image.revision:
+                    self.emptied.add(broker_id)
+                self._registered[broker_id] = Claim(self._disks[broker_id], since)
         for topic_id in delta.topics:
             self._place(topic_id)
 
@@ -176,24 +191,53 @@ class Audit:
 
     def _check_members(self, item: Item, old: PartitionState, new: PartitionState) -> None:
         claims, members = self._claims[item], old.isr + old.elr
-        elected = (new.leader, new.broker_epoch)
+        copies = {*old.isr, *old.elr, *(set(old.replicas) - set(old.adding))}
+        if len(copies) == 1 and copies.issubset(self.image.brokers):
+            self._trust(item, *copies)  # no other broker has had anything
+        elected, is_clean = (new.leader, new.broker_epoch), True
         if new.leader != NO_LEADER and elected != (old.leader, old.broker_epoch):
+            is_clean = claims.get(new.leader) == self._registered[new.leader]
             self._check_elected(item, old, new)
         for each in new.isr + new.elr:
-            if each not in members:
+            if each not in members or (each in new.isr and each not in old.isr):
                 claims[each] = self._registered[each]
-            if self._disks[each] is claims[each]:
-                self._check_complete(item, claims[each], f"{each} is a member, {old} {new}")
+        self._check_all_complete(item, new)
+        if is_clean:
+            self._check_left(item, old, new)
+
+    def _trust(self, item: Item, broker_id: int) -> None:
+        """Take what a broker has for everything that was acknowledged."""
+        claim, known = self._registered[broker_id], self._acknowledged.get(item, [])
+        entries = claim.disk.replica(item).entries
+        self._acknowledged[item] = known[: common(known, entries)]
+        self._claims[item][broker_id] = claim
+
+    def _check_all_complete(self, item: Item, state: PartitionState) -> None:
+        claims = self._claims[item]
+        for each in state.isr + state.elr:
+            if self._disks[each] is claims[each].disk:
+                self._check_complete(item, claims[each].disk, f"{each} is a member: {state}")
+
+    def _check_left(self, item: Item, old: PartitionState, new: PartitionState) -> None:
+        """Check who has left an ISR that is too small; both may be led by different brokers."""
+        topic = self.image.topics[item[0]]
+        min_isr = new.min_isr(self._settings.defaults.min_isr)
+        if topic.name in self.configured or len(new.isr) >= min_isr or new.leader == NO_LEADER:
+            return
+        if new.leader not in old.isr + old.elr or not set(old.replicas) <= set(new.replicas):
+            return  # an unclean election, or the end of a reassignment
+        for each in old.isr + old.elr:
+            is_intact = self._registered[each] == self._claims[item][each]
+            if is_intact and each not in new.isr + new.elr:
+                raise Violation(f"{each} belongs into the ELR of {item}: {old} {new}")
 
     def _check_elected(self, item: Item, old: PartitionState, new: PartitionState) -> None:
         leader, claims = new.leader, self._claims[item]
-        disk = self._registered[leader]
-        if leader in old.isr + old.elr and claims.get(leader) is disk:
-            self._check_complete(item, disk, f"{leader} is elected, {old} {new}")
-        elif self._settings.defaults.is_unclean_allowed or len(old.replicas) == 1:
-            known = self._acknowledged.get(item, [])
-            self._acknowledged[item] = known[: common(known, disk.replica(item).entries)]
-            claims[leader] = disk
+        claim = self._registered[leader]
+        if leader in old.isr + old.elr and claims[leader].disk is claim.disk:
+            self._check_complete(item, claim.disk, f"{leader} is elected, {old} {new}")
+        elif self._settings.defaults.is_unclean_allowed:
+            self._trust(item, leader)
         else:
             raise Violation(f"a leader that may lack records, {item}: {old} {new}")
 

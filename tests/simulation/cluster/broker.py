@@ -301,6 +301,9 @@ class SimulatedBroker:
         for topic_id, topic in delta.deleted_topics.items():
             for partition in range(topic.record.partitions):
                 self._update((topic_id, partition))
+        if delta.brokers and self._served and self._rng.random() < 0.5:
+            remove = partial(self.replication.remove_failed, self._rng.choice([*self._served]))
+            self.process.after(self._rng.randrange(12), remove)
         self._confirm_deletions()
         self._react()
 

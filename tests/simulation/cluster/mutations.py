@@ -28,6 +28,7 @@ from broker.storage.metadata import Absent, Delete, Guard, KeyValue, Put
 
 Patch = pytest.MonkeyPatch
 _ALWAYS = Absent(b"never")  # a guard that holds
+_DEFAULTS = ReplicaSettings()
 
 
 def _without(guards: Sequence[Guard], kind: type) -> list[Guard]:
@@ -48,7 +49,7 @@ def _write_without_the_office(patch: Patch) -> None:
 def _replace_a_draining_leader_at_once(patch: Patch) -> None:
     next_state = election.next_state
 
-    def impatient(found: Known, settings: Any = ReplicaSettings(), others: Any = None) -> Any:
+    def impatient(found: Known, settings: Any = _DEFAULTS, others: Any = None) -> Any:
         changed = next_state(found, settings, others)
         if changed is None or changed.successor == NO_LEADER:
             return changed
@@ -355,8 +356,8 @@ def _count_emptied_members_of_the_elr(patch: Patch) -> None:
 def _name_absent_members_anew(patch: Patch) -> None:
     following = Known.next
 
-    def forget(self: Known, changed: PartitionState) -> PartitionState:
-        return following(self, changed)._replace(absent=())
+    def forget(self: Known, *args: Any) -> PartitionState:
+        return following(self, *args)._replace(absent=())
 
     patch.setattr(Known, "next", forget)
 
@@ -395,7 +396,7 @@ def _keep_the_elr(patch: Patch) -> None:
 def _hand_over_to_who_may_lack_records(patch: Patch) -> None:
     next_state = election.next_state
 
-    def any_successor(found: Known, settings: Any = ReplicaSettings(), others: Any = None) -> Any:
+    def any_successor(found: Known, settings: Any = _DEFAULTS, others: Any = None) -> Any:
         changed = next_state(found, settings, others)
         if changed is None or others is not None or changed.successor == NO_LEADER:
             return changed

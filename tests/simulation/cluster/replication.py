@@ -66,6 +66,7 @@ class Replication:
         self.broker_id = context.broker_id
         self.process = context.process
         self.peers: Callable[[], Iterable[Peer]] = lambda: ()
+        self.joins: Callable[[int], None] = lambda _: None  # called with whoever has caught up
         self.machine: IsrChanges | None = None
         self._rng = rng
         self._context = context
@@ -76,6 +77,10 @@ class Replication:
         self._epoch = 0
         self._leading: dict[Item, Leading] = {}
         self._slow_until_ms = 0
+
+    def be_slow(self, duration_ms: int) -> None:
+        """Ask no leader for a while."""
+        self._slow_until_ms = self.process.now_ms() + duration_ms
 
     def start(self) -> None:
         self.process.after(self._rng.randrange(FETCH_MS), self._fetch)
@@ -153,6 +158,7 @@ class Replication:
         if self.machine is not None:
             self.machine.caught_up(request.item, request.replica_id, request.replica_epoch)
             self.work()
+            self.joins(request.replica_id)
 
     def _is_in_sync(self, item: Item, replica_id: int, epoch: int) -> bool:
         leading = self._leading.get(item)
@@ -170,6 +176,15 @@ class Replication:
             min_isr = state.min_isr(self._settings.topic(item[0]).min_isr)
             if leading.advance(min_isr):
                 self._acknowledged(item, leading)
+
+    def remove_failed(self, item: Item) -> None:
+        """Remove failed followers from an ISR while the controller does it for all of them."""
+        state = self._context.image.state(*item)
+        if self.machine is not None and state is not None:
+            for each in state.isr:
+                if each not in self._context.image.brokers:
+                    self.machine.lagging(item, each)
+            self.work()
 
     # ---- the machine
     # ---------------------------------------------------------------------------------------------

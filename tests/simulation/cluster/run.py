@@ -130,6 +130,7 @@ class ClusterSimulation:
             disk,
         )
         broker.replication.peers = self._peers
+        broker.replication.joins = self._joins
         self.brokers.append(broker)
         process.at_death(lambda: self.brokers.remove(broker))
         self.note(f"{broker.name} starts")
@@ -222,7 +223,21 @@ class ClusterSimulation:
                 self._kill(broker)
         self.disks[broker_id] = Disk()
         self.audit.emptied.add(broker_id)
-        self._start_later(broker_id)
+        delay_ms = self.rng.choice((5, 30, 300, 3_000))
+        self.time.after(delay_ms, lambda: self._start_unless_running(broker_id))
+
+    def _joins(self, broker_id: int) -> None:
+        """Let a follower fail while it is being added to an ISR, sometimes."""
+        if not self._is_faulty:
+            return
+        chance = self.rng.random()
+        if chance < (0.04 if self.store.frees_at_death else 0.01):
+            self.note(f"--- empty: broker {broker_id}, which joins an ISR")
+            self.time.after(self.rng.randrange(6), lambda: self._empty(broker_id))
+        elif chance > 0.9:
+            for broker in self.brokers:
+                if broker.broker_id == broker_id:
+                    broker.replication.be_slow(self.rng.choice((300, 3_000)))
 
     def _state_changed(self, state: PartitionState) -> None:
         """Let the successor of a leader fail, sometimes, before it is the leader."""
@@ -287,6 +302,7 @@ class ClusterSimulation:
     def _configure(self, broker: SimulatedBroker, name: str) -> None:
         min_isr = self.rng.randint(1, 3)
         self.note(f"{broker.name} sets min.insync.replicas of {name}: {min_isr}")
+        self.audit.configured.add(name)
         config = config_records.operation(
             metadata.topic_config_key(name), {"min.insync.replicas": str(min_isr)}
         )

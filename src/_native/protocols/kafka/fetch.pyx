@@ -27,6 +27,7 @@ from broker._native.kernel.big_endian cimport store_uint16, store_uint32
 from broker._native.log.open_files cimport OpenFile
 from broker._native.log.header_window cimport uses_codec
 from broker._native.log.transaction_index cimport aborted_list_free
+from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport (
     LOG_LOADING, LOG_NOT_LED, LOG_OK, LOG_OUT_OF_RANGE, LogStatus,
 )
@@ -52,10 +53,12 @@ from broker._native.protocols.kafka.fetch_reply cimport (
     put_head,
     put_padded,
     put_records,
+    queue_tags,
 )
 from broker._native.protocols.kafka.fetch_request cimport (
     TOPIC_ID_SIZE, VERSION_SESSION, VERSION_TOPIC_ID, read_request,
 )
+from broker._native.protocols.kafka.parked_fetch cimport FETCH_NOT_SERVED, FETCH_PARKED, FETCH_READY
 from broker._native.wire.output_queue cimport queue_commit, queue_reserve
 
 import os
@@ -77,12 +80,8 @@ cdef enum:
 
 @cython.no_gc_clear    # `sessions` would be cleared before the partitions are dropped
 @cython.final
-cdef class FetchSession(Wait):
-    """The partitions that one consumer fetches, and its current request.
-
-    Its connection waits for it while it is parked: there is too little to answer, and the deadline
-    has not passed.
-    """
+cdef class FetchSession(ParkedFetch):
+    """The partitions that one consumer fetches, and its current request."""
 
     def __cinit__(self, FetchSessions sessions, Turn turn):
         self.sessions = sessions
@@ -92,11 +91,7 @@ cdef class FetchSession(Wait):
         self.clear()
 
     cdef void clear(self) noexcept:
-        cdef Watch* watch = self.owner.ready_head
-        while watch != NULL:
-            watch.is_ready = False      # all at once: removing each one would be a walk
-            watch = watch.ready_next
-        self.owner.ready_head = self.owner.ready_tail = NULL
+        self.unmark_all()    # removing each one would be a walk
         while self.first != NULL:
             self.drop(self.first)
         free(self.slots)
@@ -160,39 +155,10 @@ cdef class FetchSession(Wait):
             node.next.previous = node.previous
         self.count -= 1
         self.sessions.partitions -= 1
-        self.unready(node)
+        self.unmark(&node.watch)
         Py_DECREF(<object>node.topic)
         Py_DECREF(<object>node.log)
         free(node)
-
-    cdef void unready(self, FetchNode* node) noexcept:
-        # Takes a node off the ready list by a walk, since it is rare (a partition is forgotten).
-        cdef Watch* before = NULL
-        cdef Watch* watch = self.owner.ready_head
-        if not node.watch.is_ready:
-            return
-        while watch != &node.watch:
-            before = watch
-            watch = watch.ready_next
-        if before == NULL:
-            self.owner.ready_head = watch.ready_next
-        else:
-            before.ready_next = watch.ready_next
-        if self.owner.ready_tail == watch:
-            self.owner.ready_tail = before
-        node.watch.is_ready = False
-
-    cdef void mark(self, FetchNode* node) noexcept:
-        """Append a node to the ready list, after those that have waited longer."""
-        if node.watch.is_ready:
-            return
-        node.watch.is_ready = True
-        node.watch.ready_next = NULL
-        if self.owner.ready_head == NULL:
-            self.owner.ready_head = &node.watch
-        else:
-            self.owner.ready_tail.ready_next = &node.watch
-        self.owner.ready_tail = &node.watch
 
     cdef void apply(self, FetchRequest* request) noexcept:
         # Applies the partitions that the request names.
@@ -210,44 +176,20 @@ cdef class FetchSession(Wait):
             node.offset = request.named[i].offset
             node.leader_epoch = request.named[i].leader_epoch
             node.bytes_max = request.named[i].bytes_max
-            self.mark(node)
+            self.mark(&node.watch)
         for i in range(request.wanted, request.wanted + request.forgotten):
             node = self.node_of(request.named[i].log)
             if node != NULL:
                 self.drop(node)
 
     cdef void park(self, Connection connection):
-        """Answer once the logs have enough, or after the request's time."""
-        cdef FetchNode* node
-        connection.begin_wait(self)
-        connection.set_timer(self.wait_ms)
-        self.owner.object = <void*>connection
-        self.owner.is_parked = True
-        node = self.first
+        cdef FetchNode* node = self.first
+        ParkedFetch.park(self, connection)
         while node != NULL:
             (<PartitionLog>node.log).watch(&node.watch)
             node = node.next if self.session_id == 0 else NULL
 
-    cdef void woken(self):
-        if self.has_enough():
-            self.answer()
-
-    cdef void due(self):
-        self.answer()
-
-    cdef void ended(self):
-        self.owner.is_parked = False
-        self.turn.forget(&self.owner)
-
-    cdef void answer(self):
-        # Answers with what there is.
-        cdef Connection connection = self.connection
-        connection.end_wait()
-        self.reply(&connection.output)
-        connection.request_drain()
-
     cdef bint has_enough(self) noexcept:
-        """Return whether there is enough to answer before the deadline (fetch.min.bytes)."""
         cdef Watch* watch = self.owner.ready_head
         cdef FetchNode* node
         cdef PartitionLog log
@@ -269,7 +211,6 @@ cdef class FetchSession(Wait):
     # ---- the reply ----------------------------------------------------------------------------
 
     cdef void reply(self, OutputQueue* queue) noexcept:
-        """Queue the whole response: one frame."""
         cdef uint8_t* start = queue_reserve(queue, HEAD_SIZE_MAX)
         cdef uint8_t* count_at
         cdef uint8_t* at
@@ -329,12 +270,12 @@ cdef class FetchSession(Wait):
                 log = <PartitionLog>node.log
                 # A topic of the same name may have been created, or this broker may lead the
                 # partition again, with another log: the client must begin a new session for it.
-                self.is_outdated = self.is_outdated or log.is_deleted
+                self.is_outdated = self.is_outdated or log.is_deleted or log.is_follower
                 # A partition with unread records or an error is reported again even if its log does
                 # not change.
                 if self.session_id != 0 and (
                         node.offset < self.end_for(log) or node_error(self, node) != 0):
-                    self.mark(node)
+                    self.mark(&node.watch)
         self.end_topic(queue, count_at, parts)
         return topics
 
@@ -453,20 +394,13 @@ cdef class FetchSession(Wait):
         return put_head(at, &head, self.is_flexible)
 
 
-cdef void queue_tags(OutputQueue* queue) noexcept:
-    """Queue that a structure has no tagged fields."""
-    cdef uint8_t* at = queue_reserve(queue, 1)
-    if at != NULL:
-        queue_commit(queue, put_tags(at, True) - at)
-
-
 cdef bint is_misdirected(FetchRequest* request) noexcept:
     """Return whether a request names a partition whose client has to look for its leader."""
     cdef PartitionLog log
     cdef int32_t i
     for i in range(request.wanted):
         log = <PartitionLog>request.named[i].log
-        if log.is_loading or log.is_released or (
+        if log.is_loading or log.is_released or log.is_follower or (
                 0 <= request.named[i].leader_epoch < log.leader_epoch):
             return True
     return False
@@ -474,7 +408,7 @@ cdef bint is_misdirected(FetchRequest* request) noexcept:
 
 cdef int16_t node_error(FetchSession session, FetchNode* node) noexcept:
     cdef PartitionLog log = <PartitionLog>node.log
-    if log.is_released:
+    if log.is_released or log.is_follower:
         return ERROR_NOT_LEADER_OR_FOLLOWER
     if log.is_deleted:
         return ERROR_UNKNOWN_TOPIC_ID if session.version >= VERSION_TOPIC_ID else (
@@ -506,6 +440,7 @@ cdef class FetchSessions:
 
     def __cinit__(self, int32_t sessions_max, int64_t idle_ms_max, int32_t bytes_max,
                   int64_t partitions_max=_PARTITIONS_MAX):
+        self.replicas = ReplicaSessions()
         self.by_id = {}
         self.partitions_max = partitions_max
         self.sessions_max = sessions_max
@@ -518,21 +453,22 @@ cdef class FetchSessions:
     def __len__(self):
         return len(self.by_id)
 
-    cdef FetchSession begin(self, TopicTable topics, Turn turn, RequestHead* head,
-                            FetchStatus* status):
+    cdef ParkedFetch begin(self, Connection connection, RequestHead* head, FetchStatus* status):
         """Read a request; return the session that will answer it, or None if Python serves it."""
+        cdef TopicTable topics = connection.poller.topics
+        cdef Turn turn = connection.poller.turn
         cdef FetchRequest request
         cdef FetchSession session
         status[0] = FETCH_NOT_SERVED
         if head.api_version < VERSION_MIN or not read_request(head, topics, &request):
             return None
+        if request.replica_id >= 0:
+            return self.replicas.begin(connection, head, &request, status)
         # Python names the leader beside the error. In a session it could only end the session.
         if head.api_version >= VERSION_LEADERS and request.epoch <= 0 and is_misdirected(&request):
             return None
         session = self.session_for(turn, head, &request)
-        session.correlation_id = head.correlation_id
-        session.version = head.api_version
-        session.is_flexible = head.is_flexible
+        session.begin_request(head)
         session.is_committed = request.isolation == 1
         session.wait_ms = min(request.wait_ms, self.wait_ms_max)
         session.bytes_min = request.bytes_min

@@ -19,10 +19,11 @@ still not registered. A partition without a key names its members as of their pl
 everything that it had acknowledged. A restart keeps it, so all brokers may be killed at once and
 any member of an ISR may be elected. An emptied directory begins anew, with its registration.
 
-A partition with a single replica has no other copy to wait for: that replica always counts.
+A partition with a single replica, besides those that are being added and are no members yet, has no
+other copy to wait for: that replica always counts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from broker.core.cluster import records
@@ -41,9 +42,15 @@ class Known(NamedTuple):
     def counts(self, broker_id: int) -> bool:
         """Return whether a member of the ISR or ELR is registered and has lost nothing."""
         broker = self.brokers.get(broker_id)
-        return broker is not None and (
-            len(self.state.replicas) == 1 or broker.intact_since <= self._as_of(broker_id)
-        )
+        if broker is None:
+            return False
+        return broker.intact_since <= self._as_of(broker_id) or self.has_only_copy(broker_id)
+
+    def has_only_copy(self, broker_id: int) -> bool:
+        """Return whether no other replica is a member, or has ever been one."""
+        state = self.state
+        others = state.isr + state.elr + tuple(set(state.replicas).difference(state.adding))
+        return broker_id in state.replicas and all(each == broker_id for each in others)
 
     def is_lost(self, broker_id: int) -> bool:
         """Return whether a member is registered and may have lost something."""
@@ -53,13 +60,14 @@ class Known(NamedTuple):
         """Return whether a member is not registered."""
         return broker_id not in self.brokers
 
-    def next(self, changed: PartitionState) -> PartitionState:
+    def next(self, changed: PartitionState, joined: Collection[int] = ()) -> PartitionState:
         """Return a changed state as the next one: without the members that were lost before.
 
-        With them it would name them as of its own revision. A leader among them has failed. What is
-        known of absent members is kept.
+        With them it would name them as of its own revision. A leader among them has failed. Those
+        that have `joined` have everything by now. What is known of absent members is kept.
         """
-        lost = {each for each in self.state.isr + self.state.elr if self.is_lost(each)}
+        members = self.state.isr + self.state.elr
+        lost = {each for each in members if self.is_lost(each) and each not in joined}
         if lost:
             changed = self._without(lost, changed)
         absent: tuple[tuple[int, int], ...] = ()

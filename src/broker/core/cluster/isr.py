@@ -238,7 +238,7 @@ class IsrChanges:
         isr, elr = eligibility.without(found, (*kept, *added), left, min_isr)
         if set(isr) == set(state.isr) and set(elr) == set(state.elr):
             return None
-        changed = found.next(state._replace(isr=isr, elr=elr))
+        changed = found.next(state._replace(isr=isr, elr=elr), added)
         guard = self._image.guard(*item)
         return (guard, *found.guards(changed)), Put(guard.key, records.partition_value(changed))
 

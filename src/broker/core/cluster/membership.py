@@ -148,6 +148,10 @@ class Membership:
         """Since when the directory has lost nothing, by the last registration; NO_EPOCH: none."""
         return self._registration.intact_since
 
+    def set_intact_since(self, revision: int) -> None:
+        """Set since when the directory has lost nothing, for the next registration."""
+        self._registration = self._registration._replace(intact_since=revision)
+
     def has_place_of(self, registration: Registration) -> bool:
         """Return whether a registration names this broker's host and endpoints."""
         ours = self._registration

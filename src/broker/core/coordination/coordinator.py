@@ -29,7 +29,13 @@ from broker.core.coordination.machine import Decision, Machine, RecordFormat, To
 from broker.core.coordination.notes import Notes
 from broker.core.logs.log import InternalLog
 from broker.model.clock import Clock
-from broker.model.errors import DiskFull, ErrorCode, PolylogError, TooManyProducers
+from broker.model.errors import (
+    DiskFull,
+    ErrorCode,
+    PolylogError,
+    TooFewReplicas,
+    TooManyProducers,
+)
 from broker.model.limits import BATCH_BYTES_MAX, REPLIES_PER_TURN
 
 logger = logging.getLogger(__name__)
@@ -173,8 +179,8 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
     def apply(self, decision: Decision[RecordT, ResponseT]) -> bool:
         """Append, replay, and send the replies once everything appended so far is durable.
 
-        Return False when the disk had no space for the records: the decision has no effect, and
-        its requests are refused.
+        Return False when the disk had no space for the records, or too few replicas are in sync:
+        the decision has no effect, and its requests are refused.
         """
         self.check()
         is_active = self.state is PartitionState.ACTIVE
@@ -185,7 +191,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
             self._notes.log([f"records refused partition={self.name} reason={error}"])
             _refuse((token for token, _ in decision.replies), ErrorCode.POLICY_VIOLATION)
             return True
-        except DiskFull as error:
+        except (DiskFull, TooFewReplicas) as error:
             self._notes.log([f"records refused partition={self.name} reason={error}"])
             _refuse((token for token, _ in decision.replies), ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return False
@@ -234,7 +240,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
             batch = encode_marker(marker, leader_epoch=epoch, timestamp_ms=now_ms)
             try:
                 is_appended = self._append_batch(batch, 1)
-            except DiskFull:  # the requester retries
+            except (DiskFull, TooFewReplicas):  # the requester retries
                 waiter.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
                 return
             if is_appended:
@@ -276,7 +282,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
     def _append_batch(self, batch: bytes, count: int) -> bool:
         try:
             self._end_offset = self._log.append_internal(batch) + count
-        except (TooManyProducers, DiskFull):
+        except (TooManyProducers, DiskFull, TooFewReplicas):
             raise  # not a failure of the log
         except PolylogError as error:
             return self._failed(error)

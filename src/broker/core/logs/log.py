@@ -111,12 +111,32 @@ class Log(TransactionalLog, Protocol):
         """The partition's number in its topic."""
 
     @property
+    def is_follower(self) -> bool:
+        """Whether it copies the log of another broker, and serves nobody."""
+
+    @property
+    def known_epoch(self) -> int:
+        """The leader epoch in which it leads or follows."""
+
+    @property
     def size(self) -> int:
         """Bytes of records."""
 
     @property
     def is_full(self) -> bool:
         """Whether the last append found no space on the disk, and is written later."""
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether other brokers have replicas of it: its high watermark depends on them."""
+
+    @property
+    def lacks_replicas(self) -> bool:
+        """Whether fewer replicas are in sync than min.insync.replicas."""
+
+    @property
+    def is_caught_up_leader(self) -> bool:
+        """Whether the high watermark has reached what the log had when this broker was elected."""
 
     @property
     def last_stable_offset(self) -> int:
@@ -128,8 +148,11 @@ class Log(TransactionalLog, Protocol):
     def has_batch(self, records: bytes) -> bool:
         """Whether a batch repeats one of its producer's last batches: it is appended only once."""
 
-    def append(self, records: bytes) -> AppendResult:
-        """Append a client's batch, without checks of the topic's configuration."""
+    def append(self, records: bytes, *, needs_replicas: bool = ...) -> AppendResult:
+        """Append a client's batch, without checks of the topic's configuration.
+
+        With `needs_replicas`, it is refused while too few replicas are in sync.
+        """
 
     def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int, int]]:
         """Return (producer id, first offset, marker's offset) of those with records in a range."""

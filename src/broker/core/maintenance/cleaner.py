@@ -150,6 +150,19 @@ class Cleaner:
             cleaning[1].cancel()
             await asyncio.wait([cleaning[1]])
 
+    async def cut(self, log: PartitionLog, offset: int) -> None:
+        """End the pass over a log that is going to be cut at an offset.
+
+        What is appended from there on is dirty. StorageError when that cannot be made durable: a
+        start would take the log for compacted further than it is.
+        """
+        await self.leave(log)
+        key = (log.topic, log.partition)
+        if self._first_dirty.get(key, 0) > offset:
+            self._first_dirty[key] = offset
+            if not await self._save_first_dirty():
+                raise StorageError(f"{log.folder}: the end of its clean part cannot be written")
+
     def _may_clean(self, log: PartitionLog) -> bool:
         return (
             log.is_in_service
@@ -303,10 +316,10 @@ class Cleaner:
         )
         await self._save_first_dirty()
 
-    async def _save_first_dirty(self) -> None:
+    async def _save_first_dirty(self) -> bool:
         offsets = dict(self._first_dirty)
         file = self._path / text_files.CLEANER_OFFSETS
-        await self._on_disk(partial(checkpoint.write_offsets, file, offsets))
+        return await self._on_disk(partial(checkpoint.write_offsets, file, offsets))
 
 
 def _time_at(log: PartitionLog, offset: int) -> int:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from broker.core.cluster import records
@@ -49,6 +49,7 @@ class Member(Service):
         self._on_phase: list[Callable[[], None]] = []
         self._on_refusal: list[Callable[[ConfigError], None]] = []
         self._on_bound: list[Callable[[float], None]] = []
+        self._ready: Callable[[], Awaitable[None]] | None = None
         self._bound = 0.0  # `fenced_from`, as it was reported last
 
     @property
@@ -102,8 +103,14 @@ class Member(Service):
         """Register a callback that gets `fenced_from` after each change of it."""
         self._on_bound.append(callback)
 
+    def join_after(self, ready: Callable[[], Awaitable[None]]) -> None:
+        """Let `run` wait for something before it joins."""
+        self._ready = ready
+
     async def run(self) -> None:
         """Join, stay and rejoin until cancelled or departed."""
+        if self._ready is not None:
+            await self._ready()
         while self.phase is not Phase.LEFT:
             await self.step()
 
@@ -159,6 +166,18 @@ class Member(Service):
         """Depart now."""
         self._membership.leave()
         self._note_bound()
+        self._something.set()
+
+    async def rejoin(self) -> None:
+        """End the registration, and register anew: what it says has changed."""
+        lease, self._lease = self._lease, None
+        if lease is None:
+            return
+        self._membership.lease_lost(lease.id)
+        self._note_bound()
+        self._report_phase()
+        await _revoke(lease)
+        await lease.abandon()
         self._something.set()
 
     async def release(self) -> None:

@@ -64,6 +64,10 @@ def _none(_topic: str, _partition: int) -> bytes | None:
     return None
 
 
+def _all(_topic_id: bytes, _partition: int) -> bool:
+    return True
+
+
 # Returns PartitionLog.protocol_flags, which protocols define and read.
 LogFlags: TypeAlias = Callable[[TopicConfig], int]
 # Returns the id of the topic with that name, None if it has no partition of that number.
@@ -348,11 +352,18 @@ class Partitions:
         file_ops.rename(str(folder), str(aside))
         file_ops.sync_folder(str(self._path))
 
-    def rename_strays(self, topic_id_of: TopicIdOf = _none) -> list[Path]:
-        """Rename the folders of no known topic; return those of deletes that did not complete.
+    def rename_strays(
+        self, topic_id_of: TopicIdOf = _none, keeps: Callable[[bytes, int], bool] = _all
+    ) -> list[Path]:
+        """Rename the folders of no known topic; return those to be removed.
 
-        `topic_id_of` returns the id of the topic that has such a partition, which another broker
-        may lead now.
+        These are of deletes that did not complete, and of partitions whose replicas were moved to
+        other brokers while this one did not run.
+
+        Args:
+            topic_id_of: returns the id of the topic that has such a partition, which another broker
+                may lead now.
+            keeps: returns whether this broker keeps the files of a partition, by its topic's id.
         """
         doomed: list[Path] = []
         if self._shared is not None:
@@ -365,8 +376,19 @@ class Partitions:
                 doomed.append(folder)
                 continue
             topic, _, number = name.rpartition("-")
-            if number.isdigit() and self._is_stray(folder, topic_id_of(topic, int(number))):
+            topic_id = topic_id_of(topic, int(number)) if number.isdigit() else None
+            if number.isdigit() and self._is_stray(folder, topic_id):
                 self._set_aside(folder)
+            elif topic_id is not None and not keeps(topic_id, int(number)):
+                doomed.append(self._put_away(folder, topic_id))
+        return doomed
+
+    def _put_away(self, folder: Path, topic_id: bytes) -> Path:
+        """Rename a folder to be removed; durable soon enough, because a start does it again."""
+        doomed = deletion.deleted_folder(folder, topic_id)
+        _log.info("folder of a partition that was moved is removed: folder=%s", folder)
+        deletion.remove_folder(doomed)  # of an earlier move
+        file_ops.rename(str(folder), str(doomed))
         return doomed
 
     def _is_stray(self, folder: Path, topic_id: bytes | None) -> bool:

@@ -84,7 +84,8 @@ class Broker:
         assert self.member.phase is Phase.ACTIVE
 
     def leads(self, partition: int) -> bool:
-        return self.cluster.epoch(self.topic_id, partition) is not None
+        role = self.cluster.role(self.topic_id, partition)
+        return role is not None and role.leads
 
 
 def ns(seconds: float) -> int:

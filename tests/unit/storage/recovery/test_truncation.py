@@ -100,9 +100,7 @@ def test_nothing_but_the_kept_segments_and_snapshots_is_left(broker: CutLog) -> 
 def test_a_cut_at_the_end_changes_no_file(broker: CutLog) -> None:
     grown(broker)
     log = the_log(broker)
-    before = {
-        each: each.stat().st_mtime_ns for each in Path(log.folder).iterdir()
-    }
+    before = {each: each.stat().st_mtime_ns for each in Path(log.folder).iterdir()}
 
     broker.cut(log, log.log_end_offset)
 

@@ -7,6 +7,8 @@ import pytest
 
 from broker.core.cluster import records
 from broker.core.cluster.records import ControllerClaim
+from broker.core.topics.rules import NewPartitions
+from broker.model.errors import ErrorCode, RequestError
 from broker.storage.metadata import Delete, Put
 from tests.support.fakes import FakeBroker, only
 from tests.support.memory_cluster import MemoryCluster, catch_up
@@ -131,9 +133,19 @@ def test_a_topic_is_assigned_to_the_brokers_that_a_client_names() -> None:
     ("asked", "error"),
     [
         ({"assignments": [{"partition_index": 0, "broker_ids": [9]}]}, 39),
-        ({"assignments": [{"partition_index": 0, "broker_ids": [1, 2]}]}, 39),
+        ({"assignments": [{"partition_index": 0, "broker_ids": [1, 9]}]}, 39),
+        ({"assignments": [{"partition_index": 0, "broker_ids": [2, 2]}]}, 39),
+        (
+            {
+                "assignments": [
+                    {"partition_index": 0, "broker_ids": [1, 2]},
+                    {"partition_index": 1, "broker_ids": [3]},
+                ]
+            },
+            39,
+        ),
         ({"assignments": [{"partition_index": 0, "broker_ids": []}]}, 39),
-        ({"assignments": [], "num_partitions": 1, "replication_factor": 2}, 38),
+        ({"assignments": [], "num_partitions": 1, "replication_factor": 4}, 38),
     ],
 )
 def test_an_assignment_that_cannot_be_is_refused_with_a_message(asked: Any, error: int) -> None:
@@ -275,10 +287,52 @@ def test_a_standalone_broker_is_registered() -> None:
     assert FakeBroker().ask(UNREGISTER, 0, broker_id=1)["error_code"] == 42
 
 
-def test_the_default_of_replicas_is_that_of_this_version() -> None:
-    cluster = MemoryCluster(1, 2)
-    broker = cluster.broker(1, **{"default.replication.factor": "3"})
+def test_a_topic_has_as_many_replicas_as_asked_for_or_as_the_default_says() -> None:
+    broker = MemoryCluster(1, 2, 3).broker(1, **{"default.replication.factor": "3"})
 
-    created = create(broker, num_partitions=2)
+    default = create(broker, num_partitions=2)
+    asked = create(broker, name="two", num_partitions=1, replication_factor=2)
 
-    assert (created["error_code"], created["replication_factor"]) == (0, 1)
+    assert (default["error_code"], default["replication_factor"]) == (0, 3)
+    assert (asked["error_code"], asked["replication_factor"]) == (0, 2)
+
+
+def test_a_default_of_more_replicas_than_brokers_is_refused() -> None:
+    broker = MemoryCluster(1, 2).broker(1, **{"default.replication.factor": "3"})
+
+    assert create(broker, num_partitions=2)["error_code"] == 38
+
+
+@pytest.mark.parametrize(("brokers", "replicas"), [((1, 2), 2), ((1, 2, 3, 4), 3)])
+def test_an_internal_topic_has_no_more_replicas_than_there_are_brokers(
+    brokers: tuple[int, ...], replicas: int
+) -> None:
+    broker = MemoryCluster(*brokers).broker(1, **{"offsets.topic.num.partitions": "2"})
+
+    topic = asyncio.run(broker.topics.offsets_topic())
+
+    assert len(broker.broker.cluster.leadership(topic, 0).replicas) == replicas
+
+
+def test_the_topic_of_transactions_has_settings_of_its_own() -> None:
+    broker = MemoryCluster(1, 2, 3).broker(1)
+
+    topic = asyncio.run(broker.topics.transactions_topic())
+
+    assert topic.config.integer("min.insync.replicas") == 2
+    assert not topic.config.flag("unclean.leader.election.enable")
+
+
+def test_added_partitions_have_as_many_replicas_as_the_others() -> None:
+    broker = MemoryCluster(1, 2, 3).broker(1)
+    create(broker, num_partitions=1, replication_factor=2)
+    topic = broker.topics.get("t")
+    assert topic is not None
+
+    asyncio.run(broker.topics.add_partitions(topic, NewPartitions(3)))
+    with pytest.raises(RequestError) as refused:
+        broker.topics.plan_partitions(topic, NewPartitions(4, [[1]]))
+
+    of = broker.broker.cluster.leadership
+    assert [len(of(topic, number).replicas) for number in range(3)] == [2, 2, 2]
+    assert refused.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
