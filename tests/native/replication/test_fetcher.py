@@ -667,9 +667,9 @@ def test_a_long_answer_is_served_in_parts(copying: Copying, size: int) -> None:
 
     named: list[tuple[int, int]] = []
     while len(named) < 12:  # the syncs of some may be slow
-        following = copying.leader.request()
-        named += following.named
-        copying.leader.answer(following)
+        for following in copying.leader.requests():
+            named += following.named
+            copying.leader.answer(following)
     assert sorted(named) == [(partition, 1) for partition in range(12)]
     assert [log.log_end_offset for log in logs] == [1] * 12
 
