@@ -383,12 +383,8 @@ cdef class Connection:
         return <Py_ssize_t>used
 
     cdef bint note_unseen(self, PartitionLog log, int64_t end_offset) noexcept:
-        """Note a write that no reply waits for; return False without memory.
-
-        Nothing waits for other brokers that it does not ask for.
-        """
-        return (log.is_replicated or log.high_watermark >= end_offset
-                or unseen_add(&self.unseen, log, end_offset))
+        """Note a write that no reply waits for; return False without memory."""
+        return log.high_watermark >= end_offset or unseen_add(&self.unseen, log, end_offset)
 
     cdef bint hold_back(self, Cursor frame):
         """Delay a request until the earlier writes are visible; return whether it is delayed.

@@ -24,8 +24,14 @@ cdef int64_t REPLICAS_WAIT_MS = limits.REPLICAS_WAIT_MS
 
 
 cdef bint unseen_add(UnseenWrites* writes, PartitionLog log, int64_t end_offset) noexcept:
-    """Note a write up to an offset, exclusive; return False without memory."""
+    """Note a write up to an offset, exclusive; return False without memory.
+
+    One that is visible only once other brokers have it is not noted: a client that does not wait
+    for them would wait for them with its next request.
+    """
     cdef uint32_t i, at
+    if log.is_replicated:
+        return True
     # A producer writes to its partitions in a similar order each time.
     for i in range(writes.count):
         at = writes.hint + i

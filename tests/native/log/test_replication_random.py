@@ -68,6 +68,19 @@ class _Replicas(RuleBasedStateMachine):
         data = leader.read_for_replica(log.log_end_offset, size_max)
         assert self.replicas.take(number, data) is LogState.OK
 
+    @rule(numbers=st.sets(st.sampled_from(IDS)))
+    def catch_up(self, numbers: set[int]) -> None:
+        self.replicas.settle(self.replicas.leader_id)
+        leader = self.replicas.leader
+        for number in numbers - {self.replicas.leader_id}:
+            log = self.replicas.log(number)
+            while log.log_end_offset < leader.log_end_offset or (
+                leader.divergence(log.leader_epoch, log.log_end_offset)
+            ):
+                self.copy(number, READ_BYTES)
+            self.sync(number)
+            self.copy(number, READ_BYTES)
+
     def cut(self, number: int, offset: int) -> None:
         """Cut a follower's log, with nothing else in its thread."""
         log = self.replicas.log(number)

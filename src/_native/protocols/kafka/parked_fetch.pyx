@@ -28,7 +28,10 @@ cdef class ParkedFetch(Wait):
         cdef Watch* other = self.owner.ready_head
         if not watch.is_ready:
             return
+        watch.is_ready = False
         while other != watch:
+            if other == NULL:
+                return    # an answer that found no memory had not come to it
             before = other
             other = other.ready_next
         if before == NULL:
@@ -37,7 +40,6 @@ cdef class ParkedFetch(Wait):
             before.ready_next = watch.ready_next
         if self.owner.ready_tail == watch:
             self.owner.ready_tail = before
-        watch.is_ready = False
 
     cdef void unmark_all(self) noexcept:
         """Empty the ready list at once."""

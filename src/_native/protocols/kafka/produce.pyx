@@ -282,9 +282,8 @@ cdef bint append_part(Part* part, UnseenWrites* unseen, ReplySlot* slot, uint8_t
         status = log.append_batch(part.batch, &part.info, &base_offset)
         end_offset = base_offset + part.info.last_offset_delta + 1
     if slot == NULL:
-        # (Later requests of the connection do not wait for other brokers.)
-        return status == LOG_OK and (log.is_replicated or (
-            log.high_watermark >= end_offset or unseen_add(unseen, log, end_offset)))
+        return status == LOG_OK and (
+            log.high_watermark >= end_offset or unseen_add(unseen, log, end_offset))
     if status == LOG_OK:
         waiter = part.waiter = &slot.waiters[slot.waiting]
         waiter.offset = end_offset

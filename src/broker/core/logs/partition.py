@@ -230,9 +230,10 @@ async def until_acknowledged(log: Log, offset: int, failure: str = "") -> None:
     error = await acknowledgement(log, offset, REPLICAS_WAIT_MS)
     if not log.is_led:
         raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if error is ErrorCode.REQUEST_TIMED_OUT:
+        raise RequestError(error, "the replicas in sync have not copied it in time")
     if error:
-        text = failure if error is ErrorCode.KAFKA_STORAGE_ERROR else ""
-        raise RequestError(error, text)
+        raise RequestError(error, failure if error is ErrorCode.KAFKA_STORAGE_ERROR else "")
 
 
 async def acknowledgement(
