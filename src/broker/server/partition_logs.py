@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from functools import partial
 
 from broker._native.log.partition_log import PartitionLog
@@ -150,20 +151,19 @@ class NativeLogs:
             await asyncio.sleep(_BUSY_SECONDS)
         if log.is_offline or log.is_deleted:
             raise StorageError(f"{log!r} is not in service")
-        # (A cancelled caller waits for the thread, too: until then the log belongs to it.)
         work = asyncio.ensure_future(self._io_thread.run(change))
         try:
             await asyncio.wait([work])
         finally:
-            if not work.done():
-                await asyncio.wait([work])
-        try:
-            work.result()
-        except DiskFull:
-            raise
-        except (StorageError, FileNotFoundError) as error:
-            log.take_offline(f"it was not cut: {error}")
+            while not work.done():  # cancelled: the log belongs to the thread until it is done
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([work])
+            error = work.exception()
+            if error is not None and not isinstance(error, DiskFull):
+                log.take_offline(f"it was not cut: {error}")
+        if isinstance(error, FileNotFoundError):
             raise StorageError(str(error)) from error
+        work.result()
 
     async def remove_moved(self, topic: str, topic_id: bytes, number: int) -> None:
         """Remove the folder of a log that was released: other brokers have all replicas now."""

@@ -5,6 +5,7 @@ import errno
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -12,6 +13,7 @@ from broker._native.kernel import file_ops
 from broker._native.log.partition_log import PartitionLog
 from broker.core.logs.log_loader import LogLoader
 from broker.core.scheduling.io_thread import IoThread
+from broker.core.topics.deletion import Deletions
 from broker.model.errors import StorageError
 from broker.model.identifiers import random_id
 from broker.segments import text_files
@@ -160,7 +162,8 @@ def led_again(broker: BrokerRun, fail: Callable[[PartitionLog], None]) -> Partit
     async def scenario() -> PartitionLog:
         loop, io_thread = asyncio.get_running_loop(), IoThread()
         loader = LogLoader(loop, broker.partitions)
-        logs = NativeLogs(broker.partitions, loader, broker.turn, io_thread)
+        deletions = cast("Deletions", None)  # no topic is deleted
+        logs = NativeLogs(broker.partitions, loader, broker.turn, io_thread, deletions)
         (log,) = await logs.open_topic("topic", TOPIC_ID, [0], CONFIG)
         fail(log)
         await logs.release(log)
