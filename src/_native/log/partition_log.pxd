@@ -44,8 +44,6 @@ cdef class PartitionLog(ReplicatedLog):
     cdef bint run_is_full(self, BatchInfo* info, int64_t run_size) noexcept
     cdef void enter_epoch(self, int32_t epoch, int64_t base_offset) noexcept
     cdef LogStatus append_run(self, const uint8_t* data, size_t size) noexcept
-    cdef LogStatus make_ready(self, BatchInfo* info, int64_t base_offset) noexcept
-    cdef void appended(self, const uint8_t* batch, BatchInfo* info, int64_t base_offset) noexcept
     cdef bint must_roll(self, BatchInfo* info, int64_t base_offset) noexcept
     cdef bint may_roll(self, BatchInfo* info, int64_t base_offset) noexcept
     cdef bint fits_transaction(self, BatchInfo* info) noexcept

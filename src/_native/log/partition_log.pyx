@@ -230,7 +230,7 @@ cdef class PartitionLog(ReplicatedLog):
             return self.service_status()
         if self.is_stopped or not may_acknowledge(self.turn, self.broker_epoch):
             return LOG_NOT_LED
-        ready = self.make_ready(info, self.log_end_offset)
+        ready = make_ready(self, info, self.log_end_offset)
         if ready != LOG_OK:
             return ready
         segment = self.active
@@ -244,41 +244,8 @@ cdef class PartitionLog(ReplicatedLog):
                 self.staged_size -= <uint32_t>info.size   # a marker is small, so it was staged
         if status < 0:
             return self.refuse(status)
-        self.appended(batch, info, self.log_end_offset)
+        appended(self, segment, batch, info, self.log_end_offset)
         return LOG_OK
-
-    cdef LogStatus make_ready(self, BatchInfo* info, int64_t base_offset) noexcept:
-        """Open the active segment for a batch, after a roll if one is due."""
-        cdef Segment segment = self.active
-        cdef int status
-        if self.is_full:
-            self.turn.report_full()
-            return LOG_FULL
-        # A file stays open from a write until its sync, so here `count_max` is a hard limit.
-        if segment.fd < 0 and not self.turn.files.make_room():
-            return self.refuse(-EMFILE)
-        status = segment.open(False)
-        if status == 0 and self.must_roll(info, base_offset):
-            if self.may_roll(info, base_offset):
-                if base_offset - self.log_end_offset > INT32_MAX:
-                    self.log_end_offset = base_offset   # no batch is in between
-                status = self.begin_segment()
-            else:
-                status = segment.open(False)   # `may_hold_more` may have closed it
-        return LOG_OK if status == 0 else self.refuse(status)
-
-    cdef void appended(self, const uint8_t* batch, BatchInfo* info, int64_t base_offset) noexcept:
-        """Update the state of the log for a batch at its end."""
-        cdef Segment segment = self.active
-        if segment.created_ms == 0:
-            segment.created_ms = self.turn.steady_ms
-        segment.note(info, base_offset, self.index_interval_bytes)
-        self.update_producer(batch, info, base_offset)
-        self.log_end_offset = base_offset + info.last_offset_delta + 1
-        if self.unsynced_since_ms == 0:
-            self.unsynced_since_ms = self.turn.steady_ms
-            self.begin_to_age()
-        self.mark_dirty()
 
     # ---- copies -------------------------------------------------------------------------------
 
@@ -330,7 +297,7 @@ cdef class PartitionLog(ReplicatedLog):
                 status = self.append_run(run, <size_t>(batch - run))
                 run = batch
                 if status == LOG_OK:
-                    status = self.make_ready(&info, info.base_offset)
+                    status = make_ready(self, &info, info.base_offset)
                 if status == LOG_OK:
                     self.enter_epoch(info.leader_epoch, info.base_offset)
             elif status != LOG_OK:
@@ -379,7 +346,7 @@ cdef class PartitionLog(ReplicatedLog):
         if status < 0:
             return self.refuse(status)
         while True:
-            self.appended(batch, &info, info.base_offset)
+            appended(self, segment, batch, &info, info.base_offset)
             batch = cursor.next
             if batch_header(&cursor, &info) != BATCH_OK:
                 return LOG_OK
@@ -682,3 +649,38 @@ cdef class PartitionLog(ReplicatedLog):
     def producer_count(self):
         """How many producers the log has the state of."""
         return self.producers.count
+
+
+cdef inline LogStatus make_ready(
+        PartitionLog log, BatchInfo* info, int64_t base_offset) noexcept:
+    """Open the active segment for a batch, after a roll if one is due."""
+    cdef int status
+    if log.is_full:
+        log.turn.report_full()
+        return LOG_FULL
+    # A file stays open from a write until its sync, so here `count_max` is a hard limit.
+    if log.active.fd < 0 and not log.turn.files.make_room():
+        return log.refuse(-EMFILE)
+    status = log.active.open(False)
+    if status == 0 and log.must_roll(info, base_offset):
+        if log.may_roll(info, base_offset):
+            if base_offset - log.log_end_offset > INT32_MAX:
+                log.log_end_offset = base_offset   # no batch is in between
+            status = log.begin_segment()
+        else:
+            status = log.active.open(False)   # `may_hold_more` may have closed it
+    return LOG_OK if status == 0 else log.refuse(status)
+
+
+cdef inline void appended(PartitionLog log, Segment segment, const uint8_t* batch, BatchInfo* info,
+                          int64_t base_offset) noexcept:
+    """Update the state of the log for a batch at its end, in its active segment."""
+    if segment.created_ms == 0:
+        segment.created_ms = log.turn.steady_ms
+    segment.note(info, base_offset, log.index_interval_bytes)
+    log.update_producer(batch, info, base_offset)
+    log.log_end_offset = base_offset + info.last_offset_delta + 1
+    if log.unsynced_since_ms == 0:
+        log.unsynced_since_ms = log.turn.steady_ms
+        log.begin_to_age()
+    log.mark_dirty()

@@ -166,7 +166,6 @@ cdef class AwaitedLog:
     cdef void unwatch(self, Watch* watch) noexcept
     cdef void wake(self) noexcept
     cdef void wake_replicas(self) noexcept
-    cdef void wake_list(self, Watch* watch) noexcept
     cdef void wake_all(self) noexcept
 
 

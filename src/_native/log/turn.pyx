@@ -230,7 +230,8 @@ cdef class AwaitedLog:
     cdef void reach(self, int64_t high_watermark) noexcept:
         """Move the high watermark and complete the waiters that it reaches."""
         self.high_watermark = high_watermark
-        acks_reach(self.turn, &self.acks, high_watermark)
+        if self.acks.head != NULL:
+            acks_reach(self.turn, &self.acks, high_watermark)
         if self.callbacks:
             call_reached(self, self.callbacks, high_watermark, True)
         self.wake()
@@ -247,7 +248,9 @@ cdef class AwaitedLog:
 
     cdef LogStatus service_status(self) noexcept:
         """Return LOG_OK, or why nothing that is appended from now on will be visible."""
-        return LOG_NOT_LED if self.is_follower else self.storage_status()
+        if self.is_released or self.is_follower:
+            return LOG_NOT_LED
+        return LOG_OFFLINE if self.is_offline or self.is_deleted else LOG_OK
 
     cdef LogStatus storage_status(self) noexcept:
         """Return LOG_OK, or why nothing of it can be read."""
@@ -335,36 +338,14 @@ cdef class AwaitedLog:
             watch.next.previous = watch.previous
 
     cdef void wake(self) noexcept:
-        self.wake_list(self.watches)
+        if self.watches != NULL:
+            wake_list(self.turn, self.watches)
         if self.replica_watches != NULL:
-            self.wake_list(self.replica_watches)
+            wake_list(self.turn, self.replica_watches)
 
     cdef void wake_replicas(self) noexcept:
         if self.replica_watches != NULL:
-            self.wake_list(self.replica_watches)
-
-    cdef void wake_list(self, Watch* watch) noexcept:
-        # O(watches that were not ready yet).
-        cdef WatchOwner* owner
-        while watch != NULL:
-            owner = watch.owner
-            if not watch.is_ready:
-                watch.is_ready = True
-                watch.ready_next = NULL
-                if owner.ready_head == NULL:
-                    owner.ready_head = watch
-                else:
-                    owner.ready_tail.ready_next = watch
-                owner.ready_tail = watch
-            if owner.is_parked and not owner.is_woken:
-                owner.is_woken = True
-                owner.woken_next = NULL
-                if self.turn.woken == NULL:
-                    self.turn.woken = owner
-                else:
-                    self.turn.woken_tail.woken_next = owner
-                self.turn.woken_tail = owner
-            watch = watch.next
+            wake_list(self.turn, self.replica_watches)
 
     def begin_loading(self):
         """Refuse everything until `end_loading`: a thread has exclusive access, or will have.
@@ -398,6 +379,30 @@ cdef class AwaitedLog:
             callback(True)
         else:
             self.callbacks.append((offset, callback))
+
+
+cdef void wake_list(Turn turn, Watch* watch) noexcept:
+    # O(watches that were not ready yet).
+    cdef WatchOwner* owner
+    while watch != NULL:
+        owner = watch.owner
+        if not watch.is_ready:
+            watch.is_ready = True
+            watch.ready_next = NULL
+            if owner.ready_head == NULL:
+                owner.ready_head = watch
+            else:
+                owner.ready_tail.ready_next = watch
+            owner.ready_tail = watch
+        if owner.is_parked and not owner.is_woken:
+            owner.is_woken = True
+            owner.woken_next = NULL
+            if turn.woken == NULL:
+                turn.woken = owner
+            else:
+                turn.woken_tail.woken_next = owner
+            turn.woken_tail = owner
+        watch = watch.next
 
 
 cdef void acks_add(AckList* acks, AckWaiter* waiter) noexcept nogil:

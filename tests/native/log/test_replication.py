@@ -1,4 +1,4 @@
-"""The rules of a partition's replicas: what a leader and its followers may show, keep and accept."""
+"""The rules of replicas: what a leader and its followers may show, keep and accept."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
