@@ -23,6 +23,7 @@ from tests.simulation.virtual_time import VirtualTime
 
 FAULTS_MS = 15_000
 SETTLE_MS = 25_000
+LOST_MS = 2_000
 LOOK_MS = 1_000
 TOPICS_MAX = 6
 NAMES = 7  # they are used again
@@ -81,14 +82,14 @@ class ClusterSimulation:
 
     def _end_faults(self) -> None:
         self._is_faulty = False
-        self._is_lost = True
+        self.time.after(LOST_MS, self._lose)
         self.note("--- no more faults")
         self.store.loss_rate = self.store.lag_rate = 0.0
         if not self.store.is_available:
             self.store.set_available(is_available=True)
         alive: set[int] = set()
         for broker in list(self.brokers):
-            if broker.broker_id in alive or broker.broker_id == self.lost_id:
+            if broker.broker_id in alive:
                 self._kill(broker)
                 continue
             alive.add(broker.broker_id)
@@ -96,6 +97,13 @@ class ClusterSimulation:
                 broker.process.resume()
         for broker_id in range(1, self.size + 1):
             self._start_unless_running(broker_id)
+
+    def _lose(self) -> None:
+        """Let a broker fail for ever, after all others have come back."""
+        self._is_lost = True
+        for broker in list(self.brokers):
+            if broker.broker_id == self.lost_id:
+                self._kill(broker)
 
     def _check(self) -> None:
         self.audit.check_settled(*self.store.data.scan())
@@ -225,6 +233,8 @@ class ClusterSimulation:
         self.audit.emptied.add(broker_id)
         delay_ms = self.rng.choice((5, 30, 300, 3_000))
         self.time.after(delay_ms, lambda: self._start_unless_running(broker_id))
+        if self.rng.random() < 0.3:
+            self.time.after(delay_ms + self.rng.randrange(400), lambda: self._restart(broker_id))
 
     def _joins(self, broker_id: int) -> None:
         """Let a follower fail while it is being added to an ISR, sometimes."""
@@ -250,7 +260,7 @@ class ClusterSimulation:
     def _restart(self, broker_id: int) -> None:
         for broker in list(self.brokers):
             if broker.broker_id == broker_id:
-                self.note(f"--- a successor fails: {broker.name}")
+                self.note(f"--- fails soon: {broker.name}")
                 self._kill(broker)
         if broker_id == self.lost_id:
             self._is_lost = True
