@@ -9,7 +9,10 @@ from broker.core.cluster import records
 from broker.core.cluster.image import ClusterImage, Delta
 from broker.core.cluster.records import NO_EPOCH, BrokerState, Endpoint, Registration
 from broker.core.cluster.slices import complete
+from broker.core.cluster.topic_settings import ReplicaSettings, TopicSettings
 from broker.core.clustered_view import Clustered as View
+from broker.core.partition_changes import PartitionChanges
+from broker.core.session import Session
 from broker.core.topics.cluster_placing import Clustered
 from broker.core.topics.roles import Role, role_of
 from broker.model.errors import StorageError
@@ -109,7 +112,14 @@ class MemoryCluster:
 
     def broker(self, broker_id: int, **settings: str) -> FakeBroker:
         """Return a broker of fakes, with the image of now."""
-        return FakeBroker({"node.id": str(broker_id), **settings}, **self.parts(broker_id))
+        fake = FakeBroker({"node.id": str(broker_id), **settings}, **self.parts(broker_id))
+        image = fake.metadata.image
+        changes = PartitionChanges(
+            *(fake.metadata, broker_id, TopicSettings(image, ReplicaSettings)), is_shared=False
+        )
+        fake.broker = fake.broker._replace(partition_changes=changes)
+        fake.session = Session(fake.broker, "127.0.0.1", "broker.example", 9092)
+        return fake
 
     def native(self, broker_id: int, path: Path) -> NativeBroker:
         """Return a broker whose logs are real."""

@@ -824,6 +824,15 @@ WORKER_PAUSE_SECONDS_MAX = 10
 WORKERS_STOP_SECONDS = DRAIN_SECONDS + 2 * 10
 # When a broker reads again what is registered under its id.
 REGISTRATION_RETRY_SECONDS = 0.5
+# How long a request for preferred leaders waits until they lead.
+ELECTION_SECONDS_MAX = 60
+# Early fencing: how many brokers each one watches, how often in a row a dead one refuses
+# connections, the time between two of them, and that between others.
+PROBED_BROKERS_MAX = 5
+PROBE_REFUSALS = 3
+PROBE_GAP_MS = 20
+PROBE_AGAIN_MS = 1_000
+PROBE_CONNECT_SECONDS = 1
 # For how long the folders of a deleted topic are waited for on brokers that are gone.
 DELETED_TOPIC_DAYS = 7
 # By how much `broker metadata bump-epochs` raises leader epochs, which are int32: more elections

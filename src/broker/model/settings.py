@@ -140,6 +140,9 @@ _CLUSTER = (
             doc="How long a broker of a cluster may be silent before others take over what it"
                 " leads. It stops serving that a second earlier. Kafka's default is 9000; the time"
                 " until another broker leads is up to twice this where etcd elects meanwhile."),
+    Setting("polylog.early.fencing.enable", Kind.BOOLEAN, True,
+            doc="Whether the leaderships of a broker whose host refuses connections move at once,"
+                " before its session ends: its process has died."),
     Setting("controlled.shutdown.enable", Kind.BOOLEAN, True,
             doc="Whether a broker of a cluster moves what it leads to others before it stops."),
     Setting("auto.leader.rebalance.enable", Kind.BOOLEAN, True,

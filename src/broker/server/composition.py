@@ -151,6 +151,7 @@ def make_broker(
     storage: Storage, logs: Logs, coordinators: Coordinators, checkpoints: Checkpoints
 ) -> Broker:
     """Make what handlers use."""
+    cluster = storage.opened.cluster
     return Broker(
         configs=storage.configs,
         clock=storage.clock_watch.clock,
@@ -172,7 +173,8 @@ def make_broker(
             lambda: (logs.topics.revision, storage.opened.view.revision),
             limits.RESPONSE_CACHE_BYTES_MAX,
         ),
-        links=None if storage.opened.cluster is None else storage.opened.cluster.links,
+        links=None if cluster is None else cluster.links,
+        partition_changes=None if cluster is None else cluster.partition_changes(storage.configs),
     )
 
 

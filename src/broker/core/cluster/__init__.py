@@ -22,6 +22,7 @@ controller   elections, ISR without failed brokers, balance of leaders, left-ove
 handover     the leader's own part in moving a leadership: it stops, then names its successor
 isr          the leader's changes of the ISR: who has caught up, who lags
 membership   registration, fencing and departure of one broker
+fencing      whether the process of another broker has died, before its lease ends
 counts       replicas and leaders by broker
 unique_queue a queue that holds each item once
 slices       work in slices of at most 2 ms

@@ -220,14 +220,16 @@ async def _called_within(
         timer.cancel()
 
 
-async def until_acknowledged(log: Log, offset: int, failure: str = "") -> None:
+async def until_acknowledged(
+    log: Log, offset: int, failure: str = "", *, is_for_all: bool = True
+) -> None:
     """Wait until a write that ends at `offset` may be acknowledged to its client.
 
-    It is durable then on all replicas in sync, and this broker still leads the partition.
-    RequestError if that cannot be, or takes too long; `failure` is its message for a log that has
-    failed.
+    It is durable then on all replicas in sync, or with `is_for_all=False` on this one, and this
+    broker still leads the partition. RequestError if that cannot be, or takes too long; `failure`
+    is its message for a log that has failed.
     """
-    error = await acknowledgement(log, offset, REPLICAS_WAIT_MS)
+    error = await acknowledgement(log, offset, REPLICAS_WAIT_MS, is_for_all=is_for_all)
     if not log.is_led:
         raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if error is ErrorCode.REQUEST_TIMED_OUT:

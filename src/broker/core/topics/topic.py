@@ -50,3 +50,7 @@ class Topic:
     def log(self, partition: int) -> Log | None:
         """Return the log of a partition that this broker leads, or None."""
         return self.logs[partition] if self.has_partition(partition) else None
+
+    def held_log(self, partition: int) -> Log | None:
+        """Return the log of a partition that this broker leads or follows, or None."""
+        return self.log(partition) or self.followed.get(partition)

@@ -22,6 +22,7 @@ from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
 from broker.core.links import Links
 from broker.core.logs.log import TransactionalLog
+from broker.core.partition_changes import PartitionChanges
 from broker.core.peers import Peers
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.service import Service
@@ -47,6 +48,7 @@ from broker.server.cluster.member import Member
 from broker.server.cluster.metadata import ClusterMetadata
 from broker.server.cluster.node import Node
 from broker.server.cluster.nodes import Nodes
+from broker.server.cluster.probing import Probing
 from broker.server.cluster.replica_link import Fetching
 from broker.server.cluster.replicating import Cutting, Replicating
 from broker.server.descriptors import of_this_process
@@ -141,6 +143,13 @@ class Cluster:
             known = self.node.metadata.image.brokers.keys()
             for each in (self._asking, self._writing, self.links):
                 each.retain(known)
+        if self._broker_id in delta.brokers:
+            image, epoch = self.node.metadata.image, self.member.epoch
+            # An image that is older than the registration does not have it yet.
+            if image.revision >= epoch != NO_EPOCH and not image.is_registered(
+                self._broker_id, epoch
+            ):
+                self.member.registration_missed()
 
     def disconnect(self) -> None:
         """Close the connections to other brokers; requests on them fail."""
@@ -220,6 +229,7 @@ class Cluster:
             TopicSettings(node.metadata.image, partial(_replica_settings, configs)),
             self._config.integer("replica.lag.time.max.ms"),
         )
+        probing = Probing(node)
         return (
             node.metadata,
             following,
@@ -227,12 +237,15 @@ class Cluster:
             Office(node, partial(self._controller_settings, configs), self._workers),
             HandingOver(node, _Served(topics)),
             in_sync,
+            # Workers have no copies: a log that one of them has open is not led by another one.
+            *((probing,) if self._is_fencing_early and not node.is_shared else ()),
             Replicating(
                 node,
                 topics,
                 cutting,
                 Fetching.by(self._config, turn, poller),
                 partial(self._nodes.address_of, protocol="kafka"),
+                probing.suspect,
             ),
             *self._intactness(topics),
             self.member,
@@ -287,8 +300,19 @@ class Cluster:
         # Each partition has one preferred leader: with more replicas than that, some have several.
         return sum(image.counts.replicas.values()) > sum(image.counts.preferred.values())
 
+    @property
+    def _is_fencing_early(self) -> bool:
+        return self._config.flag("polylog.early.fencing.enable")
+
+    def partition_changes(self, configs: BrokerConfigs) -> PartitionChanges:
+        """Return what changes partitions when an operator asks for it."""
+        node = self.node
+        settings = TopicSettings(node.metadata.image, partial(_replica_settings, configs))
+        return PartitionChanges(node.metadata, self._broker_id, settings, is_shared=node.is_shared)
+
     def _controller_settings(self, configs: BrokerConfigs) -> ControllerSettings:
         config = configs.current
+
         return ControllerSettings(
             is_shared=self.node.is_shared,
             is_balancing=config.flag("auto.leader.rebalance.enable"),

@@ -157,6 +157,11 @@ class Member(Service):
             _log.warning("the lease was renewed late: fenced for seconds=%.3f", now - before)
             self._report_phase()
 
+    def registration_missed(self) -> None:
+        """Look up the registration: the image of the cluster does not have it any more."""
+        self._membership.registration_missed(monotonic())
+        self._something.set()
+
     def drain(self) -> None:
         """Ask the controller to move what this broker leads."""
         self._membership.drain()

@@ -85,12 +85,17 @@ class ReplicaLink:
         epoch: int,
         address_of: Callable[[int], Address | None],
         on_events: Callable[[], object],
+        suspect: Callable[[int], object],
     ) -> None:
-        """Begin to connect once there is something to copy."""
+        """Begin to connect once there is something to copy.
+
+        `suspect` is called with the leader's id when a connection to it has ended.
+        """
         self.leader = leader
         self.fetcher = fetching.fetcher(epoch, on_events, self._is_lost)
         self._poller = fetching.poller
         self._address_of = address_of
+        self._suspect = suspect
         self._something = asyncio.Event()  # has happened: an end of the connection or of a pause
         self._pause_ms = limits.REPLICA_CONNECT_PAUSE_MS
         self._failures = 0  # in a row
@@ -128,6 +133,7 @@ class ReplicaLink:
     def _is_lost(self, reason: str) -> None:
         if not self._is_closed:
             self._note_failure(reason, is_new=self.fetcher.replies > self._replies)
+            self._suspect(self.leader)
             self._something.set()
 
     async def _run(self) -> None:

@@ -109,12 +109,18 @@ class Replicating(Service):
         cutting: Cutting,
         fetching: Fetching,
         address_of: Callable[[int], Address | None],
+        suspect: Callable[[int], object] = lambda _: None,
     ) -> None:
-        """Copy nothing yet; `address_of` returns where a broker is asked."""
+        """Copy nothing yet.
+
+        `address_of` returns where a broker is asked; `suspect` is called with the id of one to
+        which a connection has ended.
+        """
         self._node = node
         self._cutting = cutting
         self._fetching = fetching
         self._address_of = address_of
+        self._suspect = suspect
         self._plan = FollowingPlan(node.metadata.image, node.broker_id)
         self._logs: dict[Item, CopiedLog] = {}
         self._items: dict[CopiedLog, Item] = {}
@@ -237,6 +243,7 @@ class Replicating(Service):
                 self._node.member.epoch,
                 self._address_of,
                 self._something.set,
+                self._suspect,
             )
         return link
 
