@@ -23,7 +23,7 @@ from tests.cluster.loads.running import running_load
 from tests.cluster.replica_files import differing
 from tests.cluster.test_clients import CLIENTS
 from tests.conftest import TEST_SETTINGS
-from tests.histories.history import Operation, Recorder
+from tests.histories.history import Operation, Recorder, decode
 from tests.support.cluster_process import ClusterProcess
 
 LOOK_S = 0.05
@@ -85,8 +85,8 @@ def drill(folder: Path, client: str, faults: int, seed: int) -> int:
                 seconds = f"{time.monotonic() - begun:.1f}"
                 gap = f"{gaps.longest_s:.1f}"
                 print(ROW.format(number, fault.__name__, seconds, gaps.answers, gap), flush=True)
-            history = load.history
-        acknowledged = sum(map(_acknowledged, history.read()))
+        with (folder / "history.jsonl").open() as lines:
+            acknowledged = sum(map(_acknowledged, decode(lines)))
         for each in cluster.brokers:
             cluster.drain(each)
         found = [each for topic in (SENT, COPIED) for each in differing(cluster, topic, PARTITIONS)]

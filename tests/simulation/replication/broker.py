@@ -81,6 +81,10 @@ class _Hooks:
     def tick(self) -> None:
         """Do nothing: the broker has a beat of its own."""
 
+    def remove_failed(self, item: Item) -> None:
+        """Let the leader remove a follower that has failed, while the controller does, too."""
+        self._broker.remove_failed(item)
+
     def is_replicated(self, item: Item) -> bool:
         """Return whether everything of a partition that this process leads is acknowledged."""
         log = self._broker.logs.get(item)
@@ -319,6 +323,16 @@ class ReplicatedBroker(SimulatedBroker):
 
     # ---- the ISR
     # ---------------------------------------------------------------------------------------------
+
+    def remove_failed(self, item: Item) -> None:
+        """Report a member that is not registered any more as one that lags."""
+        state = self._state(item)
+        if self._isr is None or state is None:
+            return
+        for each in state.isr:
+            if each not in self.image.brokers:
+                self._isr.lagging(item, each)
+        self.work_isr()
 
     def work_isr(self) -> None:
         machine = self._isr
