@@ -1,6 +1,7 @@
 """Real brokers of one cluster on a real etcd: processes that a test can kill, drain or pause."""
 
 import os
+import shutil
 import signal
 import uuid
 from collections.abc import Iterable, Sequence
@@ -90,6 +91,11 @@ class ClusterProcess:
         """Let a paused broker go on."""
         self.brokers[broker_id].signal(signal.SIGCONT)
 
+    def wipe(self, broker_id: int) -> None:
+        """Remove the data directory of a broker that does not run, as with a new disk."""
+        assert not self.brokers[broker_id].is_running
+        shutil.rmtree(self.brokers[broker_id].data_dir)
+
     def restart(self, *broker_ids: int) -> None:
         """Start brokers again, after SIGTERM if they run; wait until they are registered anew."""
         for each in broker_ids:
@@ -154,6 +160,16 @@ class ClusterProcess:
         [of_topic] = found["topics"]
         return {each["partition_index"]: each["leader_id"] for each in of_topic["partitions"]}
 
+    def in_sync(self, broker_id: int, topic: str) -> dict[int, list[int]]:
+        """Return the in-sync replicas of each partition of a topic, as a broker knows them."""
+        found = self.metadata(broker_id, [topic])
+        if found is None:
+            return {}
+        [of_topic] = found["topics"]
+        return {
+            each["partition_index"]: sorted(each["isr_nodes"]) for each in of_topic["partitions"]
+        }
+
     def registration(self, broker_id: int) -> bytes | None:
         """Return what the store has of a broker: another value for each of its runs."""
         key = f"{self.prefix}/broker/{broker_id}"
@@ -193,6 +209,14 @@ class ClusterProcess:
             )
 
         wait_until(has_leaders, f"every partition of {topic} has a leader")
+
+    def wait_for_replicas(self, topic: str, partitions: int) -> None:
+        """Wait until all brokers, which must run, are in-sync replicas of a topic's partitions."""
+        wanted = {each: sorted(self.brokers) for each in range(partitions)}
+        wait_until(
+            lambda: all(self.in_sync(each, topic) == wanted for each in self.brokers),
+            f"all replicas of {topic} are in sync",
+        )
 
     # ---- the end
     # ---------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ class RunningLoad:
     """A load that runs; faults are recorded in its history."""
 
     def __init__(self, cluster: ClusterProcess, load: Load, history: Recorder) -> None:
+        self.history = history
         self._cluster = cluster
         self._load = load
         self._history = history
@@ -62,9 +63,11 @@ class RunningLoad:
 
 
 @contextmanager
-def running_load(cluster: ClusterProcess, make: Make, folder: Path) -> Iterator[RunningLoad]:
+def running_load(
+    cluster: ClusterProcess, make: Make, folder: Path, *, replicas: int = 1
+) -> Iterator[RunningLoad]:
     """Run a load; in the end everything is read, copied, and what the clients saw is judged."""
-    make_topics(cluster)
+    make_topics(cluster, replicas)
     with Recorder(folder / "history.jsonl") as history:
         load = make(cluster.bootstrap, history)
         for worker in load.workers:
@@ -74,6 +77,9 @@ def running_load(cluster: ClusterProcess, make: Make, folder: Path) -> Iterator[
             running.wait_for_progress("at the start")
             yield running
             finish(cluster, load)
+            if replicas > 1:
+                for topic in (SENT, COPIED):
+                    cluster.wait_for_replicas(topic, PARTITIONS)
         finally:
             for worker in load.workers:
                 worker.ask_to_stop()
@@ -82,10 +88,13 @@ def running_load(cluster: ClusterProcess, make: Make, folder: Path) -> Iterator[
     assert findings == []
 
 
-def make_topics(cluster: ClusterProcess) -> None:
-    """Make the topics of the load."""
+def make_topics(cluster: ClusterProcess, replicas: int = 1) -> None:
+    """Make the topics of the load; with several replicas, all but one must have a record."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-    made = admin.create_topics([NewTopic(each, PARTITIONS, 1) for each in (SENT, COPIED)])
+    config = {"min.insync.replicas": str(max(replicas - 1, 1))}
+    made = admin.create_topics(
+        [NewTopic(each, PARTITIONS, replicas, config=config) for each in (SENT, COPIED)]
+    )
     for name, done in made.items():
         done.result(TIMEOUT_S)
         cluster.wait_for_leaders(name, PARTITIONS)

@@ -81,6 +81,10 @@ class _Hooks:
     def tick(self) -> None:
         """Do nothing: the broker has a beat of its own."""
 
+    def remove_failed(self, item: Item) -> None:
+        """Let the leader remove a follower that has failed, while the controller does, too."""
+        self._broker.remove_failed(item)
+
     def is_replicated(self, item: Item) -> bool:
         """Return whether everything of a partition that this process leads is acknowledged."""
         log = self._broker.logs.get(item)
@@ -150,6 +154,11 @@ class ReplicatedBroker(SimulatedBroker):
 
     def _take_events(self) -> None:
         events, self.turn.isr_events[:] = list(self.turn.isr_events), []
+        if events:
+            # The machine hears of it at once, or somewhat later.
+            self.later(self._rng.choice((0, 0, 2, 40)), lambda: self._caught_up(events))
+
+    def _caught_up(self, events: list[tuple[Any, int, int]]) -> None:
         if self._isr is not None:
             for log, replica, epoch in events:
                 self._isr.caught_up((log.topic_id, log.partition), replica, epoch)
@@ -256,7 +265,8 @@ class ReplicatedBroker(SimulatedBroker):
                 self.follow(log, state.leader_epoch)
                 self._ask_all()
             return
-        assert self._isr is not None
+        if self._isr is None:
+            return  # it is not registered: it will look again when it is
         isr = list(self._isr.maximal(item))
         is_new = log.is_follower or log.known_epoch != state.leader_epoch
         accepts = state.successor == NO_LEADER
@@ -314,6 +324,16 @@ class ReplicatedBroker(SimulatedBroker):
     # ---- the ISR
     # ---------------------------------------------------------------------------------------------
 
+    def remove_failed(self, item: Item) -> None:
+        """Report a member that is not registered any more as one that lags."""
+        state = self._state(item)
+        if self._isr is None or state is None:
+            return
+        for each in state.isr:
+            if each not in self.image.brokers:
+                self._isr.lagging(item, each)
+        self.work_isr()
+
     def work_isr(self) -> None:
         machine = self._isr
         if machine is None:
@@ -329,6 +349,7 @@ class ReplicatedBroker(SimulatedBroker):
                 return
             write = machine.work()
             if write is not None:
+                self.sim.isr_is_written(write)
                 self._write_isr(machine, write)
 
     def _write_isr(self, machine: IsrChanges, write: Write) -> None:
@@ -514,6 +535,8 @@ class ReplicatedBroker(SimulatedBroker):
             return Answered(item, diverging=diverging)
         if noting:
             self.note(log, replica, asked.offset)
+        if not log.log_start_offset <= asked.offset <= log.log_end_offset:
+            return Answered(item, "out of range")
         data = log.read_for_replica(asked.offset, PER_PARTITION_BYTES)
         return Answered(item, data=data, watermark=self.watermark_of(log))
 

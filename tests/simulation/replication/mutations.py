@@ -15,8 +15,10 @@ from broker.core.cluster.records import NO_LEADER, PartitionState
 from broker.core.cluster.writes import GuardedWrites
 from broker.storage.checkpoints import intact
 from broker.storage.metadata import Absent
+from broker.storage.recovery import truncation
+from broker.storage.recovery.partitions import Partitions
 from tests.simulation.replication.broker import Asked, ReplicatedBroker
-from tests.simulation.replication.storage import Storage
+from tests.simulation.replication.storage import Disks, Storage
 
 Patch = pytest.MonkeyPatch
 _ALWAYS = Absent(b"never")  # a guard that holds
@@ -28,8 +30,8 @@ _MANY = 99
 
 
 def _acknowledge_what_the_leader_has(patch: Patch) -> None:
-    def alone(_: Any, log: Any, __: int, end: int, written: Any) -> None:
-        log.when_synced(end, written)
+    def alone(self: Any, log: Any, _: int, end: int, written: Any) -> None:
+        self._written.append((log, end, written))
 
     patch.setattr(ReplicatedBroker, "await_written", alone)
 
@@ -112,9 +114,10 @@ def _cut_too_much(patch: Patch) -> None:
     patch.setattr(ReplicatedBroker, "cut_point", lambda *_: 0)
 
 
-def _keep_the_epoch_of_the_batches(patch: Patch) -> None:
+def _keep_the_last_epoch(patch: Patch) -> None:
     def lead(self: Any, log: Any, state: PartitionState, isr: list[int], committed: int) -> None:
-        log.lead(log.leader_epoch, self.broker_id, list(state.replicas), isr, committed)
+        epoch = max(log.leader_epoch, log.known_epoch)
+        log.lead(epoch, self.broker_id, list(state.replicas), isr, committed)
 
     patch.setattr(ReplicatedBroker, "lead", lead)
     patch.setattr(ReplicatedBroker, "is_epoch_right", lambda *_: True)
@@ -127,6 +130,31 @@ def _tell_the_end_as_the_watermark(patch: Patch) -> None:
 
 def _serve_followers_of_other_epochs(patch: Patch) -> None:
     patch.setattr(ReplicatedBroker, "is_epoch_right", lambda *_: True)
+
+
+def _show_everything_after_a_restart(patch: Patch) -> None:
+    patch.setattr(Partitions, "_restore_watermark", lambda *_: None)
+
+
+def _keep_the_end_as_the_watermark(patch: Patch) -> None:
+    def note(self: Any, log: Any) -> None:
+        self._offsets.note_watermark((log.topic, log.partition), log.log_end_offset)
+
+    patch.setattr(Partitions, "_note_watermark", note)
+
+
+def _keep_epochs_that_were_cut(patch: Patch) -> None:
+    patch.setattr(truncation, "_epochs_before", lambda log, _: log.epoch_entries)
+
+
+def _sync_nothing(patch: Patch) -> None:
+    begin_syncs = Disks.begin_syncs
+
+    def lie(self: Any, commit: Any) -> Any:
+        begin_syncs(self, commit)
+        return []
+
+    patch.setattr(Disks, "begin_syncs", lie)
 
 
 # ---- the ISR
@@ -166,7 +194,13 @@ def _add_any_incarnation(patch: Patch) -> None:
 
 
 def _believe_any_incarnation(patch: Patch) -> None:
+    def note(self: Any, log: Any, replica: tuple[int, int], offset: int) -> None:
+        registered = self.image.brokers.get(replica[0])
+        if registered is not None:
+            log.report(replica[0], offset, registered.epoch)
+
     patch.setattr(ReplicatedBroker, "is_registered", lambda *_: True)
+    patch.setattr(ReplicatedBroker, "note", note)
 
 
 def _keep_the_eligible(patch: Patch) -> None:
@@ -266,9 +300,13 @@ MUTATIONS: dict[str, Callable[[Patch], None]] = {
     "a follower does not cut its log": _cut_nothing,
     "a follower cuts where the leader says only": _cut_where_the_leader_says,
     "a follower begins anew": _cut_too_much,
-    "a leader keeps the epoch of the batches before": _keep_the_epoch_of_the_batches,
+    "a leader keeps the epoch before its own": _keep_the_last_epoch,
     "a leader tells its end as the high watermark": _tell_the_end_as_the_watermark,
     "a leader serves followers of other epochs": _serve_followers_of_other_epochs,
+    "a restart shows everything": _show_everything_after_a_restart,
+    "a checkpoint has the end as the high watermark": _keep_the_end_as_the_watermark,
+    "epochs that were cut are kept": _keep_epochs_that_were_cut,
+    "a sync does nothing": _sync_nothing,
     "a shrink counts before it is written": _count_a_shrink_before_it_is_written,
     "who is being added does not count": _wait_for_members_only,
     "who is added is not looked at again": _add_without_a_second_look,

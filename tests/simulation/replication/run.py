@@ -4,12 +4,13 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 from random import Random
 
-from broker.core.cluster import placement, topics
+from broker.core.cluster import placement, records, topics
 from broker.core.cluster.controller import ControllerSettings
 from broker.core.cluster.records import PartitionState
 from broker.core.cluster.slices import complete
 from broker.core.cluster.topic_settings import ReplicaSettings
-from broker.core.cluster.writes import Item
+from broker.core.cluster.writes import Item, Write
+from broker.storage.metadata import KeyValue, Put
 from tests.simulation.cluster.audit import Audit
 from tests.simulation.cluster.broker import registration
 from tests.simulation.cluster.process import Process
@@ -66,6 +67,7 @@ class ReplicationSimulation:
         # How often each kind of fault occurs in this run, and how fast they follow.
         self._weights = [rng.choice((0, 1, 1, 4)) for _ in KINDS]
         self._interval_ms = rng.choice((300, 1_000, 3_000))
+        self._loss_rate = rng.choice((0.0, 0.0, 0.1, 0.3))  # of disks of those that are added
         self._slow_syncs: dict[int, int] = {}  # brokers with slow syncs: the longest ms
         self._producers: list[Producer] = []
         self._processes = 0
@@ -118,10 +120,14 @@ class ReplicationSimulation:
             self._start_unless_running(broker_id)
 
     def _lose(self) -> None:
-        """Let a broker fail for good, once all others have everything."""
+        """Let a broker fail for good, once all have everything and are there."""
         image = self.audit.image
+        is_registered = all(
+            image.is_registered(each.broker_id, each.membership.epoch) for each in self.brokers
+        )
         states = [image.state(*item) for item in self.items]
-        if all(state is not None and state.isr == state.replicas for state in states):
+        is_whole = all(state is not None and state.isr == state.replicas for state in states)
+        if is_whole and is_registered and len(self.brokers) == self.size:
             self._is_lost = True
             for broker in list(self.brokers):
                 if broker.broker_id == self.lost_id:
@@ -242,6 +248,9 @@ class ReplicationSimulation:
             return
         [kind] = rng.choices(KINDS, self._weights)
         broker = rng.choice(self.brokers)
+        controller = self.audit.image.controller
+        if controller is not None and rng.random() < 0.25:
+            broker = self.broker(controller.claim.broker) or broker
         if kind in ("kill", "power cut"):
             victims = list(self.brokers) if rng.random() < 0.1 else [broker]
             for each in victims:
@@ -269,6 +278,40 @@ class ReplicationSimulation:
             self.replicas.lost_disk(broker_id, self.items)
         self._without_disk.discard(broker_id)
         self._start_unless_running(broker_id)
+        if self.is_faulty and self.rng.random() < 0.3:  # it fails again, as soon as it is there
+            broker = self.broker(broker_id)
+            assert broker is not None
+            self.time.after(self.rng.randrange(50, 1_500), lambda: self._fail_again(broker))
+
+    def _fail_again(self, broker: ReplicatedBroker) -> None:
+        if broker.process.is_alive:
+            self._replace(broker)
+            if self.rng.random() < 0.5:
+                self.store.end_lease_of(broker.broker_id)
+
+    def isr_is_written(self, write: Write) -> None:
+        """Let who is being added to an ISR lose its disk, sometimes, before it is a member."""
+        if not self.is_faulty or self.rng.random() >= self._loss_rate:
+            return
+        for put in write.transaction.operations:
+            entry = KeyValue(put.key, put.value, 0, 0) if isinstance(put, Put) else None
+            if entry is None:
+                continue
+            item = records.parse_partition_key(put.key)
+            before, after = self.audit.image.state(*item), records.parse_partition(entry)
+            assert before is not None
+            for each in after.isr:
+                if each not in before.isr:
+                    self.time.after(self.rng.randrange(10), lambda each=each: self._lose_disk(each))
+
+    def _lose_disk(self, broker_id: int) -> None:
+        """Let a broker fail, its registration end at once, and its disk be lost."""
+        broker = self.broker(broker_id)
+        if broker is not None and self.is_faulty:
+            self._without_disk.add(broker_id)
+            self._kill(broker, "wipe")
+            self.store.end_lease_of(broker_id)
+            self._wipe(broker_id)
 
     def _may_wipe(self, broker_id: int) -> bool:
         """Return whether everything committed is on the disk of another member of the ISR."""

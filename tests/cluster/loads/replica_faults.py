@@ -1,0 +1,176 @@
+"""What happens to the brokers of a cluster whose topics have replicas on all of them.
+
+While one broker is gone the others serve everything: the load has to go on before the broker comes
+back. A fault ends when all brokers are back and have everything again.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import TypeAlias
+
+from tests.cluster.loads.client_load import COPIED, PARTITIONS, SENT
+from tests.cluster.loads.running import RunningLoad
+from tests.support.broker_process import wait_until
+from tests.support.cluster_process import ClusterProcess
+
+Fault: TypeAlias = Callable[[ClusterProcess, RunningLoad, Random], None]
+
+
+def kill_a_leader(cluster: ClusterProcess, load: RunningLoad, choices: Random) -> None:
+    """Kill -9 the leader of a partition; another one is elected when its lease has ended."""
+    broker_id = leader(cluster, choices)
+    cluster.kill(broker_id)
+    with replaced(cluster, load, broker_id):
+        cluster.restart(broker_id)
+
+
+def kill_a_follower(cluster: ClusterProcess, load: RunningLoad, choices: Random) -> None:
+    """Kill -9 a broker that does not lead a partition; the leader goes on without it."""
+    broker_id = follower(cluster, choices)
+    cluster.kill(broker_id)
+    with replaced(cluster, load, broker_id):
+        cluster.restart(broker_id)
+
+
+def kill_and_restart(cluster: ClusterProcess, _: RunningLoad, choices: Random) -> None:
+    """Kill -9 a leader and start it again at once: before its lease has ended."""
+    broker_id = leader(cluster, choices)
+    cluster.kill(broker_id)
+    cluster.restart(broker_id)
+
+
+def pause_a_leader(cluster: ClusterProcess, load: RunningLoad, choices: Random) -> None:
+    """Stop a leader past its lease by SIGSTOP; it goes on while another one leads."""
+    broker_id = leader(cluster, choices)
+    before = cluster.registration(broker_id)
+    cluster.pause(broker_id)
+    with replaced(cluster, load, broker_id):
+        cluster.resume(broker_id)
+        cluster.wait_for_registration(broker_id, before)
+        cluster.wait_for_brokers()
+
+
+def pause_a_follower(cluster: ClusterProcess, load: RunningLoad, choices: Random) -> None:
+    """Stop a broker past its lease by SIGSTOP that does not lead a partition."""
+    broker_id = follower(cluster, choices)
+    before = cluster.registration(broker_id)
+    cluster.pause(broker_id)
+    with replaced(cluster, load, broker_id):
+        cluster.resume(broker_id)
+        cluster.wait_for_registration(broker_id, before)
+        cluster.wait_for_brokers()
+
+
+def drain_a_leader(cluster: ClusterProcess, load: RunningLoad, choices: Random) -> None:
+    """Stop a leader by SIGTERM: it gives away what it leads."""
+    broker_id = leader(cluster, choices)
+    cluster.drain(broker_id)
+    with replaced(cluster, load, broker_id):
+        cluster.restart(broker_id)
+
+
+def roll(cluster: ClusterProcess, _: RunningLoad, choices: Random) -> None:
+    """Stop and start each broker in turn, as an upgrade does."""
+    for each in choices.sample(list(cluster.brokers), len(cluster.brokers)):
+        cluster.restart(each)
+        wait_for_replicas(cluster)
+
+
+def kill_all(cluster: ClusterProcess, _: RunningLoad, __: Random) -> None:
+    """Kill -9 all brokers and start them again."""
+    for each in cluster.brokers:
+        cluster.kill(each)
+    cluster.restart(*cluster.brokers)
+
+
+def kill_two(cluster: ClusterProcess, _: RunningLoad, choices: Random) -> None:
+    """Kill -9 two brokers at once: what is left is too little for acknowledgements."""
+    gone = choices.sample(list(cluster.brokers), 2)
+    for each in gone:
+        cluster.kill(each)
+    cluster.wait_for_brokers()
+    cluster.restart(*gone)
+
+
+def lose_a_disk(cluster: ClusterProcess, load: RunningLoad, choices: Random) -> None:
+    """Kill -9 a follower and start it again without its data: it copies everything."""
+    broker_id = follower(cluster, choices)
+    cluster.kill(broker_id)
+    cluster.wipe(broker_id)
+    with replaced(cluster, load, broker_id):
+        cluster.restart(broker_id)
+
+
+def lose_a_disk_at_once(cluster: ClusterProcess, _: RunningLoad, choices: Random) -> None:
+    """Kill -9 a leader and start it again without its data, before anybody knows that."""
+    broker_id = leader(cluster, choices)
+    cluster.kill(broker_id)
+    cluster.wipe(broker_id)
+    cluster.restart(broker_id)
+
+
+FAULTS: tuple[Fault, ...] = (
+    kill_a_leader,
+    lose_a_disk,
+    pause_a_leader,
+    drain_a_leader,
+    kill_all,
+    roll,
+    kill_a_follower,
+    kill_and_restart,
+    lose_a_disk_at_once,
+    pause_a_follower,
+    kill_two,
+)
+
+
+def faults_of_run(choices: Random, first: int, count: int) -> list[Fault]:
+    """Return so many faults, different ones as long as there are, as in `loads/faults.py`."""
+    order = choices.sample(FAULTS, len(FAULTS))
+    return [order[(first + each) % len(order)] for each in range(count)]
+
+
+def leader(cluster: ClusterProcess, choices: Random) -> int:
+    """Return who leads one of the partitions."""
+    found: list[int] = []
+
+    def is_known() -> bool:
+        found[:] = [each for each in leaders(cluster) if each in cluster.brokers]
+        return bool(found)
+
+    wait_until(is_known, "there is a leader")
+    return choices.choice(found)
+
+
+def follower(cluster: ClusterProcess, choices: Random) -> int:
+    """Return who follows the leader of one of the partitions."""
+    of = leader(cluster, choices)
+    return choices.choice([each for each in cluster.brokers if each != of])
+
+
+def leaders(cluster: ClusterProcess) -> list[int]:
+    """Return the leaders of the partitions of the load, as one broker knows them."""
+    return list(cluster.leaders(cluster.running()[0], SENT).values())
+
+
+def wait_for_replicas(cluster: ClusterProcess) -> None:
+    """Wait until all brokers have everything."""
+    for topic in (SENT, COPIED):
+        cluster.wait_for_replicas(topic, PARTITIONS)
+
+
+@contextmanager
+def replaced(cluster: ClusterProcess, load: RunningLoad, broker_id: int) -> Iterator[None]:
+    """Wait until the others know that a broker has gone, and the load goes on without it.
+
+    Then it comes back, meanwhile, and has everything again.
+    """
+    others = [each for each in cluster.brokers if each != broker_id]
+    wait_until(
+        lambda: all(cluster.seen_by(each) == others for each in others),
+        f"{others} see that {broker_id} is gone",
+    )
+    load.wait_for_progress(f"without {broker_id}")
+    yield
+    wait_for_replicas(cluster)
