@@ -1,7 +1,8 @@
 """Runs one seed of a cluster: a period of faults, a period to settle, and the checks at the end."""
 
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 from random import Random
 
 from broker.core.cluster import placement, reassignment, topics
@@ -23,6 +24,7 @@ from tests.simulation.virtual_time import VirtualTime
 
 FAULTS_MS = 15_000
 SETTLE_MS = 25_000
+LOST_MS = 2_000
 LOOK_MS = 1_000
 TOPICS_MAX = 6
 NAMES = 7  # they are used again
@@ -81,14 +83,14 @@ class ClusterSimulation:
 
     def _end_faults(self) -> None:
         self._is_faulty = False
-        self._is_lost = True
+        self.time.after(LOST_MS, self._lose)
         self.note("--- no more faults")
         self.store.loss_rate = self.store.lag_rate = 0.0
         if not self.store.is_available:
             self.store.set_available(is_available=True)
         alive: set[int] = set()
         for broker in list(self.brokers):
-            if broker.broker_id in alive or broker.broker_id == self.lost_id:
+            if broker.broker_id in alive:
                 self._kill(broker)
                 continue
             alive.add(broker.broker_id)
@@ -96,6 +98,13 @@ class ClusterSimulation:
                 broker.process.resume()
         for broker_id in range(1, self.size + 1):
             self._start_unless_running(broker_id)
+
+    def _lose(self) -> None:
+        """Let a broker fail for ever, after all others have come back."""
+        self._is_lost = True
+        for broker in list(self.brokers):
+            if broker.broker_id == self.lost_id:
+                self._kill(broker)
 
     def _check(self) -> None:
         self.audit.check_settled(*self.store.data.scan())
@@ -225,6 +234,19 @@ class ClusterSimulation:
         self.audit.emptied.add(broker_id)
         delay_ms = self.rng.choice((5, 30, 300, 3_000))
         self.time.after(delay_ms, lambda: self._start_unless_running(broker_id))
+        if self.rng.random() < 0.3:
+            # It fails again soon, and the controller hears of that registration after its end.
+            self._stop_controller(broker_id)
+            fails_ms = delay_ms + self.rng.randrange(400)
+            self.time.after(fails_ms, lambda: self._restart(broker_id, (10, 300, 1_500)))
+
+    def _stop_controller(self, other_than: int) -> None:
+        for broker in self.brokers:
+            is_controller = broker.image.is_controller(broker.broker_id, broker.membership.epoch)
+            if is_controller and broker.broker_id != other_than and broker.process.is_running:
+                self.note(f"--- stop: {broker.name}, the controller")
+                broker.process.stop()
+                self.time.after(1_000, partial(self._resume, broker))
 
     def _joins(self, broker_id: int) -> None:
         """Let a follower fail while it is being added to an ISR, sometimes."""
@@ -247,14 +269,14 @@ class ClusterSimulation:
         if self.rng.random() < (0.25 if self.store.frees_at_death else 0.05):
             self.time.after(self.rng.randrange(40), lambda: self._restart(state.successor))
 
-    def _restart(self, broker_id: int) -> None:
+    def _restart(self, broker_id: int, delays_ms: Sequence[int] = (10, 30, 300)) -> None:
         for broker in list(self.brokers):
             if broker.broker_id == broker_id:
-                self.note(f"--- a successor fails: {broker.name}")
+                self.note(f"--- fails soon: {broker.name}")
                 self._kill(broker)
         if broker_id == self.lost_id:
             self._is_lost = True
-        delay_ms = self.rng.choice((10, 30, 300))
+        delay_ms = self.rng.choice(delays_ms)
         self.time.after(delay_ms, lambda: self._start_unless_running(broker_id))
 
     def _resume(self, broker: SimulatedBroker) -> None:

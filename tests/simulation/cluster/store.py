@@ -115,7 +115,7 @@ class SimulatedStore:
         self._time.after(self._delay_ms(), lambda: process.run(done))
 
     def _delay_ms(self) -> int:
-        return self._rng.randrange(400) if self._rng.random() < 0.03 else self._rng.randrange(4)
+        return self._rng.randrange(400) if self._rng.random() < 0.06 else self._rng.randrange(4)
 
     # ---- leases
     # ---------------------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ the order, in one callback of the driver, without anything between:
     for each event of the logs: caught_up(...) or lagging(...)
     for item in take_changed(): log.set_isr(maximal(item), committed(item))
 
-and `is_in_sync` is asked once more before the first write with a follower.
+and `is_in_sync` is asked once more before the first write with a follower. `work` notes changes,
+and `take_changed` makes work: the driver calls both until there is none.
 
 Nothing is acknowledged while the ELR has members: they are those that have all that was (KIP-966).
 So it does not matter by which version of min.insync.replicas they became that; `committed` is 0.
