@@ -53,7 +53,7 @@ def create(cluster: ClusterProcess, *replicas: list[int], min_isr: int = 2) -> N
 
 def write(cluster: ClusterProcess, broker_id: int) -> int:
     """Write a record with acks=all through a leader; return its offset."""
-    records = batch_of([(b"k", b"v", None)], int(time.time() * 1000))
+    records = batch_of([(b"k", b"v", ())], int(time.time() * 1000))
     with WireClient(cluster.brokers[broker_id].listen, ASK_TIMEOUT_S) as client:
         error, offset = produce(client, TOPIC, records)
     assert error == 0
