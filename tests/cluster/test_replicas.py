@@ -54,4 +54,6 @@ def test_replicas_lose_and_repeat_nothing_while_brokers_fail(
                 fault(cluster, load, choices)
     for each in cluster.brokers:
         cluster.drain(each)
-    assert [found for topic in (SENT, COPIED) for found in differing(cluster, topic, PARTITIONS)] == []
+    assert [
+        found for topic in (SENT, COPIED) for found in differing(cluster, topic, PARTITIONS)
+    ] == []

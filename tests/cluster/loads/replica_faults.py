@@ -1,6 +1,6 @@
 """What happens to the brokers of a cluster whose topics have replicas on all of them.
 
-While one broker is gone the others serve everything: the load has to go on before the broker comes
+While one broker is gone the others serve everything: producers have to go on before the broker comes
 back. A fault ends when all brokers are back and have everything again.
 """
 
@@ -171,6 +171,8 @@ def replaced(cluster: ClusterProcess, load: RunningLoad, broker_id: int) -> Iter
         lambda: all(cluster.seen_by(each) == others for each in others),
         f"{others} see that {broker_id} is gone",
     )
-    load.wait_for_progress(f"without {broker_id}")
+    # A client takes minutes to give up a request to a coordinator that is paused, so its group may
+    # wait; producers do not.
+    load.wait_for_progress(f"without {broker_id}", of_senders=True)
     yield
     wait_for_replicas(cluster)

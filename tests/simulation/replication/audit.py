@@ -30,7 +30,6 @@ from tests.simulation.replication.batches import Stored, same_but_for_the_place,
 from tests.simulation.replication.storage import written
 from tests.simulation.violation import Violation
 
-
 EVERYTHING = 1 << 30
 
 
@@ -204,9 +203,7 @@ class ReplicationAudit:
             raise Violation(f"a high watermark within a batch that ends at {end}, {shown}")
         self.committed_end[item] = end
 
-    def _check_holders(
-        self, item: Item, state: PartitionState, batch: Stored, shown: str
-    ) -> None:
+    def _check_holders(self, item: Item, state: PartitionState, batch: Stored, shown: str) -> None:
         held = self._held[item][batch.base_offset, batch.epoch]
         if len(held) < self.min_isr:
             raise Violation(f"committed on {held} only, {shown}")

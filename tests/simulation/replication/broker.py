@@ -16,7 +16,7 @@ from broker.core.cluster.isr import IsrChanges
 from broker.core.cluster.records import NO_EPOCH, NO_LEADER, PartitionState
 from broker.core.cluster.writes import Item, Write
 from broker.model.log_results import AppendStatus, LogState
-from tests.simulation.cluster.broker import WALL_MS, SimulatedBroker
+from tests.simulation.cluster.broker import SimulatedBroker
 from tests.simulation.cluster.store import Failure, Outcome
 from tests.simulation.replication.audit import Seen
 from tests.simulation.violation import Violation
@@ -479,9 +479,7 @@ class ReplicatedBroker(SimulatedBroker):
     # ---- as a leader
     # ---------------------------------------------------------------------------------------------
 
-    def serve(
-        self, request: ReplicaRequest, answer: Callable[[list[Answered]], None]
-    ) -> None:
+    def serve(self, request: ReplicaRequest, answer: Callable[[list[Answered]], None]) -> None:
         """Answer a follower, or keep its request until there is something to say."""
         replica_id, replica_epoch = request.replica
         self._answer_now(replica_id)
@@ -514,8 +512,7 @@ class ReplicatedBroker(SimulatedBroker):
     def _answer(self, parked: _Parked, *, noting: bool, is_late: bool) -> bool:
         """Answer, unless there is nothing to say yet; return whether it was answered."""
         found = [
-            self.look(each, parked.request.replica, noting=noting)
-            for each in parked.request.asked
+            self.look(each, parked.request.replica, noting=noting) for each in parked.request.asked
         ]
         if is_late or any(each.error or each.diverging or each.data for each in found):
             parked.answer(found)
@@ -593,9 +590,7 @@ class ReplicatedBroker(SimulatedBroker):
         """Return whether a batch of an epoch may be acknowledged at this moment."""
         return is_good and self.serves(item) and bool(self.logs[item].known_epoch == epoch)
 
-    def await_written(
-        self, log: Any, acks: int, end: int, written: Callable[[bool], None]
-    ) -> None:
+    def await_written(self, log: Any, acks: int, end: int, written: Callable[[bool], None]) -> None:
         """Call back when a batch is where the client wants to have it."""
         if acks == -1:
             log.when_durable(end, written)

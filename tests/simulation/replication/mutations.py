@@ -1,12 +1,11 @@
 """Replication with a planted bug: each in one way that the simulation detects."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from broker.core.cluster import eligibility, election
+from broker.core.cluster import election, eligibility
 from broker.core.cluster.controller import Controller
 from broker.core.cluster.eligibility import Known
 from broker.core.cluster.isr import IsrChanges
@@ -37,7 +36,7 @@ def _acknowledge_what_the_leader_has(patch: Patch) -> None:
 
 
 def _acknowledge_what_failed(patch: Patch) -> None:
-    patch.setattr(ReplicatedBroker, "may_acknowledge", lambda *_, is_good: True)
+    patch.setattr(ReplicatedBroker, "may_acknowledge", lambda *_, **__: True)
 
 
 def _acknowledge_repeated_batches_at_once(patch: Patch) -> None:
@@ -107,7 +106,7 @@ def _cut_nothing(patch: Patch) -> None:
 
 
 def _cut_where_the_leader_says(patch: Patch) -> None:
-    patch.setattr(ReplicatedBroker, "cut_point", lambda _, log, diverging: diverging[1])
+    patch.setattr(ReplicatedBroker, "cut_point", lambda *each: each[2][1])
 
 
 def _cut_too_much(patch: Patch) -> None:
@@ -121,7 +120,7 @@ def _keep_the_last_epoch(patch: Patch) -> None:
 
     patch.setattr(ReplicatedBroker, "lead", lead)
     patch.setattr(ReplicatedBroker, "is_epoch_right", lambda *_: True)
-    patch.setattr(ReplicatedBroker, "may_acknowledge", lambda self, item, _, is_good: is_good)
+    patch.setattr(ReplicatedBroker, "may_acknowledge", lambda *_, is_good: is_good)
 
 
 def _tell_the_end_as_the_watermark(patch: Patch) -> None:
@@ -223,9 +222,7 @@ def _count_those_that_lost_their_disk(patch: Patch) -> None:
 
 def _forget_since_when_members_are_absent(patch: Patch) -> None:
     next_of = Known.next
-    patch.setattr(
-        Known, "next", lambda self, changed: next_of(self, changed)._replace(absent=())
-    )
+    patch.setattr(Known, "next", lambda self, changed: next_of(self, changed)._replace(absent=()))
 
 
 def _keep_intact_since(patch: Patch) -> None:
@@ -267,9 +264,7 @@ def _lead_with_any_incarnation(patch: Patch) -> None:
         return self.leader == broker_id and self.successor == NO_LEADER
 
     patch.setattr(PartitionState, "is_served_by", serve)
-    patch.setattr(
-        ReplicatedBroker, "_leads", lambda self, state: state.leader == self.broker_id
-    )
+    patch.setattr(ReplicatedBroker, "_leads", lambda self, state: state.leader == self.broker_id)
 
 
 def _keep_the_epoch_of_a_restarted_leader(patch: Patch) -> None:

@@ -1,8 +1,8 @@
-"""The data directory of one broker, over all of its processes: real logs on a disk that loses writes.
+"""The data directory of one broker, over all of its processes, on a disk that loses writes.
 
 Logs, checkpoints, recovery and cuts are the product's. All operations on files are recorded, and a
-power cut leaves any state that the disk may have then (tests/crash_states/disk.py). A killed process
-leaves what it has written; a sync of it that was under way does not count.
+power cut leaves any state that the disk may have then (tests/crash_states/disk.py). A process that
+was killed leaves what it has written; a sync of it that was under way does not count.
 """
 
 import shutil
@@ -89,7 +89,7 @@ class Disks:
 @contextmanager
 def recorded_disks() -> Iterator[Disks]:
     """Record everything in a folder in memory."""
-    folder = Path("/dev/shm")
+    folder = Path("/dev/shm")  # noqa: S108 (a folder in memory; the names in it are random)
     with TemporaryDirectory(dir=folder if folder.is_dir() else None) as name:
         file_ops.start_recording()
         try:
