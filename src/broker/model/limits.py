@@ -695,7 +695,7 @@ DELETION_RETRY_SECONDS = 5  # until it is recorded again that they are gone
 LOGS_RELEASED_AT_ONCE = 64
 FOLDER_NAME_BYTES_MAX = 255  # the file system's
 
-# --- segments as files: snapshots, checks, scans ---------------------------------------------------
+# --- segments as files: snapshots, checks, scans --------------------------------------------------
 
 # How often a snapshot retries a partition whose files were replaced meanwhile; the largest manifest
 # that is read: of a million segments.
