@@ -197,6 +197,7 @@ cdef class ReplicatedLog(SyncedLog):
     cdef void written_for_replicas(self) noexcept:
         cdef LogEnd* end = &self.replication.written
         if end.offset != self.log_end_offset:
+            self.replication.leave_end(end.offset, self.turn.steady_ms)
             end[0] = self.end_of_files()
             if self.is_follower:
                 self.replication.keep_place(end)

@@ -42,6 +42,7 @@ cdef class Replication:
     cdef bint is_below_min(self) noexcept
     cdef int64_t end_in_sync(self, int64_t own_end) noexcept
     cdef bint is_behind(self, int64_t end) noexcept
+    cdef void leave_end(self, int64_t end, int64_t now_ms) noexcept
     cdef bint report(self, Follower* follower, int64_t broker_epoch, int64_t offset, int64_t end,
                      int64_t now_ms) noexcept
     cdef bint may_propose(self, Follower* follower, int64_t watermark, int64_t now_ms) noexcept

@@ -104,6 +104,14 @@ cdef class Replication:
                 return True
         return False
 
+    cdef void leave_end(self, int64_t end, int64_t now_ms) noexcept:
+        """Note that the leader's log grows now: whoever is at its end has been caught up until now.
+        """
+        cdef int32_t i
+        for i in range(self.follower_count):
+            if self.followers[i].offset >= end:
+                self.followers[i].caught_up_ms = now_ms
+
     cdef bint report(self, Follower* follower, int64_t broker_epoch, int64_t offset, int64_t end,
                      int64_t now_ms) noexcept:
         """Note a follower's offset, and that of the leader's end. False: it is of an older process.

@@ -312,6 +312,22 @@ def test_one_at_the_end_is_not_lagging_however_long_ago_it_reported(replicas: Re
     assert turn.lag_scan(turn.steady_ms + 10 * LAG_MS, LAG_MS) == []
 
 
+def test_one_that_was_at_the_end_is_not_lagging_when_the_log_grows_after_a_long_time(
+    replicas: Replicas,
+) -> None:
+    turn = replicas.all[1].logs.turn
+    fill(replicas, 1)
+    replicas.replicate()
+    turn.steady_ms += 10 * LAG_MS
+    fill(replicas, 1)
+
+    assert turn.lag_scan(turn.steady_ms + LAG_MS, LAG_MS) == []
+    assert turn.lag_scan(turn.steady_ms + LAG_MS + 1, LAG_MS) == [
+        (replicas.leader, 2),
+        (replicas.leader, 3),
+    ]
+
+
 def test_one_that_always_copies_all_there_was_at_its_last_report_is_not_lagging(
     replicas: Replicas,
 ) -> None:
