@@ -331,18 +331,18 @@ cdef class ReplicatedLog(SyncedLog):
         position = segment.locate(offset)
         return end.position - position if position >= 0 else self.segment_bytes_max
 
-    cdef bint diverges(self, int32_t last_fetched_epoch, int64_t offset, int32_t* epoch,
+    cdef bint diverges(self, int32_t last_epoch, int64_t offset, int32_t* epoch,
                        int64_t* end) noexcept:
         """Return whether a copy with these last epoch and end has records that this log has not.
 
         If so, `epoch` and `end` receive up to where both may be the same: the largest epoch that
         both can have, and its end here.
         """
-        if last_fetched_epoch < 0 or (
-                last_fetched_epoch == self.leader_epoch and offset <= self.log_end_offset):
+        if last_epoch < 0 or (
+                last_epoch == self.leader_epoch and offset <= self.log_end_offset):
             return False
-        known, known_end = self.epoch_end(last_fetched_epoch)
-        if known < 0 or (known == last_fetched_epoch and known_end >= offset):
+        known, known_end = self.epoch_end(last_epoch)
+        if known < 0 or (known == last_epoch and known_end >= offset):
             return False
         epoch[0] = known
         end[0] = known_end

@@ -147,7 +147,8 @@ class NativeLogs:
             done.set()
 
     async def _change(self, log: PartitionLog, change: Callable[[], None]) -> None:
-        while not (log.is_offline or log.is_deleted or log.hold()):
+        # (The end of a turn and the sync threads set no event.)
+        while not (log.is_offline or log.is_deleted or log.hold()):  # noqa: ASYNC110
             await asyncio.sleep(_BUSY_SECONDS)
         if log.is_offline or log.is_deleted:
             raise StorageError(f"{log!r} is not in service")

@@ -1,5 +1,6 @@
 """Copying partitions from a leader: what is asked for when, and what becomes of the answers."""
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -781,3 +782,31 @@ def test_a_second_connection_is_refused(copying: Copying) -> None:
 def test_a_topic_id_has_16_bytes(copying: Copying) -> None:
     with pytest.raises(ValueError, match="topic id of 3 bytes"):
         copying.fetcher.add(follower(copying.logs), b"abc", 0, EPOCH)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_an_answer_says_only_whole_valid_batches_are_appended(
+    copying: Copying, seed: int
+) -> None:
+    chance = random.Random(seed)
+    log = copying.add(is_group_commit=False)
+    for _ in range(20):
+        copying.leader.connect()
+        asked = copying.leader.request()
+        (_, end), *_ = asked.named
+        sent = batch(end) + batch(end + 1)
+        data = bytearray(reply(asked.header.correlation_id, part(0, sent)))
+        # No checksum covers a batch's base offset and leader epoch.
+        starts = [data.index(sent), data.index(sent) + len(batch(end))]
+        unchecked = {start + each for start in starts for each in (*range(8), *range(12, 16))}
+        places = [each for each in range(len(data)) if each not in unchecked]
+        for place in chance.choices(places, k=chance.randrange(1, 4)):
+            data[place] = chance.randrange(256)
+        copying.leader.send(bytes(data))
+        copying.fetcher.close("the next one")
+        copying.fetcher.take_events()
+        copying.fetcher.add(log, TOPIC_ID, 0, EPOCH)
+
+    appended = b"".join(batch(each) for each in range(log.log_end_offset))
+    (file,) = Path(log.folder).glob("*.log")
+    assert file.read_bytes()[: len(appended)] == appended

@@ -284,15 +284,6 @@ def _grow_an_isr_unguarded(patch: Patch) -> None:
     patch.setattr(IsrChanges, "_decide", unguarded)
 
 
-def _change_states_with_absent_members_unguarded(patch: Patch) -> None:
-    guards = Known.guards
-
-    def of_registered(self: Known, changed: PartitionState) -> list[Guard]:
-        return _without(guards(self, changed), Absent)
-
-    patch.setattr(Known, "guards", of_registered)
-
-
 def _shrink_before_it_is_written(patch: Patch) -> None:
     lagging, maximal = IsrChanges.lagging, IsrChanges.maximal
     removed: dict[tuple[int, Any], set[int]] = {}
@@ -461,7 +452,6 @@ MUTATIONS: dict[str, Callable[[Patch], None]] = {
     "a scan keeps brokers that are gone": _keep_what_a_scan_lacks,
     "an image misses that brokers end": _miss_deletions,
     "an ISR grows whoever its members are by then": _grow_an_isr_unguarded,
-    "absent members may be back by then": _change_states_with_absent_members_unguarded,
     "an ISR shrinks before that is written": _shrink_before_it_is_written,
     "who joins the ISR is not waited for": _acknowledge_without_those_that_join,
     "who has caught up once joins the ISR": _join_without_a_second_look,

@@ -1,7 +1,8 @@
 """Runs one seed of a cluster: a period of faults, a period to settle, and the checks at the end."""
 
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 from random import Random
 
 from broker.core.cluster import placement, reassignment, topics
@@ -234,7 +235,18 @@ class ClusterSimulation:
         delay_ms = self.rng.choice((5, 30, 300, 3_000))
         self.time.after(delay_ms, lambda: self._start_unless_running(broker_id))
         if self.rng.random() < 0.3:
-            self.time.after(delay_ms + self.rng.randrange(400), lambda: self._restart(broker_id))
+            # It fails again soon, and the controller hears of that registration after its end.
+            self._stop_controller(broker_id)
+            fails_ms = delay_ms + self.rng.randrange(400)
+            self.time.after(fails_ms, lambda: self._restart(broker_id, (10, 300, 1_500)))
+
+    def _stop_controller(self, other_than: int) -> None:
+        for broker in self.brokers:
+            is_controller = broker.image.is_controller(broker.broker_id, broker.membership.epoch)
+            if is_controller and broker.broker_id != other_than and broker.process.is_running:
+                self.note(f"--- stop: {broker.name}, the controller")
+                broker.process.stop()
+                self.time.after(1_000, partial(self._resume, broker))
 
     def _joins(self, broker_id: int) -> None:
         """Let a follower fail while it is being added to an ISR, sometimes."""
@@ -257,14 +269,14 @@ class ClusterSimulation:
         if self.rng.random() < (0.25 if self.store.frees_at_death else 0.05):
             self.time.after(self.rng.randrange(40), lambda: self._restart(state.successor))
 
-    def _restart(self, broker_id: int) -> None:
+    def _restart(self, broker_id: int, delays_ms: Sequence[int] = (10, 30, 300)) -> None:
         for broker in list(self.brokers):
             if broker.broker_id == broker_id:
                 self.note(f"--- fails soon: {broker.name}")
                 self._kill(broker)
         if broker_id == self.lost_id:
             self._is_lost = True
-        delay_ms = self.rng.choice((10, 30, 300))
+        delay_ms = self.rng.choice(delays_ms)
         self.time.after(delay_ms, lambda: self._start_unless_running(broker_id))
 
     def _resume(self, broker: SimulatedBroker) -> None:

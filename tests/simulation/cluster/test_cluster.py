@@ -10,7 +10,7 @@ from tests.simulation.cluster.run import run, run_all
 from tests.simulation.seeds import distribute_seeds, output_with_hash_seed
 from tests.simulation.violation import Violation
 
-SEEDS_PER_MUTATION = 500
+SEEDS_PER_MUTATION = 1_000
 
 pytestmark = pytest.mark.usefixtures("silent_log")
 

@@ -3,17 +3,19 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from broker._native.log.partition_log import PartitionLog
 from broker.core.logs.log_loader import LogLoader
 from broker.core.scheduling.io_thread import IoThread
-from broker.core.topics.deletion import Deletions
 from broker.model.errors import DiskFull, StorageError
 from broker.server.partition_logs import NativeLogs
 from tests.unit.storage.broker_run import BATCH, CONFIG, TOPIC_ID, BrokerRun
+
+if TYPE_CHECKING:
+    from broker.core.topics.deletion import Deletions
 
 
 @pytest.fixture
@@ -98,9 +100,7 @@ def test_a_log_is_released_after_its_cut(broker: BrokerRun) -> None:
     assert again.log_end_offset == 1
 
 
-def failing(
-    broker: BrokerRun, monkeypatch: pytest.MonkeyPatch, failure: Exception
-) -> PartitionLog:
+def failing(broker: BrokerRun, monkeypatch: pytest.MonkeyPatch, failure: Exception) -> PartitionLog:
     """Return a log whose cut has failed."""
 
     def fail(_log: PartitionLog, _offset: int) -> None:

@@ -130,7 +130,7 @@ cdef bint check_part(PartitionLog log, const uint8_t* records, int32_t size, Req
         return False
     if log.turn.refuses_clients or not may_acknowledge(log.turn, log.broker_epoch):
         return False  # Python answers with the error
-    if log.is_follower or log.is_stopped or (log.lacks_replicas and acks == ACKS_ALL):
+    if log.lacks_replicas and acks == ACKS_ALL:
         return False
     if log.request_mark == request_mark:
         return False  # the same partition twice
@@ -357,7 +357,6 @@ cdef ServeStatus append_silently(
 cdef void append_and_answer(RequestHead* head, int32_t topic_count, ReplySlot* slot) noexcept:
     cdef uint8_t* at = slot.data + 8
     cdef int32_t part = 0, i, _j
-    cdef PartitionLog log
     slot.fail = fail_of(head)
     store_uint32(slot.data + 4, head.correlation_id)
     at = put_tags(at, head.is_flexible)      # tags of the response header
@@ -378,8 +377,7 @@ cdef void append_and_answer(RequestHead* head, int32_t topic_count, ReplySlot* s
     for i in range(part):
         if parts[i].waiter == NULL:
             continue
-        log = <PartitionLog>parts[i].log
-        if log.is_replicated and acks == ACKS_LEADER:
-            log.wait_local(parts[i].waiter)
+        if acks == ACKS_LEADER and (<PartitionLog>parts[i].log).is_replicated:
+            (<PartitionLog>parts[i].log).wait_local(parts[i].waiter)
         else:
-            log.wait(parts[i].waiter)
+            (<PartitionLog>parts[i].log).wait(parts[i].waiter)

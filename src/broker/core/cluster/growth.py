@@ -63,7 +63,8 @@ class Growth:
         if found is None:
             return
         if found.state.adding:
-            self._in_progress += 1
+            # Whoever waits for a broker that is gone copies nothing.
+            self._in_progress += all(each in found.brokers for each in found.state.adding)
         elif len(self._found) < CLUSTER_GROWTHS_AT_ONCE and is_short(found, self._wanted(item)):
             self._found.append(item)
 

@@ -82,7 +82,7 @@ class Cleaner:
         self._cleaning: tuple[str, asyncio.Future[None]] | None = None  # the pass over a folder
         self._swapping: str | None = None  # the folder in which a swap is under way
         self.is_paused = False  # set while the disk is full: a pass first takes space
-        self._saving: asyncio.Future[None] | None = None  # the last write that is not awaited
+        self._saving: asyncio.Future[bool] | None = None  # the last write that is not awaited
 
     def alter_settings(self, settings: Settings) -> None:
         """Use other settings from the next pass on, and check at once whether one is due."""

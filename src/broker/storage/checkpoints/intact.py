@@ -11,14 +11,17 @@ have, and must be elected.
 """
 
 import logging
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from broker._native.kernel import file_ops
 from broker.segments import text_files
 from broker.storage.checkpoints import checkpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FILE_NAME = "intact.properties"
 UNKNOWN = 0  # registered with it, a broker counts as intact since that registration

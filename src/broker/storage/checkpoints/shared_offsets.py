@@ -114,10 +114,8 @@ class SharedOffsetCheckpoints(OffsetCheckpoints):
         """Read the files again if another broker has replaced one of them."""
         stamp = _stamp(self._path)
         if stamp != self._stamp:
-            self._written = Offsets(
-                *(text_files.read_offsets(self._path / name) for name in _FILES),
-                high_watermarks={},
-            )
+            points, starts = (text_files.read_offsets(self._path / name) for name in _FILES)
+            self._written = Offsets(points, starts, {})
             self._stamp = stamp
 
 

@@ -77,7 +77,7 @@ TopicIdOf: TypeAlias = Callable[[str, int], bytes | None]
 class Partitions:
     """The partitions of one data directory."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 (what a start needs)
         self,
         path: Path,
         epochs: Epochs,

@@ -259,6 +259,26 @@ def test_an_offset_outside_of_the_log_is_not_noted(cluster: Wire, replica: Repli
     assert cluster.log().replica_states()[0][2] == -1
 
 
+def test_a_replica_that_ends_before_the_log_begins_is_told_where_it_begins(
+    cluster: Wire, replica: Replica
+) -> None:
+    write(cluster, 0)
+    replica.ask(wanted(0, 2, last=0))
+    cluster.log().move_log_start(2)
+
+    found = answered(replica.ask(wanted(0, 1, last=0)))[0]
+
+    assert (found["error_code"], found["log_start_offset"]) == (1, 2)
+
+
+def test_a_log_start_that_moves_is_in_the_next_answer(cluster: Wire, replica: Replica) -> None:
+    write(cluster, 0)
+    replica.ask(wanted(0, 2, last=0))
+    cluster.log().move_log_start(2)
+
+    assert answered(replica.ask())[0]["log_start_offset"] == 2
+
+
 def test_a_broker_without_a_replica_of_the_partition_is_refused(cluster: Wire) -> None:
     cluster.table.brokers = {9: 90}
 

@@ -69,7 +69,7 @@ def test_a_forgotten_log_stays_in_the_files_until_they_are_written(written: Path
     offsets.write(offsets.take())
 
     assert not offsets.forget(KEY)
-    assert on_disk(written) == ({("u", 1): 7}, {})
+    assert on_disk(written) == ({("u", 1): 7}, {}, {})
 
 
 def test_an_earlier_taken_state_does_not_undo_a_later_log_start(written: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_taken_state_is_not_written_for_a_log_forgotten_since(
 
     offsets.write(taken)
 
-    assert on_disk(written) == (again | {("u", 1): 7}, {})
+    assert on_disk(written) == (again | {("u", 1): 7}, {}, {})
 
 
 def test_a_log_forgotten_during_a_write_may_be_in_the_written_file(
@@ -128,7 +128,7 @@ def test_forgetting_a_log_is_written_without_advancing_recovery_points(written: 
 
     offsets.write_forgotten()
 
-    assert on_disk(written) == ({("u", 1): 7}, {})
+    assert on_disk(written) == ({("u", 1): 7}, {}, {})
 
 
 # ---- replicas ---------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import errno
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -13,12 +13,14 @@ from broker._native.kernel import file_ops
 from broker._native.log.partition_log import PartitionLog
 from broker.core.logs.log_loader import LogLoader
 from broker.core.scheduling.io_thread import IoThread
-from broker.core.topics.deletion import Deletions
 from broker.model.errors import StorageError
 from broker.model.identifiers import random_id
 from broker.segments import text_files
 from broker.server.partition_logs import NativeLogs
 from tests.unit.storage.broker_run import BATCH, CONFIG, TOPIC_ID, BrokerRun
+
+if TYPE_CHECKING:
+    from broker.core.topics.deletion import Deletions
 
 
 def released(broker: BrokerRun, count: int = 1) -> None:

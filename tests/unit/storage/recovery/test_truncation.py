@@ -6,7 +6,9 @@ from random import Random
 import pytest
 
 from broker._native.log.commit import CommitThread
+from broker._native.log.partition_log import PartitionLog
 from broker.segments import text_files
+from broker.segments.digests import Digest
 from broker.segments.names import file_name
 from broker.storage.files import digests
 from tests.support.batches import header
@@ -83,7 +85,8 @@ def grown(broker: CutLog, count: int = 12) -> list[int]:
     return [base for base, _, _ in log.segment_entries]
 
 
-def the_log(broker: CutLog):  # type: ignore[no-untyped-def]
+def the_log(broker: CutLog) -> PartitionLog:
+    """Return the log that was made."""
     return broker.partitions._logs["topic-0"]
 
 
@@ -186,7 +189,7 @@ def test_a_digest_of_the_segment_that_grows_again_is_removed(broker: CutLog) -> 
     log = the_log(broker)
     folder = Path(log.folder)
     file = folder / file_name(bases[0], ".log")
-    digests.write(folder, bases[0], digests.Digest(1, 2, NOW_MS, None), file.stat().st_ino)
+    digests.write(folder, bases[0], Digest(1, 2, NOW_MS, None), file.stat().st_ino)
     assert (folder / file_name(bases[0], ".digest")).exists()
 
     broker.cut(log, bases[0] + 1)
