@@ -274,6 +274,8 @@ class ReplicationSimulation:
         if self._may_wipe(broker_id):
             self.note(f"broker {broker_id} has lost its disk")
             self.storages[broker_id].wipe()
+            if self.rng.random() < 0.5:
+                self.network.repeat_last(broker_id)
             self.disks[broker_id] = Disk()
             self.audit.emptied.add(broker_id)
             self.replicas.lost_disk(broker_id, self.items)
