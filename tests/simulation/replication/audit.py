@@ -21,8 +21,8 @@ once it has settled
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Protocol
 
+from broker._native.log.partition_log import PartitionLog
 from broker.core.cluster.image import ClusterImage
 from broker.core.cluster.records import NO_LEADER, PartitionState
 from broker.core.cluster.writes import Item
@@ -31,19 +31,6 @@ from tests.simulation.replication.storage import written
 from tests.simulation.violation import Violation
 
 EVERYTHING = 1 << 30
-
-
-class Log(Protocol):
-    """A replica as the audit sees it."""
-
-    log_end_offset: int
-    local_end: int
-    durable_end: int
-    high_watermark: int
-    known_epoch: int
-    is_follower: bool
-
-    def read(self, offset: int, size_max: int, /) -> bytes: ...
 
 
 class Seen:
@@ -83,7 +70,7 @@ class ReplicationAudit:
     # ---- replicas
     # ---------------------------------------------------------------------------------------------
 
-    def opened(self, item: Item, broker_id: int, process: str, log: Log) -> Seen:
+    def opened(self, item: Item, broker_id: int, process: str, log: PartitionLog) -> Seen:
         """Note what a process has found in its directory."""
         durable = self._durable[item, broker_id]
         if log.log_end_offset < durable:
@@ -107,7 +94,7 @@ class ReplicationAudit:
             self._durable[item, broker_id] = 0
             self._epochs[item, broker_id] = {}
 
-    def observe(self, item: Item, broker_id: int, seen: Seen, log: Log) -> None:
+    def observe(self, item: Item, broker_id: int, seen: Seen, log: PartitionLog) -> None:
         """Look at a replica after anything that a process did."""
         if log.local_end < seen.end:
             self._truncated(item, broker_id, seen, log)
@@ -131,7 +118,7 @@ class ReplicationAudit:
             self._commit(item, broker_id, log, shown)
         seen.watermark = watermark
 
-    def _truncated(self, item: Item, broker_id: int, seen: Seen, log: Log) -> None:
+    def _truncated(self, item: Item, broker_id: int, seen: Seen, log: PartitionLog) -> None:
         end = log.local_end
         if end < seen.watermark:
             raise Violation(f"{seen.process} cuts {item} to {end}, below {seen.watermark}")
@@ -140,7 +127,7 @@ class ReplicationAudit:
         self._durable[key] = min(self._durable[key], end)
         seen.end = seen.segment = seen.position = 0
 
-    def _grown(self, item: Item, broker_id: int, seen: Seen, log: Log) -> None:
+    def _grown(self, item: Item, broker_id: int, seen: Seen, log: PartitionLog) -> None:
         epochs = self._epochs[item, broker_id]
         expected = seen.end
         for batch in _unseen(log, seen):
@@ -162,7 +149,7 @@ class ReplicationAudit:
             epochs[batch.base_offset] = batch.epoch
         seen.end = expected
 
-    def _synced(self, item: Item, broker_id: int, seen: Seen, log: Log) -> None:
+    def _synced(self, item: Item, broker_id: int, seen: Seen, log: PartitionLog) -> None:
         key = (item, broker_id)
         durable = min(log.durable_end, seen.end)
         held, before = self._held[item], self._durable[key]
@@ -183,7 +170,7 @@ class ReplicationAudit:
     # ---- commits
     # ---------------------------------------------------------------------------------------------
 
-    def _commit(self, item: Item, broker_id: int, log: Log, shown: str) -> None:
+    def _commit(self, item: Item, broker_id: int, log: PartitionLog, shown: str) -> None:
         end, watermark = self.committed_end[item], log.high_watermark
         self._check_prefix(item, broker_id, min(end, watermark), shown)
         if watermark <= end:
@@ -279,7 +266,7 @@ class ReplicationAudit:
     # ---- the end
     # ---------------------------------------------------------------------------------------------
 
-    def check_replica(self, item: Item, process: str, log: Log) -> None:
+    def check_replica(self, item: Item, process: str, log: PartitionLog) -> None:
         """Check a replica once everything has settled."""
         end = self.committed_end[item]
         shown = f"{process}, {item}: {log.high_watermark} of {log.log_end_offset}, not {end}"
@@ -290,14 +277,14 @@ class ReplicationAudit:
             raise Violation(f"a replica has other bytes, {shown}")
 
 
-def _visible(log: Log, offset: int) -> Iterator[Stored]:
+def _visible(log: PartitionLog, offset: int) -> Iterator[Stored]:
     while offset < log.high_watermark:
         for batch in split(log.read(offset, EVERYTHING)):
             yield batch
             offset = batch.end_offset
 
 
-def _unseen(log: Log, seen: Seen) -> Iterator[Stored]:
+def _unseen(log: PartitionLog, seen: Seen) -> Iterator[Stored]:
     for segment, data in written(log, seen.segment, seen.position):
         if segment != seen.segment:
             seen.segment, seen.position = segment, 0

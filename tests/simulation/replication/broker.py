@@ -18,10 +18,10 @@ from broker.core.cluster.writes import Item, Write
 from broker.model.log_results import AppendStatus, LogState
 from tests.simulation.cluster.broker import SimulatedBroker
 from tests.simulation.cluster.store import Failure, Outcome
-from tests.simulation.replication.audit import Seen
 from tests.simulation.violation import Violation
 
 if TYPE_CHECKING:
+    from tests.simulation.replication.audit import Seen
     from tests.simulation.replication.run import ReplicationSimulation
 
 LAG_MS = 1_500
@@ -557,9 +557,7 @@ class ReplicatedBroker(SimulatedBroker):
     # ---- clients
     # ---------------------------------------------------------------------------------------------
 
-    def produce(
-        self, item: Item, batch: bytes, acks: int, done: Callable[[str, int], None]
-    ) -> None:
+    def write(self, item: Item, batch: bytes, acks: int, done: Callable[[str, int], None]) -> None:
         """Append a client's batch; `done` gets an error or "", and the base offset."""
         state = self._state(item)
         if not self.serves(item) or state is None:
@@ -573,6 +571,8 @@ class ReplicatedBroker(SimulatedBroker):
             return
 
         def written(is_good: bool) -> None:
+            if not self.process.is_alive:
+                return  # the end of a log that a process has left
             if not self.may_acknowledge(item, epoch, is_good=is_good):
                 done("failed", -1)
                 return

@@ -222,7 +222,7 @@ def _count_those_that_lost_their_disk(patch: Patch) -> None:
 
 def _forget_since_when_members_are_absent(patch: Patch) -> None:
     next_of = Known.next
-    patch.setattr(Known, "next", lambda self, changed: next_of(self, changed)._replace(absent=()))
+    patch.setattr(Known, "next", lambda *each: next_of(*each)._replace(absent=()))
 
 
 def _keep_intact_since(patch: Patch) -> None:

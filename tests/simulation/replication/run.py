@@ -2,6 +2,7 @@
 
 from collections import defaultdict, deque
 from collections.abc import Iterable
+from functools import partial
 from random import Random
 
 from broker.core.cluster import placement, records, topics
@@ -273,6 +274,8 @@ class ReplicationSimulation:
         if self._may_wipe(broker_id):
             self.note(f"broker {broker_id} has lost its disk")
             self.storages[broker_id].wipe()
+            if self.rng.random() < 0.5:
+                self.network.repeat_last(broker_id)
             self.disks[broker_id] = Disk()
             self.audit.emptied.add(broker_id)
             self.replicas.lost_disk(broker_id, self.items)
@@ -302,7 +305,7 @@ class ReplicationSimulation:
             assert before is not None
             for each in after.isr:
                 if each not in before.isr:
-                    self.time.after(self.rng.randrange(10), lambda each=each: self._lose_disk(each))
+                    self.time.after(self.rng.randrange(10), partial(self._lose_disk, each))
 
     def _lose_disk(self, broker_id: int) -> None:
         """Let a broker fail, its registration end at once, and its disk be lost."""
@@ -354,10 +357,10 @@ class ReplicationSimulation:
     def _slow(self, broker: ReplicatedBroker) -> None:
         """Let a disk's syncs take long, for a while."""
         self._slow_syncs[broker.broker_id] = self.rng.choice((50, 400, 2_500))
-        self.time.after(
-            self.rng.choice((1_000, 4_000)),
-            lambda: self._slow_syncs.pop(broker.broker_id, None),
-        )
+        self.time.after(self.rng.choice((1_000, 4_000)), partial(self._fast, broker.broker_id))
+
+    def _fast(self, broker_id: int) -> None:
+        self._slow_syncs.pop(broker_id, None)
 
     def _trouble_store(self) -> None:
         rng, store = self.rng, self.store
