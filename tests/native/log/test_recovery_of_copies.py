@@ -1,4 +1,4 @@
-"""Recovery of a follower's log: what its leader's compaction has removed is missing in it anywhere."""
+"""Recovery of a copied log: what its leader's compaction has removed is missing in it anywhere."""
 
 from pathlib import Path
 
