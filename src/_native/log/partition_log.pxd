@@ -37,10 +37,11 @@ cdef class PartitionLog(ReplicatedLog):
         self, const uint8_t* data, size_t size, int64_t high_watermark, int64_t log_start,
         int32_t leader_epoch) noexcept
     cdef LogStatus append_copies(
-        self, const uint8_t* data, size_t size, int32_t leader_epoch) noexcept
+        self, const uint8_t* data, size_t size, int64_t high_watermark,
+        int32_t leader_epoch) noexcept
     cdef LogStatus check_copy(
         self, const uint8_t* batch, BatchInfo* info, BatchStatus found, int64_t end_offset,
-        int32_t leader_epoch) noexcept
+        int64_t high_watermark, int32_t leader_epoch) noexcept
     cdef bint run_is_full(self, BatchInfo* info, int64_t run_size) noexcept
     cdef void enter_epoch(self, int32_t epoch, int64_t base_offset) noexcept
     cdef LogStatus append_run(self, const uint8_t* data, size_t size) noexcept

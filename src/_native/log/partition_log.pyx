@@ -264,7 +264,7 @@ cdef class PartitionLog(ReplicatedLog):
             return self.storage_status()
         if not self.is_follower or leader_epoch != self.known_epoch:
             return LOG_NOT_LED
-        status = self.append_copies(data, size, leader_epoch)
+        status = self.append_copies(data, size, high_watermark, leader_epoch)
         self.follow_watermark(high_watermark)
         log_start = min(log_start, self.high_watermark)
         if log_start > self.log_start_offset:
@@ -272,7 +272,8 @@ cdef class PartitionLog(ReplicatedLog):
         return status
 
     cdef LogStatus append_copies(
-            self, const uint8_t* data, size_t size, int32_t leader_epoch) noexcept:
+            self, const uint8_t* data, size_t size, int64_t high_watermark,
+            int32_t leader_epoch) noexcept:
         # Batches that follow each other in one segment are written together: a run. A control batch
         # is a run of its own, because its entry for an aborted transaction precedes its write.
         cdef Cursor cursor
@@ -289,7 +290,8 @@ cdef class PartitionLog(ReplicatedLog):
             found = batch_header(&cursor, &info)
             if found == BATCH_EMPTY or found == BATCH_TRUNCATED:
                 return self.append_run(run, <size_t>(batch - run))
-            status = self.check_copy(batch, &info, found, end_offset, leader_epoch)
+            status = self.check_copy(
+                batch, &info, found, end_offset, high_watermark, leader_epoch)
             if status == LOG_OK and (
                     batch == run or info.attributes & ATTRIBUTE_CONTROL
                     or info.leader_epoch != self.leader_epoch
@@ -313,14 +315,17 @@ cdef class PartitionLog(ReplicatedLog):
 
     cdef LogStatus check_copy(
             self, const uint8_t* batch, BatchInfo* info, BatchStatus found, int64_t end_offset,
-            int32_t leader_epoch) noexcept:
-        # Batches are missing where the leader's log was compacted.
+            int64_t high_watermark, int32_t leader_epoch) noexcept:
+        # Batches are missing where a leader's log was compacted, which is below its high watermark.
+        # Anywhere else a gap is a damaged base offset: the CRC does not cover it.
         if (found != BATCH_OK or info.last_offset_delta < 0 or info.base_offset < 0
                 or info.base_offset > INT64_MAX - INT32_MAX - 1
                 or not self.leader_epoch <= info.leader_epoch <= leader_epoch
                 or batch_check_crc(batch, info) != BATCH_OK):
             return LOG_CORRUPT
-        return LOG_OK if info.base_offset >= end_offset else LOG_GAP
+        if info.base_offset == end_offset or end_offset < info.base_offset <= high_watermark:
+            return LOG_OK
+        return LOG_GAP
 
     cdef bint run_is_full(self, BatchInfo* info, int64_t run_size) noexcept:
         return self.must_roll(info, info.base_offset) or (

@@ -18,7 +18,13 @@ from broker._native.kernel.file_ops cimport (
     file_truncate,
     is_no_space,
 )
-from broker._native.log.recovery_scan cimport _Chunk, Scan, scan_begin, scan_segment
+from broker._native.log.recovery_scan cimport (
+    _Chunk,
+    Scan,
+    may_skip_to,
+    scan_begin,
+    scan_segment,
+)
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.segment cimport Segment
 from broker._native.log.segmented_log cimport must
@@ -45,7 +51,7 @@ cdef bint take_over(PartitionLog log, Segment segment) except -1:
         return True
     logger.warning("index rebuilt: folder=%s base_offset=%d: the files are damaged or not there",
                    log.folder, segment.base_offset)
-    scan_begin(&scan, segment.base_offset, INT64_MAX, 0)
+    scan_begin(&scan, segment.base_offset, INT64_MAX, 0, False)
     scan_segment(log, segment, &scan, -1, INT64_MAX, _Chunk())
     segment.size = segment.written = segment.reserved
     status = segment.finish_index()
@@ -111,12 +117,12 @@ cdef void finish(PartitionLog log, int64_t log_start_offset, int64_t log_end_off
 
 def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
             int64_t recovery_point, list epochs, bytes snapshot, int64_t snapshot_offset,
-            int64_t synced_end=0, bint has_gaps=False):
+            int64_t synced_end=0, bint has_gaps=False, bint is_copy=False):
     """Find where the log ends after an unclean stop, and truncate it there.
 
     Everything below `synced_end`, and below the recovery point, was on the disk once: an invalid
     batch there is damaged, and reads of it are refused. With `has_gaps`, batches may be missing
-    anywhere, not only below the recovery point.
+    anywhere, not only below the recovery point; with `is_copy`, between two batches of a segment.
 
     Without `epochs` the whole log is read for them: an epoch below that of an older batch would
     make the next recovery truncate there. `snapshot` (b"" for none) is the producers' state at
@@ -149,12 +155,12 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
         if not take_over(log, segment):
             raise StorageError(f"{log.folder}: cannot read an index of aborted transactions")
     scan_begin(&scan, base_offsets[first], INT64_MAX if has_gaps else recovery_point,
-               max(recovery_point, synced_end))
+               max(recovery_point, synced_end), is_copy)
     is_whole = True
     for i in range(first, len(base_offsets)):
         segment = <Segment>log.segments[i]
         if segment.base_offset != scan.next_offset and not (
-                is_whole and scan.next_offset < segment.base_offset <= scan.gaps_end):
+                is_whole and may_skip_to(&scan, segment.base_offset)):
             # The log ends in the segment before this one. (A segment that was full when the broker
             # died still has its preallocated tail, and the next one follows it without a gap.)
             after_end = base_offsets[i:]

@@ -152,7 +152,8 @@ def rebuild(PartitionLog log, int64_t base_offset, int64_t end_offset, *, list e
     log.unsealed = []
     log.unsynced_indexes = [segment for segment in log.unsynced_indexes if segment in kept]
     log.epochs = list(epochs)
-    scan_begin(&scan, (<Segment>log.segments[first]).base_offset, end_offset, end_offset)
+    scan_begin(&scan, (<Segment>log.segments[first]).base_offset, end_offset, end_offset,
+               False)
     for i in range(first, last + 1):
         old = <Segment>replaced[i - first]
         old.close()

@@ -581,6 +581,19 @@ def test_offsets_that_the_leaders_compaction_removed_may_be_missing(replicas: Re
     assert log.read(0, 1 << 20) == data
 
 
+@pytest.mark.parametrize(
+    ("high_watermark", "state"),
+    [(0, LogState.GAP), (2, LogState.GAP), (3, LogState.OK), (9, LogState.OK)],
+)
+def test_offsets_are_missing_only_below_the_leaders_high_watermark(
+    replicas: Replicas, high_watermark: int, state: LogState
+) -> None:
+    log = replicas.log(2)
+    assert log.copy(placed(BATCH, 0, 1), high_watermark=1) is LogState.OK
+    assert log.copy(placed(BATCH, 3, 1), high_watermark=high_watermark) is state
+    assert log.log_end_offset == (4 if state is LogState.OK else 1)
+
+
 def test_offsets_may_be_missing_beyond_what_one_segment_can_index(replicas: Replicas) -> None:
     log = replicas.log(2)
     far = 1 << 33

@@ -42,17 +42,20 @@ class Opening:
         epochs: Epochs,
         *,
         is_clean: bool,
+        may_be_copies: bool,
         report: Callable[[PartitionLog], None],
     ) -> None:
         """Set whether the stop was clean, and the digests of the segments that it has left.
 
-        `report` is called with a log that has lost durable records, in the thread that opens it.
+        `may_be_copies`: a log may be a copy of another broker's, or may have been one, so that what
+        the leader's compaction has removed is missing after the recovery point, too. `report` is called with a log that has lost durable records, in the thread that opens it.
         """
         self._offsets = offsets
         self._side_files = side_files
         self._clean = clean
         self._epochs = epochs
         self._is_clean = is_clean
+        self._may_be_copies = may_be_copies
         self._report = report
 
     def load(self, log: PartitionLog, names: list[str]) -> bool:
@@ -163,6 +166,7 @@ class Opening:
             # segment, which may have been copied while it was written to.
             synced_end=plan.base_offsets[-1] if is_changed else sealed_offset,
             has_gaps=is_changed,
+            is_copy=self._may_be_copies,
         )
         aborted = digests.of_aborted(folder, plan.aborted_offsets)
         # A .txnindex that recovery has rebuilt differs from its digest.

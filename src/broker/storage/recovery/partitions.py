@@ -129,6 +129,7 @@ class Partitions:
             clean,
             epochs,
             is_clean=self.is_clean,
+            may_be_copies=epochs.are_elected and shared is None,
             report=when_lost,
         )
         self._truncation = Truncation(self._offsets, self._side_files)
@@ -280,6 +281,7 @@ class Partitions:
             clean,
             self._epochs,
             is_clean=left is not None,
+            may_be_copies=False,
             report=self._when_lost,
         )
 

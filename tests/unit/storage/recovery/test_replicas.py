@@ -9,12 +9,13 @@ from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
 from broker.model.config import load
+from broker.model.log_results import LogState
 from broker.model.topic_config import TopicConfig
 from broker.segments import text_files
 from broker.segments.names import LOG, file_name
 from broker.storage.recovery.epochs import ElectedEpochs
 from broker.storage.recovery.partitions import Partitions
-from tests.support.native_log import NOW_MS, TOPIC_ID, WAIT_MS, appended, records
+from tests.support.native_log import NOW_MS, TOPIC_ID, WAIT_MS, appended, placed, records
 
 COMMIT = CommitThread(1)  # one for all tests: they wait for what they make durable
 ID, OTHER = 1, 2
@@ -172,3 +173,20 @@ def test_a_replica_that_has_lost_nothing_is_not_told(tmp_path: Path) -> None:
     again.open()
 
     assert again.lost == []
+
+
+def test_a_copy_of_a_compacted_log_is_recovered_with_its_gaps(tmp_path: Path) -> None:
+    member = Member(tmp_path)
+    (log,) = member.partitions.open_topic("topic", TOPIC_ID, [0], member.config)
+    log.follow(1)
+    stored = b"".join(placed(records(), offset, 1) for offset in (2, 3, 9))
+    assert log.copy(stored, high_watermark=10) is LogState.OK
+    member.append(log, 0)
+
+    again = Member(tmp_path)
+    log = again.open()
+
+    assert (log.log_end_offset, again.lost) == (10, [])
+    log.follow(2)
+    assert log.copy(b"", high_watermark=10) is LogState.OK
+    assert log.read(0, 1 << 20) == stored
