@@ -492,6 +492,13 @@ cdef class Connection:
         """Call `due` of the wait after a time; the timer must not be set."""
         wheel_set(&self.poller.wheel, &self.timer, self.poller.monotonic_ms + delay_ms)
 
+    cdef void hasten_timer(self, int64_t delay_ms) noexcept:
+        """Call `due` of the wait, whose timer is set, after a time at the latest."""
+        cdef int64_t deadline_ms = self.poller.monotonic_ms + delay_ms
+        if self.timer.is_set and deadline_ms < self.timer.deadline_ms:
+            wheel_clear(&self.poller.wheel, &self.timer)
+            wheel_set(&self.poller.wheel, &self.timer, deadline_ms)
+
     cdef void end_stream(self, bytes last, bint is_last):
         """End the stream with `last`, which may be empty; close, or serve the later requests."""
         cdef ReplySlot* slot

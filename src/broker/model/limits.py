@@ -210,6 +210,7 @@ FETCH_PARTITIONS_HELD_MAX = 200_000
 # request.timeout.ms.
 REPLICAS_WAIT_MS = 30_000
 REPLICA_SESSIONS_MAX = 1_000  # one per broker that copies partitions from this one
+REPLICA_NEWS_DELAY_MS = 50  # of a high watermark that moves while there is nothing to copy
 REPLICA_PARTITIONS_HELD_MAX = 10 * PARTITIONS_PER_BROKER_MAX  # some 200 bytes each
 FETCH_SESSION_IDLE_MS = 120_000  # Kafka's: a session unused for so long may be evicted
 

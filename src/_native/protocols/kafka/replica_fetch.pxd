@@ -47,6 +47,7 @@ cdef class ReplicaSession(ParkedFetch):
     cdef int64_t replica_epoch
     cdef int32_t session_id    # 0: no session, this lives for one fetch
     cdef int32_t epoch         # that the next request must have
+    cdef bint has_news         # beside records: a high watermark or a log start has moved
     cdef bint is_full          # the request that is being served wants all partitions
 
     cdef bint reserve_slots(self, uint32_t count) noexcept

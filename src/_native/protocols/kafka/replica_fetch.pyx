@@ -13,8 +13,10 @@ diverge (KIP-595), is sent once, and again after the replica has named the parti
 then the partition is looked up anew at each request, and its data follows when the error is gone.
 
 A partition costs nothing while it does not change. A request waits for min_bytes of records, an
-error or a divergence. High watermarks that move do not end its wait; they are in its answer, after
-max_wait_ms at the latest. A request that waits is answered as soon as the next bytes arrive on its
+error or a divergence. A high watermark that moves is in the next answer; if there is nothing else
+to tell, that is REPLICA_NEWS_DELAY_MS later, and so there are no more such answers than one in that
+time. The replica needs it to serve consumers, and to know what is committed if it is elected. A
+request that waits is answered as soon as the next bytes arrive on its
 connection: the replica has something to report.
 
 A request of another registration than that which the broker knows (TopicTable.brokers) is refused
@@ -65,6 +67,8 @@ from broker._native.wire.output_queue cimport queue_commit, queue_reserve
 import os
 
 from broker.model import limits
+
+cdef int64_t NEWS_DELAY_MS = limits.REPLICA_NEWS_DELAY_MS
 
 cdef enum:
     HEAD_SIZE = 4 + 4 + 1 + 4 + 2 + 4 + 5
@@ -287,10 +291,23 @@ cdef class ReplicaSession(ParkedFetch):
 
     # ---- whether to answer --------------------------------------------------------------------
 
+    cdef void park(self, Connection connection):
+        ParkedFetch.park(self, connection)
+        if self.has_news:
+            connection.hasten_timer(NEWS_DELAY_MS)
+
+    cdef void woken(self):
+        cdef bint had_news = self.has_news
+        if self.has_enough():
+            self.answer()
+        elif self.has_news and not had_news:
+            self.connection.hasten_timer(NEWS_DELAY_MS)
+
     cdef bint has_enough(self) noexcept:
         cdef Watch* watch = self.owner.ready_head
         cdef ReplicaNode* node
         cdef int64_t total = 0
+        self.has_news = False
         if self.error != 0 or self.wait_ms <= 0 or self.bytes_min <= 0 or (
                 self.is_full and self.session_id != 0):
             return True
@@ -307,6 +324,7 @@ cdef class ReplicaSession(ParkedFetch):
                     (<PartitionLog>node.log).bytes_for_replica(node.offset))
             if total >= self.bytes_min:
                 return True
+            self.has_news = self.has_news or self.has_changes(node)
         return False
 
     cdef bint has_records(self, ReplicaNode* node) noexcept:

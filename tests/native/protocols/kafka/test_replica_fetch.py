@@ -1,8 +1,11 @@
 """A Fetch of another broker, which copies partitions, on the native path."""
 
+import time
+
 import pytest
 
 from broker._native.log.partition_log import PartitionLog
+from broker.model.limits import REPLICA_NEWS_DELAY_MS
 from tests.support.native_log import Logs, placed, records
 from tests.support.native_replica import (
     LEADER,
@@ -135,11 +138,69 @@ def test_the_start_of_a_fetch_answers_the_one_that_waits(replica: Replica) -> No
     assert replica.answer()["error_code"] == 0
 
 
-def test_a_high_watermark_that_moves_does_not_end_a_wait(cluster: Wire, replica: Replica) -> None:
-    write(cluster, 0)
+def another_replica(cluster: Wire) -> Replica:
+    """Return broker 3, which has a replica of partition 0, too."""
     cluster.table.brokers = {REPLICA: REPLICA_EPOCH, 3: 71}
     cluster.log().lead(0, LEADER, [LEADER, REPLICA, 3], [LEADER, REPLICA, 3])
-    other = Replica(cluster, 3, 71)
+    return Replica(cluster, 3, 71)
+
+
+def test_a_high_watermark_that_moves_ends_a_wait_a_short_time_later(
+    cluster: Wire, replica: Replica
+) -> None:
+    write(cluster, 0)
+    other = another_replica(cluster)
+    replica.ask(wanted(0, 2, last=0))
+    replica.send(max_wait_ms=WAIT_MS)
+    assert replica.is_waiting
+
+    other.ask(wanted(0, 2, last=0))
+
+    begun = time.monotonic()
+    assert replica.is_waiting
+    assert answered(replica.answer())[0]["high_watermark"] == 2
+    assert time.monotonic() - begun > REPLICA_NEWS_DELAY_MS / 2000
+
+
+def test_the_replica_that_moves_the_high_watermark_hears_of_it_a_short_time_later(
+    cluster: Wire, replica: Replica
+) -> None:
+    write(cluster, 0)
+    replica.ask(wanted(0, 0))
+    cluster.log().set_isr([LEADER, REPLICA], 1)
+    cluster.log().configure(is_group_commit=False, min_isr=2)
+    replica.ask(wanted(0, 2, last=0))
+    replica.send(max_wait_ms=WAIT_MS)
+    cluster.log().set_isr([LEADER, REPLICA], 2)
+
+    assert answered(replica.answer())[0]["high_watermark"] == 2
+    replica.send(max_wait_ms=WAIT_MS)
+    assert replica.is_waiting
+    time.sleep(2 * REPLICA_NEWS_DELAY_MS / 1000)
+    assert replica.is_waiting
+
+
+def test_a_high_watermark_that_moves_is_in_an_answer_with_records(
+    cluster: Wire, replica: Replica
+) -> None:
+    write(cluster, 0)
+    other = another_replica(cluster)
+    replica.ask(wanted(0, 2, last=0), wanted(1, 0))
+    replica.send(max_wait_ms=WAIT_MS)
+    other.ask(wanted(0, 2, last=0))
+    write(cluster, 1)
+
+    found = answered(replica.answer())
+
+    assert found[0]["high_watermark"] == 2
+    assert found[1]["records"] == placed(BATCH, 0)
+
+
+def test_a_high_watermark_that_moves_does_not_end_a_wait_at_once(
+    cluster: Wire, replica: Replica
+) -> None:
+    write(cluster, 0)
+    other = another_replica(cluster)
     replica.ask(wanted(0, 2, last=0))
     replica.send(max_wait_ms=WAIT_MS)
 
