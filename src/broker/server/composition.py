@@ -304,6 +304,8 @@ def services_of(parts: Composition, loop: Loop) -> Services:
     loading: list[PartitionLog] = []  # from the start of topics to that of the loader
     connections = Connections(poller, storage.clock_watch.clock, loop)
     events = LogEvents(logs.turn, logs.partitions, small_files, coordinators, maintenance.scrub)
+    if cluster is not None:
+        events = events._replace(when_failed=cluster.log_failed)
     check_ms = config.integer("log.retention.check.interval.ms")
     clean = maintenance.cleaner.run if config.flag("log.cleaner.enable") else None
 

@@ -28,8 +28,9 @@ An unclean election makes the new leader the only member of the ISR, and empties
 
 A live leader is never replaced by the controller: both would serve until the old one learns of it.
 It is given a successor instead; it stops, and then makes the successor the leader by a change of
-its own (`hand_over`). If it fails before, the controller elects as for any failed leader. So one
-broker serves a partition at any time, if every broker stops before its lease ends.
+its own (`hand_over`). If it fails before, the controller elects as for any failed leader. A leader
+whose log has failed serves nothing, and gives up by itself (`give_up`). So one broker serves a
+partition at any time, if every broker stops before its lease ends.
 
 Brokers that share one data directory have no ISR to choose from: any of them can lead, and becomes
 the only replica. `others` are these brokers, in the order of preference.
@@ -96,6 +97,31 @@ def prefer(found: Known, preferred: int, *, is_shared: bool) -> PartitionState |
     ):
         return None
     return found.next(state._replace(successor=preferred))
+
+
+def give_up(
+    found: Known, broker_id: int, settings: ReplicaSettings = _DEFAULTS
+) -> PartitionState | None:
+    """Return the state without a member whose log has failed; None: it has to stay.
+
+    It is no member any more, and if it leads, another member does; the last copy stays what it is.
+    """
+    state = found.state
+    isr = tuple([each for each in state.isr if each != broker_id])
+    elr = tuple([each for each in state.elr if each != broker_id])
+    others = [each for each in candidates(found) if each != broker_id]
+    if len(isr) < len(state.isr) and not others:
+        return None
+    if state.leader != broker_id:
+        if (len(isr), len(elr)) == (len(state.isr), len(state.elr)):
+            return None
+        return found.next(state._replace(isr=isr, elr=elr))
+    leader = _first(others, found.brokers)
+    if leader == NO_LEADER:
+        return None
+    isr, elr = _members(found, others, settings)
+    elr = tuple([each for each in elr if each != broker_id])
+    return found.next(_led_by(found, leader, isr, elr))
 
 
 def has_leader(found: Known) -> bool:

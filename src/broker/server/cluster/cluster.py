@@ -40,6 +40,7 @@ from broker.model.config import Config
 from broker.model.identifiers import id_to_text, random_id
 from broker.model.limits import FORWARDING_CONNECTIONS_MAX
 from broker.server.cluster.controller import Office
+from broker.server.cluster.failed_logs import GivingUp
 from broker.server.cluster.following import Following, FollowingConfigs
 from broker.server.cluster.handover import HandingOver
 from broker.server.cluster.intactness import Intactness
@@ -103,6 +104,7 @@ class Cluster:
             *(self._broker_id, metadata.image, clock.wall_ms, _random_start()), is_shared=is_shared
         )
         self._in_sync: InSync | None = None
+        self._giving_up: GivingUp | None = None
         self._table: TopicTable | None = None
         self._nodes = Nodes(metadata, clock.monotonic_ms)
         self.links = Links(self._nodes, _links_max)
@@ -182,6 +184,11 @@ class Cluster:
         state = self.node.metadata.image.state(topic_id, partition)
         return state is None or self.node.is_shared or self._broker_id in state.replicas
 
+    def log_failed(self, log: PartitionLog) -> None:
+        """Give up what this broker is for a partition: its log is offline."""
+        if self._giving_up is not None and not self.node.is_shared:
+            self._giving_up.log_failed(log)
+
     def know_brokers(self, table: TopicTable) -> None:
         """Let the native path know the brokers' epochs: a follower of an older one is refused."""
         self._table = table
@@ -222,13 +229,10 @@ class Cluster:
         """Return what has to run, in order; `cutting` truncates logs that follow."""
         node = self.node
         following = self._nodes.following = Following(node, topics)
-        in_sync = self._in_sync = InSync(
-            node,
-            _Led(topics),
-            turn,
-            TopicSettings(node.metadata.image, partial(_replica_settings, configs)),
-            self._config.integer("replica.lag.time.max.ms"),
-        )
+        settings = TopicSettings(node.metadata.image, partial(_replica_settings, configs))
+        lag_ms = self._config.integer("replica.lag.time.max.ms")
+        in_sync = self._in_sync = InSync(node, _Led(topics), turn, settings, lag_ms)
+        giving_up = self._giving_up = GivingUp(node, _Held(topics), settings)
         probing = Probing(node)
         return (
             node.metadata,
@@ -237,6 +241,8 @@ class Cluster:
             Office(node, partial(self._controller_settings, configs), self._workers),
             HandingOver(node, _Served(topics)),
             in_sync,
+            # A log of workers is the only replica; that any of them leads does not repair it.
+            *(() if node.is_shared else (giving_up,)),
             # Workers have no copies: a log that one of them has open is not led by another one.
             *((probing,) if self._is_fencing_early and not node.is_shared else ()),
             Replicating(
@@ -354,6 +360,18 @@ class _Led:
     def log(self, topic_id: bytes, partition: int) -> PartitionLog | None:
         topic = self._topics.by_id(topic_id)
         log = None if topic is None else topic.log(partition)
+        return log if isinstance(log, PartitionLog) else None
+
+
+class _Held:
+    """The logs that this broker has open, whatever they are."""
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+
+    def log(self, topic_id: bytes, partition: int) -> PartitionLog | None:
+        topic = self._topics.by_id(topic_id)
+        log = None if topic is None else topic.held_log(partition)
         return log if isinstance(log, PartitionLog) else None
 
 
