@@ -65,8 +65,9 @@ class InSync(Service):
                 if machine is not None:
                     machine.tick(self._node.clock.monotonic_ms())
                     self._take_events(machine)
-                    await self._writing.work(machine)
-                    self._give_changed(machine)
+                    while machine.has_work:
+                        await self._writing.work(machine)
+                        self._give_changed(machine)  # it marks those that join
                 await self._writing.wait(None if machine is None else machine.due_ms)
         finally:
             looking.cancel()
@@ -127,8 +128,11 @@ class InSync(Service):
 
     def _is_in_sync(self, item: Item, replica_id: int, replica_epoch: int) -> bool:
         log = self._led.log(*item)
-        if log is None or not log.is_replicated:
+        if log is None or not log.is_replicated or log.is_loading or log.is_offline:
             return False
+        state = self._node.metadata.image.state(*item)
+        if state is None or log.known_epoch != state.leader_epoch:
+            return False  # what the log knows of its followers is of another epoch
         needed = max(log.high_watermark, log.epoch_start)
         return any(
             known == replica_id and epoch == replica_epoch and end >= needed
