@@ -267,5 +267,13 @@ class IsrChanges:
 
 
 def committed(state: PartitionState) -> int:
-    """Return how many members of a stored ISR count for min.insync.replicas: see above."""
-    return 0 if state.elr or state.leader == NO_LEADER else len(state.isr)
+    """Return how many members of a stored ISR count for min.insync.replicas: see above.
+
+    A log compares it with the smaller of that setting and the number of replicas. So all replicas
+    are returned as soon as those in sync are as many as there are without those being added:
+    `PartitionState.min_isr`.
+    """
+    if state.elr or state.leader == NO_LEADER:
+        return 0
+    is_full = len(state.isr) >= max(len(state.replicas) - len(state.adding), 1)
+    return len(state.replicas) if is_full else len(state.isr)

@@ -363,3 +363,18 @@ def test_nothing_is_acknowledged_while_there_is_an_elr_or_no_leader() -> None:
     assert committed(state) == 2
     assert committed(state._replace(elr=(3,))) == 0
     assert committed(state._replace(leader=NO_LEADER)) == 0
+
+
+@pytest.mark.parametrize("configured", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("adding", [(), (3,), (3, 4), (2, 3, 4)])
+def test_replicas_that_are_being_added_do_not_raise_what_is_needed(
+    adding: tuple[int, ...], configured: int
+) -> None:
+    for members in (1, 2, 3, 4):
+        isr = (1, 2, 3, 4)[:members]
+        state = PartitionState(1, 3, 7, (1, 2, 3, 4), isr, 2, adding=adding)
+
+        # As a log compares them (native/log/replication.pyx).
+        has_enough = committed(state) >= min(configured, len(state.replicas))
+
+        assert has_enough == (members >= state.min_isr(configured))
