@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from broker.core.cluster import records
 from broker.core.cluster.records import (
+    NO_LEADER,
     BrokerState,
     ControllerClaim,
     DeletedTopic,
     Endpoint,
-    NO_LEADER,
     PartitionState,
     Registration,
     Restore,
