@@ -71,6 +71,7 @@ async def open_metadata(config: Config, log_dir: LogDir, node_ids: Sequence[int]
     address = config.metadata_address
     if address is not None:
         # Imported here: a standalone broker needs neither HTTP nor TLS, nor other brokers.
+        from broker.core.cluster import records  # noqa: PLC0415
         from broker.server.cluster.cluster import Cluster, Directory  # noqa: PLC0415
         from broker.server.cluster.opening import (  # noqa: PLC0415
             join_cluster,
@@ -85,7 +86,8 @@ async def open_metadata(config: Config, log_dir: LogDir, node_ids: Sequence[int]
         except BaseException:
             await store.close()
             raise
-        intact = Intact(log_dir.path)
+        restore = records.parse_restore(await metadata.get(records.RESTORE))
+        intact = Intact(log_dir.path, restore.imported, metadata.image.revision)
         cluster = Cluster(config, store, metadata, directory=Directory(intact, io_thread))
 
         async def close() -> None:

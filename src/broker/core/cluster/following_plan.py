@@ -13,11 +13,11 @@ had: it has been followed again, released or tried again, and is to be copied an
 """
 
 import heapq
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from broker.core.cluster.image import ClusterImage, Delta
 from broker.core.cluster.records import NO_LEADER
+from broker.core.cluster.scan import Scan
 from broker.core.cluster.unique_queue import UniqueQueue
 from broker.core.cluster.writes import Item
 from broker.model.limits import (
@@ -54,7 +54,7 @@ class _Followed:
 class FollowingPlan:
     """The followed partitions of this broker."""
 
-    __slots__ = ("_broker_id", "_changed", "_due", "_followed", "_image", "_led_by")
+    __slots__ = ("_broker_id", "_changed", "_due", "_followed", "_image", "_led_by", "_scan")
 
     def __init__(self, image: ClusterImage, broker_id: int) -> None:
         """Begin without any."""
@@ -63,6 +63,7 @@ class FollowingPlan:
         self._followed: dict[Item, _Followed] = {}
         self._led_by: dict[int, set[Item]] = {}
         self._changed: UniqueQueue[Item] = UniqueQueue()
+        self._scan = Scan(image)  # for those that are followed
         self._due: list[tuple[int, Item]] = []  # a heap; a time that is not the item's is void
 
     # ---- what happens
@@ -80,13 +81,11 @@ class FollowingPlan:
 
     def image_changed(self, delta: Delta) -> None:
         """Look at what has changed."""
-        self._add(delta.partitions)
+        self._scan.add_partitions(delta.partitions)
         for topic_id in delta.topics:
-            topic = self._image.topics.get(topic_id)
-            if topic is not None:
-                self._add((topic_id, each) for each in range(topic.record.partitions))
+            self._scan.add_topic(topic_id)
         for broker_id in delta.brokers:
-            self._add(self._led_by.get(broker_id, ()))
+            self._scan.add_partitions(list(self._led_by.get(broker_id, ())))
 
     def hold(self, item: Item) -> None:
         """Copy a partition not before `release`: a thread works on its log."""
@@ -130,7 +129,7 @@ class FollowingPlan:
     @property
     def has_work(self) -> bool:
         """Whether `take` has something to return now."""
-        return bool(self._changed)
+        return bool(self._changed) or self._scan.has_work
 
     @property
     def due_ms(self) -> int | None:
@@ -138,8 +137,10 @@ class FollowingPlan:
         return self._due[0][0] if self._due else None
 
     def tick(self, now_ms: int) -> None:
-        """Let the partitions be copied again whose time has come."""
-        while self._due and self._due[0][0] <= now_ms:
+        """Let some partitions be copied again whose time has come: as many as take 1 ms."""
+        for _ in range(CLUSTER_PARTITIONS_PER_STEP):
+            if not self._due or self._due[0][0] > now_ms:
+                break
             due_ms, item = heapq.heappop(self._due)
             known = self._followed.get(item)
             if known is not None and known.due_ms == due_ms:
@@ -148,6 +149,11 @@ class FollowingPlan:
     def take(self) -> list[tuple[Item, Source | None]]:
         """Return some changes, as many as are made in 2 ms: from where to copy, None: nowhere."""
         changes: list[tuple[Item, Source | None]] = []
+        if self._scan.has_work:
+            for item in self._scan.next():
+                if item in self._followed:
+                    self._changed.add(item)
+            return changes
         for _ in range(min(len(self._changed), CLUSTER_PARTITIONS_PER_STEP)):
             item = self._changed.popleft()
             known = self._followed.get(item)
@@ -189,8 +195,3 @@ class FollowingPlan:
             items.discard(item)
             if not items:
                 del self._led_by[leader]
-
-    def _add(self, items: Iterable[Item]) -> None:
-        for item in items:
-            if item in self._followed:
-                self._changed.add(item)

@@ -148,17 +148,19 @@ class Delta:
         self.configs: dict[bytes, None] = {}
 
     @classmethod
-    def of_everything(cls, image: "ClusterImage") -> "Delta":
+    def of_everything(cls, image: "ClusterImage") -> "Slices[Delta]":
         """Return a delta with all that an image has, for when changes were missed."""
         delta = cls()
         delta.brokers.update(image.brokers)
         delta.is_controller_changed = True
         delta.topics = dict.fromkeys(image.topics)
-        delta.partitions = {
-            (topic_id, number): None
-            for topic_id, states in image.stored.items()
-            for number in states
-        }
+        spent = 0
+        for topic_id, states in list(image.stored.items()):
+            delta.partitions.update(dict.fromkeys([(topic_id, number) for number in states]))
+            spent += len(states)
+            if spent >= CLUSTER_PARTITIONS_PER_STEP:
+                spent = 0
+                yield
         delta.deleted = dict.fromkeys(image.deleted)
         delta.configs = dict.fromkeys(image.configs)
         return delta
@@ -175,6 +177,7 @@ class ClusterImage:
 
     __slots__ = (
         "_counted",
+        "_replaced",
         "brokers",
         "changed_revision",
         "cluster_id",
@@ -201,6 +204,7 @@ class ClusterImage:
         self.deleted: dict[bytes, StoredDeletedTopic] = {}
         self.configs: dict[bytes, KeyValue] = {}
         self.counts = PartitionCounts()
+        self._replaced: tuple[dict[bytes, Topic], dict[bytes, dict[int, StoredState]]] = {}, {}
         self._counted = 0  # partitions that were counted, for the length of slices
 
     # ---- reading
@@ -255,10 +259,24 @@ class ClusterImage:
         fresh = ClusterImage()
         yield from fresh._set_all(((each.key, each) for each in entries), Delta())
         delta = yield from _difference(self, fresh)
+        replaced = self.topics, self.stored
         for name in self.__slots__:
             setattr(self, name, getattr(fresh, name))
         self.revision = revision
+        self._replaced = replaced
         return delta
+
+    def release(self) -> Slices[None]:
+        """Free what the last `load` has replaced: all at once it would take longer than a slice."""
+        topics, stored = self._replaced
+        released = 0
+        for topics_or_states in (topics, *stored.values()):
+            while topics_or_states:
+                topics_or_states.popitem()
+                released += 1
+                if released % CLUSTER_PARTITIONS_PER_STEP == 0:
+                    yield
+        self._replaced = {}, {}
 
     def apply(self, changes: Changes) -> Slices[Delta]:
         """Apply the changes that follow the image's revision."""
@@ -411,11 +429,14 @@ def _difference(old: ClusterImage, new: ClusterImage) -> Slices[Delta]:
             delta.deleted_topics[topic_id] = topic
         if place % CLUSTER_PARTITIONS_PER_STEP == 0:
             yield
-    for place, topic_id in enumerate({**old.stored, **new.stored}, 1):
+    spent = 0
+    for topic_id in {**old.stored, **new.stored}:
         states, others = old.stored.get(topic_id, {}), new.stored.get(topic_id, {})
         changed = yield from _changed(states, others)
-        delta.partitions.update(dict.fromkeys((topic_id, partition) for partition in changed))
-        if place % CLUSTER_PARTITIONS_PER_STEP == 0:
+        delta.partitions.update(dict.fromkeys([(topic_id, partition) for partition in changed]))
+        spent += 1 + max(len(states), len(others))
+        if spent >= CLUSTER_PARTITIONS_PER_STEP:
+            spent = 0
             yield
     return delta
 

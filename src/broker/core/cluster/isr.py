@@ -18,7 +18,7 @@ image shows that no write with it can be applied any more.
 A log can move its high watermark past a follower until it knows that this one is joining. Therefore
 the order, in one callback of the driver, without anything between:
 
-    for each event of the logs: caught_up(...) or lagging(...)
+    for each of some events of the logs: caught_up(...) or lagging(...)
     for item in take_changed(): log.set_isr(maximal(item), committed(item))
 
 and `is_in_sync` is asked once more before the first write with a follower. `work` notes changes,
@@ -36,6 +36,7 @@ from broker.core.cluster.records import NO_LEADER, PartitionState, Replicas
 from broker.core.cluster.scan import Scan
 from broker.core.cluster.topic_settings import TopicSettings
 from broker.core.cluster.writes import Change, GuardedWrites, Item, Write
+from broker.model.limits import CLUSTER_PARTITIONS_PER_STEP
 from broker.storage.metadata import CreatedAt, Put
 
 
@@ -132,12 +133,17 @@ class IsrChanges:
     # ---------------------------------------------------------------------------------------------
 
     def take_changed(self) -> list[Item]:
-        """Return the partitions whose logs have to be given `maximal` and `committed`, at once."""
-        taken, self._changed = self._changed, {}
-        for item in taken:
+        """Return partitions whose logs have to be given `maximal` and `committed`, at once.
+
+        As many as are given in 1 ms, the newest first; call it until it returns none.
+        """
+        taken: list[Item] = []
+        while self._changed and len(taken) < CLUSTER_PARTITIONS_PER_STEP:
+            item, _ = self._changed.popitem()
+            taken.append(item)
             if item in self._joining:
                 self._writes.mark(item)
-        return list(taken)
+        return taken
 
     def pending(self, item: Item) -> Replicas:
         """Return the followers that are being added."""
@@ -267,5 +273,13 @@ class IsrChanges:
 
 
 def committed(state: PartitionState) -> int:
-    """Return how many members of a stored ISR count for min.insync.replicas: see above."""
-    return 0 if state.elr or state.leader == NO_LEADER else len(state.isr)
+    """Return how many members of a stored ISR count for min.insync.replicas: see above.
+
+    A log compares it with the smaller of that setting and the number of replicas. So all replicas
+    are returned as soon as those in sync are as many as there are without those being added:
+    `PartitionState.min_isr`.
+    """
+    if state.elr or state.leader == NO_LEADER:
+        return 0
+    is_full = len(state.isr) >= max(len(state.replicas) - len(state.adding), 1)
+    return len(state.replicas) if is_full else len(state.isr)

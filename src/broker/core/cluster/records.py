@@ -10,7 +10,8 @@
                          [, successor, elr, adding, removing, absent]; no key before the
                          first change
     deleted/<topic id>   name, partitions [, pending, deleted_ms]; until no broker has its folders
-    restore              id; another one after each restore of a backup that was declared
+    restore              id, another one after each restore of a backup that was declared
+                         [, import: that of the import that has made this store]
     changed              nothing; put with each change of topics, configurations and producer ids
 
 The broker epoch is the revision at which `broker/<id>` was created, the controller epoch that of
@@ -44,7 +45,6 @@ BROKERS = b"broker/"
 PARTITIONS = b"part/"
 NO_LEADER = -1
 NO_EPOCH = 0  # revisions begin at 1
-INTACT_BEFORE_ALL = 1  # `intact_since` of a directory that is older than its store: an imported one
 NO_RESTORE = "none"  # an id, of a store without the key
 VERSION = 1
 
@@ -89,6 +89,13 @@ class Registration(NamedTuple):
         A listener without a name serves all protocols.
         """
         return next((each for each in self.endpoints if each.name in ("", protocol)), None)
+
+
+class Restore(NamedTuple):
+    """The value of `restore`."""
+
+    id: str  # another one whenever the store's revisions do not follow those before
+    imported: str = NO_RESTORE  # the id of the import that has made this store
 
 
 class ControllerClaim(NamedTuple):
@@ -246,18 +253,26 @@ def changed_value() -> bytes:
     return _json({})
 
 
-def restore_value(restore_id: str) -> bytes:
+def restore_value(restore: Restore) -> bytes:
     """Return the value of `restore`."""
-    return _json({"id": restore_id})
+    value = {"id": restore.id}
+    if restore.imported != NO_RESTORE:
+        value["import"] = restore.imported
+    return _json(value)
 
 
-def parse_restore(entry: KeyValue | None) -> str:
-    """Return the id of the store's last restore; StorageError when it is damaged or newer."""
+def parse_restore(entry: KeyValue | None) -> Restore:
+    """Return the store's last restore; StorageError when it is damaged or newer."""
     if entry is None:
-        return NO_RESTORE
+        return Restore(NO_RESTORE)
     match _object(entry):
-        case {"id": str(restore_id)}:
-            return id_to_text(_id(entry.key, restore_id.encode()))
+        case {"id": str(restore_id), **more}:
+            imported = more.get("import", NO_RESTORE)
+            if imported != NO_RESTORE:
+                if not isinstance(imported, str):
+                    raise _damaged(entry)
+                imported = id_to_text(_id(entry.key, imported.encode()))
+            return Restore(id_to_text(_id(entry.key, restore_id.encode())), imported)
     raise _damaged(entry)
 
 

@@ -10,8 +10,8 @@ becomes a cluster in which its node.id leads and holds everything.
 
 ISR, ELR and reassignments are kept. An imported state names its members as of the import
 (eligibility.py): whoever imports says by that that the directories are what they were. A directory
-that has been intact in the other store registers with INTACT_BEFORE_ALL; the revision that it had
-there means nothing here. A directory that was emptied afterwards is one of a later revision.
+that has been intact in the other store registers with a revision before all others; the one that
+it had there means nothing here. A directory that was emptied afterwards is one of a later revision.
 """
 
 import json

@@ -200,13 +200,17 @@ class GuardedWrites:
                 self._release(applied[1])
             else:
                 self._applied.append(applied)
-        refused, self._refused = self._refused, []
-        for items in refused:
+        # What is left of very many is decided at the next change, or when it has waited.
+        refused = [items for items in self._refused if items]
+        self._refused = refused[CLUSTER_WRITES_IN_FLIGHT_MAX:]
+        for items in refused[:CLUSTER_WRITES_IN_FLIGHT_MAX]:
             self._decide_again(items)
 
     def tick(self, now_ms: int) -> None:
-        """Decide again what has waited long enough."""
-        while self._waiting and self._waiting[0][0] <= now_ms:
+        """Decide again some of what has waited long enough: as much as takes 1 ms."""
+        for _ in range(CLUSTER_WRITES_IN_FLIGHT_MAX):
+            if not self._waiting or self._waiting[0][0] > now_ms:
+                break
             self._decide_again(self._waiting.popleft()[1])
 
     def _decide_again(self, items: list[Item]) -> None:

@@ -13,6 +13,7 @@ from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import Turn
 from broker._native.wire.poller import Poller
 from broker.core.cluster.controller import ControllerSettings
+from broker.core.cluster.handover import could_be_led_by_others
 from broker.core.cluster.image import Delta
 from broker.core.cluster.membership import Membership, Phase
 from broker.core.cluster.records import NO_EPOCH, BrokerState, Endpoint, Registration
@@ -25,6 +26,7 @@ from broker.core.logs.log import TransactionalLog
 from broker.core.partition_changes import PartitionChanges
 from broker.core.peers import Peers
 from broker.core.scheduling.io_thread import IoThread
+from broker.core.scheduling.steps import complete_in_steps
 from broker.core.service import Service
 from broker.core.topics.cluster_placing import Clustered as Placing
 from broker.core.topics.roles import Role, role_of
@@ -272,7 +274,7 @@ class Cluster:
             self.member.drain()
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await self._until(lambda: not self._must_wait())
+                    await self._handed_over()
         self.member.leave()
 
     async def close(self) -> None:
@@ -295,16 +297,19 @@ class Cluster:
             self._something.clear()
             await self._something.wait()
 
-    def _must_wait(self) -> bool:
-        """Return whether this broker leads a partition that another one could lead."""
+    async def _handed_over(self) -> None:
+        """Wait while this broker leads a partition that another one could lead."""
+        while await self._must_wait():
+            await self._something.wait()
+
+    async def _must_wait(self) -> bool:
+        self._something.clear()  # what changes during the look is looked at again
         image = self.node.metadata.image
-        if self._broker_id not in image.counts.leaders:
-            return False
         if self.node.is_shared:
             others = [each for number, each in image.brokers.items() if number != self._broker_id]
-            return any(not each.is_draining for each in others)
-        # Each partition has one preferred leader: with more replicas than that, some have several.
-        return sum(image.counts.replicas.values()) > sum(image.counts.preferred.values())
+            is_alone = all(each.is_draining for each in others)
+            return self._broker_id in image.counts.leaders and not is_alone
+        return await complete_in_steps(could_be_led_by_others(image, self._broker_id))
 
     @property
     def _is_fencing_early(self) -> bool:

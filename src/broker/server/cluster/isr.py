@@ -15,12 +15,14 @@ from broker.core.cluster.isr import IsrChanges
 from broker.core.cluster.records import NO_EPOCH, Replicas
 from broker.core.cluster.topic_settings import TopicSettings
 from broker.core.cluster.writes import Item
+from broker.core.scheduling.steps import in_parts, in_steps, next_step
 from broker.core.service import Service
-from broker.model.limits import REPLICAS_CHECKED_SECONDS
+from broker.model.limits import CLUSTER_PARTITIONS_PER_STEP, REPLICAS_CHECKED_SECONDS
 from broker.server.cluster.node import Node
 from broker.server.cluster.writing import Writing
 
 _LAG_CHECKS = 2  # in replica.lag.time.max.ms
+_EVENTS_PER_STEP = CLUSTER_PARTITIONS_PER_STEP // 2  # each is looked at, and its log is told
 
 
 class Led(Protocol):
@@ -64,9 +66,11 @@ class InSync(Service):
                 machine = self._present()
                 if machine is not None:
                     machine.tick(self._node.clock.monotonic_ms())
-                    self._take_events(machine)
-                    await self._writing.work(machine)
-                    self._give_changed(machine)
+                    await self._take_events(machine)
+                    await self._give_changed(machine)
+                    while machine.has_work:
+                        await self._writing.work(machine)
+                        await self._give_changed(machine)  # it marks those that join
                 await self._writing.wait(None if machine is None else machine.due_ms)
         finally:
             looking.cancel()
@@ -100,20 +104,27 @@ class InSync(Service):
                 )
         return self._machine
 
-    def _take_events(self, machine: IsrChanges) -> None:
+    async def _take_events(self, machine: IsrChanges) -> None:
         """Report what logs have seen of followers, and give logs what they have to wait for."""
         events, self._turn.isr_events = self._turn.isr_events, []
-        for log, replica_id, replica_epoch in events:
-            machine.caught_up((log.topic_id, log.partition), replica_id, replica_epoch)
+        async for part in in_parts(events, _EVENTS_PER_STEP):
+            for log, replica_id, replica_epoch in part:
+                machine.caught_up((log.topic_id, log.partition), replica_id, replica_epoch)
+            self._give(machine, machine.take_changed())
         now_ms = self._turn.steady_ms
         if now_ms >= self._scan_ms:
             self._scan_ms = now_ms + self._lag_ms // _LAG_CHECKS
-            for log, replica_id in self._turn.lag_scan(now_ms, self._lag_ms):
+            lagging = self._turn.lag_scan(now_ms, self._lag_ms)
+            async for log, replica_id in in_steps(lagging, CLUSTER_PARTITIONS_PER_STEP):
                 machine.lagging((log.topic_id, log.partition), replica_id)
-        self._give_changed(machine)
 
-    def _give_changed(self, machine: IsrChanges) -> None:
-        for item in machine.take_changed():
+    async def _give_changed(self, machine: IsrChanges) -> None:
+        while changed := machine.take_changed():
+            self._give(machine, changed)
+            await next_step()
+
+    def _give(self, machine: IsrChanges, changed: Sequence[Item]) -> None:
+        for item in changed:
             log = self._led.log(*item)
             state = self._node.metadata.image.state(*item)
             # Whoever gives a log the role of another epoch gives it its ISR, too.
@@ -127,8 +138,11 @@ class InSync(Service):
 
     def _is_in_sync(self, item: Item, replica_id: int, replica_epoch: int) -> bool:
         log = self._led.log(*item)
-        if log is None or not log.is_replicated:
+        if log is None or not log.is_replicated or log.is_loading or log.is_offline:
             return False
+        state = self._node.metadata.image.state(*item)
+        if state is None or log.known_epoch != state.leader_epoch:
+            return False  # what the log knows of its followers is of another epoch
         needed = max(log.high_watermark, log.epoch_start)
         return any(
             known == replica_id and epoch == replica_epoch and end >= needed

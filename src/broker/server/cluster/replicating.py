@@ -21,7 +21,7 @@ from broker.core.cluster.following_plan import FollowingPlan, Source
 from broker.core.cluster.image import Delta
 from broker.core.cluster.records import NO_EPOCH
 from broker.core.cluster.writes import Item
-from broker.core.scheduling.steps import next_step
+from broker.core.scheduling.steps import in_steps, next_step
 from broker.core.scheduling.tasks import Tasks
 from broker.core.service import Service
 from broker.model.address import Address
@@ -30,6 +30,7 @@ from broker.model.identifiers import id_to_text
 from broker.server.cluster.node import Node
 from broker.server.cluster.replica_link import Fetching, ReplicaLink
 
+_EVENTS_PER_STEP = 64
 _FAILURES_PER_LINE = 40  # of one partition: about 20 seconds
 _log = logging.getLogger(__name__)
 
@@ -193,7 +194,7 @@ class Replicating(Service):
 
     async def _work(self) -> None:
         while True:
-            self._take_events()
+            await self._take_events()
             # A leader refuses what is not registered.
             if not self._plan.has_work or self._node.member.epoch == NO_EPOCH:
                 break
@@ -250,9 +251,10 @@ class Replicating(Service):
     # ---- events
     # ---------------------------------------------------------------------------------------------
 
-    def _take_events(self) -> None:
-        for link in self._links.values():
-            for kind, log, epoch, first, second in link.fetcher.take_events():
+    async def _take_events(self) -> None:
+        for link in list(self._links.values()):
+            events = link.fetcher.take_events()
+            async for kind, log, epoch, first, second in in_steps(events, _EVENTS_PER_STEP):
                 if log is None:
                     _log.warning(
                         "a leader knows another registration of this broker: leader=%d", link.leader

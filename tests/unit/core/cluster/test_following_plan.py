@@ -211,3 +211,24 @@ def test_a_partition_of_no_known_topic_is_not_copied(follower: Follower) -> None
     follower.plan.followed(item)
 
     assert follower.take() == []
+
+
+def test_no_step_is_for_more_partitions_than_fit_into_it() -> None:
+    count = 3 * CLUSTER_PARTITIONS_PER_STEP
+    follower = Follower(count)
+    for each in range(count):
+        follower.plan.followed(follower.item(each))
+    follower.take()
+
+    for each in range(count):
+        follower.plan.failed(follower.item(each), 0)
+    follower.plan.tick(REPLICA_RETRY_MS)
+
+    assert follower.plan.due_ms == REPLICA_RETRY_MS  # there are more
+    taken = follower.take()
+    assert len(taken) == CLUSTER_PARTITIONS_PER_STEP
+    for _ in range(2):
+        follower.plan.tick(REPLICA_RETRY_MS)
+        taken += follower.take()
+    assert len(taken) == count
+    assert follower.plan.due_ms is None

@@ -8,7 +8,7 @@ from broker.core.cluster.slices import complete
 from broker.core.cluster.topic_settings import ReplicaSettings, TopicSettings
 from broker.core.cluster.writes import Item, Write
 from broker.core.configs import records as config_records
-from broker.model.limits import CLUSTER_RETRY_MS
+from broker.model.limits import CLUSTER_PARTITIONS_PER_STEP, CLUSTER_RETRY_MS
 from broker.storage import metadata
 from broker.storage.metadata import CreatedAt
 from tests.unit.core.cluster.clusters import Cluster
@@ -363,3 +363,46 @@ def test_nothing_is_acknowledged_while_there_is_an_elr_or_no_leader() -> None:
     assert committed(state) == 2
     assert committed(state._replace(elr=(3,))) == 0
     assert committed(state._replace(leader=NO_LEADER)) == 0
+
+
+@pytest.mark.parametrize("configured", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("adding", [(), (3,), (3, 4), (2, 3, 4)])
+def test_replicas_that_are_being_added_do_not_raise_what_is_needed(
+    adding: tuple[int, ...], configured: int
+) -> None:
+    for members in (1, 2, 3, 4):
+        isr = (1, 2, 3, 4)[:members]
+        state = PartitionState(1, 3, 7, (1, 2, 3, 4), isr, 2, adding=adding)
+
+        # As a log compares them (native/log/replication.pyx).
+        has_enough = committed(state) >= min(configured, len(state.replicas))
+
+        assert has_enough == (members >= state.min_isr(configured))
+
+
+def test_logs_are_given_what_has_changed_in_parts() -> None:
+    leader = Leader()
+    count = 2 * CLUSTER_PARTITIONS_PER_STEP + 1
+    topic_id = leader.cluster.create("many", *[(1, 2, 3)] * count)
+    for each in range(count):
+        state = leader.cluster.state(topic_id, each)._replace(isr=(1, 2), partition_epoch=1)
+        leader.cluster.put(topic_id, each, state)
+    for each in range(count):
+        leader.machine.caught_up((topic_id, each), 3, leader.epoch_of(3))
+
+    parts = []
+    while part := leader.machine.take_changed():
+        parts.append(part)
+
+    assert [len(each) for each in parts] == [CLUSTER_PARTITIONS_PER_STEP] * 2 + [1]
+    assert {number for part in parts for _, number in part} == set(range(count))
+
+
+def test_a_follower_is_not_written_before_its_log_waits_for_it() -> None:
+    leader = Leader()
+    leader.shrink(1, 2)
+    leader.machine.caught_up(leader.item, 3, leader.epoch_of(3))
+
+    assert leader.write() is None
+    assert leader.machine.take_changed() == [leader.item]
+    assert leader.write() is not None

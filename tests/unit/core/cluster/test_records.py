@@ -16,6 +16,7 @@ from broker.core.cluster.records import (
     Endpoint,
     PartitionState,
     Registration,
+    Restore,
     TopicRecord,
 )
 from broker.core.cluster.slices import complete
@@ -44,11 +45,19 @@ registrations = st.builds(
 
 def test_the_restore_of_a_store_is_known_by_its_id() -> None:
     shown = id_to_text(TOPIC_ID)
-    entry = KeyValue(records.RESTORE, records.restore_value(shown), 1, 1)
+    id_of = b'"id": "%b"' % shown.encode()
 
-    assert records.parse_restore(entry) == shown
-    assert records.parse_restore(None) == records.NO_RESTORE
-    for value in (b'{"version": 1}', b'{"version": 1, "id": "a,b"}', b'{"version": 2, "id": ""}'):
+    for restore in (Restore(shown), Restore(shown, imported=shown)):
+        entry = KeyValue(records.RESTORE, records.restore_value(restore), 1, 1)
+        assert records.parse_restore(entry) == restore
+    assert records.parse_restore(None) == Restore(records.NO_RESTORE)
+    for value in (
+        b'{"version": 1}',
+        b'{"version": 1, "id": "a,b"}',
+        b'{"version": 2, "id": ""}',
+        b'{"version": 1, %b, "import": "a,b"}' % id_of,
+        b'{"version": 1, %b, "import": 1}' % id_of,
+    ):
         with pytest.raises(StorageError):
             records.parse_restore(entry._replace(value=value))
 

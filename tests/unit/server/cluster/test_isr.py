@@ -144,6 +144,43 @@ def test_a_log_in_another_epoch_gets_its_isr_with_its_role(leader: Leader) -> No
     assert leader.log.waits == []
 
 
+def test_a_follower_that_joins_is_written_without_waiting_for_another_change(
+    leader: Leader,
+) -> None:
+    image = leader.metadata.image
+    leader.reports_caught_up(3)
+    looked: list[int] = []
+
+    def look(_log: Any = None) -> list[tuple[int, int, int, int]]:
+        looked.append(1)
+        if len(looked) == 1:  # the state changes while the driver works: it is looked at again
+            state = image.state(leader.topic_id, 0)
+            assert state is not None
+            put = Put(
+                records.partition_key(leader.topic_id, 0),
+                records.partition_value(state._replace(partition_epoch=9)),
+            )
+            leader.cluster.store.transact([], [put])
+            leader.metadata.catch_up()
+        return [(3, image.brokers[3].epoch, 0, 0)]
+
+    leader.log.replica_states = look  # type: ignore[method-assign]
+
+    leader.run_until(lambda: leader.isr == (1, 2, 3))
+
+
+def test_what_a_log_knows_of_followers_counts_in_its_epoch_only(leader: Leader) -> None:
+    item = leader.topic_id, 0
+    epoch = leader.metadata.image.brokers[3].epoch
+    leader.log.ends[3] = epoch, 0
+    assert leader.in_sync._is_in_sync(item, 3, epoch)
+
+    leader.log.is_loading = True
+    assert not leader.in_sync._is_in_sync(item, 3, epoch)
+    leader.log.is_loading, leader.log.known_epoch = False, 7
+    assert not leader.in_sync._is_in_sync(item, 3, epoch)
+
+
 def test_acknowledgements_that_are_overdue_are_failed_only_while_there_are_some(
     leader: Leader,
 ) -> None:

@@ -75,3 +75,29 @@ def test_a_registration_made_before_a_loss_is_not_written(tmp_path: Path) -> Non
     found.registered(12, losses)
 
     assert found.since == intact.read(tmp_path) == 0
+
+
+def test_a_directory_is_older_than_a_store_that_was_imported_since(tmp_path: Path) -> None:
+    assert Intact(tmp_path, "import", 5).since == 0
+    intact.write(tmp_path, 4711)
+
+    assert Intact(tmp_path, "import", 5).since == 1
+    assert Intact(tmp_path, "another", 5).since == 1
+    assert Intact(tmp_path, intact.NO_IMPORT, 4711).since == 4711
+
+
+def test_a_directory_that_is_new_in_an_imported_store_has_a_revision_of_that(
+    tmp_path: Path,
+) -> None:
+    found = Intact(tmp_path, "import", 5)
+    found.registered(12, found.losses)
+
+    assert Intact(tmp_path, "import", 20).since == 12
+    assert Intact(tmp_path, "another", 20).since == 1
+
+
+def test_a_revision_that_was_lost_with_the_end_of_its_store_is_unknown(tmp_path: Path) -> None:
+    intact.write(tmp_path, 4711)
+
+    assert Intact(tmp_path, revision=4710).since == 0
+    assert intact.read(tmp_path) == 4711
