@@ -248,6 +248,9 @@ class FakeLog:
     def when_synced(self, offset: int, callback: Callable[[bool], None]) -> None:
         self.when_durable(offset, callback)
 
+    def when_kept(self, offset: int, callback: Callable[[bool], None]) -> None:
+        self.when_durable(offset, callback)
+
     def when_durable(self, offset: int, callback: Callable[[bool], None]) -> None:
         if self.is_offline:
             callback(False)

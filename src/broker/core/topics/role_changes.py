@@ -265,8 +265,10 @@ class RoleChanges:
             self._give(log, role, follows=True)
         topic.logs[number] = None
         topic.followed[number] = log
-        await self._logs.leave(log)
-        self._report_followed(topic, log)
+        try:
+            await self._logs.leave(log)
+        finally:
+            self._report_followed(topic, log)
 
     # ---- reports ---------------------------------------------------------------------------------
 
