@@ -653,11 +653,11 @@ class FakeBroker:
         self.deletions = Deletions(self.metadata, self.io_thread, self.folders, placing)
         self.durable_starts: dict[tuple[str, int], int] = {}
         self.leadership = leadership or LeadsAll()
-        logs = FakePartitionLogs(self)
+        self.logs = FakePartitionLogs(self)
         local = LocalTopics(
-            self.config, self.metadata, self.table, logs, self.deletions, self.leadership
+            self.config, self.metadata, self.table, self.logs, self.deletions, self.leadership
         )
-        self.topics = Topics(self.metadata, local, logs, placing)
+        self.topics = Topics(self.metadata, local, self.logs, placing)
         self.configs.inherited_by(self.topics.alter_defaults)
         self.broker = Broker(
             configs=self.configs,
