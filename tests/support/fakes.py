@@ -248,6 +248,9 @@ class FakeLog:
     def when_synced(self, offset: int, callback: Callable[[bool], None]) -> None:
         self.when_durable(offset, callback)
 
+    def when_kept(self, offset: int, callback: Callable[[bool], None]) -> None:
+        self.when_durable(offset, callback)
+
     def when_durable(self, offset: int, callback: Callable[[bool], None]) -> None:
         if self.is_offline:
             callback(False)
@@ -650,11 +653,11 @@ class FakeBroker:
         self.deletions = Deletions(self.metadata, self.io_thread, self.folders, placing)
         self.durable_starts: dict[tuple[str, int], int] = {}
         self.leadership = leadership or LeadsAll()
-        logs = FakePartitionLogs(self)
+        self.logs = FakePartitionLogs(self)
         local = LocalTopics(
-            self.config, self.metadata, self.table, logs, self.deletions, self.leadership
+            self.config, self.metadata, self.table, self.logs, self.deletions, self.leadership
         )
-        self.topics = Topics(self.metadata, local, logs, placing)
+        self.topics = Topics(self.metadata, local, self.logs, placing)
         self.configs.inherited_by(self.topics.alter_defaults)
         self.broker = Broker(
             configs=self.configs,

@@ -9,8 +9,8 @@ write under `os`. The high watermark never goes back, except when a follower is 
 records are not in its leader's log (truncation).
 
 What an acknowledgement waits for depends on what the client asks for: all replicas in sync
-(`wait`), or only this one (`wait_local`). The first kind fails at once when the ISR has too few
-members, and when its time is over.
+(`wait`, `when_durable`), or only this one (`wait_local`, `when_kept`). The first kind fails at once
+when the ISR has too few members, and `wait` when its time is over.
 """
 
 from cpython.object cimport PyObject
@@ -34,6 +34,7 @@ from broker._native.log.turn cimport (
     acks_fail,
     acks_reach,
     AwaitedLog,
+    call_reached,
 )
 
 from broker.model.errors import StorageError
@@ -131,8 +132,12 @@ cdef class ReplicatedLog(SyncedLog):
     cdef void check_min_isr(self) noexcept:
         self.replication.min_isr = self.min_isr
         self.lacks_replicas = not self.is_follower and self.replication.is_below_min()
-        if self.lacks_replicas and self.acks.head != NULL:
+        if not self.lacks_replicas:
+            return
+        if self.acks.head != NULL:
             acks_fail(self.turn, &self.acks, LOG_TOO_FEW_REPLICAS)
+        if self.callbacks:
+            call_reached(self, self.callbacks, self.high_watermark, False)
 
     cdef int begin_replication(self) except -1:
         cdef LogEnd end
@@ -167,6 +172,7 @@ cdef class ReplicatedLog(SyncedLog):
             following = waiter.next
             acks_add(&self.acks, waiter)
             waiter = following
+        self.callbacks += replication.local_callbacks
         self.raise_watermark(&replication.synced if self.is_group_commit else &replication.written)
         self.wake_all()
         self.turn.request_end()
@@ -229,6 +235,8 @@ cdef class ReplicatedLog(SyncedLog):
 
     cdef void own_end_moved(self) noexcept:
         acks_reach(self.turn, &self.replication.local_acks, self.kept_end())
+        if self.replication.local_callbacks:
+            call_reached(self, self.replication.local_callbacks, self.kept_end(), True)
         self.move_watermark()
         if self.is_follower:
             self.wake_replicas()
@@ -413,6 +421,19 @@ cdef class ReplicatedLog(SyncedLog):
         else:
             acks_add(&self.replication.local_acks, waiter)
 
+    def when_kept(self, int64_t offset, callback):
+        """Call back with True once this replica has everything below an offset on its disk, by the
+        topic's durability, whatever the other replicas have; with False if that fails.
+        """
+        if self.replication is None:
+            self.when_durable(offset, callback)
+        elif self.service_status() != LOG_OK:
+            callback(False)
+        elif offset <= self.kept_end():
+            callback(True)
+        else:
+            self.replication.local_callbacks.append((offset, callback))
+
     cdef void note_wait(self, AckWaiter* waiter) noexcept:
         if waiter.due_ms <= 0:
             return
@@ -436,6 +457,7 @@ cdef class ReplicatedLog(SyncedLog):
     cdef void fail_waiters_with(self, LogStatus status) noexcept:
         if self.replication is not None:
             acks_fail(self.turn, &self.replication.local_acks, status)
+            call_reached(self, self.replication.local_callbacks, self.kept_end(), False)
         AwaitedLog.fail_waiters_with(self, status)
 
     # ---- for broker.storage ---------------------------------------------------------------------

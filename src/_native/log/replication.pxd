@@ -31,6 +31,7 @@ cdef class Replication:
     cdef LogEnd places[PLACES_KEPT]       # ends that may become the high watermark
     cdef int next_place
     cdef AckList local_acks               # waiters for this replica only
+    cdef list local_callbacks             # of (offset, callable): the same, set by Python code
     cdef int64_t due_ms                   # when the first of all waiters is due; 0: never
     cdef bint is_expiring                 # in Turn.expiring
     cdef bint is_lagging                  # in Turn.lagging

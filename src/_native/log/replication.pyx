@@ -32,6 +32,7 @@ cdef class Replication:
     def __cinit__(self):
         self.min_isr = 1
         self.leader_watermark = -1
+        self.local_callbacks = []
 
     def __dealloc__(self):
         free(self.followers)

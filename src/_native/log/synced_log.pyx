@@ -492,7 +492,7 @@ cdef class SyncedLog(SegmentedLog):
 cdef object replicated(SyncedLog log, int64_t offset, callback):
     """Return a callback of a sync that calls another one once the high watermark is there, too."""
     def synced(is_good):
-        if is_good:
+        if is_good and not log.lacks_replicas:
             log.when_durable(offset, callback)
         else:
             callback(False)

@@ -371,7 +371,8 @@ cdef class AwaitedLog:
             self.turn.request_end()
 
     def when_durable(self, int64_t offset, callback):
-        """Call back with True once the high watermark reaches an offset, with False if it cannot.
+        """Call back with True once the high watermark reaches an offset, with False if it cannot,
+        or when the ISR falls below min.insync.replicas meanwhile, or is given again below it.
         """
         if self.is_offline or self.is_deleted or self.is_follower:
             callback(False)

@@ -209,6 +209,8 @@ FETCH_PARTITIONS_HELD_MAX = 200_000
 # How long a write whose request has no timeout waits for the replicas in sync: Kafka's producers'
 # request.timeout.ms.
 REPLICAS_WAIT_MS = 30_000
+# How long a read or a checkpoint of named producers waits for them.
+NAMED_PRODUCERS_WAIT_MS = 2_000
 REPLICA_SESSIONS_MAX = 1_000  # one per broker that copies partitions from this one
 REPLICA_NEWS_DELAY_MS = 50  # of a high watermark that moves while there is nothing to copy
 REPLICA_PARTITIONS_HELD_MAX = 10 * PARTITIONS_PER_BROKER_MAX  # some 200 bytes each
@@ -519,6 +521,9 @@ TRANSACTIONS_EXPIRY_INTERVAL_MS = 3_600_000
 TRANSACTIONS_PER_STEP = 64
 # Delay of a retry of an end that could not be decided, or of failed markers.
 TRANSACTION_RETRY_MS = 1_000
+# After leaders have changed, failed markers are retried after this delay first, then after twice
+# the last one.
+MARKER_RETRY_MS_MIN = 25
 # Kafka's add.partitions.to.txn.retry.backoff.max.ms.
 CONCURRENT_TRANSACTION_WAIT_MS = 100
 # Markers that are appended, and partitions that are admitted to a transaction or synced at its end,
@@ -562,6 +567,8 @@ GROUPS_ANSWERED_PER_STEP = 500
 GROUPS_ASKED_PER_TURN = 16
 # A partition that could not be opened or loaded is not retried for every request.
 LOAD_RETRY_MS = 1_000
+# A coordinator's reply waits for other replicas for so long: Kafka's offsets.commit.timeout.ms.
+COORDINATOR_REPLY_MS = 5_000
 
 # Unreadable records whose offsets a load's log line names.
 LOST_OFFSETS_SHOWN = 10

@@ -139,8 +139,11 @@ class Coordinators:
             self.transactions.suspect((log.topic, log.partition))
 
     def _has_caught_up(self, log: PartitionLog, is_durable: bool) -> None:  # noqa: FBT001 (a callback of the native log)
-        """Load a partition after all; the log is not led any more otherwise, or has failed."""
-        if is_durable or log.is_offline:
+        """Load a partition after all; otherwise the log is not led any more, or has failed.
+
+        Or too few replicas are in sync: it waits again.
+        """
+        if is_durable or log.is_offline or log.lacks_replicas:
             self.log_is_ready(log)
 
     def tick(self) -> None:

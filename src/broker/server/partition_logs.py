@@ -46,7 +46,6 @@ class NativeLogs:
         self.delete = partitions.delete
         self.forget = partitions.forget
         self.configure = partitions.configure
-        self.until_loaded = loader.until_loaded
 
     async def open_topic(
         self, topic: str, topic_id: bytes, numbers: Iterable[int], config: TopicConfig
@@ -72,6 +71,14 @@ class NativeLogs:
         It forgets what it knows of those files; StorageError: it cannot, the log stays as it is.
         """
         self._on_cut.append(callback)
+
+    async def until_loaded(self, logs: Iterable[PartitionLog]) -> None:
+        """Wait until no thread has any of the logs: they are loaded, and not being cut."""
+        awaited = list(logs)
+        await self._loader.until_loaded(awaited)
+        for log in awaited:
+            while log in self._cutting:
+                await self._cutting[log].wait()
 
     def load(self, logs: Iterable[PartitionLog]) -> None:
         """Load announced logs, in threads."""
@@ -133,7 +140,7 @@ class NativeLogs:
             for callback in self._on_cut:
                 await callback(log, offset)
             await self._loader.until_loaded([log])
-            if not log.is_follower or log.is_released:
+            if not log.is_follower or log.is_released or log.is_deleted:
                 return  # it leads by now, or is closed: who follows in another epoch asks again
             log.begin_loading()
             try:

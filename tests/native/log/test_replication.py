@@ -489,6 +489,53 @@ def test_what_must_be_synced_must_be_replicated_as_well(replicas: Replicas) -> N
     assert called == [True]
 
 
+def test_what_waits_for_replicas_fails_when_too_few_are_in_sync(replicas: Replicas) -> None:
+    called: list[bool] = []
+    fill(replicas, 1)
+    replicas.leader.configure(min_isr=2)
+    replicas.leader.when_durable(1, called.append)
+    assert called == []
+
+    replicas.leader.set_isr([1], 1)
+    assert called == [False]
+
+    replicas.leader.when_durable(1, called.append)
+    replicas.leader.when_synced(1, called.append)
+    assert called == [False, False], "what is synced is refused, a new wait for replicas is not"
+    replicas.leader.set_isr([1, 2, 3], 3)
+    replicas.replicate()
+    assert called == [False, False, True]
+
+
+def test_what_waits_for_this_replica_does_not_wait_for_others(replicas: Replicas) -> None:
+    called: list[bool] = []
+    appended(replicas.leader, BATCH)
+    replicas.leader.when_kept(1, called.append)
+    assert called == []
+    replicas.settle(1)
+    assert called == [True]
+    replicas.leader.when_kept(1, called.append)
+    assert called == [True, True]
+
+    replicas.leader.when_kept(2, called.append)
+    replicas.leader.follow(replicas.leader.known_epoch + 1)
+
+    assert called == [True, True, False]
+    replicas.leader.when_kept(1, called.append)
+    assert called == [True, True, False, False]
+
+
+def test_a_wait_for_this_replica_goes_on_when_it_becomes_the_only_one(replicas: Replicas) -> None:
+    called: list[bool] = []
+    appended(replicas.leader, BATCH)
+    replicas.leader.when_kept(1, called.append)
+
+    replicas.leader.lead(replicas.leader.known_epoch, 1, [1], [1])
+    replicas.settle(1)
+
+    assert called == [True]
+
+
 # ---- a follower's copy --------------------------------------------------------------------------
 
 

@@ -12,6 +12,10 @@ returned. When an append fails or the log goes offline, the machine is dropped, 
 are answered with an error that makes clients look for the coordinator again, and the next command
 loads a new machine from the log. The same happens while another broker may lead the partition: what
 this one decides is not acknowledged then.
+
+A log with other replicas may become durable late. While too few of them are in sync, and after
+COORDINATOR_REPLY_MS, waiting replies are refused in the same way; the machine keeps what it has
+replayed, which is in the log, and becomes durable with what follows.
 """
 
 import logging
@@ -36,7 +40,7 @@ from broker.model.errors import (
     TooFewReplicas,
     TooManyProducers,
 )
-from broker.model.limits import BATCH_BYTES_MAX, REPLIES_PER_TURN
+from broker.model.limits import BATCH_BYTES_MAX, COORDINATOR_REPLY_MS, REPLIES_PER_TURN
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +111,8 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         self._load_is_waiting = False
         self._end_offset = log.log_end_offset
         self._awaited_offset = 0  # the log will call back when this offset is durable
-        self._held: deque[tuple[int, list[tuple[Token, ResponseT]]]] = deque()
+        # End offset, when they are refused (0: never), and the replies.
+        self._held: deque[tuple[int, int, list[tuple[Token, ResponseT]]]] = deque()
         self._replies_later = False  # this turn has sent REPLIES_PER_TURN
         self._in_steps: set[Token] = set()  # requests whose decisions are not all applied yet
 
@@ -169,7 +174,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
 
     def _continue_load(self, is_durable: bool) -> None:
         self._load_is_waiting = False
-        if is_durable:
+        if is_durable or (self._log.lacks_replicas and not self._log.is_offline):
             self._wake()
         else:
             self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -252,12 +257,17 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
 
     def _hold(self, replies: list[tuple[Token, ResponseT]]) -> None:
         if replies:
-            self._held.append((self._end_offset, replies))
+            due_ms = 0
+            if self._log.is_replicated:
+                due_ms = self._clock.monotonic_ms() + COORDINATOR_REPLY_MS
+            self._held.append((self._end_offset, due_ms, replies))
             self._release_or_wait()
 
     def _release_or_wait(self) -> None:
         if self._end_offset <= self._log.high_watermark:
             self._release(is_durable=True)
+        elif self._log.lacks_replicas:
+            self._refuse_held()
         elif self._end_offset > self._awaited_offset:
             self._awaited_offset = self._end_offset
             self._log.when_durable(self._end_offset, self._release)
@@ -302,6 +312,10 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         Also if another broker may coordinate the partition by now.
         """
         if not is_durable:
+            self._awaited_offset = 0
+            if self._log.lacks_replicas and self._log.is_led and not self._log.is_offline:
+                self._refuse_held()
+                return
             self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if not self._log.is_led:
             self.unload(ErrorCode.NOT_COORDINATOR)
@@ -309,11 +323,11 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
             return
         budget = 0 if self._replies_later else REPLIES_PER_TURN
         while self.has_replies and budget > 0:
-            end_offset, replies = self._held.popleft()
+            end_offset, due_ms, replies = self._held.popleft()
             for token, response in replies[:budget]:
                 _waiter(token).answer(response)
             if len(replies) > budget:
-                self._held.appendleft((end_offset, replies[budget:]))
+                self._held.appendleft((end_offset, due_ms, replies[budget:]))
             budget -= len(replies)
         if self.has_replies and not self._replies_later:
             self._replies_later = True
@@ -330,6 +344,22 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         if self.has_replies:
             self._release(is_durable=True)
 
+    @property
+    def due_ms(self) -> int | None:
+        """When `refuse_late` has to be called; None: no reply waits for other replicas."""
+        return self._held[0][1] or None if self._held else None
+
+    def refuse_late(self, now_ms: int) -> None:
+        """Refuse the replies that have waited for other replicas for too long."""
+        while self._held and 0 < self._held[0][1] <= now_ms:
+            _, _, replies = self._held.popleft()
+            _refuse((token for token, _ in replies), ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def _refuse_held(self) -> None:
+        held = [token for _, _, replies in self._held for token, _ in replies]
+        self._held.clear()
+        _refuse(held, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
     # ---- stop ------------------------------------------------------------------------------------
 
     def check(self) -> None:
@@ -344,7 +374,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         if self.state is PartitionState.UNLOADED:
             return
         self.state = PartitionState.UNLOADED
-        held = [token for _, replies in self._held for token, _ in replies]
+        held = [token for _, _, replies in self._held for token, _ in replies]
         self._held.clear()
         _refuse([*held, *self._machine.waiting(), *self._in_steps], error)
 

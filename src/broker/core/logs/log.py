@@ -45,7 +45,10 @@ class ReadableLog(Protocol):
         """Read whole batches from the one that holds `offset` on; at least one if visible."""
 
     def when_durable(self, offset: int, callback: Callable[[bool], None]) -> None:
-        """Call back when the high watermark reaches `offset`: True; False if the log failed."""
+        """Call back when the high watermark reaches `offset`: True; False if it cannot.
+
+        The log has failed then, follows another broker's, or too few replicas are in sync.
+        """
 
 
 class SyncedLog(ReadableLog, Protocol):
@@ -61,6 +64,14 @@ class InternalLog(SyncedLog, Protocol):
     @property
     def damaged_ranges(self) -> list[tuple[int, int]]:
         """The (offset, end offset) of records that `read` refuses, ascending."""
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether other brokers have replicas of it: its high watermark depends on them."""
+
+    @property
+    def lacks_replicas(self) -> bool:
+        """Whether fewer replicas are in sync than min.insync.replicas."""
 
     def append_internal(self, batch: bytes) -> int:
         """Append a batch of the broker; return its base offset. StorageError when that fails.
@@ -133,6 +144,9 @@ class Log(TransactionalLog, Protocol):
     @property
     def lacks_replicas(self) -> bool:
         """Whether fewer replicas are in sync than min.insync.replicas."""
+
+    def when_kept(self, offset: int, callback: Callable[[bool], None]) -> None:
+        """Call back when this replica has all below `offset`, whatever the others have."""
 
     @property
     def is_caught_up_leader(self) -> bool:

@@ -249,7 +249,7 @@ async def acknowledgement(
     if not log.is_replicated:
         is_durable = await wait_durable(log, offset)
     elif not is_for_all:
-        is_durable = await wait_synced(log, offset)
+        is_durable = await _called(partial(log.when_kept, offset))
     elif log.lacks_replicas:
         return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     else:

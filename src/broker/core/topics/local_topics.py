@@ -234,6 +234,7 @@ class LocalTopics:
         self.registry.remove(topic)
         self.roles.removed(topic)
         held = topic.held_logs
+        await self._logs.until_loaded(held)  # nor one that is cut: that does not begin any more
         async for log in in_steps(held, limits.LOGS_DELETED_PER_STEP):
             self._logs.delete(log)
         others = {*range(len(topic.logs))}.difference(log.partition for log in held)

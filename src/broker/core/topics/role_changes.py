@@ -53,6 +53,7 @@ class RoleChanges:
         self._follow_again = follow_again
         self._again = Tasks()
         self._awaited: set[Log] = set()  # until they are loaded
+        self._ending: set[Log] = set()  # reported as lost or unfollowed, until that has not failed
         self.on_gain: list[Callable[[str, int], None]] = []
         self.on_open: list[Callable[[Any], None]] = []
         self.on_loss: list[Callable[[str, int], None]] = []
@@ -111,6 +112,7 @@ class RoleChanges:
 
     def removed(self, topic: Topic) -> None:
         """Report that a topic is gone, whose logs are closed next."""
+        self._ending.difference_update(topic.held_logs)
         for log in topic.followed.values():
             self._report_unfollowed(topic, log)
 
@@ -159,12 +161,19 @@ class RoleChanges:
         return len(claimed) < len(opening)
 
     def _give_again(self, topic: Topic, log: Any, role: Role) -> None:  # noqa: ANN401 (a log)
-        if role.epoch == ANY_EPOCH or log.is_loading or log.is_offline:
+        has_ended = log in self._ending  # that has failed, and is not wanted any more
+        is_another = has_ended or log.known_epoch != role.epoch
+        if log.is_loading and not role.leads:
+            if log.known_epoch >= 0 and is_another:  # otherwise it gets its role when loaded
+                self._begin_when_loaded(topic.name, log)
             return
-        is_another = not role.leads and log.known_epoch != role.epoch
-        self._give(log, role, follows=not role.leads)
-        if is_another:
+        self._ending.discard(log)
+        if not (role.epoch == ANY_EPOCH or log.is_loading or log.is_offline):
+            self._give(log, role, follows=not role.leads)
+        if not role.leads and is_another:
             self._report_followed(topic, log)
+        elif has_ended:
+            self._report_led(topic, log)
 
     def _give(self, log: Any, role: Role, *, follows: bool) -> None:  # noqa: ANN401 (a log)
         """Let a log lead or follow in the epoch of its role; one that follows may lead later."""
@@ -244,8 +253,10 @@ class RoleChanges:
         """End the present role of a log; it follows from now on, or is closed."""
         number = log.partition
         role = self._leadership.role(topic.topic_id, number)
+        is_told = log in self._ending
+        self._ending.add(log)
         if topic.logs[number] is log:
-            for callback in self.on_loss:
+            for callback in self.on_loss if not is_told else ():
                 callback(topic.name, number)
             if role is not None:
                 await self._logs.until_loaded([log])
@@ -258,6 +269,7 @@ class RoleChanges:
             await self._logs.release(log)
             topic.logs[number] = None
             topic.followed.pop(number, None)
+            self._ending.discard(log)
             if not self._leadership.keeps(topic.topic_id, number):
                 await self._logs.remove_moved(topic.name, topic.topic_id, number)
             return
@@ -265,8 +277,11 @@ class RoleChanges:
             self._give(log, role, follows=True)
         topic.logs[number] = None
         topic.followed[number] = log
-        await self._logs.leave(log)
-        self._report_followed(topic, log)
+        self._ending.discard(log)
+        try:
+            await self._logs.leave(log)
+        finally:
+            self._report_followed(topic, log)
 
     # ---- reports ---------------------------------------------------------------------------------
 
@@ -274,8 +289,16 @@ class RoleChanges:
         for callback in self.on_open:
             callback(log)
 
+    def _report_led(self, topic: Topic, log: Log) -> None:
+        """Report a log that leads again; one that is being loaded is reported again then."""
+        if log.is_loading:
+            for callback in self.on_gain:
+                callback(topic.name, log.partition)
+        else:
+            self._report_opened(log)
+
     def _report_followed(self, topic: Topic, log: Log) -> None:
-        if not log.is_loading and not log.is_offline:
+        if log.is_follower and not log.is_loading and not log.is_offline:
             for callback in self.on_follow:
                 callback(log, topic.topic_id, log.partition)
 

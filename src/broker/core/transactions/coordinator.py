@@ -92,6 +92,9 @@ class TransactionCoordinator(
         self._hanging = HangingTransactions(self._markers, Notes(environment.clock))
         self._waiters = TransactionWaiters(environment)
         self._ends_retry_ms: int | None = None
+        self._ends_pause_ms = limits.TRANSACTION_RETRY_MS  # before the next retry
+        if others is not None:
+            others.when_leaders_change(self.leaders_changed)
 
     # ---- where transactional ids live ------------------------------------------------------------
 
@@ -137,7 +140,20 @@ class TransactionCoordinator(
         if not (self._end_driver.wants_retry or self._hanging.wants_retry):
             self._ends_retry_ms = None
         elif is_retry or self._ends_retry_ms is None:
-            self._ends_retry_ms = now_ms + limits.TRANSACTION_RETRY_MS
+            self._ends_retry_ms = now_ms + self._next_pause_ms()
+
+    def _next_pause_ms(self) -> int:
+        pause_ms = self._ends_pause_ms
+        self._ends_pause_ms = min(2 * pause_ms, limits.TRANSACTION_RETRY_MS)
+        return pause_ms
+
+    def leaders_changed(self) -> None:
+        """Retry failed markers soon: other brokers may take them now, or will in a moment."""
+        self._ends_pause_ms = limits.MARKER_RETRY_MS_MIN
+        if self._ends_retry_ms is not None:
+            now_ms = self._environment.clock.monotonic_ms()
+            self._ends_retry_ms = min(self._ends_retry_ms, now_ms + self._next_pause_ms())
+            self._environment.wake_at(self._ends_retry_ms)
 
     def _abort_hanging(self) -> None:
         if self._hanging.has_suspects and self.is_complete:

@@ -134,11 +134,15 @@ class Cluster:
         def coordinator_of(transactional_id: str) -> int | None:
             return self.view.leader_of(TRANSACTIONS_TOPIC, partition_for(transactional_id))
 
+        def when_leaders_change(callback: Callable[[], None]) -> None:
+            self.node.metadata.when_changed(lambda delta: callback() if delta.partitions else None)
+
         return OtherBrokers(
             RemoteMarkers(
                 self._broker_id, lambda place: self.view.leader_of(*place), self._writing
             ),
             RemoteAdmission(self._broker_id, find_log, coordinator_of, self._asking),
+            when_leaders_change,
         )
 
     def _brokers_changed(self, delta: Delta) -> None:

@@ -10,7 +10,7 @@ from broker.core.cluster.records import NO_EPOCH, NO_LEADER, PartitionState
 from broker.core.topics.lookup import log_of
 from broker.core.topics.rules import NewPartitions, NewTopic
 from broker.core.topics.topic import Topic
-from broker.model.errors import ErrorCode, RequestError
+from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.storage.metadata import Put
 from tests.support.fakes import FakeBroker, FakeLog
 from tests.support.memory_cluster import MemoryCluster, catch_up
@@ -268,6 +268,47 @@ def test_a_log_that_is_being_truncated_leads_when_that_has_ended(replicated: Rep
         return before, replicated.topic.log(1) is log
 
     assert asyncio.run(elect_meanwhile()) == (False, True)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_role_whose_end_has_failed_and_is_not_wanted_any_more_is_reported_again(
+    replicated: Replicated, number: int
+) -> None:
+    """Otherwise nobody would coordinate the partition any more, or copy it."""
+    broker = replicated.broker
+    logs: Any = broker.logs
+    state = replicated.state(number)
+    release = logs.release
+
+    async def fail(_log: object) -> None:
+        raise StorageError("no")
+
+    logs.release = fail
+    with pytest.raises(StorageError):
+        replicated.change(number, replicas=(2, 3), isr=(2, 3), leader=2, leader_epoch=1)
+    assert replicated.told == [("lost" if number == 0 else "unfollowed", number)]
+    logs.release = release
+
+    replicated.change(number, **state._replace(leader_epoch=2)._asdict())
+
+    assert replicated.told == [("opened" if number == 0 else "followed", number)]
+    assert broker.released_logs == []
+
+
+def test_a_log_that_leads_no_more_follows_although_others_have_not_left_its_files(
+    replicated: Replicated,
+) -> None:
+    logs: Any = replicated.broker.logs
+
+    async def fail(_log: object) -> None:
+        raise StorageError("no")
+
+    logs.leave = fail
+    with pytest.raises(StorageError):
+        replicated.elect(0, 2)
+
+    assert replicated.told == [("lost", 0), ("followed", 0)]
+    assert replicated.topic.followed[0].known_epoch == 1
 
 
 def test_coordinators_hear_of_their_partitions_in_place() -> None:

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Final, Protocol, cast
 
 from broker.core.logs.log import Log
-from broker.core.logs.partition import wait_durable
+from broker.core.logs.partition import acknowledgement
 from broker.core.logs.reading import RunInThread
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.topics.topic import Topic
 from broker.model.clock import Clock
 from broker.model.errors import CodecError, StorageError
-from broker.model.limits import PRODUCER_IDS_PER_PARTITION_MAX
+from broker.model.limits import NAMED_PRODUCERS_WAIT_MS, PRODUCER_IDS_PER_PARTITION_MAX
 from broker.protocols.cursus.named_producers import checkpoint, loading
 from broker.protocols.cursus.named_producers.sequences import Sequences
 from broker.protocols.cursus.settings import IDEMPOTENT
@@ -130,7 +130,7 @@ class NamedProducers:
 
     async def _read(self, log: Log, sequences: Sequences, start: int) -> int:
         """Replay all records from an offset on; return where they end."""
-        if not log.is_follower and not await wait_durable(log, log.log_end_offset):
+        if not (log.is_follower or await _is_acknowledged(log, log.log_end_offset)):
             raise StorageError(f"{log.folder}: its log failed before its producers were read")
         return await loading.read(log, sequences, start, self._run_in_thread)
 
@@ -161,6 +161,8 @@ class NamedProducers:
 
     async def _cover(self, topic: Topic, log: FolderLog) -> None:
         table = self._table(log)
+        if _has_late_replicas(log) and not await _is_acknowledged(log, log.log_end_offset):
+            return  # it is written with the next ones
         async with table.writing:
             async with table.lock:  # no append is between its append and its replay
                 await self._catch_up(topic, log, table)
@@ -170,13 +172,27 @@ class NamedProducers:
                 table.sequences.forget_before(self._clock.aged_ms() - self._expiration_ms())
                 image = table.sequences.image()
             if not log.is_follower and not (
-                await wait_durable(log, offset) and await _synced(log, offset)
+                await _is_acknowledged(log, offset) and await _synced(log, offset)
             ):
+                if _has_late_replicas(log):
+                    return
                 text = f"{log.folder}: its log failed before its producers were written"
                 raise StorageError(text)
             write = partial(checkpoint.write, Path(log.folder), offset, image)
             await self._io_thread.run(write)
             table.written_offset = offset
+
+
+def _has_late_replicas(log: Log) -> bool:
+    return log.is_replicated and not log.is_follower and log.high_watermark < log.log_end_offset
+
+
+async def _is_acknowledged(log: Log, offset: int) -> bool:
+    """Wait until the high watermark is at an offset; for a bounded time if other replicas lag."""
+    return (
+        log.high_watermark >= offset
+        or await acknowledgement(log, offset, NAMED_PRODUCERS_WAIT_MS) is None
+    )
 
 
 async def _synced(log: Log, offset: int) -> bool:
