@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+from typing import Self
 
 from tests.cluster.loads.client_load import COPIED, PARTITIONS, SENT
 from tests.cluster.loads.replica_faults import FAULTS
@@ -50,7 +51,7 @@ class Gaps:
                 last, since = now, time.monotonic()
             self.answers = last - first
 
-    def __enter__(self) -> "Gaps":
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
