@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.compatibility.java.test_streams import (
     COUNT_TIMEOUT_S,
@@ -64,10 +65,11 @@ def test_word_count_is_exactly_once_while_each_of_three_brokers_is_killed(
     java: JavaTools, cluster: ClusterProcess, tmp_path: Path
 ) -> None:
     topic, results = "lines", "lines-counts"
-    with WireClient(cluster.brokers[1].listen) as client:
-        for name in (topic, results):
-            wire_requests.create_topic(client, name, PARTITIONS)
-    for name in (topic, results):
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for name, made in admin.create_topics(
+        [NewTopic(each, PARTITIONS) for each in (topic, results)]
+    ).items():
+        made.result()
         cluster.wait_for_replicas(name, PARTITIONS)
     written = lines(0, 6 * PART + 100)
     expected = Counter(" ".join(written).split())
