@@ -129,6 +129,7 @@ class FakeLog:
         self.is_replicated = False
         self.lacks_replicas = False
         self.is_caught_up_leader = True
+        self.deletes_everywhere = True
         self.timestamps: list[int] = []  # of every offset
         self.aborted: list[tuple[int, int, int]] = []
         self.producers: list[tuple[int, int, int, int, int, int]] = []
@@ -258,6 +259,11 @@ class FakeLog:
             callback(True)
         else:
             self._waiting.append((offset, callback))
+
+    def when_start_copied(self, _offset: int, callback: Callable[[bool], None]) -> None:
+        """Let the other replicas delete, too, if there are any that do so."""
+        if self.deletes_everywhere:
+            callback(True)
 
     @property
     def callback_count(self) -> int:

@@ -265,10 +265,7 @@ cdef class PartitionLog(ReplicatedLog):
         if not self.is_follower or leader_epoch != self.known_epoch:
             return LOG_NOT_LED
         status = self.append_copies(data, size, high_watermark, leader_epoch)
-        self.follow_watermark(high_watermark)
-        log_start = min(log_start, self.high_watermark)
-        if log_start > self.log_start_offset:
-            self.move_log_start(log_start)
+        self.follow_leader(high_watermark, log_start)
         return status
 
     cdef LogStatus append_copies(
@@ -619,9 +616,10 @@ cdef class PartitionLog(ReplicatedLog):
             <const uint8_t*>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), high_watermark,
             log_start, self.known_epoch if leader_epoch is None else leader_epoch))
 
-    def report(self, int32_t replica, int64_t offset, int64_t replica_epoch=-1):
+    def report(self, int32_t replica, int64_t offset, int64_t replica_epoch=-1, *,
+               int64_t log_start=0):
         """Note that a replica has everything below an offset on its disk; return the LogState."""
-        return LogState(self.note_position(replica, replica_epoch, offset))
+        return LogState(self.note_position(replica, replica_epoch, offset, log_start))
 
     def read_for_replica(self, int64_t offset, int64_t size_max):
         """Return whole batches from an offset on, up to the end of what is in the files.

@@ -12,8 +12,8 @@ cdef class ReplicatedLog(SyncedLog):
     cdef readonly int32_t known_epoch     # of the state that gave it its role; -1: none yet
     cdef int32_t min_isr                  # min.insync.replicas
 
-    cdef LogStatus note_position(
-        self, int32_t replica, int64_t replica_epoch, int64_t offset) noexcept
+    cdef LogStatus note_position(self, int32_t replica, int64_t replica_epoch, int64_t offset,
+                                 int64_t log_start) noexcept
     cdef LogStatus slice_for_replica(self, int64_t offset, int64_t size_max, bint at_least_one,
                                      LogSlice* found, PyObject** owner) noexcept
     cdef int64_t bytes_for_replica(self, int64_t offset) noexcept
@@ -25,7 +25,9 @@ cdef class ReplicatedLog(SyncedLog):
     cdef LogEnd end_of_files(self) noexcept
     cdef void lower_watermark(self, const LogEnd* place) noexcept
     cdef void move_watermark(self) noexcept
-    cdef void follow_watermark(self, int64_t high_watermark) noexcept
+    cdef void follow_leader(self, int64_t high_watermark, int64_t log_start) noexcept
+    cdef void follow_start(self) noexcept
+    cdef void check_starts(self) noexcept
     cdef void own_end_moved(self) noexcept
     cdef int begin_replication(self) except -1
     cdef int end_replication(self) except -1

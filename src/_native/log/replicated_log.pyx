@@ -97,6 +97,7 @@ cdef class ReplicatedLog(SyncedLog):
         self.replication.set_replicas(-1, [], 0)
         self.replication.epoch_start = 0
         self.replication.leader_watermark = self.high_watermark
+        self.replication.leader_start = -1
         self.dismiss_transactions()
         self.turn.log_changes += 1
         self.fail_waiters_with(LOG_NOT_LED)
@@ -126,6 +127,7 @@ cdef class ReplicatedLog(SyncedLog):
         self.replication.committed = committed
         self.check_min_isr()
         self.move_watermark()
+        self.check_starts()
         self.list_lagging()
         self.turn.request_end()
 
@@ -173,6 +175,7 @@ cdef class ReplicatedLog(SyncedLog):
             acks_add(&self.acks, waiter)
             waiter = following
         self.callbacks += replication.local_callbacks
+        call_reached(self, replication.start_callbacks, INT64_MAX, True)
         self.raise_watermark(&replication.synced if self.is_group_commit else &replication.written)
         self.wake_all()
         self.turn.request_end()
@@ -255,6 +258,8 @@ cdef class ReplicatedLog(SyncedLog):
             return
         if self.replication.known_place(end, &place) or self.find_place(end, &place):
             self.raise_watermark(&place)
+        if self.is_follower:
+            self.follow_start()
 
     cdef void raise_watermark(self, const LogEnd* place) noexcept:
         cdef Segment segment = self.segment_of(place.offset)
@@ -263,11 +268,19 @@ cdef class ReplicatedLog(SyncedLog):
         self.advance(place.offset, segment, place.position if is_in_it else 0,
                      place.max_timestamp if is_in_it else -1)
 
-    cdef void follow_watermark(self, int64_t high_watermark) noexcept:
-        """Note the high watermark of the leader."""
+    cdef void follow_leader(self, int64_t high_watermark, int64_t log_start) noexcept:
+        """Note the high watermark and the log start offset of the leader."""
+        self.replication.leader_start = max(self.replication.leader_start, log_start)
         if high_watermark > self.replication.leader_watermark:
             self.replication.leader_watermark = high_watermark
             self.move_watermark()
+        self.follow_start()
+
+    cdef void follow_start(self) noexcept:
+        # What the leader has deleted is deleted here once it is below the high watermark.
+        cdef int64_t start = min(self.replication.leader_start, self.high_watermark)
+        if start > self.log_start_offset:
+            self.move_log_start(start)
 
     @property
     def local_end(self):
@@ -291,9 +304,10 @@ cdef class ReplicatedLog(SyncedLog):
 
     # ---- replicas -------------------------------------------------------------------------------
 
-    cdef LogStatus note_position(
-            self, int32_t replica, int64_t replica_epoch, int64_t offset) noexcept:
-        """Note what another broker's replica has on its disk: everything below an offset."""
+    cdef LogStatus note_position(self, int32_t replica, int64_t replica_epoch, int64_t offset,
+                                 int64_t log_start) noexcept:
+        """Note what another broker's replica has: its log start, and all below an offset on its disk.
+        """
         cdef Follower* follower
         cdef int64_t now_ms = self.turn.steady_ms
         if self.is_loading:
@@ -306,13 +320,32 @@ cdef class ReplicatedLog(SyncedLog):
         if offset < self.log_start_offset or offset > self.log_end_offset:
             return LOG_OUT_OF_RANGE
         if not self.replication.report(
-                follower, replica_epoch, offset, self.replication.written.offset, now_ms):
+                follower, replica_epoch, offset, log_start, self.replication.written.offset,
+                now_ms):
             return LOG_NOT_REPLICA
         if follower.is_in_sync:
             self.move_watermark()
+            self.check_starts()
         elif self.replication.may_propose(follower, self.high_watermark, now_ms):
             self.turn.isr_events.append((self, replica, follower.broker_epoch))
         return LOG_OK
+
+    cdef void check_starts(self) noexcept:
+        if self.replication.start_callbacks:
+            call_reached(self, self.replication.start_callbacks,
+                         self.replication.start_in_sync(self.log_start_offset), True)
+
+    def when_start_copied(self, int64_t offset, callback):
+        """Call back with True once no replica in sync begins below an offset, with False if the log
+        is not led any more.
+        """
+        if self.service_status() != LOG_OK:
+            callback(False)
+        elif self.replication is None:
+            callback(True)
+        else:
+            self.replication.start_callbacks.append((offset, callback))
+            self.check_starts()
 
     cdef LogStatus slice_for_replica(self, int64_t offset, int64_t size_max, bint at_least_one,
                                      LogSlice* found, PyObject** owner) noexcept:
@@ -458,6 +491,7 @@ cdef class ReplicatedLog(SyncedLog):
         if self.replication is not None:
             acks_fail(self.turn, &self.replication.local_acks, status)
             call_reached(self, self.replication.local_callbacks, self.kept_end(), False)
+            call_reached(self, self.replication.start_callbacks, -1, False)
         AwaitedLog.fail_waiters_with(self, status)
 
     # ---- for broker.storage ---------------------------------------------------------------------

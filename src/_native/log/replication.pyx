@@ -31,8 +31,9 @@ cdef class Replication:
 
     def __cinit__(self):
         self.min_isr = 1
-        self.leader_watermark = -1
+        self.leader_watermark = self.leader_start = -1
         self.local_callbacks = []
+        self.start_callbacks = []
 
     def __dealloc__(self):
         free(self.followers)
@@ -97,6 +98,15 @@ cdef class Replication:
                 end = min(end, self.followers[i].offset)
         return end
 
+    cdef int64_t start_in_sync(self, int64_t own_start) noexcept:
+        """Return the smallest log start of the replicas in sync; -1 if one of them is not known."""
+        cdef int64_t start = own_start
+        cdef int32_t i
+        for i in range(self.follower_count):
+            if self.followers[i].is_in_sync:
+                start = min(start, self.followers[i].log_start)
+        return start
+
     cdef bint is_behind(self, int64_t end) noexcept:
         """Return whether a replica in sync is not at the end of the leader's log."""
         cdef int32_t i
@@ -113,9 +123,9 @@ cdef class Replication:
             if self.followers[i].offset >= end:
                 self.followers[i].caught_up_ms = now_ms
 
-    cdef bint report(self, Follower* follower, int64_t broker_epoch, int64_t offset, int64_t end,
-                     int64_t now_ms) noexcept:
-        """Note a follower's offset, and that of the leader's end. False: it is of an older process.
+    cdef bint report(self, Follower* follower, int64_t broker_epoch, int64_t offset,
+                     int64_t log_start, int64_t end, int64_t now_ms) noexcept:
+        """Note a follower's end and log start, and the leader's end. False: of an older process.
 
         A broker epoch of -1 is that of a follower which does not tell it.
         """
@@ -130,6 +140,7 @@ cdef class Replication:
         elif offset >= follower.reported_end >= 0:
             follower.caught_up_ms = max(follower.caught_up_ms, follower.reported_ms)
         follower.offset = offset
+        follower.log_start = log_start
         follower.reported_ms = now_ms
         follower.reported_end = end
         return True
@@ -174,7 +185,7 @@ cdef class Replication:
 
 cdef void reset(Follower* follower, int64_t now_ms) noexcept nogil:
     follower.broker_epoch = -1
-    follower.offset = -1
+    follower.offset = follower.log_start = -1
     follower.caught_up_ms = follower.reported_ms = now_ms
     follower.reported_end = -1
     follower.proposed_ms = -1

@@ -363,7 +363,7 @@ cdef class SegmentedLog(AwaitedLog):
             del self.epochs[0]
         if self.epochs and self.epochs[0][1] < offset:
             self.epochs[0] = (self.epochs[0][0], offset)
-        self.wake()
+        self.wake_all()
 
     cdef bint may_drop(self, Segment segment) noexcept:
         # The last bytes of the active segment may not be on the disk yet.

@@ -9,8 +9,9 @@ while the first is parked at the leader, if there is something to tell it: parti
 or gone, or later positions. The leader then answers the first at once.
 
 The session of the leader has each partition's position. A request names only those whose position
-has changed (replica_table). Records of a partition that has not been named since its last ones are
-ignored, and so is everything that was asked for before the partition was added, or added again.
+or log start has changed (replica_table). Records of a partition that has not been named since its
+last ones are ignored, and so is everything that was asked for before the partition was added, or
+added again.
 
 What the native side cannot solve ends the copying of a partition and is an event for Python, which
 adds it again. The calls `on_events` and `on_lost` come within a turn, and must only schedule.
@@ -409,6 +410,8 @@ cdef class ReplicaFetcher(Wait):
             replica.is_blocking = True
             self.blocking += 1
             log.watch_as_replica(&replica.watch)
+        elif log.log_start_offset > replica.named_start:
+            table_move(&self.table, replica, REPLICA_TO_NAME)    # the leader may wait for that
 
     cdef void end_reply(self, Connection connection):
         self.is_reading = False
@@ -601,6 +604,7 @@ cdef class ReplicaFetcher(Wait):
             at = put_partition(at, &partition)
             replica.is_in_session = True
             replica.named_in = self.asked
+            replica.named_start = partition.log_start
             table_move(&self.table, replica, REPLICA_NAMED)
             left -= 1
             if left == 0:

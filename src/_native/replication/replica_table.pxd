@@ -24,6 +24,7 @@ cdef struct Replica:
     int32_t partition
     int32_t epoch              # of its leader
     int64_t named_in           # the request that named it last
+    int64_t named_start        # the log start in it
     bint is_in_session         # the leader's session has it
     bint is_blocking           # the next request waits for its sync
 

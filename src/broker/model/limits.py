@@ -805,6 +805,8 @@ WORKERS_STOP_SECONDS = DRAIN_SECONDS + 2 * 10
 REGISTRATION_RETRY_SECONDS = 0.5
 # How long a request for preferred leaders waits until they lead.
 ELECTION_SECONDS_MAX = 60
+# How long a deletion of records waits until the replicas in sync have deleted them, too.
+DELETION_WAIT_MS_MAX = 60_000
 # Early fencing: how many brokers each one watches, how often in a row a dead one refuses
 # connections, the time between two of them, and that between others.
 PROBED_BROKERS_MAX = 5

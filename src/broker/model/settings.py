@@ -168,6 +168,12 @@ _CLUSTER = (
     Setting("replica.socket.timeout.ms", Kind.INT, 30_000, minimum=1_000, unit="ms",
             doc="After how long without a byte of an answer a replica connects anew; the wait of"
                 " replica.fetch.wait.max.ms comes in addition."),
+    Setting("leader.replication.throttled.rate", Kind.LONG, LONG_MAX, minimum=0, applies=False,
+            is_dynamic=True, unit="bytes",
+            doc="Bytes per second that throttled followers may copy from a broker's leaders."),
+    Setting("follower.replication.throttled.rate", Kind.LONG, LONG_MAX, minimum=0, applies=False,
+            is_dynamic=True, unit="bytes",
+            doc="Bytes per second that a broker's throttled followers may copy."),
 )
 
 _TOPICS = (

@@ -173,6 +173,7 @@ _NAMES = """
     remote.log.storage.manager.class.path
     remote.log.storage.manager.impl.prefix
     remote.log.storage.system.enable
+    replica.alter.log.dirs.io.max.bytes.per.second
     replica.fetch.backoff.ms
     replica.high.watermark.checkpoint.interval.ms
     replica.selector.class

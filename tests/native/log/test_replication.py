@@ -679,6 +679,80 @@ def test_a_followers_log_start_is_the_leaders_within_its_high_watermark(
     assert log.log_start_offset == 3
 
 
+def test_a_follower_deletes_what_becomes_visible_after_it_was_told_of_the_deletion(
+    replicas: Replicas,
+) -> None:
+    log = replicas.log(2)
+    data = b"".join(placed(BATCH, each, 1) for each in range(4))
+    log.copy(data, high_watermark=4, log_start=3)
+    assert log.log_start_offset == 0
+    replicas.settle(2)
+    assert log.high_watermark == 4
+    assert log.log_start_offset == 3
+
+
+# ---- waiting for the log starts of followers ----------------------------------------------------
+
+
+def waiting(replicas: Replicas, *offsets: int) -> list[tuple[int, bool]]:
+    """Wait for log starts; return the list that receives what has been called back."""
+    called: list[tuple[int, bool]] = []
+    for offset in offsets:
+        replicas.leader.when_start_copied(offset, lambda good, at=offset: called.append((at, good)))
+    return called
+
+
+def test_a_deletion_waits_for_the_log_starts_of_all_replicas_in_sync(replicas: Replicas) -> None:
+    fill(replicas, 4)
+    replicas.replicate()
+    replicas.leader.move_log_start(3)
+
+    called = waiting(replicas, 0, 2, 3)
+
+    assert called == [(0, True)]
+    replicas.leader.report(2, 4, log_start=3)
+    replicas.leader.report(3, 4, log_start=1)
+    assert called == [(0, True)]
+    replicas.leader.report(3, 4, log_start=2)
+    replicas.leader.report(3, 4, log_start=3)
+    assert called == [(0, True), (2, True), (3, True)]
+
+
+def test_a_deletion_does_not_wait_for_a_replica_that_leaves_the_isr(replicas: Replicas) -> None:
+    fill(replicas, 2)
+    replicas.replicate()
+    replicas.leader.move_log_start(1)
+    replicas.leader.report(2, 2, log_start=1)
+    called = waiting(replicas, 1)
+
+    replicas.leader.set_isr([1, 2], 2)
+
+    assert called == [(1, True)]
+
+
+def test_a_deletion_waits_for_a_replica_whose_log_start_is_not_known(replicas: Replicas) -> None:
+    assert waiting(replicas, 0) == []
+
+
+def test_a_deletion_of_an_only_replica_waits_for_nobody(make: Callable[..., Replicas]) -> None:
+    assert waiting(make(1), 0) == [(0, True)]
+
+
+def test_a_deletion_ends_when_the_other_replicas_are_removed(replicas: Replicas) -> None:
+    called = waiting(replicas, 0)
+    replicas.leader.lead(1, 1, [1], [1])
+    assert called == [(0, True)]
+
+
+def test_a_deletion_ends_when_another_broker_leads(replicas: Replicas) -> None:
+    called = waiting(replicas, 0)
+    leader = replicas.leader
+    leader.follow(2)
+    assert called == [(0, False)]
+    leader.when_start_copied(0, lambda good: called.append((1, good)))
+    assert called[1:] == [(1, False)]
+
+
 def test_a_follower_knows_the_producers_and_transactions_of_its_batches(
     replicas: Replicas,
 ) -> None:

@@ -136,6 +136,27 @@ def test_a_follower_learns_the_high_watermark_with_the_next_records(pair: Pair) 
     assert pair.follower.found[0].high_watermark == 1
 
 
+def test_a_follower_deletes_what_its_leader_does_and_tells_it(pair: Pair) -> None:
+    pair.begin(2)
+    for log in pair.leader.found:
+        appended(log, records(3))
+        appended(log, records(3))
+    pair.run_until()
+    called: list[bool] = []
+
+    for number in (0, 1):
+        pair.leader.found[number].move_log_start(2 + number)
+        pair.leader.found[number].when_start_copied(2 + number, called.append)
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while len(called) < 2:
+        assert time.monotonic() < deadline
+        pair.run()
+
+    assert called == [True, True]
+    assert [each.log_start_offset for each in pair.follower.found] == [2, 3]
+    assert pair.events() == []
+
+
 def test_a_partition_that_is_added_while_a_request_is_parked_is_copied_at_once(
     pair: Pair,
 ) -> None:

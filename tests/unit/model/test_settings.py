@@ -40,6 +40,7 @@ def is_read(setting: Setting) -> bool:
 DYNAMIC_IN_KAFKA = set(
     """
     compression.gzip.level compression.lz4.level compression.type compression.zstd.level
+    follower.replication.throttled.rate leader.replication.throttled.rate
     log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.delete.retention.ms
     log.cleaner.max.compaction.lag.ms log.cleaner.min.cleanable.ratio
     log.cleaner.min.compaction.lag.ms log.cleaner.threads log.cleanup.policy

@@ -17,6 +17,7 @@ cdef struct Wanted:
     int32_t partition
     int32_t leader_epoch       # the client's current leader epoch; -1: not given
     int64_t offset
+    int64_t log_start          # of a replica's log
     int32_t bytes_max
     int32_t last_epoch         # of the last record that a replica has; -1: none
 

@@ -77,8 +77,8 @@ cdef bint read_partition(Cursor* cursor, RequestHead* head, PyObject* topic,
                          const uint8_t* topic_id, Wanted* wanted):
     global is_for_replicas
     cdef int32_t partition = 0
-    cdef int64_t log_start = 0
     wanted.leader_epoch = wanted.last_epoch = -1
+    wanted.log_start = -1
     if cursor_int32(cursor, &partition) != READ_DONE:
         return False
     if head.api_version >= 9 and cursor_int32(cursor, &wanted.leader_epoch) != READ_DONE:
@@ -88,7 +88,7 @@ cdef bint read_partition(Cursor* cursor, RequestHead* head, PyObject* topic,
     if head.api_version >= 12 and cursor_int32(cursor, &wanted.last_epoch) != READ_DONE:
         return False
     is_for_replicas = is_for_replicas or wanted.last_epoch != -1
-    if head.api_version >= 5 and cursor_int64(cursor, &log_start) != READ_DONE:
+    if head.api_version >= 5 and cursor_int64(cursor, &wanted.log_start) != READ_DONE:
         return False
     return (cursor_int32(cursor, &wanted.bytes_max) == READ_DONE
             and read_tags(cursor, head.is_flexible)

@@ -8,16 +8,16 @@ A session has a node per partition, as for consumers (fetch.pyx), but known by t
 a replica may ask for a partition that this broker does not lead, not yet or not any more. Nothing
 about a partition ends the session. After it was sent records of a partition, it gets more when it
 has named the partition again: its next request may leave while those are not on its disk yet. Its
-error, or the end of the last common epoch if the logs
-diverge (KIP-595), is sent once, and again after the replica has named the partition again; until
-then the partition is looked up anew at each request, and its data follows when the error is gone.
+error, or the end of the last common epoch if the logs diverge (KIP-595), is sent once, and again
+after the replica has named the partition again; until then the partition is looked up anew at each
+request, and its data follows when the error is gone.
 
 A partition costs nothing while it does not change. A request waits for min_bytes of records, an
-error or a divergence. A high watermark that moves is in the next answer; if there is nothing else
-to tell, that is REPLICA_NEWS_DELAY_MS later, and so there are no more such answers than one in that
-time. The replica needs it to serve consumers, and to know what is committed if it is elected. A
-request that waits is answered as soon as the next bytes arrive on its
-connection: the replica has something to report.
+error, a divergence or a log start that moves: who deletes records may wait for the replicas. A high
+watermark that moves is in the next answer; if there is nothing else to tell, that is
+REPLICA_NEWS_DELAY_MS later, and so there are no more such answers than one in that time. The replica
+needs it to serve consumers, and to know what is committed if it is elected. A request that waits is
+answered as soon as the next bytes arrive on its connection: the replica has something to report.
 
 A request of another registration than that which the broker knows (TopicTable.brokers) is refused
 (KIP-903): it was sent before a restart of the replica, which may have lost what it acknowledges.
@@ -202,6 +202,7 @@ cdef class ReplicaSession(ParkedFetch):
                 if node == NULL:
                     return
             node.offset = wanted.offset
+            node.log_start = wanted.log_start
             node.leader_epoch = wanted.leader_epoch
             node.last_epoch = wanted.last_epoch
             node.bytes_max = wanted.bytes_max
@@ -256,7 +257,8 @@ cdef class ReplicaSession(ParkedFetch):
             return
         if self.error_of(node) != 0:
             return
-        status = log.note_position(self.replica_id, self.replica_epoch, node.offset)
+        status = log.note_position(
+            self.replica_id, self.replica_epoch, node.offset, node.log_start)
         if status == LOG_NOT_REPLICA:
             node.refusal = ERROR_UNKNOWN_LEADER_EPOCH    # it may know of the replica later
         elif status == LOG_OUT_OF_RANGE:
@@ -317,6 +319,8 @@ cdef class ReplicaSession(ParkedFetch):
             if self.error_of(node) != node.sent_error or (
                     node.is_diverging and not node.is_divergence_sent):
                 return True
+            if self.has_deleted(node):
+                return True
             if self.has_records(node):
                 # (At the end of a segment there may be less.)
                 total += 1 if self.bytes_min == 1 else min(
@@ -330,6 +334,12 @@ cdef class ReplicaSession(ParkedFetch):
     cdef bint has_records(self, ReplicaNode* node) noexcept:
         return node.log != NULL and not (node.is_diverging or node.is_sent or node.sent_error) and (
             node.offset < (<PartitionLog>node.log).written_end())
+
+    cdef bint has_deleted(self, ReplicaNode* node) noexcept:
+        # Whether the log start has moved since the replica was told it.
+        return node.log != NULL and node.sent_log_start >= 0 and not (
+            node.is_diverging or node.sent_error) and (
+            (<PartitionLog>node.log).log_start_offset > node.sent_log_start)
 
     cdef bint has_changes(self, ReplicaNode* node) noexcept:
         cdef PartitionLog log

@@ -159,6 +159,9 @@ class Log(TransactionalLog, Protocol):
     def move_log_start(self, offset: int) -> None:
         """Move the log start offset forward, at most to the high watermark."""
 
+    def when_start_copied(self, offset: int, callback: Callable[[bool], None]) -> None:
+        """Call back when no replica in sync begins below `offset`: True; False if it is not led."""
+
     def has_batch(self, records: bytes) -> bool:
         """Whether a batch repeats one of its producer's last batches: it is appended only once."""
 

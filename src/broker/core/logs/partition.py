@@ -186,6 +186,13 @@ async def wait_synced(log: SyncedLog, offset: int) -> bool:
     return await _called(partial(log.when_synced, offset))
 
 
+async def wait_start_copied(log: Log, start: int, timeout_ms: int) -> bool:
+    """Wait until no replica in sync begins below `start`; False if that takes too long."""
+    return not log.is_replicated or bool(
+        await _called_within(timeout_ms, partial(log.when_start_copied, start))
+    )
+
+
 async def _called(register: Callable[[Callable[[bool], None]], None]) -> bool:
     """Wait for the call of a callback, and return its argument."""
     called: Future[bool] = get_running_loop().create_future()

@@ -340,6 +340,18 @@ def test_a_log_start_that_moves_is_in_the_next_answer(cluster: Wire, replica: Re
     assert answered(replica.ask())[0]["log_start_offset"] == 2
 
 
+def test_a_log_start_that_moves_ends_the_wait(cluster: Wire, replica: Replica) -> None:
+    write(cluster, 0)
+    replica.ask(wanted(0, 2, last=0), wanted(1, 0))
+    replica.send(max_wait_ms=WAIT_MS)
+    assert replica.is_waiting
+
+    cluster.log().move_log_start(1)
+
+    found = answered(replica.answer())
+    assert {number: each["log_start_offset"] for number, each in found.items()} == {0: 1}
+
+
 def test_a_broker_without_a_replica_of_the_partition_is_refused(cluster: Wire) -> None:
     cluster.table.brokers = {9: 90}
 
