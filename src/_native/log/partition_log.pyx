@@ -46,7 +46,7 @@ from broker._native.log.producer_state cimport (
 )
 from broker._native.log.replicated_log cimport ReplicatedLog
 from broker._native.log.segment cimport Segment
-from broker._native.log.segmented_log cimport LogSlice
+from broker._native.log.segmented_log cimport LogEnd, LogSlice
 from broker._native.log.transaction_index cimport AbortedTransaction
 from broker._native.log.transactions cimport Marker, Transactions, read_marker
 from broker._native.log.turn cimport (
@@ -461,6 +461,10 @@ cdef class PartitionLog(ReplicatedLog):
     cdef void reach(self, int64_t high_watermark) noexcept:
         self.transactions.reached(high_watermark)
         ReplicatedLog.reach(self, high_watermark)
+
+    cdef void lower_watermark(self, const LogEnd* place) noexcept:
+        ReplicatedLog.lower_watermark(self, place)
+        self.transactions.lowered(self.high_watermark)
 
     cdef void dismiss_transactions(self) noexcept:
         self.transactions.dismiss_all()

@@ -10,13 +10,22 @@ crash, the bytes that reappear have an older leader epoch.
 A damaged last segment takes no more appends: a new one begins after it.
 """
 
-from libc.stdint cimport INT64_MAX, int64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 
 from broker._native.kernel.file_ops cimport (
     file_sync_data,
     file_sync_folder,
     file_truncate,
     is_no_space,
+)
+from broker._native.log.header_window cimport (
+    CODEC_POSITION,
+    OFFSET_FIELDS_SIZE,
+    WINDOW_SIZE,
+    HeaderWindow,
+    batch_size,
+    header_at,
+    window_open,
 )
 from broker._native.log.recovery_scan cimport (
     _Chunk,
@@ -30,6 +39,7 @@ from broker._native.log.segment cimport Segment
 from broker._native.log.segmented_log cimport must
 from broker._native.log.segment_file cimport PATH_SIZE
 from broker._native.log.transaction_index cimport aborted_is_whole
+from broker._native.records.record_batch cimport ATTRIBUTE_CONTROL
 
 import logging
 
@@ -97,6 +107,42 @@ def attach(PartitionLog log, list base_offsets, *, int64_t log_start_offset, int
     return True
 
 
+def has_marker(PartitionLog log, int64_t offset):
+    """Return whether a control batch is at an offset of an attached log or after it.
+
+    The state at the log's end does not have the transactions that have ended there. Also True where
+    a header cannot be read. Raises StorageError when a file cannot be opened.
+    """
+    cdef Segment segment
+    cdef bint is_found
+    for segment in log.segments[log.index_of(offset):]:
+        if segment.written > 0:
+            must(segment.open(False), log, "cannot open a segment")
+            is_found = has_marker_from(segment, segment.locate(max(offset, segment.base_offset)))
+            segment.close()
+            if is_found:
+                return True
+    return False
+
+
+cdef bint has_marker_from(Segment segment, int64_t position):
+    cdef HeaderWindow window
+    cdef const uint8_t* header
+    cdef int fd = segment.fd
+    cdef int64_t end = segment.written
+    if position < 0:
+        return True
+    with nogil:
+        window_open(&window, fd, WINDOW_SIZE)
+        while position < end:
+            header = header_at(&window, position, OFFSET_FIELDS_SIZE)
+            if header == NULL or batch_size(header) == 0 or (
+                    header[CODEC_POSITION] & ATTRIBUTE_CONTROL):
+                return True
+            position += batch_size(header)
+    return False
+
+
 def detach(PartitionLog log):
     """Undo `attach` before the log is used: `recover` is next."""
     log.clear_producers()
@@ -110,19 +156,21 @@ cdef void finish(PartitionLog log, int64_t log_start_offset, int64_t log_end_off
     log.visible_max_timestamp = log.active.max_timestamp
     log.log_start_offset = log_start_offset
     log.log_end_offset = log.durable_end = log.high_watermark = log_end_offset
-    log.transactions.reached(log_end_offset)
+    log.transactions.opened()
     log.epochs = [entry for entry in epochs if entry[1] <= log_end_offset]
     log.leader_epoch = log.epochs[-1][0] if log.epochs else 0
 
 
 def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
             int64_t recovery_point, list epochs, bytes snapshot, int64_t snapshot_offset,
-            int64_t synced_end=0, bint has_gaps=False, bint is_copy=False):
+            int64_t synced_end=0, bint has_gaps=False, bint is_copy=False,
+            int64_t high_watermark=INT64_MAX):
     """Find where the log ends after an unclean stop, and truncate it there.
 
     Everything below `synced_end`, and below the recovery point, was on the disk once: an invalid
     batch there is damaged, and reads of it are refused. With `has_gaps`, batches may be missing
     anywhere, not only below the recovery point; with `is_copy`, between two batches of a segment.
+    A replica's `high_watermark` is restored next: transactions that have ended above it are kept.
 
     Without `epochs` the whole log is read for them: an epoch below that of an older batch would
     make the next recovery truncate there. `snapshot` (b"" for none) is the producers' state at
@@ -147,6 +195,7 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
     if not are_aborted_known(log, snapshot_offset):
         log.clear_producers()
         snapshot_offset = 0
+    log.transactions.restored_from = high_watermark
     first = 0
     for i in range(len(base_offsets)):
         if base_offsets[i] <= min(read_from, snapshot_offset):

@@ -61,6 +61,7 @@ from broker.model.errors import StorageError
 logger = logging.getLogger(__name__)
 
 cdef size_t RECOVERY_READ_BYTES = limits.RECOVERY_READ_BYTES
+cdef size_t RECOVERY_STEP_BYTES = limits.RECOVERY_STEP_BYTES
 
 
 cdef class _Chunk:
@@ -81,8 +82,9 @@ cdef class _Chunk:
             return 0
         if not make_capacity(<void**>&self.bytes, &self.capacity, size):
             return -ENOMEM
+        size = max(size, RECOVERY_STEP_BYTES)
         with nogil:   # the event loop serves other requests meanwhile
-            count = file_pread(fd, self.bytes, self.capacity, position)
+            count = file_pread(fd, self.bytes, min(size, self.capacity), position)
         if count < 0:
             return <int>count
         self.start = position

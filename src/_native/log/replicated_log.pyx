@@ -317,7 +317,8 @@ cdef class ReplicatedLog(SyncedLog):
         follower = NULL if self.replication is None else self.replication.find(replica)
         if follower == NULL:
             return LOG_NOT_REPLICA
-        if offset < self.log_start_offset or offset > self.log_end_offset:
+        if offset > self.log_end_offset or (
+                offset < self.log_start_offset and offset < self.replica_start()):
             return LOG_OUT_OF_RANGE
         if not self.replication.report(
                 follower, replica_epoch, offset, log_start, self.replication.written.offset,
@@ -353,11 +354,25 @@ cdef class ReplicatedLog(SyncedLog):
         cdef LogStatus status
         if self.replication is None or self.is_follower:
             return LOG_NOT_LED if self.is_follower else LOG_NOT_REPLICA
+        if offset < self.log_start_offset and offset >= self.replica_start():
+            offset = self.log_start_offset   # in the same batch
         status = self.slice_below(&self.replication.written, offset, INT64_MAX, size_max,
                                   at_least_one, found, owner)
         if status == LOG_OK and found.next_offset == self.replication.written.offset:
             self.replication.keep_place(&self.replication.written)
         return status
+
+    cdef int64_t replica_start(self) noexcept:
+        """Return the offset of the first batch: copies have it whole, wherever the log starts in it.
+        """
+        cdef Segment segment = self.segment_of(self.log_start_offset)
+        cdef int64_t position, first = -1
+        if segment.open(False) == 0:
+            position = segment.locate(self.log_start_offset)
+            if 0 <= position < segment.written:
+                first = segment.offset_at(position)
+        # (After a gap the first batch begins later; one that cannot be read is not offered.)
+        return first if 0 <= first < self.log_start_offset else self.log_start_offset
 
     cdef int64_t bytes_for_replica(self, int64_t offset) noexcept:
         """Return about how many bytes a replica could copy from an offset on."""

@@ -141,6 +141,7 @@ def rebuild(PartitionLog log, int64_t base_offset, int64_t end_offset, *, list e
     last = log.index_of(base_offset)
     for segment in log.segments[last:]:
         segment.close()
+    ended = log.transactions.ended
     log.clear_producers()
     if not snapshot or not log.restore_producers(snapshot):
         snapshot_offset = 0
@@ -181,6 +182,7 @@ def rebuild(PartitionLog log, int64_t base_offset, int64_t end_offset, *, list e
     if segment.damaged is not None:
         begin_after_damage(log, end_offset)
     segment.close()
+    log.transactions.restored = [each for each in ended if each[1] < end_offset]
     restart(log, end_offset, high_watermark)
     return end_offset
 
@@ -260,7 +262,7 @@ cdef int restart(PartitionLog log, int64_t end_offset, int64_t high_watermark) e
     if log.replication is not None:
         forget_ends(log)
     log.restore_watermark(high_watermark)
-    log.transactions.reached(log.high_watermark)
+    log.transactions.lowered(log.high_watermark)
     if log.replication is not None:
         log.replication.leader_watermark = log.high_watermark
     log.turn.log_changes += 1

@@ -753,6 +753,25 @@ def test_a_deletion_ends_when_another_broker_leads(replicas: Replicas) -> None:
     assert called[1:] == [(1, False)]
 
 
+def test_a_copy_begins_with_the_whole_batch_that_the_leaders_log_starts_in(
+    replicas: Replicas,
+) -> None:
+    leader = replicas.leader
+    for _ in range(3):
+        appended(leader, records(4))
+    replicas.replicate(2)
+    leader.set_isr([1, 2], 2)
+    leader.move_log_start(6)
+
+    assert leader.report(3, 3) is LogState.OUT_OF_RANGE
+    assert leader.report(3, 4) is LogState.OK
+    data = leader.read_for_replica(4, 1)
+    assert data == placed(records(4), 4, 1)
+    assert leader.read_for_replica(6, 1) == data
+    with pytest.raises(IndexError):
+        leader.read_for_replica(3, 1)
+
+
 def test_a_follower_knows_the_producers_and_transactions_of_its_batches(
     replicas: Replicas,
 ) -> None:

@@ -7,6 +7,8 @@ import pytest
 from broker._native.log import truncation
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
+from broker.model.log_results import LogState
+from tests.support.cut_log import PRODUCER_EPOCH, marker
 from tests.support.native_log import Logs, appended, bases_of, batches, placed, records
 
 COMMIT = CommitThread(1)  # one for all tests: they wait for what they make durable
@@ -30,7 +32,9 @@ def written(logs: Logs, count: int = 8) -> PartitionLog:
     return log
 
 
-def cut(logs: Logs, log: PartitionLog, offset: int) -> truncation.Cut | None:
+def cut(
+    logs: Logs, log: PartitionLog, offset: int, snapshot: bytes = b"", snapshot_offset: int = 0
+) -> truncation.Cut | None:
     """Cut a log; the files beside the segments stay."""
     log.begin_loading()
     assert log.hold()
@@ -44,8 +48,8 @@ def cut(logs: Logs, log: PartitionLog, offset: int) -> truncation.Cut | None:
             found.base_offset,
             found.end_offset,
             epochs=[(0, 0)],
-            snapshot=b"",
-            snapshot_offset=0,
+            snapshot=snapshot,
+            snapshot_offset=snapshot_offset,
         )
     log.end_hold()
     log.end_loading()
@@ -124,6 +128,47 @@ def test_a_high_watermark_below_the_cut_stays(logs: Logs) -> None:
     log.lead(2, 1, [1], [1])
     assert log.high_watermark == 10
     assert len(content(log)) == 5
+
+
+def with_transaction(logs: Logs) -> PartitionLog:
+    """Return a copy of a transaction at 0, with its marker at 3 above the high watermark at 2."""
+    fields = {"producer_id": 5, "producer_epoch": PRODUCER_EPOCH, "base_sequence": 0}
+    stored = [records() for _ in range(10)]
+    stored[0] = records(is_transactional=True, **fields)
+    stored[3] = marker(5, 1)
+    log = logs.create()
+    log.follow(1)
+    data = b"".join(placed(batch, offset, 1) for offset, batch in enumerate(stored))
+    assert log.copy(data, high_watermark=2) is LogState.OK
+    logs.settle(log)
+    assert (log.high_watermark, log.last_stable_offset) == (2, 0)
+    return log
+
+
+@pytest.mark.parametrize("has_snapshot", [True, False])
+def test_a_transaction_that_ended_above_the_high_watermark_stays_undecided(
+    logs: Logs, *, has_snapshot: bool
+) -> None:
+    log = with_transaction(logs)
+    _, snapshot = log.producer_snapshot()  # it was the same at 6
+
+    cut(logs, log, 8, *((snapshot, 6) if has_snapshot else ()))
+
+    assert (log.high_watermark, log.last_stable_offset) == (2, 0)
+    assert log.copy(b"", high_watermark=3) is LogState.OK
+    assert (log.high_watermark, log.last_stable_offset) == (3, 0)
+    assert log.copy(b"", high_watermark=8) is LogState.OK
+    assert (log.high_watermark, log.last_stable_offset) == (8, 8)
+
+
+def test_a_transaction_whose_marker_is_cut_is_open(logs: Logs) -> None:
+    log = with_transaction(logs)
+
+    cut(logs, log, 3)
+
+    assert log.copy(b"", high_watermark=9) is LogState.OK
+    assert (log.high_watermark, log.last_stable_offset) == (3, 0)
+    assert log.open_transactions == {5: 0}
 
 
 def test_where_compaction_has_left_a_gap_the_log_ends_in_it(logs: Logs) -> None:

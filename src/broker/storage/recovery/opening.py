@@ -1,6 +1,7 @@
 """Opens one log that has a folder: attaches it after a clean stop, or else recovers it.
 
     the stop was clean, the folder has the segments that it left   attached
+      ... but transactions have ended above the high watermark     read from a snapshot below it on
       ... but snapshot, epochs or an index are lost or damaged     read from the recovery point on
       ... other segments: files were restored, removed or cut      read from the first byte on
     the stop was not clean                                         read from the recovery point on
@@ -17,6 +18,8 @@ from pathlib import Path
 from broker._native.kernel import file_ops
 from broker._native.log import recovery, seal
 from broker._native.log.partition_log import PartitionLog
+from broker.model import limits
+from broker.model.settings import LONG_MAX
 from broker.segments import text_files
 from broker.segments.names import DAMAGE, DIGEST, LOG, SNAPSHOT, file_name, offsets_of
 from broker.storage.checkpoints import clean_segments
@@ -34,7 +37,7 @@ _log = logging.getLogger(__name__)
 class Opening:
     """Opens the logs of one start, each in any thread."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (what a start knows)
         self,
         offsets: OffsetCheckpoints,
         side_files: SideFiles,
@@ -48,7 +51,8 @@ class Opening:
         """Set whether the stop was clean, and the digests of the segments that it has left.
 
         `may_be_copies`: a log may be a copy of another broker's, or may have been one, so that what
-        the leader's compaction has removed is missing after the recovery point, too. `report` is called with a log that has lost durable records, in the thread that opens it.
+        the leader's compaction has removed is missing after the recovery point, too. `report` is
+        called with a log that has lost durable records, in the thread that opens it.
         """
         self._offsets = offsets
         self._side_files = side_files
@@ -128,6 +132,10 @@ class Opening:
         if not self._is_as_left(log, sizes):
             recovery.detach(log)
             return False
+        watermark = self._offsets.high_watermark(_key(log))
+        if watermark is not None and watermark < log_end and recovery.has_marker(log, watermark):
+            recovery.detach(log)
+            return False
         if log_end:
             self._side_files.found(log, log_end)
         return True
@@ -152,7 +160,14 @@ class Opening:
             )
         recovery_point = 0 if is_changed else self._offsets.recovery_point(_key(log))
         sealed_offset = seal.sealed_offset(log.folder)
-        snapshot_offset, snapshot = _newest_snapshot(folder, plan, recovery_point)
+        watermark = LONG_MAX
+        if self._may_be_copies:
+            watermark = self._offsets.high_watermark(_key(log)) or 0
+        snapshot_offset, snapshot = _newest_snapshot(folder, plan, min(recovery_point, watermark))
+        if not snapshot and sum(size for _, size in _sizes(log, plan)) > (
+            limits.RECOVERY_OF_ENDED_BYTES_MAX
+        ):
+            snapshot_offset, snapshot = _newest_snapshot(folder, plan, recovery_point)
         aborted_before = digests.of_aborted(folder, plan.aborted_offsets)
         after_end = recovery.recover(
             log,
@@ -167,6 +182,7 @@ class Opening:
             synced_end=plan.base_offsets[-1] if is_changed else sealed_offset,
             has_gaps=is_changed,
             is_copy=self._may_be_copies,
+            high_watermark=watermark,
         )
         aborted = digests.of_aborted(folder, plan.aborted_offsets)
         # A .txnindex that recovery has rebuilt differs from its digest.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from broker._native.log import truncation
 from broker._native.log.partition_log import PartitionLog
 from broker.core.cluster.image import Delta
 from broker.core.cluster.slices import complete
@@ -353,6 +354,33 @@ async def test_a_replica_that_ends_before_its_leader_begins_is_begun_anew(tmp_pa
 
         await all_of_them.until(lambda: bool(all_of_them.cutting.cut))
         assert all_of_them.cutting.cut == [("begin anew", 0, 5)]
+
+
+@in_a_loop
+async def test_a_replica_begins_with_the_batch_that_its_leader_starts_in(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as all_of_them:
+        leading = all_of_them.leaders[1].found[0]
+        for _ in range(3):
+            appended(leading, records(4))
+        all_of_them.leaders[1].logs.sync(leading)
+        leading.move_log_start(6)
+        all_of_them.lead(1)
+
+        async def begin_anew(log: PartitionLog) -> None:
+            log.begin_loading()
+            while not log.hold():
+                await asyncio.sleep(0.002)
+            truncation.recreate(log, all_of_them.cutting.cut[-1][2])
+            log.end_hold()
+            log.end_loading()
+
+        all_of_them.cutting.work = begin_anew
+        log = all_of_them.follow()
+
+        await all_of_them.until(lambda: log.high_watermark == 12)
+        assert all_of_them.cutting.cut == [("begin anew", 0, 4)]
+        assert log.log_start_offset == 6
+        assert log.read(6, 1 << 20) == leading.read(6, 1 << 20)
 
 
 @in_a_loop

@@ -15,6 +15,7 @@ from broker.segments import text_files
 from broker.segments.names import LOG, file_name
 from broker.storage.recovery.epochs import ElectedEpochs
 from broker.storage.recovery.partitions import Partitions
+from tests.support.cut_log import PRODUCER_EPOCH, marker
 from tests.support.native_log import NOW_MS, TOPIC_ID, WAIT_MS, appended, placed, records
 
 COMMIT = CommitThread(1)  # one for all tests: they wait for what they make durable
@@ -190,3 +191,68 @@ def test_a_copy_of_a_compacted_log_is_recovered_with_its_gaps(tmp_path: Path) ->
     log.follow(2)
     assert log.copy(b"", high_watermark=10) is LogState.OK
     assert log.read(0, 1 << 20) == stored
+
+
+def with_transaction(path: Path, *, is_commit: bool = True) -> tuple[Member, PartitionLog]:
+    """Return a broker's log of a transaction at 0, with its marker at the high watermark, 2."""
+    member = Member(path)
+    log = member.make()
+    log.admit_transaction(5, PRODUCER_EPOCH)
+    options = {"producer_id": 5, "producer_epoch": PRODUCER_EPOCH}
+    appended(log, records(base_sequence=0, is_transactional=True, **options))
+    member.append(log, 1)
+    log.set_isr([ID], 1)
+    member.append(log, 0)
+    log.set_isr([ID, OTHER], 2)
+    log.append_internal(marker(5, int(is_commit)))
+    member.append(log, 1)
+    assert (log.high_watermark, log.last_stable_offset, log.log_end_offset) == (2, 0, 4)
+    return member, log
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+@pytest.mark.parametrize("stop", ["clean", "kill", "kill without a checkpoint"])
+def test_a_transaction_that_ended_above_the_high_watermark_is_undecided(
+    tmp_path: Path, stop: str, *, is_commit: bool
+) -> None:
+    member, _ = with_transaction(tmp_path, is_commit=is_commit)
+    if stop == "clean":
+        member.partitions.close()
+    elif stop == "kill":
+        member.checkpoint()
+
+    log = Member(tmp_path).open()
+
+    log.follow(2)
+    assert log.copy(b"", high_watermark=2) is LogState.OK
+    assert (log.high_watermark, log.last_stable_offset) == (2, 0)
+    assert log.copy(b"", high_watermark=3) is LogState.OK
+    assert (log.high_watermark, log.last_stable_offset) == (3, 3)
+    assert log.open_transactions == {}
+    assert log.aborted_transactions(0, 3) == ([] if is_commit else [(5, 0, 2)])
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_transaction_that_ended_below_the_high_watermark_is_decided(
+    tmp_path: Path, *, is_clean: bool
+) -> None:
+    member, log = with_transaction(tmp_path)
+    log.set_isr([ID], 1)
+    if is_clean:
+        member.partitions.close()
+    else:
+        member.checkpoint()
+
+    log = Member(tmp_path).open()
+
+    assert (log.high_watermark, log.last_stable_offset) == (4, 4)
+
+
+def test_a_log_that_is_led_alone_has_decided_what_has_ended(tmp_path: Path) -> None:
+    member, _ = with_transaction(tmp_path)
+    member.checkpoint()
+    log = Member(tmp_path).open()
+
+    log.lead(2, ID, [ID], [ID])
+
+    assert (log.high_watermark, log.last_stable_offset) == (4, 4)

@@ -7,9 +7,10 @@ import pytest
 
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
+from broker._native.log.segment_check import SegmentCheck
 from broker.segments import text_files
 from broker.segments.digests import Digest
-from broker.segments.names import file_name
+from broker.segments.names import ABORTED, INDEX, LOG, TIME_INDEX, file_name
 from broker.storage.files import digests
 from tests.support.batches import header
 from tests.support.cut_log import CutLog, content_of, files_of, kept, reading, state_of
@@ -98,6 +99,44 @@ def test_nothing_but_the_kept_segments_and_snapshots_is_left(broker: CutLog) -> 
 
     assert {int(name[:20]) for name in files_of(log) if name.endswith(".log")} == set(bases[:2])
     assert all(int(name[:20]) <= bases[1] + 1 for name in files_of(log))
+
+
+def index_errors(log: PartitionLog, base: int) -> tuple[int, int, int]:
+    """Return how many entries of each index of a closed segment are not those of its batches."""
+    folder = Path(log.folder)
+    index, times, aborted = (
+        file.read_bytes() if file.exists() else b""
+        for file in (folder / file_name(base, suffix) for suffix in (INDEX, TIME_INDEX, ABORTED))
+    )
+    check = SegmentCheck(
+        str(folder / file_name(base, LOG)), base, index=index, time_index=times, aborted=aborted
+    )
+    while check.step(1 << 20):
+        pass
+    check.close()
+    return check.index_errors
+
+
+def test_no_index_has_an_entry_of_what_was_cut(tmp_path: Path) -> None:
+    checked = 0
+    for seed in SEEDS:
+        (tmp_path / str(seed)).mkdir()
+        rng = Random(seed)
+        broker = CutLog(tmp_path / str(seed), COMMIT)
+        log = broker.make()
+        for _ in range(3):
+            broker.grow(log, rng, 40)
+            broker.finish(log)
+            broker.checkpoint()
+            broker.cut(log, rng.randint(log.log_end_offset // 2, log.log_end_offset - 1))
+        broker.grow(log, rng, 40)
+        broker.finish(log)
+        broker.checkpoint()
+
+        for base, _, _ in log.segment_entries[:-1]:
+            assert index_errors(log, base) == (0, 0, 0)
+            checked += 1
+    assert checked > 2 * len(SEEDS)
 
 
 def test_a_cut_at_the_end_changes_no_file(broker: CutLog) -> None:
