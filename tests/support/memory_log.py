@@ -64,6 +64,10 @@ class MemoryLog:
         """As `when_durable`: what is visible here is on the disk."""
         self.when_durable(offset, callback)
 
+    def when_kept(self, offset: int, callback: Callable[[bool], None]) -> None:
+        """As `when_durable`: there are no other replicas."""
+        self.when_durable(offset, callback)
+
     def sync(self, end_offset: int | None = None) -> None:
         """Make everything appended so far durable, or what is below an offset."""
         self.high_watermark = self.log_end_offset if end_offset is None else end_offset

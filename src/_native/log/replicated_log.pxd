@@ -11,6 +11,7 @@ cdef class ReplicatedLog(SyncedLog):
     cdef Replication replication          # None: the partition has no other replica
     cdef readonly int32_t known_epoch     # of the state that gave it its role; -1: none yet
     cdef int32_t min_isr                  # min.insync.replicas
+    cdef list kept_callbacks              # (offset, callback) of `when_kept`
 
     cdef LogStatus note_position(
         self, int32_t replica, int64_t replica_epoch, int64_t offset) noexcept
@@ -19,6 +20,7 @@ cdef class ReplicatedLog(SyncedLog):
     cdef int64_t bytes_for_replica(self, int64_t offset) noexcept
     cdef bint diverges(self, int32_t last_epoch, int64_t offset, int32_t* epoch,
                        int64_t* end) noexcept
+    cdef int32_t replica_in_rack(self, bytes rack, dict racks, int64_t offset)
     cdef void wait_local(self, AckWaiter* waiter) noexcept
     cdef int64_t written_end(self) noexcept
     cdef int64_t kept_end(self) noexcept

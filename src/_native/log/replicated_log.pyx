@@ -34,6 +34,7 @@ from broker._native.log.turn cimport (
     acks_fail,
     acks_reach,
     AwaitedLog,
+    call_reached,
 )
 
 from broker.model.errors import StorageError
@@ -45,6 +46,7 @@ cdef class ReplicatedLog(SyncedLog):
     def __cinit__(self):
         self.known_epoch = -1
         self.min_isr = 1
+        self.kept_callbacks = []
 
     # ---- roles ----------------------------------------------------------------------------------
 
@@ -167,6 +169,8 @@ cdef class ReplicatedLog(SyncedLog):
             following = waiter.next
             acks_add(&self.acks, waiter)
             waiter = following
+        self.callbacks += self.kept_callbacks
+        self.kept_callbacks = []
         self.raise_watermark(&replication.synced if self.is_group_commit else &replication.written)
         self.wake_all()
         self.turn.request_end()
@@ -228,6 +232,8 @@ cdef class ReplicatedLog(SyncedLog):
 
     cdef void own_end_moved(self) noexcept:
         acks_reach(self.turn, &self.replication.local_acks, self.kept_end())
+        if self.kept_callbacks:
+            call_reached(self, self.kept_callbacks, self.kept_end(), True)
         self.move_watermark()
         if self.is_follower:
             self.wake_replicas()
@@ -376,6 +382,29 @@ cdef class ReplicatedLog(SyncedLog):
                  replication.followers[i].offset, replication.followers[i].caught_up_ms)
                 for i in range(replication.follower_count)]
 
+    cdef int32_t replica_in_rack(self, bytes rack, dict racks, int64_t offset):
+        """Return the replica in sync of a rack that has the most, and that has an offset; -1: none.
+        """
+        cdef Follower* best = NULL
+        cdef Follower* follower
+        cdef int32_t i
+        if self.replication is None or self.is_follower:
+            return -1
+        for i in range(self.replication.follower_count):
+            follower = &self.replication.followers[i]
+            if (follower.is_in_sync and follower.offset >= offset
+                    and (best == NULL or follower.offset > best.offset)
+                    and racks.get(follower.id) == rack):
+                best = follower
+        return -1 if best == NULL else best.id
+
+    def nearest_replica(self, bytes rack not None, dict racks not None, int64_t offset):
+        """Return which other broker a reader of a rack should read an offset from, -1 for none.
+
+        `racks` has the racks of other brokers, by their ids.
+        """
+        return self.replica_in_rack(rack, racks, offset)
+
     cdef void list_lagging(self) noexcept:
         if not self.replication.is_lagging and self.replication.is_behind(
                 self.replication.written.offset):
@@ -412,6 +441,19 @@ cdef class ReplicatedLog(SyncedLog):
         else:
             acks_add(&self.replication.local_acks, waiter)
 
+    def when_kept(self, int64_t offset, callback):
+        """Call back with True once this replica has everything below an offset, as far as the
+        topic's durability asks for it; with False if that fails.
+        """
+        if self.replication is None:
+            self.when_durable(offset, callback)
+        elif self.service_status() != LOG_OK:
+            callback(False)
+        elif offset <= self.kept_end():
+            callback(True)
+        else:
+            self.kept_callbacks.append((offset, callback))
+
     cdef void note_wait(self, AckWaiter* waiter) noexcept:
         if waiter.due_ms <= 0:
             return
@@ -435,6 +477,7 @@ cdef class ReplicatedLog(SyncedLog):
     cdef void fail_waiters_with(self, LogStatus status) noexcept:
         if self.replication is not None:
             acks_fail(self.turn, &self.replication.local_acks, status)
+            call_reached(self, self.kept_callbacks, self.kept_end(), False)
         AwaitedLog.fail_waiters_with(self, status)
 
     # ---- for broker.storage ---------------------------------------------------------------------

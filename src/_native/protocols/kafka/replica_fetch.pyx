@@ -454,6 +454,7 @@ cdef class ReplicaSession(ParkedFetch):
         head.error = node.sent_error = error
         head.records = records
         head.aborted = NULL
+        head.preferred_replica = -1
         head.high_watermark = head.last_stable_offset = head.log_start_offset = -1
         # (A replica that ends before this log begins has to know where to begin anew.)
         if error == 0 or error == ERROR_OFFSET_OUT_OF_RANGE:

@@ -138,6 +138,12 @@ class Log(TransactionalLog, Protocol):
     def is_caught_up_leader(self) -> bool:
         """Whether the high watermark has reached what the log had when this broker was elected."""
 
+    def nearest_replica(self, rack: bytes, racks: dict[int, bytes], offset: int) -> int:
+        """Return which other broker a reader of a rack should read from, -1 for none."""
+
+    def when_kept(self, offset: int, callback: Callable[[bool], None]) -> None:
+        """Call back when this replica keeps everything below `offset`, as its durability asks."""
+
     @property
     def last_stable_offset(self) -> int:
         """The end of what a reader of committed records may read, exclusive."""
