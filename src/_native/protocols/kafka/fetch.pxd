@@ -27,7 +27,7 @@ cdef struct FetchNode:
     int32_t bytes_max
     int64_t sent_high_watermark
     int64_t sent_log_start
-    bint is_sent              # at least once in this session
+    bint is_led               # this broker led it when it was named last
 
 
 cdef class FetchSession(ParkedFetch):

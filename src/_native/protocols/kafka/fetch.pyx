@@ -182,7 +182,15 @@ cdef class FetchSession(ParkedFetch):
             node.offset = request.named[i].offset
             node.leader_epoch = request.named[i].leader_epoch
             node.bytes_max = request.named[i].bytes_max
+            node.is_led = not (<PartitionLog>node.log).is_follower
             self.mark(&node.watch)
+        if request.forgotten == 0:
+            return
+        for i in range(request.wanted, request.wanted + request.forgotten):
+            node = self.node_of(request.named[i].log)
+            if node != NULL:
+                node.watch.is_ready = False
+        self.sweep()
         for i in range(request.wanted, request.wanted + request.forgotten):
             node = self.node_of(request.named[i].log)
             if node != NULL:
@@ -280,7 +288,7 @@ cdef class FetchSession(ParkedFetch):
                 # A topic of the same name may have been created, or this broker may lead the
                 # partition again, with another log: the client must begin a new session for it.
                 self.is_outdated = self.is_outdated or log.is_deleted or (
-                    log.is_follower and self.version < VERSION_FOLLOWERS)
+                    log.is_follower and is_for_leader(self, node))
                 # A partition with unread records or an error is reported again even if its log does
                 # not change.
                 if self.session_id != 0 and (
@@ -440,9 +448,14 @@ cdef int32_t epoch_of(PartitionLog log) noexcept:
     return log.known_epoch if log.is_follower else log.leader_epoch
 
 
+cdef bint is_for_leader(FetchSession session, FetchNode* node) noexcept:
+    """Return whether a consumer asks the leader: it may not know yet that this is a follower."""
+    return session.version < VERSION_FOLLOWERS or node.is_led
+
+
 cdef int16_t node_error(FetchSession session, FetchNode* node) noexcept:
     cdef PartitionLog log = <PartitionLog>node.log
-    if log.is_released or (log.is_follower and session.version < VERSION_FOLLOWERS):
+    if log.is_released or (log.is_follower and is_for_leader(session, node)):
         return ERROR_NOT_LEADER_OR_FOLLOWER
     if log.is_deleted:
         return ERROR_UNKNOWN_TOPIC_ID if session.version >= VERSION_TOPIC_ID else (
@@ -476,8 +489,8 @@ cdef class FetchSessions:
     """The broker's fetch sessions, a bounded number (max.incremental.fetch.session.cache.slots)."""
 
     def __cinit__(self, int32_t sessions_max, int64_t idle_ms_max, int32_t bytes_max,
-                  int64_t partitions_max=_PARTITIONS_MAX):
-        self.replicas = ReplicaSessions()
+                  int64_t partitions_max=_PARTITIONS_MAX, ReplicaSessions replicas=None):
+        self.replicas = ReplicaSessions() if replicas is None else replicas
         self.by_id = {}
         self.partitions_max = partitions_max
         self.sessions_max = sessions_max

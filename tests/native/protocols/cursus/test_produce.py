@@ -197,7 +197,7 @@ def test_all_acknowledgements_are_those_of_the_replicas_in_sync(
     assert client.frames() == []
 
     led.report(REPLICA, 3)
-    led.turn.request_end()
+    wire.logs.turn.request_end()
 
     assert client.frame() == framed(OK)
 
@@ -208,7 +208,7 @@ def test_replicas_that_are_too_slow_or_too_few_are_errors_on_which_clients_try_a
     client = speaking(wire)
     client.send(framed(batch("topic", 0, SENT, acks=b"all")))
     wire.run()
-    led.turn.fail_overdue(wire.logs.turn.steady_ms + REPLICAS_WAIT_MS)
+    wire.logs.turn.fail_overdue(wire.logs.turn.steady_ms + REPLICAS_WAIT_MS)
     late = b"leader_not_found reason='the replicas in sync have not copied it in time'"
     assert client.frame() == framed(FAILED.replace(REASON, late))
 

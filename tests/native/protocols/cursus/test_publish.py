@@ -216,7 +216,7 @@ def test_replicas_that_are_too_slow_or_too_few_are_errors_on_which_clients_try_a
     assert ALL != PUBLISH
     client.send(framed(ALL))
     wire.run()
-    log.turn.fail_overdue(wire.logs.turn.steady_ms + REPLICAS_WAIT_MS)
+    wire.logs.turn.fail_overdue(wire.logs.turn.steady_ms + REPLICAS_WAIT_MS)
     assert client.frame() == framed(
         b'ERROR: leader_not_found reason="the replicas in sync have not copied it in time"'
     )

@@ -73,26 +73,28 @@ def test_an_earlier_consumer_is_left_to_python(reader: Client) -> None:
     assert len(reader.wire.slow) == 1
 
 
-def test_a_consumer_waits_until_a_follower_knows_more(reader: Client, copy: PartitionLog) -> None:
+def test_a_consumer_waits_until_a_follower_knows_more(
+    reader: Client, copy: PartitionLog, logs: Logs
+) -> None:
     reader.send(fetch(SINCE, (0, 2), max_wait_ms=LONG_MS, min_bytes=1))
     assert reader.frames() == []
 
     copy.copy(b"", high_watermark=4)
-    copy.turn.request_end()
+    logs.turn.request_end()
 
     found = partition(response(FETCH, SINCE, reader.frame())[1])
     assert (found["records"], found["high_watermark"]) == (placed(BATCH, 2), 4)
 
 
 def test_an_offset_that_a_follower_does_not_have_is_waited_for(
-    reader: Client, copy: PartitionLog
+    reader: Client, copy: PartitionLog, logs: Logs
 ) -> None:
     reader.send(fetch(SINCE, (0, 6), max_wait_ms=LONG_MS, min_bytes=1))
     assert reader.frames() == []
 
     for offset in (4, 6):
         copy.copy(placed(BATCH, offset), high_watermark=8)
-    copy.turn.request_end()
+    logs.turn.request_end()
 
     assert partition(response(FETCH, SINCE, reader.frame())[1])["records"] == placed(BATCH, 6)
 
@@ -116,23 +118,38 @@ def test_an_offset_before_the_log_is_out_of_range(reader: Client, copy: Partitio
     ("epoch", "error"), [(EPOCH - 1, FENCED), (EPOCH, 0), (-1, 0), (EPOCH + 1, UNKNOWN_EPOCH)]
 )
 def test_a_follower_knows_the_epoch_of_its_leader(reader: Client, epoch: int, error: int) -> None:
-    found = read(reader, 0, current_leader_epoch=epoch)
+    wanted = {"partition": 0, "current_leader_epoch": epoch, "partition_max_bytes": 1 << 20}
+    found = partition(reader.ask(fetch(SINCE, wanted)))
     assert found["error_code"] == error
 
 
-def test_a_session_goes_on_when_the_follower_leads(reader: Client, copy: PartitionLog) -> None:
+def test_a_session_goes_on_when_the_follower_leads(
+    reader: Client, copy: PartitionLog, logs: Logs
+) -> None:
     session = reader.ask(fetch(SINCE, (0, 2), session_epoch=0))["session_id"]
-    reader.send(
-        fetch(SINCE, session_id=session, session_epoch=1, max_wait_ms=LONG_MS, min_bytes=1)
-    )
+    reader.send(fetch(SINCE, session_id=session, session_epoch=1, max_wait_ms=LONG_MS, min_bytes=1))
     assert reader.frames() == []
 
     lead(copy, epoch=EPOCH + 1)
     copy.report(REPLICA, 4)
-    copy.turn.request_end()
+    logs.turn.request_end()
 
     body = response(FETCH, SINCE, reader.frame())[1]
     assert partition(body)["records"] == placed(BATCH, 2)
+
+
+def test_a_consumer_of_a_leader_that_becomes_a_follower_looks_for_the_new_leader(
+    client: Client, log: PartitionLog
+) -> None:
+    lead(log)
+    session = client.ask(fetch(SINCE, (0, 0), session_epoch=0))["session_id"]
+    client.send(fetch(SINCE, session_id=session, session_epoch=1, max_wait_ms=LONG_MS, min_bytes=1))
+    assert client.frames() == []
+
+    log.follow(1)
+    client.wire.run()
+
+    assert partition(response(FETCH, SINCE, client.frame())[1])["error_code"] == NOT_LEADER
 
 
 def test_a_log_that_is_closed_is_not_served(reader: Client, copy: PartitionLog) -> None:
@@ -145,11 +162,11 @@ def test_a_log_that_is_closed_is_not_served(reader: Client, copy: PartitionLog) 
 
 
 @pytest.fixture
-def led(wire: Wire, log: PartitionLog) -> PartitionLog:
+def led(wire: Wire, log: PartitionLog, logs: Logs) -> PartitionLog:
     """Partition 0 with a batch; a replica in another rack has it, too."""
     lead(log)
     log.append(BATCH)
-    log.turn.request_end()
+    logs.turn.request_end()
     wire.run()
     log.report(REPLICA, 2)
     wire.table.racks = {REPLICA: b"there"}
@@ -166,18 +183,16 @@ def test_the_leader_names_the_replica_in_the_rack_of_the_consumer(
 
 
 @pytest.mark.parametrize("rack", ["", "here", "elsewhere"])
-def test_other_consumers_read_from_the_leader(
-    client: Client, led: PartitionLog, rack: str
-) -> None:
+def test_other_consumers_read_from_the_leader(client: Client, led: PartitionLog, rack: str) -> None:
     found = read(client, 0, rack_id=rack)
     assert (found["preferred_read_replica"], found["records"]) == (-1, placed(BATCH, 0))
 
 
 def test_only_a_replica_in_sync_that_has_the_offset_is_named(
-    client: Client, led: PartitionLog
+    client: Client, led: PartitionLog, logs: Logs
 ) -> None:
     led.append(BATCH)
-    led.turn.request_end()
+    logs.turn.request_end()
     client.wire.run()
     assert read(client, 3, rack_id="there")["preferred_read_replica"] == -1
 

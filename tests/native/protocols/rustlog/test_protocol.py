@@ -374,7 +374,7 @@ def test_a_record_is_acknowledged_by_all_replicas_in_sync(
     assert rustlog.frames() == []
 
     log.report(REPLICA, 1)
-    log.turn.request_end()
+    rustlog.wire.logs.turn.request_end()
 
     assert read_produced(rustlog.client.frame()[4:]) == (0, 1)
 
@@ -386,7 +386,7 @@ def test_a_record_that_is_not_acknowledged_is_answered_with_the_reason(
     record = frame(produce("topic", 0, [b"a"]))
     rustlog.client.send(record)
     rustlog.wire.run()
-    log.turn.fail_overdue(log.turn.steady_ms + REPLICAS_WAIT_MS)
+    rustlog.wire.logs.turn.fail_overdue(rustlog.wire.logs.turn.steady_ms + REPLICAS_WAIT_MS)
     assert rustlog.client.frame()[4:] == LATE
 
     rustlog.client.send(record)
