@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +80,9 @@ class Reader:
         """Read for a moment; return whether there are that many records by now."""
         message = self._consumer.poll(0.1)
         while message is not None:
-            if message.error() is None:
-                self.values.append(int(message.value()))
+            value = message.value()
+            if message.error() is None and value is not None:
+                self.values.append(int(value))
             message = self._consumer.poll(0.1)
         return len(self.values) >= count
 
@@ -150,7 +152,7 @@ def test_a_consumer_elsewhere_reads_from_the_leader(cluster: ClusterProcess) -> 
     readers = [Reader(cluster, each) for each in ("rack-1", "", "another")]
     try:
         for reader in readers:
-            wait_until(lambda each=reader: each.reads(COUNT), "it has read all", DEADLINE_S)
+            wait_until(partial(reader.reads, COUNT), "it has read all", DEADLINE_S)
             assert reader.uses(LEADER)
     finally:
         for reader in readers:

@@ -156,8 +156,8 @@ _CLUSTER = (
             doc="A follower that has not had all records of its leader for this time is not in sync"
                 " any more: acks=all does not wait for it."),
     Setting("replica.selector.class", Kind.STRING, "", choices=("", RACK_AWARE),
-            doc="From which replica consumers read: empty, the leader; RackAwareReplicaSelector, one"
-                " in sync in the rack that the consumer tells (client.rack), if there is one."),
+            doc="From which replica consumers read. Empty: the leader. RackAwareReplicaSelector:"
+                " one in sync in the rack that the consumer tells (client.rack), if there is one."),
     Setting("replica.fetch.wait.max.ms", Kind.INT, 500, minimum=1, unit="ms",
             doc="How long a leader may wait for records before it answers a follower; at most"
                 " replica.lag.time.max.ms."),

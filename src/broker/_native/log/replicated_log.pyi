@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Self
 
 from typing_extensions import disjoint_base

@@ -1,6 +1,7 @@
 """Consumers and the replica that is nearest to them (KIP-392), on the native path of a Fetch."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -53,7 +54,7 @@ def reader(following: Wire) -> Client:
     return following.connect()
 
 
-def read(client: Client, offset: int, version: int = SINCE, **fields: object) -> Fields:
+def read(client: Client, offset: int, version: int = SINCE, **fields: Any) -> Fields:
     return partition(client.ask(fetch(version, (0, offset), **fields)))
 
 

@@ -23,10 +23,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from broker.core.cluster_view import log_at_epoch
+from broker.core.logs.partition import check_epoch
 from broker.core.scheduling.eager import run_to_first_wait
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
-from broker.core.logs.partition import check_epoch
 from broker.core.topics.lookup import replica_of, topic_by_id, topic_by_name
 from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, PeerError, RequestError
