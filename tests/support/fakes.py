@@ -249,6 +249,10 @@ class FakeLog:
     def when_synced(self, offset: int, callback: Callable[[bool], None]) -> None:
         self.when_durable(offset, callback)
 
+    def nearest_replica(self, rack: bytes, racks: dict[int, bytes], offset: int) -> int:
+        found = [each for each in racks if racks[each] == rack]
+        return found[0] if found and self.is_replicated and offset <= self.high_watermark else -1
+
     def when_kept(self, offset: int, callback: Callable[[bool], None]) -> None:
         self.when_durable(offset, callback)
 
@@ -358,8 +362,11 @@ class FakeTable:
     def __init__(self) -> None:
         self.topics: dict[str, tuple[bytes, list[Any]]] = {}
 
-    def add(self, name: str, topic_id: bytes, logs: list[Any]) -> None:
+    def add(
+        self, name: str, topic_id: bytes, logs: list[Any], followed: dict[int, Any] | None = None
+    ) -> None:
         assert type(logs) is list
+        assert followed is None or type(followed) is dict
         self.topics[name] = (topic_id, logs)
 
     def remove(self, name: str) -> None:

@@ -72,6 +72,9 @@ class MemoryLog:
         """Let too few replicas be in sync."""
         self.lacks_replicas = True
         self._call_back(is_durable=False)
+    def when_kept(self, offset: int, callback: Callable[[bool], None]) -> None:
+        """As `when_durable`: there are no other replicas."""
+        self.when_durable(offset, callback)
 
     def sync(self, end_offset: int | None = None) -> None:
         """Make everything appended so far durable, or what is below an offset."""

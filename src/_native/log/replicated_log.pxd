@@ -20,6 +20,7 @@ cdef class ReplicatedLog(SyncedLog):
     cdef int64_t bytes_for_replica(self, int64_t offset) noexcept
     cdef bint diverges(self, int32_t last_epoch, int64_t offset, int32_t* epoch,
                        int64_t* end) noexcept
+    cdef int32_t replica_in_rack(self, bytes rack, dict racks, int64_t offset)
     cdef void wait_local(self, AckWaiter* waiter) noexcept
     cdef int64_t written_end(self) noexcept
     cdef int64_t kept_end(self) noexcept

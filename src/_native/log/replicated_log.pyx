@@ -433,6 +433,29 @@ cdef class ReplicatedLog(SyncedLog):
                  replication.followers[i].offset, replication.followers[i].caught_up_ms)
                 for i in range(replication.follower_count)]
 
+    cdef int32_t replica_in_rack(self, bytes rack, dict racks, int64_t offset):
+        """Return the replica in sync of a rack that has the most, and that has an offset; -1: none.
+        """
+        cdef Follower* best = NULL
+        cdef Follower* follower
+        cdef int32_t i
+        if self.replication is None or self.is_follower:
+            return -1
+        for i in range(self.replication.follower_count):
+            follower = &self.replication.followers[i]
+            if (follower.is_in_sync and follower.offset >= offset
+                    and (best == NULL or follower.offset > best.offset)
+                    and racks.get(follower.id) == rack):
+                best = follower
+        return -1 if best == NULL else best.id
+
+    def nearest_replica(self, bytes rack not None, dict racks not None, int64_t offset):
+        """Return which other broker a reader of a rack should read an offset from, -1 for none.
+
+        `racks` has the racks of other brokers, by their ids.
+        """
+        return self.replica_in_rack(rack, racks, offset)
+
     cdef void list_lagging(self) noexcept:
         if not self.replication.is_lagging and self.replication.is_behind(
                 self.replication.written.offset):

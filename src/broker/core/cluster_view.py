@@ -52,6 +52,10 @@ class ClusterView(Protocol):
     def revision(self) -> Hashable:
         """Another value after each change of what this describes."""
 
+    @property
+    def reader_racks(self) -> dict[int, bytes]:
+        """The racks of other brokers from whose replicas consumers of that rack read (KIP-392)."""
+
     def brokers(self, host: str, port: int) -> list[KnownBroker]:
         """Return all brokers; host and port are those of this broker for who asks."""
 
@@ -64,6 +68,7 @@ class Alone:
 
     revision = None
     controller_epoch = 1  # of the first election, which is the only one
+    reader_racks: dict[int, bytes] = {}  # noqa: RUF012 (it stays empty)
 
     def __init__(self, broker_id: int, rack: str | None) -> None:
         """Keep what clients see of it."""

@@ -18,8 +18,19 @@ _KAFKA = "kafka"
 class Clustered:
     """The cluster of a broker that is one of several."""
 
-    def __init__(self, broker_id: int, rack: str | None, image: ClusterImage) -> None:
-        """Keep the image, which changes; the rack is that of this broker."""
+    def __init__(
+        self,
+        broker_id: int,
+        rack: str | None,
+        image: ClusterImage,
+        *,
+        reads_by_rack: bool = False,
+    ) -> None:
+        """Keep the image, which changes; the rack is that of this broker.
+
+        With `reads_by_rack`, consumers read from a replica in their rack.
+        """
+        self._reads_by_rack = reads_by_rack
         self._broker_id = broker_id
         self._rack = rack
         self._image = image
@@ -40,6 +51,22 @@ class Clustered:
     def revision(self) -> Hashable:
         """The revision of the image."""
         return self._image.revision
+
+    @property
+    def reader_racks(self) -> dict[int, bytes]:
+        """The racks of other brokers from whose replicas consumers of that rack read.
+
+        Consumers of this broker's rack read from this broker what it leads.
+        """
+        if not self._reads_by_rack:
+            return {}
+        found = self._image.brokers.items()
+        racks = {each: broker.registration.rack for each, broker in found}
+        return {
+            each: rack.encode()
+            for each, rack in racks.items()
+            if rack and rack != self._rack and each != self._broker_id
+        }
 
     def brokers(self, host: str, port: int) -> list[KnownBroker]:
         """Return the registered brokers; if there are none, this one, which answers all the same.

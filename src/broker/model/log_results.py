@@ -46,6 +46,8 @@ class LogState(IntEnum):
     LOADING = 3  # its files are not recovered yet
     FULL = 4  # the disk is full
     NOT_LED = 5  # it has another role, or that of another leader epoch
+    TIMED_OUT = 6  # appended, but not on enough replicas in time
+    TOO_FEW_REPLICAS = 7  # fewer replicas are in sync than min.insync.replicas
     CORRUPT = 8  # a batch that its leader cannot have sent
     GAP = 9  # a batch that begins before the end of the log
     NOT_REPLICA = 10  # no replica of the partition, or an older process of its broker

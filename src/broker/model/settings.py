@@ -85,6 +85,7 @@ COMPRESSION_TYPES = (
     *(compression.name for compression in reversed(COMPRESSIONS[1:])),
     "producer",
 )
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
@@ -154,6 +155,9 @@ _CLUSTER = (
     Setting("replica.lag.time.max.ms", Kind.LONG, 30_000, minimum=1, unit="ms",
             doc="A follower that has not had all records of its leader for this time is not in sync"
                 " any more: acks=all does not wait for it."),
+    Setting("replica.selector.class", Kind.STRING, "", choices=("", RACK_AWARE),
+            doc="From which replica consumers read. Empty: the leader. RackAwareReplicaSelector:"
+                " one in sync in the rack that the consumer tells (client.rack), if there is one."),
     Setting("replica.fetch.wait.max.ms", Kind.INT, 500, minimum=1, unit="ms",
             doc="How long a leader may wait for records before it answers a follower; at most"
                 " replica.lag.time.max.ms."),

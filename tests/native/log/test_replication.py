@@ -114,6 +114,44 @@ def test_under_os_a_write_is_enough(make: Callable[..., Replicas]) -> None:
     assert replicas.leader.durable_end == 0
 
 
+@pytest.mark.parametrize("is_group_commit", [False, True])
+def test_this_replica_keeps_what_it_has_written_or_synced(
+    make: Callable[..., Replicas], is_group_commit: bool
+) -> None:
+    replicas = make(is_group_commit=is_group_commit)
+    called: list[bool] = []
+    appended(replicas.leader, BATCH)
+    replicas.leader.when_kept(1, called.append)
+
+    replicas.all[1].logs.turn.end()
+    assert called == [True] * (not is_group_commit)
+    if is_group_commit:
+        replicas.settle(1)
+
+    assert called == [True]
+    assert replicas.leader.high_watermark == 0
+    replicas.leader.when_kept(1, called.append)
+    assert called == [True, True]
+
+
+def test_what_waits_for_this_replica_alone_fails_or_goes_on_with_its_role(
+    make: Callable[..., Replicas],
+) -> None:
+    replicas = make()
+    called: list[bool] = []
+    appended(replicas.leader, BATCH)
+    replicas.leader.when_kept(1, called.append)
+    replicas.leader.lead(2, 1, [1], [1])
+    replicas.settle(1)
+    assert called == [True]
+
+    replicas = make()
+    appended(replicas.leader, BATCH)
+    replicas.leader.when_kept(1, called.append)
+    replicas.leader.follow(2)
+    assert called == [True, False]
+
+
 def test_a_replica_outside_the_isr_does_not_hold_the_high_watermark(replicas: Replicas) -> None:
     fill(replicas, 2)
     replicas.leader.report(2, 2)

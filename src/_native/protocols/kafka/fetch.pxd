@@ -3,7 +3,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.segmented_log cimport LogSlice
-from broker._native.log.topic_table cimport TopicEntry
+from broker._native.log.topic_table cimport TopicEntry, TopicTable
 from broker._native.log.transaction_index cimport AbortedList
 from broker._native.log.turn cimport Turn, Watch
 from broker._native.protocols.kafka.envelope cimport RequestHead
@@ -27,7 +27,7 @@ cdef struct FetchNode:
     int32_t bytes_max
     int64_t sent_high_watermark
     int64_t sent_log_start
-    bint is_sent              # at least once in this session
+    bint is_led               # this broker led it when it was named last
 
 
 cdef class FetchSession(ParkedFetch):
@@ -45,6 +45,8 @@ cdef class FetchSession(ParkedFetch):
     # The request that is being served:
     cdef bint is_full
     cdef bint is_committed
+    cdef bytes rack            # of its consumer, if other replicas may be nearer, or None
+    cdef dict racks            # of the brokers that have those
 
     cdef FetchNode* node_of(self, void* log) noexcept
     cdef FetchNode* add(self, PyObject* topic, PyObject* log) noexcept
@@ -53,6 +55,8 @@ cdef class FetchSession(ParkedFetch):
     cdef uint32_t slot_of(self, void* log) noexcept
     cdef void apply(self, FetchRequest* request) noexcept
     cdef int32_t put_topics(self, OutputQueue* queue) noexcept
+    cdef void set_rack(self, TopicTable topics, FetchRequest* request)
+    cdef int32_t preferred_replica(self, FetchNode* node) noexcept
     cdef int64_t end_for(self, PartitionLog log) noexcept
     cdef bint has_changes(self, FetchNode* node) noexcept
     cdef uint8_t* put_topic(self, OutputQueue* queue, TopicEntry topic) noexcept
@@ -62,7 +66,8 @@ cdef class FetchSession(ParkedFetch):
     cdef int16_t find(self, FetchNode* node, int64_t size_max, bint at_least_one, LogSlice* found,
                       PyObject** file, AbortedList* aborted) noexcept
     cdef uint8_t* put_head_of(self, FetchNode* node, uint8_t* at, int16_t error,
-                              AbortedList* aborted, int64_t records) noexcept
+                              AbortedList* aborted, int64_t records,
+                              int32_t preferred) noexcept
 
 
 cdef class FetchSessions:

@@ -13,11 +13,16 @@ What a request does to a session:
     id,           epoch -1   a full fetch that ends the session
 
 The Python handler (broker/protocols/kafka/handlers/fetch.py) is the specification of what a fetch
-without a session gets; partitions are checked here in the same order. A request that names a topic
+without a session gets; partitions are checked here in the same order. Consumers may read the logs
+that this broker follows, too, up to the high watermark that it knows (KIP-392). Beyond the end of
+such a log there may be more: a request waits for it, and gets OFFSET_NOT_AVAILABLE after its time,
+while an offset that the leader would not have is one of a client that knows an older epoch. A
+consumer that tells its rack is sent to a replica in it. A request that names a topic
 or partition that is not known here, or an epoch of truncated data, is left to it.
 """
 
 cimport cython
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
@@ -38,6 +43,7 @@ from broker._native.messages.error_codes cimport (
     ERROR_INVALID_FETCH_SESSION_EPOCH,
     ERROR_KAFKA_STORAGE_ERROR,
     ERROR_NOT_LEADER_OR_FOLLOWER,
+    ERROR_OFFSET_NOT_AVAILABLE,
     ERROR_OFFSET_OUT_OF_RANGE,
     ERROR_UNKNOWN_LEADER_EPOCH,
     ERROR_UNKNOWN_TOPIC_ID,
@@ -56,7 +62,7 @@ from broker._native.protocols.kafka.fetch_reply cimport (
     queue_tags,
 )
 from broker._native.protocols.kafka.fetch_request cimport (
-    TOPIC_ID_SIZE, VERSION_SESSION, VERSION_TOPIC_ID, read_request,
+    TOPIC_ID_SIZE, VERSION_FOLLOWERS, VERSION_SESSION, VERSION_TOPIC_ID, read_request,
 )
 from broker._native.protocols.kafka.parked_fetch cimport FETCH_NOT_SERVED, FETCH_PARKED, FETCH_READY
 from broker._native.wire.output_queue cimport queue_commit, queue_reserve
@@ -176,7 +182,15 @@ cdef class FetchSession(ParkedFetch):
             node.offset = request.named[i].offset
             node.leader_epoch = request.named[i].leader_epoch
             node.bytes_max = request.named[i].bytes_max
+            node.is_led = not (<PartitionLog>node.log).is_follower
             self.mark(&node.watch)
+        if request.forgotten == 0:
+            return
+        for i in range(request.wanted, request.wanted + request.forgotten):
+            node = self.node_of(request.named[i].log)
+            if node != NULL:
+                node.watch.is_ready = False
+        self.sweep()
         for i in range(request.wanted, request.wanted + request.forgotten):
             node = self.node_of(request.named[i].log)
             if node != NULL:
@@ -194,11 +208,14 @@ cdef class FetchSession(ParkedFetch):
         cdef FetchNode* node
         cdef PartitionLog log
         cdef int64_t total = 0, available
+        cdef int16_t error
         if self.error != 0 or self.count == 0 or self.wait_ms <= 0 or self.bytes_min <= 0:
             return True
         while watch != NULL:
             node = <FetchNode*>watch
-            if node_error(self, node) != 0:
+            error = node_error(self, node)
+            if (error != 0 and error != ERROR_OFFSET_NOT_AVAILABLE) or (
+                    self.rack is not None and self.preferred_replica(node) >= 0):
                 return True
             log = <PartitionLog>node.log
             available = log.visible_bytes(node.offset, self.end_for(log))
@@ -270,7 +287,8 @@ cdef class FetchSession(ParkedFetch):
                 log = <PartitionLog>node.log
                 # A topic of the same name may have been created, or this broker may lead the
                 # partition again, with another log: the client must begin a new session for it.
-                self.is_outdated = self.is_outdated or log.is_deleted or log.is_follower
+                self.is_outdated = self.is_outdated or log.is_deleted or (
+                    log.is_follower and is_for_leader(self, node))
                 # A partition with unread records or an error is reported again even if its log does
                 # not change.
                 if self.session_id != 0 and (
@@ -278,6 +296,20 @@ cdef class FetchSession(ParkedFetch):
                     self.mark(&node.watch)
         self.end_topic(queue, count_at, parts)
         return topics
+
+    cdef void set_rack(self, TopicTable topics, FetchRequest* request):
+        # A copy is made only if it matters.
+        self.rack = None
+        self.racks = topics.racks
+        if self.racks and request.rack != NULL and request.rack_size > 0:
+            self.rack = PyBytes_FromStringAndSize(<const char*>request.rack, request.rack_size)
+
+    cdef int32_t preferred_replica(self, FetchNode* node) noexcept:
+        """Return the broker in the consumer's rack that it should ask instead, or -1 (KIP-392)."""
+        cdef PartitionLog log = <PartitionLog>node.log
+        if self.rack is None or not log.is_replicated:
+            return -1
+        return log.replica_in_rack(self.rack, self.racks, node.offset)
 
     cdef int64_t end_for(self, PartitionLog log) noexcept:
         # With read_committed a fetch stops at the last stable offset.
@@ -290,7 +322,7 @@ cdef class FetchSession(ParkedFetch):
         return (node.offset < self.end_for(log)
                 or log.high_watermark != node.sent_high_watermark
                 or log.log_start_offset != node.sent_log_start
-                or node_error(self, node) != 0)
+                or node_error(self, node) != 0 or self.preferred_replica(node) >= 0)
 
     cdef uint8_t* put_topic(self, OutputQueue* queue, TopicEntry topic) noexcept:
         # Returns where the count of its partitions is written; NULL without memory.
@@ -355,8 +387,10 @@ cdef class FetchSession(ParkedFetch):
         cdef LogSlice found
         cdef PyObject* file = NULL
         cdef AbortedList aborted = [NULL, 0, 0]
-        cdef int64_t size_max = node.bytes_max if node.bytes_max < left[0] else left[0]
-        cdef int16_t error = self.find(node, size_max, is_first[0], &found, &file, &aborted)
+        cdef int32_t preferred = self.preferred_replica(node)
+        cdef int64_t size_max = 0 if preferred >= 0 else min(<int64_t>node.bytes_max, left[0])
+        cdef int16_t error = self.find(
+            node, size_max, is_first[0] and preferred < 0, &found, &file, &aborted)
         cdef size_t copied = <size_t>found.size if found.size <= COPIED_MAX else 0
         cdef uint8_t* at = queue_reserve(
             queue, PART_HEAD_SIZE_MAX + aborted.count * ABORTED_SIZE + copied)
@@ -364,7 +398,8 @@ cdef class FetchSession(ParkedFetch):
             aborted_list_free(&aborted)
             Py_XDECREF(file)
             return
-        queue_commit(queue, self.put_head_of(node, at, error, &aborted, found.size) - at)
+        queue_commit(
+            queue, self.put_head_of(node, at, error, &aborted, found.size, preferred) - at)
         aborted_list_free(&aborted)
         if found.size > 0:
             is_first[0] = False
@@ -374,7 +409,8 @@ cdef class FetchSession(ParkedFetch):
             queue_tags(queue)
 
     cdef uint8_t* put_head_of(self, FetchNode* node, uint8_t* at, int16_t error,
-                              AbortedList* aborted, int64_t records) noexcept:
+                              AbortedList* aborted, int64_t records,
+                              int32_t preferred) noexcept:
         cdef PartitionLog log = <PartitionLog>node.log
         cdef PartitionHead head
         node.sent_high_watermark = log.high_watermark
@@ -383,6 +419,7 @@ cdef class FetchSession(ParkedFetch):
         head.partition = node.partition
         head.error = error
         head.records = records
+        head.preferred_replica = preferred if error == 0 else -1
         head.aborted = NULL
         head.high_watermark = head.last_stable_offset = head.log_start_offset = -1
         if error == 0:
@@ -400,15 +437,25 @@ cdef bint is_misdirected(FetchRequest* request) noexcept:
     cdef int32_t i
     for i in range(request.wanted):
         log = <PartitionLog>request.named[i].log
-        if log.is_loading or log.is_released or log.is_follower or (
-                0 <= request.named[i].leader_epoch < log.leader_epoch):
+        if log.is_loading or log.is_released or (
+                0 <= request.named[i].leader_epoch < epoch_of(log)):
             return True
     return False
 
 
+cdef int32_t epoch_of(PartitionLog log) noexcept:
+    """Return the leader epoch; a follower may have no records of it yet."""
+    return log.known_epoch if log.is_follower else log.leader_epoch
+
+
+cdef bint is_for_leader(FetchSession session, FetchNode* node) noexcept:
+    """Return whether a consumer asks the leader: it may not know yet that this is a follower."""
+    return session.version < VERSION_FOLLOWERS or node.is_led
+
+
 cdef int16_t node_error(FetchSession session, FetchNode* node) noexcept:
     cdef PartitionLog log = <PartitionLog>node.log
-    if log.is_released or log.is_follower:
+    if log.is_released or (log.is_follower and is_for_leader(session, node)):
         return ERROR_NOT_LEADER_OR_FOLLOWER
     if log.is_deleted:
         return ERROR_UNKNOWN_TOPIC_ID if session.version >= VERSION_TOPIC_ID else (
@@ -417,12 +464,15 @@ cdef int16_t node_error(FetchSession session, FetchNode* node) noexcept:
         return ERROR_NOT_LEADER_OR_FOLLOWER
     if log.is_offline:
         return ERROR_KAFKA_STORAGE_ERROR
-    if node.leader_epoch >= 0 and node.leader_epoch < log.leader_epoch:
+    if node.leader_epoch >= 0 and node.leader_epoch < epoch_of(log):
         return ERROR_FENCED_LEADER_EPOCH
-    if node.leader_epoch > log.leader_epoch:
+    if node.leader_epoch > epoch_of(log):
         return ERROR_UNKNOWN_LEADER_EPOCH
-    if node.offset < log.log_start_offset or node.offset > log.log_end_offset:
+    if node.offset < log.log_start_offset:
         return ERROR_OFFSET_OUT_OF_RANGE
+    if node.offset > log.log_end_offset:
+        # The leader may have it: a follower waits for it, for as long as the request does.
+        return ERROR_OFFSET_NOT_AVAILABLE if log.is_follower else ERROR_OFFSET_OUT_OF_RANGE
     return 0
 
 
@@ -439,8 +489,8 @@ cdef class FetchSessions:
     """The broker's fetch sessions, a bounded number (max.incremental.fetch.session.cache.slots)."""
 
     def __cinit__(self, int32_t sessions_max, int64_t idle_ms_max, int32_t bytes_max,
-                  int64_t partitions_max=_PARTITIONS_MAX):
-        self.replicas = ReplicaSessions()
+                  int64_t partitions_max=_PARTITIONS_MAX, ReplicaSessions replicas=None):
+        self.replicas = ReplicaSessions() if replicas is None else replicas
         self.by_id = {}
         self.partitions_max = partitions_max
         self.sessions_max = sessions_max
@@ -470,6 +520,7 @@ cdef class FetchSessions:
         session = self.session_for(turn, head, &request)
         session.begin_request(head)
         session.is_committed = request.isolation == 1
+        session.set_rack(topics, &request)
         session.wait_ms = min(request.wait_ms, self.wait_ms_max)
         session.bytes_min = request.bytes_min
         session.bytes_max = min(request.bytes_max, self.bytes_max)

@@ -19,6 +19,7 @@ cdef struct PartitionHead:
     int64_t high_watermark
     int64_t last_stable_offset
     int64_t log_start_offset
+    int32_t preferred_replica  # from which its reader should read instead; -1: from this one
     AbortedList* aborted       # NULL: the isolation level is read_uncommitted
     int64_t records            # bytes of records
 

@@ -44,7 +44,7 @@ cdef uint8_t* put_head(uint8_t* at, PartitionHead* head, bint is_flexible) noexc
         at += 8
     at = put_aborted(at, head.aborted, is_flexible)
     if head.version >= VERSION_PREFERRED_REPLICA:
-        store_uint32(at, -1)
+        store_uint32(at, <uint32_t>head.preferred_replica)
         at += 4
     if is_flexible:
         return put_compact(at, <uint32_t>head.records + 1)

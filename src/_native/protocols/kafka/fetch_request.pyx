@@ -65,6 +65,8 @@ cdef bint name_partition(Wanted* wanted, RequestHead* head, PyObject* topic,
                          const uint8_t* topic_id, int32_t partition):
     global is_for_replicas
     cdef PartitionLog log = None if topic == NULL else (<TopicEntry>topic).log_of(partition)
+    if log is None and topic != NULL and head.api_version >= VERSION_FOLLOWERS:
+        log = (<TopicEntry>topic).copy_of(partition)
     wanted.topic = topic
     wanted.topic_id = topic_id
     wanted.log = NULL if log is None else <PyObject*>log
@@ -167,8 +169,7 @@ cdef bint read_request(RequestHead* head, TopicTable topics, FetchRequest* reque
     """Read a request; return False if it is left to Python."""
     global is_for_replicas
     cdef Cursor cursor = head.body
-    cdef int32_t replica = 0, size = 0
-    cdef const uint8_t* rack
+    cdef int32_t replica = 0
     memset(request, 0, sizeof(FetchRequest))
     request.named = named
     request.epoch = -1
@@ -191,7 +192,8 @@ cdef bint read_request(RequestHead* head, TopicTable topics, FetchRequest* reque
         return False
     if head.api_version >= VERSION_SESSION and not read_forgotten(&cursor, head, topics, request):
         return False
-    if head.api_version >= 11 and not read_string(&cursor, head.is_flexible, &rack, &size):
+    if head.api_version >= VERSION_FOLLOWERS and not read_string(
+            &cursor, head.is_flexible, &request.rack, &request.rack_size):
         return False
     if head.api_version < VERSION_REPLICA_STATE:
         return read_tags(&cursor, head.is_flexible) and not is_for_replicas

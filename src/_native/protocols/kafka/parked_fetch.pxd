@@ -25,6 +25,7 @@ cdef class ParkedFetch(Wait):
 
     cdef void mark(self, Watch* watch) noexcept
     cdef void unmark(self, Watch* watch) noexcept
+    cdef void sweep(self) noexcept
     cdef void unmark_all(self) noexcept
     cdef void begin_request(self, RequestHead* head) noexcept
     cdef void park(self, Connection connection)

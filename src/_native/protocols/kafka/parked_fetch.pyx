@@ -41,6 +41,20 @@ cdef class ParkedFetch(Wait):
         if self.owner.ready_tail == watch:
             self.owner.ready_tail = before
 
+    cdef void sweep(self) noexcept:
+        """Remove the partitions from the ready list that are not `is_ready` any more, in one walk:
+        those that are forgotten together.
+        """
+        cdef Watch* watch = self.owner.ready_head
+        cdef Watch* following
+        self.owner.ready_head = self.owner.ready_tail = NULL
+        while watch != NULL:
+            following = watch.ready_next
+            if watch.is_ready:
+                watch.is_ready = False
+                self.mark(watch)
+            watch = following
+
     cdef void unmark_all(self) noexcept:
         """Empty the ready list at once."""
         cdef Watch* watch = self.owner.ready_head

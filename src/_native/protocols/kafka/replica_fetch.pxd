@@ -1,5 +1,5 @@
 from cpython.object cimport PyObject
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from broker._native.log.segmented_log cimport LogSlice
 from broker._native.log.topic_table cimport TopicTable
@@ -58,6 +58,7 @@ cdef class ReplicaSession(ParkedFetch):
     cdef void drop(self, ReplicaNode* node) noexcept
     cdef void clear(self) noexcept
     cdef void apply(self, FetchRequest* request)
+    cdef void forget(self, FetchRequest* request)
     cdef void resolve(self, ReplicaNode* node)
     cdef void examine(self, ReplicaNode* node)
     cdef int16_t error_of(self, ReplicaNode* node) noexcept
@@ -81,11 +82,13 @@ cdef class ReplicaSessions:
     cdef int32_t bytes_max
     cdef int32_t wait_ms_max
     cdef int32_t next_id
+    cdef uint64_t hash_key
 
     cdef ParkedFetch begin(self, Connection connection, RequestHead* head, FetchRequest* request,
                            FetchStatus* status)
     cdef ReplicaSession session_for(self, Connection connection, FetchRequest* request)
-    cdef int16_t refusal_of(self, FetchRequest* request, ReplicaSession session)
+    cdef int16_t refusal_of(
+        self, Connection connection, FetchRequest* request, ReplicaSession session)
     cdef bint can_register(self, Connection connection, FetchRequest* request)
     cdef void register(self, ReplicaSession session)
     cdef void end(self, ReplicaSession session)

@@ -26,12 +26,11 @@ A request of another registration than that which the broker knows (TopicTable.b
 cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 
 from broker._native.kernel.big_endian cimport store_uint16, store_uint32
-from broker._native.kernel.checksum cimport crc32c_extend
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.topic_table cimport TopicEntry
 from broker._native.log.turn cimport (
@@ -102,8 +101,14 @@ cdef class ReplicaSession(ParkedFetch):
     # ---- its partitions -----------------------------------------------------------------------
 
     cdef ReplicaNode** slot_of(self, const uint8_t* topic_id, int32_t partition) noexcept:
-        return &self.slots[
-            crc32c_extend(<uint32_t>partition, topic_id, TOPIC_ID_SIZE) % self.slot_count]
+        # Keyed: a peer that names partitions as it likes cannot have them share a slot.
+        cdef uint64_t halves[2]
+        cdef uint64_t number
+        memcpy(halves, topic_id, TOPIC_ID_SIZE)
+        number = (halves[0] ^ self.sessions.hash_key) * <uint64_t>0x9E3779B97F4A7C15
+        number = (number ^ (number >> 29) ^ halves[1]) * <uint64_t>0xBF58476D1CE4E5B9
+        number = (number ^ (number >> 32) ^ <uint32_t>partition) * <uint64_t>0x94D049BB133111EB
+        return &self.slots[<uint32_t>(number >> 32) % self.slot_count]
 
     cdef bint reserve_slots(self, uint32_t count) noexcept:
         # Makes the map larger if need be; False without memory.
@@ -210,6 +215,19 @@ cdef class ReplicaSession(ParkedFetch):
             node.is_sent = False
             self.examine(node)
             self.mark(&node.watch)
+        if request.forgotten > 0:
+            self.forget(request)
+
+    cdef void forget(self, FetchRequest* request):
+        cdef Wanted* wanted
+        cdef ReplicaNode* node
+        cdef int32_t i
+        for i in range(request.wanted, request.wanted + request.forgotten):
+            wanted = &request.named[i]
+            node = self.node_of(wanted.topic_id, wanted.partition)
+            if node != NULL:
+                node.watch.is_ready = False
+        self.sweep()
         for i in range(request.wanted, request.wanted + request.forgotten):
             wanted = &request.named[i]
             node = self.node_of(wanted.topic_id, wanted.partition)
@@ -465,6 +483,7 @@ cdef class ReplicaSession(ParkedFetch):
         head.error = node.sent_error = error
         head.records = records
         head.aborted = NULL
+        head.preferred_replica = -1
         head.high_watermark = head.last_stable_offset = head.log_start_offset = -1
         # (A replica that ends before this log begins has to know where to begin anew.)
         if error == 0 or error == ERROR_OFFSET_OUT_OF_RANGE:
@@ -492,6 +511,7 @@ cdef class ReplicaSessions:
         self.wait_ms_max = limits.FETCH_WAIT_MS_MAX
         # Random: a replica may still have a session id from before a restart.
         self.next_id = 1 + int.from_bytes(os.urandom(4), "big") % 0x7FFFFFFF
+        self.hash_key = int.from_bytes(os.urandom(8), "big")
 
     def __len__(self):
         return len(self.by_id)
@@ -516,7 +536,12 @@ cdef class ReplicaSessions:
         if session.error == 0:
             connection.poller.work += request.wanted
             session.apply(request)
-        status[0] = FETCH_READY if session.has_enough() else FETCH_PARKED
+        # Above the limit of held partitions, a request without a session is answered at once.
+        if session.has_enough() or (
+                session.session_id == 0 and self.partitions > self.partitions_max):
+            status[0] = FETCH_READY
+        else:
+            status[0] = FETCH_PARKED
         return session
 
     cdef ReplicaSession session_for(self, Connection connection, FetchRequest* request):
@@ -525,7 +550,7 @@ cdef class ReplicaSessions:
         if request.session_id != 0:
             session = <ReplicaSession>self.by_id.get(request.session_id)
         if request.epoch != 0 and request.epoch != -1:
-            error = self.refusal_of(request, session)
+            error = self.refusal_of(connection, request, session)
             if error == 0:
                 session.is_full = False
                 session.epoch = session.epoch + 1 if session.epoch < 0x7FFFFFFF else 1
@@ -541,8 +566,9 @@ cdef class ReplicaSessions:
             self.register(session)
         return session
 
-    cdef int16_t refusal_of(self, FetchRequest* request, ReplicaSession session):
-        if (session is None or session.owner.is_parked
+    cdef int16_t refusal_of(self, Connection connection, FetchRequest* request,
+                            ReplicaSession session):
+        if (session is None or session.owner.is_parked or session.origin is not connection
                 or session.replica_id != request.replica_id
                 or session.replica_epoch != request.replica_epoch):
             return ERROR_FETCH_SESSION_ID_NOT_FOUND

@@ -152,6 +152,9 @@ class Log(TransactionalLog, Protocol):
     def is_caught_up_leader(self) -> bool:
         """Whether the high watermark has reached what the log had when this broker was elected."""
 
+    def nearest_replica(self, rack: bytes, racks: dict[int, bytes], offset: int) -> int:
+        """Return which other broker a reader of a rack should read from, -1 for none."""
+
     @property
     def last_stable_offset(self) -> int:
         """The end of what a reader of committed records may read, exclusive."""

@@ -29,6 +29,7 @@ _LENGTH_END = 12  # the length counts the bytes after itself
 _CRC_POSITION = 17
 _TIMESTAMPS_POSITION = 27
 _LOG_APPEND_TIME = 0x08
+NOT_COPIED_TEXT = "the replicas in sync have not copied it in time"
 _ALL = -1  # Kafka's DeleteRecordsRequest.HIGH_WATERMARK
 _LENGTH = Struct(">i")
 _CRC = Struct(">I")
@@ -240,7 +241,7 @@ async def until_acknowledged(
     if not log.is_led:
         raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if error is ErrorCode.REQUEST_TIMED_OUT:
-        raise RequestError(error, "the replicas in sync have not copied it in time")
+        raise RequestError(error, NOT_COPIED_TEXT)
     if error:
         raise RequestError(error, failure if error is ErrorCode.KAFKA_STORAGE_ERROR else "")
 

@@ -10,7 +10,9 @@ from broker.model.topic_config import TopicConfig
 class TopicTable(Protocol):
     """The native table in which the native path looks up partitions."""
 
-    def add(self, name: str, topic_id: bytes, logs: list[Any]) -> None:
+    def add(
+        self, name: str, topic_id: bytes, logs: list[Any], followed: dict[int, Any] | None = None
+    ) -> None:
         """Register a topic's logs, as `PartitionLogs` returns them, or replace them with more."""
 
     def remove(self, name: str) -> None:

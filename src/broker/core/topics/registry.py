@@ -83,7 +83,7 @@ class Registry:
     def _changed(self, topic: Topic, partitions: int) -> None:
         self.partition_count += partitions
         self.version += 1
-        self._table.add(topic.name, topic.topic_id, topic.logs)
+        self._table.add(topic.name, topic.topic_id, topic.logs, topic.followed)
 
     def log_changed(self, topic: Topic) -> None:
         """Note that a log of a topic is another one, or none, now."""

@@ -41,6 +41,7 @@ from broker.model.clock import SystemClock, monotonic_ns
 from broker.model.config import Config
 from broker.model.identifiers import id_to_text, random_id
 from broker.model.limits import FORWARDING_CONNECTIONS_MAX
+from broker.model.settings import RACK_AWARE
 from broker.server.cluster.controller import Office
 from broker.server.cluster.failed_logs import GivingUp
 from broker.server.cluster.following import Following, FollowingConfigs
@@ -101,7 +102,10 @@ class Cluster:
         self.member = Member(store, self._membership, session_seconds)
         is_shared = bool(workers)
         self.node = Node(self._broker_id, store, metadata, self.member, clock, is_shared=is_shared)
-        self.view = View(self._broker_id, config.text_or_none("broker.rack"), metadata.image)
+        self.view = View(
+            *(self._broker_id, config.text_or_none("broker.rack"), metadata.image),
+            reads_by_rack=config.text("replica.selector.class") == RACK_AWARE,
+        )
         self.placing = Placing(
             *(self._broker_id, metadata.image, clock.wall_ms, _random_start()), is_shared=is_shared
         )
@@ -196,7 +200,10 @@ class Cluster:
             self._giving_up.log_failed(log)
 
     def know_brokers(self, table: TopicTable) -> None:
-        """Let the native path know the brokers' epochs: a follower of an older one is refused."""
+        """Let the native path know the brokers: their racks, and the epochs of their registrations.
+
+        A follower of an older epoch is refused.
+        """
         self._table = table
         self._name_brokers()
 
@@ -204,6 +211,7 @@ class Cluster:
         if self._table is not None:
             brokers = self.node.metadata.image.brokers
             self._table.brokers = {each: broker.epoch for each, broker in brokers.items()}
+            self._table.racks = self.view.reader_racks
 
     def advertise(self, addresses: Sequence[Address]) -> None:
         """Set the addresses that others see, before `run` of the member."""

@@ -79,7 +79,7 @@ class Three:
         def synced(_: int, callback: Callable[[bool], None]) -> None:
             callback(True)
 
-        self.log.when_synced = synced
+        self.log.when_kept = synced
 
 
 @pytest.mark.parametrize("acks", ["1", ""])

@@ -11,7 +11,12 @@ class FetchSession(ParkedFetch):
 @final
 class FetchSessions:
     def __new__(
-        cls, sessions_max: int, idle_ms_max: int, bytes_max: int, partitions_max: int = ...
+        cls,
+        sessions_max: int,
+        idle_ms_max: int,
+        bytes_max: int,
+        partitions_max: int = ...,
+        replicas: ReplicaSessions | None = None,
     ) -> Self: ...
     def __len__(self) -> int: ...
     @property
