@@ -1,7 +1,7 @@
 """What happens to the brokers of a cluster whose topics have replicas on all of them.
 
-While one broker is gone the others serve everything: producers have to go on before the broker comes
-back. A fault ends when all brokers are back and have everything again.
+While one broker is gone the others serve everything: producers have to go on before the broker
+comes back. A fault ends when all brokers are back and have everything again.
 """
 
 from collections.abc import Callable, Iterator
