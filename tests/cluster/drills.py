@@ -82,10 +82,12 @@ def cluster_in(folder: Path, *, cuts: bool) -> Iterator[ClusterProcess]:
         cluster.check()
 
 
-def drill(folder: Path, client: str, faults: int, seed: int, *, cuts: bool = False) -> int:
+def drill(
+    folder: Path, client: str, faults: int, seed: int, *, cuts: bool = False, only: str = ""
+) -> int:
     """Run the faults and print the table; return how many acknowledged records there are."""
     choices = Random(seed)
-    kinds = CUTS if cuts else FAULTS
+    kinds = [each for each in (CUTS if cuts else FAULTS) if only in each.__name__]
     with cluster_in(folder / "cluster", cuts=cuts) as cluster:
         with running_load(cluster, CLIENTS[client](), folder, replicas=3) as load:
             print(ROW.format("", "fault", "seconds", "answers", "gap (s)"))
@@ -118,10 +120,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--client", choices=CLIENTS, default="librdkafka")
     parser.add_argument("--cuts", action="store_true", help="of the network, instead of others")
+    parser.add_argument("--only", default="", help="faults with this in their name")
     options = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="drills-"))
     print(f"client {options.client}, seed {options.seed}, files in {folder}")
-    acknowledged = drill(folder, options.client, options.faults, options.seed, cuts=options.cuts)
+    of_client = folder, options.client, options.faults, options.seed
+    acknowledged = drill(*of_client, cuts=options.cuts, only=options.only)
     print(f"{acknowledged} records acknowledged: none lost, repeated or out of order")
     return 0
 

@@ -77,8 +77,8 @@ class BrokerNetwork:
     def close(self) -> None:
         """Remove the network; its brokers have ended."""
         for each in self.ids:
-            subprocess.run(["ip", "netns", "delete", self._space(each)], check=False)  # noqa: S603, S607
-        subprocess.run(["ip", "link", "delete", self._name], check=False)  # noqa: S603, S607
+            subprocess.run(["ip", "netns", "delete", self._space(each)], check=False)  # noqa: S607
+        subprocess.run(["ip", "link", "delete", self._name], check=False)  # noqa: S607
 
     def _space(self, broker_id: int) -> str:
         return f"{self._name}-{broker_id}"
@@ -99,7 +99,7 @@ def broker_network(count: int = 3) -> Iterator[BrokerNetwork]:
 
 def _run(*command: str) -> None:
     try:
-        found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
         pytest.skip(f"{error.filename} is not installed")
     if found.returncode != 0:
