@@ -17,9 +17,11 @@ from tests.cluster.loads.running import RunningLoad
 from tests.support.broker_process import wait_until
 from tests.support.cluster_process import ClusterProcess
 from tests.support.faulty_broker import FaultyBroker
+from tests.support.wire_client import WireClient
 
 BRIEF_S = 0.8  # a session is a good deal longer
 GIVEN_UP_S = 20
+PLACES = range(PARTITIONS)
 Fault: TypeAlias = Callable[[ClusterProcess, RunningLoad, Random], None]
 
 
@@ -216,6 +218,39 @@ def fill_a_followers_disk(cluster: ClusterProcess, load: RunningLoad, choices: R
     wait_for_replicas(cluster)
 
 
+def reassign(cluster: ClusterProcess, load: RunningLoad, choices: Random) -> None:
+    """Take a replica of each partition away, and make it again, as an operator does."""
+    full = {each: choices.sample([*cluster.brokers], len(cluster.brokers)) for each in PLACES}
+    fewer = {each: replicas[:-1] for each, replicas in full.items()}
+    for wanted in (fewer, full):
+        alter_replicas(cluster, wanted)
+        in_sync = {each: sorted(replicas) for each, replicas in wanted.items()}
+        wait_until(
+            lambda in_sync=in_sync: all(  # type: ignore[misc]
+                cluster.in_sync(each, SENT) == in_sync for each in cluster.brokers
+            ),
+            f"the replicas of {SENT} are {wanted}",
+        )
+        load.wait_for_progress("with other replicas", of_senders=True)
+
+
+def alter_replicas(cluster: ClusterProcess, wanted: dict[int, list[int]]) -> None:
+    """Let partitions have these replicas, once a broker knows a controller."""
+    partitions = [
+        {"partition_index": each, "replicas": replicas} for each, replicas in wanted.items()
+    ]
+    body = {"timeout_ms": 10_000, "topics": [{"name": SENT, "partitions": partitions}]}
+
+    def is_accepted() -> bool:
+        with WireClient(cluster.brokers[cluster.running()[0]].listen) as client:
+            answer = client.request("AlterPartitionReassignments", 0, body)
+        topics = answer["responses"]
+        codes = {each["error_code"] for topic in topics for each in topic["partitions"]}
+        return {answer["error_code"], *codes} == {0}
+
+    wait_until(is_accepted, f"the replicas of {SENT} are altered")
+
+
 def expect_lost_leases(cluster: ClusterProcess) -> None:
     """Let brokers lose their leases."""
     for each in cluster.brokers.values():
@@ -241,6 +276,7 @@ FAULTS: tuple[Fault, ...] = (
     fail_a_followers_log,
     silence_the_store,
     kill_the_store,
+    reassign,
 )
 
 
