@@ -93,6 +93,7 @@ cdef enum:
     RECORDS_WORK_SHIFT = 13         # 8 KiB that are checked and appended take as long as one
 
 cdef int64_t SYNC_PATIENCE_MS = limits.REPLICA_SYNC_PATIENCE_MS
+cdef int64_t FLUSHED_BYTES_MAX = limits.REPLICA_FLUSHED_BYTES_MAX
 cdef int32_t NAMED_MAX = limits.REPLICA_FETCH_PARTITIONS_NAMED_MAX
 cdef uint32_t REPLY_SLACK_BYTES = limits.REPLICA_FETCH_REPLY_SLACK_BYTES
 
@@ -325,6 +326,7 @@ cdef class ReplicaFetcher(Wait):
         """Take a reply, or the next part of it; return False if the connection was closed."""
         cdef ReplyPartition partition
         cdef PartitionRead read
+        cdef int64_t taken = 0
         if not self.is_reading:
             if not self.begin_reply(connection, frame):
                 return False
@@ -337,7 +339,9 @@ cdef class ReplicaFetcher(Wait):
             self.take_partition(&partition)
             connection.poller.work += PARTITION_WORK + (
                 partition.records_size >> RECORDS_WORK_SHIFT)
-            if connection.poller.check_budget():
+            taken += partition.records_size
+            # What is appended is written at once at the next flush, which no budget interrupts.
+            if connection.poller.check_budget() or taken >= FLUSHED_BYTES_MAX:
                 connection.is_partly_served = True
                 return True
         if read != PARTITION_NONE:

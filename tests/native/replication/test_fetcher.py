@@ -677,9 +677,10 @@ def test_an_answer_may_come_byte_by_byte(copying: Copying) -> None:
     assert log.log_end_offset == 1
 
 
+@pytest.mark.parametrize("budget_us", [0, 60_000_000])
 @pytest.mark.parametrize("size", [300_000, 3_000_000])
-def test_a_long_answer_is_served_in_parts(copying: Copying, size: int) -> None:
-    copying.wire.poller.budget_us = 0
+def test_a_long_answer_is_served_in_parts(copying: Copying, size: int, budget_us: int) -> None:
+    copying.wire.poller.budget_us = budget_us
     logs = [copying.add(partition) for partition in range(12)]
     asked = copying.begin()
     parts = [part(partition, batch(0, size=size // 12)) for partition in range(12)]
