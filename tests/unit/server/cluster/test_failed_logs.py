@@ -33,12 +33,13 @@ class Leader:
         self.log: Any = SimpleNamespace(
             topic_id=self.topic_id, partition=0, is_offline=True, leader_epoch=4
         )
-        self.member: Any = SimpleNamespace(
+        self.member = SimpleNamespace(
             epoch=self.image.brokers[1].epoch, when_phase_changes=lambda _: None
         )
+        member: Any = self.member
         metadata: Any = self.metadata
         metadata.when_changed = self.metadata.callbacks.append
-        node = Node(1, metadata, metadata, self.member, SystemClock(), is_shared=False)
+        node = Node(1, metadata, metadata, member, SystemClock(), is_shared=False)
         held: Any = SimpleNamespace(log=lambda *_: self.log)
         settings = TopicSettings(self.image, ReplicaSettings)
         self.giving_up = GivingUp(node, held, settings)
