@@ -11,6 +11,7 @@ import pytest
 
 from tests.conftest import TEST_SETTINGS
 from tests.support.cluster_process import ClusterProcess
+from tests.support.faulty_broker import FaultyBroker
 
 HERE = Path(__file__).parent
 
@@ -25,8 +26,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @contextmanager
 def running(folder: Path) -> Iterator[ClusterProcess]:
-    """Three brokers on an etcd of their own; they must have logged no error in the end."""
-    cluster = ClusterProcess(folder, settings=TEST_SETTINGS)
+    """Three brokers on an etcd of their own, whose disks a test can let fail.
+
+    They must have logged no error in the end.
+    """
+    cluster = ClusterProcess(folder, settings=TEST_SETTINGS, kind=FaultyBroker)
     try:
         cluster.start()
         yield cluster

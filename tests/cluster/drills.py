@@ -13,19 +13,22 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 from typing import Self
 
 from tests.cluster.loads.client_load import COPIED, PARTITIONS, SENT
+from tests.cluster.loads.network_faults import CUTS, LAG_MS
 from tests.cluster.loads.replica_faults import FAULTS
 from tests.cluster.loads.running import running_load
 from tests.cluster.replica_files import differing
 from tests.cluster.test_clients import CLIENTS
 from tests.conftest import TEST_SETTINGS
 from tests.histories.history import Operation, Recorder, decode
+from tests.support.broker_network import broker_network
 from tests.support.cluster_process import ClusterProcess
+from tests.support.faulty_broker import FaultyBroker
 
 LOOK_S = 0.05
 ROW = "{:>4}  {:<20} {:>8} {:>10} {:>10}"
@@ -61,25 +64,35 @@ class Gaps:
 
 
 @contextmanager
-def cluster_in(folder: Path) -> Iterator[ClusterProcess]:
-    """Run three brokers; they must have logged no error in the end."""
-    cluster = ClusterProcess(folder, settings=TEST_SETTINGS)
-    try:
+def cluster_in(folder: Path, *, cuts: bool) -> Iterator[ClusterProcess]:
+    """Run three brokers; they must have logged no error in the end.
+
+    With `cuts` they are in a network that can be cut; otherwise their disks can fail.
+    """
+    settings = (*TEST_SETTINGS, f"replica.lag.time.max.ms={LAG_MS}")
+    with ExitStack() as closing:
+        if cuts:
+            network = closing.enter_context(broker_network())
+            cluster = ClusterProcess(folder, settings=settings, network=network)
+        else:
+            cluster = ClusterProcess(folder, settings=settings, kind=FaultyBroker)
+        closing.callback(cluster.close)
         cluster.start()
         yield cluster
         cluster.check()
-    finally:
-        cluster.close()
 
 
-def drill(folder: Path, client: str, faults: int, seed: int) -> int:
+def drill(
+    folder: Path, client: str, faults: int, seed: int, *, cuts: bool = False, only: str = ""
+) -> int:
     """Run the faults and print the table; return how many acknowledged records there are."""
     choices = Random(seed)
-    with cluster_in(folder / "cluster") as cluster:
+    kinds = [each for each in (CUTS if cuts else FAULTS) if only in each.__name__]
+    with cluster_in(folder / "cluster", cuts=cuts) as cluster:
         with running_load(cluster, CLIENTS[client](), folder, replicas=3) as load:
             print(ROW.format("", "fault", "seconds", "answers", "gap (s)"))
             for number in range(1, faults + 1):
-                fault = choices.choice(FAULTS)
+                fault = choices.choice(kinds)
                 begun = time.monotonic()
                 with Gaps(load.history) as gaps, load.fault(fault.__name__):
                     fault(cluster, load, choices)
@@ -106,10 +119,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--faults", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--client", choices=CLIENTS, default="librdkafka")
+    parser.add_argument("--cuts", action="store_true", help="of the network, instead of others")
+    parser.add_argument("--only", default="", help="faults with this in their name")
     options = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="drills-"))
     print(f"client {options.client}, seed {options.seed}, files in {folder}")
-    acknowledged = drill(folder, options.client, options.faults, options.seed)
+    of_client = folder, options.client, options.faults, options.seed
+    acknowledged = drill(*of_client, cuts=options.cuts, only=options.only)
     print(f"{acknowledged} records acknowledged: none lost, repeated or out of order")
     return 0
 

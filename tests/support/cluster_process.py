@@ -5,10 +5,12 @@ import shutil
 import signal
 import uuid
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tests.support import wire_requests
+from tests.support.broker_network import BrokerNetwork
 from tests.support.broker_process import BrokerProcess, wait_until
 from tests.support.etcd import Etcd
 from tests.support.wire_client import ConnectionClosedError, WireClient
@@ -33,6 +35,8 @@ class ClusterProcess:
         *,
         settings: Sequence[str] = (),
         etcd: Etcd | None = None,
+        network: BrokerNetwork | None = None,
+        kind: type[BrokerProcess] = BrokerProcess,
     ) -> None:
         """Prepare the brokers; skips the test where there is no etcd.
 
@@ -41,26 +45,34 @@ class ClusterProcess:
             count: the number of brokers.
             settings: of each broker, as NAME=VALUE.
             etcd: one that runs and is not closed here; None: one member of this cluster's own.
+            network: in which the brokers are; None: all are on loopback.
+            kind: of the brokers.
         """
         self._owns_etcd = etcd is None
         (folder / "etcd").mkdir(parents=True)
-        self.etcd = Etcd(folder / "etcd") if etcd is None else etcd
+        host = "127.0.0.1" if network is None else network.host
+        self.etcd = Etcd(folder / "etcd", host=host) if etcd is None else etcd
+        self.network = network
         self.prefix = f"cluster-{uuid.uuid4().hex[:8]}"
         store = ",".join(str(each) for each in self.etcd.endpoints)
         self.brokers: dict[int, BrokerProcess] = {}
         for broker_id in range(1, count + 1):
             own = folder / f"broker-{broker_id}"
             own.mkdir()
-            self.brokers[broker_id] = BrokerProcess(
+            self.brokers[broker_id] = kind(
                 own,
+                listen=None if network is None else f"{network.address(broker_id)}:9092",
                 settings=(
                     f"node.id={broker_id}",
                     f"broker.rack=rack-{broker_id}",
                     f"broker.session.timeout.ms={SESSION_MS}",
                     f"polylog.metadata.store=etcd://{store}/{self.prefix}",
+                    *(() if network is None else ("polylog.insecure=true",)),
                     *settings,
                 ),
             )
+            if network is not None:
+                self.brokers[broker_id].wrap = partial(network.inside, broker_id)
 
     @property
     def bootstrap(self) -> str:

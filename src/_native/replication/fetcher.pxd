@@ -26,6 +26,7 @@ cdef class ReplicaFetcher(Wait):
     cdef bint is_session_over             # the leader does not know it any more
     cdef int32_t blocking                 # partitions of the last reply that are not durable yet
     cdef int64_t blocked_ms               # since when there are some
+    cdef int64_t checked_ms               # when all logs were looked at
     cdef bint is_reading                  # a reply is partly served
     cdef ReplyReader reader               # of that reply
     cdef int64_t readable_ms              # since when replies are read, after those were durable
@@ -44,6 +45,7 @@ cdef class ReplicaFetcher(Wait):
     cdef void take_records(self, Replica* replica, ReplyPartition* partition)
     cdef void take_error(self, Replica* replica, ReplyPartition* partition)
     cdef void end_reply(self, Connection connection)
+    cdef void block_unsynced(self) noexcept
     cdef void settle(self, Replica* replica)
     cdef void settle_all(self)
     cdef void unblock(self, Replica* replica)

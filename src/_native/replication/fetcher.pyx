@@ -2,9 +2,10 @@
 
     connect -> ask -> reply: append each partition -> the turn's flush, the sync -> ask -> ...
 
-A request says up to where the records are durable here, so the next one leaves when all that the
-last reply brought is durable (`blocking` partitions are not yet), or a part of it after some time;
-replies that arrive meanwhile stay unread. There is one request in flight. A second one is sent
+A request says up to where the records are durable here, so the next one leaves when all that was
+brought is durable (`blocking` partitions are not yet), or a part of it after some time; replies
+that arrive meanwhile stay unread. If nothing of it becomes durable, because a disk hangs, the other
+partitions are asked for now and then: the leader must not take them for dead, too. There is one request in flight. A second one is sent
 while the first is parked at the leader, if there is something to tell it: partitions that are new
 or gone, or later positions. The leader then answers the first at once.
 
@@ -93,6 +94,7 @@ cdef enum:
     RECORDS_WORK_SHIFT = 13         # 8 KiB that are checked and appended take as long as one
 
 cdef int64_t SYNC_PATIENCE_MS = limits.REPLICA_SYNC_PATIENCE_MS
+cdef int64_t FLUSHED_BYTES_MAX = limits.REPLICA_FLUSHED_BYTES_MAX
 cdef int32_t NAMED_MAX = limits.REPLICA_FETCH_PARTITIONS_NAMED_MAX
 cdef uint32_t REPLY_SLACK_BYTES = limits.REPLICA_FETCH_REPLY_SLACK_BYTES
 
@@ -272,6 +274,7 @@ cdef class ReplicaFetcher(Wait):
         connection.begin_wait(self)
         connection.is_busy = False       # replies are served at any time
         connection.set_timer(CHECK_MS)
+        self.checked_ms = connection.poller.monotonic_ms
         self.readable_ms = connection.active_ms
         self.owner.object = <void*>connection
         self.owner.is_parked = True
@@ -296,10 +299,12 @@ cdef class ReplicaFetcher(Wait):
             self.on_lost(reason)
 
     cdef void due(self):
-        # Looks at the logs, too, in case that one has changed without a word.
         cdef Connection connection = self.connection
         cdef int64_t now_ms = connection.poller.monotonic_ms
-        self.settle_all()
+        if now_ms - self.checked_ms >= CHECK_MS:
+            # Looks at the logs, too, in case that one has changed without a word.
+            self.checked_ms = now_ms
+            self.settle_all()
         self.lose_patience()
         if (self.in_flight > 0 and self.blocking == 0 and not connection.has_unserved
                 and connection.input.state != INPUT_WAITING
@@ -307,7 +312,7 @@ cdef class ReplicaFetcher(Wait):
                 >= self.wait_ms + self.timeout_ms):
             connection.close("it has not answered in time")
             return
-        connection.set_timer(CHECK_MS)
+        connection.set_timer(CHECK_MS if self.blocking == 0 else SYNC_PATIENCE_MS)
 
     cdef bint write_frames(self):
         # The connection is about to send.
@@ -322,6 +327,7 @@ cdef class ReplicaFetcher(Wait):
         """Take a reply, or the next part of it; return False if the connection was closed."""
         cdef ReplyPartition partition
         cdef PartitionRead read
+        cdef int64_t taken = 0
         if not self.is_reading:
             if not self.begin_reply(connection, frame):
                 return False
@@ -334,7 +340,9 @@ cdef class ReplicaFetcher(Wait):
             self.take_partition(&partition)
             connection.poller.work += PARTITION_WORK + (
                 partition.records_size >> RECORDS_WORK_SHIFT)
-            if connection.poller.check_budget():
+            taken += partition.records_size
+            # What is appended is written at once at the next flush, which no budget interrupts.
+            if connection.poller.check_budget() or taken >= FLUSHED_BYTES_MAX:
                 connection.is_partly_served = True
                 return True
         if read != PARTITION_NONE:
@@ -417,10 +425,21 @@ cdef class ReplicaFetcher(Wait):
         self.is_reading = False
         self.in_flight -= 1
         self.replies += 1
+        self.block_unsynced()
         if self.blocking > 0:
             connection.is_busy = True    # later replies wait
             self.blocked_ms = connection.poller.monotonic_ms
+            connection.reset_timer(SYNC_PATIENCE_MS)
         connection.request_drain()
+
+    cdef void block_unsynced(self) noexcept:
+        # Of earlier replies, too: the leader sends their records again with each reply.
+        cdef Replica* replica = self.table.lists[REPLICA_SYNCING].first
+        while replica != NULL:
+            if replica.is_in_session and not replica.is_blocking:
+                replica.is_blocking = True
+                self.blocking += 1
+            replica = replica.next
 
     # ---- logs -----------------------------------------------------------------------------------
 
@@ -466,11 +485,18 @@ cdef class ReplicaFetcher(Wait):
             self.end_blocking()
 
     cdef void lose_patience(self):
-        """Let what is durable be told, if the rest takes long: one disk write may."""
+        """Let what is durable be told, if the rest takes long: one disk write may. If nothing is,
+        let the others be asked for after a longer time.
+        """
         cdef Replica* replica = self.table.lists[REPLICA_SYNCING].first
-        if (self.blocking == 0 or self.is_reading or self.connection is None
-                or self.table.lists[REPLICA_TO_NAME].count == 0
-                or self.connection.poller.monotonic_ms - self.blocked_ms < SYNC_PATIENCE_MS):
+        cdef int64_t waited_ms
+        if self.blocking == 0 or self.is_reading or self.connection is None:
+            return
+        waited_ms = self.connection.poller.monotonic_ms - self.blocked_ms
+        if waited_ms < SYNC_PATIENCE_MS:
+            return
+        if self.table.lists[REPLICA_TO_NAME].count == 0 and (
+                self.table.lists[REPLICA_NAMED].count == 0 or waited_ms < CHECK_MS):
             return
         while replica != NULL:
             replica.is_blocking = False

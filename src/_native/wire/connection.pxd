@@ -101,6 +101,7 @@ cdef class Connection:
     cdef void end_wait_by_input(self)
     cdef void set_timer(self, int64_t delay_ms) noexcept
     cdef void hasten_timer(self, int64_t delay_ms) noexcept
+    cdef void reset_timer(self, int64_t delay_ms) noexcept
     cdef void end_stream(self, bytes last, bint is_last)
     cdef ReplySlot* complete_slot(self, const uint8_t* data, size_t size)
     cdef void reply(self, const uint8_t* data, size_t size)

@@ -499,6 +499,12 @@ cdef class Connection:
             wheel_clear(&self.poller.wheel, &self.timer)
             wheel_set(&self.poller.wheel, &self.timer, deadline_ms)
 
+    cdef void reset_timer(self, int64_t delay_ms) noexcept:
+        """Call `due` of the wait after a time from now instead of when it was set for, if it was.
+        """
+        wheel_clear(&self.poller.wheel, &self.timer)
+        self.set_timer(delay_ms)
+
     cdef void end_stream(self, bytes last, bint is_last):
         """End the stream with `last`, which may be empty; close, or serve the later requests."""
         cdef ReplySlot* slot

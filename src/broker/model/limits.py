@@ -429,6 +429,8 @@ PEER_CONNECT_SECONDS = 2
 # Partitions that one request of a replica names, and bytes of its answer besides the setting's.
 REPLICA_FETCH_PARTITIONS_NAMED_MAX = 1_000
 REPLICA_FETCH_REPLY_SLACK_BYTES = 32 * MIB
+# Bytes that a replica appends between two flushes; a partition's part of an answer is not divided.
+REPLICA_FLUSHED_BYTES_MAX = MIB
 # How long a replica waits for its slowest sync before it tells its leader of the others.
 REPLICA_SYNC_PATIENCE_MS = 4
 # Pauses, which double: before a leader is connected to again, and a partition is asked for again.

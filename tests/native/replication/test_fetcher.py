@@ -211,6 +211,26 @@ def test_a_slow_sync_does_not_hold_back_what_is_durable_for_long(held: Copying) 
     assert log.log_end_offset == 1
 
 
+def test_a_disk_that_hangs_does_not_keep_other_partitions_from_being_asked_for(
+    held: Copying,
+) -> None:
+    log = held.add()
+    held.add(1, is_group_commit=False)
+    asked = held.begin()
+    held.leader.answer(asked, part(0, batch(0)))
+    assert held.leader.requests() == []
+
+    following = held.leader.request()  # of partition 1, whose position has not changed
+    assert following.named == []
+    held.leader.answer(following, part(0, batch(0)))  # again, and it may take as long again
+    assert held.leader.requests() == []
+    held.leader.answer(held.leader.request(), part(0, batch(0)), part(1, batch(0)))
+
+    assert held.leader.request().named == [(1, 1)]
+    held.sync()
+    assert log.log_end_offset == 1
+
+
 def test_without_syncs_the_next_request_leaves_in_the_same_turn(copying: Copying) -> None:
     copying.add(is_group_commit=False)
     asked = copying.begin()
@@ -657,9 +677,10 @@ def test_an_answer_may_come_byte_by_byte(copying: Copying) -> None:
     assert log.log_end_offset == 1
 
 
+@pytest.mark.parametrize("budget_us", [0, 60_000_000])
 @pytest.mark.parametrize("size", [300_000, 3_000_000])
-def test_a_long_answer_is_served_in_parts(copying: Copying, size: int) -> None:
-    copying.wire.poller.budget_us = 0
+def test_a_long_answer_is_served_in_parts(copying: Copying, size: int, budget_us: int) -> None:
+    copying.wire.poller.budget_us = budget_us
     logs = [copying.add(partition) for partition in range(12)]
     asked = copying.begin()
     parts = [part(partition, batch(0, size=size // 12)) for partition in range(12)]

@@ -104,11 +104,13 @@ class FollowingPlan:
     def failed(self, item: Item, now_ms: int) -> int:
         """Copy a partition again in a while: its leader or its log has refused that.
 
-        The driver has ended its copying. Return how often it has failed in a row.
+        The driver has ended its copying, or what it held it for. Return how often it has failed in
+        a row.
         """
         known = self._followed.get(item)
         if known is None:
             return 0
+        known.is_held = False
         if now_ms - known.failed_ms > _FORGIVEN_MS:
             known.failures = 0
         pause_ms = min(REPLICA_RETRY_MS << min(known.failures, 16), REPLICA_RETRY_MS_MAX)

@@ -179,7 +179,7 @@ class _Connection(asyncio.Protocol):
     """A connection over which nothing is sent.
 
     Attributes:
-        place: host and port of the other side, None before the connection is made.
+        place: host and port of the other side, None if the connection was not made, or had ended.
         is_lost: whether it has ended.
     """
 
@@ -191,8 +191,9 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
-        host, port, *_ = transport.get_extra_info("peername")
-        self.place = host, port
+        peer = transport.get_extra_info("peername")
+        if peer is not None:  # it has not ended already
+            self.place = peer[0], peer[1]
 
     def connection_lost(self, _exc: Exception | None) -> None:
         self.is_lost = True

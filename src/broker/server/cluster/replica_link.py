@@ -169,6 +169,9 @@ class ReplicaLink:
         except (OSError, TimeoutError, UnicodeError) as error:
             self._note_failure(str(error) or "no connection in time", is_new=False)
             return False
+        except Exception:  # noqa: BLE001 (whatever it is: the link must not end for ever)
+            _log.exception("no connection to a leader, tried again: leader=%d", self.leader)
+            return False
         self._replies = self.fetcher.replies
         try:
             self.fetcher.connect(self._poller, connected.fileno(), address.host)

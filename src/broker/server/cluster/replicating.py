@@ -303,16 +303,21 @@ class Replicating(Service):
     async def _cut_and_release(
         self, item: Item, log: CopiedLog, cut: Callable[[Any, int], Any], offset: int
     ) -> None:
+        has_failed = True
         try:
             await cut(log, offset)
+            has_failed = False
         except StorageError as error:
             _log.error(
-                "a replica is not truncated: topic_id=%s partition=%d error=%s",
+                "a replica is not truncated, tried again: topic_id=%s partition=%d error=%s",
                 *(id_to_text(item[0]), item[1], error),
             )
         finally:
             if self._logs.get(item) is log:
-                self._plan.release(item)
+                if has_failed:  # the disk may be full: not at once
+                    self._plan.failed(item, self._node.clock.monotonic_ms())
+                else:
+                    self._plan.release(item)
                 self._something.set()
 
 

@@ -136,6 +136,18 @@ def test_an_unfollowed_partition_is_forgotten(follower: Follower) -> None:
     assert follower.plan.due_ms is None
 
 
+def test_a_held_partition_that_fails_is_copied_again_in_a_while(follower: Follower) -> None:
+    follower.plan.followed(follower.item())
+    follower.take()
+
+    follower.plan.hold(follower.item())
+    follower.plan.failed(follower.item(), 0)
+
+    assert follower.take() == []
+    follower.plan.tick(REPLICA_RETRY_MS)
+    assert follower.take() == [(follower.item(), Source(1, 0))]
+
+
 def test_a_held_partition_is_not_copied_before_its_release(follower: Follower) -> None:
     follower.plan.followed(follower.item())
     follower.take()

@@ -15,7 +15,7 @@ from broker.core.cluster.records import BrokerState, Endpoint, Registration
 from broker.model.clock import SystemClock
 from broker.model.errors import StorageError
 from broker.server.cluster.node import Node
-from broker.server.cluster.probing import Probing
+from broker.server.cluster.probing import Probing, _Connection
 from broker.storage.metadata import Delete, Guard, Operation, Put
 from tests.support.memory_leases import AsyncMemoryStore
 from tests.unit.core.cluster.clusters import Cluster
@@ -295,3 +295,11 @@ def test_a_broker_with_an_old_image_fences_nobody() -> None:
         assert not probed.is_fenced
 
     run(scenario)
+
+
+def test_a_connection_that_has_ended_before_it_is_reported_has_no_place() -> None:
+    connection = _Connection(lambda _: None)
+
+    connection.connection_made(SimpleNamespace(get_extra_info=lambda _: None))  # type: ignore[arg-type]
+
+    assert connection.place is None
