@@ -8,6 +8,7 @@ changed meanwhile, is decided again, in smaller ones.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -19,7 +20,8 @@ from broker.core.cluster.topic_settings import ReplicaSettings, TopicSettings
 from broker.core.cluster.writes import Item
 from broker.core.configs.records import ChangedMeanwhile
 from broker.core.metadata import Metadata, change
-from broker.core.scheduling.steps import next_step
+from broker.core.replica_ends import End, ReplicaEnds, in_order
+from broker.core.scheduling.steps import in_steps, next_step
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import (
     CHANGE_ATTEMPTS,
@@ -30,6 +32,7 @@ from broker.model.limits import (
 from broker.storage.metadata import CreatedAt, Guard, Operation, Put
 
 _GUARDS_MAX = METADATA_OPS_PER_TRANSACTION_MAX - 1  # and one that this broker is registered
+_log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.02  # between two looks whether leaders have changed
 
 # What is changed of a partition; None: nothing, and that is no error.
@@ -40,7 +43,13 @@ class PartitionChanges:
     """Makes the changes for the requests of one broker of a cluster."""
 
     def __init__(
-        self, known: Metadata, broker_id: int, settings: TopicSettings, *, is_shared: bool
+        self,
+        known: Metadata,
+        broker_id: int,
+        settings: TopicSettings,
+        ends: ReplicaEnds | None = None,
+        *,
+        is_shared: bool,
     ) -> None:
         """Keep this broker's id and what it knows.
 
@@ -48,11 +57,13 @@ class PartitionChanges:
             known: the metadata.
             broker_id: of this broker, which has to be registered for any change.
             settings: of topics.
+            ends: of replicas, for unclean elections; None: they are not asked for.
             is_shared: whether all brokers share one data directory.
         """
         self._known = known
         self._broker_id = broker_id
         self._settings = settings
+        self._ends = ends
         self._is_shared = is_shared
 
     # ---- elections
@@ -115,8 +126,42 @@ class PartitionChanges:
         return waiting
 
     async def elect_unclean(self, items: Sequence[Item]) -> dict[Item, RequestError]:
-        """Elect any live replica where no member of the ISR lives; return errors."""
-        return await self._change(items, self._unclean)
+        """Elect the live replica with the most records where no member of the ISR lives.
+
+        Return errors.
+        """
+        leaderless = [
+            item
+            async for item in in_steps(items, PARTITIONS_ANSWERED_PER_STEP)
+            if not self.has_leader(item)
+        ]
+        ends = {} if self._ends is None else await self._ends.of(leaderless)
+        unclean: dict[Item, tuple[PartitionState, PartitionState]] = {}
+
+        def decide(item: Item) -> Transaction | None:
+            unclean.pop(item, None)
+            found = self._found(item)
+            changed = self._unclean(found, item, ends.get(item, {}))
+            if election.is_unclean(found, changed.leader):
+                unclean[item] = found.state, changed
+            return self._transaction(item, found, changed)
+
+        errors = await self._change(items, decide)
+        for item, (old, new) in unclean.items():
+            if item not in errors:
+                self._warn(item, old, new, ends.get(item, {}))
+        return errors
+
+    def _warn(
+        self, item: Item, old: PartitionState, new: PartitionState, ends: Mapping[int, End]
+    ) -> None:
+        topic = self._known.image.topics.get(item[0])
+        _log.warning(
+            "unclean election, acknowledged records may be lost: topic=%s partition=%d leader=%d"
+            " leader_epoch=%d isr_before=%s elr_before=%s end_offsets=%s",
+            *("(deleted)" if topic is None else topic.name, item[1], new.leader, new.leader_epoch),
+            *(old.isr, old.elr, {each: end.offset for each, end in ends.items()}),
+        )
 
     def _preferring(self, item: Item) -> Transaction | None:
         found = self._found(item)
@@ -138,18 +183,18 @@ class PartitionChanges:
             raise RequestError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, text)
         return self._transaction(item, found, changed)
 
-    def _unclean(self, item: Item) -> Transaction | None:
-        found = self._found(item)
+    def _unclean(self, found: Known, item: Item, ends: Mapping[int, End]) -> PartitionState:
         if election.has_leader(found):
             raise RequestError(ErrorCode.ELECTION_NOT_NEEDED)
         if self._is_shared:  # the controller elects whoever runs
             raise RequestError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
         settings = ReplicaSettings(self._settings.topic(item[0]).min_isr, is_unclean_allowed=True)
-        changed = election.next_state(found, settings)
+        most_first = in_order(found.state.replicas, ends)
+        changed = election.next_state(found, settings, most_first=most_first)
         if changed is None or changed.leader == NO_LEADER:
             text = "no replica runs"
             raise RequestError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, text)
-        return self._transaction(item, found, changed)
+        return changed
 
     def _preferred(self, item: Item, found: Known) -> int:
         return preferred_leader(self._known.image, item, found.state, is_shared=self._is_shared)
