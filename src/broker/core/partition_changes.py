@@ -8,11 +8,10 @@ changed meanwhile, is decided again, in smaller ones.
 """
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from broker.core.cluster import election, eligibility, reassignment, records
+from broker.core.cluster import election, eligibility, reassignment, records, unclean
 from broker.core.cluster.balance import preferred_leader
 from broker.core.cluster.eligibility import Known
 from broker.core.cluster.records import NO_LEADER, PartitionState, Transaction
@@ -32,7 +31,6 @@ from broker.model.limits import (
 from broker.storage.metadata import CreatedAt, Guard, Operation, Put
 
 _GUARDS_MAX = METADATA_OPS_PER_TRANSACTION_MAX - 1  # and one that this broker is registered
-_log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.02  # between two looks whether leaders have changed
 
 # What is changed of a partition; None: nothing, and that is no error.
@@ -136,32 +134,22 @@ class PartitionChanges:
             if not self.has_leader(item)
         ]
         ends = {} if self._ends is None else await self._ends.of(leaderless)
-        unclean: dict[Item, tuple[PartitionState, PartitionState]] = {}
+        lossy: dict[Item, tuple[PartitionState, PartitionState]] = {}
 
         def decide(item: Item) -> Transaction | None:
-            unclean.pop(item, None)
+            lossy.pop(item, None)
             found = self._found(item)
             changed = self._unclean(found, item, ends.get(item, {}))
             if election.is_unclean(found, changed.leader):
-                unclean[item] = found.state, changed
+                lossy[item] = found.state, changed
             return self._transaction(item, found, changed)
 
         errors = await self._change(items, decide)
-        for item, (old, new) in unclean.items():
+        for item, (old, new) in lossy.items():
             if item not in errors:
-                self._warn(item, old, new, ends.get(item, {}))
+                shown = {each: tuple(end) for each, end in ends.get(item, {}).items()}
+                unclean.warn(self._known.image, item, old, new, shown)
         return errors
-
-    def _warn(
-        self, item: Item, old: PartitionState, new: PartitionState, ends: Mapping[int, End]
-    ) -> None:
-        topic = self._known.image.topics.get(item[0])
-        _log.warning(
-            "unclean election, acknowledged records may be lost: topic=%s partition=%d leader=%d"
-            " leader_epoch=%d isr_before=%s elr_before=%s end_offsets=%s",
-            *("(deleted)" if topic is None else topic.name, item[1], new.leader, new.leader_epoch),
-            *(old.isr, old.elr, {each: end.offset for each, end in ends.items()}),
-        )
 
     def _preferring(self, item: Item) -> Transaction | None:
         found = self._found(item)

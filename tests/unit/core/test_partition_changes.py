@@ -302,7 +302,7 @@ class Ends:
 
     async def of(self, items: Sequence[Item]) -> dict[Item, dict[int, End]]:
         self.asked += items
-        return {item: self.known for item in items}
+        return dict.fromkeys(items, self.known)
 
 
 def without_isr(operator: Operator) -> None:
@@ -332,7 +332,7 @@ def test_an_unclean_election_elects_the_replica_with_the_most_records(
     (line,) = [each for each in caplog.messages if "unclean election" in each]
     assert "topic=t partition=0 leader=3" in line
     assert "isr_before=(1,)" in line
-    assert "{2: 40, 3: 30}" in line
+    assert "{2: (1, 40), 3: (2, 30)}" in line
 
 
 def test_replicas_that_do_not_answer_are_elected_in_their_order() -> None:

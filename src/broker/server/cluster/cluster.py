@@ -237,7 +237,10 @@ class Cluster:
             node.metadata,
             following,
             FollowingConfigs(node.metadata, configs, group_configs),
-            Office(node, partial(self._controller_settings, configs), self._workers),
+            Office(
+                *(node, partial(self._controller_settings, configs), self._workers),
+                None if node.is_shared else self._ends(topics),
+            ),
             HandingOver(node, _Served(topics)),
             in_sync,
             # Workers have no copies: a log that one of them has open is not led by another one.
@@ -312,14 +315,15 @@ class Cluster:
 
     def partition_changes(self, configs: BrokerConfigs, topics: Topics) -> PartitionChanges:
         """Return what changes partitions when an operator asks for it."""
-        node = self.node
-        ends = ReplicaEnds(
-            *(self._broker_id, node.metadata.image, partial(_held, topics), self._asking)
-        )
+        node, ends = self.node, self._ends(topics)
         settings = TopicSettings(node.metadata.image, partial(_replica_settings, configs))
         return PartitionChanges(
             *(node.metadata, self._broker_id, settings, ends), is_shared=node.is_shared
         )
+
+    def _ends(self, topics: Topics) -> ReplicaEnds:
+        image = self.node.metadata.image
+        return ReplicaEnds(self._broker_id, image, partial(_held, topics), self._asking)
 
     def _controller_settings(self, configs: BrokerConfigs) -> ControllerSettings:
         config = configs.current
