@@ -340,7 +340,7 @@ class Controller:
         changed = self._next_state(found, item)
         most_first = self._most_first.pop(item, ())
         if changed is not None and _is_unclean(found, changed) and not self._settings.is_shared:
-            unclean.warn(self._image, item, found.state, changed, {"most_first": most_first})
+            unclean.warn(self._image, item, found.state, changed, most_first)
         target = self._growing.pop(item, None)
         if changed is None and target is not None:
             changed = grown(found, target)

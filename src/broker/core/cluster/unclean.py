@@ -4,7 +4,6 @@ How many is known once the members of the old ISR are back: each logs what it tr
 """
 
 import logging
-from collections.abc import Mapping
 
 from broker.core.cluster.image import ClusterImage
 from broker.core.cluster.records import PartitionState
@@ -17,13 +16,13 @@ def warn(
     item: tuple[bytes, int],
     old: PartitionState,
     new: PartitionState,
-    ends: Mapping[int, object],
+    known: object,
 ) -> None:
-    """Log an unclean election; `ends` are those of the replicas that have answered."""
+    """Log an unclean election, and what is known of the ends of the replicas."""
     topic = image.topics.get(item[0])
     _log.warning(
         "unclean election, acknowledged records may be lost: topic=%s partition=%d leader=%d"
-        " leader_epoch=%d isr_before=%s elr_before=%s ends=%s",
+        " leader_epoch=%d isr_before=%s elr_before=%s replicas=%s",
         *("(deleted)" if topic is None else topic.name, item[1], new.leader, new.leader_epoch),
-        *(old.isr, old.elr, dict(ends)),
+        *(old.isr, old.elr, known),
     )
