@@ -186,6 +186,43 @@ def test_a_replica_that_may_lack_records_leads_only_if_an_operator_wants_it(
     assert write(cluster, 2) == (2 if min_isr == 1 else 1)
 
 
+@pytest.mark.parametrize("who", ["operator", "topic"])
+def test_an_unclean_election_takes_the_replica_with_the_most_records(
+    cluster: ClusterProcess, who: str
+) -> None:
+    create(cluster, [1, 2, 3], min_isr=1)
+    wait_for(cluster, 3, isr({1, 2, 3}), "all replicas are in sync")
+    assert write(cluster, 1) == 0
+    cluster.kill(2)
+    wait_for(cluster, 3, isr({1, 3}), "two replicas are in sync")
+    assert write(cluster, 1) == 1
+    cluster.kill(3)
+    wait_for(cluster, 1, isr({1}), "one replica is in sync")
+    assert write(cluster, 1) == 2
+    cluster.kill(1)
+    cluster.restart(2)
+    cluster.restart(3)
+    wait_for(cluster, 2, lambda found: found["leader_id"] == -1, "nobody leads")
+
+    if who == "operator":
+        assert elect(cluster, 2, UNCLEAN) == 0
+    else:
+        change = {
+            "name": "unclean.leader.election.enable",
+            "config_operation": 0,
+            "value": "true",
+        }
+        resource = {"resource_type": 2, "resource_name": TOPIC, "configs": [change]}
+        answer = ask(cluster, 2, "IncrementalAlterConfigs", 1, resources=[resource])
+        assert answer["responses"][0]["error_code"] == 0
+
+    wait_for(cluster, 2, lambda found: found["leader_id"] == 3, "the longer log leads")
+    wait_for(cluster, 3, isr({2, 3}), "both replicas are in sync")
+    assert write(cluster, 3) == 2, "the offset of the record that was lost"
+    cluster.restart(1)
+    wait_for(cluster, 3, isr({1, 2, 3}), "all replicas are in sync")
+
+
 def test_deleted_records_do_not_come_back_with_another_leader(cluster: ClusterProcess) -> None:
     create(cluster, [1, 2, 3])
     wait_for(cluster, 3, isr({1, 2, 3}), "all replicas are in sync")

@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from broker.core.cluster import election, eligibility, reassignment, records
+from broker.core.cluster import election, eligibility, reassignment, records, unclean
 from broker.core.cluster.balance import preferred_leader
 from broker.core.cluster.eligibility import Known
 from broker.core.cluster.records import NO_LEADER, PartitionState, Transaction
@@ -19,7 +19,8 @@ from broker.core.cluster.topic_settings import ReplicaSettings, TopicSettings
 from broker.core.cluster.writes import Item
 from broker.core.configs.records import ChangedMeanwhile
 from broker.core.metadata import Metadata, change
-from broker.core.scheduling.steps import next_step
+from broker.core.replica_ends import End, ReplicaEnds, in_order
+from broker.core.scheduling.steps import in_steps, next_step
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import (
     CHANGE_ATTEMPTS,
@@ -40,7 +41,13 @@ class PartitionChanges:
     """Makes the changes for the requests of one broker of a cluster."""
 
     def __init__(
-        self, known: Metadata, broker_id: int, settings: TopicSettings, *, is_shared: bool
+        self,
+        known: Metadata,
+        broker_id: int,
+        settings: TopicSettings,
+        ends: ReplicaEnds | None = None,
+        *,
+        is_shared: bool,
     ) -> None:
         """Keep this broker's id and what it knows.
 
@@ -48,11 +55,13 @@ class PartitionChanges:
             known: the metadata.
             broker_id: of this broker, which has to be registered for any change.
             settings: of topics.
+            ends: of replicas, for unclean elections; None: they are not asked for.
             is_shared: whether all brokers share one data directory.
         """
         self._known = known
         self._broker_id = broker_id
         self._settings = settings
+        self._ends = ends
         self._is_shared = is_shared
 
     # ---- elections
@@ -115,8 +124,32 @@ class PartitionChanges:
         return waiting
 
     async def elect_unclean(self, items: Sequence[Item]) -> dict[Item, RequestError]:
-        """Elect any live replica where no member of the ISR lives; return errors."""
-        return await self._change(items, self._unclean)
+        """Elect the live replica with the most records where no member of the ISR lives.
+
+        Return errors.
+        """
+        leaderless = [
+            item
+            async for item in in_steps(items, PARTITIONS_ANSWERED_PER_STEP)
+            if not self.has_leader(item)
+        ]
+        ends = {} if self._ends is None else await self._ends.of(leaderless)
+        lossy: dict[Item, tuple[PartitionState, PartitionState]] = {}
+
+        def decide(item: Item) -> Transaction | None:
+            lossy.pop(item, None)
+            found = self._found(item)
+            changed = self._unclean(found, item, ends.get(item, {}))
+            if election.is_unclean(found, changed.leader):
+                lossy[item] = found.state, changed
+            return self._transaction(item, found, changed)
+
+        errors = await self._change(items, decide)
+        for item, (old, new) in lossy.items():
+            if item not in errors:
+                shown = {each: tuple(end) for each, end in ends.get(item, {}).items()}
+                unclean.warn(self._known.image, item, old, new, shown)
+        return errors
 
     def _preferring(self, item: Item) -> Transaction | None:
         found = self._found(item)
@@ -138,18 +171,18 @@ class PartitionChanges:
             raise RequestError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, text)
         return self._transaction(item, found, changed)
 
-    def _unclean(self, item: Item) -> Transaction | None:
-        found = self._found(item)
+    def _unclean(self, found: Known, item: Item, ends: Mapping[int, End]) -> PartitionState:
         if election.has_leader(found):
             raise RequestError(ErrorCode.ELECTION_NOT_NEEDED)
         if self._is_shared:  # the controller elects whoever runs
             raise RequestError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
         settings = ReplicaSettings(self._settings.topic(item[0]).min_isr, is_unclean_allowed=True)
-        changed = election.next_state(found, settings)
+        most_first = in_order(found.state.replicas, ends)
+        changed = election.next_state(found, settings, most_first=most_first)
         if changed is None or changed.leader == NO_LEADER:
             text = "no replica runs"
             raise RequestError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, text)
-        return self._transaction(item, found, changed)
+        return changed
 
     def _preferred(self, item: Item, found: Known) -> int:
         return preferred_leader(self._known.image, item, found.state, is_shared=self._is_shared)

@@ -174,7 +174,9 @@ def make_broker(
             limits.RESPONSE_CACHE_BYTES_MAX,
         ),
         links=None if cluster is None else cluster.links,
-        partition_changes=None if cluster is None else cluster.partition_changes(storage.configs),
+        partition_changes=None
+        if cluster is None
+        else cluster.partition_changes(storage.configs, logs.topics),
     )
 
 

@@ -91,6 +91,7 @@ class Audit:
         self._acknowledged: dict[Item, list[Entry]] = {}
         self.configured: set[str] = set()  # topics whose min.insync.replicas somebody has changed
         self.emptied: set[int] = set()  # brokers that may have lost a disk at any time
+        self.processes: dict[str, Disk] = {}  # on which disk each runs, or did
         self._served: dict[Item, tuple[int, str]] = {}  # the last leader epoch, and by whom
 
     # ---- the store
@@ -175,7 +176,9 @@ class Audit:
                 since = image.brokers[broker_id].intact_since
                 if broker_id in self._registered and since == image.revision:
                     self.emptied.add(broker_id)
-                self._registered[broker_id] = Claim(self._disks[broker_id], since)
+                # Its process may have been killed, and the disk lost, before this arrived here.
+                process, _, _ = image.brokers[broker_id].registration.incarnation.rpartition(".")
+                self._registered[broker_id] = Claim(self.processes[process], since)
         for topic_id in delta.topics:
             self._place(topic_id)
 

@@ -49,8 +49,10 @@ def _write_without_the_office(patch: Patch) -> None:
 def _replace_a_draining_leader_at_once(patch: Patch) -> None:
     next_state = election.next_state
 
-    def impatient(found: Known, settings: Any = _DEFAULTS, others: Any = None) -> Any:
-        changed = next_state(found, settings, others)
+    def impatient(
+        found: Known, settings: Any = _DEFAULTS, others: Any = None, most_first: Any = ()
+    ) -> Any:
+        changed = next_state(found, settings, others, most_first)
         if changed is None or changed.successor == NO_LEADER:
             return changed
         return _handed_over(found, changed, is_shared=others is not None)
@@ -387,8 +389,10 @@ def _keep_the_elr(patch: Patch) -> None:
 def _hand_over_to_who_may_lack_records(patch: Patch) -> None:
     next_state = election.next_state
 
-    def any_successor(found: Known, settings: Any = _DEFAULTS, others: Any = None) -> Any:
-        changed = next_state(found, settings, others)
+    def any_successor(
+        found: Known, settings: Any = _DEFAULTS, others: Any = None, most_first: Any = ()
+    ) -> Any:
+        changed = next_state(found, settings, others, most_first)
         if changed is None or others is not None or changed.successor == NO_LEADER:
             return changed
         first = (x for x in found.state.replicas if x != changed.leader and x in found.brokers)

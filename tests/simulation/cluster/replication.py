@@ -202,6 +202,8 @@ class Replication:
         for item, leading in self._leading.items():
             for each in leading.lagging(now_ms, LAG_MS):
                 machine.lagging(item, each)
+            if len(leading.maximal) == 1:
+                self._advance(item)  # it may have been fenced before, and no follower asks
         self.work()
 
     def work(self) -> None:

@@ -128,6 +128,7 @@ class ClusterSimulation:
         process = Process(self.time, self.rng.randrange(1, 1 << 30))
         host = "host" if self.settings.is_shared else f"host{broker_id}"
         disk = self.disks[broker_id]
+        self.audit.processes[f"process-{self._processes}"] = disk
         broker = SimulatedBroker(
             self.rng,
             process,

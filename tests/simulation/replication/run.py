@@ -188,6 +188,7 @@ class ReplicationSimulation:
         self._processes += 1
         process = Process(self.time, self.rng.randrange(1, 1 << 30))
         disk = self.disks[broker_id]
+        self.audit.processes[f"process-{self._processes}"] = disk
         disk.intact_since = self.storages[broker_id].start()
         broker = ReplicatedBroker(
             self.rng,

@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
 from broker.core.cluster import records, topics
+from broker.core.cluster.records import NO_EPOCH, NO_LEADER
 from broker.core.cluster.slices import complete
 from broker.core.cluster.topic_settings import ReplicaSettings, TopicSettings
 from broker.core.cluster.writes import Item
 from broker.core.partition_changes import PartitionChanges
+from broker.core.replica_ends import End
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import (
     CLUSTER_CHANGES_PER_TRANSACTION,
@@ -288,3 +291,66 @@ def test_an_unclean_election_needs_a_live_replica() -> None:
 
     assert [each.code for each in unclean.values()] == [ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE]
     assert not operator.changes.has_leader(operator.items[0])
+
+
+class Ends:
+    """The ends of replicas, as their brokers answer."""
+
+    def __init__(self, **ends: tuple[int, int]) -> None:
+        self.known = {int(name[1:]): End(*end) for name, end in ends.items()}
+        self.asked: list[Item] = []
+
+    async def of(self, items: Sequence[Item]) -> dict[Item, dict[int, End]]:
+        self.asked += items
+        return dict.fromkeys(items, self.known)
+
+
+def without_isr(operator: Operator) -> None:
+    """Let partition 0 have the replicas 1, 2 and 3, of which 1 was in the ISR and has failed."""
+    state = operator.cluster.state(operator.topic_id)
+    changed = state._replace(replicas=(1, 2, 3), isr=(1,), leader=NO_LEADER, broker_epoch=NO_EPOCH)
+    operator.cluster.put(operator.topic_id, 0, changed)
+    operator.cluster.fail(1)
+    operator.metadata.catch_up()
+
+
+def test_an_unclean_election_elects_the_replica_with_the_most_records(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    operator = Operator(2)
+    without_isr(operator)
+    ends: Any = Ends(_2=(1, 40), _3=(2, 30))
+    operator.changes._ends = ends
+
+    unclean = asyncio.run(operator.changes.elect_unclean(operator.items))
+
+    assert unclean == {}
+    operator.cluster.refresh()
+    assert operator.cluster.state(operator.topic_id).leader == 3
+    assert ends.asked == operator.items  # the leader of the other one has failed, too
+    assert operator.cluster.state(operator.topic_id, 1).leader == 2
+    (line,) = [each for each in caplog.messages if "unclean election" in each]
+    assert "topic=t partition=0 leader=3" in line
+    assert "isr_before=(1,)" in line
+    assert "{2: (1, 40), 3: (2, 30)}" in line
+
+
+def test_replicas_that_do_not_answer_are_elected_in_their_order() -> None:
+    operator = Operator()
+    without_isr(operator)
+
+    assert asyncio.run(operator.changes.elect_unclean(operator.items)) == {}
+
+    operator.cluster.refresh()
+    assert operator.cluster.state(operator.topic_id).leader == 2
+
+
+def test_replicas_are_not_asked_where_there_is_a_leader() -> None:
+    operator = Operator()
+    ends: Any = Ends()
+    operator.changes._ends = ends
+
+    unclean = asyncio.run(operator.changes.elect_unclean(operator.items))
+
+    assert [each.code for each in unclean.values()] == [ErrorCode.ELECTION_NOT_NEEDED]
+    assert ends.asked == []

@@ -21,14 +21,18 @@ changes nothing, because every transaction has the guard that the key `controlle
     a state without a topic     its deletion
     a deleted topic             its deletion, once no broker has folders of it or after 7 days
 
+Before an unclean election the driver asks the live replicas how much they have: that with the most
+records is elected.
+
 Each change of a state has the guards that its members are what the image says (`eligibility.py`).
 Partitions without a live leader come first, then all others. Looking at all partitions takes many
 slices, and so does writing: `work` is one slice.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from broker.core.cluster import election, eligibility, reassignment, records
+from broker.core.cluster import election, eligibility, reassignment, records, unclean
 from broker.core.cluster.balance import Balancing, prefer
 from broker.core.cluster.eligibility import Known
 from broker.core.cluster.growth import Growth, grown
@@ -85,6 +89,8 @@ class Controller:
     """The work of the controller for one term of office."""
 
     __slots__ = (
+        "_asked",
+        "_asks_for_ends",
         "_balance_due_ms",
         "_balancing",
         "_deleted_due_ms",
@@ -95,17 +101,25 @@ class Controller:
         "_image",
         "_is_growth_due",
         "_looks",
+        "_most_first",
         "_order",
         "_preferring",
         "_scan",
         "_settings",
+        "_to_ask",
         "_topic_settings",
         "_wall_ms",
         "_writes",
     )
 
     def __init__(
-        self, image: ClusterImage, settings: ControllerSettings, now_ms: int, wall_ms: int
+        self,
+        image: ClusterImage,
+        settings: ControllerSettings,
+        now_ms: int,
+        wall_ms: int,
+        *,
+        asks_for_ends: bool = False,
     ) -> None:
         """Begin the term of the controller that the image has.
 
@@ -114,6 +128,7 @@ class Controller:
             settings: as now; a change begins a new term's object.
             now_ms: of the monotonic clock.
             wall_ms: the wall time.
+            asks_for_ends: whether `take_asked` is asked for; else any replica is elected uncleanly.
         """
         assert image.controller is not None
         self._image = image
@@ -125,6 +140,10 @@ class Controller:
         self._looks = 0  # slices since the last transaction
         self._balancing: Balancing | None = None
         self._preferring: set[Item] = set()
+        self._asks_for_ends = asks_for_ends
+        self._to_ask: dict[Item, None] = {}
+        self._asked: set[Item] = set()  # to be asked, or asked
+        self._most_first: dict[Item, Sequence[int]] = {}  # the answers
         self._factors = {} if settings.is_shared else dict(settings.internal_factors)
         self._topic_settings = TopicSettings(image, lambda: settings.defaults)
         self._growth: Growth | None = None
@@ -186,6 +205,21 @@ class Controller:
         for item in items:
             self._preferring.add(item)
             self._writes.mark(item)
+
+    def take_asked(self) -> list[Item]:
+        """Return partitions whose next election is unclean: how much have their replicas?
+
+        None of them is elected before `answered`.
+        """
+        taken, self._to_ask = list(self._to_ask), {}
+        return taken
+
+    def answered(self, most_first: Mapping[Item, Sequence[int]]) -> None:
+        """Report the replicas of some partitions, those with the most records first."""
+        for item, replicas in most_first.items():
+            self._asked.discard(item)
+            self._most_first[item] = replicas
+            self._writes.mark(item, is_urgent=True)
 
     def tick(self, now_ms: int, wall_ms: int) -> None:
         """Do what is due; call at `due_ms`."""
@@ -304,6 +338,9 @@ class Controller:
             has_key = topic_id not in self._image.topics and isinstance(guard, Unchanged)
             return ((guard,), Delete(guard.key)) if has_key else None
         changed = self._next_state(found, item)
+        most_first = self._most_first.pop(item, ())
+        if changed is not None and _is_unclean(found, changed) and not self._settings.is_shared:
+            unclean.warn(self._image, item, found.state, changed, most_first)
         target = self._growing.pop(item, None)
         if changed is None and target is not None:
             changed = grown(found, target)
@@ -330,7 +367,18 @@ class Controller:
         if self._settings.is_shared:
             return election.next_state(found, others=self._others(item))
         settings = self._topic_settings.topic(item[0])
-        changed = election.next_state(found, settings)
+        most_first = self._most_first.get(item, ())
+        changed = election.next_state(found, settings, most_first=most_first)
+        if (
+            self._asks_for_ends
+            and not most_first
+            and changed is not None
+            and _is_unclean(found, changed)
+        ):
+            if item not in self._asked:
+                self._asked.add(item)
+                self._to_ask[item] = None
+            changed = election.next_state(found, settings._replace(is_unclean_allowed=False))
         return reassignment.advanced(found, settings) if changed is None else changed
 
     def _others(self, item: Item) -> list[int]:
@@ -343,3 +391,7 @@ class Controller:
         others = order[first:] + order[:first]
         replicas = self._image.topics[topic_id].record.replicas
         return [replicas[partition][0], *others] if replicas else others
+
+
+def _is_unclean(found: Known, changed: PartitionState) -> bool:
+    return not election.has_leader(found) and election.is_unclean(found, changed.leader)

@@ -48,7 +48,10 @@ _DEFAULTS = ReplicaSettings()
 
 
 def next_state(
-    found: Known, settings: ReplicaSettings = _DEFAULTS, others: Sequence[int] | None = None
+    found: Known,
+    settings: ReplicaSettings = _DEFAULTS,
+    others: Sequence[int] | None = None,
+    most_first: Sequence[int] = (),
 ) -> PartitionState | None:
     """Return what the controller changes a partition's state to; None: nothing.
 
@@ -56,6 +59,8 @@ def next_state(
         found: the present one, and the brokers that are registered.
         settings: of the topic.
         others: brokers that share the data directory; None: each has its own.
+        most_first: replicas, those with the most records first, for an unclean election; none:
+            that is not known.
     """
     state = found.state
     if has_leader(found):
@@ -65,6 +70,8 @@ def next_state(
         changed = state._replace(isr=isr, elr=elr, successor=successor)
     else:
         leader = _elected(found, settings, others)
+        if is_unclean(found, leader) and others is None and most_first:
+            leader = _first([each for each in most_first if each in state.replicas], found.brokers)
         changed = _without_leader(found) if leader == NO_LEADER else _led(found, leader, settings)
     return None if _are_equal(changed, state) else found.next(changed)
 
@@ -140,6 +147,13 @@ def candidates(found: Known) -> list[int]:
     """Return the members of the ISR that may be elected, in the order of the replicas."""
     isr = found.state.isr
     return [each for each in found.state.replicas if each in isr and found.counts(each)]
+
+
+def is_unclean(found: Known, leader: int) -> bool:
+    """Return whether a broker that is elected may lack records that were acknowledged."""
+    if leader == NO_LEADER:
+        return False
+    return leader not in found.state.isr + found.state.elr or not found.counts(leader)
 
 
 def _elected(found: Known, settings: ReplicaSettings, others: Sequence[int] | None) -> int:

@@ -20,7 +20,7 @@ When either raises StorageError (a damaged value, or one of a newer version) the
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from broker.core.cluster import records
 from broker.core.cluster.counts import PartitionCounts
@@ -269,10 +269,11 @@ class ClusterImage:
     def release(self) -> Slices[None]:
         """Free what the last `load` has replaced: all at once it would take longer than a slice."""
         topics, stored = self._replaced
+        replaced: list[dict[Any, Any]] = [topics, *stored.values()]
         released = 0
-        for topics_or_states in (topics, *stored.values()):
-            while topics_or_states:
-                topics_or_states.popitem()
+        for each in replaced:
+            while each:
+                each.popitem()
                 released += 1
                 if released % CLUSTER_PARTITIONS_PER_STEP == 0:
                     yield

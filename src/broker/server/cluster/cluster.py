@@ -22,9 +22,10 @@ from broker.core.clustered_view import Clustered as View
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
 from broker.core.links import Links
-from broker.core.logs.log import TransactionalLog
+from broker.core.logs.log import Log, TransactionalLog
 from broker.core.partition_changes import PartitionChanges
 from broker.core.peers import Peers
+from broker.core.replica_ends import ReplicaEnds
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.steps import complete_in_steps
 from broker.core.service import Service
@@ -252,7 +253,10 @@ class Cluster:
             node.metadata,
             following,
             FollowingConfigs(node.metadata, configs, group_configs),
-            Office(node, partial(self._controller_settings, configs), self._workers),
+            Office(
+                *(node, partial(self._controller_settings, configs), self._workers),
+                None if node.is_shared else self._ends(topics),
+            ),
             HandingOver(node, _Served(topics)),
             in_sync,
             # A log of workers is the only replica; that any of them leads does not repair it.
@@ -327,11 +331,17 @@ class Cluster:
     def _is_fencing_early(self) -> bool:
         return self._config.flag("polylog.early.fencing.enable")
 
-    def partition_changes(self, configs: BrokerConfigs) -> PartitionChanges:
+    def partition_changes(self, configs: BrokerConfigs, topics: Topics) -> PartitionChanges:
         """Return what changes partitions when an operator asks for it."""
-        node = self.node
+        node, ends = self.node, self._ends(topics)
         settings = TopicSettings(node.metadata.image, partial(_replica_settings, configs))
-        return PartitionChanges(node.metadata, self._broker_id, settings, is_shared=node.is_shared)
+        return PartitionChanges(
+            *(node.metadata, self._broker_id, settings, ends), is_shared=node.is_shared
+        )
+
+    def _ends(self, topics: Topics) -> ReplicaEnds:
+        image = self.node.metadata.image
+        return ReplicaEnds(self._broker_id, image, partial(_held, topics), self._asking)
 
     def _controller_settings(self, configs: BrokerConfigs) -> ControllerSettings:
         config = configs.current
@@ -358,6 +368,12 @@ def _replica_settings(configs: BrokerConfigs) -> ReplicaSettings:
         configs.current.integer("min.insync.replicas"),
         configs.current.flag("unclean.leader.election.enable"),
     )
+
+
+def _held(topics: Topics, topic_id: bytes, partition: int) -> Log | None:
+    """Return the log of a partition that this broker leads or follows."""
+    topic = topics.by_id(topic_id)
+    return None if topic is None else topic.held_log(partition)
 
 
 def _links_max() -> int:

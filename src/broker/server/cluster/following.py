@@ -10,10 +10,9 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Collection
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from broker.core.cluster.image import Delta
-from broker.core.cluster.writes import Item
 from broker.core.scheduling.steps import in_steps
 from broker.core.service import Service
 from broker.model.errors import ConfigError, StorageError
@@ -25,6 +24,9 @@ from broker.model.limits import (
 from broker.server.cluster.metadata import ClusterMetadata
 from broker.server.cluster.node import Node
 from broker.storage import metadata
+
+if TYPE_CHECKING:
+    from broker.core.cluster.writes import Item
 
 _TRIES_PER_LINE = 150  # half a minute
 _log = logging.getLogger(__name__)

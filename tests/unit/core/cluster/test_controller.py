@@ -13,6 +13,7 @@ from broker.core.cluster.controller import Controller, ControllerSettings, claim
 from broker.core.cluster.image import ClusterImage
 from broker.core.cluster.records import NO_LEADER, PartitionState, TopicRecord
 from broker.core.cluster.slices import complete
+from broker.core.cluster.topic_settings import ReplicaSettings
 from broker.core.cluster.writes import Write
 from broker.model.limits import (
     CLUSTER_CHANGES_PER_TRANSACTION,
@@ -698,3 +699,88 @@ def check_epochs(cluster: Cluster, epochs: dict[Any, int]) -> None:
             newest = epochs.get((topic_id, partition), 0)
             assert newest <= state.leader_epoch
             epochs[topic_id, partition] = state.leader_epoch
+
+
+# ---- unclean elections
+# -------------------------------------------------------------------------------------------------
+
+
+class Asking(Office):
+    """The controller asks for the ends of replicas before an unclean election."""
+
+    def __init__(self, *, is_unclean_allowed: bool = True) -> None:
+        super().__init__(
+            settings=ControllerSettings(
+                is_shared=False, defaults=ReplicaSettings(1, is_unclean_allowed)
+            )
+        )
+        self.topic_id = self.cluster.create("t", (2, 1, 3))
+        state = self.cluster.state(self.topic_id)
+        self.cluster.put(self.topic_id, 0, state._replace(isr=(2,), partition_epoch=1))
+        self.settle()
+        self.change("fail", 2)
+        self.settle()
+
+    def term(self) -> Controller:
+        return Controller(
+            self.cluster.image, self.settings, self.now_ms, WALL_MS, asks_for_ends=True
+        )
+
+    @property
+    def leader(self) -> int:
+        return self.cluster.state(self.topic_id).leader
+
+
+def test_nobody_is_elected_uncleanly_before_the_replicas_have_answered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    office = Asking()
+    item = (office.topic_id, 0)
+    assert office.leader == NO_LEADER
+    assert office.controller.take_asked() == [item]
+    office.change("drain", 1)
+    office.settle()
+    assert office.controller.take_asked() == [], "the answer is under way"
+
+    office.controller.answered({item: (3, 1, 2)})
+    office.settle()
+
+    state = office.cluster.state(office.topic_id)
+    assert (state.leader, state.isr, state.elr) == (3, (3,), ())
+    assert "unclean election" in caplog.text
+    assert "isr_before=(2,)" in caplog.text
+
+
+def test_a_member_that_comes_back_meanwhile_is_elected(caplog: pytest.LogCaptureFixture) -> None:
+    office = Asking()
+    office.change("restart", 2)
+
+    office.controller.answered({(office.topic_id, 0): (3, 1, 2)})
+    office.settle()
+
+    assert office.leader == 2
+    assert "unclean election" not in caplog.text
+
+
+def test_replicas_are_asked_again_for_the_next_election() -> None:
+    office = Asking()
+    item = (office.topic_id, 0)
+    office.controller.take_asked()
+    office.controller.answered({item: (3, 1, 2)})
+    office.settle()
+
+    office.change("fail", 3)
+    office.settle()
+
+    assert office.leader == NO_LEADER
+    assert office.controller.take_asked() == [item]
+    office.controller.answered({item: ()})  # of a topic that is unknown by then
+    office.settle()
+    assert office.controller.take_asked() == [item]
+
+
+def test_replicas_are_not_asked_where_nobody_may_be_elected_uncleanly() -> None:
+    office = Asking(is_unclean_allowed=False)
+
+    assert office.controller.take_asked() == []
+    assert office.leader == NO_LEADER

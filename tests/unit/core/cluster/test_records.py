@@ -47,9 +47,10 @@ def test_the_restore_of_a_store_is_known_by_its_id() -> None:
     shown = id_to_text(TOPIC_ID)
     id_of = b'"id": "%b"' % shown.encode()
 
+    entry = KeyValue(records.RESTORE, b"", 1, 1)
     for restore in (Restore(shown), Restore(shown, imported=shown)):
-        entry = KeyValue(records.RESTORE, records.restore_value(restore), 1, 1)
-        assert records.parse_restore(entry) == restore
+        stored = entry._replace(value=records.restore_value(restore))
+        assert records.parse_restore(stored) == restore
     assert records.parse_restore(None) == Restore(records.NO_RESTORE)
     for value in (
         b'{"version": 1}',

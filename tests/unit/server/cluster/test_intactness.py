@@ -32,7 +32,8 @@ class Broker:
             epoch=NO_EPOCH, when_phase_changes=self._phase_changes, rejoin=self.join
         )
         self.intact = Intact(path)
-        self.intactness = Intactness(self.intact, self.membership, self.member, IoThread())
+        member: Any = self.member
+        self.intactness = Intactness(self.intact, self.membership, member, IoThread())
 
     def _phase_changes(self, callback: Callable[[], None]) -> None:
         self._report = callback
