@@ -92,6 +92,12 @@ class Office(Service):
             while controller.is_in_office and self._settings() == settings:
                 controller.tick(clock.monotonic_ms(), clock.wall_ms())
                 await self._writing.work(controller)
+                if controller.growths:
+                    _log.info(
+                        "partitions of internal topics get more replicas: partitions=%d",
+                        controller.growths,
+                    )
+                    controller.growths = 0
                 if controller.is_in_office:
                     await self._writing.wait(controller.due_ms)
         finally:

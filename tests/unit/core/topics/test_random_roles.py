@@ -42,12 +42,14 @@ class _Log(FakeLog):
     def lead(
         self, epoch: int, self_id: int, replicas: list[int], isr: list[int], committed: int
     ) -> None:
-        assert not (self.is_closed or self.is_loading_in_thread), "its files belong to others"
+        assert not self.is_closed
+        assert not self.is_loading_in_thread, "its files belong to a thread"
         assert epoch >= max(self.known_epoch, self.leader_epoch)
         super().lead(epoch, self_id, replicas, isr, committed)
 
     def follow(self, epoch: int) -> None:
-        assert not (self.is_closed or self.is_loading_in_thread), "its files belong to others"
+        assert not self.is_closed
+        assert not self.is_loading_in_thread, "its files belong to a thread"
         assert epoch >= self.known_epoch
         super().follow(epoch)
 
@@ -161,7 +163,8 @@ class _Logs(FakePartitionLogs):
         await super().remove_moved(topic, topic_id, number)
 
     def configure(self, log: Any, config: TopicConfig) -> None:
-        assert not (log.is_closed or log.is_loading_in_thread)
+        assert not log.is_closed
+        assert not log.is_loading_in_thread
         super().configure(log, config)
 
     def delete(self, log: Any) -> None:
@@ -189,7 +192,8 @@ class _Told:
     def _is_followed(self, log: Any, topic_id: bytes, number: int) -> None:
         assert self.followed.get((topic_id, number), log) is log, "the other one still follows"
         assert log.is_follower
-        assert not (log.is_loading or log.is_closed)
+        assert not log.is_loading
+        assert not log.is_closed
         self.followed[topic_id, number] = log
 
     def _is_unfollowed(self, log: Any, topic_id: bytes, number: int) -> None:
@@ -414,7 +418,8 @@ class _Run:
         log = led or follows
         if role is None or log is None:
             return
-        assert not (log.is_loading or log.is_closed)
+        assert not log.is_loading
+        assert not log.is_closed
         assert log.is_follower == (not role.leads)
         assert log.known_epoch == role.epoch
         if role.leads:
