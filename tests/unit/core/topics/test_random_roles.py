@@ -6,7 +6,7 @@ told of its end, too. When nothing changes any more, everything is what the stor
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -384,7 +384,8 @@ class _Run:
         for topic in self._held():
             led = {number for number, log in enumerate(topic.logs) if log is not None}
             assert not led & topic.followed.keys(), "a log has one place"
-            for log in topic.held_logs:
+            logs: list[Any] = topic.held_logs
+            for log in logs:
                 assert log.topic_id == topic.topic_id
 
     def check_all(self) -> None:
@@ -407,7 +408,7 @@ class _Run:
         assert not self.local.roles._awaited
         assert not self.local.roles._ending
 
-    def _held(self) -> Iterator[Topic]:
+    def _held(self) -> Iterable[Topic]:
         return self.local.registry.in_any_order()
 
     def _check_role(self, topic: Topic, number: int, role: Role | None) -> None:
