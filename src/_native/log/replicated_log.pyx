@@ -310,7 +310,7 @@ cdef class ReplicatedLog(SyncedLog):
         if follower.is_in_sync:
             self.move_watermark()
         elif self.replication.may_propose(follower, self.high_watermark, now_ms):
-            self.turn.isr_events.append((self, replica, follower.broker_epoch))
+            self.turn.report_in_sync(self, replica, follower.broker_epoch)
         return LOG_OK
 
     cdef LogStatus slice_for_replica(self, int64_t offset, int64_t size_max, bint at_least_one,
