@@ -54,7 +54,7 @@ class Leader:
         self.cluster.store.transact([], [Put(key, records.partition_value(state))])
         self.metadata.catch_up()
         self.log = ReplicatedLog(self.topic_id, broker.topics.plan_config)
-        self.turn = SimpleNamespace(
+        self.turn: Any = SimpleNamespace(
             isr_events=[],
             steady_ms=10 * LAG_MS,
             expiring_count=1,
