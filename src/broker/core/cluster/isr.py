@@ -32,7 +32,7 @@ from collections.abc import Callable
 
 from broker.core.cluster import eligibility, records
 from broker.core.cluster.image import ClusterImage, Delta
-from broker.core.cluster.records import NO_LEADER, PartitionState, Replicas
+from broker.core.cluster.records import PartitionState, Replicas, committed
 from broker.core.cluster.scan import Scan
 from broker.core.cluster.topic_settings import TopicSettings
 from broker.core.cluster.writes import Change, GuardedWrites, Item, Write
@@ -264,8 +264,3 @@ class IsrChanges:
         if not joining:
             del self._joining[item]
         return checked
-
-
-def committed(state: PartitionState) -> int:
-    """Return how many members of a stored ISR count for min.insync.replicas: see above."""
-    return 0 if state.elr or state.leader == NO_LEADER else len(state.isr)

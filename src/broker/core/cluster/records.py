@@ -375,6 +375,11 @@ def partition_value(state: PartitionState) -> bytes:
     ).encode()
 
 
+def committed(state: PartitionState) -> int:
+    """Return how many members of a stored ISR count for min.insync.replicas (isr.py)."""
+    return 0 if state.elr or state.leader == NO_LEADER else len(state.isr)
+
+
 def parse_partition(entry: KeyValue) -> PartitionState:
     """Return a partition's state; StorageError when the value is damaged or newer."""
     value = _object(entry)
