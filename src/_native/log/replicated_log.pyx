@@ -328,7 +328,7 @@ cdef class ReplicatedLog(SyncedLog):
             self.move_watermark()
             self.check_starts()
         elif self.replication.may_propose(follower, self.high_watermark, now_ms):
-            self.turn.isr_events.append((self, replica, follower.broker_epoch))
+            self.turn.report_in_sync(self, replica, follower.broker_epoch)
         return LOG_OK
 
     cdef void check_starts(self) noexcept:

@@ -95,12 +95,14 @@ cdef class Turn:
     cdef list lagging                     # of AwaitedLog: with a replica in sync behind the end
     # Of (log, replica's broker id, its broker epoch): that replica may be added to those in sync.
     cdef public list isr_events
+    cdef public object when_in_sync       # called with the first of those; None: nobody is
     cdef bint is_running                  # a turn is running: its end handles all changes
     cdef bint is_requested
 
     cdef void forget(self, WatchOwner* owner) noexcept
     cpdef request_end(self)
 
+    cdef void report_in_sync(self, AwaitedLog log, int32_t replica, int64_t broker_epoch)
     cdef void report_full(self)
     cdef void flush(self)
     cpdef void poll_synced(self)

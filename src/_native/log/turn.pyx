@@ -106,6 +106,12 @@ cdef class Turn:
             self.woken_tail = before
         owner.is_woken = False
 
+    cdef void report_in_sync(self, AwaitedLog log, int32_t replica, int64_t broker_epoch):
+        """Note that a replica is fit to be in sync."""
+        self.isr_events.append((log, replica, broker_epoch))
+        if len(self.isr_events) == 1 and self.when_in_sync is not None:
+            self.when_in_sync()
+
     cdef void report_full(self):
         """Call `when_full`: a log's write found the disk full."""
         if not self.is_full_reported and self.when_full is not None:

@@ -418,10 +418,11 @@ PEER_REQUESTS_IN_FLIGHT_MAX = 64
 # Topics of a cluster that are opened, closed or altered at the same time.
 TOPICS_FOLLOWED_AT_ONCE = 8
 # How long a stopping broker of a cluster waits until others lead what it has led; how long one
-# leadership waits for its successor to have all records. How often followers are looked at.
+# leadership waits for its successor to have all records. How often waiting
+# acknowledgements are looked at while there are some, and whether there are some or followers lag.
 DRAIN_SECONDS = 30
 HANDOVER_SECONDS = 5
-REPLICAS_CHECKED_SECONDS = 0.1
+REPLICAS_CHECKED_SECONDS, REPLICAS_IDLE_SECONDS = 0.1, 0.5
 # How long a starting broker waits for its replicas to be recovered, before it joins its cluster.
 RECOVERED_BEFORE_JOINING_SECONDS = 30
 # Timeout of a connection to another broker.

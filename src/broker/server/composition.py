@@ -203,6 +203,7 @@ def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> 
     cleaner = Cleaner(topics.logs, clock, write, checkpoints.write, path, settings)
     configs.when_altered(lambda altered: cleaner.alter_settings(_cleaner_settings(altered)))
     topics.when_deleted(cleaner.topic_deleted)
+    logs.files.when_removed(cleaner.partition_removed)
     logs.files.before_release(cleaner.leave)
     logs.files.before_cut(cleaner.cut)
     scrub = Scrub(

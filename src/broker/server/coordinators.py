@@ -143,7 +143,7 @@ class Coordinators:
 
         Or too few replicas are in sync: it waits again.
         """
-        if is_durable or log.is_offline or log.lacks_replicas:
+        if is_durable or log.is_offline or (log.lacks_replicas and not log.is_released):
             self.log_is_ready(log)
 
     def tick(self) -> None:

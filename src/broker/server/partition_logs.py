@@ -39,6 +39,7 @@ class NativeLogs:
         self._io_thread = io_thread
         self._deletions = deletions
         self._on_release: list[Callable[[PartitionLog], Awaitable[None]]] = []
+        self._on_removal: list[Callable[[str, int], object]] = []
         self._on_cut: list[Callable[[PartitionLog, int], Awaitable[None]]] = []
         self._cutting: dict[PartitionLog, asyncio.Event] = {}  # set once it is done
         self.claim = partitions.claim
@@ -64,6 +65,10 @@ class NativeLogs:
     def before_release(self, callback: Callable[[PartitionLog], Awaitable[None]]) -> None:
         """Register what has to end its work on the files of a log before it is closed."""
         self._on_release.append(callback)
+
+    def when_removed(self, callback: Callable[[str, int], object]) -> None:
+        """Register what forgets a partition whose folder is removed because it was moved away."""
+        self._on_removal.append(callback)
 
     def before_cut(self, callback: Callable[[PartitionLog, int], Awaitable[None]]) -> None:
         """Register what has to end its work on a log's files before all from an offset on is cut.
@@ -183,6 +188,8 @@ class NativeLogs:
             _log.warning("folder of a moved partition stays: %s-%d error=%s", topic, number, error)
             return
         self._partitions.forget(topic, [number])
+        for callback in self._on_removal:
+            callback(topic, number)
         self._deletions.remove(folders)
 
     async def _close(self, log: PartitionLog) -> bool:

@@ -313,6 +313,22 @@ def test_it_is_proposed_again_after_a_while_or_when_its_addition_was_refused(
     assert len(turn.isr_events) == 3
 
 
+def test_whoever_takes_the_proposals_is_called_with_the_first_of_them(replicas: Replicas) -> None:
+    turn, called = replicas.all[1].logs.turn, list[int]()
+    turn.when_in_sync = lambda: called.append(len(turn.isr_events))
+    replicas.leader.set_isr([1], 1)
+    fill(replicas, 1)
+    for replica in (2, 3):
+        replicas.leader.report(replica, 1)
+    assert called == [1]
+
+    turn.isr_events = []
+    replicas.leader.set_isr([1], 1)
+    replicas.leader.report(2, 1)
+
+    assert called == [1, 1]
+
+
 def test_it_is_not_proposed_below_the_start_of_the_epoch(replicas: Replicas) -> None:
     fill(replicas, 2)
     replicas.replicate()

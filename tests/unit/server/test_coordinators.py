@@ -51,6 +51,8 @@ def log_of(topic: str, *, end: int = 0, is_offline: bool = False) -> Any:
         is_offline=is_offline,
         is_follower=False,
         is_caught_up_leader=True,
+        is_released=False,
+        lacks_replicas=False,
         epoch_start=end,
         open_transactions={},
     )
@@ -180,6 +182,26 @@ def test_a_log_that_is_lost_before_that_is_not_loaded(
     topics.lost(TRANSACTIONS_TOPIC, 0)
     [callback] = waiting
     callback(False)
+
+    assert not coordinators.transactions.is_loading
+
+
+def test_a_log_that_lacks_replicas_meanwhile_is_waited_for_again(
+    coordinators: Coordinators, topics: FakeTopics
+) -> None:
+    waiting: list[Any] = []
+    log = log_of(TRANSACTIONS_TOPIC)
+    log.is_caught_up_leader = False
+    log.when_durable = lambda _, callback: waiting.append(callback)
+    topics.gained(TRANSACTIONS_TOPIC, 0)
+    coordinators.log_is_ready(log)
+
+    log.lacks_replicas = True
+    waiting.pop()(False)
+    [callback] = waiting
+    assert coordinators.transactions.is_loading
+    log.lacks_replicas, log.is_caught_up_leader = False, True
+    callback(True)
 
     assert not coordinators.transactions.is_loading
     assert coordinators.transactions.numbers() == []

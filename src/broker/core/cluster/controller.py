@@ -110,6 +110,7 @@ class Controller:
         "_topic_settings",
         "_wall_ms",
         "_writes",
+        "growths",
     )
 
     def __init__(
@@ -147,6 +148,7 @@ class Controller:
         self._factors = {} if settings.is_shared else dict(settings.internal_factors)
         self._topic_settings = TopicSettings(image, lambda: settings.defaults)
         self._growth: Growth | None = None
+        self.growths = 0  # partitions that were found to get more replicas, until that is logged
         self._growing: dict[Item, Replicas] = {}
         self._is_growth_due = bool(self._factors)
         self._order: list[int] = []
@@ -291,6 +293,7 @@ class Controller:
             self._growth = Growth(self._image, self._factors)
         for item, replicas in self._growth.next().items():
             self._growing[item] = replicas
+            self.growths += 1
             self._writes.mark(item)
         if not self._growth.has_work:
             self._growth = None

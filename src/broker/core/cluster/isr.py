@@ -32,7 +32,7 @@ from collections.abc import Callable
 
 from broker.core.cluster import eligibility, records
 from broker.core.cluster.image import ClusterImage, Delta
-from broker.core.cluster.records import NO_LEADER, PartitionState, Replicas
+from broker.core.cluster.records import PartitionState, Replicas, committed
 from broker.core.cluster.scan import Scan
 from broker.core.cluster.topic_settings import TopicSettings
 from broker.core.cluster.writes import Change, GuardedWrites, Item, Write
@@ -270,16 +270,3 @@ class IsrChanges:
         if not joining:
             del self._joining[item]
         return checked
-
-
-def committed(state: PartitionState) -> int:
-    """Return how many members of a stored ISR count for min.insync.replicas: see above.
-
-    A log compares it with the smaller of that setting and the number of replicas. So all replicas
-    are returned as soon as those in sync are as many as there are without those being added:
-    `PartitionState.min_isr`.
-    """
-    if state.elr or state.leader == NO_LEADER:
-        return 0
-    is_full = len(state.isr) >= max(len(state.replicas) - len(state.adding), 1)
-    return len(state.replicas) if is_full else len(state.isr)

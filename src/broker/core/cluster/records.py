@@ -390,6 +390,19 @@ def partition_value(state: PartitionState) -> bytes:
     ).encode()
 
 
+def committed(state: PartitionState) -> int:
+    """Return how many members of a stored ISR count for min.insync.replicas (isr.py).
+
+    A log compares it with the smaller of that setting and the number of replicas. So all replicas
+    are returned as soon as those in sync are as many as there are without those being added:
+    `PartitionState.min_isr`.
+    """
+    if state.elr or state.leader == NO_LEADER:
+        return 0
+    is_full = len(state.isr) >= max(len(state.replicas) - len(state.adding), 1)
+    return len(state.replicas) if is_full else len(state.isr)
+
+
 def parse_partition(entry: KeyValue) -> PartitionState:
     """Return a partition's state; StorageError when the value is damaged or newer."""
     value = _object(entry)

@@ -406,9 +406,8 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
             elif partition.driver.state is PartitionState.ACTIVE:
                 if partition.work or partition.ticking:
                     return now.monotonic_ms
-                for deadline_ms in (partition.shard.next_deadline_ms(), partition.driver.due_ms):
-                    if deadline_ms is not None:
-                        deadlines.append(deadline_ms)
+                both = partition.shard.next_deadline_ms(), partition.driver.due_ms
+                deadlines.extend(each for each in both if each is not None)
         return min(deadlines)
 
     def _run_work(

@@ -108,6 +108,14 @@ class Cleaner:
                 self._uncleanable.discard(folder)
                 self._not_before.pop(folder, None)
 
+    def partition_removed(self, topic: str, partition: int) -> None:
+        """Forget a partition whose folder is removed, before this broker copies it anew."""
+        self._forget([(topic, partition)] if (topic, partition) in self._first_dirty else [])
+        for folder in {*self._uncleanable, *self._not_before}:
+            if Path(folder).name == f"{topic}-{partition}":
+                self._uncleanable.discard(folder)
+                self._not_before.pop(folder, None)
+
     def _forget(self, keys: Iterable[tuple[str, int]]) -> None:
         if [self._first_dirty.pop(key) for key in keys]:
             self._saving = asyncio.ensure_future(self._save_first_dirty())

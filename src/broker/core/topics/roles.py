@@ -26,8 +26,7 @@ from collections.abc import Collection
 from enum import Enum
 from typing import NamedTuple
 
-from broker.core.cluster.isr import committed
-from broker.core.cluster.records import NO_LEADER, PartitionState, Replicas
+from broker.core.cluster.records import NO_LEADER, PartitionState, Replicas, committed
 
 ANY_EPOCH = -1
 

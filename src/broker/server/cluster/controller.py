@@ -105,6 +105,12 @@ class Office(Service):
                 asked = controller.take_asked()
                 if asked and self._ends is not None:
                     self._asking.begin(self._ask(controller, self._ends, asked))
+                if controller.growths:
+                    _log.info(
+                        "partitions of internal topics get more replicas: partitions=%d",
+                        controller.growths,
+                    )
+                    controller.growths = 0
                 if controller.is_in_office:
                     await self._writing.wait(controller.due_ms)
         finally:

@@ -17,7 +17,11 @@ from broker.core.cluster.topic_settings import TopicSettings
 from broker.core.cluster.writes import Item
 from broker.core.scheduling.steps import in_parts, in_steps, next_step
 from broker.core.service import Service
-from broker.model.limits import CLUSTER_PARTITIONS_PER_STEP, REPLICAS_CHECKED_SECONDS
+from broker.model.limits import (
+    CLUSTER_PARTITIONS_PER_STEP,
+    REPLICAS_CHECKED_SECONDS,
+    REPLICAS_IDLE_SECONDS,
+)
 from broker.server.cluster.node import Node
 from broker.server.cluster.writing import Writing
 
@@ -51,6 +55,7 @@ class InSync(Service):
         self._writing = Writing(node.store, node.clock)
         self._machine: IsrChanges | None = None
         self._epoch = NO_EPOCH  # of the incarnation whose machine that is
+        turn.when_in_sync = self._writing.something.set
         node.metadata.when_changed(self._image_changed)
         node.member.when_phase_changes(self._writing.something.set)
 
@@ -80,13 +85,14 @@ class InSync(Service):
         await self._writing.stop()
 
     async def _look(self) -> None:
-        """Look now and then for what logs report, and refuse what has waited for too long."""
+        """Look now and then for followers that lag, and refuse what has waited for too long."""
         while True:
-            await asyncio.sleep(REPLICAS_CHECKED_SECONDS)
+            is_busy = self._turn.expiring_count > 0
+            await asyncio.sleep(REPLICAS_CHECKED_SECONDS if is_busy else REPLICAS_IDLE_SECONDS)
             now_ms = self._turn.steady_ms
             if self._turn.expiring_count:
                 self._turn.fail_overdue(now_ms)
-            if self._turn.isr_events or now_ms >= self._scan_ms:
+            if now_ms >= self._scan_ms:
                 self._writing.something.set()
 
     def _present(self) -> IsrChanges | None:

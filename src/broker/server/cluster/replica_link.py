@@ -132,7 +132,14 @@ class ReplicaLink:
 
     def _is_lost(self, reason: str) -> None:
         if not self._is_closed:
-            self._note_failure(reason, is_new=self.fetcher.replies > self._replies)
+            if self.fetcher.replies > self._replies:  # so it is after a pause of either process
+                self._failures = 0
+                _log.info(
+                    "connection to a leader ended: leader=%d partitions=%d reason=%s",
+                    *(self.leader, self.fetcher.partitions, reason),
+                )
+            else:
+                self._note_failure(reason)
             self._suspect(self.leader)
             self._something.set()
 
@@ -161,13 +168,13 @@ class ReplicaLink:
     async def _connect(self) -> bool:
         address = self._address_of(self.leader)
         if address is None:
-            self._note_failure("it is not registered", is_new=False)
+            self._note_failure("it is not registered")
             return False
         try:
             async with asyncio.timeout(limits.PEER_CONNECT_SECONDS):
                 connected = await connect(address)
         except (OSError, TimeoutError, UnicodeError) as error:
-            self._note_failure(str(error) or "no connection in time", is_new=False)
+            self._note_failure(str(error) or "no connection in time")
             return False
         except Exception:  # noqa: BLE001 (whatever it is: the link must not end for ever)
             _log.exception("no connection to a leader, tried again: leader=%d", self.leader)
@@ -177,14 +184,14 @@ class ReplicaLink:
             self.fetcher.connect(self._poller, connected.fileno(), address.host)
         except OSError as error:  # no memory for it
             connected.close()
-            self._note_failure(str(error), is_new=False)
+            self._note_failure(str(error))
             return False
         connected.detach()
         return True
 
-    def _note_failure(self, reason: str, *, is_new: bool) -> None:
+    def _note_failure(self, reason: str) -> None:
         """Log the first failure after an answer, and then one now and then."""
-        self._failures = 1 if is_new else self._failures + 1
+        self._failures += 1
         if self._failures % limits.REPLICA_FAILURES_PER_LINE == 1:
             _log.warning(
                 "no connection to a leader, tried again: leader=%d partitions=%d reason=%s",

@@ -48,10 +48,10 @@ from broker.storage.recovery.epochs import Epochs
 from broker.storage.recovery.log_settings import log_settings
 from broker.storage.recovery.opening import Opening
 from broker.storage.recovery.syncing import is_one_sync_cheaper
-from broker.storage.recovery.truncation import Truncation
 
 if TYPE_CHECKING:
     from broker.storage.recovery.shared_folders import SharedFolders
+    from broker.storage.recovery.truncation import Truncation
 
 _log = logging.getLogger(__name__)
 
@@ -132,7 +132,7 @@ class Partitions:
             may_be_copies=epochs.are_elected and shared is None,
             report=when_lost,
         )
-        self._truncation = Truncation(self._offsets, self._side_files)
+        self._made_truncation: Truncation | None = None
         if not self.is_clean:
             file_ops.sync_folder(str(path))  # the last run may have created folders
 
@@ -416,6 +416,14 @@ class Partitions:
     def begin_anew(self, log: PartitionLog, offset: int) -> None:
         """Empty a replica that begins at an offset from then on; as `truncate`."""
         self._truncation.begin_anew(log, offset)
+
+    @property
+    def _truncation(self) -> "Truncation":
+        if self._made_truncation is None:  # only replicas are cut: others do without its modules
+            from broker.storage.recovery.truncation import Truncation  # noqa: PLC0415
+
+            self._made_truncation = Truncation(self._offsets, self._side_files)
+        return self._made_truncation
 
     # ---- release -----------------------------------------------------------------------------
 

@@ -236,7 +236,7 @@ def test_commands_are_refused_at_once_while_too_few_replicas_are_in_sync(slow: B
 
 def test_a_load_waits_for_replicas_however_often_there_are_too_few(slow: Broker) -> None:
     slow.log.is_replicated = True
-    slow.log.append_internal(batch_of([(b"r", b"")], 0))
+    slow.log.append_internal(batch_of([(b"r", b"", ())], 0))
     slow.log.lacks_replicas = True
     slow.partitions.resign(0)
     slow.partitions.expect([0])

@@ -332,6 +332,20 @@ def test_the_cleaner_offsets_of_a_deleted_topic_are_removed(bench: Bench) -> Non
     assert text_files.read_offsets(bench.path / text_files.CLEANER_OFFSETS) == {}
 
 
+def test_the_cleaner_offset_of_a_partition_that_was_moved_away_is_removed(bench: Bench) -> None:
+    """It may come back: then all that this broker copies is dirty."""
+    bench.clean()
+
+    async def remove() -> None:
+        bench.cleaner.partition_removed("topic", 1)  # that has none
+        bench.cleaner.partition_removed("topic", 0)
+        await asyncio.wait_for(bench.disk.has_done("write_offsets", times=2), 60)
+
+    asyncio.run(remove())
+
+    assert text_files.read_offsets(bench.path / text_files.CLEANER_OFFSETS) == {}
+
+
 def test_a_start_removes_the_cleaner_offsets_of_missing_topics(bench: Bench) -> None:
     file = bench.path / text_files.CLEANER_OFFSETS
     checkpoint.write_offsets(file, {("gone", 0): 7, ("topic", 0): 3})

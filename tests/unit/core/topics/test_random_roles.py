@@ -6,7 +6,7 @@ told of its end, too. When nothing changes any more, everything is what the stor
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -42,12 +42,14 @@ class _Log(FakeLog):
     def lead(
         self, epoch: int, self_id: int, replicas: list[int], isr: list[int], committed: int
     ) -> None:
-        assert not (self.is_closed or self.is_loading_in_thread), "its files belong to others"
+        assert not self.is_closed
+        assert not self.is_loading_in_thread, "its files belong to a thread"
         assert epoch >= max(self.known_epoch, self.leader_epoch)
         super().lead(epoch, self_id, replicas, isr, committed)
 
     def follow(self, epoch: int) -> None:
-        assert not (self.is_closed or self.is_loading_in_thread), "its files belong to others"
+        assert not self.is_closed
+        assert not self.is_loading_in_thread, "its files belong to a thread"
         assert epoch >= self.known_epoch
         super().follow(epoch)
 
@@ -161,7 +163,8 @@ class _Logs(FakePartitionLogs):
         await super().remove_moved(topic, topic_id, number)
 
     def configure(self, log: Any, config: TopicConfig) -> None:
-        assert not (log.is_closed or log.is_loading_in_thread)
+        assert not log.is_closed
+        assert not log.is_loading_in_thread
         super().configure(log, config)
 
     def delete(self, log: Any) -> None:
@@ -189,7 +192,8 @@ class _Told:
     def _is_followed(self, log: Any, topic_id: bytes, number: int) -> None:
         assert self.followed.get((topic_id, number), log) is log, "the other one still follows"
         assert log.is_follower
-        assert not (log.is_loading or log.is_closed)
+        assert not log.is_loading
+        assert not log.is_closed
         self.followed[topic_id, number] = log
 
     def _is_unfollowed(self, log: Any, topic_id: bytes, number: int) -> None:
@@ -380,7 +384,8 @@ class _Run:
         for topic in self._held():
             led = {number for number, log in enumerate(topic.logs) if log is not None}
             assert not led & topic.followed.keys(), "a log has one place"
-            for log in topic.held_logs:
+            logs: list[Any] = topic.held_logs
+            for log in logs:
                 assert log.topic_id == topic.topic_id
 
     def check_all(self) -> None:
@@ -403,7 +408,7 @@ class _Run:
         assert not self.local.roles._awaited
         assert not self.local.roles._ending
 
-    def _held(self) -> Iterator[Topic]:
+    def _held(self) -> Iterable[Topic]:
         return self.local.registry.in_any_order()
 
     def _check_role(self, topic: Topic, number: int, role: Role | None) -> None:
@@ -414,7 +419,8 @@ class _Run:
         log = led or follows
         if role is None or log is None:
             return
-        assert not (log.is_loading or log.is_closed)
+        assert not log.is_loading
+        assert not log.is_closed
         assert log.is_follower == (not role.leads)
         assert log.known_epoch == role.epoch
         if role.leads:

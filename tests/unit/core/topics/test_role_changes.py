@@ -248,7 +248,7 @@ def test_a_log_that_is_being_truncated_leads_when_that_has_ended(replicated: Rep
     async def elect_meanwhile() -> tuple[bool, bool]:
         ended = asyncio.Event()
 
-        async def until_loaded(_logs: object) -> None:
+        async def until_loaded(logs: object) -> None:
             await ended.wait()
 
         broker.until_loaded = until_loaded  # type: ignore[method-assign]

@@ -42,7 +42,8 @@ class Leader:
     """Broker 1, which leads partition 0 of a topic of three replicas."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("broker.server.cluster.isr.REPLICAS_CHECKED_SECONDS", 0.001)
+        for name in ("REPLICAS_CHECKED_SECONDS", "REPLICAS_IDLE_SECONDS"):
+            monkeypatch.setattr(f"broker.server.cluster.isr.{name}", 0.001)
         self.cluster = MemoryCluster(1, 2, 3)
         broker = self.cluster.broker(1)
         self.topic_id = broker.create("t").topic_id
@@ -100,6 +101,7 @@ class Leader:
         epoch = self.metadata.image.brokers[replica].epoch
         self.log.ends[replica] = epoch, 0
         self.turn.isr_events.append((self.log, replica, epoch))
+        self.turn.when_in_sync()
 
 
 @pytest.fixture
