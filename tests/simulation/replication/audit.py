@@ -9,8 +9,8 @@ at every move of a high watermark
     what a leader commits was on the disks of min.insync.replicas brokers, and is on those of all
     members of the ISR that have not lost their disk since
     nothing committed is committed again, at another offset or with other bytes
-at every election
-    the new leader has everything that is committed
+at every election, and every change of an ISR
+    the new leader and the members have everything that is committed
 at every answer to a client
     acknowledged for all: it is committed at that offset; one process acknowledges in an epoch
     read: it is committed, and no offset is skipped
@@ -225,10 +225,8 @@ class ReplicationAudit:
         before = self._isr.get(item, state.replicas)
         self._isr[item] = state.isr
         self.wiped[item].difference_update(each for each in state.isr if each not in before)
-        if state.leader != NO_LEADER and state.leader not in self.wiped[item]:
-            self._check_prefix(
-                item, state.leader, self.committed_end[item], f"{item} is led by {state}"
-            )
+        for each in {*state.isr, state.leader} - {NO_LEADER} - self.wiped[item]:
+            self._check_prefix(item, each, self.committed_end[item], f"{each} in {item}: {state}")
 
     # ---- clients
     # ---------------------------------------------------------------------------------------------

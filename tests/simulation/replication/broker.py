@@ -196,6 +196,7 @@ class ReplicatedBroker(SimulatedBroker):
     def _beat(self) -> None:
         self.later(BEAT_MS, self._beat)
         now_ms = self.process.now_ms()
+        self.turn.retry_full()
         if self._isr is not None:
             for log, replica in self.turn.lag_scan(now_ms, LAG_MS):
                 self._isr.lagging((log.topic_id, log.partition), replica)
@@ -450,9 +451,13 @@ class ReplicatedBroker(SimulatedBroker):
 
     def append(self, log: Any, each: Answered, epoch: int) -> None:
         """Append what a leader has sent."""
-        state = log.copy(each.data, high_watermark=each.watermark, leader_epoch=epoch)
-        if state not in (LogState.OK, LogState.NOT_LED, LogState.FULL):
-            raise Violation(f"{self.name} refuses what it was sent: {state!r}")
+        result = log.copy(each.data, high_watermark=each.watermark, leader_epoch=epoch)
+        if result is LogState.FULL:
+            state = self.image.state(*each.item)
+            if state is not None:
+                self._quiet[state.leader] = self.process.now_ms() + 100
+        elif result not in (LogState.OK, LogState.NOT_LED):
+            raise Violation(f"{self.name} refuses what it was sent: {result!r}")
 
     def cut_point(self, log: Any, diverging: tuple[int, int]) -> int:
         """Return where to cut a log whose leader names the end of an epoch."""
