@@ -35,6 +35,17 @@ def _acknowledge_what_the_leader_has(patch: Patch) -> None:
     patch.setattr(ReplicatedBroker, "await_written", alone)
 
 
+def _wait_for_enough_members_only(patch: Patch) -> None:
+    maximal = IsrChanges.maximal
+
+    def enough(self: Any, item: Any) -> Any:
+        min_isr = self._settings.topic(item[0]).min_isr
+        members = sorted(maximal(self, item), key=lambda each: each != self._broker_id)
+        return tuple(members[:min_isr])
+
+    patch.setattr(IsrChanges, "maximal", enough)
+
+
 def _acknowledge_what_failed(patch: Patch) -> None:
     patch.setattr(ReplicatedBroker, "may_acknowledge", lambda *_, **__: True)
 
@@ -121,6 +132,40 @@ def _keep_the_last_epoch(patch: Patch) -> None:
     patch.setattr(ReplicatedBroker, "lead", lead)
     patch.setattr(ReplicatedBroker, "is_epoch_right", lambda *_: True)
     patch.setattr(ReplicatedBroker, "may_acknowledge", lambda *_, is_good: is_good)
+
+
+def _forget_the_epoch_of_a_leader(patch: Patch) -> None:
+    def diverges(_: Any, log: Any, asked: Asked) -> tuple[int, int] | None:
+        entries = [each for each in log.epoch_entries if each[0] < log.known_epoch]
+        starts = [start for epoch, start in entries if epoch > asked.last_epoch]
+        end = min([*starts, log.log_end_offset])
+        last = max([epoch for epoch, _ in entries if epoch <= asked.last_epoch], default=-1)
+        is_same = last == asked.last_epoch or asked.last_epoch == log.known_epoch
+        return None if asked.offset == 0 or (is_same and asked.offset <= end) else (last, end)
+
+    patch.setattr(ReplicatedBroker, "diverges", diverges)
+
+
+class _Unclamped:
+    """A log with a high watermark that somebody has told it."""
+
+    def __init__(self, log: Any, watermark: int) -> None:
+        self._log = log
+        self.high_watermark = watermark
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+
+def _believe_any_watermark(patch: Patch) -> None:
+    append = ReplicatedBroker.append
+
+    def believe(self: Any, log: Any, each: Any, epoch: int) -> None:
+        append(self, log, each, epoch)
+        if each.watermark > log.high_watermark:
+            self.logs[each.item] = _Unclamped(log, each.watermark)
+
+    patch.setattr(ReplicatedBroker, "append", believe)
 
 
 def _tell_the_end_as_the_watermark(patch: Patch) -> None:
@@ -235,6 +280,17 @@ def _keep_intact_since(patch: Patch) -> None:
     patch.setattr(Storage, "wipe", keep)
 
 
+def _lose_records_silently(patch: Patch) -> None:
+    patch.setattr(intact.Intact, "lost", lambda _: None)
+
+
+def _elect_any_replica(patch: Patch) -> None:
+    def live(found: Known) -> list[int]:
+        return [each for each in found.state.replicas if each in found.brokers]
+
+    patch.setattr(election, "candidates", live)
+
+
 def _write_without_the_office(patch: Patch) -> None:
     begin = Controller.__init__
 
@@ -282,6 +338,7 @@ def _keep_the_epoch_of_a_restarted_leader(patch: Patch) -> None:
 
 MUTATIONS: dict[str, Callable[[Patch], None]] = {
     "a leader acknowledges what it has alone": _acknowledge_what_the_leader_has,
+    "records wait for min.insync.replicas members only": _wait_for_enough_members_only,
     "a leader acknowledges what has failed": _acknowledge_what_failed,
     "repeated batches are acknowledged at once": _acknowledge_repeated_batches_at_once,
     "consumers see what is not committed": _show_what_is_not_committed,
@@ -296,6 +353,8 @@ MUTATIONS: dict[str, Callable[[Patch], None]] = {
     "a follower cuts where the leader says only": _cut_where_the_leader_says,
     "a follower begins anew": _cut_too_much,
     "a leader keeps the epoch before its own": _keep_the_last_epoch,
+    "a leader forgets the entry of its epoch": _forget_the_epoch_of_a_leader,
+    "a follower believes any high watermark": _believe_any_watermark,
     "a leader tells its end as the high watermark": _tell_the_end_as_the_watermark,
     "a leader serves followers of other epochs": _serve_followers_of_other_epochs,
     "a restart shows everything": _show_everything_after_a_restart,
@@ -311,6 +370,8 @@ MUTATIONS: dict[str, Callable[[Patch], None]] = {
     "who has lost its disk counts": _count_those_that_lost_their_disk,
     "absent members are forgotten": _forget_since_when_members_are_absent,
     "a wiped disk is intact": _keep_intact_since,
+    "a broker that has lost records tells nobody": _lose_records_silently,
+    "any live replica is elected": _elect_any_replica,
     "a controller writes after its term": _write_without_the_office,
     "newer states are overwritten": _overwrite_what_is_newer,
     "any incarnation of the leader leads": _lead_with_any_incarnation,

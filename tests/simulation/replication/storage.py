@@ -199,6 +199,9 @@ class Storage:
                 path, size = self._rng.choice(cuts)
                 file_ops.truncate(path, size)
                 file_ops.sync_file(path)
+                later = [each for each in path.parent.glob("*.log") if each.name > path.name]
+                file_ops.remove_all([str(each) for each in sorted(later)])
+                file_ops.sync_folder(path.parent)
                 self._disks.drain()
                 self._is_damaged = True
         return self._is_damaged
