@@ -16,6 +16,7 @@ cdef class ReplicatedLog(SyncedLog):
         self, int32_t replica, int64_t replica_epoch, int64_t offset) noexcept
     cdef LogStatus slice_for_replica(self, int64_t offset, int64_t size_max, bint at_least_one,
                                      LogSlice* found, PyObject** owner) noexcept
+    cdef int64_t first_for_replicas(self) noexcept
     cdef int64_t bytes_for_replica(self, int64_t offset) noexcept
     cdef bint diverges(self, int32_t last_epoch, int64_t offset, int32_t* epoch,
                        int64_t* end) noexcept

@@ -294,7 +294,8 @@ cdef class ReplicatedLog(SyncedLog):
         follower = NULL if self.replication is None else self.replication.find(replica)
         if follower == NULL:
             return LOG_NOT_REPLICA
-        if offset < self.log_start_offset or offset > self.log_end_offset:
+        if offset > self.log_end_offset or (
+                offset < self.log_start_offset and offset < self.first_for_replicas()):
             return LOG_OUT_OF_RANGE
         if not self.replication.report(
                 follower, replica_epoch, offset, self.replication.written.offset, now_ms):
@@ -311,11 +312,28 @@ cdef class ReplicatedLog(SyncedLog):
         cdef LogStatus status
         if self.replication is None or self.is_follower:
             return LOG_NOT_LED if self.is_follower else LOG_NOT_REPLICA
+        if offset < self.log_start_offset and offset >= self.first_for_replicas():
+            offset = self.log_start_offset    # of the same batch
         status = self.slice_below(&self.replication.written, offset, INT64_MAX, size_max,
                                   at_least_one, found, owner)
         if status == LOG_OK and found.next_offset == self.replication.written.offset:
             self.replication.keep_place(&self.replication.written)
         return status
+
+    cdef int64_t first_for_replicas(self) noexcept:
+        """Return where copies begin: at the batch that has the log start, for they are of whole
+        batches. The log start itself if that batch cannot be read now, or there is none.
+        """
+        cdef Segment segment = self.segment_of(self.log_start_offset)
+        cdef int64_t position
+        if self.replication is None or self.log_start_offset >= self.replication.written.offset or (
+                segment.open(False) < 0):
+            return self.log_start_offset
+        position = segment.locate(self.log_start_offset)
+        if position < 0 or position >= segment.written:
+            return self.log_start_offset
+        position = segment.offset_at(position)
+        return min(position, self.log_start_offset) if position >= 0 else self.log_start_offset
 
     cdef int64_t bytes_for_replica(self, int64_t offset) noexcept:
         """Return about how many bytes a replica could copy from an offset on."""

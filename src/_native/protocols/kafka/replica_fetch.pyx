@@ -280,8 +280,8 @@ cdef class ReplicaSession(ParkedFetch):
             return ERROR_FENCED_LEADER_EPOCH
         if node.leader_epoch > log.leader_epoch:
             return ERROR_UNKNOWN_LEADER_EPOCH
-        if not node.is_diverging and (
-                node.offset < log.log_start_offset or node.offset > log.log_end_offset):
+        if not node.is_diverging and (node.offset > log.log_end_offset or (
+                node.offset < log.log_start_offset and node.offset < log.first_for_replicas())):
             return ERROR_OFFSET_OUT_OF_RANGE
         return node.refusal
 
@@ -442,7 +442,8 @@ cdef class ReplicaSession(ParkedFetch):
             log = <PartitionLog>node.log
             head.high_watermark = log.high_watermark
             head.last_stable_offset = min(log.high_watermark, log.transactions.first_undecided)
-            head.log_start_offset = log.log_start_offset
+            head.log_start_offset = (
+                log.log_start_offset if error == 0 else log.first_for_replicas())
         node.sent_high_watermark = head.high_watermark
         node.sent_log_start = head.log_start_offset
         return put_head(at, &head, True)
