@@ -19,7 +19,7 @@ from tests.simulation.cluster.replicas import Disk
 from tests.simulation.cluster.store import SimulatedStore
 from tests.simulation.replication.audit import ReplicationAudit
 from tests.simulation.replication.broker import ReplicatedBroker
-from tests.simulation.replication.clients import Consumer, Producer
+from tests.simulation.replication.clients import Consumer, Deleter, Producer
 from tests.simulation.replication.network import CLIENTS, Network
 from tests.simulation.replication.storage import Disks, Storage, recorded_disks
 from tests.simulation.violation import Violation
@@ -72,6 +72,10 @@ class ReplicationSimulation:
         self.replicas = ReplicationAudit(self.audit.image, self.min_isr)
         self.audit.state_changed = self._state_changed
         settings = {"segment.bytes": rng.choice(("1048576", "4096", "20000"))}
+        # What the disk has not is lost in a power cut: such a topic promises nothing then.
+        self._is_os = rng.random() < 0.15
+        if self._is_os:
+            settings["polylog.durability"] = "os"
         self.storages = {
             each: Storage(rng, disks, each, settings) for each in range(1, self.size + 1)
         }
@@ -80,6 +84,8 @@ class ReplicationSimulation:
         self.is_ending = False
         # How often each kind of fault occurs in this run, and how fast they follow.
         self._weights = [rng.choice((0, 1, 1, 4)) for _ in KINDS]
+        if self._is_os:
+            self._weights[KINDS.index("power cut")] = 0
         self._interval_ms = rng.choice((300, 1_000, 3_000))
         self._loss_rate = rng.choice((0.0, 0.0, 0.1, 0.3))  # of disks of those that are added
         self._slow_syncs: dict[int, int] = {}  # brokers with slow syncs: the longest ms
@@ -382,7 +388,7 @@ class ReplicationSimulation:
 
         def end() -> None:
             self.network.cuts -= cuts
-            self._replace(broker, self.rng.choice(("kill", "kill", "power cut")))
+            self._replace(broker, "kill" if self._is_os or self.rng.random() < 0.7 else "power cut")
 
         self.time.after(self.rng.choice((50, 300, 1_200)), end)
 
@@ -448,6 +454,8 @@ class ReplicationSimulation:
                 producer = Producer(self, len(self._producers) + 1, item)
                 self._producers.append(producer)
                 Task(producer.run(), self.time.answer())
+            if self.rng.random() < 0.3:
+                Task(Deleter(self, item).run(), self.time.answer())
             for _ in range(2):
                 Task(Consumer(self, item).run(), self.time.answer())
 

@@ -285,14 +285,21 @@ class Storage:
 
     def configure(self, log: PartitionLog, min_isr: int) -> None:
         """Apply the topic's settings."""
-        log.configure(min_isr=min_isr, segment_bytes_max=self._config.integer("segment.bytes"))
+        log.configure(
+            min_isr=min_isr,
+            segment_bytes_max=self._config.integer("segment.bytes"),
+            is_group_commit=self._config.is_group_commit,
+        )
 
-    def truncate(self, log: PartitionLog, offset: int) -> bool:
-        """Cut a log that is loading; False while it is written or synced."""
+    def truncate(self, log: PartitionLog, offset: int, *, is_anew: bool = False) -> bool:
+        """Cut a log that is loading, or begin it anew; False while it is written or synced."""
         if not log.hold():
             return False
         try:
-            self._partitions.truncate(log, offset)
+            if is_anew:
+                self._partitions.begin_anew(log, offset)
+            else:
+                self._partitions.truncate(log, offset)
         except DiskFull:
             log.end_hold()
             return False
