@@ -4,6 +4,7 @@ What the clients saw is judged as in test_clients.py: nothing acknowledged is lo
 idempotent producer is stored twice, nothing is out of order. While one broker is gone the clients
 go on. In the end all replicas have the same bytes.
 
+    pytest tests/cluster/test_replicas.py --every-client          not only some, others in each run
     pytest tests/cluster/test_replicas.py --cluster-faults 20     more faults for each client
     python -m tests.cluster.drills --faults 100                   many faults, and a table of them
 """
@@ -23,6 +24,18 @@ from tests.support.cluster_process import ClusterProcess
 from tests.support.run_seed import seeds_of_run
 
 REPLICAS = 3
+CLIENTS_PER_RUN = 4
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Choose the clients of this run."""
+    if "client" not in metafunc.fixturenames:
+        return
+    names = list(CLIENTS)
+    if not metafunc.config.getoption("--every-client"):
+        choices = Random(seeds_of_run(metafunc.config, "replica clients"))
+        names = choices.sample(names, CLIENTS_PER_RUN)
+    metafunc.parametrize("client", names)
 
 
 @pytest.fixture
@@ -36,7 +49,6 @@ def make(client: str) -> Make:
 
 @pytest.mark.slow("brokers fail under load, --cluster-faults times for each client")
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("client", CLIENTS)
 def test_replicas_lose_and_repeat_nothing_while_brokers_fail(
     client: str,
     make: Make,

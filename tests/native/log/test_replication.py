@@ -278,6 +278,23 @@ def test_an_end_outside_of_the_log_is_not_noted(replicas: Replicas, offset: int)
     assert replicas.leader.replica_states()[0][2] == -1
 
 
+def test_copies_begin_with_the_whole_batch_that_has_the_log_start(
+    make: Callable[..., Replicas],
+) -> None:
+    replicas = make(2)
+    leader = replicas.leader
+    for _ in range(2):
+        appended(leader, records(10))
+    replicas.replicate()
+    leader.move_log_start(15)
+
+    assert leader.report(2, 9) is LogState.OUT_OF_RANGE
+    assert leader.report(2, 10) is LogState.OK
+    assert batches(leader.read_for_replica(10, 1 << 20)) == [placed(records(10), 10, 1)]
+    with pytest.raises(IndexError):
+        leader.read_for_replica(9, 1 << 20)
+
+
 def test_a_follower_takes_no_reports(replicas: Replicas) -> None:
     assert replicas.log(2).report(1, 0) is LogState.NOT_LED
 

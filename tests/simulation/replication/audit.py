@@ -9,14 +9,15 @@ at every move of a high watermark
     what a leader commits was on the disks of min.insync.replicas brokers, and is on those of all
     members of the ISR that have not lost their disk since
     nothing committed is committed again, at another offset or with other bytes
-at every election
-    the new leader has everything that is committed
+at every election, and every change of an ISR
+    the new leader and the members have everything that is committed
 at every answer to a client
     acknowledged for all: it is committed at that offset; one process acknowledges in an epoch
     read: it is committed, and no offset is skipped
     the latest offset: not below any that was answered before the question was asked
 once it has settled
-    all replicas have the same bytes, and everything committed is visible in all of them
+    all replicas have the same bytes, and everything that is committed and not deleted is visible
+    in all of them
 """
 
 from collections import defaultdict
@@ -53,12 +54,14 @@ class ReplicationAudit:
         self.committed: dict[Item, dict[int, Stored]] = defaultdict(dict)  # by base offset
         self.committed_end: dict[Item, int] = defaultdict(int)
         self.latest: dict[Item, int] = defaultdict(int)  # the highest answer
+        self.deleted: dict[Item, int] = defaultdict(int)  # below it clients have deleted records
         self.acknowledged_count = 0
         # Brokers whose disk was lost, until they are members of the ISR again.
         self.wiped: dict[Item, set[int]] = defaultdict(set)
         self._isr: dict[Item, tuple[int, ...]] = {}
         self._epochs: dict[tuple[Item, int], dict[int, int]] = defaultdict(dict)  # by base offset
         self._durable: dict[tuple[Item, int], int] = defaultdict(int)
+        self._starts: dict[tuple[Item, int], int] = defaultdict(int)  # of the files
         self._held: dict[Item, dict[tuple[int, int], set[int]]] = defaultdict(
             lambda: defaultdict(set)
         )
@@ -81,7 +84,7 @@ class ReplicationAudit:
         self._epochs[key] = {}
         self._durable[key] = 0
         seen = Seen(process)
-        seen.end = 0
+        seen.end = self._starts[key] = log.segment_entries[0][0]
         self._grown(item, broker_id, seen, log)
         self._synced(item, broker_id, seen, log)
         seen.watermark = log.high_watermark
@@ -96,11 +99,11 @@ class ReplicationAudit:
 
     def observe(self, item: Item, broker_id: int, seen: Seen, log: PartitionLog) -> None:
         """Look at a replica after anything that a process did."""
-        if log.local_end < seen.end:
+        if log.local_end < seen.end or log.log_start_offset > seen.end:
             self._truncated(item, broker_id, seen, log)
         if log.local_end > seen.end:
             self._grown(item, broker_id, seen, log)
-        if log.durable_end != seen.durable:
+        if log.kept_offset != seen.durable:
             self._synced(item, broker_id, seen, log)
         watermark = log.high_watermark
         if watermark == seen.watermark:
@@ -108,8 +111,8 @@ class ReplicationAudit:
         shown = f"{item} {seen.process}, epoch {log.known_epoch}: {seen.watermark}, {watermark}"
         if watermark < seen.watermark:
             raise Violation(f"a high watermark falls, {shown}")
-        if watermark > log.durable_end:
-            raise Violation(f"a high watermark above the disk's {log.durable_end}, {shown}")
+        if watermark > log.kept_offset:
+            raise Violation(f"a high watermark above the disk's {log.kept_offset}, {shown}")
         if log.is_follower:
             if watermark > self.committed_end[item]:
                 raise Violation(f"a follower shows what is not committed, {shown}")
@@ -125,7 +128,8 @@ class ReplicationAudit:
         key = (item, broker_id)
         self._epochs[key] = {}
         self._durable[key] = min(self._durable[key], end)
-        seen.end = seen.segment = seen.position = 0
+        seen.end = self._starts[key] = log.segment_entries[0][0]
+        seen.segment = seen.position = 0
 
     def _grown(self, item: Item, broker_id: int, seen: Seen, log: PartitionLog) -> None:
         epochs = self._epochs[item, broker_id]
@@ -151,14 +155,14 @@ class ReplicationAudit:
 
     def _synced(self, item: Item, broker_id: int, seen: Seen, log: PartitionLog) -> None:
         key = (item, broker_id)
-        durable = min(log.durable_end, seen.end)
+        durable = min(log.kept_offset, seen.end)
         held, before = self._held[item], self._durable[key]
         for at, epoch in reversed(self._epochs[key].items()):
             if at < before:
                 break
             if at < durable:
                 held[at, epoch].add(broker_id)
-        seen.durable = log.durable_end
+        seen.durable = log.kept_offset
         self._durable[key] = durable
 
     def has(self, item: Item, broker_id: int, batch: Stored) -> bool:
@@ -208,6 +212,8 @@ class ReplicationAudit:
         for batch in reversed(self.committed[item].values()):
             if batch.base_offset >= end:
                 continue
+            if batch.end_offset <= self._starts[item, broker_id]:
+                return  # the leader of whom it is a copy has deleted it
             if epochs.get(batch.base_offset) != batch.epoch:
                 raise Violation(f"without what is committed at {batch.base_offset}, {shown}")
             return  # with the same batch, a log has the same ones before it: checked at appends
@@ -225,10 +231,8 @@ class ReplicationAudit:
         before = self._isr.get(item, state.replicas)
         self._isr[item] = state.isr
         self.wiped[item].difference_update(each for each in state.isr if each not in before)
-        if state.leader != NO_LEADER and state.leader not in self.wiped[item]:
-            self._check_prefix(
-                item, state.leader, self.committed_end[item], f"{item} is led by {state}"
-            )
+        for each in {*state.isr, state.leader} - {NO_LEADER} - self.wiped[item]:
+            self._check_prefix(item, each, self.committed_end[item], f"{each} in {item}: {state}")
 
     # ---- clients
     # ---------------------------------------------------------------------------------------------
@@ -252,7 +256,8 @@ class ReplicationAudit:
             stored = self.committed[item].get(batch.base_offset)
             if stored is None or stored.data != batch.data:
                 raise Violation(f"read and not committed: {item} at {batch.base_offset}")
-            if batch.base_offset != position:
+            is_next = batch.base_offset <= max(position, self.deleted[item])
+            if batch.end_offset <= position or not is_next:
                 raise Violation(f"{item}: {batch.base_offset} read at {position}")
             position = batch.end_offset
         return position
@@ -270,10 +275,11 @@ class ReplicationAudit:
         """Check a replica once everything has settled."""
         end = self.committed_end[item]
         shown = f"{process}, {item}: {log.high_watermark} of {log.log_end_offset}, not {end}"
-        if not log.high_watermark == log.log_end_offset == log.durable_end == end:
+        if not log.high_watermark == log.log_end_offset == log.kept_offset == end:
             raise Violation(f"a replica lags, {shown}")
-        expected = [each.data for each in self.committed[item].values()]
-        if [each.data for each in _visible(log, 0)] != expected:
+        start = log.log_start_offset
+        kept = [each for each in self.committed[item].values() if each.end_offset > start]
+        if [each.data for each in _visible(log, start)] != [each.data for each in kept]:
             raise Violation(f"a replica has other bytes, {shown}")
 
 

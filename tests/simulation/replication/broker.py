@@ -18,6 +18,7 @@ from broker.core.cluster.writes import Item, Write
 from broker.model.log_results import AppendStatus, LogState
 from tests.simulation.cluster.broker import SimulatedBroker
 from tests.simulation.cluster.store import Failure, Outcome
+from tests.simulation.replication.batches import split
 from tests.simulation.violation import Violation
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Answered(NamedTuple):
     diverging: tuple[int, int] | None = None
     data: bytes = b""
     watermark: int = -1
+    log_start: int = 0
 
 
 class _Parked(NamedTuple):
@@ -196,6 +198,7 @@ class ReplicatedBroker(SimulatedBroker):
     def _beat(self) -> None:
         self.later(BEAT_MS, self._beat)
         now_ms = self.process.now_ms()
+        self.turn.retry_full()
         if self._isr is not None:
             for log, replica in self.turn.lag_scan(now_ms, LAG_MS):
                 self._isr.lagging((log.topic_id, log.partition), replica)
@@ -373,7 +376,7 @@ class ReplicatedBroker(SimulatedBroker):
 
     def position_of(self, log: Any) -> int:
         """Return the offset below which a log's records are on the disk."""
-        return int(log.durable_end)
+        return int(log.kept_offset)
 
     def _ask_all(self) -> None:
         """Ask each leader that has answered, once the disk has what it has sent."""
@@ -438,39 +441,51 @@ class ReplicatedBroker(SimulatedBroker):
             self.later(30, self._ask_all)
         for each in answer:
             log = self.logs.get(each.item)
-            if log is None or each.error or each.item in self._loading:
+            if log is None or each.item in self._loading:
                 continue
             if not log.is_follower or log.known_epoch != epochs[each.item]:
                 continue
-            if each.diverging is not None:
-                self._truncate(each.item, log, each.diverging)
+            if each.error:
+                if each.log_start > log.log_end_offset:
+                    self._change(each.item, log, each.log_start, is_anew=True)
+            elif each.diverging is not None:
+                self._change(each.item, log, self.cut_point(log, each.diverging))
             else:
                 self.append(log, each, epochs[each.item])
         self._ask_all()
 
     def append(self, log: Any, each: Answered, epoch: int) -> None:
         """Append what a leader has sent."""
-        state = log.copy(each.data, high_watermark=each.watermark, leader_epoch=epoch)
-        if state not in (LogState.OK, LogState.NOT_LED, LogState.FULL):
-            raise Violation(f"{self.name} refuses what it was sent: {state!r}")
+        result = log.copy(
+            each.data,
+            high_watermark=each.watermark,
+            log_start=each.log_start,
+            leader_epoch=epoch,
+        )
+        if result is LogState.FULL:
+            state = self.image.state(*each.item)
+            if state is not None:
+                self._quiet[state.leader] = self.process.now_ms() + 100
+        elif result not in (LogState.OK, LogState.NOT_LED):
+            raise Violation(f"{self.name} refuses what it was sent: {result!r}")
 
     def cut_point(self, log: Any, diverging: tuple[int, int]) -> int:
         """Return where to cut a log whose leader names the end of an epoch."""
         return int(log.truncation_offset(*diverging))
 
-    def _truncate(self, item: Item, log: Any, diverging: tuple[int, int]) -> None:
-        """Cut what the leader has not, in the I/O thread."""
-        end = self.cut_point(log, diverging)
+    def _change(self, item: Item, log: Any, end: int, *, is_anew: bool = False) -> None:
+        """Cut what the leader has not, or begin anew where it begins, in the I/O thread."""
         self._loading.add(item)
         log.begin_loading()
 
         def cut() -> None:
-            if not self.storage.truncate(log, end):
+            if not self.storage.truncate(log, end, is_anew=is_anew):
                 self.later(5, cut)
                 return
             log.end_loading()
             self._loading.discard(item)
-            self.sim.note(f"{self.name} cuts {item} to {end}, of {diverging}")
+            what = "begins anew at" if is_anew else "is cut to"
+            self.sim.note(f"{self.name}: {item} {what} {end}")
             self._assume(item)
             self._ask_all()
 
@@ -532,10 +547,19 @@ class ReplicatedBroker(SimulatedBroker):
             return Answered(item, diverging=diverging)
         if noting:
             self.note(log, replica, asked.offset)
-        if not log.log_start_offset <= asked.offset <= log.log_end_offset:
-            return Answered(item, "out of range")
+        first = self._first_of(log)
+        if not first <= asked.offset <= log.log_end_offset:
+            return Answered(item, "out of range", log_start=first)
         data = log.read_for_replica(asked.offset, PER_PARTITION_BYTES)
-        return Answered(item, data=data, watermark=self.watermark_of(log))
+        watermark = self.watermark_of(log)
+        return Answered(item, data=data, watermark=watermark, log_start=log.log_start_offset)
+
+    def _first_of(self, log: Any) -> int:
+        """Return where copies begin: copies are of whole batches."""
+        start = int(log.log_start_offset)
+        for batch in split(log.read_for_replica(start, 1)):
+            return min(batch.base_offset, start)
+        return start
 
     def note(self, log: Any, replica: tuple[int, int], offset: int) -> None:
         """Note what a follower has on its disk."""
@@ -602,7 +626,19 @@ class ReplicatedBroker(SimulatedBroker):
         if not self.serves(item):
             done("not led", b"")
         else:
-            done("", self.visible(self.logs[item], offset))
+            log = self.logs[item]
+            done("", self.visible(log, max(offset, log.log_start_offset)))
+
+    def delete(self, item: Item, part: float, done: Callable[[str, int], None]) -> None:
+        """Delete a part of what consumers see, from the beginning on."""
+        if not self.serves(item):
+            done("not led", -1)
+            return
+        log = self.logs[item]
+        offset = log.log_start_offset + int(part * (log.high_watermark - log.log_start_offset))
+        self.sim.replicas.deleted[item] = max(self.sim.replicas.deleted[item], offset)
+        log.move_log_start(offset)
+        done("", offset)
 
     def latest(self, item: Item, done: Callable[[str, int], None]) -> None:
         """Return the latest offset that consumers see."""

@@ -80,6 +80,21 @@ class Producer:
             await sim.time.sleep(sim.rng.randrange(1, 120))
 
 
+class Deleter:
+    """Deletes records from time to time (DeleteRecords, retention)."""
+
+    def __init__(self, sim: "ReplicationSimulation", item: "Item") -> None:
+        self._sim = sim
+        self._item = item
+
+    async def run(self) -> None:
+        sim, rng, item = self._sim, self._sim.rng, self._item
+        while not sim.is_ending:
+            await sim.time.sleep(rng.randrange(100, 4_000))
+            part = rng.choice((0.1, 0.5, 1.0))
+            await ask(sim, item, lambda broker, done: broker.delete(item, part, done))  # noqa: B023
+
+
 class Consumer:
     """Reads a partition from the beginning, and asks for its end."""
 

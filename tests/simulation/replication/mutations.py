@@ -1,7 +1,7 @@
 """Replication with a planted bug: each in one way that the simulation detects."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -33,6 +33,17 @@ def _acknowledge_what_the_leader_has(patch: Patch) -> None:
         self._written.append((log, end, written))
 
     patch.setattr(ReplicatedBroker, "await_written", alone)
+
+
+def _wait_for_enough_members_only(patch: Patch) -> None:
+    maximal = IsrChanges.maximal
+
+    def enough(self: Any, item: Any) -> Any:
+        min_isr = self._settings.topic(item[0]).min_isr
+        members = sorted(maximal(self, item), key=lambda each: each != self._broker_id)
+        return tuple(members[:min_isr])
+
+    patch.setattr(IsrChanges, "maximal", enough)
 
 
 def _acknowledge_what_failed(patch: Patch) -> None:
@@ -121,6 +132,40 @@ def _keep_the_last_epoch(patch: Patch) -> None:
     patch.setattr(ReplicatedBroker, "lead", lead)
     patch.setattr(ReplicatedBroker, "is_epoch_right", lambda *_: True)
     patch.setattr(ReplicatedBroker, "may_acknowledge", lambda *_, is_good: is_good)
+
+
+def _forget_the_epoch_of_a_leader(patch: Patch) -> None:
+    def diverges(_: Any, log: Any, asked: Asked) -> tuple[int, int] | None:
+        entries = [each for each in log.epoch_entries if each[0] < log.known_epoch]
+        starts = [start for epoch, start in entries if epoch > asked.last_epoch]
+        end = min([*starts, log.log_end_offset])
+        last = max([epoch for epoch, _ in entries if epoch <= asked.last_epoch], default=-1)
+        is_same = asked.last_epoch in (last, log.known_epoch)
+        return None if asked.offset == 0 or (is_same and asked.offset <= end) else (last, end)
+
+    patch.setattr(ReplicatedBroker, "diverges", diverges)
+
+
+class _Unclamped:
+    """A log with a high watermark that somebody has told it."""
+
+    def __init__(self, log: Any, watermark: int) -> None:
+        self._log = log
+        self.high_watermark = watermark
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+
+def _believe_any_watermark(patch: Patch) -> None:
+    append = ReplicatedBroker.append
+
+    def believe(self: Any, log: Any, each: Any, epoch: int) -> None:
+        append(self, log, each, epoch)
+        if each.watermark > log.high_watermark:
+            self.logs[each.item] = _Unclamped(log, each.watermark)
+
+    patch.setattr(ReplicatedBroker, "append", believe)
 
 
 def _tell_the_end_as_the_watermark(patch: Patch) -> None:
@@ -235,6 +280,17 @@ def _keep_intact_since(patch: Patch) -> None:
     patch.setattr(Storage, "wipe", keep)
 
 
+def _lose_records_silently(patch: Patch) -> None:
+    patch.setattr(intact.Intact, "lost", lambda _: None)
+
+
+def _elect_any_replica(patch: Patch) -> None:
+    def live(found: Known) -> list[int]:
+        return [each for each in found.state.replicas if each in found.brokers]
+
+    patch.setattr(election, "candidates", live)
+
+
 def _write_without_the_office(patch: Patch) -> None:
     begin = Controller.__init__
 
@@ -280,39 +336,51 @@ def _keep_the_epoch_of_a_restarted_leader(patch: Patch) -> None:
     patch.setattr(election, "_led_by", keep)
 
 
-MUTATIONS: dict[str, Callable[[Patch], None]] = {
-    "a leader acknowledges what it has alone": _acknowledge_what_the_leader_has,
-    "a leader acknowledges what has failed": _acknowledge_what_failed,
-    "repeated batches are acknowledged at once": _acknowledge_repeated_batches_at_once,
-    "consumers see what is not committed": _show_what_is_not_committed,
-    "a new leader tells an old end": _show_an_old_end,
-    "min.insync.replicas is ignored": _ignore_min_isr,
-    "a leader serves after its lease": _serve_after_the_lease,
-    "a position is sent before its sync": _send_the_position_before_its_sync,
-    "a follower cuts its log at the high watermark": _cut_at_the_watermark,
-    "a diverging end is ignored": _ignore_what_diverges,
-    "a position counts before it diverges": _note_before_it_diverges,
-    "a follower does not cut its log": _cut_nothing,
-    "a follower cuts where the leader says only": _cut_where_the_leader_says,
-    "a follower begins anew": _cut_too_much,
-    "a leader keeps the epoch before its own": _keep_the_last_epoch,
-    "a leader tells its end as the high watermark": _tell_the_end_as_the_watermark,
-    "a leader serves followers of other epochs": _serve_followers_of_other_epochs,
-    "a restart shows everything": _show_everything_after_a_restart,
-    "a checkpoint has the end as the high watermark": _keep_the_end_as_the_watermark,
-    "epochs that were cut are kept": _keep_epochs_that_were_cut,
-    "a sync does nothing": _sync_nothing,
-    "a shrink counts before it is written": _count_a_shrink_before_it_is_written,
-    "who is being added does not count": _wait_for_members_only,
-    "who is added is not looked at again": _add_without_a_second_look,
-    "any incarnation is added": _add_any_incarnation,
-    "requests of any incarnation count": _believe_any_incarnation,
-    "eligible replicas are kept": _keep_the_eligible,
-    "who has lost its disk counts": _count_those_that_lost_their_disk,
-    "absent members are forgotten": _forget_since_when_members_are_absent,
-    "a wiped disk is intact": _keep_intact_since,
-    "a controller writes after its term": _write_without_the_office,
-    "newer states are overwritten": _overwrite_what_is_newer,
-    "any incarnation of the leader leads": _lead_with_any_incarnation,
-    "a restarted leader keeps its epoch": _keep_the_epoch_of_a_restarted_leader,
+class Mutation(NamedTuple):
+    """A planted bug, and from which seed on it is looked for: the first one that finds it."""
+
+    apply: Callable[[Patch], None]
+    first_seed: int = 0
+
+
+MUTATIONS = {
+    "a leader acknowledges what it has alone": Mutation(_acknowledge_what_the_leader_has),
+    "records wait for min.insync.replicas members only": Mutation(_wait_for_enough_members_only),
+    "a leader acknowledges what has failed": Mutation(_acknowledge_what_failed),
+    "repeated batches are acknowledged at once": Mutation(_acknowledge_repeated_batches_at_once),
+    "consumers see what is not committed": Mutation(_show_what_is_not_committed),
+    "a new leader tells an old end": Mutation(_show_an_old_end),
+    "min.insync.replicas is ignored": Mutation(_ignore_min_isr),
+    "a leader serves after its lease": Mutation(_serve_after_the_lease),
+    "a position is sent before its sync": Mutation(_send_the_position_before_its_sync),
+    "a follower cuts its log at the high watermark": Mutation(_cut_at_the_watermark),
+    "a diverging end is ignored": Mutation(_ignore_what_diverges),
+    "a position counts before it diverges": Mutation(_note_before_it_diverges),
+    "a follower does not cut its log": Mutation(_cut_nothing),
+    "a follower cuts where the leader says only": Mutation(_cut_where_the_leader_says),
+    "a follower begins anew": Mutation(_cut_too_much),
+    "a leader keeps the epoch before its own": Mutation(_keep_the_last_epoch),
+    "a leader forgets the entry of its epoch": Mutation(_forget_the_epoch_of_a_leader),
+    "a follower believes any high watermark": Mutation(_believe_any_watermark),
+    "a leader tells its end as the high watermark": Mutation(_tell_the_end_as_the_watermark),
+    "a leader serves followers of other epochs": Mutation(_serve_followers_of_other_epochs),
+    "a restart shows everything": Mutation(_show_everything_after_a_restart),
+    "a checkpoint has the end as the high watermark": Mutation(_keep_the_end_as_the_watermark),
+    "epochs that were cut are kept": Mutation(_keep_epochs_that_were_cut),
+    "a sync does nothing": Mutation(_sync_nothing),
+    "a shrink counts before it is written": Mutation(_count_a_shrink_before_it_is_written),
+    "who is being added does not count": Mutation(_wait_for_members_only),
+    "who is added is not looked at again": Mutation(_add_without_a_second_look),
+    "any incarnation is added": Mutation(_add_any_incarnation),
+    "requests of any incarnation count": Mutation(_believe_any_incarnation),
+    "eligible replicas are kept": Mutation(_keep_the_eligible),
+    "who has lost its disk counts": Mutation(_count_those_that_lost_their_disk),
+    "absent members are forgotten": Mutation(_forget_since_when_members_are_absent),
+    "a wiped disk is intact": Mutation(_keep_intact_since),
+    "a broker that has lost records tells nobody": Mutation(_lose_records_silently),
+    "any live replica is elected": Mutation(_elect_any_replica),
+    "a controller writes after its term": Mutation(_write_without_the_office),
+    "newer states are overwritten": Mutation(_overwrite_what_is_newer),
+    "any incarnation of the leader leads": Mutation(_lead_with_any_incarnation),
+    "a restarted leader keeps its epoch": Mutation(_keep_the_epoch_of_a_restarted_leader),
 }

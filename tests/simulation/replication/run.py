@@ -7,7 +7,7 @@ from random import Random
 
 from broker.core.cluster import placement, records, topics
 from broker.core.cluster.controller import ControllerSettings
-from broker.core.cluster.records import PartitionState
+from broker.core.cluster.records import NO_EPOCH, PartitionState
 from broker.core.cluster.slices import complete
 from broker.core.cluster.topic_settings import ReplicaSettings
 from broker.core.cluster.writes import Item, Write
@@ -19,7 +19,7 @@ from tests.simulation.cluster.replicas import Disk
 from tests.simulation.cluster.store import SimulatedStore
 from tests.simulation.replication.audit import ReplicationAudit
 from tests.simulation.replication.broker import ReplicatedBroker
-from tests.simulation.replication.clients import Consumer, Producer
+from tests.simulation.replication.clients import Consumer, Deleter, Producer
 from tests.simulation.replication.network import CLIENTS, Network
 from tests.simulation.replication.storage import Disks, Storage, recorded_disks
 from tests.simulation.violation import Violation
@@ -29,7 +29,19 @@ FAULTS_MS = 12_000
 SETTLE_MS = 25_000
 LOOK_MS = 500
 EVENTS_KEPT = 150
-KINDS = ("kill", "power cut", "wipe", "stop", "cut", "drain", "slow", "store")
+KINDS = (
+    "kill",
+    "power cut",
+    "wipe",
+    "damage",
+    "stop",
+    "cut",
+    "lone",
+    "drain",
+    "slow",
+    "fill",
+    "store",
+)
 
 
 class ReplicationSimulation:
@@ -49,6 +61,7 @@ class ReplicationSimulation:
             defaults=ReplicaSettings(self.min_isr),
         )
         self.brokers: list[ReplicatedBroker] = []
+        self._disks = disks
         self.disks: defaultdict[int, Disk] = defaultdict(Disk)  # what the cluster's audit knows
         self.audit = Audit(lambda: self.brokers, self.disks, self.settings)
         self.store = SimulatedStore(rng, self.time, self.audit)
@@ -59,6 +72,10 @@ class ReplicationSimulation:
         self.replicas = ReplicationAudit(self.audit.image, self.min_isr)
         self.audit.state_changed = self._state_changed
         settings = {"segment.bytes": rng.choice(("1048576", "4096", "20000"))}
+        # What the disk has not is lost in a power cut: such a topic promises nothing then.
+        self._is_os = rng.random() < 0.15
+        if self._is_os:
+            settings["polylog.durability"] = "os"
         self.storages = {
             each: Storage(rng, disks, each, settings) for each in range(1, self.size + 1)
         }
@@ -67,6 +84,8 @@ class ReplicationSimulation:
         self.is_ending = False
         # How often each kind of fault occurs in this run, and how fast they follow.
         self._weights = [rng.choice((0, 1, 1, 4)) for _ in KINDS]
+        if self._is_os:
+            self._weights[KINDS.index("power cut")] = 0
         self._interval_ms = rng.choice((300, 1_000, 3_000))
         self._loss_rate = rng.choice((0.0, 0.0, 0.1, 0.3))  # of disks of those that are added
         self._slow_syncs: dict[int, int] = {}  # brokers with slow syncs: the longest ms
@@ -112,6 +131,8 @@ class ReplicationSimulation:
         self.network.loss_rate = self.network.repeat_rate = 0.0
         self.network.cuts.clear()
         self._slow_syncs.clear()
+        for each in self.storages:
+            self._disks.set_full(each, is_full=False)
         if not self.store.is_available:
             self.store.set_available(is_available=True)
         for broker in list(self.brokers):
@@ -257,24 +278,29 @@ class ReplicationSimulation:
             victims = list(self.brokers) if rng.random() < 0.1 else [broker]
             for each in victims:
                 self._replace(each, kind)
-        elif kind == "wipe":
+        elif kind in ("wipe", "damage"):
             self._without_disk.add(broker.broker_id)
             self._kill(broker, kind)
-            self._wipe(broker.broker_id)
+            self._wipe(broker.broker_id, is_whole=kind == "wipe")
         elif kind == "store":
             self._trouble_store()
         else:
             self.note(f"--- {kind}: {broker.name}")
             getattr(self, f"_{kind}")(broker)
 
-    def _wipe(self, broker_id: int) -> None:
-        """Give a broker that has failed another disk, once its registration has ended."""
+    def _wipe(self, broker_id: int, *, is_whole: bool = True) -> None:
+        """Give a broker that has failed another disk, once its registration has ended.
+
+        Or, unless it is the whole one, let its disk lose records that were synced.
+        """
         if broker_id in self.audit.image.brokers:
-            self.time.after(100, lambda: self._wipe(broker_id))
+            self.time.after(100, lambda: self._wipe(broker_id, is_whole=is_whole))
             return
         if self._may_wipe(broker_id):
-            self.note(f"broker {broker_id} has lost its disk")
-            self.storages[broker_id].wipe()
+            is_damaged = not is_whole and self.storages[broker_id].damage()
+            self.note(f"broker {broker_id} has lost {'records' if is_damaged else 'its disk'}")
+            if not is_damaged:
+                self.storages[broker_id].wipe()
             if self.rng.random() < 0.5:
                 self.network.repeat_last(broker_id)
             self.disks[broker_id] = Disk()
@@ -285,12 +311,14 @@ class ReplicationSimulation:
         if self.is_faulty and self.rng.random() < 0.3:  # it fails again, as soon as it is there
             broker = self.broker(broker_id)
             assert broker is not None
-            self.time.after(self.rng.randrange(50, 1_500), lambda: self._fail_again(broker))
+            self.time.after(self.rng.choice((1, 50, 500)), lambda: self._fail_again(broker))
 
     def _fail_again(self, broker: ReplicatedBroker) -> None:
-        if broker.process.is_alive:
+        if broker.process.is_alive and broker.membership.epoch == NO_EPOCH and self.is_faulty:
+            self.time.after(1, lambda: self._fail_again(broker))
+        elif broker.process.is_alive:
             self._replace(broker)
-            if self.rng.random() < 0.5:
+            if self.rng.random() < 0.7:
                 self.store.end_lease_of(broker.broker_id)
 
     def isr_is_written(self, write: Write) -> None:
@@ -352,6 +380,19 @@ class ReplicationSimulation:
             rng.choice((200, 1_500, 4_000)), lambda: self.network.cuts.difference_update(cuts)
         )
 
+    def _lone(self, broker: ReplicatedBroker) -> None:
+        """Cut a broker from the others, not from clients, and kill it: it has what nobody has."""
+        others = [each for each in self.storages if each != broker.broker_id]
+        links = [(broker.broker_id, other) for other in others]
+        cuts = {*links, *(link[::-1] for link in links)}
+        self.network.cuts |= cuts
+
+        def end() -> None:
+            self.network.cuts -= cuts
+            self._replace(broker, "kill" if self._is_os or self.rng.random() < 0.7 else "power cut")
+
+        self.time.after(self.rng.choice((50, 300, 1_200)), end)
+
     def _drain(self, broker: ReplicatedBroker) -> None:
         broker.drain()
 
@@ -362,6 +403,15 @@ class ReplicationSimulation:
 
     def _fast(self, broker_id: int) -> None:
         self._slow_syncs.pop(broker_id, None)
+
+    def _fill(self, broker: ReplicatedBroker) -> None:
+        """Let a broker's logs find no space, for a while."""
+        broker_id = broker.broker_id
+        self._disks.set_full(broker_id, is_full=True)
+        self.time.after(
+            self.rng.choice((100, 1_000, 4_000)),
+            lambda: self._disks.set_full(broker_id, is_full=False),
+        )
 
     def _trouble_store(self) -> None:
         rng, store = self.rng, self.store
@@ -405,6 +455,8 @@ class ReplicationSimulation:
                 producer = Producer(self, len(self._producers) + 1, item)
                 self._producers.append(producer)
                 Task(producer.run(), self.time.answer())
+            if self.rng.random() < 0.3:
+                Task(Deleter(self, item).run(), self.time.answer())
             for _ in range(2):
                 Task(Consumer(self, item).run(), self.time.answer())
 

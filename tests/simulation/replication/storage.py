@@ -5,6 +5,7 @@ power cut leaves any state that the disk may have then (tests/crash_states/disk.
 was killed leaves what it has written; a sync of it that was under way does not count.
 """
 
+import errno
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,19 +20,22 @@ from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
 from broker.core.cluster.writes import Item
 from broker.model.config import load
-from broker.model.errors import StorageError
+from broker.model.errors import DiskFull, StorageError
 from broker.model.log_results import LogEvent
 from broker.model.topic_config import TopicConfig
+from broker.segments import text_files
 from broker.storage.checkpoints.intact import Intact
 from broker.storage.recovery.epochs import ElectedEpochs
 from broker.storage.recovery.partitions import Partitions
 from tests.crash_states.disk import Disk, Operation, put
 from tests.crash_states.record import SYNCS
+from tests.simulation.replication.batches import split
 from tests.simulation.violation import Violation
 
 TOPIC = "topic"
 _NO_LIMIT = (1 << 63) - 2  # of a lease, in nanoseconds; the largest number means none at all
 _CONFIG = load(())
+_OFTEN = 1 << 30
 _PRODUCER_EXPIRATION_MS = 86_400_000
 
 
@@ -43,6 +47,7 @@ class Disks:
         self._disks: dict[str, Disk] = {}
         self._syncs = 0
         self._is_background = False  # syncs of threads: they count later
+        self._full: set[int] = set()  # brokers whose logs find no space
 
     def mount(self, folder: Path, disk: Disk) -> None:
         disk.move(folder)
@@ -64,8 +69,18 @@ class Disks:
                 syncs.append((disk, operation))
             else:
                 disk.apply(operation)
-        file_ops.start_recording()
+        file_ops.start_recording()  # which forgets what has to fail
+        for broker_id in self._full:
+            file_ops.fail("write", f"*/{broker_id}.*/*.log", errno.ENOSPC, times=_OFTEN)
         return syncs
+
+    def set_full(self, broker_id: int, *, is_full: bool) -> None:
+        """Let the logs of a broker find space, or none."""
+        if is_full:
+            self._full.add(broker_id)
+        else:
+            self._full.discard(broker_id)
+        self.drain()
 
     def begin_syncs(self, commit: CommitThread) -> list[tuple[Disk, Operation]]:
         """Run the waiting syncs; they count once `end_syncs` is called with the result."""
@@ -121,6 +136,8 @@ class Storage:
         self._broker_id = broker_id
         self._config = TopicConfig(settings, _CONFIG)
         self._count = 0
+        self._items: set[Item] = set()  # that have a log in the directory
+        self._is_damaged = False
         self._folder = self._fresh_folder()
         self._folder.mkdir()
         self._disk = Disk(self._folder)
@@ -149,6 +166,10 @@ class Storage:
             when_lost=lambda _: self.intact.lost(),
         )
         self.logs, self._running = {}, []
+        if self._is_damaged:  # a broker recovers its logs before it registers
+            self._is_damaged = False
+            for item in sorted(self._items):
+                self.logs[item] = self._load(item)
         return self.intact.since
 
     def crash(self, *, is_power_cut: bool) -> None:
@@ -169,8 +190,37 @@ class Storage:
         self._disks.drain()
         self._disks.mount(self._folder, self._disk)
 
+    def damage(self) -> bool:
+        """Lose records that were synced, after a crash; False: none are known to be."""
+        points = text_files.read_offsets(self._folder / text_files.RECOVERY_POINTS)
+        for item in sorted(self._items):
+            cuts = self._cuts(item, points.get((TOPIC, item[1]), 0))
+            if cuts:
+                path, size = self._rng.choice(cuts)
+                file_ops.truncate(path, size)
+                file_ops.sync_file(path)
+                later = [each for each in path.parent.glob("*.log") if each.name > path.name]
+                file_ops.remove_all([str(each) for each in sorted(later)])
+                file_ops.sync_folder(path.parent)
+                self._disks.drain()
+                self._is_damaged = True
+        return self._is_damaged
+
+    def _cuts(self, item: Item, recovery_point: int) -> list[tuple[Path, int]]:
+        """Return where a file can be cut so that the next start finds that records are gone."""
+        found: list[tuple[Path, int]] = []
+        for path in sorted(self._folder.glob(f"{TOPIC}-{item[1]}/*.log")):
+            position = 0
+            for batch in split(path.read_bytes()):
+                if batch.end_offset > recovery_point:
+                    return found
+                found.append((path, position))
+                position += len(batch.data)
+        return found
+
     def wipe(self) -> None:
         """Have an empty directory, after a crash."""
+        self._items.clear()
         self._disks.unmount(self._folder)
         shutil.rmtree(self._folder)
         self._folder = self._fresh_folder()
@@ -219,25 +269,40 @@ class Storage:
 
     def open(self, item: Item) -> PartitionLog:
         """Open a replica, or create it."""
+        if item not in self.logs:
+            self.logs[item] = self._load(item)
+        return self.logs[item]
+
+    def _load(self, item: Item) -> PartitionLog:
+        self._items.add(item)
         [log] = self._partitions.announce_topic(TOPIC, item[0], [item[1]], self._config)
         error = self._partitions.load(log)
         errors = self._partitions.settle([log])
         if error is not None or errors:
             raise Violation(f"{log!r} cannot be opened: {error} {errors}")
         log.end_loading()
-        self.logs[item] = log
         return log
 
     def configure(self, log: PartitionLog, min_isr: int) -> None:
         """Apply the topic's settings."""
-        log.configure(min_isr=min_isr, segment_bytes_max=self._config.integer("segment.bytes"))
+        log.configure(
+            min_isr=min_isr,
+            segment_bytes_max=self._config.integer("segment.bytes"),
+            is_group_commit=self._config.is_group_commit,
+        )
 
-    def truncate(self, log: PartitionLog, offset: int) -> bool:
-        """Cut a log that is loading; False while it is written or synced."""
+    def truncate(self, log: PartitionLog, offset: int, *, is_anew: bool = False) -> bool:
+        """Cut a log that is loading, or begin it anew; False while it is written or synced."""
         if not log.hold():
             return False
         try:
-            self._partitions.truncate(log, offset)
+            if is_anew:
+                self._partitions.begin_anew(log, offset)
+            else:
+                self._partitions.truncate(log, offset)
+        except DiskFull:
+            log.end_hold()
+            return False
         except StorageError as error:
             raise Violation(f"{log!r} cannot be cut: {error}") from error
         log.end_hold()

@@ -332,6 +332,22 @@ def test_a_replica_that_ends_before_the_log_begins_is_told_where_it_begins(
     assert (found["error_code"], found["log_start_offset"]) == (1, 2)
 
 
+def test_a_replica_begins_with_the_whole_batch_that_has_the_log_start(
+    cluster: Wire, replica: Replica
+) -> None:
+    write(cluster, 0)
+    write(cluster, 0)
+    replica.ask(wanted(0, 4, last=0))
+    cluster.log().move_log_start(3)
+
+    refused = answered(replica.ask(wanted(0, 1, last=0)))[0]
+    found = answered(replica.ask(wanted(0, 2)))[0]
+
+    assert (refused["error_code"], refused["log_start_offset"]) == (1, 2)
+    assert (found["error_code"], found["log_start_offset"]) == (0, 3)
+    assert found["records"] == placed(BATCH, 2)
+
+
 def test_a_log_start_that_moves_is_in_the_next_answer(cluster: Wire, replica: Replica) -> None:
     write(cluster, 0)
     replica.ask(wanted(0, 2, last=0))
