@@ -265,10 +265,9 @@ cdef class PartitionLog(ReplicatedLog):
         if not self.is_follower or leader_epoch != self.known_epoch:
             return LOG_NOT_LED
         status = self.append_copies(data, size, high_watermark, leader_epoch)
+        self.replication.leader_start = log_start
         self.follow_watermark(high_watermark)
-        log_start = min(log_start, self.high_watermark)
-        if log_start > self.log_start_offset:
-            self.move_log_start(log_start)
+        self.follow_start()
         return status
 
     cdef LogStatus append_copies(

@@ -27,6 +27,7 @@ cdef class ReplicatedLog(SyncedLog):
     cdef void lower_watermark(self, const LogEnd* place) noexcept
     cdef void move_watermark(self) noexcept
     cdef void follow_watermark(self, int64_t high_watermark) noexcept
+    cdef void follow_start(self) noexcept
     cdef void own_end_moved(self) noexcept
     cdef int begin_replication(self) except -1
     cdef int end_replication(self) except -1

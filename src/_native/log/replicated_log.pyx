@@ -96,6 +96,7 @@ cdef class ReplicatedLog(SyncedLog):
         self.replication.set_replicas(-1, [], 0)
         self.replication.epoch_start = 0
         self.replication.leader_watermark = self.high_watermark
+        self.replication.leader_start = 0
         self.dismiss_transactions()
         self.turn.log_changes += 1
         self.fail_waiters_with(LOG_NOT_LED)
@@ -246,6 +247,8 @@ cdef class ReplicatedLog(SyncedLog):
             return
         if self.replication.known_place(end, &place) or self.find_place(end, &place):
             self.raise_watermark(&place)
+            if self.is_follower:
+                self.follow_start()
 
     cdef void raise_watermark(self, const LogEnd* place) noexcept:
         cdef Segment segment = self.segment_of(place.offset)
@@ -259,6 +262,12 @@ cdef class ReplicatedLog(SyncedLog):
         if high_watermark > self.replication.leader_watermark:
             self.replication.leader_watermark = high_watermark
             self.move_watermark()
+
+    cdef void follow_start(self) noexcept:
+        """Remove what the leader's log does not have any more, as far as the watermark has come."""
+        cdef int64_t start = min(self.replication.leader_start, self.high_watermark)
+        if start > self.log_start_offset:
+            self.move_log_start(start)
 
     @property
     def local_end(self):

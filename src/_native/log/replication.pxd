@@ -26,6 +26,7 @@ cdef class Replication:
     cdef int32_t committed                # members of the ISR as it is stored, with the leader
     cdef int64_t epoch_start              # the log's end when its leader's epoch began
     cdef int64_t leader_watermark         # a follower: the high watermark of its leader
+    cdef int64_t leader_start             # and the start of that log
     cdef LogEnd written                   # the end of what is in the files
     cdef LogEnd synced                    # the end of what is on the disk
     cdef LogEnd places[PLACES_KEPT]       # ends that may become the high watermark

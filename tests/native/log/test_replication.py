@@ -616,6 +616,17 @@ def test_a_followers_log_start_is_the_leaders_within_its_high_watermark(
     assert log.log_start_offset == 3
 
 
+def test_a_followers_log_start_moves_once_its_disk_has_the_records(replicas: Replicas) -> None:
+    log = replicas.log(2)
+    data = b"".join(placed(BATCH, each, 1) for each in range(4))
+    log.copy(data, high_watermark=4, log_start=3)
+    assert log.log_start_offset == 0
+
+    replicas.settle(2)
+
+    assert (log.high_watermark, log.log_start_offset) == (4, 3)
+
+
 def test_a_copy_begins_with_the_whole_batch_that_the_leaders_log_starts_in(
     replicas: Replicas,
 ) -> None:
