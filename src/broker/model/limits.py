@@ -653,10 +653,10 @@ RECOVERED_LOGS_MAX = 512
 LOGS_SYNCED_ONE_BY_ONE_MAX = 16
 # Recovery reads segments in pieces; a piece must hold the largest batch.
 RECOVERY_READ_BYTES = 4 * MIB
-# Each read lets the event loop run: small batches take the interpreter about 1 ms per so many bytes.
+# The event loop runs during each read: small batches take about 1 ms per so many bytes.
 RECOVERY_STEP_BYTES = 256 * KIB
-# A replica without a producers' snapshot below its high watermark is read from its first byte on, to
-# find the transactions that have ended above it, if it is not longer than this.
+# A replica without a producers' snapshot below its high watermark is read from its first byte on,
+# to find the transactions that have ended above it, if it is not longer than this.
 RECOVERY_OF_ENDED_BYTES_MAX = 1 << 30
 CHECKPOINT_SECONDS = 60  # Kafka's log.flush.offset.checkpoint.interval.ms
 

@@ -160,14 +160,10 @@ class Opening:
             )
         recovery_point = 0 if is_changed else self._offsets.recovery_point(_key(log))
         sealed_offset = seal.sealed_offset(log.folder)
-        watermark = LONG_MAX
-        if self._may_be_copies:
-            watermark = self._offsets.high_watermark(_key(log)) or 0
-        snapshot_offset, snapshot = _newest_snapshot(folder, plan, min(recovery_point, watermark))
-        if not snapshot and sum(size for _, size in _sizes(log, plan)) > (
-            limits.RECOVERY_OF_ENDED_BYTES_MAX
-        ):
-            snapshot_offset, snapshot = _newest_snapshot(folder, plan, recovery_point)
+        known = self._offsets.high_watermark(_key(log)) if self._may_be_copies else None
+        snapshot_offset, snapshot = _newest_snapshot(folder, plan, recovery_point)
+        if known is not None and known < snapshot_offset:
+            snapshot_offset, snapshot = self._earlier_snapshot(log, plan, known)
         aborted_before = digests.of_aborted(folder, plan.aborted_offsets)
         after_end = recovery.recover(
             log,
@@ -182,7 +178,7 @@ class Opening:
             synced_end=plan.base_offsets[-1] if is_changed else sealed_offset,
             has_gaps=is_changed,
             is_copy=self._may_be_copies,
-            high_watermark=watermark,
+            high_watermark=(known or 0) if self._may_be_copies else LONG_MAX,
         )
         aborted = digests.of_aborted(folder, plan.aborted_offsets)
         # A .txnindex that recovery has rebuilt differs from its digest.
@@ -205,6 +201,22 @@ class Opening:
             log.log_end_offset,
             log.leader_epoch,
         )
+
+    @staticmethod
+    def _earlier_snapshot(
+        log: PartitionLog, plan: FolderPlan, high_watermark: int
+    ) -> tuple[int, bytes]:
+        """Return the producers before the high watermark, to find what has ended above it.
+
+        Without a snapshot there, that is the whole log; if it is long, the oldest snapshot is used:
+        a transaction that has ended between the two counts as decided.
+        """
+        folder = Path(log.folder)
+        found = _newest_snapshot(folder, plan, high_watermark)
+        size = sum(size for _, size in _sizes(log, plan))
+        if found[1] or size <= limits.RECOVERY_OF_ENDED_BYTES_MAX:
+            return found
+        return _newest_snapshot(folder, plan, plan.snapshot_offsets[0])
 
     def _forget_synced(self, log: PartitionLog, synced_end: int) -> None:
         """Lower the recovery point and the sealed offset to the log's end: synced records are lost.
