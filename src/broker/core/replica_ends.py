@@ -18,7 +18,7 @@ from broker.core.cluster.writes import Item
 from broker.core.peers import Calls
 from broker.core.scheduling.steps import in_parts
 from broker.model.errors import CodecError, PeerError, Unreachable
-from broker.model.limits import REPLICA_ENDS_PER_REQUEST, REPLICA_ENDS_SECONDS
+from broker.model.limits import CLUSTER_PARTITIONS_PER_STEP, REPLICA_ENDS_SECONDS
 
 NEWEST_EPOCH = (1 << 31) - 1  # asks for the end of a log, whatever its last epoch is
 _VERSIONS = range(4, 5)
@@ -78,7 +78,7 @@ class ReplicaEnds:
         """Return the ends of the replicas that are known, by partition and broker."""
         found: dict[Item, dict[int, End]] = {}
         silent: set[int] = set()
-        async for part in in_parts(items, REPLICA_ENDS_PER_REQUEST):
+        async for part in in_parts(items, CLUSTER_PARTITIONS_PER_STEP):
             asked = self._by_broker(part, silent)
             answers = await asyncio.gather(*[self._ask(*each) for each in asked.items()])
             for broker_id, ends in zip(asked, answers, strict=True):

@@ -539,9 +539,8 @@ REMOTE_MARKERS_SECONDS = 10
 # Whether a transaction has a partition, asked of the broker that coordinates it; below the timeouts
 # of clients, which ask again.
 REMOTE_ADMISSION_SECONDS = 5
-# How much each replica has, asked before an unclean election; and partitions per request: 1 ms.
+# How long a broker may take to say how much its replicas have, before an unclean election.
 REPLICA_ENDS_SECONDS = 2
-REPLICA_ENDS_PER_REQUEST = 256
 # Kafka's add.partitions.to.txn.retry.backoff.ms.
 CONCURRENT_TRANSACTION_RETRY_MS = 20
 # Group and transactional ids whose partition is cached, and the longest of them: a longer one is

@@ -11,7 +11,7 @@ from broker.codec import Fields
 from broker.core.cluster.writes import Item
 from broker.core.replica_ends import NEWEST_EPOCH, End, ReplicaEnds, in_order
 from broker.model.errors import Unreachable
-from broker.model.limits import REPLICA_ENDS_PER_REQUEST
+from broker.model.limits import CLUSTER_PARTITIONS_PER_STEP
 from tests.unit.core.cluster.clusters import Cluster
 
 
@@ -76,7 +76,7 @@ def test_all_live_replicas_are_asked() -> None:
 
 
 def test_a_broker_that_does_not_answer_is_not_known_and_is_not_asked_again() -> None:
-    brokers = Brokers(REPLICA_ENDS_PER_REQUEST + 1)
+    brokers = Brokers(CLUSTER_PARTITIONS_PER_STEP + 1)
     brokers.ends = {2: {each: End(0, each) for each in range(len(brokers.items))}}
 
     found = brokers.found()
