@@ -72,6 +72,7 @@ class MemoryLog:
         """Let too few replicas be in sync."""
         self.lacks_replicas = True
         self._call_back(is_durable=False)
+
     def when_kept(self, offset: int, callback: Callable[[bool], None]) -> None:
         """As `when_durable`: there are no other replicas."""
         self.when_durable(offset, callback)

@@ -18,8 +18,9 @@ from broker.core.cluster.records import NO_EPOCH
 from broker.core.service import Service
 from broker.model.clock import monotonic
 from broker.model.errors import ConfigError, StorageError
-from broker.model.limits import ETCD_ELECTION_SECONDS, REGISTRATION_RETRY_SECONDS
+from broker.model.limits import REGISTRATION_RETRY_SECONDS
 from broker.storage.metadata import KeyValue, Lease, MetaStore, OutcomeUnknown
+from broker.storage.metadata.limits import ETCD_ELECTION_SECONDS
 
 _log = logging.getLogger(__name__)
 _TEXTS = {

@@ -14,9 +14,9 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from typing import Any
 
-from broker.model import limits
 from broker.model.clock import monotonic
 from broker.model.identifiers import random_id
+from broker.model.limits import METADATA_CALL_SECONDS
 from broker.storage.metadata import (
     Absent,
     Changes,
@@ -32,6 +32,7 @@ from broker.storage.metadata import (
     Unavailable,
     Unchanged,
     check_operations,
+    limits,
     prefix_end,
 )
 from broker.storage.metadata.etcd.gateway import EtcdError, Gateway
@@ -256,7 +257,7 @@ class EtcdMetaStore:
     async def _call(
         self, path: str, body: dict[str, Any], *, changes: bool = False
     ) -> dict[str, Any]:
-        seconds = limits.METADATA_CALL_SECONDS
+        seconds = METADATA_CALL_SECONDS
         try:
             return await self._gateway.call(path, body, seconds=seconds, changes=changes)
         except EtcdError as error:

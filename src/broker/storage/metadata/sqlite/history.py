@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-from broker.model import limits
-from broker.storage.metadata import Compacted, Event, KeyValue, prefix_end
+from broker.model.limits import METADATA_KEY_BYTES_MAX
+from broker.storage.metadata import Compacted, Event, KeyValue, limits, prefix_end
 
 _KEPT = 15 / 16  # of the limits, after a removal
 
@@ -138,7 +138,7 @@ class EventTable:
 
 def key_range_end(prefix: bytes) -> bytes:
     """Return a key beyond all keys with this prefix."""
-    return prefix_end(prefix) or b"\xff" * (limits.METADATA_KEY_BYTES_MAX + 1)
+    return prefix_end(prefix) or b"\xff" * (METADATA_KEY_BYTES_MAX + 1)
 
 
 def _size(event: Event) -> int:

@@ -15,10 +15,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Protocol, TypeVar
 
-from broker.model import limits
 from broker.model.clock import monotonic, monotonic_ns
 from broker.model.errors import StorageError
 from broker.model.identifiers import random_id
+from broker.model.limits import METADATA_CALL_SECONDS
 from broker.storage.metadata import (
     Changes,
     Guard,
@@ -27,6 +27,7 @@ from broker.storage.metadata import (
     OutcomeUnknown,
     Unavailable,
     check_operations,
+    limits,
 )
 from broker.storage.metadata.renewed_lease import RenewedLease
 from broker.storage.metadata.sqlite.database import SqliteMetaStore
@@ -151,7 +152,7 @@ class AsyncSqliteMetaStore:
         self,
         work: Callable[[], _T],
         *,
-        seconds: float = limits.METADATA_CALL_SECONDS,
+        seconds: float = METADATA_CALL_SECONDS,
         on_timeout: type[StorageError] = Unavailable,
     ) -> _T:
         try:
@@ -177,7 +178,7 @@ class AsyncSqliteMetaStore:
                 has_changed = await self._call(self._database.look)
             except (StorageError, OSError) as error:  # OSError: of a lock
                 _log.warning("cannot look for leases that are over: error=%s", error)
-                pause = min(2 * pause, limits.METADATA_CALL_SECONDS)
+                pause = min(2 * pause, METADATA_CALL_SECONDS)
                 continue
             pause = limits.METADATA_LOOK_SECONDS
             if has_changed:
