@@ -209,8 +209,7 @@ FETCH_PARTITIONS_HELD_MAX = 200_000
 # How long a write whose request has no timeout waits for the replicas in sync: Kafka's producers'
 # request.timeout.ms.
 REPLICAS_WAIT_MS = 30_000
-# How long a read or a checkpoint of named producers waits for them.
-NAMED_PRODUCERS_WAIT_MS = 2_000
+NAMED_PRODUCERS_WAIT_MS = 2_000  # a read or a checkpoint of named producers, for the same
 REPLICA_SESSIONS_MAX = 1_000  # one per broker that copies partitions from this one
 REPLICA_NEWS_DELAY_MS = 50  # of a high watermark that moves while there is nothing to copy
 REPLICA_PARTITIONS_HELD_MAX = 10 * PARTITIONS_PER_BROKER_MAX  # some 200 bytes each
@@ -418,10 +417,8 @@ PEER_REQUESTS_IN_FLIGHT_MAX = 64
 # Topics of a cluster that are opened, closed or altered at the same time.
 TOPICS_FOLLOWED_AT_ONCE = 8
 # How long a stopping broker of a cluster waits until others lead what it has led; how long one
-# leadership waits for its successor to have all records. How often waiting
-# acknowledgements are looked at while there are some, and whether there are some or followers lag.
-DRAIN_SECONDS = 30
-HANDOVER_SECONDS = 5
+# leadership waits for its successor to have all records. How often late replicas are sought.
+DRAIN_SECONDS, HANDOVER_SECONDS = 30, 5
 REPLICAS_CHECKED_SECONDS, REPLICAS_IDLE_SECONDS = 0.1, 0.5
 # How long a starting broker waits for its replicas to be recovered, before it joins its cluster.
 RECOVERED_BEFORE_JOINING_SECONDS = 30
@@ -524,9 +521,7 @@ TRANSACTIONS_EXPIRY_INTERVAL_MS = 3_600_000
 TRANSACTIONS_PER_STEP = 64
 # Delay of a retry of an end that could not be decided, or of failed markers.
 TRANSACTION_RETRY_MS = 1_000
-# After leaders have changed, failed markers are retried after this delay first, then after twice
-# the last one.
-MARKER_RETRY_MS_MIN = 25
+MARKER_RETRY_MS_MIN = 25  # of markers, first, after leaders have changed; it doubles then
 # Kafka's add.partitions.to.txn.retry.backoff.max.ms.
 CONCURRENT_TRANSACTION_WAIT_MS = 100
 # Markers that are appended, and partitions that are admitted to a transaction or synced at its end,
@@ -572,8 +567,7 @@ GROUPS_ANSWERED_PER_STEP = 500
 GROUPS_ASKED_PER_TURN = 16
 # A partition that could not be opened or loaded is not retried for every request.
 LOAD_RETRY_MS = 1_000
-# A coordinator's reply waits for other replicas for so long: Kafka's offsets.commit.timeout.ms.
-COORDINATOR_REPLY_MS = 5_000
+COORDINATOR_REPLY_MS = 5_000  # a reply's wait for replicas: Kafka's offsets.commit.timeout.ms
 
 # Unreadable records whose offsets a load's log line names.
 LOST_OFFSETS_SHOWN = 10
