@@ -89,7 +89,7 @@ def running_load(
                 worker.ask_to_stop()
         read_everything(cluster, load, history)
         findings = check(history.read())
-    assert findings == []
+    assert findings == [], findings
 
 
 def make_topics(cluster: ClusterProcess, replicas: int = 1) -> None:

@@ -437,6 +437,9 @@ class TransactionCoordinator(
             return shard.synced(producer, attempt, now, is_durable=is_durable)
 
         self._command(producer, command)
+        transaction = self._transaction(producer.transactional_id)
+        if transaction is not None:
+            transaction.end_refused(attempt)
 
     def marked(self, producer: commands.Producer) -> None:
         """Report that a transaction's markers are on the disk."""
