@@ -363,3 +363,49 @@ def test_nothing_is_acknowledged_while_there_is_an_elr_or_no_leader() -> None:
     assert committed(state) == 2
     assert committed(state._replace(elr=(3,))) == 0
     assert committed(state._replace(leader=NO_LEADER)) == 0
+
+
+# ---- a leader whose log has failed
+# -------------------------------------------------------------------------------------------------
+
+
+def test_a_leader_whose_log_has_failed_leaves_the_isr_and_another_member_leads(
+    leader: Leader,
+) -> None:
+    epoch = leader.state.leader_epoch
+
+    leader.machine.failed(leader.item)
+    leader.settle()
+
+    assert (leader.state.leader, leader.state.isr) == (2, (2, 3))
+    assert leader.state.leader_epoch == epoch + 1
+    assert leader.state.broker_epoch == leader.epoch_of(2)
+    assert not leader.state.elr
+
+
+def test_below_min_isr_a_leader_whose_log_has_failed_is_eligible_afterwards() -> None:
+    leader = Leader(min_isr=2)
+    leader.shrink(1, 3)
+
+    leader.machine.failed(leader.item)
+    leader.settle()
+
+    assert (leader.state.leader, leader.state.isr, leader.state.elr) == (3, (3,), (1,))
+
+
+def test_a_leader_whose_log_has_failed_stays_while_no_other_member_runs(leader: Leader) -> None:
+    leader.shrink(1)
+
+    leader.machine.failed(leader.item)
+    leader.settle()
+
+    assert (leader.state.leader, leader.state.isr) == (1, (1,))
+
+
+def test_a_log_that_has_failed_under_another_leader_changes_nothing(leader: Leader) -> None:
+    state = leader.state._replace(leader=2, broker_epoch=leader.epoch_of(2), leader_epoch=9)
+    leader.store(state)
+
+    leader.machine.failed(leader.item)
+
+    assert leader.write() is None
