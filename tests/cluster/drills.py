@@ -12,8 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Self
@@ -25,7 +24,7 @@ from tests.cluster.replica_files import differing
 from tests.cluster.test_clients import CLIENTS
 from tests.conftest import TEST_SETTINGS
 from tests.histories.history import Operation, Recorder, decode
-from tests.support.cluster_process import ClusterProcess
+from tests.support.cluster_process import running_cluster
 
 LOOK_S = 0.05
 ROW = "{:>4}  {:<20} {:>8} {:>10} {:>10}"
@@ -60,22 +59,10 @@ class Gaps:
         self._thread.join()
 
 
-@contextmanager
-def cluster_in(folder: Path) -> Iterator[ClusterProcess]:
-    """Run three brokers; they must have logged no error in the end."""
-    cluster = ClusterProcess(folder, settings=TEST_SETTINGS)
-    try:
-        cluster.start()
-        yield cluster
-        cluster.check()
-    finally:
-        cluster.close()
-
-
 def drill(folder: Path, client: str, faults: int, seed: int) -> int:
     """Run the faults and print the table; return how many acknowledged records there are."""
     choices = Random(seed)
-    with cluster_in(folder / "cluster") as cluster:
+    with running_cluster(folder / "cluster", TEST_SETTINGS) as cluster:
         with running_load(cluster, CLIENTS[client](), folder, replicas=3) as load:
             print(ROW.format("", "fault", "seconds", "answers", "gap (s)"))
             for number in range(1, faults + 1):

@@ -4,7 +4,8 @@ import os
 import shutil
 import signal
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ class ClusterProcess:
         *,
         settings: Sequence[str] = (),
         etcd: Etcd | None = None,
+        make: Callable[..., BrokerProcess] = BrokerProcess,
     ) -> None:
         """Prepare the brokers; skips the test where there is no etcd.
 
@@ -41,6 +43,7 @@ class ClusterProcess:
             count: the number of brokers.
             settings: of each broker, as NAME=VALUE.
             etcd: one that runs and is not closed here; None: one member of this cluster's own.
+            make: makes a broker of a folder and its settings.
         """
         self._owns_etcd = etcd is None
         (folder / "etcd").mkdir(parents=True)
@@ -51,7 +54,7 @@ class ClusterProcess:
         for broker_id in range(1, count + 1):
             own = folder / f"broker-{broker_id}"
             own.mkdir()
-            self.brokers[broker_id] = BrokerProcess(
+            self.brokers[broker_id] = make(
                 own,
                 settings=(
                     f"node.id={broker_id}",
@@ -234,3 +237,17 @@ class ClusterProcess:
                 each.kill()
         if self._owns_etcd:
             self.etcd.close()
+
+
+@contextmanager
+def running_cluster(
+    folder: Path, settings: Sequence[str] = (), make: Callable[..., BrokerProcess] = BrokerProcess
+) -> Iterator[ClusterProcess]:
+    """Run three brokers on an etcd of their own; they must have logged no error in the end."""
+    cluster = ClusterProcess(folder, settings=settings, make=make)
+    try:
+        cluster.start()
+        yield cluster
+        cluster.check()
+    finally:
+        cluster.close()

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from tests.compatibility.java.tools import JavaTools
 from tests.conftest import TEST_SETTINGS
 from tests.support.broker_process import wait_until
-from tests.support.cluster_process import ClusterProcess
+from tests.support.cluster_process import ClusterProcess, running_cluster
 
 # The first run may fetch the jars.
 pytestmark = [pytest.mark.jvm, pytest.mark.etcd, pytest.mark.timeout(900)]
@@ -29,13 +29,8 @@ SETTINGS = (*TEST_SETTINGS, "broker.session.timeout.ms=30000", "default.replicat
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
     """Three brokers that the tests share; each test leaves them running."""
-    made = ClusterProcess(tmp_path_factory.mktemp("replicas"), settings=SETTINGS)
-    try:
-        made.start()
-        yield made
-        made.check()
-    finally:
-        made.close()
+    with running_cluster(tmp_path_factory.mktemp("replicas"), SETTINGS) as running:
+        yield running
 
 
 def at(cluster: ClusterProcess, broker_id: int) -> tuple[str, str]:

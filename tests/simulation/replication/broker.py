@@ -18,10 +18,10 @@ from broker.core.cluster.writes import Item, Write
 from broker.model.log_results import AppendStatus, LogState
 from tests.simulation.cluster.broker import SimulatedBroker
 from tests.simulation.cluster.store import Failure, Outcome
-from tests.simulation.replication.audit import Seen
 from tests.simulation.violation import Violation
 
 if TYPE_CHECKING:
+    from tests.simulation.replication.audit import Seen
     from tests.simulation.replication.run import ReplicationSimulation
 
 LAG_MS = 1_500
