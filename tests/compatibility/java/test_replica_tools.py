@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -109,13 +110,14 @@ def test_the_topic_command_tells_what_a_killed_broker_leaves_and_elections_bring
     assert partitions_in(described(java, cluster, "--unavailable-partitions"), "single") == [0]
     assert partitions_in(described(java, cluster, "--unavailable-partitions"), "kept") == []
     assert partitions_in(described(java, cluster, "--under-min-isr-partitions"), "kept") == []
+
+    def has_all(option: str) -> bool:
+        return partitions_in(described(java, cluster, option), "kept") == every
+
     for value, option in ((2, "--at-min-isr-partitions"), (3, "--under-min-isr-partitions")):
         setting = f"min.insync.replicas={value}"
         java.run(CONFIG, *at(cluster, 2), *of, "--alter", "--add-config", setting)
-        wait_until(
-            lambda option=option: partitions_in(described(java, cluster, option), "kept") == every,
-            f"{option} has all partitions",
-        )
+        wait_until(partial(has_all, option), f"{option} has all partitions")
     java.run(CONFIG, *at(cluster, 2), *of, "--alter", "--delete-config", "min.insync.replicas")
 
     cluster.restart(3)

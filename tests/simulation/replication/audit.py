@@ -36,12 +36,23 @@ EVERYTHING = 1 << 30
 class Log(Protocol):
     """A replica as the audit sees it."""
 
-    log_end_offset: int
-    local_end: int
-    durable_end: int
-    high_watermark: int
-    known_epoch: int
-    is_follower: bool
+    @property
+    def log_end_offset(self) -> int: ...
+
+    @property
+    def local_end(self) -> int: ...
+
+    @property
+    def durable_end(self) -> int: ...
+
+    @property
+    def high_watermark(self) -> int: ...
+
+    @property
+    def known_epoch(self) -> int: ...
+
+    @property
+    def is_follower(self) -> bool: ...
 
     def read(self, offset: int, size_max: int, /) -> bytes: ...
 

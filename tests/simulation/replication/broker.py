@@ -557,7 +557,7 @@ class ReplicatedBroker(SimulatedBroker):
     # ---- clients
     # ---------------------------------------------------------------------------------------------
 
-    def produce(
+    def take_batch(
         self, item: Item, batch: bytes, acks: int, done: Callable[[str, int], None]
     ) -> None:
         """Append a client's batch; `done` gets an error or "", and the base offset."""

@@ -68,7 +68,7 @@ class Producer:
         sim, acks, item = self._sim, self.acks, self.item
         while True:
             error, base_offset = await ask(
-                sim, item, lambda broker, done: broker.produce(item, batch, acks, done)
+                sim, item, lambda broker, done: broker.take_batch(item, batch, acks, done)
             )
             if acks != ALL:
                 return

@@ -2,6 +2,7 @@
 
 from collections import defaultdict, deque
 from collections.abc import Iterable
+from functools import partial
 from random import Random
 
 from broker.core.cluster import placement, records, topics
@@ -302,7 +303,7 @@ class ReplicationSimulation:
             assert before is not None
             for each in after.isr:
                 if each not in before.isr:
-                    self.time.after(self.rng.randrange(10), lambda each=each: self._lose_disk(each))
+                    self.time.after(self.rng.randrange(10), partial(self._lose_disk, each))
 
     def _lose_disk(self, broker_id: int) -> None:
         """Let a broker fail, its registration end at once, and its disk be lost."""
@@ -355,9 +356,11 @@ class ReplicationSimulation:
         """Let a disk's syncs take long, for a while."""
         self._slow_syncs[broker.broker_id] = self.rng.choice((50, 400, 2_500))
         self.time.after(
-            self.rng.choice((1_000, 4_000)),
-            lambda: self._slow_syncs.pop(broker.broker_id, None),
+            self.rng.choice((1_000, 4_000)), partial(self._end_slow_syncs, broker.broker_id)
         )
+
+    def _end_slow_syncs(self, broker_id: int) -> None:
+        self._slow_syncs.pop(broker_id, None)
 
     def _trouble_store(self) -> None:
         rng, store = self.rng, self.store

@@ -253,7 +253,7 @@ def test_a_member_that_lags_is_waited_for_until_it_has_left(leader: Leader) -> N
     assert leader.write() is None
 
     assert leader.machine.take_changed() == [leader.item]
-    assert leader.maximal == (1, 3)
+    assert list(leader.maximal) == [1, 3]
 
 
 def test_the_leader_does_not_leave(leader: Leader) -> None:
