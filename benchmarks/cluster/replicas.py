@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from benchmarks.cluster.brokers import Cluster, topic_on, until
 from benchmarks.end_to_end import machine
@@ -55,7 +56,7 @@ def _create(cluster: Cluster, name: str, partitions: int, replicas: list[int]) -
     )
 
 
-def _shown(cluster: Cluster, name: str) -> list[dict[str, object]]:
+def _shown(cluster: Cluster, name: str) -> list[dict[str, Any]]:
     witness = next(iter(cluster.clients))
     return cluster.partitions(witness, [name])
 

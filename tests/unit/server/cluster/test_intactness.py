@@ -28,11 +28,12 @@ class Broker:
         self.registered: list[int] = []
         registration = Registration("", (), None, "h", BrokerState.RUNNING)
         self.membership = Membership(1, registration, "p", 1.0)
-        self.member: Any = SimpleNamespace(
+        self.member = SimpleNamespace(
             epoch=NO_EPOCH, when_phase_changes=self._phase_changes, rejoin=self.join
         )
+        member: Any = self.member
         self.intact = Intact(path)
-        self.intactness = Intactness(self.intact, self.membership, self.member, IoThread())
+        self.intactness = Intactness(self.intact, self.membership, member, IoThread())
 
     def _phase_changes(self, callback: Callable[[], None]) -> None:
         self._report = callback
