@@ -29,8 +29,7 @@ An unclean election makes the new leader the only member of the ISR, and empties
 A live leader is never replaced by the controller: both would serve until the old one learns of it.
 It is given a successor instead; it stops, and then makes the successor the leader by a change of
 its own (`hand_over`). If it fails before, the controller elects as for any failed leader. So one
-broker serves a partition at any time, if every broker stops before its lease ends. A leader whose
-log has failed serves nothing any more; it makes another member of the ISR the leader (`resign`).
+broker serves a partition at any time, if every broker stops before its lease ends.
 
 Brokers that share one data directory have no ISR to choose from: any of them can lead, and becomes
 the only replica. `others` are these brokers, in the order of preference.
@@ -80,16 +79,6 @@ def hand_over(found: Known, *, is_shared: bool) -> PartitionState | None:
     if is_shared:
         return found.next(_led_by(found, successor, (successor,), ()))
     return found.next(_led_by(found, successor, *_without_lost(found)))
-
-
-def resign(found: Known, settings: ReplicaSettings) -> PartitionState | None:
-    """Return what a leader whose log has failed changes the state to; None: no other can lead."""
-    own = found.state.leader
-    leader = _first([each for each in candidates(found) if each != own], found.brokers)
-    if leader == NO_LEADER:
-        return None
-    kept = [each for each in _counting(found) if each != own]
-    return found.next(_led_by(found, leader, *_members(found, kept, settings)))
 
 
 def prefer(found: Known, preferred: int, *, is_shared: bool) -> PartitionState | None:

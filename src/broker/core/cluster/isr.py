@@ -1,7 +1,5 @@
 """The leader's part in the ISR of its partitions: it adds who has caught up, removes who lags.
 
-A leader whose own log has failed leaves the ISR, and makes another member the leader.
-
     a follower        event                                  next      the log waits for it
     out of the ISR    `caught_up`                            joining   from `take_changed` on
     joining           `take_changed`, and still in sync      written   yes
@@ -32,8 +30,7 @@ So it does not matter by which version of min.insync.replicas they became that; 
 
 from collections.abc import Callable
 
-from broker.core.cluster import election, eligibility, records
-from broker.core.cluster.eligibility import Known
+from broker.core.cluster import eligibility, records
 from broker.core.cluster.image import ClusterImage, Delta
 from broker.core.cluster.records import NO_LEADER, PartitionState, Replicas
 from broker.core.cluster.scan import Scan
@@ -59,7 +56,6 @@ class IsrChanges:
         "_broker_epoch",
         "_broker_id",
         "_changed",
-        "_failed",
         "_image",
         "_is_in_sync",
         "_joining",
@@ -91,7 +87,6 @@ class IsrChanges:
         self._is_in_sync = is_in_sync
         self._joining: dict[Item, dict[int, _Joining]] = {}
         self._lagging: dict[Item, set[int]] = {}
-        self._failed: set[Item] = set()  # led by this broker, whose log is offline
         self._changed: dict[Item, None] = {}
         self._scan = Scan(image)
         fence = CreatedAt(records.broker_key(self._broker_id), self._broker_epoch)
@@ -120,12 +115,6 @@ class IsrChanges:
         state = self._led(item)
         if state is not None and replica_id in state.isr and replica_id != self._broker_id:
             self._lagging.setdefault(item, set()).add(replica_id)
-            self._writes.mark(item)
-
-    def failed(self, item: Item) -> None:
-        """Note that the log of this broker is offline: until a restart it serves nothing."""
-        if self._led(item) is not None:
-            self._failed.add(item)
             self._writes.mark(item)
 
     def image_changed(self, delta: Delta) -> None:
@@ -221,7 +210,6 @@ class IsrChanges:
         if state is None:
             self._joining.pop(item, None)
             self._lagging.pop(item, None)
-            self._failed.discard(item)
             self._changed.pop(item, None)
             return
         self._changed[item] = None
@@ -238,9 +226,6 @@ class IsrChanges:
         found = eligibility.known(self._image, *item)
         if found is None or self._led(item) is None:
             return None
-        if item in self._failed:
-            resigned = election.resign(found, self._settings.topic(item[0]))
-            return None if resigned is None else self._change(found, item, resigned)
         state = found.state
         lagging = self._lagging.pop(item, set())
         kept = [
@@ -254,9 +239,7 @@ class IsrChanges:
         isr, elr = eligibility.without(found, (*kept, *added), left, min_isr)
         if set(isr) == set(state.isr) and set(elr) == set(state.elr):
             return None
-        return self._change(found, item, found.next(state._replace(isr=isr, elr=elr), added))
-
-    def _change(self, found: Known, item: Item, changed: PartitionState) -> Change:
+        changed = found.next(state._replace(isr=isr, elr=elr), added)
         guard = self._image.guard(*item)
         return (guard, *found.guards(changed)), Put(guard.key, records.partition_value(changed))
 

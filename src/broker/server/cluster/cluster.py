@@ -3,7 +3,7 @@
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -355,10 +355,6 @@ class _Led:
         topic = self._topics.by_id(topic_id)
         log = None if topic is None else topic.log(partition)
         return log if isinstance(log, PartitionLog) else None
-
-    def logs(self) -> Iterator[PartitionLog]:
-        led = (log for topic in self._topics for log in topic.led_logs)
-        return (log for log in led if isinstance(log, PartitionLog))
 
 
 class _Served:

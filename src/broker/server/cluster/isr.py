@@ -1,12 +1,11 @@
 """Changes the ISRs of the partitions that this broker leads, as their followers come and go.
 
 The native logs report followers that have caught up, and are asked for those that lag. What a log
-waits for is set in the same callback in which that is decided (core/cluster/isr.py). Now and then,
-and when any log has changed, it is looked which of the logs have failed.
+waits for is set in the same callback in which that is decided (core/cluster/isr.py).
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from broker._native.log.partition_log import PartitionLog
@@ -16,9 +15,8 @@ from broker.core.cluster.isr import IsrChanges
 from broker.core.cluster.records import NO_EPOCH, Replicas
 from broker.core.cluster.topic_settings import TopicSettings
 from broker.core.cluster.writes import Item
-from broker.core.scheduling.steps import in_steps
 from broker.core.service import Service
-from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP, REPLICAS_CHECKED_SECONDS
+from broker.model.limits import REPLICAS_CHECKED_SECONDS
 from broker.server.cluster.node import Node
 from broker.server.cluster.writing import Writing
 
@@ -30,9 +28,6 @@ class Led(Protocol):
 
     def log(self, topic_id: bytes, partition: int) -> PartitionLog | None:
         """Return the log of a partition that it leads."""
-
-    def logs(self) -> Iterable[PartitionLog]:
-        """Return the logs of all partitions that it leads."""
 
 
 class InSync(Service):
@@ -51,7 +46,6 @@ class InSync(Service):
         self._settings = settings
         self._lag_ms = lag_ms
         self._scan_ms = 0  # when lagging followers are looked for next
-        self._changes_seen = -1  # of logs, when offline ones were looked for last
         self._writing = Writing(node.store, node.clock)
         self._machine: IsrChanges | None = None
         self._epoch = NO_EPOCH  # of the incarnation whose machine that is
@@ -88,17 +82,7 @@ class InSync(Service):
             now_ms = self._turn.steady_ms
             if self._turn.expiring_count:
                 self._turn.fail_overdue(now_ms)
-            is_due = now_ms >= self._scan_ms
-            if is_due or self._turn.log_changes != self._changes_seen:
-                self._changes_seen = self._turn.log_changes
-                await self._report_failed()
-            if self._turn.isr_events or is_due:
-                self._writing.something.set()
-
-    async def _report_failed(self) -> None:
-        async for log in in_steps(self._led.logs(), PARTITIONS_ANSWERED_PER_STEP):
-            if log.is_offline and self._machine is not None:
-                self._machine.failed((log.topic_id, log.partition))
+            if self._turn.isr_events or now_ms >= self._scan_ms:
                 self._writing.something.set()
 
     def _present(self) -> IsrChanges | None:

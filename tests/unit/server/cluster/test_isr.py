@@ -59,7 +59,6 @@ class Leader:
             expiring_count=1,
             overdue=[],
             lagging=[],
-            log_changes=0,
             fail_overdue=self.fail_overdue,
             lag_scan=self.lag_scan,
         )
@@ -70,7 +69,7 @@ class Leader:
         metadata.when_changed = self.metadata.callbacks.append
         node = Node(1, metadata, metadata, member, SystemClock(), is_shared=False)
         turn: Any = self.turn
-        led: Any = SimpleNamespace(log=lambda *_: self.log, logs=lambda: [self.log])
+        led: Any = SimpleNamespace(log=lambda *_: self.log)
         settings = TopicSettings(image, ReplicaSettings)
         self.in_sync = InSync(node, led, turn, settings, LAG_MS)
 
@@ -81,14 +80,10 @@ class Leader:
         self.turn.overdue.append(now_ms)
 
     @property
-    def state(self) -> PartitionState:
+    def isr(self) -> tuple[int, ...]:
         state = self.metadata.image.state(self.topic_id, 0)
         assert state is not None
-        return state
-
-    @property
-    def isr(self) -> tuple[int, ...]:
-        return self.state.isr
+        return state.isr
 
     def run_until(self, condition: Callable[[], Any]) -> None:
         async def scenario() -> None:
@@ -163,15 +158,3 @@ def test_acknowledgements_that_are_overdue_are_failed_only_while_there_are_some(
     leader.run_until(lambda: leader.isr == (1,))
 
     assert leader.turn.overdue == []
-
-
-def test_a_leader_whose_log_goes_offline_makes_another_member_the_leader(leader: Leader) -> None:
-    def goes_offline(_: int) -> None:
-        leader.log.is_offline = True
-        leader.turn.log_changes += 1
-
-    leader.turn.fail_overdue = goes_offline
-
-    leader.run_until(lambda: leader.state.leader == 2)
-
-    assert leader.isr == (2,)
