@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from benchmarks.cluster.brokers import Cluster, topic_on, until
 from benchmarks.end_to_end import machine
@@ -55,7 +56,7 @@ def _create(cluster: Cluster, name: str, partitions: int, replicas: list[int]) -
     )
 
 
-def _shown(cluster: Cluster, name: str) -> list[dict[str, object]]:
+def _shown(cluster: Cluster, name: str) -> list[dict[str, Any]]:
     witness = next(iter(cluster.clients))
     return cluster.partitions(witness, [name])
 
@@ -128,14 +129,14 @@ def measure_catch_up(programs: Programs, folder: Path, scale: float) -> Facts:
         _create(cluster, TOPIC, 1, _others(1))
         cluster.end(BROKERS)
         cluster.brokers[BROKERS].process.wait()
-        until(lambda: len(_shown(cluster, TOPIC)[0]["isr_nodes"]) == BROKERS - 1)  # type: ignore[arg-type]
+        until(lambda: len(_shown(cluster, TOPIC)[0]["isr_nodes"]) == BROKERS - 1)
         options: Options = {**PIPELINED, "batch-bytes": 64 << 10, "bytes": size, "acks": -1}
         port = cluster.brokers[1].port
         run_load(programs, port, "produce", {**options, "topic": TOPIC, "partitions": 1})
         machine.drain()
         before = machine.process_seconds(cluster.brokers[1].pid)
         since = cluster.start(BROKERS)
-        until(lambda: len(_shown(cluster, TOPIC)[0]["isr_nodes"]) == BROKERS)  # type: ignore[arg-type]
+        until(lambda: len(_shown(cluster, TOPIC)[0]["isr_nodes"]) == BROKERS)
         seconds = time.monotonic() - since
         used = machine.process_seconds(cluster.brokers[1].pid) - before
     return {"gb_per_cpu_s": size / GB / used, "seconds": seconds, "wrong": 0.0}
@@ -210,7 +211,7 @@ def measure_failover(_programs: Programs, folder: Path, _scale: float) -> Facts:
                 exits.append(seconds)
             cluster.brokers[victim].process.wait()
             since = cluster.start(victim)
-            until(lambda: len(_shown(cluster, TOPIC)[0]["isr_nodes"]) == BROKERS)  # type: ignore[arg-type]
+            until(lambda: len(_shown(cluster, TOPIC)[0]["isr_nodes"]) == BROKERS)
             returns.append(time.monotonic() - since)
     return {
         "killed_s": median(killed),

@@ -1,5 +1,6 @@
 """Replicas as an operator moves them, and what becomes of them when a broker's process dies."""
 
+import errno
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,27 +10,25 @@ import pytest
 
 from tests.support.batches import batch_of
 from tests.support.broker_process import wait_until
-from tests.support.cluster_process import ASK_TIMEOUT_S, ClusterProcess
+from tests.support.cluster_process import ASK_TIMEOUT_S, ClusterProcess, running_cluster
+from tests.support.faulty_broker import ALWAYS, FaultyBroker
 from tests.support.wire_client import WireClient
 from tests.support.wire_requests import list_offset, produce
 
 pytestmark = pytest.mark.etcd
 TOPIC = "t"
 SESSION_S = 30  # so long that no election waits for the end of a lease
+SETTINGS = (f"broker.session.timeout.ms={SESSION_S}000",)
 EARLY_S = 10  # on a busy machine
 PREFERRED, UNCLEAN = 0, 1
+NOT_LEADER, STORAGE_ERROR = 6, 56
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[ClusterProcess]:
     """Three brokers that keep their sessions for half a minute."""
-    cluster = ClusterProcess(tmp_path, 3, settings=[f"broker.session.timeout.ms={SESSION_S}000"])
-    try:
-        cluster.start()
-        yield cluster
-        cluster.check()
-    finally:
-        cluster.close()
+    with running_cluster(tmp_path, SETTINGS) as running:
+        yield running
 
 
 def ask(cluster: ClusterProcess, broker_id: int, api: str, version: int, **body: Any) -> Any:
@@ -270,3 +269,25 @@ def test_a_paused_broker_is_not_fenced_early(cluster: ClusterProcess) -> None:
     assert state(cluster, 3)["leader_id"] == 1
     cluster.resume(1)
     assert write(cluster, 1) == 0
+
+
+def test_another_replica_leads_when_the_disk_of_the_leader_fails(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, SETTINGS, FaultyBroker) as cluster:
+        create(cluster, [1, 2, 3])
+        wait_for(cluster, 3, isr({1, 2, 3}), "all replicas are in sync")
+        assert write(cluster, 1) == 0
+        broken = cluster.brokers[1]
+        assert isinstance(broken, FaultyBroker)
+        broken.expected_complaints.append("log offline")
+
+        broken.fail("write", f"*/{TOPIC}-0/*.log", errno.EIO, times=ALWAYS)
+        records = batch_of([(b"k", b"v", ())], int(time.time() * 1000))
+        with WireClient(broken.listen, ASK_TIMEOUT_S) as client:
+            error, _ = produce(client, TOPIC, records)
+
+        assert error in (STORAGE_ERROR, NOT_LEADER)
+        wait_for(cluster, 3, lambda found: found["leader_id"] in (2, 3), "another replica leads")
+        assert isr({2, 3})(state(cluster, 3))
+        assert write(cluster, state(cluster, 3)["leader_id"]) == 1
+        cluster.restart(1)
+        wait_for(cluster, 3, isr({1, 2, 3}), "it has caught up on a working disk")

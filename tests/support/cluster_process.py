@@ -4,7 +4,8 @@ import os
 import shutil
 import signal
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -246,3 +247,17 @@ class ClusterProcess:
                 each.kill()
         if self._owns_etcd:
             self.etcd.close()
+
+
+@contextmanager
+def running_cluster(
+    folder: Path, settings: Sequence[str] = (), kind: type[BrokerProcess] = BrokerProcess
+) -> Iterator[ClusterProcess]:
+    """Run three brokers on an etcd of their own; they must have logged no error in the end."""
+    cluster = ClusterProcess(folder, settings=settings, kind=kind)
+    try:
+        cluster.start()
+        yield cluster
+        cluster.check()
+    finally:
+        cluster.close()

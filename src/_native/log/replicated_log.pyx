@@ -312,8 +312,7 @@ cdef class ReplicatedLog(SyncedLog):
 
     cdef LogStatus note_position(self, int32_t replica, int64_t replica_epoch, int64_t offset,
                                  int64_t log_start) noexcept:
-        """Note what another broker's replica has: its log start, and all below an offset on its disk.
-        """
+        """Note where another broker's replica begins, and up to where its disk has everything."""
         cdef Follower* follower
         cdef int64_t now_ms = self.turn.steady_ms
         if self.is_loading:

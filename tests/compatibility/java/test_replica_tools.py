@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from confluent_kafka import Producer
 from tests.compatibility.java.tools import JavaTools
 from tests.conftest import TEST_SETTINGS
 from tests.support.broker_process import wait_until
-from tests.support.cluster_process import ClusterProcess
+from tests.support.cluster_process import ClusterProcess, running_cluster
 
 # The first run may fetch the jars.
 pytestmark = [pytest.mark.jvm, pytest.mark.etcd, pytest.mark.timeout(900)]
@@ -29,13 +30,8 @@ SETTINGS = (*TEST_SETTINGS, "broker.session.timeout.ms=30000", "default.replicat
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
     """Three brokers that the tests share; each test leaves them running."""
-    made = ClusterProcess(tmp_path_factory.mktemp("replicas"), settings=SETTINGS)
-    try:
-        made.start()
-        yield made
-        made.check()
-    finally:
-        made.close()
+    with running_cluster(tmp_path_factory.mktemp("replicas"), SETTINGS) as running:
+        yield running
 
 
 def at(cluster: ClusterProcess, broker_id: int) -> tuple[str, str]:
@@ -114,13 +110,14 @@ def test_the_topic_command_tells_what_a_killed_broker_leaves_and_elections_bring
     assert partitions_in(described(java, cluster, "--unavailable-partitions"), "single") == [0]
     assert partitions_in(described(java, cluster, "--unavailable-partitions"), "kept") == []
     assert partitions_in(described(java, cluster, "--under-min-isr-partitions"), "kept") == []
+
+    def has_all(option: str) -> bool:
+        return partitions_in(described(java, cluster, option), "kept") == every
+
     for value, option in ((2, "--at-min-isr-partitions"), (3, "--under-min-isr-partitions")):
         setting = f"min.insync.replicas={value}"
         java.run(CONFIG, *at(cluster, 2), *of, "--alter", "--add-config", setting)
-        wait_until(
-            lambda option=option: partitions_in(described(java, cluster, option), "kept") == every,
-            f"{option} has all partitions",
-        )
+        wait_until(partial(has_all, option), f"{option} has all partitions")
     java.run(CONFIG, *at(cluster, 2), *of, "--alter", "--delete-config", "min.insync.replicas")
 
     cluster.restart(3)

@@ -20,7 +20,7 @@ from tests.compatibility.java.tools import JavaTools
 from tests.conftest import TEST_SETTINGS
 from tests.support import wire_requests
 from tests.support.broker_process import wait_until
-from tests.support.cluster_process import ASK_TIMEOUT_S, ClusterProcess
+from tests.support.cluster_process import ASK_TIMEOUT_S, ClusterProcess, running_cluster
 from tests.support.wire_client import ConnectionClosedError, WireClient
 
 # The first run may fetch the jars.
@@ -33,13 +33,8 @@ PART = 2_000  # lines, three words each
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[ClusterProcess]:
     """Three brokers with three replicas of everything."""
-    made = ClusterProcess(tmp_path / "cluster", settings=(*TEST_SETTINGS, *REPLICAS))
-    try:
-        made.start()
-        yield made
-        made.check()
-    finally:
-        made.close()
+    with running_cluster(tmp_path / "cluster", (*TEST_SETTINGS, *REPLICAS)) as running:
+        yield running
 
 
 def counted(cluster: ClusterProcess, topic: str) -> int:

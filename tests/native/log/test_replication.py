@@ -1,6 +1,7 @@
 """The rules of replicas: what a leader and its followers may show, keep and accept."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -765,11 +766,15 @@ def test_a_follower_deletes_what_becomes_visible_after_it_was_told_of_the_deleti
 # ---- waiting for the log starts of followers ----------------------------------------------------
 
 
+def _note(called: list[tuple[int, bool]], offset: int, good: bool) -> None:
+    called.append((offset, good))
+
+
 def waiting(replicas: Replicas, *offsets: int) -> list[tuple[int, bool]]:
     """Wait for log starts; return the list that receives what has been called back."""
     called: list[tuple[int, bool]] = []
     for offset in offsets:
-        replicas.leader.when_start_copied(offset, lambda good, at=offset: called.append((at, good)))
+        replicas.leader.when_start_copied(offset, partial(_note, called, offset))
     return called
 
 

@@ -413,6 +413,9 @@ class ReplicationSimulation:
             lambda: self._disks.set_full(broker_id, is_full=False),
         )
 
+    def _end_slow_syncs(self, broker_id: int) -> None:
+        self._slow_syncs.pop(broker_id, None)
+
     def _trouble_store(self) -> None:
         rng, store = self.rng, self.store
         if rng.random() < 0.3:

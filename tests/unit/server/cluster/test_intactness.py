@@ -28,7 +28,7 @@ class Broker:
         self.registered: list[int] = []
         registration = Registration("", (), None, "h", BrokerState.RUNNING)
         self.membership = Membership(1, registration, "p", 1.0)
-        self.member: Any = SimpleNamespace(
+        self.member = SimpleNamespace(
             epoch=NO_EPOCH, when_phase_changes=self._phase_changes, rejoin=self.join
         )
         self.intact = Intact(path)

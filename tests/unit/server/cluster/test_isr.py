@@ -61,7 +61,7 @@ class Leader:
             overdue=[],
             lagging=[],
             fail_overdue=self.fail_overdue,
-            lag_scan=lambda *_: self.turn.lagging,
+            lag_scan=self.lag_scan,
         )
         member: Any = SimpleNamespace(
             epoch=image.brokers[1].epoch, when_phase_changes=lambda _: None
@@ -73,6 +73,9 @@ class Leader:
         led: Any = SimpleNamespace(log=lambda *_: self.log)
         settings = TopicSettings(image, ReplicaSettings)
         self.in_sync = InSync(node, led, turn, settings, LAG_MS)
+
+    def lag_scan(self, *_: int) -> Any:
+        return self.turn.lagging
 
     def fail_overdue(self, now_ms: int) -> None:
         self.turn.overdue.append(now_ms)
