@@ -282,12 +282,6 @@ cdef class ReplicatedLog(SyncedLog):
         if start > self.log_start_offset:
             self.move_log_start(start)
 
-    cdef void follow_start(self) noexcept:
-        """Remove what the leader's log does not have any more, as far as the watermark has come."""
-        cdef int64_t start = min(self.replication.leader_start, self.high_watermark)
-        if start > self.log_start_offset:
-            self.move_log_start(start)
-
     @property
     def local_end(self):
         """The end of what replicas can copy: what is in the files."""

@@ -20,7 +20,7 @@ from broker.model.clock import monotonic
 from broker.model.errors import ConfigError, StorageError
 from broker.model.limits import REGISTRATION_RETRY_SECONDS
 from broker.storage.metadata import KeyValue, Lease, MetaStore, OutcomeUnknown
-from broker.storage.metadata.limits import ETCD_ELECTION_SECONDS
+from broker.storage.metadata.store_limits import ETCD_ELECTION_SECONDS
 
 _log = logging.getLogger(__name__)
 _TEXTS = {

@@ -30,7 +30,7 @@ from broker.storage.metadata.etcd.connection import (
     connect,
     parse,
 )
-from broker.storage.metadata.limits import (
+from broker.storage.metadata.store_limits import (
     ETCD_ATTEMPT_SECONDS,
     ETCD_AUTHENTICATION_SECONDS,
     ETCD_CONNECTIONS_KEPT_MAX,

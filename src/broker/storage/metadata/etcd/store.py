@@ -32,8 +32,8 @@ from broker.storage.metadata import (
     Unavailable,
     Unchanged,
     check_operations,
-    limits,
     prefix_end,
+    store_limits,
 )
 from broker.storage.metadata.etcd.gateway import EtcdError, Gateway
 from broker.storage.metadata.renewed_lease import RenewedLease
@@ -87,7 +87,7 @@ class EtcdMetaStore:
             body = {
                 "key": _base64(first),
                 "range_end": end,
-                "limit": str(limits.ETCD_KEYS_PER_PAGE),
+                "limit": str(store_limits.ETCD_KEYS_PER_PAGE),
                 "revision": str(revision),
             }
             answer, newest = await self._newest("kv/range", body)
@@ -136,12 +136,12 @@ class EtcdMetaStore:
             # deletions of that revision (seen with 3.4): so it is asked for one revision more.
             start = {"start_revision": str(max(1, revision - 1))}
             if not await self._has_reached(revision - 1, first):
-                await asyncio.sleep(limits.ETCD_ATTEMPT_SECONDS / 10)
+                await asyncio.sleep(store_limits.ETCD_ATTEMPT_SECONDS / 10)
                 continue
             stream = self._gateway.stream(
                 "watch",
                 {"create_request": {**keys, **start}},
-                silence_seconds=limits.ETCD_WATCH_SILENCE_SECONDS,
+                silence_seconds=store_limits.ETCD_WATCH_SILENCE_SECONDS,
             )
             is_answered = False
             async with aclosing(stream):
@@ -157,7 +157,7 @@ class EtcdMetaStore:
                         self._seen = max(self._seen, revision - 1)
                         yield Changes(events[-1].revision, events)
             if not is_answered and not self._gateway.is_closed:
-                await asyncio.sleep(limits.ETCD_ATTEMPT_SECONDS / 10)
+                await asyncio.sleep(store_limits.ETCD_ATTEMPT_SECONDS / 10)
 
     async def lease(self, seconds: int) -> RenewedLease:
         """Return a new lease, which is renewed until it is revoked or lost.

@@ -27,7 +27,7 @@ from broker.storage.metadata import (
     OutcomeUnknown,
     Unavailable,
     check_operations,
-    limits,
+    store_limits,
 )
 from broker.storage.metadata.renewed_lease import RenewedLease
 from broker.storage.metadata.sqlite.database import SqliteMetaStore
@@ -99,7 +99,7 @@ class AsyncSqliteMetaStore:
                     events, revision, is_all = await self._call(read)
                 except StorageError as error:  # it waits, as for an etcd that does not answer
                     _log.warning("watch delayed: error=%s", error)
-                    await asyncio.sleep(limits.METADATA_LOOK_SECONDS)
+                    await asyncio.sleep(store_limits.METADATA_LOOK_SECONDS)
                     continue
                 if events:
                     yield Changes(events[-1].revision, events)
@@ -171,7 +171,7 @@ class AsyncSqliteMetaStore:
             self._loop.add_reader(self._database.fileno(), self._hear, self._database)
 
     async def _look(self) -> None:
-        pause = limits.METADATA_LOOK_SECONDS
+        pause = store_limits.METADATA_LOOK_SECONDS
         while True:
             await asyncio.sleep(pause)
             try:
@@ -180,7 +180,7 @@ class AsyncSqliteMetaStore:
                 _log.warning("cannot look for leases that are over: error=%s", error)
                 pause = min(2 * pause, METADATA_CALL_SECONDS)
                 continue
-            pause = limits.METADATA_LOOK_SECONDS
+            pause = store_limits.METADATA_LOOK_SECONDS
             if has_changed:
                 self._wake()
 

@@ -9,8 +9,8 @@ METADATA_HISTORY_BYTES_MAX = 32 * MIB
 METADATA_EVENTS_PER_READ = 500
 # How often a process looks for changes, and for leases that are over, of which nobody told it.
 METADATA_LOOK_SECONDS = 0.2
-# The deadline of one attempt at one endpoint. An election takes 1.2 to 1.9 s (measured); then another
-# endpoint answers.
+# The deadline of one attempt at one endpoint. An election takes 1.2 to 1.9 s (measured), and then
+# another endpoint answers.
 ETCD_ATTEMPT_SECONDS = 1
 ETCD_ELECTION_SECONDS = 2
 ETCD_AUTHENTICATION_SECONDS = 3  # an attempt that needs a token first: etcd hashes the password
