@@ -362,7 +362,7 @@ cdef class ReplicatedLog(SyncedLog):
         return status
 
     cdef int64_t replica_start(self) noexcept:
-        """Return the offset of the first batch: copies have it whole, wherever the log starts in it.
+        """Return the first batch's offset: copies have it whole, wherever the log starts in it.
         """
         cdef Segment segment = self.segment_of(self.log_start_offset)
         cdef int64_t position, first = -1

@@ -5,9 +5,10 @@
 A request says up to where the records are durable here, so the next one leaves when all that was
 brought is durable (`blocking` partitions are not yet), or a part of it after some time; replies
 that arrive meanwhile stay unread. If nothing of it becomes durable, because a disk hangs, the other
-partitions are asked for now and then: the leader must not take them for dead, too. There is one request in flight. A second one is sent
-while the first is parked at the leader, if there is something to tell it: partitions that are new
-or gone, or later positions. The leader then answers the first at once.
+partitions are asked for now and then: the leader must not take them for dead, too. There is one
+request in flight. A second one is sent while the first is parked at the leader, if there is
+something to tell it: partitions that are new or gone, or later positions. The leader then answers
+the first at once.
 
 The session of the leader has each partition's position. A request names only those whose position
 or log start has changed (replica_table). Records of a partition that has not been named since its

@@ -15,9 +15,10 @@ request, and its data follows when the error is gone.
 A partition costs nothing while it does not change. A request waits for min_bytes of records, an
 error, a divergence or a log start that moves: who deletes records may wait for the replicas. A high
 watermark that moves is in the next answer; if there is nothing else to tell, that is
-REPLICA_NEWS_DELAY_MS later, and so there are no more such answers than one in that time. The replica
-needs it to serve consumers, and to know what is committed if it is elected. A request that waits is
-answered as soon as the next bytes arrive on its connection: the replica has something to report.
+REPLICA_NEWS_DELAY_MS later, and so there are no more such answers than one in that time. The
+replica needs it to serve consumers, and to know what is committed if it is elected. A request that
+waits is answered as soon as the next bytes arrive on its connection: the replica has something to
+report.
 
 A request of another registration than that which the broker knows (TopicTable.brokers) is refused
 (KIP-903): it was sent before a restart of the replica, which may have lost what it acknowledges.

@@ -130,8 +130,8 @@ cdef ReplySlot* v1_produce(
     if status != PLAIN_DONE:      # nothing was changed, except that the log may be offline now
         slot_free(slot)
         return NULL
-    # hw is the high watermark when this is sent; of a log with other replicas, that of now: they may
-    # not have the record by then.
+    # hw is the high watermark when this is sent; of a log with other replicas, that of now: they
+    # may not have the record by then.
     answer(slot, line, refusal, message.partition, base_offset,
            log.high_watermark - 1 if log.is_replicated else base_offset)
     plain_wait_local(log, slot, base_offset + 1)
