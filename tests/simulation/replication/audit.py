@@ -123,9 +123,10 @@ class ReplicationAudit:
 
     def _truncated(self, item: Item, broker_id: int, seen: Seen, log: PartitionLog) -> None:
         end = log.local_end
-        if end < seen.watermark:
-            raise Violation(f"{seen.process} cuts {item} to {end}, below {seen.watermark}")
         key = (item, broker_id)
+        if end < seen.watermark and seen.end > self._starts[key]:  # it is not empty
+            raise Violation(f"{seen.process} cuts {item} to {end}, below {seen.watermark}")
+        seen.watermark = log.high_watermark
         self._epochs[key] = {}
         self._durable[key] = min(self._durable[key], end)
         seen.end = self._starts[key] = log.segment_entries[0][0]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from broker._native.log import truncation
 from broker._native.log.partition_log import PartitionLog
 from broker.core.cluster.image import Delta
 from broker.core.cluster.slices import complete
@@ -353,6 +354,23 @@ async def test_a_replica_that_ends_before_its_leader_begins_is_begun_anew(tmp_pa
 
         await all_of_them.until(lambda: bool(all_of_them.cutting.cut))
         assert all_of_them.cutting.cut == [("begin anew", 0, 5)]
+
+
+@in_a_loop
+async def test_an_empty_replica_that_begins_within_a_batch_of_its_leader_is_begun_anew(
+    tmp_path: Path,
+) -> None:
+    async with brokers(tmp_path) as all_of_them:
+        leading = all_of_them.leaders[1].found[0]
+        appended(leading, records(5))
+        all_of_them.leaders[1].logs.sync(leading)
+        all_of_them.lead(1)
+        truncation.recreate(all_of_them.own.found[0], 3)
+
+        all_of_them.follow()
+
+        await all_of_them.until(lambda: bool(all_of_them.cutting.cut))
+        assert all_of_them.cutting.cut == [("begin anew", 0, 0)]
 
 
 @in_a_loop
