@@ -69,6 +69,7 @@ class ReplicationAudit:
         self._writers: dict[tuple[Item, int], str] = {}
         self._sequences: dict[Item, set[tuple[int, int, int]]] = defaultdict(set)
         self._elected: dict[Item, int] = {}
+        self._leaders: dict[tuple[Item, int], str] = {}  # processes, by epoch
 
     # ---- replicas
     # ---------------------------------------------------------------------------------------------
@@ -123,9 +124,10 @@ class ReplicationAudit:
 
     def _truncated(self, item: Item, broker_id: int, seen: Seen, log: PartitionLog) -> None:
         end = log.local_end
-        if end < seen.watermark:
-            raise Violation(f"{seen.process} cuts {item} to {end}, below {seen.watermark}")
         key = (item, broker_id)
+        if end < seen.watermark and seen.end > self._starts[key]:  # it is not empty
+            raise Violation(f"{seen.process} cuts {item} to {end}, below {seen.watermark}")
+        seen.watermark = log.high_watermark
         self._epochs[key] = {}
         self._durable[key] = min(self._durable[key], end)
         seen.end = self._starts[key] = log.segment_entries[0][0]
@@ -142,7 +144,8 @@ class ReplicationAudit:
             place = (item, batch.base_offset, batch.epoch)
             known = self._written.get(place)
             if known is None:
-                if log.is_follower:
+                # (A full disk gets what a leader has appended when that one is a follower.)
+                if log.is_follower and self._leaders.get((item, batch.epoch)) != seen.process:
                     raise Violation(f"a follower has what no leader wrote: {shown}")
                 writer = self._writers.setdefault((item, batch.epoch), seen.process)
                 if writer != seen.process:
@@ -220,6 +223,7 @@ class ReplicationAudit:
 
     def led(self, item: Item, broker_id: int, process: str, epoch: int) -> None:
         """Check a leader at its election."""
+        self._leaders.setdefault((item, epoch), process)
         if self._elected.get(item, -1) > epoch:
             return  # it is late: another one has been elected since
         self._elected[item] = epoch

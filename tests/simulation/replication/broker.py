@@ -466,6 +466,8 @@ class ReplicatedBroker(SimulatedBroker):
             state = self.image.state(*each.item)
             if state is not None:
                 self._quiet[state.leader] = self.process.now_ms() + 100
+        elif result is LogState.GAP and log.log_start_offset == log.log_end_offset:
+            self._change(each.item, log, 0, is_anew=True)  # it begins within a batch
         elif result not in (LogState.OK, LogState.NOT_LED):
             raise Violation(f"{self.name} refuses what it was sent: {result!r}")
 

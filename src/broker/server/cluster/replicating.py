@@ -67,6 +67,10 @@ class CopiedLog(Protocol):
         """The end of what may be read."""
 
     @property
+    def log_start_offset(self) -> int:
+        """The offset of the first record."""
+
+    @property
     def log_end_offset(self) -> int:
         """The offset of the next record."""
 
@@ -295,6 +299,10 @@ class Replicating(Service):
                 " number=%d failures=%d",
                 *(log.topic, log.partition, leader, kind.value, first, failures),
             )
+            if is_first and 0 < log.log_start_offset == log.log_end_offset:
+                # It was begun at a log start within a batch (by a recovery that has found nothing
+                # else), and copies are of whole batches. The leader says where they begin.
+                self._cut(item, log, self._cutting.begin_anew, 0)
 
     def _cut(self, item: Item, log: CopiedLog, cut: Callable[[Any, int], Any], offset: int) -> None:
         self._plan.hold(item)

@@ -384,6 +384,23 @@ async def test_a_replica_begins_with_the_batch_that_its_leader_starts_in(tmp_pat
 
 
 @in_a_loop
+async def test_an_empty_replica_that_begins_within_a_batch_of_its_leader_is_begun_anew(
+    tmp_path: Path,
+) -> None:
+    async with brokers(tmp_path) as all_of_them:
+        leading = all_of_them.leaders[1].found[0]
+        appended(leading, records(5))
+        all_of_them.leaders[1].logs.sync(leading)
+        all_of_them.lead(1)
+        truncation.recreate(all_of_them.own.found[0], 3)
+
+        all_of_them.follow()
+
+        await all_of_them.until(lambda: bool(all_of_them.cutting.cut))
+        assert all_of_them.cutting.cut == [("begin anew", 0, 0)]
+
+
+@in_a_loop
 async def test_a_broker_that_the_leader_knows_under_another_epoch_tries_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
