@@ -44,6 +44,7 @@ class View:
     controller_id = 3
     controller_epoch = 1
     revision: Hashable = 0
+    reader_racks: dict[int, bytes] = {}  # noqa: RUF012 (it stays empty)
 
     def __init__(self) -> None:
         self.led = Leadership(1, EPOCH, (1,), (1,))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.core.cluster.isr import IsrChanges, committed
-from broker.core.cluster.records import NO_LEADER, PartitionState
+from broker.core.cluster.isr import IsrChanges
+from broker.core.cluster.records import NO_LEADER, PartitionState, committed
 from broker.core.cluster.slices import complete
 from broker.core.cluster.topic_settings import ReplicaSettings, TopicSettings
 from broker.core.cluster.writes import Item, Write

@@ -251,7 +251,7 @@ def test_a_log_that_is_being_truncated_leads_when_that_has_ended(replicated: Rep
         async def until_loaded(logs: object) -> None:
             await ended.wait()
 
-        broker.until_loaded = until_loaded  # type: ignore[assignment, method-assign]
+        broker.until_loaded = until_loaded  # type: ignore[method-assign]
         log.is_loading = True
         state = replicated.state(1)._replace(
             leader=1, leader_epoch=1, broker_epoch=broker.metadata.image.brokers[1].epoch

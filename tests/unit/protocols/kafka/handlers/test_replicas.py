@@ -21,6 +21,7 @@ class View:
     controller_id = 1
     controller_epoch = 1
     revision: Hashable = 0
+    reader_racks: dict[int, bytes] = {}  # noqa: RUF012 (it stays empty)
 
     def __init__(self, leadership: Leadership) -> None:
         self.told = leadership
