@@ -67,7 +67,7 @@ class ReplicationAudit:
         )
         self._written: dict[tuple[Item, int, int], bytes] = {}
         self._writers: dict[tuple[Item, int], str] = {}
-        self._sequences: dict[Item, set[tuple[int, int, int]]] = defaultdict(set)
+        self._sequences: dict[Item, dict[tuple[int, int, int], int]] = defaultdict(dict)
         self._elected: dict[Item, int] = {}
         self._leaders: dict[tuple[Item, int], str] = {}  # processes, by epoch
 
@@ -188,9 +188,10 @@ class ReplicationAudit:
             self._check_holders(item, state, batch, shown)
             sequence = batch.sequence
             if sequence is not None:
-                if sequence in self._sequences[item]:
+                # A replica that was begun anew after a delete knows nothing of what was before.
+                if self._sequences[item].get(sequence, -1) >= self.deleted[item]:
                     raise Violation(f"{sequence} is there twice, {shown}")
-                self._sequences[item].add(sequence)
+                self._sequences[item][sequence] = batch.base_offset
             self.committed[item][batch.base_offset] = batch
             end = batch.end_offset
         if end != watermark:
