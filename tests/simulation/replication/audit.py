@@ -216,8 +216,10 @@ class ReplicationAudit:
         for batch in reversed(self.committed[item].values()):
             if batch.base_offset >= end:
                 continue
-            if batch.end_offset <= self._starts[item, broker_id]:
-                return  # the leader of whom it is a copy has deleted it
+            if batch.end_offset <= max(self._starts[item, broker_id], self.deleted[item]):
+                # Deleted. A leader forgets the epochs before its log start, so a follower may keep
+                # another history there, below its own log start.
+                return
             if epochs.get(batch.base_offset) != batch.epoch:
                 raise Violation(f"without what is committed at {batch.base_offset}, {shown}")
             return  # with the same batch, a log has the same ones before it: checked at appends
