@@ -28,6 +28,7 @@ from libc.string cimport memcmp
 
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.partition_log cimport PartitionLog
+from broker._native.log.segment cimport Segment
 from broker._native.log.turn cimport LOG_CORRUPT, LOG_GAP, LOG_OK, LogStatus, Turn, Watch
 from broker._native.messages.error_codes cimport (
     ERROR_FETCH_SESSION_ID_NOT_FOUND,
@@ -626,7 +627,10 @@ cdef class ReplicaFetcher(Wait):
             partition.partition = replica.partition
             partition.leader_epoch = replica.epoch
             partition.offset = log.log_end_offset
-            partition.last_epoch = log.leader_epoch
+            # (A log that was begun anew, and has nothing yet, has no history.)
+            partition.last_epoch = (
+                -1 if log.log_end_offset == (<Segment>log.segments[0]).base_offset > 0
+                else log.leader_epoch)
             partition.log_start = log.log_start_offset
             at = put_partition(at, &partition)
             replica.is_in_session = True

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from broker._native.log import truncation
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.replication.fetcher import ReplicaEvent
@@ -116,6 +117,16 @@ def test_the_first_request_names_every_partition_in_a_new_session(copying: Copyi
     assert first["log_start_offset"] == 0
     assert first["partition_max_bytes"] == 1 << 20
     assert asked.forgotten == []
+
+
+def test_a_log_that_was_begun_anew_has_no_last_epoch(copying: Copying) -> None:
+    log = copying.add()
+    truncation.recreate(log, 90)
+    copying.leader.connect()
+
+    (topic,) = copying.leader.request().body["topics"]
+    partition = topic["partitions"][0]
+    assert (partition["fetch_offset"], partition["last_fetched_epoch"]) == (90, -1)
 
 
 def test_a_new_log_has_no_last_epoch_but_that_of_its_begin(copying: Copying) -> None:

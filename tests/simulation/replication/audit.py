@@ -67,7 +67,7 @@ class ReplicationAudit:
         )
         self._written: dict[tuple[Item, int, int], bytes] = {}
         self._writers: dict[tuple[Item, int], str] = {}
-        self._sequences: dict[Item, set[tuple[int, int, int]]] = defaultdict(set)
+        self._sequences: dict[Item, dict[tuple[int, int, int], int]] = defaultdict(dict)
         self._elected: dict[Item, int] = {}
         self._leaders: dict[tuple[Item, int], str] = {}  # processes, by epoch
 
@@ -188,9 +188,10 @@ class ReplicationAudit:
             self._check_holders(item, state, batch, shown)
             sequence = batch.sequence
             if sequence is not None:
-                if sequence in self._sequences[item]:
+                # A replica that was begun anew after a delete knows nothing of what was before.
+                if self._sequences[item].get(sequence, -1) >= self.deleted[item]:
                     raise Violation(f"{sequence} is there twice, {shown}")
-                self._sequences[item].add(sequence)
+                self._sequences[item][sequence] = batch.base_offset
             self.committed[item][batch.base_offset] = batch
             end = batch.end_offset
         if end != watermark:
@@ -215,8 +216,10 @@ class ReplicationAudit:
         for batch in reversed(self.committed[item].values()):
             if batch.base_offset >= end:
                 continue
-            if batch.end_offset <= self._starts[item, broker_id]:
-                return  # the leader of whom it is a copy has deleted it
+            if batch.end_offset <= max(self._starts[item, broker_id], self.deleted[item]):
+                # Deleted. A leader forgets the epochs before its log start, so a follower may keep
+                # another history there, below its own log start.
+                return
             if epochs.get(batch.base_offset) != batch.epoch:
                 raise Violation(f"without what is committed at {batch.base_offset}, {shown}")
             return  # with the same batch, a log has the same ones before it: checked at appends

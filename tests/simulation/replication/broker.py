@@ -397,7 +397,9 @@ class ReplicatedBroker(SimulatedBroker):
             if position < log.log_end_offset:
                 waiting.add(leader)
             entries = log.epoch_entries
-            last_epoch = entries[-1][0] if entries else -1
+            # A log that was begun anew, and has nothing yet, has no history.
+            is_new = log.segment_entries[0][0] == log.log_end_offset > 0
+            last_epoch = -1 if is_new or not entries else entries[-1][0]
             followed.setdefault(leader, []).append(
                 Asked(item, log.known_epoch, position, last_epoch)
             )
