@@ -176,7 +176,6 @@ _NAMES = """
     replica.alter.log.dirs.io.max.bytes.per.second
     replica.fetch.backoff.ms
     replica.high.watermark.checkpoint.interval.ms
-    replica.selector.class
     replica.socket.receive.buffer.bytes
     replication.quota.window.num
     replication.quota.window.size.seconds

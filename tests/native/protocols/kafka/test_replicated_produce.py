@@ -95,30 +95,6 @@ def test_a_wait_for_replicas_ends_after_the_timeout_of_the_request(
     assert led.log_end_offset == 2
 
 
-def test_of_several_waits_those_end_whose_time_is_over(
-    wire: Wire, client: Client, led: PartitionLog, logs: Logs
-) -> None:
-    turn, later = logs.turn, wire.connect()
-    start_ms = turn.steady_ms
-    client.send(produce(9, (0, BATCH)))
-    turn.steady_ms = start_ms + TIMEOUT_MS // 2
-    later.send(produce(9, (0, BATCH)))
-
-    turn.fail_overdue(start_ms + TIMEOUT_MS)
-    wire.run()
-    assert answer_of(client)["error_code"] == TIMED_OUT
-    assert later.frames() == []
-    assert turn.expiring_count == 1
-
-    led.report(REPLICA, 4)
-    turn.request_end()
-    wire.run()
-    answer = answer_of(later)
-    assert (answer["error_code"], answer["base_offset"]) == (0, 2)
-    turn.fail_overdue(start_ms + 2 * TIMEOUT_MS)
-    assert turn.expiring_count == 0
-
-
 def test_a_wait_ends_at_once_when_too_few_replicas_are_in_sync(
     client: Client, led: PartitionLog
 ) -> None:

@@ -374,7 +374,7 @@ def test_replicas_that_are_being_added_do_not_raise_what_is_needed(
         isr = (1, 2, 3, 4)[:members]
         state = PartitionState(1, 3, 7, (1, 2, 3, 4), isr, 2, adding=adding)
 
-        # As a log compares them (native/log/replication.pyx).
+        # As a log compares them (src/_native/log/replication.pyx).
         has_enough = committed(state) >= min(configured, len(state.replicas))
 
         assert has_enough == (members >= state.min_isr(configured))
