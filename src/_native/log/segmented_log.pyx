@@ -468,6 +468,18 @@ cdef class SegmentedLog(AwaitedLog):
         return [(first, end) for segment in self.segments for first, end, _, _
                 in segment.damaged or ()]
 
+    @property
+    def first_damage(self):
+        """The offset where the first damaged range begins that is not deleted; None: all is whole.
+        """
+        cdef Segment segment
+        for segment in self.segments:
+            if segment.damaged is not None:
+                for first, end, _, _ in segment.damaged:
+                    if end > self.log_start_offset:
+                        return first
+        return None
+
     cdef bint marks_rest_damaged(self, Segment segment, int64_t offset, int error) noexcept:
         """Mark the rest of a sealed segment as damaged, from where its headers are invalid for a
         reader at an offset; return whether the reader may retry. The log goes offline for any

@@ -267,6 +267,40 @@ def test_a_cut_log_is_attached_after_a_clean_stop(
     assert not [each for each in caplog.records if "read" in each.getMessage()]
 
 
+@pytest.mark.parametrize("left", [0, 1, 2])
+@pytest.mark.parametrize("is_cut_off", [False, True])
+def test_a_log_with_damaged_records_is_cut_before_them(
+    broker: CutLog, left: int, *, is_cut_off: bool
+) -> None:
+    bases = grown(broker)
+    stored = content_of(the_log(broker))
+    file = Path(the_log(broker).folder) / file_name(bases[1], LOG)
+    data = file.read_bytes()
+    position = sum(len(each) for each in stored[bases[1] : bases[1] + left])
+    file.write_bytes(
+        data[:position] if is_cut_off else data[: position + 70] + b"?" + data[position + 71 :]
+    )
+    (broker.path / text_files.RECOVERY_POINTS).unlink()  # all of it is read at the start
+    again = CutLog(broker.path, COMMIT)
+    log = again.open()
+    damage = log.first_damage
+    assert damage == bases[1] + left
+    assert log.log_end_offset == 12
+
+    again.cut(log, damage)
+
+    assert log.first_damage is None
+    assert content_of(log) == stored[:damage]
+    assert not [name for name in files_of(log) if name.endswith(".damage")]
+    for _ in range(5):
+        appended(log, records(size=190))
+        again.finish(log)
+    stored = content_of(log)
+    assert len(stored) == damage + 5
+    after = CutLog(broker.path, COMMIT).open()
+    assert (after.first_damage, content_of(after)) == (None, stored)
+
+
 # ---- begun anew -------------------------------------------------------------------------------
 
 
