@@ -153,10 +153,12 @@ class Storage:
     # ---- processes
     # ---------------------------------------------------------------------------------------------
 
-    def start(self) -> int:
+    def start(self, now_ms: int) -> int:
         """Begin a process; return since when the directory is intact."""
         self._commit = CommitThread(0)
         self.turn = Turn(self._commit)
+        # Read before any log is: producers that are found then have not been idle before.
+        self.turn.now_ms = self.turn.steady_ms = now_ms
         self.intact = Intact(self._folder)
         self._partitions = Partitions(
             self._folder,
