@@ -580,7 +580,15 @@ cdef class SegmentedLog(AwaitedLog):
         """Append with a new leader epoch from here on; the caller has made it durable first."""
         if self.epochs and self.epochs[-1][0] >= epoch:
             raise ValueError(f"epoch {epoch} of {self!r} is not above {self.epochs[-1][0]}")
-        self.epochs.append((epoch, self.log_end_offset))
+        self.begin_epoch(epoch, self.log_end_offset)
+
+    cdef void begin_epoch(self, int32_t epoch, int64_t offset) noexcept:
+        # A first epoch without batches is forgotten: of what was before this one nothing is known.
+        # (A log that was begun anew has such an entry: it must not tell a follower that an epoch
+        # that old ends here, because what the follower has of later ones may be right.)
+        if PyList_GET_SIZE(self.epochs) == 1 and self.epochs[0][1] == offset:
+            self.epochs.clear()
+        self.epochs.append((epoch, offset))
         self.leader_epoch = epoch
         self.turn.log_changes += 1
 

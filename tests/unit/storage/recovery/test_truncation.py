@@ -168,12 +168,12 @@ def test_epochs_from_the_cut_on_are_removed_durably(broker: CutLog) -> None:
         appended(log, records(2))
     broker.finish(log)
     broker.checkpoint()
-    assert text_files.read_leader_epochs(Path(log.folder)) == [(0, 0), (1, 0), (2, 2), (3, 4)]
+    assert text_files.read_leader_epochs(Path(log.folder)) == [(1, 0), (2, 2), (3, 4)]
 
     broker.cut(log, 2)
 
-    assert log.epoch_entries == [(0, 0), (1, 0)]
-    assert text_files.read_leader_epochs(Path(log.folder)) == [(0, 0), (1, 0)]
+    assert log.epoch_entries == [(1, 0)]
+    assert text_files.read_leader_epochs(Path(log.folder)) == [(1, 0)]
 
 
 def test_the_recovery_point_is_lowered(broker: CutLog) -> None:
