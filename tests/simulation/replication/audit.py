@@ -125,7 +125,8 @@ class ReplicationAudit:
     def _truncated(self, item: Item, broker_id: int, seen: Seen, log: PartitionLog) -> None:
         end = log.local_end
         key = (item, broker_id)
-        if end < seen.watermark and seen.end > self._starts[key]:  # it is not empty
+        kept = max(end, self.deleted[item])  # what is deleted need not be there
+        if kept < seen.watermark and seen.end > self._starts[key]:  # it is not empty
             raise Violation(f"{seen.process} cuts {item} to {end}, below {seen.watermark}")
         seen.watermark = log.high_watermark
         self._epochs[key] = {}
