@@ -301,6 +301,23 @@ def test_a_log_with_damaged_records_is_cut_before_them(
     assert (after.first_damage, content_of(after)) == (None, stored)
 
 
+def test_epochs_of_what_a_crash_has_lost_are_removed_durably(broker: CutLog) -> None:
+    log = broker.make()
+    for epoch in (1, 2, 3):
+        log.start_epoch(epoch)
+        appended(log, records(2))
+    broker.finish(log)
+    broker.checkpoint()
+    file = Path(log.folder) / file_name(0, LOG)
+    file.write_bytes(content_of(log)[0])
+    (broker.path / text_files.RECOVERY_POINTS).unlink()
+
+    again = CutLog(broker.path, COMMIT).open()
+
+    assert again.log_end_offset == 2
+    assert text_files.read_leader_epochs(Path(log.folder)) == [(1, 0), (2, 2)]
+
+
 # ---- begun anew -------------------------------------------------------------------------------
 
 
