@@ -378,7 +378,7 @@ MUTATIONS = {
     "who is being added does not count": Mutation(_wait_for_members_only, 19),
     "who is added is not looked at again": Mutation(_add_without_a_second_look, 83),
     "any incarnation is added": Mutation(_add_any_incarnation, 3),
-    "requests of any incarnation count": Mutation(_believe_any_incarnation, 46),
+    "requests of any incarnation count": Mutation(_believe_any_incarnation, 171),
     "eligible replicas are kept": Mutation(_keep_the_eligible, 2),
     "who has lost its disk counts": Mutation(_count_those_that_lost_their_disk),
     "absent members are forgotten": Mutation(_forget_since_when_members_are_absent, 8),
